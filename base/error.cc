@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/error.h"
+
+#include <optional>
+#include <vector>
+
+#include "absl/strings/cord.h"
+#include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
+
+namespace remesh {
+namespace {
+
+constexpr char kPayloadUrl[] = "remesh/error_info";
+constexpr char kField[] = "field";
+constexpr char kValue[] = "value";
+constexpr char kExpectation[] = "expectation";
+constexpr size_t kShownValueMax = 200;
+
+absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
+
+// A length-prefixed list of strings: no byte needs escaping, and no schema is shared with anyone.
+void AppendString(std::string& out, std::string_view text) {
+  absl::StrAppend(&out, text.size(), ":", View(text));
+}
+
+std::optional<std::string> TakeString(std::string_view& in) {
+  size_t length = 0;
+  size_t i = 0;
+  for (; i < in.size() && in[i] >= '0' && in[i] <= '9'; ++i) length = length * 10 + (in[i] - '0');
+  if (i == in.size() || in[i] != ':' || in.size() - i - 1 < length) return std::nullopt;
+  std::string text(in.substr(i + 1, length));
+  in.remove_prefix(i + 1 + length);
+  return text;
+}
+
+std::string Shown(std::string_view value) {
+  std::string shown = absl::CHexEscape(View(value.substr(0, kShownValueMax)));
+  if (value.size() > kShownValueMax) shown += "...";
+  return shown;
+}
+
+absl::Status FieldStatus(absl::StatusCode code, const ErrorInfo& info) {
+  return MakeError(code,
+                   absl::StrCat(info.metadata.at(kField), ": value \"", info.metadata.at(kValue), "\" ",
+                                info.metadata.at(kExpectation)),
+                   info);
+}
+
+std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
+
+}  // namespace
+
+absl::Status MakeError(absl::StatusCode code, std::string_view message, const ErrorInfo& info) {
+  absl::Status status(code, View(message));
+  std::string payload;
+  AppendString(payload, info.reason);
+  for (const auto& [key, value] : info.metadata) {
+    AppendString(payload, key);
+    AppendString(payload, value);
+  }
+  status.SetPayload(kPayloadUrl, absl::Cord(payload));
+  return status;
+}
+
+absl::Status InvalidField(std::string_view field, std::string_view value, std::string_view expectation) {
+  return FieldStatus(absl::StatusCode::kInvalidArgument, {.reason = "INVALID_FIELD",
+                                                          .metadata = {{kField, std::string(field)},
+                                                                       {kValue, Shown(value)},
+                                                                       {kExpectation, std::string(expectation)}}});
+}
+
+absl::Status AtField(std::string_view path, const absl::Status& status) {
+  if (status.ok()) return status;
+  ErrorInfo info = GetErrorInfo(status);
+  auto field = info.metadata.find(kField);
+  if (field == info.metadata.end() || !info.metadata.contains(kExpectation)) {
+    absl::Status prefixed(status.code(), absl::StrCat(View(path), ": ", status.message()));
+    if (auto payload = status.GetPayload(kPayloadUrl)) prefixed.SetPayload(kPayloadUrl, *payload);
+    return prefixed;
+  }
+  const bool joins_with_dot = !field->second.empty() && field->second.front() != '[';
+  field->second = absl::StrCat(View(path), joins_with_dot ? "." : "", field->second);
+  return FieldStatus(status.code(), info);
+}
+
+ErrorInfo GetErrorInfo(const absl::Status& status) {
+  ErrorInfo info{.reason = CodeName(status.code()), .metadata = {}};
+  auto payload = status.GetPayload(kPayloadUrl);
+  if (!payload) return info;
+  const std::string bytes(*payload);
+  std::string_view rest = bytes;
+  if (auto reason = TakeString(rest)) info.reason = *std::move(reason);
+  while (!rest.empty()) {
+    auto key = TakeString(rest);
+    auto value = TakeString(rest);
+    if (!key || !value) break;
+    info.metadata[*key] = *value;
+  }
+  return info;
+}
+
+}  // namespace remesh

@@ -1,0 +1,39 @@
+# The three ways a target comes to be, so that every folder declares its parts alike.
+#
+#   remesh_library(NAME planner SRCS a.cc DEPS base absl::status)
+#   remesh_binary(NAME remesh-server SRCS main.cc DEPS server)
+#   remesh_test(NAME planner_box_test SRCS box_test.cc DEPS planner [TIMEOUT seconds] [LABELS e2e])
+#
+# Headers are found from the repository root: #include "planner/box.h".
+
+set(REMESH_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type
+    -Werror=unused-result)
+
+function(remesh_library)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_library(${ARG_NAME} STATIC ${ARG_SRCS})
+  target_include_directories(${ARG_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
+  target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} Threads::Threads)
+endfunction()
+
+function(remesh_binary)
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
+endfunction()
+
+function(remesh_test)
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  add_executable(${ARG_NAME} ${ARG_SRCS})
+  target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
+  target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
+  set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
+  add_test(NAME ${ARG_NAME} COMMAND ${ARG_NAME} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_tests_properties(${ARG_NAME} PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}"
+    ENVIRONMENT "REMESH_BIN_DIR=${CMAKE_BINARY_DIR}/bin")
+endfunction()
