@@ -45,6 +45,7 @@ struct Layout {
   Shape shape;
   int32_t device_count = 0;  // length of the device list
   std::vector<Tile> tiles;
+  std::vector<int32_t> tile_of;  // per position the index of its tile, -1 where it holds nothing
   // Set when every tile is a product of parts, one per dimension (all front ends but explicit boxes).
   std::optional<std::vector<DimPartition>> partitions;
   // What tells subgroups apart, e.g. "manual(2)", "unreduced[sum](4)"; empty when subgroup is 0 everywhere. Elements move only

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/request.h"
+
+namespace remesh {
+
+// A request with everything renamed by structure: devices are 0..n-1 (host by host), hosts 0..m-1, arrays 0..k-1; names are gone. Requests that
+// differ only in names, front ends, order of arrays or numbering of devices and hosts have equal canonical requests (a missed
+// equality may happen when structure ties; a false one never).
+struct CanonicalRequest {
+  ReshardRequest request;      // host names "", array names "", device ids canonical
+  std::string fingerprint;     // "1-" + 32 hex digits: format number, then a 128-bit hash of all of the above
+};
+
+// How the caller's names map onto the canonical ones.
+struct Binding {
+  std::vector<int64_t> device_ids;       // canonical device -> caller's id
+  std::vector<std::string> host_names;   // canonical host -> caller's name
+  std::vector<std::string> array_names;  // canonical array -> caller's name
+  std::vector<int32_t> array_indices;    // canonical array -> index in the caller's request
+
+  friend bool operator==(const Binding&, const Binding&) = default;
+};
+
+struct CanonicalizedRequest {
+  CanonicalRequest canonical;
+  Binding binding;
+};
+
+// Validates (see ValidateRequest) and renames.
+absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request);
+
+}  // namespace remesh

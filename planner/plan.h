@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "planner/box.h"
+#include "planner/canonical.h"
+#include "planner/request.h"
+
+namespace remesh {
+
+// Where the bytes of a transfer lie on a device: in its shards of the source generation, in its shards of the target generation, or in
+// staging memory that exists for the execution only.
+enum class Space : int8_t { kSource, kTarget, kStaging };
+
+// One box on its way from one device to another (or, with equal devices, from source to target shard in place). Ids are canonical.
+struct Transfer {
+  int32_t window = 0;
+  int32_t array = 0;
+  Box box;
+  int32_t from_device = 0;
+  int32_t to_device = 0;
+  Space from_space = Space::kSource;
+  Space to_space = Space::kTarget;  // kStaging: a relay that does not need the box itself
+
+  bool relay() const { return to_space == Space::kStaging; }
+  friend bool operator==(const Transfer&, const Transfer&) = default;
+};
+
+// Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte. Seconds come from capacities alone.
+struct PlanSummary {
+  int64_t bytes_total = 0;     // all target shards = kept + local + crossing
+  int64_t bytes_kept = 0;      // held by the same device in the same memory before
+  int64_t bytes_local = 0;     // from another device or memory of the same host
+  int64_t bytes_crossing = 0;  // needed by a device of a host that did not hold them ...
+  int64_t bytes_relayed = 0;   // ... and bytes that reach a device which does not need them itself
+  int64_t bottleneck_bytes = 0;
+  double bottleneck_seconds = 0;     // busiest domain: bytes through it / capacity, as achieved
+  double lower_bound_seconds = 0;    // LB: no plan is faster
+  double routing_bound_seconds = 0;  // T0: no plan without third hosts is faster
+  double quality = 1;                // bottleneck_seconds / LB; 1 when both are 0
+  std::string certificate;           // the domain or cut that proves LB, in words (canonical ids)
+  double predicted_seconds = 0;
+  int64_t peak_bytes_max = 0;  // over devices
+  int32_t windows = 0;
+  int64_t operations = 0;
+
+  friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
+};
+
+// A box of an array that no living device holds.
+struct MissingBox {
+  int32_t array = 0;
+  Box box;
+  std::vector<int32_t> lost_devices;  // canonical ids
+
+  friend bool operator==(const MissingBox&, const MissingBox&) = default;
+};
+
+// The answer to a CanonicalRequest, in canonical ids: immutable, built by MakePlan() only, thread-safe to read. Transfers are kept in a
+// compact form (classes and segments) and expanded on demand.
+class Plan {
+ public:
+  struct Rep;  // planner/plan_rep.h: for the planner's own files
+  explicit Plan(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
+
+  const PlanSummary& summary() const;
+  const std::vector<MissingBox>& missing() const;
+  // Per canonical device the predicted peak in bytes.
+  const std::vector<int64_t>& peak_bytes() const;
+  // Estimate of the memory that this object holds: what a cache accounts.
+  int64_t memory_bytes() const;
+
+  // Every transfer, ordered by window, and such that a sender always holds what it sends. Includes moves inside a host and kept boxes
+  // (from_device == to_device, kSource -> kTarget).
+  void ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const;
+  // The same order, only those with an end on `host` (canonical index).
+  void ForEachTransferOfHost(int32_t host, absl::FunctionRef<void(const Transfer&)> visit) const;
+
+  // OK when the expanded transfers write every element of every target shard exactly once with the right source element, senders hold
+  // what they send when they send it, and window, memory and operation limits hold. INTERNAL otherwise. O(transfers): for tests.
+  absl::Status Validate(const CanonicalRequest& request) const;
+
+  std::string DebugString() const;
+  friend bool operator==(const Plan& a, const Plan& b);
+
+  const Rep& rep() const { return *rep_; }
+
+ private:
+  std::shared_ptr<const Rep> rep_;
+};
+
+// Plans `request`. The same request gives the same plan on any machine. RESOURCE_EXHAUSTED (reason MEMORY_LIMIT, metadata
+// "needed_bytes") when memory_limit_bytes cannot be met; DATA_LOSS when boxes are lost and no fallback is declared.
+absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request);
+
+}  // namespace remesh

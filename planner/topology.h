@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+
+namespace remesh {
+
+// One machine: an NVLink (or shared-memory) domain with `nics` equal network cards, full duplex. Device i of n uses NIC
+// floor(i * nics / n).
+struct Host {
+  std::string name;
+  std::vector<int64_t> device_ids;     // the caller's numbering; position = local device of the worker registered as `name`
+  double nic_bytes_per_second = 0;     // of one NIC, each direction
+  int32_t nics = 1;
+  double fabric_bytes_per_second = 0;  // of one device inside the host, each direction
+  std::string parent;                  // name of a Domain, or "" for the root
+
+  friend bool operator==(const Host&, const Host&) = default;
+};
+
+// A node above the hosts: rack, pod ... with the capacity of its uplink.
+struct Domain {
+  std::string name;
+  std::string parent;  // "" for the root
+  double egress_bytes_per_second = 0;
+  double ingress_bytes_per_second = 0;
+
+  friend bool operator==(const Domain&, const Domain&) = default;
+};
+
+struct Topology {
+  std::vector<Host> hosts;
+  std::vector<Domain> domains;
+
+  friend bool operator==(const Topology&, const Topology&) = default;
+};
+
+// INVALID_ARGUMENT unless: there is a host; host and domain names are unique and not empty; device ids are unique and >= 0; every
+// host has a device and 1 <= nics; capacities are finite and > 0; parents exist and make no cycle. Fields: "hosts[i].nics" ...
+absl::Status ValidateTopology(const Topology& topology);
+
+}  // namespace remesh
