@@ -59,21 +59,25 @@ struct Layout {
 
 using LayoutPtr = std::shared_ptr<const Layout>;
 
+// The most boxes that one position of a box layout may hold.
+inline constexpr int64_t kBoxesOfPositionMax = 4096;
+
 // Position i holds parts[i][d] of each dimension d, in subgroup subgroups[i] (empty: all 0).
-// REQUIRES: partitions.size() == shape.size(), every part in range.
+// REQUIRES: partitions.size() == shape.size(), every part in range; subgroups x the product of all DimPartition::parts fits int64.
 Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
                            absl::Span<const std::vector<int64_t>> parts, absl::Span<const int64_t> subgroups = {},
                            std::string subgroup_kind = "");
 
 // Position i holds boxes[i]. INVALID_ARGUMENT (fields "[i].boxes[j]") when a box has another rank than the shape, does not fit it,
-// has hi < lo, or overlaps another box of the same position. Empty boxes are dropped.
+// has hi < lo, or overlaps another box of the same position, or a position has too many. Empty boxes are dropped; boxes are cut anew
+// in the one way that depends on their union alone (box_union.h), so that however a caller cut them, equal shards are equal.
 absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<Box>> boxes);
 
 // The boxes of a position; empty span when it holds nothing. REQUIRES: 0 <= position < device_count.
 absl::Span<const Box> BoxesOf(const Layout& layout, int32_t position);
 
-// OK when the boxes of all positions, less those in `lost_positions`, cover the array; else INVALID_ARGUMENT (field "boxes")
-// naming an uncovered box.
+// OK when the boxes of all positions, less those in `lost_positions`, cover the array, in every subgroup that the layout has; else
+// INVALID_ARGUMENT (field "boxes") naming an uncovered box. REQUIRES: lost positions in range.
 absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions = {});
 
 }  // namespace remesh
