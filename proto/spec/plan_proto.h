@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "planner/canonical.h"
+#include "planner/plan.h"
+#include "planner/topology.h"
+#include "remesh/v1/plan.pb.h"
+#include "remesh/v1/topology.pb.h"
+
+namespace remesh {
+
+// The planner's values to messages of remesh.v1, bound to the caller's ids and names.
+
+v1::Topology ToProto(const Topology& topology);
+v1::PlanSummary ToProto(const PlanSummary& summary, const Binding& binding);
+v1::Box ToProto(const Box& box);
+absl::StatusOr<Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
+
+// plans/{fingerprint}-{16 hex digits over the binding}.
+std::string PlanName(const std::string& fingerprint, const Binding& binding);
+
+// Everything but transfers and what only a cache knows (times, pins, hits).
+v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding);
+
+// Visits the plan's transfers, in order, as messages that live for the call only.
+void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
+                          absl::FunctionRef<void(const v1::Transfer&)> visit);
+
+// One host's program in chunks of about 1 MiB; `visit` returns false to stop. NOT_FOUND (HOST_NOT_IN_PLAN) for an unknown host.
+absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
+                                 const std::string& host,
+                                 absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit);
+
+}  // namespace remesh
