@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/copy_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <functional>
+#include <semaphore>
+#include <thread>
+
+#include "worker/device/copy_reference.h"
+
+namespace remesh {
+namespace {
+
+class CopyPoolTest : public testing::Test {
+ protected:
+  void DrainAll(CopyPool& pool) {
+    while (pool.pending() > 0) {
+      finished_.acquire();
+      pool.Drain();
+    }
+  }
+
+  std::counting_semaphore<> finished_{0};
+};
+
+TEST_F(CopyPoolTest, CopiesInPiecesAndTellsOnTheOwningThread) {
+  reference::Random random(1);
+  const Box frame{{{0, 64}, {0, 40}}};
+  reference::Bytes source_bytes = random.Shard(frame, 4), target_bytes(source_bytes.size());
+  const ShardView source{source_bytes.data(), frame, 4}, target{target_bytes.data(), frame, 4};
+  CopyPool pool(3, [this] { finished_.release(); });
+  const auto owner = std::this_thread::get_id();
+  int done = 0;
+  for (int64_t column = 0; column < 40; column += 5) {
+    pool.Copy(source, Box{{{0, 64}, {column, column + 5}}}, target, [&](absl::Status status) {
+      EXPECT_TRUE(status.ok());
+      EXPECT_EQ(std::this_thread::get_id(), owner);
+      ++done;
+    });
+  }
+  DrainAll(pool);
+  EXPECT_EQ(done, 8);
+  EXPECT_EQ(target_bytes, source_bytes);
+}
+
+TEST_F(CopyPoolTest, CancelledWorkNeverRuns) {
+  CopyPool pool(1, [this] { finished_.release(); });
+  std::binary_semaphore begun(0), go(0);
+  std::atomic<int> ran = 0;
+  std::vector<absl::StatusCode> ends;
+  auto note = [&](absl::Status status) { ends.push_back(status.code()); };
+  pool.Run(
+      [&] {
+        begun.release();
+        go.acquire();
+        ++ran;
+      },
+      note);
+  pool.Run([&] { ++ran; }, note);
+  begun.acquire();
+  pool.CancelQueued();
+  go.release();
+  DrainAll(pool);
+  EXPECT_EQ(ran, 1);
+  EXPECT_THAT(ends,
+              testing::UnorderedElementsAre(absl::StatusCode::kOk, absl::StatusCode::kCancelled));
+}
+
+TEST_F(CopyPoolTest, DoneMayGiveNewWork) {
+  CopyPool pool(2, [this] { finished_.release(); });
+  int rounds = 0;
+  std::function<void(absl::Status)> again = [&](absl::Status) {
+    if (++rounds < 5) pool.Run([] {}, again);
+  };
+  pool.Run([] {}, again);
+  DrainAll(pool);
+  EXPECT_EQ(rounds, 5);
+}
+
+}  // namespace
+}  // namespace remesh
