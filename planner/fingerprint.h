@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "planner/layout.h"
+
+namespace remesh {
+
+// A 128-bit hash (XXH3): equal on every machine and in every release of the same format number.
+struct Hash128 {
+  uint64_t high = 0;
+  uint64_t low = 0;
+
+  std::string Hex() const;  // 32 digits
+  friend auto operator<=>(const Hash128&, const Hash128&) = default;
+  template <typename H>
+  friend H AbslHashValue(H state, const Hash128& h) {
+    return H::combine(std::move(state), h.high, h.low);
+  }
+};
+
+// One step of a running hash of a few numbers: cheap, for labels of devices.
+Hash128 Mixed(const Hash128& state, uint64_t value);
+
+// Hashes a sequence of values. Two sequences of calls that differ in anything hash different bytes,
+// because lengths go before variable parts.
+class Hasher {
+ public:
+  Hasher();
+  ~Hasher();
+  Hasher(const Hasher&) = delete;
+  Hasher& operator=(const Hasher&) = delete;
+
+  Hasher& Add(int64_t value);
+  Hasher& AddDouble(double value);
+  Hasher& AddText(std::string_view text);
+  Hasher& AddHash(const Hash128& hash);
+  Hash128 Digest() const;
+
+ private:
+  void Flush();
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// What a layout is, whatever device list it stands on: shape, subgroup kind, and for each tile that
+// holds elements its subgroup, its boxes and how many positions hold it.
+Hash128 HashWithoutDevices(const Layout& layout);
+
+}  // namespace remesh

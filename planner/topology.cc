@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/topology.h"
+
+#include <cmath>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+absl::Status CheckCapacity(const std::string& field, double bytes_per_second) {
+  if (std::isfinite(bytes_per_second) && bytes_per_second > 0) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(bytes_per_second), "must be finite and > 0");
+}
+
+absl::Status CheckName(const std::string& field, const std::string& name,
+                       absl::flat_hash_set<std::string>& names) {
+  if (name.empty()) return InvalidField(field, name, "must not be empty");
+  if (!names.insert(name).second) return InvalidField(field, name, "must be unique");
+  return absl::OkStatus();
+}
+
+absl::Status CheckHost(const Host& host, absl::flat_hash_map<int64_t, std::string>& owner) {
+  if (host.device_ids.empty()) return InvalidField("device_ids", "", "must name a device");
+  for (size_t i = 0; i < host.device_ids.size(); ++i) {
+    const int64_t id = host.device_ids[i];
+    const std::string field = absl::StrCat("device_ids[", i, "]");
+    if (id < 0) return InvalidField(field, absl::StrCat(id), "must be >= 0");
+    const auto [entry, inserted] = owner.try_emplace(id, host.name);
+    if (!inserted) {
+      return InvalidField(field, absl::StrCat(id),
+                          absl::StrCat("must be unique, but host ", entry->second, " has it"));
+    }
+  }
+  if (host.nics < 1) return InvalidField("nics", absl::StrCat(host.nics), "must be >= 1");
+  RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second));
+  return CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second);
+}
+
+using DomainIndex = absl::flat_hash_map<std::string, size_t>;
+
+absl::Status CheckParent(const std::string& parent, const DomainIndex& index_of) {
+  if (parent.empty() || index_of.contains(parent)) return absl::OkStatus();
+  return InvalidField("parent", parent, "must name a domain");
+}
+
+// Walks up from every domain; a walk that meets a domain of its own is a cycle. Each domain is
+// walked over once.
+absl::Status CheckAcyclic(const std::vector<Domain>& domains, const DomainIndex& index_of) {
+  std::vector<size_t> walk_of(domains.size(), 0);
+  for (size_t i = 0; i < domains.size(); ++i) {
+    size_t at = i;
+    while (walk_of[at] == 0) {
+      walk_of[at] = i + 1;
+      if (domains[at].parent.empty()) break;
+      at = index_of.at(domains[at].parent);
+      if (walk_of[at] == i + 1) {
+        return InvalidField(absl::StrCat("domains[", at, "].parent"), domains[at].parent,
+                            "must not make a cycle");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateTopology(const Topology& topology) {
+  if (topology.hosts.empty()) return InvalidField("hosts", "", "must name a host");
+  absl::flat_hash_set<std::string> domain_names;
+  DomainIndex index_of;
+  for (size_t i = 0; i < topology.domains.size(); ++i) {
+    const Domain& domain = topology.domains[i];
+    const std::string field = absl::StrCat("domains[", i, "].");
+    RETURN_IF_ERROR(CheckName(field + "name", domain.name, domain_names));
+    RETURN_IF_ERROR(
+        CheckCapacity(field + "egress_bytes_per_second", domain.egress_bytes_per_second));
+    RETURN_IF_ERROR(
+        CheckCapacity(field + "ingress_bytes_per_second", domain.ingress_bytes_per_second));
+    index_of[domain.name] = i;
+  }
+  for (size_t i = 0; i < topology.domains.size(); ++i) {
+    RETURN_IF_ERROR(AtField(absl::StrCat("domains[", i, "]"),
+                            CheckParent(topology.domains[i].parent, index_of)));
+  }
+  RETURN_IF_ERROR(CheckAcyclic(topology.domains, index_of));
+  absl::flat_hash_set<std::string> host_names;
+  absl::flat_hash_map<int64_t, std::string> owner;
+  for (size_t i = 0; i < topology.hosts.size(); ++i) {
+    const Host& host = topology.hosts[i];
+    const std::string field = absl::StrCat("hosts[", i, "]");
+    RETURN_IF_ERROR(CheckName(field + ".name", host.name, host_names));
+    RETURN_IF_ERROR(AtField(field, CheckHost(host, owner)));
+    RETURN_IF_ERROR(AtField(field, CheckParent(host.parent, index_of)));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace remesh
