@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/sharding/hlo_sharding.h"
+
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+constexpr std::string_view kReductionOpType = "sdy::reduction_op";
+constexpr std::string_view kReductionNames[] = {"SUM", "MAX", "MIN"};
+
+// Puts subgroup dimensions in the order of their types, those of one device away, those of equal
+// type in one.
+void SortAndMerge(TileAssignment& tiles, Tiled::Subgroups& subgroups) {
+  const size_t data_rank = tiles.dims().size() - subgroups.size();
+  std::vector<int> order(subgroups.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int>(i);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int a, int b) { return subgroups[a] < subgroups[b]; });
+
+  std::vector<int> perm;
+  for (size_t d = 0; d < data_rank; ++d) perm.push_back(static_cast<int>(d));
+  std::vector<int64_t> dims(tiles.dims().begin(),
+                            tiles.dims().begin() + static_cast<std::ptrdiff_t>(data_rank));
+  Tiled::Subgroups merged;
+  for (int i : order) {
+    const size_t d = data_rank + static_cast<size_t>(i);
+    perm.push_back(static_cast<int>(d));
+    if (tiles.dims()[d] == 1) continue;
+    if (!merged.empty() && merged.back() == subgroups[i]) {
+      dims.back() *= tiles.dims()[d];
+    } else {
+      merged.push_back(subgroups[i]);
+      dims.push_back(tiles.dims()[d]);
+    }
+  }
+  if (!std::is_sorted(perm.begin(), perm.end())) tiles = tiles.Transpose(perm);
+  tiles = tiles.Reshape(dims);
+  subgroups = std::move(merged);
+}
+
+std::optional<HloSharding::Form> PlainForm(SubgroupType type, ReductionOp reduction) {
+  switch (type) {
+    case SubgroupType::kReplicated:
+      return Replicated{};
+    case SubgroupType::kManual:
+      return Manual{};
+    case SubgroupType::kUnreduced:
+      return Unreduced{reduction};
+    case SubgroupType::kMaximal:
+      return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// One mesh axis cut into the factors that the references of a sharding use, major to minor.
+struct AxisFactors {
+  std::vector<int64_t>
+      begins;            // of each factor, as AxisRef::Sub::pre_size; the axis size stands last
+  size_t first_dim = 0;  // of the factors, among those of the whole mesh
+};
+
+// The dimensions of the factored mesh, and where the factors of a reference are.
+class FactoredMesh {
+ public:
+  FactoredMesh(const Mesh& mesh, const std::vector<AxisRef>& refs) : axes_(mesh.axes.size()) {
+    for (size_t a = 0; a < axes_.size(); ++a) axes_[a].begins = {1, mesh.axes[a].size};
+    for (const AxisRef& ref : refs) {
+      if (!ref.sub) continue;
+      auto& begins = axes_[ref.axis].begins;
+      begins.insert(begins.end(), {ref.sub->pre_size, ref.sub->pre_size * ref.sub->size});
+    }
+    for (AxisFactors& axis : axes_) {
+      std::sort(axis.begins.begin(), axis.begins.end());
+      axis.begins.erase(std::unique(axis.begins.begin(), axis.begins.end()), axis.begins.end());
+      axis.first_dim = dims_.size();
+      for (size_t i = 0; i + 1 < axis.begins.size(); ++i)
+        dims_.push_back(axis.begins[i + 1] / axis.begins[i]);
+    }
+  }
+
+  const std::vector<int64_t>& dims() const { return dims_; }
+
+  // Appends the factored dimensions of `ref`, marks them used, and returns their product.
+  int64_t Take(const AxisRef& ref, std::vector<int>& perm) const {
+    const AxisFactors& axis = axes_[ref.axis];
+    const int64_t begin = ref.sub ? ref.sub->pre_size : 1;
+    const int64_t end = ref.sub ? begin * ref.sub->size : axis.begins.back();
+    for (size_t i = 0; i + 1 < axis.begins.size(); ++i) {
+      if (axis.begins[i] >= begin && axis.begins[i] < end)
+        perm.push_back(static_cast<int>(axis.first_dim + i));
+    }
+    return end / begin;
+  }
+
+ private:
+  std::vector<AxisFactors> axes_;
+  std::vector<int64_t> dims_;
+};
+
+std::vector<AxisRef> AllRefs(const NamedSharding& sharding) {
+  std::vector<AxisRef> all;
+  for (const auto& dim : sharding.dims) all.insert(all.end(), dim.axes.begin(), dim.axes.end());
+  all.insert(all.end(), sharding.manual.begin(), sharding.manual.end());
+  all.insert(all.end(), sharding.unreduced.begin(), sharding.unreduced.end());
+  return all;
+}
+
+}  // namespace
+
+absl::StatusOr<HloSharding::Form> CanonicalTiles(TileAssignment tiles, Tiled::Subgroups subgroups,
+                                                 ReductionOp reduction) {
+  if (subgroups.size() > tiles.dims().size()) {
+    return absl::InvalidArgumentError(absl::StrCat(subgroups.size(),
+                                                   " subgroups for a tile assignment of ",
+                                                   tiles.dims().size(), " dimensions"));
+  }
+  const bool had_subgroups = !subgroups.empty();
+  const SubgroupType first_type = had_subgroups ? subgroups[0] : SubgroupType::kMaximal;
+  const bool one_type = std::all_of(subgroups.begin(), subgroups.end(),
+                                    [&](SubgroupType t) { return t == first_type; });
+  SortAndMerge(tiles, subgroups);
+  const bool tiled = std::any_of(tiles.dims().begin(),
+                                 tiles.dims().end() - static_cast<std::ptrdiff_t>(subgroups.size()),
+                                 [](int64_t dim) { return dim != 1; });
+  if (had_subgroups && !tiled && subgroups.size() <= 1) {
+    const SubgroupType type = subgroups.empty() ? first_type : subgroups[0];
+    if (subgroups.size() == 1 || one_type) {
+      if (auto plain = PlainForm(type, reduction)) return *std::move(plain);
+    }
+  }
+  if (!subgroups.empty() && subgroups.back() == SubgroupType::kReplicated)
+    tiles = tiles.SortLastDim();
+  const bool reduces = std::count(subgroups.begin(), subgroups.end(), SubgroupType::kUnreduced) > 0;
+  return Tiled{std::move(tiles), std::move(subgroups), reduces ? reduction : ReductionOp::kSum};
+}
+
+absl::StatusOr<ReductionOp> TakeReduction(std::vector<OpMetadata>& metadata) {
+  ReductionOp op = ReductionOp::kSum;
+  for (const OpMetadata& entry : metadata) {
+    if (entry.op_type != kReductionOpType) continue;
+    const auto* name =
+        std::find(std::begin(kReductionNames), std::end(kReductionNames), entry.op_name);
+    if (name == std::end(kReductionNames)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("reduction \"", entry.op_name, "\" must be one of SUM, MAX, MIN"));
+    }
+    op = static_cast<ReductionOp>(name - std::begin(kReductionNames));
+  }
+  std::erase_if(metadata,
+                [](const OpMetadata& entry) { return entry.op_type == kReductionOpType; });
+  return op;
+}
+
+OpMetadata ReductionMetadata(ReductionOp op) {
+  return {std::string(kReductionOpType), std::string(kReductionNames[static_cast<int>(op)])};
+}
+
+HloSharding::Form ToTiles(const NamedSharding& sharding) {
+  const Mesh& mesh = sharding.mesh;
+  if (mesh.maximal) return Maximal{*mesh.maximal};
+  const FactoredMesh factored(mesh, AllRefs(sharding));
+  std::vector<int> perm;
+  std::vector<int64_t> dims;
+  const auto take = [&](const std::vector<AxisRef>& refs) {
+    dims.push_back(1);
+    for (const AxisRef& ref : refs) dims.back() *= factored.Take(ref, perm);
+  };
+  for (const NamedSharding::Dim& dim : sharding.dims) take(dim.axes);
+  take(sharding.manual);
+  take(sharding.unreduced);
+  // What no reference takes is replicated.
+  dims.push_back(1);
+  std::vector<bool> used(factored.dims().size(), false);
+  for (int d : perm) used[d] = true;
+  for (size_t d = 0; d < used.size(); ++d) {
+    if (used[d]) continue;
+    perm.push_back(static_cast<int>(d));
+    dims.back() *= factored.dims()[d];
+  }
+  auto form =
+      CanonicalTiles(mesh.devices.Reshape(factored.dims()).Transpose(perm).Reshape(dims),
+                     {SubgroupType::kManual, SubgroupType::kUnreduced, SubgroupType::kReplicated},
+                     sharding.reduction);
+  REMESH_CHECK(form.ok());
+  return *std::move(form);
+}
+
+}  // namespace remesh

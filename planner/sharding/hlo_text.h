@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "planner/sharding/hlo_sharding.h"
+
+namespace remesh {
+
+// The text of HLO shardings, as in "{devices=[2,1,2]<=[4] last_tile_dim_replicate}":
+//
+//   sharding := single | '{' [single (',' single)*] '}'          '{}' is the empty tuple
+//   single   := '{' item* '}' | named                            items in any order, without commas
+//   item     := replicated | maximal | manual | unknown | unreduced | device=INT | devices=tiles
+//             | last_tile_dim_replicate | last_tile_dims={T,...} | (shard_as | shard_like) INT |
+//             metadata=...
+//   tiles    := '[' INT,... ']' ( '<=' '[' INT,... ']' ['T(' INT,... ')'] | INT,... )
+//   T        := maximal | replicated | manual | unreduced
+//   metadata := '{' key=value ... '}' | '{' '{' key=value ... '}',... '}'
+//   named    := '{' mesh [, replicated | , unreduced[=op] | , manual | , '[' dim,... ']']
+//               (, replicated={axis,...} | , unreduced=[op]{axis,...} | , manual={axis,...})* [,
+//               metadata=...] '}'
+//   mesh     := mesh['a'=2,...] [, device_ids=( '[' INT,... ']' 'T(' INT,... ')' | INT,... )]
+//             | maximal_mesh[device_id=INT]
+//   dim      := '{' axis,... [, ?] '}'      axis := 'name' [:(INT)INT]      op := sum | max | min
+//
+// Unlike XLA's parser this one refuses two kinds in one sharding, items given twice, and tile
+// assignments that are no permutation. Errors are INVALID_ARGUMENT, field "hlo_text", with the
+// column and what was expected there. Linear in the text.
+absl::StatusOr<HloSharding> ParseHloSharding(std::string_view text);
+
+// XLA's canonical text, without metadata; what no XLA text can say of a reduction other than SUM
+// stands in metadata as XLA's protos have it. Parses back to an equal value.
+std::string PrintHloSharding(const HloSharding& sharding);
+
+}  // namespace remesh

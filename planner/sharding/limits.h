@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace remesh {
+
+// Bounds on what a sharding may say, so that a short text or message never costs much memory or
+// time.
+inline constexpr int64_t kPositionsMax = int64_t{1} << 20;  // devices of one sharding
+inline constexpr int kTileRankMax = 64;  // dimensions of a tile assignment, axes of a mesh
+inline constexpr size_t kTextBytesMax = size_t{16} << 20;  // one sharding as text
+inline constexpr int64_t kTupleLeavesMax = 1 << 20;
+
+}  // namespace remesh

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/sharding/mesh.h"
+
+namespace remesh {
+
+// How the partial results of unreduced devices combine.
+enum class ReductionOp : int8_t { kSum, kMax, kMin };
+
+// A sharding over the named axes of a mesh (XLA's "V3", JAX's NamedSharding, Shardy's
+// TensorSharding). A value.
+struct NamedSharding {
+  // The axes that cut one array dimension, major to minor. An open dimension may be cut further by
+  // propagation, which means nothing for a concrete placement.
+  struct Dim {
+    std::vector<AxisRef> axes;
+    bool open = false;
+
+    friend bool operator==(const Dim&, const Dim&) = default;
+  };
+
+  Mesh mesh;
+  std::vector<Dim> dims;            // empty: no dimension of an array of any rank is cut
+  std::vector<AxisRef> replicated;  // explicitly; axes named nowhere are replicated too
+  std::vector<AxisRef> unreduced;   // devices along these hold partial results
+  std::vector<AxisRef> manual;      // devices along these hold values of their own
+  ReductionOp reduction = ReductionOp::kSum;
+
+  friend bool operator==(const NamedSharding&, const NamedSharding&) = default;
+};
+
+// Validates and makes canonical: neighbouring parts of an axis are joined, replicated axes sorted,
+// the reduction is kSum where nothing is unreduced. INVALID_ARGUMENT without a field: bad
+// references (CheckAxisRef), parts of an axis used twice or that do not nest, axes on a mesh
+// without any.
+absl::StatusOr<NamedSharding> Canonicalized(NamedSharding sharding);
+
+}  // namespace remesh

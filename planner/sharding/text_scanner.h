@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace remesh {
+
+// Reads a text from left to right. White space and comments (/* */ and // to the end of the line)
+// count as nothing. Errors are INVALID_ARGUMENT: field `field`, the text as value, and "column N:
+// what was expected, what was found" (columns count from 1).
+class TextScanner {
+ public:
+  // Both views must outlive the scanner.
+  TextScanner(std::string_view field, std::string_view text) : field_(field), text_(text) {
+    Skip();
+  }
+
+  bool AtEnd() const { return next_ == text_.size(); }
+  size_t position() const { return next_; }
+  // The next character, or '\0' at the end.
+  char Peek() const { return AtEnd() ? '\0' : text_[next_]; }
+  bool LooksAt(std::string_view token) const { return text_.substr(next_).starts_with(token); }
+  // Whether the next word is exactly `word`.
+  bool LooksAtWord(std::string_view word) const { return PeekWord() == word; }
+  // A run of letters, digits and underscores that starts with no digit; "" when there is none here.
+  std::string_view PeekWord() const;
+
+  // Moves past `token` when it comes next.
+  bool Take(std::string_view token);
+  bool TakeWord(std::string_view word);
+  // The same, or an error.
+  absl::Status Expect(std::string_view token);
+  absl::Status ExpectEnd();
+  absl::StatusOr<std::string> ExpectWord(std::string_view what);
+  // A decimal integer with an optional minus.
+  absl::StatusOr<int64_t> ExpectInt(std::string_view what);
+  // A string between `quote` characters; a backslash keeps the character after it.
+  absl::StatusOr<std::string> ExpectQuoted(char quote, std::string_view what);
+  // `open` item ',' item ... `close`, or `open close`.
+  absl::Status ExpectList(std::string_view open, std::string_view close,
+                          absl::FunctionRef<absl::Status()> item);
+  absl::StatusOr<std::vector<int64_t>> ExpectInts(std::string_view open, std::string_view close,
+                                                  std::string_view what);
+
+  // "column N: expected `what`, found ..." at the next token.
+  absl::Status Expected(std::string_view what) const;
+  // "column N: `message`", at a position noted before.
+  absl::Status ErrorAt(size_t position, std::string_view message) const;
+  // Puts a status without a field at a position; OK stays OK.
+  absl::Status Locate(size_t position, const absl::Status& status) const;
+
+ private:
+  void Skip();
+
+  std::string_view field_;
+  std::string_view text_;
+  size_t next_ = 0;
+};
+
+}  // namespace remesh

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/sharding/to_layout.h"
+
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/sharding/hlo_text.h"
+#include "planner/sharding/limits.h"
+#include "planner/sharding/named_text.h"
+
+namespace remesh {
+namespace {
+
+std::vector<DimPartition> WholePartitions(const Shape& shape) {
+  std::vector<DimPartition> partitions;
+  for (int64_t extent : shape) partitions.push_back(TilePartition(extent, 1));
+  return partitions;
+}
+
+// Every position holds the whole array, each in a subgroup of its own when `kind` is not empty.
+Layout WholeEverywhere(const Shape& shape, int32_t device_count, const std::string& kind) {
+  const std::vector<std::vector<int64_t>> parts(device_count,
+                                                std::vector<int64_t>(shape.size(), 0));
+  if (kind.empty() || device_count == 1)
+    return MakeSeparableLayout(shape, WholePartitions(shape), parts);
+  std::vector<int64_t> subgroups;
+  for (int32_t i = 0; i < device_count; ++i) subgroups.push_back(i);
+  return MakeSeparableLayout(shape, WholePartitions(shape), parts, subgroups,
+                             absl::StrCat(kind, "(", device_count, ")"));
+}
+
+std::string KindOf(SubgroupType type, ReductionOp reduction) {
+  if (type == SubgroupType::kManual) return "manual";
+  return absl::StrCat("unreduced[", std::string(NameOf(reduction)), "]");
+}
+
+absl::Status CheckTiled(const Tiled& tiled, const Shape& shape, int32_t device_count) {
+  if (tiled.data_rank() != static_cast<int>(shape.size())) {
+    return InvalidField(
+        "shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
+        absl::StrCat(
+            "must have rank ", tiled.data_rank(),
+            ": Number of tile assignment dimensions (excluding subgroups) is different than "
+            "the input rank of ",
+            PrintTiles(tiled.tiles)));
+  }
+  if (tiled.tiles.size() != device_count) {
+    return InvalidField(
+        "devices", absl::StrCat(device_count),
+        absl::StrCat("is not the sharding's number of devices: tile_assignment should have ",
+                     device_count, " devices but has ", tiled.tiles.size()));
+  }
+  for (SubgroupType type : tiled.subgroups) {
+    if (type == SubgroupType::kMaximal) {
+      return InvalidField("sharding", PrintTiles(tiled.tiles),
+                          "has a maximal subgroup, which places nothing");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status PositionError(int64_t position, int32_t device_count) {
+  return InvalidField("devices", absl::StrCat(device_count),
+                      absl::StrCat("device ", position, " >= num_devices (", device_count, ")"));
+}
+
+absl::StatusOr<Layout> TiledLayout(const Tiled& tiled, const Shape& shape, int32_t device_count) {
+  RETURN_IF_ERROR(CheckTiled(tiled, shape, device_count));
+  const auto& dims = tiled.tiles.dims();
+  const size_t rank = shape.size();
+  std::vector<DimPartition> partitions;
+  for (size_t d = 0; d < rank; ++d) partitions.push_back(TilePartition(shape[d], dims[d]));
+  std::vector<std::string> kinds;
+  int64_t replicas = 1;
+  for (size_t g = 0; g < tiled.subgroups.size(); ++g) {
+    const int64_t size = dims[rank + g];
+    if (tiled.subgroups[g] == SubgroupType::kReplicated) {
+      replicas = size;  // the last dimension, by CanonicalTiles()
+    } else {
+      kinds.push_back(absl::StrCat(KindOf(tiled.subgroups[g], tiled.reduction), "(", size, ")"));
+    }
+  }
+  std::vector<std::vector<int64_t>> parts(device_count, std::vector<int64_t>(rank));
+  std::vector<int64_t> subgroups(kinds.empty() ? 0 : device_count);
+  const std::vector<int64_t> positions = tiled.tiles.Positions();
+  const int64_t peers = device_count / replicas;
+  int64_t tile_count = 1;
+  for (size_t d = 0; d < rank; ++d) tile_count *= dims[d];
+  const int64_t subgroup_count = peers / tile_count;
+  for (int64_t i = 0; i < device_count; ++i) {
+    const int64_t position = positions[i];
+    if (position >= device_count) return PositionError(position, device_count);
+    int64_t tile = i / replicas;
+    if (!subgroups.empty()) subgroups[position] = tile % subgroup_count;
+    tile /= subgroup_count;
+    for (size_t d = rank; d-- > 0;) {
+      parts[position][d] = tile % dims[d];
+      tile /= dims[d];
+    }
+  }
+  return MakeSeparableLayout(shape, std::move(partitions), parts, subgroups,
+                             absl::StrJoin(kinds, ","));
+}
+
+absl::StatusOr<Layout> MaximalLayout(const Maximal& maximal, const Shape& shape,
+                                     int32_t device_count) {
+  if (device_count == 1) return WholeEverywhere(shape, 1, "");
+  if (maximal.position >= device_count) return PositionError(maximal.position, device_count);
+  std::vector<std::vector<Box>> boxes(device_count);
+  boxes[maximal.position] = {Box::Whole(shape)};
+  return MakeBoxLayout(shape, boxes);
+}
+
+struct Placer {
+  const Shape& shape;
+  int32_t device_count;
+
+  using Result = absl::StatusOr<Layout>;
+  Result operator()(const Replicated&) const { return WholeEverywhere(shape, device_count, ""); }
+  Result operator()(const Maximal& maximal) const {
+    return MaximalLayout(maximal, shape, device_count);
+  }
+  Result operator()(const Manual&) const { return WholeEverywhere(shape, device_count, "manual"); }
+  Result operator()(const Unknown&) const {
+    return InvalidField("sharding", "{unknown}", "places nothing");
+  }
+  Result operator()(const Unreduced& unreduced) const {
+    return WholeEverywhere(shape, device_count,
+                           KindOf(SubgroupType::kUnreduced, unreduced.reduction));
+  }
+  Result operator()(const Tiled& tiled) const { return TiledLayout(tiled, shape, device_count); }
+  Result operator()(const NamedSharding& named) const {
+    return ToLayout(named, shape, device_count);
+  }
+  Result operator()(const Tuple& tuple) const {
+    return InvalidField("sharding", PrintHloSharding({tuple, std::nullopt, {}}),
+                        "is a tuple, not the sharding of one array");
+  }
+};
+
+absl::Status CheckDeviceCount(int32_t device_count) {
+  if (device_count >= 1 && device_count <= kPositionsMax) return absl::OkStatus();
+  return InvalidField("devices", absl::StrCat(device_count),
+                      absl::StrCat("must have between 1 and ", kPositionsMax, " devices"));
+}
+
+}  // namespace
+
+absl::StatusOr<Layout> ToLayout(const HloSharding& sharding, const Shape& shape,
+                                int32_t device_count) {
+  RETURN_IF_ERROR(CheckDeviceCount(device_count));
+  return std::visit(Placer{shape, device_count}, sharding.form);
+}
+
+absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shape,
+                                int32_t device_count) {
+  RETURN_IF_ERROR(CheckDeviceCount(device_count));
+  if (!sharding.mesh.maximal && sharding.mesh.devices.size() != device_count) {
+    return InvalidField(
+        "devices", absl::StrCat(device_count),
+        absl::StrCat("is not the mesh's number of devices, ", sharding.mesh.devices.size()));
+  }
+  if (!sharding.dims.empty() && sharding.dims.size() != shape.size()) {
+    return InvalidField("shape", absl::StrCat("[", absl::StrJoin(shape, ","), "]"),
+                        absl::StrCat("must have rank ", sharding.dims.size(),
+                                     ", the number of dimension shardings"));
+  }
+  NamedSharding ranked = sharding;
+  ranked.dims.resize(shape.size());
+  return std::visit(Placer{shape, device_count}, ToTiles(ranked));
+}
+
+}  // namespace remesh

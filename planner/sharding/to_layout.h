@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "planner/box.h"
+#include "planner/layout.h"
+#include "planner/sharding/hlo_sharding.h"
+#include "planner/sharding/named_sharding.h"
+
+namespace remesh {
+
+// The boxes that each of the positions 0..device_count-1 holds of an array of `shape` (which passed
+// ValidateShape()).
+//
+// Tile t of k over extent s is [min(t*c, s), min((t+1)*c, s)) with c = ceil(s/k). Replicas share a
+// tile. Devices along manual and unreduced subgroups are in subgroups of their own, numbered
+// row-major, and Layout::subgroup_kind tells what they are, as in "manual(2),unreduced[sum](4)". A
+// maximal sharding over a list of one device means that device.
+//
+// INVALID_ARGUMENT (fields "shape", "devices" or "sharding"): the rank or the number of devices
+// does not match, a position is not in the list, the sharding is unknown, a tuple, or has a maximal
+// subgroup.
+absl::StatusOr<Layout> ToLayout(const HloSharding& sharding, const Shape& shape,
+                                int32_t device_count);
+// REQUIRES: Canonicalized().
+absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shape,
+                                int32_t device_count);
+
+}  // namespace remesh
