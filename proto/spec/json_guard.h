@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace remesh {
+
+// Refuses JSON that protobuf's parser would take without a word or understand in its own way:
+// repeated keys in one object, null or an array as an element of an array; also anything over the
+// bounds of text_limits.h and bad syntax. INVALID_ARGUMENT with line and column.
+absl::Status CheckJson(std::string_view json);
+
+// A path of protobuf's JSON parser ("shardings[0].value.hlo_text") with map entries named by their
+// key
+// ("shardings[rows].hlo_text"). REQUIRES: CheckJson() passed.
+std::string PathWithKeys(std::string_view json, std::string_view path);
+
+}  // namespace remesh
