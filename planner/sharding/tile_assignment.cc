@@ -197,6 +197,10 @@ absl::StatusOr<TileAssignment> TileAssignment::FromList(absl::Span<const int64_t
     return absl::InvalidArgumentError(
         absl::StrCat("device ", sorted.front(), " is negative in tile assignment"));
   }
+  if (size == 1) {
+    if (sorted[0] == 0) return TileAssignment(Dims(dims.begin(), dims.end()), 1, Iota{{1}, {0}}, {});
+    return absl::InvalidArgumentError(absl::StrCat("device ", sorted[0], " >= num_devices (1)"));
+  }
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
   if (twin != sorted.end()) {
     return absl::InvalidArgumentError(

@@ -18,7 +18,7 @@ namespace remesh {
 // Example: dims {2,2}, reshape_dims {2,2}, transpose_perm {1,0} is the list 0,2,1,3.
 //
 // Every dimension is >= 1 and their product at most kPositionsMax. Positions are distinct and >= 0;
-// an iota's are 0..n-1. Errors are INVALID_ARGUMENT without a field.
+// an iota's are 0..n-1, and a single one is an iota's. Errors are INVALID_ARGUMENT without a field.
 class TileAssignment {
  public:
   using Dims = std::vector<int64_t>;
