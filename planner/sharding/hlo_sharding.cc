@@ -45,17 +45,18 @@ void SortAndMerge(TileAssignment& tiles, Tiled::Subgroups& subgroups) {
   subgroups = std::move(merged);
 }
 
-std::optional<HloSharding::Form> PlainForm(SubgroupType type, ReductionOp reduction) {
-  switch (type) {
-    case SubgroupType::kReplicated:
-      return Replicated{};
-    case SubgroupType::kManual:
-      return Manual{};
-    case SubgroupType::kUnreduced:
-      return Unreduced{reduction};
-    case SubgroupType::kMaximal:
-      return std::nullopt;
-  }
+// The plain form of tiles that cut no data, when there is one. As in XLA, one manual or replicated
+// subgroup is enough; unreduced takes that all of the given ones, those of one device too, were
+// unreduced.
+std::optional<HloSharding::Form> PlainForm(const Tiled::Subgroups& given,
+                                           const Tiled::Subgroups& merged, ReductionOp reduction) {
+  const auto all = [](const Tiled::Subgroups& types, SubgroupType type) {
+    return std::all_of(types.begin(), types.end(), [&](SubgroupType t) { return t == type; });
+  };
+  const Tiled::Subgroups& decisive = merged.empty() ? given : merged;
+  if (all(decisive, SubgroupType::kReplicated)) return Replicated{};
+  if (all(decisive, SubgroupType::kManual)) return Manual{};
+  if (all(given, SubgroupType::kUnreduced)) return Unreduced{reduction};
   return std::nullopt;
 }
 
@@ -121,19 +122,13 @@ absl::StatusOr<HloSharding::Form> CanonicalTiles(TileAssignment tiles, Tiled::Su
                                                    " subgroups for a tile assignment of ",
                                                    tiles.dims().size(), " dimensions"));
   }
-  const bool had_subgroups = !subgroups.empty();
-  const SubgroupType first_type = had_subgroups ? subgroups[0] : SubgroupType::kMaximal;
-  const bool one_type = std::all_of(subgroups.begin(), subgroups.end(),
-                                    [&](SubgroupType t) { return t == first_type; });
+  const Tiled::Subgroups given = subgroups;
   SortAndMerge(tiles, subgroups);
-  const bool tiled = std::any_of(tiles.dims().begin(),
-                                 tiles.dims().end() - static_cast<std::ptrdiff_t>(subgroups.size()),
-                                 [](int64_t dim) { return dim != 1; });
-  if (had_subgroups && !tiled && subgroups.size() <= 1) {
-    const SubgroupType type = subgroups.empty() ? first_type : subgroups[0];
-    if (subgroups.size() == 1 || one_type) {
-      if (auto plain = PlainForm(type, reduction)) return *std::move(plain);
-    }
+  const auto data_end = tiles.dims().end() - static_cast<std::ptrdiff_t>(subgroups.size());
+  const bool tiled =
+      std::any_of(tiles.dims().begin(), data_end, [](int64_t dim) { return dim != 1; });
+  if (!tiled && !given.empty()) {
+    if (auto plain = PlainForm(given, subgroups, reduction)) return *std::move(plain);
   }
   if (!subgroups.empty() && subgroups.back() == SubgroupType::kReplicated)
     tiles = tiles.SortLastDim();

@@ -2,6 +2,7 @@
 #include "planner/sharding/tile_assignment.h"
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 #include <string>
 
@@ -198,7 +199,8 @@ absl::StatusOr<TileAssignment> TileAssignment::FromList(absl::Span<const int64_t
         absl::StrCat("device ", sorted.front(), " is negative in tile assignment"));
   }
   if (size == 1) {
-    if (sorted[0] == 0) return TileAssignment(Dims(dims.begin(), dims.end()), 1, Iota{{1}, {0}}, {});
+    if (sorted[0] == 0)
+      return TileAssignment(Dims(dims.begin(), dims.end()), 1, Iota{{1}, {0}}, {});
     return absl::InvalidArgumentError(absl::StrCat("device ", sorted[0], " >= num_devices (1)"));
   }
   const auto twin = std::adjacent_find(sorted.begin(), sorted.end());
@@ -234,7 +236,12 @@ TileAssignment TileAssignment::Reshape(absl::Span<const int64_t> dims) const {
 TileAssignment TileAssignment::Transpose(absl::Span<const int> perm) const {
   REMESH_CHECK(perm.size() == dims_.size());
   Dims dims;
-  for (int d : perm) dims.push_back(dims_[d]);
+  std::vector<int> wide;  // dimensions that hold more than one tile, in their new order
+  for (int d : perm) {
+    dims.push_back(dims_[d]);
+    if (dims_[d] > 1) wide.push_back(d);
+  }
+  if (std::is_sorted(wide.begin(), wide.end())) return Reshape(dims);
   if (iota() != nullptr) {
     if (const auto pieces = CommonPieces(dims_, iota_)) {
       std::vector<size_t> order;
@@ -258,12 +265,12 @@ TileAssignment TileAssignment::Transpose(absl::Span<const int> perm) const {
 TileAssignment TileAssignment::SortLastDim() const {
   REMESH_CHECK(!dims_.empty());
   if (iota() != nullptr) {
-    if (const auto pieces = CommonPieces(dims_, iota_)) {
+    // Only the boundary of the last dimension has to nest.
+    if (const auto pieces = CommonPieces({size_ / dims_.back(), dims_.back()}, iota_)) {
       std::vector<size_t> order(pieces->size());
-      for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-      const auto group = std::find_if(order.begin(), order.end(), [&](size_t i) {
-        return (*pieces)[i].tile_dim + 1 == dims_.size();
-      });
+      std::iota(order.begin(), order.end(), size_t{0});
+      const auto group = std::find_if(order.begin(), order.end(),
+                                      [&](size_t i) { return (*pieces)[i].tile_dim == 1; });
       // Larger strides first: an earlier reshape dimension has the larger stride.
       std::stable_sort(group, order.end(), [&](size_t a, size_t b) {
         return (*pieces)[a].reshape_dim < (*pieces)[b].reshape_dim;
@@ -273,13 +280,8 @@ TileAssignment TileAssignment::SortLastDim() const {
   }
   std::vector<int64_t> list = Positions();
   const auto width = static_cast<std::ptrdiff_t>(dims_.back());
-  bool changed = false;
-  for (auto group = list.begin(); group != list.end(); group += width) {
-    if (std::is_sorted(group, group + width)) continue;
+  for (auto group = list.begin(); group != list.end(); group += width)
     std::sort(group, group + width);
-    changed = true;
-  }
-  if (!changed) return *this;
   return TileAssignment(dims_, size_, Iota{}, std::move(list));
 }
 
