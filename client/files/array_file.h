@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "client/files/mapped_file.h"
+#include "planner/box.h"
+#include "planner/element_type.h"
+
+namespace remesh {
+
+// A whole array in a folder. Types that NumPy has lie in FILE.npy; the others (bf16, fp8, int4 ...)
+// in FILE.bin, dense row-major and packed below a byte, beside FILE.json:
+//   {"element_type": "bf16", "shape": [2048, 8192]}
+// FILE is the array's name with every byte outside [A-Za-z0-9._-], and a leading dot, as %XX.
+class ArrayFile {
+ public:
+  // Opens an array to read. NOT_FOUND when there is no file, FAILED_PRECONDITION
+  // (ARRAY_FILE_MISMATCH) when the file holds another type or shape, or is too short.
+  static absl::StatusOr<ArrayFile> Open(const std::string& folder, const std::string& name,
+                                        ElementType type, const Shape& shape);
+  // Opens an array to write, making its file (all zero) if it is not there: several hosts may write
+  // their boxes into one file of a shared folder. Errors as Open.
+  static absl::StatusOr<ArrayFile> OpenOrCreate(const std::string& folder, const std::string& name,
+                                                ElementType type, const Shape& shape);
+
+  absl::Span<std::byte> data() const { return file_.bytes().subspan(header_bytes_); }
+
+ private:
+  ArrayFile(MappedFile file, size_t header_bytes)
+      : file_(std::move(file)), header_bytes_(header_bytes) {}
+
+  MappedFile file_;
+  size_t header_bytes_;
+};
+
+// FILE of an array, as above.
+std::string FileStem(const std::string& array_name);
+
+}  // namespace remesh

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a training process does with remesh, whole: one Trainer on each host.
+
+    trainer = Trainer(server="10.0.0.1:7070", worker_socket="/run/remesh/worker.sock")
+    trainer.create_state(state)                          # one of the trainers: what there is, and where it lies
+    for shard in trainer.allocate(state.name):           # every trainer: its own host's shards, to write
+        shard.bytes[:] = ...
+    trainer.seal(state.name)                             # written: nobody stores into them from now on
+    execution = trainer.start_reshard(state.name, generation=1, targets=targets)      # one of the trainers
+    trainer.wait_execution(execution.name)
+    for shard in trainer.read(state.name, generation=2): ...                          # every trainer
+
+Nothing is copied through a call: shards are files that worker and trainer both map. Arrays keep the file mapped for as long
+as they live, and a retired generation's memory is free only when its last mapping is gone: drop what was replaced.
+"""
+import dataclasses
+import mmap
+import time
+from typing import Callable, List, Optional
+
+import grpc
+import numpy as np
+
+from remesh import errors
+from remesh.elements import bit_width, numpy_dtype
+from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard_pb2_grpc, state_pb2, state_pb2_grpc)
+
+# Answers may be long; a proxy must not stand between loopback and us.
+_CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
+                    ("grpc.enable_http_proxy", 0))
+_CALL_SECONDS = 30.0
+_SUCCEEDED = reshard_pb2.Execution.PHASE_SUCCEEDED
+_ENDED = (_SUCCEEDED, reshard_pb2.Execution.PHASE_FAILED, reshard_pb2.Execution.PHASE_CANCELLED)
+
+
+class ExecutionFailed(Exception):
+    """An execution ended FAILED or CANCELLED; the state is at its source generation, as it was."""
+
+    def __init__(self, execution: reshard_pb2.Execution):
+        phase = reshard_pb2.Execution.Phase.Name(execution.phase)
+        super().__init__(f"{execution.name} ended in {phase}: {errors.describe_status(execution.error)}")
+        self.execution = execution
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+    """A box of an array on one device of this host."""
+    info: local_pb2.Shard  # array name, device id, box, element type ...
+    bytes: np.ndarray      # uint8, as long as info.bytes: dense row-major over the box, packed below a byte
+
+    def values(self) -> np.ndarray:
+        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types below a byte have no such view."""
+        if bit_width(self.info.element_type) < 8:
+            raise TypeError(f"{self.info.array}: {self.info.element_type} is packed below a byte; use .bytes")
+        extents = [hi - lo for lo, hi in zip(self.info.box.lo, self.info.box.hi)]
+        return self.bytes.view(numpy_dtype(self.info.element_type)).reshape(extents)
+
+
+class Trainer:
+    """One host's training process: a connection to the planner, and one to the host's own worker."""
+
+    def __init__(self, server: str, worker_socket: str):
+        self._channels = (grpc.insecure_channel(server, options=_CHANNEL_OPTIONS),
+                          grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS))
+        self.states = state_pb2_grpc.StateServiceStub(self._channels[0])
+        self.reshards = reshard_pb2_grpc.ReshardServiceStub(self._channels[0])
+        self.local = local_pb2_grpc.LocalServiceStub(self._channels[1])
+
+    def close(self) -> None:
+        for channel in self._channels:
+            channel.close()
+
+    def create_state(self, state: state_pb2.State) -> state_pb2.State:
+        """Declares the state; the workers of its hosts then let their trainers allocate."""
+        return self.states.CreateState(state_pb2.CreateStateRequest(state=state), timeout=_CALL_SECONDS)
+
+    def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
+        """This host's shards, to write into. Waits until somebody has created the state."""
+        request = local_pb2.AllocateRequest(state=state, wait=True)
+        return _map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
+
+    def seal(self, state: str) -> local_pb2.SealResponse:
+        """Declares every shard of this host written. The state is READY when all hosts have said so."""
+        return self.local.Seal(local_pb2.SealRequest(state=state), timeout=_CALL_SECONDS)
+
+    def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
+        """Waits until every shard of every host is sealed."""
+        for now in self.states.WatchState(state_pb2.WatchStateRequest(name=state), timeout=timeout_seconds):
+            if now.phase == state_pb2.State.PHASE_READY:
+                return now
+        raise RuntimeError(f"{state}: the server ended the watch before the state was READY")
+
+    def start_reshard(self, state: str, generation: int, targets: reshard_pb2.Targets,
+                      options: Optional[plan_pb2.PlanOptions] = None) -> reshard_pb2.Execution:
+        """Asks for the move from `generation` to `generation + 1`, laid out as `targets` says; returns at once."""
+        return self.reshards.StartExecution(
+            reshard_pb2.StartExecutionRequest(state=state, expected_generation=generation, targets=targets, options=options),
+            timeout=_CALL_SECONDS)
+
+    def wait_execution(self, name: str, timeout_seconds: float = 300.0,
+                       on_change: Callable[[reshard_pb2.Execution], None] = lambda execution: None) -> reshard_pb2.Execution:
+        """Waits for an execution's end, over a restart of the server too. Raises ExecutionFailed unless it SUCCEEDED."""
+        request = reshard_pb2.WatchExecutionRequest(name=name)
+        deadline = time.monotonic() + timeout_seconds
+        while True:
+            try:
+                for execution in self.reshards.WatchExecution(request, timeout=deadline - time.monotonic()):
+                    on_change(execution)
+                    if execution.phase == _SUCCEEDED:
+                        return execution
+                    if execution.phase in _ENDED:
+                        raise ExecutionFailed(execution)
+            except grpc.RpcError as error:
+                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline - 1:
+                    raise
+            time.sleep(0.2)
+
+    def read(self, state: str, generation: int, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
+        """This host's shards of a committed generation, to read. Waits for it to be committed here."""
+        request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
+        return _map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+
+
+def _map(shards, writable: bool) -> List[Shard]:
+    """Maps each file once; the arrays keep it mapped."""
+    maps, result = {}, []
+    for info in shards:
+        if info.path not in maps:
+            with open(info.path, "r+b" if writable else "rb") as file:
+                maps[info.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+        result.append(Shard(info, np.frombuffer(maps[info.path], np.uint8, info.bytes, info.offset)))
+    return result
