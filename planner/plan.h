@@ -37,10 +37,10 @@ struct PlanSummary {
   int64_t bytes_total = 0;     // all target shards = kept + local + crossing
   int64_t bytes_kept = 0;      // held by the same device in the same memory before
   int64_t bytes_local = 0;     // from another device or memory of the same host
-  int64_t bytes_crossing = 0;  // needed by a device of a host that did not hold them ...
-  int64_t bytes_relayed = 0;   // ... and bytes that reach a device which does not need them itself
-  int64_t bottleneck_bytes = 0;
-  double bottleneck_seconds = 0;     // busiest domain: bytes through it / capacity, as achieved
+  int64_t bytes_crossing = 0;  // from a device of another host, straight to a device that needs them
+  int64_t bytes_relayed = 0;   // brought to a device that does not need them itself: not in bytes_total
+  int64_t bottleneck_bytes = 0;      // through the busiest NIC or uplink, in its busier direction ...
+  double bottleneck_seconds = 0;     // ... over its capacity, as achieved
   double lower_bound_seconds = 0;    // LB: no plan is faster
   double routing_bound_seconds = 0;  // T0: no plan without third hosts is faster
   double quality = 1;                // bottleneck_seconds / LB; 1 when both are 0

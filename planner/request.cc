@@ -37,6 +37,7 @@ class Checker {
         return InvalidField(field + ".name", name, "must be unique");
       }
       RETURN_IF_ERROR(AtField(field, CheckArray(request_.arrays[i])));
+      RETURN_IF_ERROR(AtField(field, CountBits(request_.arrays[i])));
     }
     return absl::OkStatus();
   }
@@ -83,6 +84,15 @@ class Checker {
     RETURN_IF_ERROR(AtField("target", CheckTargetIsAlive(array.target)));
     RETURN_IF_ERROR(AtField("source", CheckSource(*array.source.layout)));
     return CheckSubgroups(*array.source.layout, *array.target.layout);
+  }
+
+  // Keeps every sum that planning takes over arrays and devices below 2^62.
+  absl::Status CountBits(const ArraySpec& array) {
+    const __int128 devices = array.source.devices->size() + array.target.devices->size();
+    bits_ += devices * BitWidth(array.element_type) * ElementCount(array.shape);
+    if (bits_ < (__int128{1} << 62)) return absl::OkStatus();
+    return InvalidField("shape", absl::StrCat("[", absl::StrJoin(array.shape, ","), "]"),
+                        "makes all arrays on all devices together 2^62 bits or more");
   }
 
   absl::Status CheckPlacement(const ArraySpec& array, const Placement& placement) {
@@ -161,6 +171,7 @@ class Checker {
   const ReshardRequest& request_;
   absl::flat_hash_set<int64_t> devices_;
   absl::flat_hash_set<int64_t> lost_;
+  __int128 bits_ = 0;
   absl::flat_hash_set<const DeviceList*> checked_devices_;
   absl::flat_hash_set<const DeviceList*> checked_targets_;
   absl::flat_hash_set<const Layout*> checked_sources_;

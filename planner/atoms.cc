@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/atoms.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
+#include "planner/cells.h"
+
+namespace remesh {
+namespace {
+
+using ClassKey = std::tuple<int, const Layout*, const DeviceList*, MemoryKind, const Layout*,
+                            const DeviceList*, MemoryKind>;
+
+ClassKey KeyOf(const ArraySpec& array) {
+  const Placement& s = array.source;
+  const Placement& t = array.target;
+  return {BitWidth(array.element_type),
+          s.layout.get(),
+          s.devices.get(),
+          s.memory_kind,
+          t.layout.get(),
+          t.devices.get(),
+          t.memory_kind};
+}
+
+class AtomMaker {
+ public:
+  AtomMaker(const ReshardRequest& request, const Network& network)
+      : request_(request), network_(network) {
+    Intern({});  // group 0: nobody
+  }
+
+  absl::StatusOr<Atoms> Run() {
+    MergeArrays();
+    for (size_t c = 0; c < atoms_.tapes.classes.size(); ++c) {
+      RETURN_IF_ERROR(CutClass(static_cast<int32_t>(c)));
+    }
+    LayTapes();
+    return std::move(atoms_);
+  }
+
+ private:
+  struct CellOfSub {
+    int32_t sub;
+    int32_t array_class;
+    int32_t cell;
+  };
+
+  void MergeArrays() {
+    absl::flat_hash_map<ClassKey, size_t> class_of;
+    std::vector<ArrayClass>& classes = atoms_.tapes.classes;
+    for (size_t i = 0; i < request_.arrays.size(); ++i) {
+      const auto [entry, inserted] =
+          class_of.try_emplace(KeyOf(request_.arrays[i]), classes.size());
+      if (inserted) {
+        classes.push_back({.arrays = {},
+                           .element_bits = BitWidth(request_.arrays[i].element_type),
+                           .intervals = {},
+                           .boxes = {}});
+      }
+      classes[entry->second].arrays.push_back(static_cast<int32_t>(i));
+    }
+  }
+
+  int32_t Intern(const Group& group) {
+    const auto [entry, inserted] =
+        group_of_.try_emplace(group, static_cast<int32_t>(atoms_.groups.size()));
+    if (inserted) atoms_.groups.push_back(group);
+    return entry->second;
+  }
+
+  // The groups of all tiles of a placement, by tile.
+  std::vector<int32_t> GroupsOfTiles(const Placement& placement, bool living_only) {
+    std::vector<int32_t> groups;
+    for (const Tile& tile : placement.layout->tiles) {
+      Group group;
+      for (int32_t position : tile.positions) {
+        const int32_t device = static_cast<int32_t>((*placement.devices)[position]);
+        if (!living_only || !network_.lost[device]) group.push_back(device);
+      }
+      std::sort(group.begin(), group.end());
+      groups.push_back(Intern(group));
+    }
+    return groups;
+  }
+
+  template <typename Tiles>
+  int32_t Union(const Tiles& tiles, const std::vector<int32_t>& group_of_tile) {
+    if (tiles.empty()) return 0;
+    if (tiles.size() == 1) return group_of_tile[tiles[0]];
+    Group all;
+    for (int32_t tile : tiles) {
+      const Group& group = atoms_.groups[group_of_tile[tile]];
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return Intern(all);
+  }
+
+  absl::Status CutClass(int32_t index) {
+    ArrayClass& array_class = atoms_.tapes.classes[index];
+    const ArraySpec& array = request_.arrays[array_class.arrays.front()];
+    ASSIGN_OR_RETURN(const std::vector<Cell> cells,
+                     CutIntoCells(*array.source.layout, *array.target.layout, array_class));
+    const std::vector<int32_t> holders_of = GroupsOfTiles(array.source, true);
+    const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
+    if (cells_.size() + cells.size() > static_cast<size_t>(kCellsMax)) return TooManyCells();
+    const bool same_memory = array.source.memory_kind == array.target.memory_kind;
+    for (const Cell& cell : cells) {
+      const int32_t holders = Union(cell.source_tiles, holders_of);
+      const int32_t needers = Union(cell.target_tiles, needers_of);
+      if (holders == 0) {
+        AddMissing(array_class, cell, array.source);
+        continue;
+      }
+      const int32_t sub = SubOf(holders, needers, same_memory);
+      atoms_.subs[sub].bits += array_class.CellBox(cell.id).element_count() *
+                               array_class.element_bits *
+                               static_cast<int64_t>(array_class.arrays.size());
+      cells_.push_back({sub, index, static_cast<int32_t>(cell.id)});
+    }
+    return absl::OkStatus();
+  }
+
+  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
+    const auto [entry, inserted] =
+        sub_of_.try_emplace({holders, needers, same_memory}, static_cast<int32_t>(sub_of_.size()));
+    if (inserted) {
+      atoms_.subs.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
+    }
+    return entry->second;
+  }
+
+  void AddMissing(const ArrayClass& array_class, const Cell& cell, const Placement& source) {
+    Group lost;
+    for (int32_t tile : cell.source_tiles) {
+      for (int32_t position : source.layout->tiles[tile].positions) {
+        lost.push_back(static_cast<int32_t>((*source.devices)[position]));
+      }
+    }
+    std::sort(lost.begin(), lost.end());
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    for (int32_t array : array_class.arrays) {
+      atoms_.missing.push_back({array, array_class.CellBox(cell.id), lost});
+    }
+  }
+
+  // Gathers the cells of each sub, in class order, into runs.
+  void LayTapes() {
+    std::vector<int32_t> first(atoms_.subs.size() + 1, 0);
+    for (const CellOfSub& cell : cells_) ++first[cell.sub + 1];
+    for (size_t s = 0; s < atoms_.subs.size(); ++s) first[s + 1] += first[s];
+    std::vector<CellOfSub> sorted(cells_.size());
+    for (const CellOfSub& cell : cells_) sorted[first[cell.sub]++] = cell;
+    for (const CellOfSub& cell : sorted) AppendToTape(cell);
+  }
+
+  void AppendToTape(const CellOfSub& cell) {
+    Sub& sub = atoms_.subs[cell.sub];
+    const ArrayClass& array_class = atoms_.tapes.classes[cell.array_class];
+    const int64_t bits = array_class.CellBox(cell.cell).element_count() * array_class.element_bits;
+    const int64_t arrays = static_cast<int64_t>(array_class.arrays.size());
+    if (sub.run_count == 0) sub.first_run = static_cast<int32_t>(atoms_.runs.size());
+    if (sub.run_count == 0 || atoms_.runs.back().array_class != cell.array_class) {
+      int64_t begin = 0;
+      if (sub.run_count > 0) {
+        const TapeRun& last = atoms_.runs.back();
+        begin = last.begin + last.bits_per_array * last_arrays_;
+      }
+      atoms_.runs.push_back({.array_class = cell.array_class,
+                             .first_cell = static_cast<int32_t>(atoms_.tapes.cells.size()),
+                             .begin = begin});
+      ++sub.run_count;
+      last_arrays_ = arrays;
+    }
+    TapeRun& run = atoms_.runs.back();
+    ++run.cell_count;
+    run.bits_per_array += bits;
+    atoms_.tapes.cells.push_back(cell.cell);
+  }
+
+  const ReshardRequest& request_;
+  const Network& network_;
+  Atoms atoms_;
+  absl::flat_hash_map<Group, int32_t> group_of_;
+  absl::flat_hash_map<std::tuple<int32_t, int32_t, bool>, int32_t> sub_of_;
+  std::vector<CellOfSub> cells_;
+  int64_t last_arrays_ = 0;  // arrays of the last run's class
+};
+
+}  // namespace
+
+absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network) {
+  return AtomMaker(canonical, network).Run();
+}
+
+}  // namespace remesh

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/canonical.h"
+#include "planner/network.h"
+#include "planner/plan.h"
+#include "planner/tape.h"
+
+namespace remesh {
+
+// A sorted set of devices (or hosts), shared by all that have the same.
+using Group = std::vector<int32_t>;
+
+// All elements, of all arrays, that one group of living devices holds before and one group needs
+// after. The tape names them.
+struct Sub {
+  int32_t holders = 0;      // into Atoms::groups, never empty
+  int32_t needers = 0;      // into Atoms::groups, never empty
+  bool same_memory = true;  // whether source and target lie in the same kind of memory: else
+                            // nothing is kept in place
+  int64_t bits = 0;         // length of the tape
+  int32_t first_run = 0;    // tape: runs [first_run, first_run + run_count) of Atoms::runs
+  int32_t run_count = 0;
+
+  friend bool operator==(const Sub&, const Sub&) = default;
+};
+
+// What must move, cut as coarsely as holders and needers allow. Its size depends on the layouts,
+// not on the number of arrays: arrays alike in shape, width and placements share their cells, and
+// cells with equal groups share a sub.
+struct Atoms {
+  std::vector<Group> groups;
+  std::vector<Sub> subs;  // in order of first appearance
+  std::vector<TapeRun> runs;
+  Tapes tapes;
+  std::vector<MissingBox> missing;  // needed, but held by lost devices only
+
+  absl::Span<const TapeRun> RunsOf(const Sub& sub) const {
+    return absl::MakeConstSpan(runs).subspan(sub.first_run, sub.run_count);
+  }
+  friend bool operator==(const Atoms&, const Atoms&) = default;
+};
+
+// Source tile s and target tile t meet in the product of their intervals: each dimension's cuts of
+// source and target are merged in one walk, and the product of these walks is exactly the non-empty
+// intersections. Layouts without partitions (explicit boxes) are cut by halving the array at box
+// boundaries until no boundary is left inside a part. Subgroups are planned apart: elements move
+// between equal subgroups only. RESOURCE_EXHAUSTED (reason TOO_MANY_CELLS) above 2^24 cells.
+absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network);
+
+}  // namespace remesh

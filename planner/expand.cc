@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plan::ForEachTransfer(): from moves of subs to boxes of arrays.
+#include "absl/numeric/int128.h"
+#include "planner/plan_rep.h"
+
+namespace remesh {
+namespace {
+
+int64_t MulDiv(int64_t a, int64_t b, int64_t c) {
+  return static_cast<int64_t>(static_cast<__int128>(a) * b / c);
+}
+
+// Calls visit(move, slice, window) in window order for the moves with keep(move).
+template <typename Keep, typename Visit>
+void ForEachStep(const Plan::Rep& rep, const Keep& keep, const Visit& visit) {
+  std::vector<std::vector<const Move*>> moves_of_round(rep.rounds);
+  for (int32_t r = 0; r < rep.rounds; ++r) {
+    for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
+      if (keep(rep.moves[i])) moves_of_round[r].push_back(&rep.moves[i]);
+    }
+  }
+  for (int32_t window = 0; window < rep.windows(); ++window) {
+    const int32_t cycle = window / rep.rounds;
+    for (const Move* move : moves_of_round[window % rep.rounds]) {
+      const int32_t slice = cycle - move->stage;
+      if (slice >= 0 && slice < rep.slices) visit(*move, slice, window);
+    }
+  }
+}
+
+template <typename Keep>
+void Expand(const Plan::Rep& rep, const Keep& keep,
+            absl::FunctionRef<void(const Transfer&)> visit) {
+  ForEachStep(rep, keep, [&](const Move& move, int32_t slice, int32_t window) {
+    const Sub& sub = rep.atoms.subs[rep.segments[move.segment].sub];
+    const Interval range = SliceOf(rep, move, slice);
+    rep.atoms.tapes.ForEachBox(rep.atoms.RunsOf(sub), range.lo, range.hi,
+                               [&](int32_t array, const Box& box) {
+                                 visit({.window = window,
+                                        .array = array,
+                                        .box = box,
+                                        .from_device = move.from_device,
+                                        .to_device = move.to_device,
+                                        .from_space = move.from_space,
+                                        .to_space = move.to_space});
+                               });
+  });
+}
+
+}  // namespace
+
+Interval SliceOf(const Plan::Rep& rep, const Move& move, int32_t slice) {
+  const Segment& segment = rep.segments[move.segment];
+  const int64_t size = segment.size();
+  // Small segments would otherwise all send their few bits in the last slice.
+  const int64_t phase = move.segment % rep.slices;
+  const auto slice_begin = [&](int32_t i) {
+    return static_cast<int64_t>((static_cast<__int128>(size) * i + phase) / rep.slices);
+  };
+  const int64_t begin = slice_begin(slice);
+  const int64_t length = slice_begin(slice + 1) - begin;
+  return {segment.lo + begin + MulDiv(length, move.lo, size),
+          segment.lo + begin + MulDiv(length, move.hi, size)};
+}
+
+void Plan::ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const {
+  Expand(
+      *rep_, [](const Move&) { return true; }, visit);
+}
+
+void Plan::ForEachTransferOfHost(int32_t host,
+                                 absl::FunctionRef<void(const Transfer&)> visit) const {
+  const auto keep = [&](const Move& move) {
+    return rep_->host_of[move.from_device] == host || rep_->host_of[move.to_device] == host;
+  };
+  Expand(*rep_, keep, visit);
+}
+
+}  // namespace remesh

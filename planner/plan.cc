@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/cost_model.h"
+#include "planner/lower_bound.h"
+#include "planner/memory.h"
+#include "planner/moves.h"
+#include "planner/network.h"
+#include "planner/plan_rep.h"
+#include "planner/windows.h"
+
+namespace remesh {
+namespace {
+
+int64_t CeilBytes(int64_t bits) { return bits / 8 + (bits % 8 != 0 ? 1 : 0); }
+
+absl::Status CheckMissing(const ReshardRequest& request, const std::vector<MissingBox>& missing) {
+  if (missing.empty() || !request.fallbacks.empty()) return absl::OkStatus();
+  const MissingBox& first = missing.front();
+  const std::string array = absl::StrCat(first.array);
+  const std::string box = first.box.DebugString();
+  const std::string devices = absl::StrJoin(first.lost_devices, ",");
+  return MakeError(
+      absl::StatusCode::kDataLoss,
+      absl::StrCat(missing.size(), " boxes are held by lost devices only, the first is ", box,
+                   " of array ", array, " on devices ", devices, ", and no fallback is declared"),
+      {"DATA_LOSS",
+       {{"array", array},
+        {"box", box},
+        {"lost_devices", devices},
+        {"boxes", absl::StrCat(missing.size())}}});
+}
+
+absl::Status CheckMemory(const ReshardRequest& request, const PlanSummary& summary) {
+  const int64_t limit = request.options.memory_limit_bytes;
+  if (limit == 0 || summary.peak_bytes_max <= limit) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("options.memory_limit_bytes: value \"", limit, "\" is below the ",
+                                summary.peak_bytes_max, " bytes needed"),
+                   {"MEMORY_LIMIT",
+                    {{"memory_limit_bytes", absl::StrCat(limit)},
+                     {"needed_bytes", absl::StrCat(summary.peak_bytes_max)}}});
+}
+
+void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
+               Plan::Rep& rep) {
+  switch (strategy) {
+    case Strategy::kOptimal:
+      return MakeOptimalMoves(demand, RouteClasses(demand, network), network, rep);
+    case Strategy::kP2p:
+      return MakeP2pMoves(network, rep);
+    case Strategy::kGather:
+      return MakeGatherMoves(network, rep);
+  }
+}
+
+void SumBytes(Plan::Rep& rep) {
+  int64_t kept = 0, local = 0, crossing = 0, relayed = 0;
+  for (const Move& move : rep.moves) {
+    const int64_t bits = move.hi - move.lo;
+    const bool same_memory = rep.atoms.subs[rep.segments[move.segment].sub].same_memory;
+    if (move.to_space == Space::kStaging) {
+      relayed += bits;
+    } else if (move.from_device == move.to_device && same_memory) {
+      kept += bits;
+    } else if (rep.host_of[move.from_device] == rep.host_of[move.to_device]) {
+      local += bits;
+    } else {
+      crossing += bits;
+    }
+  }
+  PlanSummary& summary = rep.summary;
+  summary.bytes_kept = CeilBytes(kept);
+  summary.bytes_local = CeilBytes(local);
+  summary.bytes_crossing = CeilBytes(crossing);
+  summary.bytes_relayed = CeilBytes(relayed);
+  summary.bytes_total = summary.bytes_kept + summary.bytes_local + summary.bytes_crossing;
+}
+
+// Messages: device pairs at work, summed over windows. A pair with moves in stages l works in the
+// cycles l .. l + slices - 1.
+int64_t CountOperations(const Plan::Rep& rep) {
+  int64_t operations = 0;
+  for (int32_t r = 0; r < rep.rounds; ++r) {
+    std::vector<std::pair<int64_t, int64_t>> pairs;  // devices, stage
+    for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
+      const Move& move = rep.moves[i];
+      if (move.from_device == move.to_device) continue;
+      pairs.emplace_back(
+          move.from_device * static_cast<int64_t>(rep.host_of.size()) + move.to_device, move.stage);
+    }
+    std::sort(pairs.begin(), pairs.end());
+    for (size_t i = 0; i < pairs.size(); ++i) {
+      const bool same_pair = i > 0 && pairs[i].first == pairs[i - 1].first;
+      const int64_t since = same_pair ? pairs[i].second - pairs[i - 1].second : rep.slices;
+      operations += std::min<int64_t>(since, rep.slices);
+    }
+  }
+  return operations;
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
+  const ReshardRequest& canonical = request.request;
+  const Network network = MakeNetwork(canonical);
+  auto rep = std::make_shared<Plan::Rep>();
+  ASSIGN_OR_RETURN(rep->atoms, MakeAtoms(canonical, network));
+  RETURN_IF_ERROR(CheckMissing(canonical, rep->atoms.missing));
+  rep->host_of = network.host_of;
+  const DemandClasses demand = MakeDemandClasses(rep->atoms, network);
+  MakeMoves(canonical.options.strategy, demand, network, *rep);
+  RETURN_IF_ERROR(ScheduleWindows(network, canonical.options.window_bytes, *rep));
+  SumBytes(*rep);
+  PlanSummary& summary = rep->summary;
+  const Cost cost = Estimate(*rep, network);
+  summary.bottleneck_bytes = cost.bottleneck_bytes;
+  summary.bottleneck_seconds = cost.bottleneck_seconds;
+  summary.predicted_seconds = cost.predicted_seconds;
+  const LowerBound bound = BoundFromBelow(rep->atoms, demand, network);
+  summary.lower_bound_seconds = bound.seconds;
+  summary.routing_bound_seconds = bound.routing_seconds;
+  summary.certificate = bound.certificate;
+  summary.quality = bound.seconds > 0 ? cost.bottleneck_seconds / bound.seconds : 1;
+  rep->peak_bytes = PeakBytes(canonical, network, *rep);
+  summary.peak_bytes_max = *std::max_element(rep->peak_bytes.begin(), rep->peak_bytes.end());
+  summary.windows = rep->windows();
+  summary.operations = CountOperations(*rep);
+  RETURN_IF_ERROR(CheckMemory(canonical, summary));
+  return Plan(std::move(rep));
+}
+
+const PlanSummary& Plan::summary() const { return rep_->summary; }
+const std::vector<MissingBox>& Plan::missing() const { return rep_->atoms.missing; }
+const std::vector<int64_t>& Plan::peak_bytes() const { return rep_->peak_bytes; }
+
+int64_t Plan::memory_bytes() const {
+  const Atoms& atoms = rep_->atoms;
+  size_t bytes = sizeof(Rep) + rep_->moves.size() * sizeof(Move) +
+                 rep_->segments.size() * sizeof(Segment) + rep_->peak_bytes.size() * 8 +
+                 rep_->host_of.size() * 4 + atoms.subs.size() * sizeof(Sub) +
+                 atoms.runs.size() * sizeof(TapeRun) + atoms.tapes.cells.size() * 4 +
+                 atoms.missing.size() * sizeof(MissingBox);
+  for (const Group& group : atoms.groups) bytes += sizeof(Group) + group.size() * 4;
+  for (const ArrayClass& one : atoms.tapes.classes) {
+    bytes += sizeof(ArrayClass) + one.arrays.size() * 4 + one.boxes.size() * sizeof(Box);
+    for (const auto& intervals : one.intervals) bytes += intervals.size() * sizeof(Interval);
+  }
+  return static_cast<int64_t>(bytes);
+}
+
+bool operator==(const Plan& a, const Plan& b) {
+  const Plan::Rep& x = *a.rep_;
+  const Plan::Rep& y = *b.rep_;
+  return x.summary == y.summary && x.moves == y.moves && x.segments == y.segments &&
+         x.slices == y.slices && x.rounds == y.rounds && x.host_of == y.host_of &&
+         x.peak_bytes == y.peak_bytes && x.atoms == y.atoms;
+}
+
+std::string Plan::DebugString() const {
+  const PlanSummary& s = rep_->summary;
+  return absl::StrCat(
+      "plan: ", s.bytes_total, " bytes = ", s.bytes_kept, " kept + ", s.bytes_local, " local + ",
+      s.bytes_crossing, " crossing, ", s.bytes_relayed, " relayed; bottleneck ", s.bottleneck_bytes,
+      " bytes, ", s.bottleneck_seconds, " s; LB ", s.lower_bound_seconds, " s, T0 ",
+      s.routing_bound_seconds, " s, Q ", s.quality, " (", s.certificate, "); predicted ",
+      s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows, " windows, ",
+      s.operations, " operations; ", rep_->atoms.subs.size(), " subs, ", rep_->segments.size(),
+      " segments, ", rep_->moves.size(), " moves");
+}
+
+}  // namespace remesh

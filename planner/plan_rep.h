@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/atoms.h"
+#include "planner/plan.h"
+
+namespace remesh {
+
+// A range [lo, hi) of a sub's tape that takes one way through the network.
+struct Segment {
+  int32_t sub = 0;
+  int64_t lo = 0;
+  int64_t hi = 0;
+
+  int64_t size() const { return hi - lo; }
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
+
+// One step of a segment's way: the stripe [lo, hi) of it, in the segment's coordinates 0..size(),
+// goes from one device to another.
+struct Move {
+  int32_t segment = 0;
+  int32_t from_device = 0;
+  int32_t to_device = 0;
+  Space from_space = Space::kSource;
+  Space to_space = Space::kTarget;
+  int16_t stage =
+      0;  // hops before it: a move of stage l needs what moves of stages below l brought
+  int32_t round = 0;  // 0 .. rounds - 1
+  int64_t lo = 0;
+  int64_t hi = 0;
+
+  friend bool operator==(const Move&, const Move&) = default;
+};
+
+// A plan at the level of subs: its size depends on the layouts, neither on the number of arrays nor
+// on that of windows. Every segment is cut into `slices` equal parts, and slice i of a move of
+// stage l and round r is done in window (i + l) * rounds + r: a device passes a slice on in a later
+// window than it got it in.
+struct Plan::Rep {
+  Atoms atoms;
+  std::vector<int32_t> host_of;  // device -> host
+  std::vector<Segment> segments;
+  std::vector<Move> moves;           // by round, then stage
+  std::vector<int32_t> round_begin;  // moves of round r: [round_begin[r], round_begin[r + 1])
+  int32_t slices = 1;
+  int32_t rounds = 1;
+  int32_t stages = 1;
+  PlanSummary summary;
+  std::vector<int64_t> peak_bytes;
+
+  int32_t windows() const { return moves.empty() ? 0 : (slices + stages - 1) * rounds; }
+};
+
+// Range of the tape that slice `slice` of `move` takes. Slices of a segment and stripes of a slice
+// adjoin without gaps.
+Interval SliceOf(const Plan::Rep& rep, const Move& move, int32_t slice);
+
+}  // namespace remesh

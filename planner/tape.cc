@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/tape.h"
+
+#include <algorithm>
+
+namespace remesh {
+namespace {
+
+// Visits the elements [begin, end) of the part of `box` that `fixed` dimensions have narrowed down
+// to dimensions dim and up.
+void VisitRange(const Box& box, int dim, int64_t begin, int64_t end,
+                absl::FunctionRef<void(const Box&)> visit) {
+  if (begin >= end) return;
+  int64_t row = 1;  // elements of one index of dimension `dim`
+  for (int d = dim + 1; d < box.rank(); ++d) row *= box.dims[d].size();
+  if (dim >= box.rank() || (begin == 0 && end == row * box.dims[dim].size())) {
+    visit(box);
+    return;
+  }
+  const int64_t first = begin / row;
+  const int64_t last = end / row;
+  const auto slice = [&](int64_t lo, int64_t hi) {
+    Box part = box;
+    part.dims[dim] = {box.dims[dim].lo + lo, box.dims[dim].lo + hi};
+    return part;
+  };
+  if (first == last) {
+    VisitRange(slice(first, first + 1), dim + 1, begin - first * row, end - first * row, visit);
+    return;
+  }
+  const int64_t whole = first + (begin % row != 0 ? 1 : 0);
+  if (whole != first) VisitRange(slice(first, first + 1), dim + 1, begin % row, row, visit);
+  if (whole < last) visit(slice(whole, last));
+  if (end % row != 0) VisitRange(slice(last, last + 1), dim + 1, 0, end % row, visit);
+}
+
+// The run that holds `position`, or the last one.
+const TapeRun& RunAt(absl::Span<const TapeRun> runs, int64_t position) {
+  const auto after = std::upper_bound(runs.begin() + 1, runs.end(), position,
+                                      [](int64_t p, const TapeRun& run) { return p < run.begin; });
+  return *(after - 1);
+}
+
+}  // namespace
+
+Box ArrayClass::CellBox(int64_t cell) const {
+  if (!boxes.empty()) return boxes[cell];
+  Box box;
+  box.dims.resize(intervals.size());
+  for (size_t d = intervals.size(); d-- > 0;) {
+    const int64_t count = static_cast<int64_t>(intervals[d].size());
+    box.dims[d] = intervals[d][cell % count];
+    cell /= count;
+  }
+  return box;
+}
+
+void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
+                       absl::FunctionRef<void(const Box&)> visit) {
+  VisitRange(box, 0, begin, end, visit);
+}
+
+int64_t Tapes::RoundDown(absl::Span<const TapeRun> runs, int64_t position) const {
+  const TapeRun& run = RunAt(runs, position);
+  return position - (position - run.begin) % classes[run.array_class].element_bits;
+}
+
+int64_t Tapes::RoundedBits(absl::Span<const TapeRun> runs, int64_t begin, int64_t end) const {
+  return RoundDown(runs, end) - RoundDown(runs, begin);
+}
+
+void Tapes::ForEachBox(absl::Span<const TapeRun> runs, int64_t begin, int64_t end,
+                       absl::FunctionRef<void(int32_t, const Box&)> visit) const {
+  begin = RoundDown(runs, begin);
+  end = RoundDown(runs, end);
+  while (begin < end) {
+    const TapeRun& run = RunAt(runs, begin);
+    const ArrayClass& array_class = classes[run.array_class];
+    const int64_t in_run = begin - run.begin;
+    const int64_t index = in_run / run.bits_per_array;
+    int64_t offset = in_run % run.bits_per_array;
+    for (int32_t c = 0; c < run.cell_count && begin < end; ++c) {
+      const Box box = array_class.CellBox(cells[run.first_cell + c]);
+      const int64_t bits = box.element_count() * array_class.element_bits;
+      if (offset >= bits) {
+        offset -= bits;
+        continue;
+      }
+      const int64_t taken = std::min(bits - offset, end - begin);
+      ForEachBoxOfRange(box, offset / array_class.element_bits,
+                        (offset + taken) / array_class.element_bits,
+                        [&](const Box& part) { visit(array_class.arrays[index], part); });
+      begin += taken;
+      offset = 0;
+    }
+  }
+}
+
+}  // namespace remesh
