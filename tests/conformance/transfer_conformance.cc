@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// What arrives: every message, whole, at its own receive.
+#include <algorithm>
+#include <random>
+
+#include "absl/strings/str_cat.h"
+#include "tests/conformance/harness.h"
+
+namespace remesh::conformance {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+TEST_P(TransportConformance, MovesEverySizeBothWaysWhoeverPostsFirst) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  mesh.OpenAll("g");
+  uint32_t index = 0;
+  for (size_t size : {0u, 1u, 4095u, 64u << 10, 4u << 20, 32u << 20}) {
+    for (bool receive_first : {true, false}) {
+      SCOPED_TRACE(absl::StrCat(size, receive_first ? " receive first" : " send first"));
+      const Bytes there = Pattern(size, ++index), back = Pattern(size, ++index);
+      Bytes got_there(size), got_back(size);
+      std::vector<Outcome*> outcomes;
+      auto receive = [&] {
+        outcomes.push_back(mesh.Receive(1, 0, Tag(index), got_there));
+        outcomes.push_back(mesh.Receive(0, 1, Tag(index), got_back));
+      };
+      auto send = [&] {
+        outcomes.push_back(mesh.Send(0, 1, Tag(index), there));
+        outcomes.push_back(mesh.Send(1, 0, Tag(index), back));
+      };
+      receive_first ? receive() : send();
+      mesh.ProgressTimes(300);  // the early one has been through by then
+      receive_first ? send() : receive();
+      ASSERT_TRUE(mesh.Finish(outcomes));
+      for (const Outcome* outcome : outcomes) EXPECT_TRUE(outcome->ok()) << outcome->status;
+      EXPECT_TRUE(got_there == there);
+      EXPECT_TRUE(got_back == back);
+    }
+  }
+}
+
+TEST_P(TransportConformance, PairsManyMessagesByTagInAnyOrder) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 3);
+  mesh.OpenAll("g");
+  std::mt19937 random(11);
+  struct Message {
+    int from, to;
+    MessageTag tag;
+    Bytes data, got;
+  };
+  std::vector<Message> messages;
+  for (uint32_t i = 0; i < 400; ++i) {
+    const int from = static_cast<int>(random() % 3),
+              to = static_cast<int>((from + 1 + random() % 2) % 3);
+    const size_t size = random() % 2 == 0 ? random() % 300 : random() % 100000;
+    messages.push_back({from, to, {i % 3, i % 5, i % 7, i}, Pattern(size, i), Bytes(size)});
+  }
+  std::vector<std::pair<Message*, bool>> posts;
+  for (Message& message : messages)
+    posts.insert(posts.end(), {{&message, true}, {&message, false}});
+  std::shuffle(posts.begin(), posts.end(), random);
+  std::vector<Outcome*> outcomes;
+  for (const auto& [m, send] : posts) {
+    outcomes.push_back(send ? mesh.Send(m->from, m->to, m->tag, m->data)
+                            : mesh.Receive(m->to, m->from, m->tag, m->got));
+    if (random() % 8 == 0) mesh.Progress();
+  }
+  ASSERT_TRUE(mesh.Finish(outcomes));
+  for (const Outcome* outcome : outcomes) EXPECT_TRUE(outcome->ok()) << outcome->status;
+  for (const Message& message : messages)
+    EXPECT_TRUE(message.got == message.data) << message.tag.index;
+}
+
+TEST_P(TransportConformance, DifferentSizesFailTheReceiveAndNothingElse) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  mesh.OpenAll("g");
+  uint32_t index = 0;
+  for (size_t sent : {100u, 1u << 20}) {
+    for (int difference : {-1, 1}) {
+      for (bool receive_first : {true, false}) {
+        const Bytes data = Pattern(sent, 5);
+        Bytes buffer(sent + difference, std::byte{0xee});
+        const MessageTag tag = Tag(++index);
+        Outcome *send = nullptr, *receive = nullptr;
+        if (receive_first) receive = mesh.Receive(1, 0, tag, buffer);
+        mesh.ProgressTimes(200);
+        send = mesh.Send(0, 1, tag, data);
+        mesh.ProgressTimes(200);
+        if (!receive_first) receive = mesh.Receive(1, 0, tag, buffer);
+        ASSERT_TRUE(mesh.Finish({send, receive}));
+        EXPECT_EQ(receive->code(), absl::StatusCode::kInvalidArgument) << receive->status;
+        EXPECT_TRUE(send->ok() || send->code() == absl::StatusCode::kInvalidArgument)
+            << send->status;
+        EXPECT_TRUE(buffer == Bytes(sent + difference, std::byte{0xee}));
+      }
+    }
+  }
+  const Bytes data = Pattern(1000, 1);
+  Bytes got(1000);
+  Outcome* receive = mesh.Receive(1, 0, Tag(0), got);
+  ASSERT_TRUE(mesh.Finish({mesh.Send(0, 1, Tag(0), data), receive}));
+  EXPECT_TRUE(receive->ok() && got == data) << receive->status;
+}
+
+TEST_P(TransportConformance, MessagesWaitForAGroupThatOpensLate) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  mesh.Open(0, "g", mesh.Table());
+  const Bytes small = Pattern(10, 1), large = Pattern(1 << 20, 2);
+  Bytes got_small(10), got_large(1 << 20);
+  std::vector<Outcome*> outcomes = {mesh.Send(0, 1, Tag(1), small), mesh.Send(0, 1, Tag(2), large)};
+  mesh.ProgressTimes(500);
+  mesh.Open(1, "g", mesh.Table());
+  mesh.ProgressTimes(500);
+  outcomes.push_back(mesh.Receive(1, 0, Tag(2), got_large));
+  outcomes.push_back(mesh.Receive(1, 0, Tag(1), got_small));
+  ASSERT_TRUE(mesh.Finish(outcomes));
+  for (const Outcome* outcome : outcomes) EXPECT_TRUE(outcome->ok()) << outcome->status;
+  EXPECT_TRUE(got_small == small && got_large == large);
+}
+
+TEST_P(TransportConformance, CallbacksMayPostTheNextMessage) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  mesh.OpenAll("g");
+  constexpr int kRounds = 50;
+  std::vector<Bytes> data, got;
+  for (int i = 0; i < kRounds; ++i) {
+    data.push_back(Pattern(i % 2 == 0 ? 100 : 200000, i));
+    got.push_back(Bytes(data.back().size()));
+  }
+  int received = 0;
+  std::function<void(int)> send = [&](int i) {
+    if (i == kRounds) return;
+    mesh.group(0).Send(1, Tag(i), data[i],
+                       mesh.Watch(0, mesh.NewOutcome(), [&, i] { send(i + 1); }));
+  };
+  std::function<void(int)> receive = [&](int i) {
+    received = i;
+    if (i == kRounds) return;
+    mesh.group(1).Receive(0, Tag(i), got[i],
+                          mesh.Watch(1, mesh.NewOutcome(), [&, i] { receive(i + 1); }));
+  };
+  send(0);
+  receive(0);
+  ASSERT_TRUE(mesh.ProgressUntil([&] { return received == kRounds; }));
+  EXPECT_TRUE(got == data);
+}
+
+}  // namespace
+}  // namespace remesh::conformance
