@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <deque>
+#include <memory>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "worker/transport/socket_address.h"
+#include "worker/transport/transport.h"
+#include "worker/transport/ucx_connection.h"
+
+namespace remesh {
+
+// A peer group over UCX: pairs messages with receives, and knows which peers are lost. Everything UCX does with it arrives through
+// the On...() calls, from inside UcxTransport::Progress().
+class UcxGroup : public PeerGroup {
+ public:
+  // `addresses` are those of `peers`.
+  UcxGroup(UcxTransport* transport, int self, std::vector<Peer> peers, std::vector<SocketAddress> addresses);
+  ~UcxGroup() override;
+
+  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
+  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
+  void Abort() override;
+  bool quiesced() const override { return aborted_ && unfinished_ == 0 && connections_ == 0; }
+
+  const AttemptToken& token() const { return peers_[self_].peer.token; }
+
+  // A peer has dialled; false if it must be refused.
+  bool OnHello(UcxConnection* connection, const AttemptToken& from);
+  // The dialled peer has accepted.
+  void OnAccept(UcxConnection* connection);
+  // A message: its bytes if `rendezvous` is false, else a descriptor to fetch them with. Returns what the UCX handler returns.
+  ucs_status_t OnMessage(UcxConnection* connection, const MessageTag& tag, void* data, size_t size, bool rendezvous);
+  void OnConnectionLost(UcxConnection* connection, std::string_view why);
+  void OnClosed() { --connections_; }
+  // An operation's callback begins.
+  void OnCallback() { --unfinished_; }
+  // UCX is through with the operation.
+  void OnTransferred(std::unique_ptr<UcxOperation> operation, ucs_status_t status);
+
+ private:
+  using Operation = std::unique_ptr<UcxOperation>;
+  // A message without its Receive(): the bytes, or the descriptor and its size.
+  struct Descriptor {
+    void* data;
+    size_t size;
+  };
+  using Held = std::variant<std::vector<std::byte>, Descriptor>;
+
+  struct PeerState {
+    Peer peer;
+    SocketAddress address;
+    UcxConnection* dialled = nullptr;
+    UcxConnection* accepted = nullptr;
+    absl::Status lost;              // OK while it is not
+    std::deque<Operation> waiting;  // sends before the peer has accepted
+    absl::flat_hash_map<MessageTag, Operation> receives;
+    absl::flat_hash_map<MessageTag, Held> held;
+    size_t held_bytes = 0;
+  };
+
+  // Counts the operation in and sees that the peer is dialled; null if it has ended at once.
+  Operation Begin(int peer, const MessageTag& tag, std::byte* bytes, size_t size, Done done);
+  void End(Operation operation, absl::Status status);
+  void Transmit(Operation operation);
+  void Fetch(Operation operation, void* descriptor);
+  ucs_status_t Hold(UcxConnection* connection, const MessageTag& tag, void* data, size_t size, bool rendezvous);
+  // Ends what waits on the peer and closes its connections.
+  void Drop(PeerState& state, const absl::Status& status);
+
+  UcxTransport* const transport_;
+  const int self_;
+  std::vector<PeerState> peers_;
+  absl::flat_hash_map<AttemptToken, int> peer_of_token_;
+  bool aborted_ = false;
+  int unfinished_ = 0;   // callbacks that have not begun
+  int connections_ = 0;  // not closed yet
+};
+
+}  // namespace remesh

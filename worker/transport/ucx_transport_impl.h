@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "worker/transport/ucx_connection.h"
+#include "worker/transport/ucx_group.h"
+#include "worker/transport/ucx_worker.h"
+
+namespace remesh {
+
+// Owns the listener and every connection. UCX's callbacks only record; Progress() acts on the records once UCX has returned, because
+// endpoints must not be made or closed, and callbacks of operations not run, from inside it.
+class UcxTransport : public Transport {
+ public:
+  static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options);
+  ~UcxTransport() override;
+
+  std::string_view name() const override { return "ucx"; }
+  std::string address() const override { return address_; }
+  absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override;
+  bool Progress() override;
+  void Wait(std::chrono::milliseconds timeout) override;
+  void Wake() override { worker_->Wake(); }
+
+  // For groups.
+  const UcxOptions& options() const { return options_; }
+  ucp_worker_h worker() const { return worker_->get(); }
+  // Null if UCX refuses at once.
+  UcxConnection* Dial(UcxGroup* group, int peer, const SocketAddress& address, const ucx::Hello& hello);
+  // Starts to close; the connection is gone after the Progress() that ends it. Idempotent.
+  void Close(UcxConnection* connection);
+  // Queues the callback.
+  void End(std::unique_ptr<UcxOperation> operation, absl::Status status);
+  void Forget(const UcxGroup& group);
+  // Closes the connection, and loses its peer, once UCX has returned.
+  static void Fail(UcxConnection* connection, ucs_status_t status);
+
+  // An active message without data.
+  static void SendControl(UcxConnection* connection, ucx::Id id, const void* header, size_t length);
+
+ private:
+  struct Failure {
+    UcxConnection* connection;
+    ucs_status_t status;
+  };
+  struct Ended {
+    std::unique_ptr<UcxOperation> operation;
+    absl::Status status;
+  };
+
+  explicit UcxTransport(const UcxOptions& options) : options_(options) {}
+
+  absl::Status Listen(const SocketAddress& bind);
+  absl::Status SetHandler(ucx::Id id, ucp_am_recv_callback_t handler);
+  UcxConnection* AddConnection(ucp_ep_params_t params);
+  UcxConnection* Find(const ucp_am_recv_param_t* param);
+
+  // Called by UCX.
+  static void OnConnectionRequest(ucp_conn_request_h request, void* self);
+  static void OnError(void* connection, ucp_ep_h endpoint, ucs_status_t status);
+  static ucs_status_t OnHello(void* self, const void* header, size_t header_length, void* data, size_t length,
+                              const ucp_am_recv_param_t* param);
+  static ucs_status_t OnAccept(void* self, const void* header, size_t header_length, void* data, size_t length,
+                               const ucp_am_recv_param_t* param);
+  static ucs_status_t OnMessage(void* self, const void* header, size_t header_length, void* data, size_t length,
+                                const ucp_am_recv_param_t* param);
+
+  bool AcceptConnections();
+  // Gives a received hello to its group, if it is open.
+  void Introduce(UcxConnection* connection);
+  bool HandleFailures();
+  bool FinishClosing();
+  bool RunCallbacks();
+
+  const UcxOptions options_;
+  std::string address_;
+  std::unique_ptr<UcxWorker> worker_;
+  ucp_listener_h listener_ = nullptr;
+  absl::flat_hash_map<ucp_ep_h, std::unique_ptr<UcxConnection>> connections_;
+  absl::flat_hash_map<AttemptToken, UcxGroup*> groups_;
+  absl::flat_hash_set<AttemptToken> closed_;   // of groups that were open here
+  std::deque<AttemptToken> closed_order_;
+  int strangers_ = 0;  // connections that no group knows
+  std::vector<ucp_conn_request_h> requests_;
+  std::vector<Failure> failures_;
+  std::vector<UcxConnection*> introductions_;
+  std::vector<UcxConnection*> closing_;
+  std::deque<Ended> ended_;
+};
+
+}  // namespace remesh
