@@ -25,11 +25,11 @@ std::unique_ptr<Transport> NewLoopback() {
   return *std::move(transport);
 }
 
-// Prints its address, reads "address token" of each peer until an empty line, and does what a
+// Prints "address " and its address, reads "address token" of each peer until an empty line, and does what a
 // victim does until it is killed.
 int RunVictim() {
   auto transport = NewLoopback();
-  std::printf("%s\n", transport->address().c_str());
+  std::printf("address %s\n", transport->address().c_str());
   std::fflush(stdout);
   std::vector<Peer> peers;
   char line[256];
@@ -66,8 +66,11 @@ class UcxVictim : public Victim {
     input_ = fdopen(in[1], "w");
     output_ = fdopen(out[0], "r");
     char line[256];
-    REMESH_CHECK(std::fgets(line, sizeof(line), output_) != nullptr);
-    address_.assign(line, std::strcspn(line, "\n"));
+    constexpr char kLabel[] = "address ";
+    do {  // UCX may have something to say first
+      REMESH_CHECK(std::fgets(line, sizeof(line), output_) != nullptr);
+    } while (std::strncmp(line, kLabel, std::strlen(kLabel)) != 0);
+    address_.assign(line + std::strlen(kLabel), std::strcspn(line, "\n") - std::strlen(kLabel));
   }
   ~UcxVictim() override {
     Kill();

@@ -15,8 +15,12 @@
 namespace remesh {
 namespace {
 
-// TCP's emulation of remote writes is far slower than active messages, and would be chosen.
-constexpr char kTcpPutEnable[] = "TCP_PUT_ENABLE";
+// Of UCX_TCP_PUT_ENABLE: 1.13 wants a transport's own settings without the transport's name.
+const char* TcpPutEnable() {
+  unsigned major, minor, release;
+  ucp_get_version(&major, &minor, &release);
+  return major == 1 && minor <= 13 ? "PUT_ENABLE" : "TCP_PUT_ENABLE";
+}
 
 std::string NetDevices(const UcxOptions& options, const SocketAddress& bind) {
   if (!options.net_devices.empty()) return options.net_devices;
@@ -28,8 +32,9 @@ absl::StatusOr<ucp_context_h> CreateContext(const UcxOptions& options, const Soc
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return UcxError("reading UCX's configuration", status);
+  // TCP's emulation of remote writes is far slower than active messages, and would be chosen.
   const std::pair<const char*, std::string> settings[] = {
-      {"TLS", options.tls}, {"NET_DEVICES", NetDevices(options, bind)}, {kTcpPutEnable, "n"}};
+      {"TLS", options.tls}, {"NET_DEVICES", NetDevices(options, bind)}, {TcpPutEnable(), "n"}};
   for (const auto& [name, value] : settings) {
     status = ucp_config_modify(config, name, value.c_str());
     if (status != UCS_OK) {
