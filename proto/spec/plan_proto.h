@@ -31,9 +31,10 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit);
 
-// One host's program in chunks of about 1 MiB; `visit` returns false to stop. NOT_FOUND (HOST_NOT_IN_PLAN) for an unknown host.
-absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
-                                 const std::string& host,
+// One host's program in chunks of about 1 MiB; `visit` returns false to stop. NOT_FOUND
+// (HOST_NOT_IN_PLAN) for an unknown host.
+absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request,
+                                 const Binding& binding, const std::string& host,
                                  absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit);
 
 }  // namespace remesh

@@ -7,13 +7,15 @@
 #include "planner/request.h"
 #include "planner/topology.h"
 #include "remesh/v1/plan.pb.h"
-#include "remesh/v1/state.pb.h"
 #include "remesh/v1/reshard.pb.h"
+#include "remesh/v1/state.pb.h"
 
 namespace remesh {
 
-// Messages of remesh.v1 to the planner's values. Errors are INVALID_ARGUMENT and name the path of the field as JSON spells it, with map keys in
-// brackets: "shardings[rows].hlo_text", "arrays[3].source.devices.ids[2]". Equal shardings and device lists share one Layout and DeviceList.
+// Messages of remesh.v1 to the planner's values. Errors are INVALID_ARGUMENT and name the path of
+// the field as JSON spells it, with map keys in brackets: "shardings[rows].hlo_text",
+// "arrays[3].source.devices.ids[2]". Equal shardings and device lists share one Layout and
+// DeviceList.
 
 // An empty message gives `fallback`, the workers' own topology; without one it is refused.
 absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology* fallback);
@@ -35,15 +37,19 @@ struct StateLayout {
   std::vector<PlacedArray> arrays;
 };
 
-// The result is complete: valid topology, arrays unique by name, covered, on devices of the topology.
+// The result is complete: valid topology, arrays unique by name, covered, on devices of the
+// topology.
 absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec, const Topology* fallback);
 
-// The StateSpec that a state has after a reshard to `targets`: same arrays, their new shardings. Every array must be named exactly once; a topology in
-// `targets` must place the devices of the state as the state's own does.
+// The StateSpec that a state has after a reshard to `targets`: same arrays, their new shardings.
+// Every array must be named exactly once; a topology in `targets` must place the devices of the
+// state as the state's own does.
 absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source, const v1::Targets& targets);
 
-// The question "from `source` to `target`" (same arrays in the same order). The topology is the target's.
-absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source, const StateLayout& target,
+// The question "from `source` to `target`" (same arrays in the same order). The topology is the
+// target's.
+absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,
+                                                const StateLayout& target,
                                                 const v1::PlanOptions& options);
 
 absl::StatusOr<PlanOptions> ToPlanOptions(const v1::PlanOptions& options);

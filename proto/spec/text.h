@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/message.h>
+
 #include <string>
 #include <string_view>
-
-#include <google/protobuf/message.h>
 
 #include "absl/status/statusor.h"
 
 namespace remesh {
 
-// Reads a message from JSON (protobuf's mapping; lowerCamel and proto names) or YAML, told apart by the first character that is not space: '{'
-// means JSON. YAML becomes JSON with every scalar a string: depth <= 32, <= 10^6 nodes, no duplicate keys, no cyclic aliases (aliases
-// count as often as they are used). Unknown fields are refused. INVALID_ARGUMENT names line or field.
+// Reads a message from JSON (protobuf's mapping; lowerCamel and proto names) or YAML, told apart by
+// the first character that is not space: '{' means JSON. YAML becomes JSON with every scalar a
+// string: depth <= 32, <= 10^6 nodes, no duplicate keys, no cyclic aliases (aliases count as often
+// as they are used). Unknown fields are refused. INVALID_ARGUMENT names line or field.
 absl::Status ParseText(std::string_view text, google::protobuf::Message& message);
 
 // Every field printed, lowerCamel, int64 as strings, enums by name; one line unless `pretty`.

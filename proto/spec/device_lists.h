@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/map.h>
+
+#include <cstdint>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "planner/request.h"
+#include "remesh/v1/sharding.pb.h"
+
+namespace remesh {
+
+// Device lists of one message as values: each named list is converted once, equal lists share one
+// value. Not thread-safe.
+class DeviceLists {
+ public:
+  using Named = google::protobuf::Map<std::string, v1::DeviceList>;
+
+  // What references mean from here on. Converts every entry, so that one which nobody uses is
+  // checked too. Fields: "device_lists[key].range.count".
+  absl::Status SetNamed(const Named& lists);
+
+  // A list or a reference to a named one. Fields: "ids[2]", "range.start", "ref".
+  absl::StatusOr<DeviceListPtr> Resolve(const v1::DeviceList& list);
+
+  // The shared value equal to `ids`. INVALID_ARGUMENT without a field when all lists together are
+  // too long.
+  absl::StatusOr<DeviceListPtr> Intern(DeviceList ids);
+
+ private:
+  absl::flat_hash_map<std::string, DeviceListPtr> named_;
+  absl::flat_hash_map<DeviceList, DeviceListPtr> interned_;
+  int64_t positions_ = 0;  // of all lists
+};
+
+}  // namespace remesh

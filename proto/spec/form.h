@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/layout.h"
+#include "planner/sharding/hlo_sharding.h"
+#include "planner/sharding/named_sharding.h"
+#include "remesh/v1/sharding.pb.h"
+
+namespace remesh {
+
+// Boxes as the message spells them; the ids stand in the order of the layout's positions.
+struct BoxForm {
+  std::vector<int64_t> device_ids;  // distinct, >= 0
+  std::vector<std::vector<Box>> boxes;
+};
+
+// A sharding's form, read once and laid over arrays of any shape.
+using Form = std::variant<HloSharding, NamedSharding, BoxForm>;
+
+// Fields are relative to the Sharding: "hlo_text", "boxes.devices[2].device",
+// "dtensor.placements[0]". REQUIRES: the form is set and no ref.
+absl::StatusOr<Form> ParseForm(const v1::Sharding& sharding);
+
+// The name of the form that is set, as in "hlo_text"; "" when none is.
+std::string FormName(const v1::Sharding& sharding);
+
+// Fields are as the front end names them ("shape", "devices", "sharding"), or
+// "boxes.devices[i].boxes[j]".
+absl::StatusOr<Layout> ToLayout(const Form& form, const Shape& shape, int32_t device_count);
+
+}  // namespace remesh
