@@ -9,17 +9,13 @@
 #include "base/status_macros.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/limits.h"
+#include "planner/sharding/sdy_text.h"
 #include "planner/sharding/to_layout.h"
 #include "proto/sharding/convert_sharding.h"
 #include "proto/spec/plan_proto.h"
 
 namespace remesh {
 namespace {
-
-template <typename... Fs>
-struct Overloaded : Fs... {
-  using Fs::operator()...;
-};
 
 // `status` about the field as a whole: front ends that know no field say only what is wrong.
 absl::Status WholeField(const std::string& field, const std::string& value,
@@ -32,6 +28,40 @@ absl::StatusOr<Form> ParseNamed(const xla::NamedShardingProto& named) {
   auto value = FromProto(named);
   RETURN_IF_ERROR(WholeField("named", named.ShortDebugString(), value.status()));
   return Form(*std::move(value));
+}
+
+absl::StatusOr<DTensorSharding::Placement> ToPlacement(const v1::Placement& placement) {
+  switch (placement.kind_case()) {
+    case v1::Placement::kShard:
+      return DTensorSharding::Shard{placement.shard().dim()};
+    case v1::Placement::kReplicate:
+      return DTensorSharding::Replicate{};
+    case v1::Placement::kStridedShard:
+      return DTensorSharding::StridedShard{placement.strided_shard().dim(),
+                                           placement.strided_shard().split_factor()};
+    case v1::Placement::kPartial:
+      return DTensorSharding::Partial{placement.partial().reduce_op()};
+    default:
+      return InvalidField("kind", "", "must be set: shard, replicate, strided_shard or partial");
+  }
+}
+
+absl::StatusOr<Form> ParseDTensor(const v1::DTensorSharding& dtensor) {
+  DTensorSharding value{.mesh_shape = {dtensor.mesh_shape().begin(), dtensor.mesh_shape().end()}};
+  for (int i = 0; i < dtensor.placements_size(); ++i) {
+    auto placement = ToPlacement(dtensor.placements(i));
+    RETURN_IF_ERROR(AtField(absl::StrCat("dtensor.placements[", i, "]"), placement.status()));
+    value.placements.push_back(*std::move(placement));
+  }
+  return Form(std::move(value));
+}
+
+absl::StatusOr<Layout> LayOutDTensor(const DTensorSharding& sharding, const Shape& shape,
+                                     int32_t device_count) {
+  auto layout = ToLayout(sharding, shape, device_count);
+  const std::string field = GetErrorInfo(layout.status()).metadata["field"];
+  if (layout.ok() || field == "devices" || field == "shape") return layout;
+  return AtField("dtensor", layout.status());
 }
 
 absl::StatusOr<Form> ParseBoxes(const v1::BoxSharding& boxes) {
@@ -74,11 +104,19 @@ absl::StatusOr<Form> ParseForm(const v1::Sharding& sharding) {
     }
     case v1::Sharding::kNamed:
       return ParseNamed(sharding.named());
+    case v1::Sharding::kDtensor:
+      return ParseDTensor(sharding.dtensor());
     case v1::Sharding::kBoxes:
       return ParseBoxes(sharding.boxes());
-    default:
-      return InvalidField(FormName(sharding), "", "cannot be read yet");
+    case v1::Sharding::kSdyText: {
+      ASSIGN_OR_RETURN(NamedSharding value, ParseSdySharding(sharding.sdy_text()));
+      return Form(std::move(value));
+    }
+    case v1::Sharding::kRef:
+    case v1::Sharding::FORM_NOT_SET:
+      break;
   }
+  return InvalidField("form", FormName(sharding), "must be set and no ref");
 }
 
 std::string FormName(const v1::Sharding& sharding) {
@@ -87,14 +125,17 @@ std::string FormName(const v1::Sharding& sharding) {
 }
 
 absl::StatusOr<Layout> ToLayout(const Form& form, const Shape& shape, int32_t device_count) {
-  return std::visit(
-      Overloaded{[&](const BoxForm& boxes) -> absl::StatusOr<Layout> {
-                   auto layout = MakeBoxLayout(shape, boxes.boxes);
-                   RETURN_IF_ERROR(AtField("boxes.devices", layout.status()));
-                   return layout;
-                 },
-                 [&](const auto& sharding) { return ToLayout(sharding, shape, device_count); }},
-      form);
+  if (const auto* boxes = std::get_if<BoxForm>(&form)) {
+    auto layout = MakeBoxLayout(shape, boxes->boxes);
+    RETURN_IF_ERROR(AtField("boxes.devices", layout.status()));
+    return layout;
+  }
+  if (const auto* dtensor = std::get_if<DTensorSharding>(&form)) {
+    return LayOutDTensor(*dtensor, shape, device_count);
+  }
+  if (const auto* named = std::get_if<NamedSharding>(&form))
+    return ToLayout(*named, shape, device_count);
+  return ToLayout(std::get<HloSharding>(form), shape, device_count);
 }
 
 }  // namespace remesh

@@ -8,6 +8,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/layout.h"
+#include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/named_sharding.h"
 #include "remesh/v1/sharding.pb.h"
@@ -21,7 +22,7 @@ struct BoxForm {
 };
 
 // A sharding's form, read once and laid over arrays of any shape.
-using Form = std::variant<HloSharding, NamedSharding, BoxForm>;
+using Form = std::variant<HloSharding, NamedSharding, DTensorSharding, BoxForm>;
 
 // Fields are relative to the Sharding: "hlo_text", "boxes.devices[2].device",
 // "dtensor.placements[0]". REQUIRES: the form is set and no ref.
