@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "planner/box.h"
+#include "remesh/v1/sharding.pb.h"
+
+namespace remesh {
+
+// The box of a message. INVALID_ARGUMENT (fields "lo", "hi[1]") unless it is not empty and lies in an array of `shape`.
+absl::StatusOr<Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t> shape);
+
+v1::Box BoxMessage(const Box& box);
+
+}  // namespace remesh

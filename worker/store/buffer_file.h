@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace remesh {
+
+// The status of a system call that just failed on `path`: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED) when space ran out, INTERNAL (IO_ERROR)
+// otherwise. Reads errno.
+absl::Status SystemError(const std::string& what, const std::string& path);
+
+// Creates `path` (mode 0660) with every byte reserved: on tmpfs ftruncate() succeeds on a full file system, and a later store is
+// SIGBUS. Nothing is left behind on error.
+absl::Status CreateReservedFile(const std::string& path, int64_t bytes);
+
+// A file mapped shared, readable and writable, for as long as the object lives, even if the file is unlinked.
+class MappedFile {
+ public:
+  // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`.
+  static absl::StatusOr<MappedFile> Open(const std::string& path, int64_t bytes);
+  // A nameless file of `directory`, reserved.
+  static absl::StatusOr<MappedFile> CreateScratch(const std::string& directory, int64_t bytes);
+
+  MappedFile() = default;
+  MappedFile(MappedFile&& other) noexcept;
+  MappedFile& operator=(MappedFile&& other) noexcept;
+  ~MappedFile();
+
+  std::span<std::byte> bytes() const { return bytes_; }
+
+ private:
+  explicit MappedFile(std::span<std::byte> bytes) : bytes_(bytes) {}
+
+  std::span<std::byte> bytes_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/store/buffer_store.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <system_error>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "worker/store/durable_file.h"
+#include "worker/store/state_folder.h"
+
+namespace remesh {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr char kManifest[] = "/manifest";
+constexpr char kAside[] = ".aside";
+constexpr char kTrash[] = ".trash";
+
+std::vector<std::string> FoldersIn(const std::string& folder) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    std::error_code ignored;
+    if (it->is_directory(ignored)) found.push_back(it->path().string());
+  }
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+bool AllSealed(const worker::GenerationManifest& manifest) {
+  return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
+}
+
+absl::Status Unusable(const std::string& why) {
+  return MakeError(absl::StatusCode::kDataLoss, why, {"CORRUPT_FILE", {{"why", why}}});
+}
+
+}  // namespace
+
+bool Generation::pending() const {
+  return phase() == v1::SHARD_PHASE_PREPARED || phase() == v1::SHARD_PHASE_VERIFIED;
+}
+
+int64_t Generation::sealed_shards() const {
+  return std::count(manifest.sealed().begin(), manifest.sealed().end(), true);
+}
+
+std::string Generation::PathOf(int shard) const {
+  return absl::StrCat(folder, "/", places.files[places.shards[shard].file].name);
+}
+
+v1::StateManifest Generation::Summary() const {
+  v1::StateManifest summary;
+  summary.set_state(state());
+  summary.set_generation(number());
+  summary.set_phase(phase());
+  if (pending()) summary.set_execution(manifest.attempt().execution());
+  summary.set_sealed_shards(sealed_shards());
+  summary.set_total_shards(manifest.sealed_size());
+  summary.set_bytes(places.shard_bytes);
+  return summary;
+}
+
+Scratch::Scratch(MappedFile file, std::shared_ptr<std::atomic<int64_t>> bytes)
+    : file_(std::move(file)), bytes_(std::move(bytes)) {
+  bytes_->fetch_add(static_cast<int64_t>(file_.bytes().size()));
+}
+
+Scratch::~Scratch() { bytes_->fetch_sub(static_cast<int64_t>(file_.bytes().size())); }
+
+absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) {
+  std::error_code error;
+  fs::create_directories(options.directory, error);
+  if (error || !fs::is_directory(options.directory, error)) {
+    return InvalidField("buffer_directory", options.directory,
+                        absl::StrCat("must be a directory that can be made: ", error.message()));
+  }
+  auto store = std::unique_ptr<BufferStore>(new BufferStore(std::move(options)));
+  store->Adopt();
+  return store;
+}
+
+void BufferStore::Adopt() {
+  for (const std::string& state : FoldersIn(options_.directory)) {
+    const std::string name = fs::path(state).filename().string();
+    if (absl::StartsWith(name, kTrash)) {
+      Remove(state);
+    } else if (!absl::StartsWith(name, ".")) {
+      for (const std::string& folder : FoldersIn(state)) AdoptFolder(folder);
+      std::error_code not_empty;
+      fs::remove(state, not_empty);
+    }
+  }
+}
+
+void BufferStore::AdoptFolder(const std::string& folder) {
+  Generation generation;
+  if (absl::Status status = Read(folder, generation); !status.ok()) {
+    SetAside(folder, std::string(status.message()));
+    return;
+  }
+  const bool stale = generation.manifest.boot_id() != options_.boot_id;
+  if (stale || generation.phase() == v1::SHARD_PHASE_PREPARED) {
+    notes_.push_back(absl::StrCat("removed ", folder, ": ",
+                                  stale ? "of another boot" : "its execution had not verified it"));
+    Remove(folder);
+    return;
+  }
+  bytes_ += generation.places.file_bytes;
+  Key key(generation.state(), generation.number());
+  generations_.emplace(std::move(key), std::move(generation));
+}
+
+absl::Status BufferStore::Read(const std::string& folder, Generation& generation) const {
+  worker::GenerationManifest& manifest = generation.manifest;
+  RETURN_IF_ERROR(ReadDurable(folder + kManifest, manifest));
+  ASSIGN_OR_RETURN(generation.places, PlaceShards(manifest.assignment(), options_.devices));
+  generation.folder = FolderOf(generation.state(), generation.number());
+  if (generation.folder != folder) return Unusable("its manifest belongs elsewhere");
+  if (manifest.sealed_size() != manifest.assignment().shards_size()) {
+    return Unusable("its manifest has another number of seals than shards");
+  }
+  if (manifest.phase() < v1::SHARD_PHASE_BUILDING || manifest.phase() > v1::SHARD_PHASE_VERIFIED) {
+    return Unusable("its phase is unknown");
+  }
+  for (const ShardPlaces::File& file : generation.places.files) {
+    std::error_code error;
+    const auto bytes = fs::file_size(absl::StrCat(folder, "/", file.name), error);
+    if (error || static_cast<int64_t>(bytes) < file.bytes) {
+      return Unusable(absl::StrCat("its file ", file.name, " is missing or cut short"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+void BufferStore::SetAside(const std::string& folder, const std::string& why) {
+  const fs::path aside = fs::path(options_.directory) / kAside;
+  std::error_code error;
+  fs::create_directories(aside, error);
+  const fs::path path(folder);
+  const std::string stem =
+      absl::StrCat(path.parent_path().filename().string(), ".", path.filename().string());
+  fs::path target;
+  for (int i = 0; target.empty() || fs::exists(target, error); ++i)
+    target = aside / absl::StrCat(stem, ".", i);
+  fs::rename(path, target, error);
+  notes_.push_back(absl::StrCat("set ", folder, " aside: ", why));
+}
+
+// First out of the way, so that a crash in the middle leaves no half of it.
+void BufferStore::Remove(const std::string& folder) {
+  std::string trash;
+  std::error_code error;
+  do {
+    trash = absl::StrCat(options_.directory, "/", kTrash, ++removed_);
+  } while (fs::exists(trash, error));
+  fs::rename(folder, trash, error);
+  fs::remove_all(error ? folder : trash, error);
+  fs::remove(fs::path(folder).parent_path(), error);  // if this was the last
+}
+
+std::string BufferStore::FolderOf(const std::string& state, int64_t generation) const {
+  return absl::StrCat(options_.directory, "/", StateFolder(state), "/", generation);
+}
+
+const Generation* BufferStore::Find(const std::string& state, int64_t generation) const {
+  const auto it = generations_.find({state, generation});
+  return it == generations_.end() ? nullptr : &it->second;
+}
+
+std::vector<const Generation*> BufferStore::List() const {
+  std::vector<const Generation*> all;
+  for (const auto& [key, generation] : generations_) all.push_back(&generation);
+  return all;
+}
+
+std::vector<const Generation*> BufferStore::ListOf(const std::string& state) const {
+  std::vector<const Generation*> of_state;
+  for (auto it = generations_.lower_bound({state, 0});
+       it != generations_.end() && it->first.first == state; ++it) {
+    of_state.push_back(&it->second);
+  }
+  return of_state;
+}
+
+absl::Status BufferStore::CheckSpace(int64_t bytes) const {
+  struct statvfs info;
+  int64_t free = INT64_MAX;
+  if (statvfs(options_.directory.c_str(), &info) == 0) {
+    free = static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
+  }
+  if (options_.memory_limit_bytes > 0) {
+    free = std::min(free, options_.memory_limit_bytes - this->bytes());
+  }
+  if (bytes <= free) return absl::OkStatus();
+  const std::string needed = absl::StrCat(bytes), left = absl::StrCat(std::max<int64_t>(free, 0));
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("buffers of ", needed, " bytes do not fit into the ", left, " bytes left in ",
+                   options_.directory),
+      {"MEMORY_EXHAUSTED",
+       {{"needed_bytes", needed}, {"free_bytes", left}, {"directory", options_.directory}}});
+}
+
+absl::Status BufferStore::Create(const v1::Assignment& assignment, v1::ShardPhase phase,
+                                 const v1::AttemptId& attempt) {
+  Generation generation;
+  ASSIGN_OR_RETURN(generation.places, PlaceShards(assignment, options_.devices));
+  *generation.manifest.mutable_assignment() = assignment;
+  generation.manifest.set_phase(phase);
+  *generation.manifest.mutable_attempt() = attempt;
+  generation.manifest.set_boot_id(options_.boot_id);
+  generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), false);
+  generation.folder = FolderOf(assignment.state(), assignment.generation());
+  if (Find(generation.state(), generation.number()) != nullptr) {
+    const std::string number = absl::StrCat(generation.number());
+    return MakeError(
+        absl::StatusCode::kAlreadyExists,
+        absl::StrCat("generation ", number, " of ", generation.state(), " is here already"),
+        {"GENERATION_EXISTS", {{"state", generation.state()}, {"generation", number}}});
+  }
+  RETURN_IF_ERROR(CheckSpace(generation.places.file_bytes));
+  if (absl::Status status = Fill(generation); !status.ok()) {
+    Remove(generation.folder);
+    return status;
+  }
+  bytes_ += generation.places.file_bytes;
+  Key key(generation.state(), generation.number());
+  generations_.emplace(std::move(key), std::move(generation));
+  return absl::OkStatus();
+}
+
+absl::Status BufferStore::Fill(const Generation& generation) const {
+  std::error_code error;
+  fs::remove_all(generation.folder, error);
+  fs::create_directories(generation.folder, error);
+  if (error) {
+    return MakeError(absl::StatusCode::kInternal,
+                     absl::StrCat("cannot make ", generation.folder, ": ", error.message()),
+                     {"IO_ERROR", {{"path", generation.folder}, {"error", error.message()}}});
+  }
+  for (const ShardPlaces::File& file : generation.places.files) {
+    RETURN_IF_ERROR(
+        CreateReservedFile(absl::StrCat(generation.folder, "/", file.name), file.bytes));
+  }
+  // Later manifests are of the same size but for the phase and packed flags.
+  const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;
+  if (generation.pending())
+    RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes, 2));
+  return WriteDurably(generation.folder + kManifest, generation.manifest);
+}
+
+absl::Status BufferStore::SetPhase(const std::string& state, int64_t generation,
+                                   v1::ShardPhase phase) {
+  const auto it = generations_.find({state, generation});
+  REMESH_CHECK(it != generations_.end() && it->second.pending());
+  Generation next = it->second;
+  next.manifest.set_phase(phase);
+  if (phase == v1::SHARD_PHASE_READY) {
+    next.manifest.clear_attempt();
+    next.manifest.mutable_assignment()->set_committed(true);
+    std::fill(next.manifest.mutable_sealed()->begin(), next.manifest.mutable_sealed()->end(), true);
+  }
+  RETURN_IF_ERROR(Write(next));
+  it->second = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation,
+                                    absl::Span<const int> shards, bool sealed) {
+  const auto it = generations_.find({state, generation});
+  REMESH_CHECK(it != generations_.end() && !it->second.pending());
+  Generation next = it->second;
+  for (const int shard : shards) next.manifest.set_sealed(shard, sealed);
+  next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
+                                                   : v1::SHARD_PHASE_BUILDING);
+  RETURN_IF_ERROR(Write(next));
+  it->second = std::move(next);
+  return absl::OkStatus();
+}
+
+absl::Status BufferStore::Write(const Generation& generation) const {
+  return WriteDurably(generation.folder + kManifest, generation.manifest);
+}
+
+void BufferStore::Drop(const std::string& state, int64_t generation) {
+  const auto it = generations_.find({state, generation});
+  if (it == generations_.end()) return;
+  Remove(it->second.folder);
+  bytes_ -= it->second.places.file_bytes;
+  generations_.erase(it);
+}
+
+absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::string& state,
+                                                                     int64_t generation) const {
+  const Generation* held = Find(state, generation);
+  REMESH_CHECK(held != nullptr);
+  auto mapped = std::make_shared<MappedShards>();
+  mapped->assignment = held->manifest.assignment();
+  for (const ShardPlaces::File& file : held->places.files) {
+    ASSIGN_OR_RETURN(MappedFile bytes,
+                     MappedFile::Open(absl::StrCat(held->folder, "/", file.name), file.bytes));
+    mapped->files.push_back(std::move(bytes));
+  }
+  for (const ShardPlaces::Shard& shard : held->places.shards) {
+    std::byte* data = mapped->files[shard.file].bytes().data() + shard.offset;
+    mapped->shards.push_back({data, shard.box, shard.bits_per_element});
+  }
+  return mapped;
+}
+
+absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(int64_t bytes) {
+  RETURN_IF_ERROR(CheckSpace(bytes));
+  ASSIGN_OR_RETURN(MappedFile file, MappedFile::CreateScratch(options_.directory, bytes));
+  return std::make_shared<Scratch>(std::move(file), scratch_bytes_);
+}
+
+}  // namespace remesh

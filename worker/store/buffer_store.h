@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "remesh/v1/worker.pb.h"
+#include "worker/device/shard_view.h"
+#include "worker/manifest.pb.h"
+#include "worker/store/buffer_file.h"
+#include "worker/store/shard_places.h"
+
+namespace remesh {
+
+// What this host holds of one generation of a state.
+struct Generation {
+  worker::GenerationManifest manifest;
+  ShardPlaces places;
+  std::string folder;
+
+  const std::string& state() const { return manifest.assignment().state(); }
+  int64_t number() const { return manifest.assignment().generation(); }
+  v1::ShardPhase phase() const { return manifest.phase(); }
+  // Of an execution that has not committed: not the trainers' yet.
+  bool pending() const;
+  int64_t sealed_shards() const;
+  std::string PathOf(int shard) const;
+  v1::StateManifest Summary() const;
+};
+
+// A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner is gone. Immutable.
+struct MappedShards {
+  v1::Assignment assignment;
+  std::vector<ShardView> shards;  // as assignment.shards
+  std::vector<MappedFile> files;
+};
+
+// Memory of an execution, counted by the store while it lives.
+class Scratch {
+ public:
+  Scratch(MappedFile file, std::shared_ptr<std::atomic<int64_t>> bytes);
+  ~Scratch();
+  std::span<std::byte> bytes() const { return file_.bytes(); }
+
+ private:
+  MappedFile file_;
+  std::shared_ptr<std::atomic<int64_t>> bytes_;
+};
+
+// The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a call changed is on file when it returns; a
+// later life of the worker on the same boot of the machine finds it again. Not thread-safe.
+class BufferStore {
+ public:
+  struct Options {
+    std::string directory;           // made if absent
+    int64_t memory_limit_bytes = 0;  // 0: what the file system has
+    std::string boot_id;
+    int devices = 1;
+  };
+
+  // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and those of another boot are
+  // removed; what cannot be understood is moved to the folder ".aside", and said in notes(). Errors: only an unusable directory.
+  static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
+
+  // nullptr when it is not here.
+  const Generation* Find(const std::string& state, int64_t generation) const;
+  // By state, then generation.
+  std::vector<const Generation*> List() const;
+  std::vector<const Generation*> ListOf(const std::string& state) const;
+
+  // Reserves buffers, and the space of every later manifest; the content is zero. Phase BUILDING or PREPARED. Errors: as PlaceShards(); ALREADY_EXISTS;
+  // RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; metadata needed_bytes, free_bytes), nothing left behind.
+  absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase, const v1::AttemptId& attempt = {});
+
+  // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed and no attempt. REQUIRES: it is here and pending().
+  absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
+
+  // Seals or unseals; READY when all are sealed, else BUILDING. REQUIRES: it is here, not pending(); indices in range.
+  absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards, bool sealed);
+
+  // Removes a generation, if it is here.
+  void Drop(const std::string& state, int64_t generation);
+
+  // REQUIRES: it is here.
+  absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state, int64_t generation) const;
+
+  // Memory that is gone with its owner. bytes > 0.
+  absl::StatusOr<std::shared_ptr<Scratch>> ReserveScratch(int64_t bytes);
+
+  // Held now, scratch included.
+  int64_t bytes() const { return bytes_ + scratch_bytes_->load(); }
+  // What was removed or set aside while opening, one line each.
+  const std::vector<std::string>& notes() const { return notes_; }
+
+ private:
+  using Key = std::pair<std::string, int64_t>;
+
+  explicit BufferStore(Options options) : options_(std::move(options)) {}
+
+  void Adopt();
+  void AdoptFolder(const std::string& folder);
+  // What is wrong with the generation in `folder`, if anything; read into `generation`.
+  absl::Status Read(const std::string& folder, Generation& generation) const;
+  void SetAside(const std::string& folder, const std::string& why);
+  void Remove(const std::string& folder);
+  absl::Status CheckSpace(int64_t bytes) const;
+  absl::Status Fill(const Generation& generation) const;
+  absl::Status Write(const Generation& generation) const;
+  std::string FolderOf(const std::string& state, int64_t generation) const;
+
+  const Options options_;
+  std::map<Key, Generation> generations_;
+  int64_t bytes_ = 0;
+  const std::shared_ptr<std::atomic<int64_t>> scratch_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
+  std::vector<std::string> notes_;
+  int64_t removed_ = 0;
+};
+
+}  // namespace remesh

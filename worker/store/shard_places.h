@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/box.h"
+#include "remesh/v1/worker.pb.h"
+
+namespace remesh {
+
+// Buffers start on multiples of this many bytes.
+inline constexpr int64_t kShardAlignment = 64;
+
+// Where the shards of one generation lie in its files: one file per local device and memory kind, shards packed in the order of the
+// assignment. A function of the assignment alone, so that a later life of the worker finds them again.
+struct ShardPlaces {
+  struct File {
+    std::string name;   // "d0.device"
+    int64_t bytes = 0;  // >= 1: an empty file cannot be mapped
+  };
+  struct Shard {
+    int file = 0;
+    int64_t offset = 0;
+    int64_t bytes = 0;
+    int bits_per_element = 8;
+    Box box;
+  };
+
+  std::vector<File> files;
+  std::vector<Shard> shards;  // as Assignment.shards
+  int64_t file_bytes = 0;     // of all files
+  int64_t shard_bytes = 0;    // of all shards, without gaps
+};
+
+// INVALID_ARGUMENT naming the field ("shards[3].box.hi[0]") for anything that is no state name, array, type, box or local device in
+// [0, devices), or that adds up to 2^62 bytes.
+absl::StatusOr<ShardPlaces> PlaceShards(const v1::Assignment& assignment, int devices);
+
+}  // namespace remesh
