@@ -111,14 +111,15 @@ class AtomMaker {
     const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
     if (cells_.size() + cells.size() > static_cast<size_t>(kCellsMax)) return TooManyCells();
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
+    const bool may_stage = array.target.layout->subgroup_kind.empty();
     for (const Cell& cell : cells) {
       const int32_t holders = Union(cell.source_tiles, holders_of);
       const int32_t needers = Union(cell.target_tiles, needers_of);
       if (holders == 0) {
-        AddMissing(array_class, cell, array.source);
+        AddMissing(array_class, cell, array);
         continue;
       }
-      const int32_t sub = SubOf(holders, needers, same_memory);
+      const int32_t sub = SubOf({holders, needers, same_memory, may_stage});
       atoms_.subs[sub].bits += array_class.CellBox(cell.id).element_count() *
                                array_class.element_bits *
                                static_cast<int64_t>(array_class.arrays.size());
@@ -127,16 +128,23 @@ class AtomMaker {
     return absl::OkStatus();
   }
 
-  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
-    const auto [entry, inserted] =
-        sub_of_.try_emplace({holders, needers, same_memory}, static_cast<int32_t>(sub_of_.size()));
+  using SubKey = std::tuple<int32_t, int32_t, bool, bool>;
+
+  int32_t SubOf(const SubKey& key) {
+    const auto [entry, inserted] = sub_of_.try_emplace(key, static_cast<int32_t>(sub_of_.size()));
     if (inserted) {
-      atoms_.subs.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
+      const auto [holders, needers, same_memory, may_stage] = key;
+      atoms_.subs.push_back({.holders = holders,
+                             .needers = needers,
+                             .same_memory = same_memory,
+                             .may_stage = may_stage});
     }
     return entry->second;
   }
 
-  void AddMissing(const ArrayClass& array_class, const Cell& cell, const Placement& source) {
+  void AddMissing(const ArrayClass& array_class, const Cell& cell, const ArraySpec& spec) {
+    const Placement& source = spec.source;
+    const int64_t subgroup = spec.target.layout->tiles[cell.target_tiles.front()].subgroup;
     Group lost;
     for (int32_t tile : cell.source_tiles) {
       for (int32_t position : source.layout->tiles[tile].positions) {
@@ -146,7 +154,7 @@ class AtomMaker {
     std::sort(lost.begin(), lost.end());
     lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
     for (int32_t array : array_class.arrays) {
-      atoms_.missing.push_back({array, array_class.CellBox(cell.id), lost});
+      atoms_.missing.push_back({array, array_class.CellBox(cell.id), subgroup, lost});
     }
   }
 
@@ -188,7 +196,7 @@ class AtomMaker {
   const Network& network_;
   Atoms atoms_;
   absl::flat_hash_map<Group, int32_t> group_of_;
-  absl::flat_hash_map<std::tuple<int32_t, int32_t, bool>, int32_t> sub_of_;
+  absl::flat_hash_map<SubKey, int32_t> sub_of_;
   std::vector<CellOfSub> cells_;
   int64_t last_arrays_ = 0;  // arrays of the last run's class
 };

@@ -22,6 +22,7 @@ struct Sub {
   int32_t needers = 0;      // into Atoms::groups, never empty
   bool same_memory = true;  // whether source and target lie in the same kind of memory: else
                             // nothing is kept in place
+  bool may_stage = true;    // false where values of other subgroups go by the same array and box
   int64_t bits = 0;         // length of the tape
   int32_t first_run = 0;    // tape: runs [first_run, first_run + run_count) of Atoms::runs
   int32_t run_count = 0;

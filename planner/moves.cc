@@ -168,47 +168,60 @@ void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& rou
   }
 }
 
+namespace {
+
+// Every needer pulls the whole of `sub` from one holder.
+void PullSub(int32_t index, const Network& network, Plan::Rep& rep) {
+  const Sub sub = rep.atoms.subs[index];
+  SegmentMover mover(AddSegment(index, 0, sub.bits, rep), network, rep);
+  const Group& holders = rep.atoms.groups[sub.holders];
+  const Group& needers = rep.atoms.groups[sub.needers];
+  for (size_t i = 0; i < needers.size(); ++i) {
+    absl::Span<const int32_t> from = InHost(holders, network.host_of[needers[i]], network);
+    if (from.empty()) from = holders;
+    const int32_t holder = Holds(holders, needers[i]) ? needers[i] : from[i % from.size()];
+    mover.Add(0, sub.bits, holder, needers[i], Space::kSource, 0);
+  }
+}
+
+// `gatherer` gets `sub` unless it holds it, and sends it to the others.
+void GatherSub(int32_t index, int32_t gatherer, const Network& network, Plan::Rep& rep) {
+  const Sub sub = rep.atoms.subs[index];
+  SegmentMover mover(AddSegment(index, 0, sub.bits, rep), network, rep);
+  const Group& holders = rep.atoms.groups[sub.holders];
+  const Group& needers = rep.atoms.groups[sub.needers];
+  const bool wanted = std::any_of(needers.begin(), needers.end(),
+                                  [&](int32_t needer) { return !Holds(holders, needer); });
+  Space space = Space::kSource;
+  if (!Holds(holders, gatherer) && wanted) {
+    space = Holds(needers, gatherer) ? Space::kTarget : Space::kStaging;
+    mover.Add(0, sub.bits, holders[index % holders.size()], gatherer, Space::kSource, 0, space);
+  }
+  for (int32_t needer : needers) {
+    if (Holds(holders, needer)) {
+      mover.Add(0, sub.bits, needer, needer, Space::kSource, 0);
+    } else if (needer != gatherer) {
+      mover.Add(0, sub.bits, gatherer, needer, space, space == Space::kSource ? 0 : 1);
+    }
+  }
+}
+
+}  // namespace
+
 void MakeP2pMoves(const Network& network, Plan::Rep& rep) {
   for (size_t s = 0; s < rep.atoms.subs.size(); ++s) {
-    const Sub sub = rep.atoms.subs[s];
-    if (sub.bits == 0) continue;
-    SegmentMover mover(AddSegment(static_cast<int32_t>(s), 0, sub.bits, rep), network, rep);
-    const Group& holders = rep.atoms.groups[sub.holders];
-    const Group& needers = rep.atoms.groups[sub.needers];
-    for (size_t i = 0; i < needers.size(); ++i) {
-      absl::Span<const int32_t> from = InHost(holders, network.host_of[needers[i]], network);
-      if (from.empty()) from = holders;
-      const int32_t holder = Holds(holders, needers[i]) ? needers[i] : from[i % from.size()];
-      mover.Add(0, sub.bits, holder, needers[i], Space::kSource, 0);
-    }
+    PullSub(static_cast<int32_t>(s), network, rep);
   }
 }
 
 void MakeGatherMoves(const Network& network, Plan::Rep& rep) {
   int32_t gatherer = 0;
-  while (network.nic_of[gatherer] < 0) ++gatherer;
+  while (gatherer < network.device_count() && network.nic_of[gatherer] < 0) ++gatherer;
   for (size_t s = 0; s < rep.atoms.subs.size(); ++s) {
-    const Sub sub = rep.atoms.subs[s];
-    if (sub.bits == 0) continue;
-    SegmentMover mover(AddSegment(static_cast<int32_t>(s), 0, sub.bits, rep), network, rep);
-    const Group& holders = rep.atoms.groups[sub.holders];
-    const Group& needers = rep.atoms.groups[sub.needers];
-    const bool others = std::any_of(needers.begin(), needers.end(), [&](int32_t needer) {
-      return needer != gatherer && !Holds(holders, needer);
-    });
-    const bool needs = Holds(needers, gatherer);
-    Space space = Space::kSource;
-    if (!Holds(holders, gatherer) && (others || needs)) {
-      space = needs ? Space::kTarget : Space::kStaging;
-      mover.Add(0, sub.bits, holders[s % holders.size()], gatherer, Space::kSource, 0, space);
-    }
-    const int stage = space == Space::kSource ? 0 : 1;
-    for (int32_t needer : needers) {
-      if (Holds(holders, needer)) {
-        mover.Add(0, sub.bits, needer, needer, Space::kSource, 0);
-      } else if (needer != gatherer) {
-        mover.Add(0, sub.bits, gatherer, needer, space, stage);
-      }
+    if (rep.atoms.subs[s].may_stage) {
+      GatherSub(static_cast<int32_t>(s), gatherer, network, rep);
+    } else {
+      PullSub(static_cast<int32_t>(s), network, rep);
     }
   }
 }

@@ -57,6 +57,7 @@ struct PlanSummary {
 struct MissingBox {
   int32_t array = 0;
   Box box;
+  int64_t subgroup = 0;               // of the tile in need
   std::vector<int32_t> lost_devices;  // canonical ids
 
   friend bool operator==(const MissingBox&, const MissingBox&) = default;

@@ -145,8 +145,8 @@ class Replay {
 
   // Every target shard: boxes written once each, and all of them.
   absl::Status CheckTargets() {
-    std::map<int32_t, std::vector<Box>> missing;
-    for (const MissingBox& box : plan_.missing()) missing[box.array].push_back(box.box);
+    std::map<std::pair<int32_t, int64_t>, std::vector<Box>> missing;  // array, subgroup
+    for (const MissingBox& m : plan_.missing()) missing[{m.array, m.subgroup}].push_back(m.box);
     for (size_t a = 0; a < request_.arrays.size(); ++a) {
       const Placement& target = request_.arrays[a].target;
       for (size_t p = 0; p < target.devices->size(); ++p) {
@@ -154,11 +154,15 @@ class Replay {
         const absl::Span<const Box> needed = BoxesOf(*target.layout, static_cast<int32_t>(p));
         const std::vector<Box>& got = targets_[{static_cast<int32_t>(a), device}];
         int64_t lost = 0;
-        for (const Box& box : needed) lost += VolumeIn(missing[static_cast<int32_t>(a)], box);
+        const int32_t tile = target.layout->tile_of[p];
+        for (const Box& box : needed) {
+          lost += VolumeIn(missing[{static_cast<int32_t>(a), target.layout->tiles[tile].subgroup}],
+                           box);
+        }
         if (VolumeOf(got) + lost != VolumeOf(needed) || FindOverlap(got)) {
-          return absl::InternalError(absl::StrCat("array ", a, " device ", device, ": ",
-                                                  VolumeOf(got), " elements written of ",
-                                                  VolumeOf(needed)));
+          return absl::InternalError(absl::StrCat(
+              "array ", a, " device ", device, ": ", VolumeOf(got), " elements written of ",
+              VolumeOf(needed), FindOverlap(got) ? " overlapping" : ""));
         }
       }
     }

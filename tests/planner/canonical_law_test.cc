@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests that differ in names alone have equal canonical requests; a change of structure never
+// goes unseen.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "planner/canonical.h"
+#include "planner/plan.h"
+#include "tests/testing/random_request.h"
+
+namespace remesh {
+namespace {
+
+using testing::Random;
+using testing::RandomRequest;
+using testing::Renamed;
+
+std::string FingerprintOf(const ReshardRequest& request) {
+  auto canonical = Canonicalize(request);
+  EXPECT_TRUE(canonical.ok()) << canonical.status();
+  return canonical.ok() ? canonical->canonical.fingerprint : "";
+}
+
+TEST(CanonicalLawTest, RenamingsThatKeepTheStructureAreEqual) {
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    const ReshardRequest request = RandomRequest(seed);
+    EXPECT_EQ(FingerprintOf(request), FingerprintOf(Renamed(random, request)));
+  }
+}
+
+TEST(CanonicalLawTest, AnotherRequestIsAnother) {
+  std::set<std::string> seen;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    ReshardRequest request = RandomRequest(seed, {.lost_devices = false});
+    request.options.window_bytes = 1000 + static_cast<int64_t>(seed);
+    EXPECT_TRUE(seen.insert(FingerprintOf(request)).second) << seed;
+    request.topology.hosts[0].fabric_bytes_per_second *= 2;
+    const auto canonical = Canonicalize(request);
+    ASSERT_TRUE(canonical.ok());
+    const auto& names = canonical->binding.host_names;
+    if (std::find(names.begin(), names.end(), request.topology.hosts[0].name) == names.end())
+      continue;
+    EXPECT_TRUE(seen.insert(canonical->canonical.fingerprint).second) << seed;
+  }
+}
+
+TEST(CanonicalLawTest, BindingNamesEveryDeviceAndArrayOnce) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const ReshardRequest request = RandomRequest(seed);
+    const auto canonical = Canonicalize(request);
+    ASSERT_TRUE(canonical.ok()) << canonical.status();
+    const Binding& binding = canonical->binding;
+    const std::set<int64_t> ids(binding.device_ids.begin(), binding.device_ids.end());
+    EXPECT_EQ(ids.size(), binding.device_ids.size());
+    ASSERT_EQ(binding.array_indices.size(), request.arrays.size());
+    for (size_t i = 0; i < request.arrays.size(); ++i) {
+      const ArraySpec& array = request.arrays[binding.array_indices[i]];
+      EXPECT_EQ(array.name, binding.array_names[i]);
+      EXPECT_EQ(array.shape, canonical->canonical.request.arrays[i].shape);
+      const Placement& bound = canonical->canonical.request.arrays[i].target;
+      for (size_t p = 0; p < array.target.devices->size(); ++p) {
+        const int64_t id = (*array.target.devices)[p];
+        const auto at = std::find_if(bound.devices->begin(), bound.devices->end(),
+                                     [&](int64_t d) { return binding.device_ids[d] == id; });
+        ASSERT_NE(at, bound.devices->end());
+        EXPECT_EQ(BoxesOf(*array.target.layout, static_cast<int32_t>(p)),
+                  BoxesOf(*bound.layout, static_cast<int32_t>(at - bound.devices->begin())));
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remesh

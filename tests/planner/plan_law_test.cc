@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every plan of every random request is right, by a replay that shares no code with the planner.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "planner/plan.h"
+#include "tests/testing/random_request.h"
+#include "tests/testing/transfer_check.h"
+
+namespace remesh {
+namespace {
+
+using testing::CheckTransfers;
+using testing::RandomRequest;
+using testing::RandomRequestOptions;
+using testing::TrafficReport;
+using testing::TransferCheckOptions;
+
+constexpr int kRequests = 500;
+
+std::vector<Transfer> AllTransfers(const Plan& plan) {
+  std::vector<Transfer> transfers;
+  plan.ForEachTransfer([&](const Transfer& t) { transfers.push_back(t); });
+  return transfers;
+}
+
+struct Planned {
+  CanonicalRequest request;
+  Plan plan;
+};
+
+absl::StatusOr<Planned> PlanFor(const ReshardRequest& request) {
+  auto canonical = Canonicalize(request);
+  if (!canonical.ok()) return canonical.status();
+  auto plan = MakePlan(canonical->canonical);
+  if (!plan.ok()) return plan.status();
+  return Planned{std::move(canonical->canonical), *std::move(plan)};
+}
+
+// The seeds to try: 500 of them, or the one in REMESH_SEED.
+std::vector<uint64_t> Seeds() {
+  if (const char* seed = std::getenv("REMESH_SEED")) return {std::strtoull(seed, nullptr, 10)};
+  std::vector<uint64_t> seeds(kRequests);
+  for (int i = 0; i < kRequests; ++i) seeds[i] = static_cast<uint64_t>(i);
+  return seeds;
+}
+
+void CheckPlan(const ReshardRequest& request, bool enter_once) {
+  const auto planned = PlanFor(request);
+  ASSERT_TRUE(planned.ok()) << planned.status();
+  const Plan& plan = planned->plan;
+  const std::vector<Transfer> transfers = AllTransfers(plan);
+  TrafficReport traffic;
+  const TransferCheckOptions options{.enter_once = enter_once};
+  const absl::Status replay =
+      CheckTransfers(planned->request.request, transfers, plan.missing(), options, &traffic);
+  ASSERT_TRUE(replay.ok()) << replay << "\n" << plan.DebugString();
+  const absl::Status valid = plan.Validate(planned->request);
+  ASSERT_TRUE(valid.ok()) << valid << "\n" << plan.DebugString();
+  const PlanSummary& summary = plan.summary();
+  EXPECT_EQ(summary.bytes_total, summary.bytes_kept + summary.bytes_local + summary.bytes_crossing);
+  EXPECT_LE(summary.lower_bound_seconds, summary.bottleneck_seconds * (1 + 1e-9) + 1e-15);
+  EXPECT_LE(summary.bottleneck_seconds, summary.predicted_seconds * (1 + 1e-9));
+}
+
+TEST(PlanLawTest, EveryPlanIsRight) {
+  for (uint64_t seed : Seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    CheckPlan(RandomRequest(seed), true);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(PlanLawTest, NaivePlansAreRightToo) {
+  for (uint64_t seed : Seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ReshardRequest request = RandomRequest(seed);
+    for (Strategy strategy : {Strategy::kP2p, Strategy::kGather}) {
+      request.options.strategy = strategy;
+      CheckPlan(request, false);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST(PlanLawTest, ProgramsOfHostsAddUp) {
+  for (uint64_t seed = 0; seed < 50; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto planned = PlanFor(RandomRequest(seed));
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    const Topology& topology = planned->request.request.topology;
+    std::vector<int32_t> host_of;
+    for (size_t h = 0; h < topology.hosts.size(); ++h) {
+      host_of.insert(host_of.end(), topology.hosts[h].device_ids.size(), static_cast<int32_t>(h));
+    }
+    const std::vector<Transfer> all = AllTransfers(planned->plan);
+    for (int32_t h = 0; h < static_cast<int32_t>(topology.hosts.size()); ++h) {
+      std::vector<Transfer> expected;
+      for (const Transfer& t : all) {
+        if (host_of[t.from_device] == h || host_of[t.to_device] == h) expected.push_back(t);
+      }
+      std::vector<Transfer> program;
+      planned->plan.ForEachTransferOfHost(h, [&](const Transfer& t) { program.push_back(t); });
+      EXPECT_EQ(program, expected);
+    }
+  }
+}
+
+TEST(PlanLawTest, TheSameRequestGivesTheSamePlan) {
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    const auto first = PlanFor(RandomRequest(seed));
+    const auto second = PlanFor(RandomRequest(seed));
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(first->request.fingerprint, second->request.fingerprint);
+    EXPECT_TRUE(first->plan == second->plan) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace remesh
