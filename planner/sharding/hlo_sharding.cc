@@ -168,21 +168,28 @@ HloSharding::Form ToTiles(const NamedSharding& sharding) {
     for (const AxisRef& ref : refs) dims.back() *= factored.Take(ref, perm);
   };
   for (const NamedSharding::Dim& dim : sharding.dims) take(dim.axes);
-  take(sharding.manual);
-  take(sharding.unreduced);
-  // What no reference takes is replicated.
-  dims.push_back(1);
+  Tiled::Subgroups subgroups;
+  if (!sharding.manual.empty()) {
+    take(sharding.manual);
+    subgroups.push_back(SubgroupType::kManual);
+  }
+  if (!sharding.unreduced.empty()) {
+    take(sharding.unreduced);
+    subgroups.push_back(SubgroupType::kUnreduced);
+  }
   std::vector<bool> used(factored.dims().size(), false);
   for (int d : perm) used[d] = true;
+  if (std::find(used.begin(), used.end(), false) != used.end() || subgroups.empty()) {
+    dims.push_back(1);
+    subgroups.push_back(SubgroupType::kReplicated);
+  }
   for (size_t d = 0; d < used.size(); ++d) {
     if (used[d]) continue;
     perm.push_back(static_cast<int>(d));
     dims.back() *= factored.dims()[d];
   }
-  auto form =
-      CanonicalTiles(mesh.devices.Reshape(factored.dims()).Transpose(perm).Reshape(dims),
-                     {SubgroupType::kManual, SubgroupType::kUnreduced, SubgroupType::kReplicated},
-                     sharding.reduction);
+  auto form = CanonicalTiles(mesh.devices.Reshape(factored.dims()).Transpose(perm).Reshape(dims),
+                             std::move(subgroups), sharding.reduction);
   REMESH_CHECK(form.ok());
   return *std::move(form);
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/sharding/convert_sharding.h"
 
+#include <google/protobuf/stubs/logging.h>
+
 #include <utility>
 #include <variant>
 #include <vector>
@@ -244,6 +246,7 @@ absl::StatusOr<HloSharding> OpShardingFromBytes(std::string_view bytes) {
     return InvalidField(kField, bytes, absl::StrCat("is longer than ", kTextBytesMax, " bytes"));
   }
   OpSharding proto;
+  const google::protobuf::LogSilencer quiet;  // the status says it all
   if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return InvalidField(kField, bytes, "does not decode as xla.OpSharding");
   }
