@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/command.h"
+
+#include <map>
+#include <string>
+
+namespace remesh {
+
+void AddServerFlags(CLI::App& app, Endpoint& server) {
+  app.add_option("--server", server.address, "Address of remesh-server, HOST:PORT")
+      ->envname("REMESH_SERVER")
+      ->capture_default_str();
+  app.add_option("--timeout", server.timeout_seconds, "Longest that a call may take, seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void AddSocketFlags(CLI::App& app, Endpoint& worker) {
+  app.add_option("--socket", worker.address, "Unix socket of this host's remesh-worker")
+      ->envname("REMESH_SOCKET")
+      ->required();
+  app.add_option("--timeout", worker.timeout_seconds, "Longest that a call may take, seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void AddOutputFlag(CLI::App& app, OutputFormat& format) {
+  static const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kTable},
+                                                               {"json", OutputFormat::kJson}};
+  app.add_option("-o,--output", format, "table or json (default table)")
+      ->transform(CLI::CheckedTransformer(kFormats).description(""))
+      ->option_text("FORMAT");
+}
+
+}  // namespace remesh

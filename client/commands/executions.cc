@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/executions.h"
+
+#include <memory>
+#include <string>
+
+#include "base/status_macros.h"
+#include "client/execution_watch.h"
+#include "client/progress.h"
+#include "remesh/v1/reshard.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+using Stub = v1::ReshardService::Stub;
+
+struct Options {
+  Endpoint server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string name, parent;
+
+  std::unique_ptr<Stub> Connect() const {
+    return v1::ReshardService::NewStub(ConnectServer(server));
+  }
+};
+
+void PrintOne(OutputFormat format, const v1::Execution& execution) {
+  Print(format, execution, [&] { return ExecutionDetails(execution); });
+}
+
+absl::Status List(const Options& options) {
+  v1::ListExecutionsRequest request;
+  request.set_parent(options.parent);
+  request.set_page_size(1000);
+  ASSIGN_OR_RETURN(
+      const v1::ListExecutionsResponse response,
+      CallAllPages(options.server, *options.Connect(), &Stub::ListExecutions, request));
+  Print(options.format, response, [&] { return ExecutionRows(response.executions()); });
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Options& options) {
+  v1::GetExecutionRequest request;
+  request.set_name(options.name);
+  ASSIGN_OR_RETURN(const v1::Execution execution,
+                   Call(options.server, *options.Connect(), &Stub::GetExecution, request));
+  PrintOne(options.format, execution);
+  return absl::OkStatus();
+}
+
+absl::Status Watch(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::Execution execution, [&] {
+    ProgressBar bar;
+    return WatchToEnd(options.server, options.name, [&](const v1::Execution& e) { bar.Show(e); });
+  }());
+  PrintOne(options.format, execution);
+  return Outcome(execution);
+}
+
+absl::Status Cancel(const Options& options) {
+  v1::CancelExecutionRequest request;
+  request.set_name(options.name);
+  ASSIGN_OR_RETURN(const v1::Execution execution,
+                   Call(options.server, *options.Connect(), &Stub::CancelExecution, request));
+  PrintOne(options.format, execution);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddExecutions(CLI::App& app, Command& command) {
+  CLI::App* executions = app.add_subcommand("executions", "Runs of plans against states");
+  executions->require_subcommand(1);
+  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+    CLI::App* sub = executions->add_subcommand(verb, help);
+    auto options = std::make_shared<Options>();
+    AddServerFlags(*sub, options->server);
+    AddOutputFlag(*sub, options->format);
+    if (run == List) {
+      sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it");
+    } else {
+      sub->add_option("NAME", options->name, "jobs/{job}/executions/{id}")->required();
+    }
+    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
+  };
+  add("list", "List executions, newest first", List);
+  add("get", "Show an execution", Get);
+  add("watch", "Wait for an execution's end; exit code 1 unless it SUCCEEDED", Watch);
+  add("cancel", "Ask an execution to end; its state stays as it was", Cancel);
+}
+
+}  // namespace remesh

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/get.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/files/array_file.h"
+#include "client/files/box_copy.h"
+#include "client/local_shards.h"
+#include "remesh/v1/local.grpc.pb.h"
+#include "remesh/v1/state.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+struct Options {
+  Endpoint worker, server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string state, folder;
+  std::vector<std::string> arrays;
+  int64_t generation = 0;
+  bool wait = false;
+};
+
+// The latest generation is the server's answer alone.
+absl::StatusOr<int64_t> Generation(const Options& options) {
+  if (options.generation > 0) return options.generation;
+  const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
+  v1::GetStateRequest request;
+  request.set_name(options.state);
+  ASSIGN_OR_RETURN(const v1::State state,
+                   Call(options.server, *stub, &v1::StateService::Stub::GetState, request));
+  return state.generation();
+}
+
+// `shards` come array by array: a file is opened once.
+absl::Status Save(const std::vector<LocalShard>& shards, const std::string& folder) {
+  std::optional<ArrayFile> file;
+  std::string open_array;
+  for (const LocalShard& shard : shards) {
+    if (!file.has_value() || open_array != shard.array) {
+      ASSIGN_OR_RETURN(file, ArrayFile::OpenOrCreate(folder, shard.array, shard.type, shard.shape));
+      open_array = shard.array;
+    }
+    WriteBox(shard.type, shard.shape, shard.box, shard.bytes, file->data());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Options& options) {
+  v1::GetShardsRequest request;
+  request.set_state(options.state);
+  request.set_wait(options.wait);
+  for (const std::string& array : options.arrays) request.add_shards()->set_array(array);
+  ASSIGN_OR_RETURN(const int64_t generation, Generation(options));
+  request.set_generation(generation);
+  const auto stub = v1::LocalService::NewStub(ConnectSocket(options.worker));
+  ASSIGN_OR_RETURN(const v1::ShardsResponse response,
+                   Call(options.worker, *stub, &v1::LocalService::Stub::GetShards, request));
+  ASSIGN_OR_RETURN(const LocalShards shards, LocalShards::Map(response, /*writable=*/false));
+  RETURN_IF_ERROR(Save(shards.shards(), options.folder));
+  Print(options.format, response, [&] {
+    Table table({"SHARDS", "BYTES", "GENERATION"});
+    table.AddRow({absl::StrCat(shards.shards().size()), FormatBytes(shards.total_bytes()),
+                  absl::StrCat(response.generation())});
+    return table;
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddGet(CLI::App& app, Command& command) {
+  CLI::App* get = app.add_subcommand(
+      "get",
+      "Save this host's shards of a state into files of whole arrays (see put).\n"
+      "What other hosts hold stays as it is in files that are there, zero in new ones: run it on "
+      "every\n"
+      "host, one after another, with a shared folder to get whole arrays.");
+  auto options = std::make_shared<Options>();
+  AddSocketFlags(*get, options->worker);
+  AddOutputFlag(*get, options->format);
+  get->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+  get->add_option("FOLDER", options->folder, "Folder of the files")
+      ->required()
+      ->check(CLI::ExistingDirectory);
+  get->add_option("--array", options->arrays, "Only this array; may be repeated");
+  get->add_option("--generation", options->generation,
+                  "Generation to read; the server's latest without it")
+      ->check(CLI::PositiveNumber);
+  get->add_option("--server", options->server.address,
+                  "Address of remesh-server, to ask for the latest generation")
+      ->envname("REMESH_SERVER")
+      ->capture_default_str();
+  get->add_flag("--wait", options->wait, "Wait for the generation to be committed here");
+  get->callback([&command, options] { command = [options] { return Get(*options); }; });
+}
+
+}  // namespace remesh

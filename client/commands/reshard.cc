@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/reshard.h"
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "base/status_macros.h"
+#include "client/execution_watch.h"
+#include "client/input.h"
+#include "client/progress.h"
+#include "google/protobuf/util/time_util.h"
+#include "remesh/v1/reshard.grpc.pb.h"
+#include "remesh/v1/state.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+using Strategy = v1::PlanOptions::Strategy;
+
+struct Options {
+  Endpoint server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string state, targets, plan, request_id;
+  int64_t generation = 0, window_bytes = 0, memory_limit_bytes = 0;
+  double deadline_seconds = 0;
+  bool donate = false, free_target_order = false, no_wait = false, validate_only = false;
+  Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
+};
+
+absl::StatusOr<int64_t> Generation(const Options& options) {
+  if (options.generation > 0) return options.generation;
+  const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
+  v1::GetStateRequest request;
+  request.set_name(options.state);
+  ASSIGN_OR_RETURN(const v1::State state,
+                   Call(options.server, *stub, &v1::StateService::Stub::GetState, request));
+  return state.generation();
+}
+
+absl::StatusOr<v1::StartExecutionRequest> ToRequest(const Options& options) {
+  v1::StartExecutionRequest request;
+  request.set_state(options.state);
+  request.set_request_id(options.request_id);
+  request.set_validate_only(options.validate_only);
+  if (options.deadline_seconds > 0) {
+    *request.mutable_deadline() = google::protobuf::util::TimeUtil::MillisecondsToDuration(
+        static_cast<int64_t>(options.deadline_seconds * 1e3));
+  }
+  if (!options.plan.empty()) {
+    request.set_plan(options.plan);
+  } else {
+    RETURN_IF_ERROR(ReadMessage(options.targets, *request.mutable_targets()));
+    v1::PlanOptions& planning = *request.mutable_options();
+    planning.set_window_bytes(options.window_bytes);
+    planning.set_memory_limit_bytes(options.memory_limit_bytes);
+    planning.set_donate(options.donate);
+    planning.set_free_target_order(options.free_target_order);
+    planning.set_strategy(options.strategy);
+  }
+  ASSIGN_OR_RETURN(const int64_t generation, Generation(options));
+  request.set_expected_generation(generation);
+  return request;
+}
+
+absl::Status Reshard(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::StartExecutionRequest request, ToRequest(options));
+  const auto stub = v1::ReshardService::NewStub(ConnectServer(options.server));
+  ASSIGN_OR_RETURN(v1::Execution execution,
+                   Call(options.server, *stub, &v1::ReshardService::Stub::StartExecution, request));
+  if (!options.no_wait && !options.validate_only) {
+    ProgressBar bar;
+    ASSIGN_OR_RETURN(execution, WatchToEnd(options.server, execution.name(),
+                                           [&](const v1::Execution& e) { bar.Show(e); }));
+  }
+  Print(options.format, execution, [&] { return ExecutionDetails(execution); });
+  return Outcome(execution);
+}
+
+void AddPlanningFlags(CLI::App& reshard, Options& options) {
+  static const std::map<std::string, Strategy> kStrategies = {
+      {"optimal", v1::PlanOptions::STRATEGY_OPTIMAL},
+      {"p2p", v1::PlanOptions::STRATEGY_P2P},
+      {"gather", v1::PlanOptions::STRATEGY_GATHER}};
+  reshard
+      .add_option("--window-bytes", options.window_bytes,
+                  "Bytes in flight per device (256 MiB without it)")
+      ->check(CLI::PositiveNumber);
+  reshard
+      .add_option("--memory-limit-bytes", options.memory_limit_bytes,
+                  "Most bytes that a device may hold")
+      ->check(CLI::PositiveNumber);
+  reshard.add_flag("--donate", options.donate,
+                   "Source shards may be released while the move goes on");
+  reshard.add_flag("--free-target-order", options.free_target_order,
+                   "The planner may permute the target devices");
+  reshard.add_option("--strategy", options.strategy, "optimal, p2p or gather")
+      ->transform(CLI::CheckedTransformer(kStrategies).description(""))
+      ->option_text("STRATEGY");
+}
+
+}  // namespace
+
+void AddReshard(CLI::App& app, Command& command) {
+  CLI::App* reshard = app.add_subcommand(
+      "reshard",
+      "Move a state to other shardings, and wait for the end: exit code 1 unless it SUCCEEDED.\n"
+      "Ctrl-C ends the waiting only; see executions cancel.");
+  auto options = std::make_shared<Options>();
+  AddServerFlags(*reshard, options->server);
+  AddOutputFlag(*reshard, options->format);
+  reshard->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+  CLI::Option_group* how = reshard->add_option_group("how", "Where to");
+  how->add_option("-f,--targets", options->targets,
+                  "remesh.v1.Targets as JSON or YAML; - is stdin");
+  how->add_option("--plan", options->plan, "plans/{...} from the state's layout");
+  how->require_option(1);
+  reshard
+      ->add_option("--generation", options->generation,
+                   "Generation to start from; the latest without it")
+      ->check(CLI::PositiveNumber);
+  reshard
+      ->add_option("--deadline", options->deadline_seconds,
+                   "Longest that the move may take, seconds (300)")
+      ->check(CLI::PositiveNumber);
+  reshard->add_option("--request-id", options->request_id,
+                      "The same id never starts a second move");
+  AddPlanningFlags(*reshard, *options);
+  reshard->add_flag("--no-wait", options->no_wait, "Start it and return");
+  reshard->add_flag("--validate-only", options->validate_only, "Plan and check, move nothing");
+  reshard->callback([&command, options] { command = [options] { return Reshard(*options); }; });
+}
+
+}  // namespace remesh

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/states.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/input.h"
+#include "proto/spec/text.h"
+#include "remesh/v1/state.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+using Stub = v1::StateService::Stub;
+
+struct Options {
+  Endpoint server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string name, parent, file;
+  bool validate_only = false;
+
+  std::unique_ptr<Stub> Connect() const { return v1::StateService::NewStub(ConnectServer(server)); }
+};
+
+std::string Phase(const v1::State& state) {
+  return WithoutPrefix(v1::State::Phase_Name(state.phase()), "PHASE_");
+}
+
+Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
+  Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION"});
+  for (const v1::State& state : states) {
+    table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
+                  absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
+                  absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
+                  absl::StrCat(state.step()), OrDash(state.execution())});
+  }
+  return table;
+}
+
+void PrintOne(OutputFormat format, const v1::State& state) {
+  Print(format, state, [&] {
+    v1::ListStatesResponse one;
+    *one.add_states() = state;
+    return Rows(one.states());
+  });
+}
+
+absl::Status List(const Options& options) {
+  v1::ListStatesRequest request;
+  request.set_parent(options.parent);
+  request.set_page_size(1000);
+  ASSIGN_OR_RETURN(const v1::ListStatesResponse response,
+                   CallAllPages(options.server, *options.Connect(), &Stub::ListStates, request));
+  Print(options.format, response, [&] { return Rows(response.states()); });
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Options& options) {
+  v1::GetStateRequest request;
+  request.set_name(options.name);
+  ASSIGN_OR_RETURN(const v1::State state,
+                   Call(options.server, *options.Connect(), &Stub::GetState, request));
+  PrintOne(options.format, state);
+  return absl::OkStatus();
+}
+
+absl::Status Create(const Options& options) {
+  v1::CreateStateRequest request;
+  request.set_validate_only(options.validate_only);
+  RETURN_IF_ERROR(ReadMessage(options.file, *request.mutable_state()));
+  if (!options.name.empty()) request.mutable_state()->set_name(options.name);
+  ASSIGN_OR_RETURN(const v1::State state,
+                   Call(options.server, *options.Connect(), &Stub::CreateState, request));
+  PrintOne(options.format, state);
+  return absl::OkStatus();
+}
+
+absl::Status Delete(const Options& options) {
+  v1::DeleteStateRequest request;
+  request.set_name(options.name);
+  return Call(options.server, *options.Connect(), &Stub::DeleteState, request).status();
+}
+
+// One line of JSON, or one row, a change.
+absl::Status Watch(const Options& options) {
+  v1::WatchStateRequest request;
+  request.set_name(options.name);
+  grpc::ClientContext context;
+  const std::unique_ptr<Stub> stub = options.Connect();
+  const auto reader = stub->WatchState(&context, request);
+  for (v1::State state; reader->Read(&state);) {
+    if (options.format == OutputFormat::kJson) {
+      std::cout << ToJson(state, /*pretty=*/false) << std::endl;
+    } else {
+      std::cout << absl::StrCat(state.name(), "  generation ", state.generation(), "  ",
+                                Phase(state), "  sealed ", state.sealed_shards(), "/",
+                                state.total_shards())
+                << std::endl;
+    }
+  }
+  return FromGrpcStatus(reader->Finish(), options.server);
+}
+
+}  // namespace
+
+void AddStates(CLI::App& app, Command& command) {
+  CLI::App* states = app.add_subcommand("states", "States that the server knows");
+  states->require_subcommand(1);
+  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&),
+                       bool named) {
+    CLI::App* sub = states->add_subcommand(verb, help);
+    auto options = std::make_shared<Options>();
+    AddServerFlags(*sub, options->server);
+    AddOutputFlag(*sub, options->format);
+    if (named) sub->add_option("NAME", options->name, "jobs/{job}/states/{state}")->required();
+    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
+    return std::make_pair(sub, options);
+  };
+  const auto [list, list_options] = add("list", "List states by name", List, false);
+  list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it");
+  add("get", "Show a state; with -o json its arrays and shardings too", Get, true);
+  const auto [create, create_options] = add("create", "Declare a state from a file", Create, false);
+  create
+      ->add_option("-f,--file", create_options->file, "remesh.v1.State as JSON or YAML; - is stdin")
+      ->required();
+  create->add_option("NAME", create_options->name, "Overrides the name in the file");
+  create->add_flag("--validate-only", create_options->validate_only, "Check it, declare nothing");
+  add("delete", "Delete a state and free its buffers", Delete, true);
+  add("watch", "Print a state now and after every change", Watch, true);
+}
+
+}  // namespace remesh

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/workers.h"
+
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "remesh/v1/worker.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+using Stub = v1::WorkerService::Stub;
+
+struct Options {
+  Endpoint server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string name;
+
+  std::unique_ptr<Stub> Connect() const {
+    return v1::WorkerService::NewStub(ConnectServer(server));
+  }
+};
+
+std::string DeviceIds(const v1::Register& registration) {
+  std::string ids;
+  for (const v1::WorkerDevice& device : registration.devices()) {
+    absl::StrAppend(&ids, ids.empty() ? "" : ",", device.id());
+  }
+  return OrDash(ids);
+}
+
+std::string Transports(const v1::Register& registration) {
+  std::string text;
+  for (const v1::DataAddress& address : registration.data_addresses()) {
+    absl::StrAppend(&text, text.empty() ? "" : " ", address.transport(), "=", address.address());
+  }
+  return OrDash(text);
+}
+
+Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
+  Table table({"NAME", "ALIVE", "INCARNATION", "DEVICES", "STATES", "BYTES", "VERSION", "DATA",
+               "LAST HEARTBEAT"});
+  for (const v1::Worker& worker : workers) {
+    const v1::Register& r = worker.registration();
+    int64_t bytes = 0;
+    for (const v1::StateManifest& manifest : r.manifests()) bytes += manifest.bytes();
+    table.AddRow({worker.name(), worker.alive() ? "yes" : "no", absl::StrCat(r.incarnation()),
+                  DeviceIds(r), absl::StrCat(r.manifests_size()), FormatBytes(bytes),
+                  OrDash(r.version()), Transports(r), FormatTime(worker.last_heartbeat_time())});
+  }
+  return table;
+}
+
+absl::StatusOr<v1::ListWorkersResponse> AllWorkers(const Options& options) {
+  v1::ListWorkersRequest request;
+  request.set_page_size(1000);
+  return CallAllPages(options.server, *options.Connect(), &Stub::ListWorkers, request);
+}
+
+absl::Status List(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
+  Print(options.format, response, [&] { return Rows(response.workers()); });
+  return absl::OkStatus();
+}
+
+absl::Status Get(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
+  for (const v1::Worker& worker : response.workers()) {
+    if (worker.name() != options.name) continue;
+    Print(options.format, worker, [&] {
+      v1::ListWorkersResponse one;
+      *one.add_workers() = worker;
+      return Rows(one.workers());
+    });
+    return absl::OkStatus();
+  }
+  return MakeError(absl::StatusCode::kNotFound, absl::StrCat(options.name, ": no such worker"),
+                   {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", options.name}}});
+}
+
+absl::Status Forget(const Options& options) {
+  v1::ForgetWorkerRequest request;
+  request.set_name(options.name);
+  return Call(options.server, *options.Connect(), &Stub::ForgetWorker, request).status();
+}
+
+}  // namespace
+
+void AddWorkers(CLI::App& app, Command& command) {
+  CLI::App* workers = app.add_subcommand("workers", "Workers that the server has seen");
+  workers->require_subcommand(1);
+  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+    CLI::App* sub = workers->add_subcommand(verb, help);
+    auto options = std::make_shared<Options>();
+    AddServerFlags(*sub, options->server);
+    AddOutputFlag(*sub, options->format);
+    if (run != List) sub->add_option("NAME", options->name, "workers/{host}")->required();
+    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
+  };
+  add("list", "List workers, those away included", List);
+  add("get", "Show a worker", Get);
+  add("forget", "Drop a worker that will not come back", Forget);
+}
+
+}  // namespace remesh

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "google/rpc/status.pb.h"
+#include "grpcpp/grpcpp.h"
+
+namespace remesh {
+
+inline constexpr char kDefaultServer[] = "127.0.0.1:7070";
+
+// Where to call, and for how long.
+struct Endpoint {
+  std::string address = kDefaultServer;  // HOST:PORT, or the path of a worker's Unix socket
+  double timeout_seconds = 30;           // of one call that does not stream
+};
+
+// A channel that never goes through a proxy; messages may have any size.
+std::shared_ptr<grpc::Channel> ConnectServer(const Endpoint& server);
+std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker);
+
+// What a call ended with, with the reason and metadata of its google.rpc.ErrorInfo. A server that
+// cannot be reached is named.
+absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint);
+
+// The same for a status inside a message.
+absl::Status FromRpcStatus(const google::rpc::Status& status);
+
+void SetDeadline(grpc::ClientContext& context, double seconds);
+
+// Calls a unary method: Call(server, *stub, &v1::StateService::Stub::GetState, request).
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> Call(const Endpoint& endpoint, Stub& stub,
+                              grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&,
+                                                           Response*),
+                              const Request& request) {
+  grpc::ClientContext context;
+  SetDeadline(context, endpoint.timeout_seconds);
+  Response response;
+  const grpc::Status status = (stub.*method)(&context, request, &response);
+  if (!status.ok()) return FromGrpcStatus(status, endpoint);
+  return response;
+}
+
+// Calls a List method until its last page; the answer holds the items of all pages.
+template <typename Stub, typename Request, typename Response>
+absl::StatusOr<Response> CallAllPages(const Endpoint& endpoint, Stub& stub,
+                                      grpc::Status (Stub::*method)(grpc::ClientContext*,
+                                                                   const Request&, Response*),
+                                      Request request) {
+  Response all;
+  do {
+    absl::StatusOr<Response> page = Call(endpoint, stub, method, request);
+    if (!page.ok()) return page.status();
+    request.set_page_token(page->next_page_token());
+    page->clear_next_page_token();
+    all.MergeFrom(*page);
+  } while (!request.page_token().empty());
+  return all;
+}
+
+}  // namespace remesh

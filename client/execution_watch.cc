@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/execution_watch.h"
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "client/progress.h"
+#include "google/protobuf/util/time_util.h"
+#include "remesh/v1/reshard.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kRetryInterval = std::chrono::milliseconds(500);
+
+std::string Phase(const v1::Execution& execution) {
+  return WithoutPrefix(v1::Execution::Phase_Name(execution.phase()), "PHASE_");
+}
+
+bool Ended(const v1::Execution& execution) {
+  return execution.phase() == v1::Execution::PHASE_SUCCEEDED ||
+         execution.phase() == v1::Execution::PHASE_FAILED ||
+         execution.phase() == v1::Execution::PHASE_CANCELLED;
+}
+
+double Seconds(const google::protobuf::Timestamp& from, const google::protobuf::Timestamp& to) {
+  return static_cast<double>(TimeUtil::DurationToNanoseconds(to - from)) / 1e9;
+}
+
+std::string Share(int64_t part, int64_t whole) {
+  return absl::StrFormat("%s (%.1f %%)", FormatBytes(part), whole > 0 ? 100.0 * part / whole : 0.0);
+}
+
+void AddCosts(const v1::PlanSummary& summary, Table& table) {
+  const int64_t total = summary.bytes_total();
+  table.AddRow({"bytes", FormatBytes(total)});
+  table.AddRow({"  kept", Share(summary.bytes_kept(), total)});
+  table.AddRow({"  local", Share(summary.bytes_local(), total)});
+  table.AddRow({"  crossing", Share(summary.bytes_crossing(), total)});
+  table.AddRow({"bottleneck", FormatSeconds(summary.bottleneck_seconds())});
+  table.AddRow({"lower bound", absl::StrCat(FormatSeconds(summary.lower_bound_seconds()), "  ",
+                                            summary.certificate())});
+  table.AddRow({"quality", absl::StrFormat("%.3f", summary.quality())});
+  table.AddRow({"peak memory", FormatBytes(summary.peak_bytes_max())});
+  table.AddRow({"windows", absl::StrCat(summary.windows())});
+  table.AddRow({"transfers", absl::StrCat(summary.operations())});
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
+                                         absl::FunctionRef<void(const v1::Execution&)> on_change) {
+  const auto stub = v1::ReshardService::NewStub(ConnectServer(server));
+  v1::WatchExecutionRequest request;
+  request.set_name(name);
+  Clock::time_point last_heard = Clock::now();
+  while (true) {
+    grpc::ClientContext context;
+    const auto reader = stub->WatchExecution(&context, request);
+    for (v1::Execution execution; reader->Read(&execution);) {
+      last_heard = Clock::now();
+      on_change(execution);
+      if (Ended(execution)) return execution;
+    }
+    const grpc::Status status = reader->Finish();
+    const bool patient =
+        Clock::now() - last_heard < std::chrono::duration<double>(server.timeout_seconds);
+    if (!status.ok() && (status.error_code() != grpc::StatusCode::UNAVAILABLE || !patient)) {
+      return FromGrpcStatus(status, server);
+    }
+    std::this_thread::sleep_for(kRetryInterval);
+  }
+}
+
+absl::Status Outcome(const v1::Execution& execution) {
+  if (execution.phase() != v1::Execution::PHASE_FAILED &&
+      execution.phase() != v1::Execution::PHASE_CANCELLED) {
+    return absl::OkStatus();
+  }
+  absl::Status error = FromRpcStatus(execution.error());
+  if (error.ok()) error = absl::CancelledError("no reason was given");
+  const ErrorInfo info = GetErrorInfo(error);
+  return MakeError(error.code(),
+                   absl::StrCat(execution.name(), " ", Phase(execution), ": ", error.message()),
+                   info);
+}
+
+Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& executions) {
+  Table table({"NAME", "STATE", "GENERATION", "PHASE", "DONE", "BYTES", "PLAN", "CREATED"});
+  for (const v1::Execution& e : executions) {
+    table.AddRow(
+        {e.name(), e.state(), absl::StrCat(e.source_generation(), "->", e.target_generation()),
+         Phase(e), absl::StrFormat("%.0f%%", 100 * DoneShare(e)),
+         FormatBytes(e.summary().bytes_total()), OrDash(e.plan()), FormatTime(e.create_time())});
+  }
+  return table;
+}
+
+Table ExecutionDetails(const v1::Execution& e) {
+  Table table({"execution", OrDash(e.name())});
+  table.AddRow({"state", e.state()});
+  table.AddRow({"generation", absl::StrCat(e.source_generation(), " -> ", e.target_generation())});
+  table.AddRow({"phase", Phase(e)});
+  table.AddRow({"plan", OrDash(e.plan())});
+  AddCosts(e.summary(), table);
+  if (e.has_transfer_start_time() && e.has_transfer_end_time()) {
+    const double seconds = Seconds(e.transfer_start_time(), e.transfer_end_time());
+    table.AddRow(
+        {"transfer", absl::StrFormat("%s, %s/s", FormatSeconds(seconds),
+                                     FormatBytes(static_cast<int64_t>(e.summary().bytes_total() /
+                                                                      std::max(seconds, 1e-9))))});
+  }
+  if (e.has_end_time())
+    table.AddRow({"in all", FormatSeconds(Seconds(e.create_time(), e.end_time()))});
+  if (const absl::Status outcome = Outcome(e); !outcome.ok()) {
+    table.AddRow({"error", absl::StrCat(GetErrorInfo(outcome).reason, ": ", e.error().message())});
+  }
+  return table;
+}
+
+}  // namespace remesh

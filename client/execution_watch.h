@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "client/connection.h"
+#include "client/output.h"
+#include "remesh/v1/reshard.pb.h"
+
+namespace remesh {
+
+// Follows an execution to its last phase, over restarts of the server of up to
+// `server.timeout_seconds` each, and returns it; `on_change` sees every message.
+absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
+                                         absl::FunctionRef<void(const v1::Execution&)> on_change);
+
+// OK for an execution that SUCCEEDED or still runs; what it FAILED with, or CANCELLED.
+absl::Status Outcome(const v1::Execution& execution);
+
+// One row an execution.
+Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& executions);
+
+// What it did and cost, one line a value.
+Table ExecutionDetails(const v1::Execution& execution);
+
+}  // namespace remesh
