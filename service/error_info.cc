@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/error_info.h"
+
+#include <string>
+#include <string_view>
+
+#include "base/error.h"
+#include "google/rpc/error_details.pb.h"
+
+namespace remesh {
+namespace {
+
+// gRPC peers refuse 8 KiB of trailers by default.
+constexpr size_t kMessageBytesMax = 1536;
+constexpr size_t kMetadataBytesMax = 3072;  // keys and values together
+constexpr size_t kMetadataValueBytesMax = 512;
+
+#define REMESH_SAME_CODE(ABSL, GRPC)                                                \
+  static_assert(static_cast<int>(absl::StatusCode::ABSL) == grpc::StatusCode::GRPC, \
+                "absl and gRPC number their codes alike")
+REMESH_SAME_CODE(kOk, OK);
+REMESH_SAME_CODE(kCancelled, CANCELLED);
+REMESH_SAME_CODE(kUnknown, UNKNOWN);
+REMESH_SAME_CODE(kInvalidArgument, INVALID_ARGUMENT);
+REMESH_SAME_CODE(kDeadlineExceeded, DEADLINE_EXCEEDED);
+REMESH_SAME_CODE(kNotFound, NOT_FOUND);
+REMESH_SAME_CODE(kAlreadyExists, ALREADY_EXISTS);
+REMESH_SAME_CODE(kPermissionDenied, PERMISSION_DENIED);
+REMESH_SAME_CODE(kResourceExhausted, RESOURCE_EXHAUSTED);
+REMESH_SAME_CODE(kFailedPrecondition, FAILED_PRECONDITION);
+REMESH_SAME_CODE(kAborted, ABORTED);
+REMESH_SAME_CODE(kOutOfRange, OUT_OF_RANGE);
+REMESH_SAME_CODE(kUnimplemented, UNIMPLEMENTED);
+REMESH_SAME_CODE(kInternal, INTERNAL);
+REMESH_SAME_CODE(kUnavailable, UNAVAILABLE);
+REMESH_SAME_CODE(kDataLoss, DATA_LOSS);
+REMESH_SAME_CODE(kUnauthenticated, UNAUTHENTICATED);
+#undef REMESH_SAME_CODE
+
+// At most `size` bytes of `text`, never a part of a character.
+std::string Shortened(std::string_view text, size_t size) {
+  if (text.size() <= size) return std::string(text);
+  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  return std::string(text.substr(0, size)) + "...";
+}
+
+void FillErrorInfo(const absl::Status& status, google::rpc::ErrorInfo& message) {
+  const ErrorInfo info = GetErrorInfo(status);
+  message.set_reason(info.reason);
+  message.set_domain(kErrorDomain);
+  size_t bytes = 0;
+  for (const auto& [key, value] : info.metadata) {
+    std::string shortened = Shortened(value, kMetadataValueBytesMax);
+    bytes += key.size() + shortened.size();
+    if (bytes > kMetadataBytesMax) break;
+    (*message.mutable_metadata())[key] = std::move(shortened);
+  }
+}
+
+}  // namespace
+
+google::rpc::Status StatusToProto(const absl::Status& status) {
+  google::rpc::Status message;
+  message.set_code(static_cast<int>(status.code()));
+  if (status.ok()) return message;
+  message.set_message(
+      Shortened({status.message().data(), status.message().size()}, kMessageBytesMax));
+  google::rpc::ErrorInfo info;
+  FillErrorInfo(status, info);
+  message.add_details()->PackFrom(info);
+  return message;
+}
+
+absl::Status StatusFromProto(const google::rpc::Status& message) {
+  // absl turns codes that it does not know into UNKNOWN.
+  const absl::Status status(static_cast<absl::StatusCode>(message.code()), message.message());
+  if (status.ok()) return status;
+  for (const google::protobuf::Any& detail : message.details()) {
+    google::rpc::ErrorInfo info;
+    if (!detail.UnpackTo(&info)) continue;
+    return MakeError(
+        status.code(), message.message(),
+        {.reason = info.reason(), .metadata = {info.metadata().begin(), info.metadata().end()}});
+  }
+  return status;
+}
+
+grpc::Status StatusToGrpc(const absl::Status& status) {
+  if (status.ok()) return grpc::Status::OK;
+  const google::rpc::Status message = StatusToProto(status);
+  return grpc::Status(static_cast<grpc::StatusCode>(message.code()), message.message(),
+                      message.SerializeAsString());
+}
+
+absl::Status StatusFromGrpc(const grpc::Status& status) {
+  google::rpc::Status message;
+  if (status.error_details().empty() || !message.ParseFromString(status.error_details()))
+    message.Clear();
+  // The call's own code and message count, whatever the details say.
+  message.set_code(status.error_code());
+  message.set_message(status.error_message());
+  return StatusFromProto(message);
+}
+
+}  // namespace remesh
