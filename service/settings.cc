@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/settings.h"
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/spec/yaml_to_json.h"
+
+namespace remesh {
+namespace {
+
+// Levenshtein's distance.
+size_t Distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+absl::StatusOr<bool> ParseBool(const std::string& text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return absl::InvalidArgumentError("must be true or false");
+}
+
+absl::StatusOr<double> ParseDouble(const std::string& text) {
+  double value = 0;
+  if (!absl::SimpleAtod(text, &value) || !std::isfinite(value) || value < 0) {
+    return absl::InvalidArgumentError("must be a finite number >= 0");
+  }
+  return value;
+}
+
+// A setter for a row of one value that `parse` reads.
+template <typename T, typename Parse>
+auto Setter(std::string key, T* target, Parse parse) {
+  return [key = std::move(key), target, parse](const std::vector<std::string>& values,
+                                               bool commit) -> absl::Status {
+    if (values.size() != 1)
+      return InvalidField(key, absl::StrJoin(values, ","), "must be one value");
+    auto value = parse(values[0]);
+    if (!value.ok()) {
+      const std::string problem(value.status().message());
+      return InvalidField(key, values[0], problem);
+    }
+    if (commit) *target = *std::move(value);
+    return absl::OkStatus();
+  };
+}
+
+// `text` as a YAML scalar that reads back as itself.
+std::string Quoted(const std::string& text) {
+  const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+    return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-';
+  }) && absl::ascii_isalnum(text[0]);
+  return plain ? text : nlohmann::json(text).dump();
+}
+
+std::string QuotedList(const std::vector<std::string>& items) {
+  std::vector<std::string> quoted;
+  for (const std::string& item : items) quoted.push_back(Quoted(item));
+  return absl::StrCat("[", absl::StrJoin(quoted, ", "), "]");
+}
+
+// "# " lines of at most 100 columns.
+std::string Comment(const std::string& text) {
+  std::string out, line = "#";
+  const std::vector<std::string> words = absl::StrSplit(text, ' ', absl::SkipEmpty());
+  for (const std::string& word : words) {
+    if (line.size() + 1 + word.size() > 100) {
+      absl::StrAppend(&out, line, "\n");
+      line = "#";
+    }
+    absl::StrAppend(&line, " ", word);
+  }
+  return absl::StrCat(out, line, "\n");
+}
+
+// The strings of a YAML value, a scalar or a list of scalars.
+absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& key,
+                                                  const nlohmann::json& value) {
+  if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
+  if (value.is_array()) {
+    std::vector<std::string> values;
+    for (const nlohmann::json& item : value) {
+      if (!item.is_string()) return InvalidField(key, item.dump(), "must be a plain value");
+      values.push_back(item.get<std::string>());
+    }
+    return values;
+  }
+  return InvalidField(key, value.is_null() ? "" : value.dump(), "must be a plain value");
+}
+
+}  // namespace
+
+void Settings::Section(std::string title) { next_section_ = std::move(title); }
+
+void Settings::Add(Row row) {
+  REMESH_CHECK(Find(row.key) == nullptr);
+  row.section = std::exchange(next_section_, "");
+  keys_.push_back(row.key);
+  rows_.push_back(std::move(row));
+}
+
+void Settings::AddString(std::string key, std::string* value, std::string doc) {
+  auto set =
+      Setter(key, value, [](const std::string& text) { return absl::StatusOr<std::string>(text); });
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = Quoted(*value),
+       .set = std::move(set)});
+}
+
+void Settings::AddStrings(std::string key, std::vector<std::string>* value, std::string doc) {
+  auto set = [value](const std::vector<std::string>& values, bool commit) {
+    if (commit) *value = values;
+    return absl::OkStatus();
+  };
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = QuotedList(*value),
+       .is_list = true,
+       .set = set});
+}
+
+void Settings::AddBool(std::string key, bool* value, std::string doc) {
+  auto set = Setter(key, value, ParseBool);
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = *value ? "true" : "false",
+       .set = std::move(set)});
+}
+
+void Settings::AddInt(std::string key, int64_t* value, std::string doc, int64_t min, int64_t max) {
+  auto set = Setter(key, value, [min, max](const std::string& text) -> absl::StatusOr<int64_t> {
+    int64_t number = 0;
+    if (absl::SimpleAtoi(text, &number) && number >= min && number <= max) return number;
+    return absl::InvalidArgumentError(
+        absl::StrCat("must be a whole number from ", min, " to ", max));
+  });
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = absl::StrCat(*value),
+       .set = std::move(set)});
+}
+
+void Settings::AddDouble(std::string key, double* value, std::string doc) {
+  auto set = Setter(key, value, ParseDouble);
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = absl::StrCat(*value),
+       .set = std::move(set)});
+}
+
+void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc) {
+  auto set = Setter(key, value, ParseDuration);
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = FormatDuration(*value),
+       .set = std::move(set)});
+}
+
+void Settings::AddBytes(std::string key, int64_t* value, std::string doc) {
+  auto set = Setter(key, value, ParseBytes);
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = FormatByteSize(*value),
+       .set = std::move(set)});
+}
+
+Settings::Row* Settings::Find(const std::string& key) {
+  const auto found =
+      std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.key == key; });
+  return found == rows_.end() ? nullptr : &*found;
+}
+
+absl::Status Settings::UnknownKey(const std::string& key) const {
+  const auto nearest = std::min_element(
+      keys_.begin(), keys_.end(),
+      [&](const auto& a, const auto& b) { return Distance(a, key) < Distance(b, key); });
+  ErrorInfo info{.reason = "UNKNOWN_KEY", .metadata = {{"key", key}}};
+  std::string message = absl::StrCat("unknown key \"", key, "\"");
+  if (nearest != keys_.end()) {
+    info.metadata["nearest"] = *nearest;
+    absl::StrAppend(&message, "; the nearest known one is \"", *nearest, "\"");
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, message, info);
+}
+
+absl::Status Settings::Load(std::string_view yaml) {
+  // A file of comments alone says nothing, which is fine.
+  const std::vector<std::string> lines =
+      absl::StrSplit(absl::string_view(yaml.data(), yaml.size()), '\n');
+  const bool empty = std::all_of(lines.begin(), lines.end(), [](const std::string& line) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    return text.empty() || text[0] == '#';
+  });
+  if (empty) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string json, YamlToJson(yaml));
+  const nlohmann::json document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return InvalidField("file", json, "must be a map from keys to values");
+  for (const bool commit : {false, true}) {
+    for (const auto& [key, value] : document.items()) {
+      Row* row = Find(key);
+      if (row == nullptr) return UnknownKey(key);
+      ASSIGN_OR_RETURN(const std::vector<std::string> values, ValuesOf(key, value));
+      RETURN_IF_ERROR(row->set(values, commit));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Settings::Set(const std::string& key, const std::string& value) {
+  Row* row = Find(key);
+  if (row == nullptr) return UnknownKey(key);
+  if (!row->is_list) return row->set({value}, true);
+  return row->set(absl::StrSplit(value, ',', absl::SkipEmpty()), true);
+}
+
+void Settings::AddFlags(CLI::App& app) {
+  std::string group = "Settings";
+  for (Row& row : rows_) {
+    if (!row.section.empty()) group = row.section;
+    const std::string flag = absl::StrCat("--", absl::StrReplaceAll(row.key, {{"_", "-"}}));
+    app.add_option(flag, row.flag_values, row.doc)
+        ->expected(1)
+        ->take_last()
+        ->type_name("")
+        ->default_str(row.default_text)
+        ->group(group);
+  }
+}
+
+absl::Status Settings::ApplyFlags() {
+  for (Row& row : rows_) {
+    if (!row.flag_values.empty()) RETURN_IF_ERROR(Set(row.key, row.flag_values.back()));
+  }
+  return absl::OkStatus();
+}
+
+std::string Settings::Example(std::string_view header) const {
+  std::string out = Comment(std::string(header));
+  for (const Row& row : rows_) {
+    if (!row.section.empty()) absl::StrAppend(&out, "\n# ---- ", row.section, " ----\n");
+    absl::StrAppend(&out, "\n", Comment(row.doc), "# ", row.key, ": ", row.default_text, "\n");
+  }
+  return out;
+}
+
+}  // namespace remesh

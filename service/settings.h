@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <limits>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "CLI/CLI.hpp"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+namespace remesh {
+
+// The settings of one binary: one row each, from which come its YAML file, its flags, --help and
+// the commented example file. A row's variable holds the default when it is added, and must outlive
+// the table. Not thread-safe.
+//
+//   Settings settings;
+//   settings.Section("Network");
+//   settings.AddString("listen_address", &options.listen_address, "Where gRPC is served,
+//   HOST:PORT."); settings.AddDuration("lost_after", &options.lost_after, "A worker silent for
+//   longer is lost.");
+class Settings {
+ public:
+  // A heading of the rows that follow.
+  void Section(std::string title);
+
+  // Keys are snake_case; the flag of "lost_after" is --lost-after. Docs are plain sentences.
+  void AddString(std::string key, std::string* value, std::string doc);
+  void AddStrings(std::string key, std::vector<std::string>* value,
+                  std::string doc);  // flags: a,b,c
+  void AddBool(std::string key, bool* value, std::string doc);
+  void AddInt(std::string key, int64_t* value, std::string doc, int64_t min = 0,
+              int64_t max = std::numeric_limits<int64_t>::max());
+  void AddDouble(std::string key, double* value, std::string doc);  // finite, >= 0
+  void AddDuration(std::string key, std::chrono::nanoseconds* value,
+                   std::string doc);                                // "5s", "300ms", "0"
+  void AddBytes(std::string key, int64_t* value, std::string doc);  // "256MiB", "4096"
+
+  // Sets values from a file's text. Everything is checked before anything is set. INVALID_ARGUMENT
+  // naming the key and value; an unknown key (reason UNKNOWN_KEY) with the nearest known one.
+  absl::Status Load(std::string_view yaml);
+
+  // One flag for each row; values are kept until ApplyFlags(), so that they override a file. No row
+  // may be added, and the table not be moved, between the two.
+  void AddFlags(CLI::App& app);
+  absl::Status ApplyFlags();
+
+  // Sets one value from text. Fields: the key.
+  absl::Status Set(const std::string& key, const std::string& value);
+
+  // A YAML file that documents every key with its default, commented out.
+  std::string Example(std::string_view header) const;
+
+  const std::vector<std::string>& keys() const { return keys_; }
+
+ private:
+  struct Row {
+    std::string section;  // that starts here, or ""
+    std::string key;
+    std::string doc;
+    std::string default_text;  // as YAML
+    bool is_list = false;
+    // Checks `values` (one, unless is_list); sets when `commit`.
+    std::function<absl::Status(const std::vector<std::string>& values, bool commit)> set;
+    std::vector<std::string> flag_values;
+  };
+
+  void Add(Row row);
+  Row* Find(const std::string& key);
+  absl::Status UnknownKey(const std::string& key) const;
+
+  std::vector<Row> rows_;
+  std::vector<std::string> keys_;
+  std::string next_section_;
+};
+
+// The start of a main(): reads --config FILE, then flags, into `settings`. Returns the code to exit
+// with when the program shall end: 0 after --help, --version and --print-config (the example file);
+// 2 after a usage error or a bad file, with the reason on stderr.
+std::optional<int> ReadSettings(int argc, char** argv, const std::string& description,
+                                Settings& settings);
+
+// "1.5s" -> 1500 ms. INVALID_ARGUMENT without a field.
+absl::StatusOr<std::chrono::nanoseconds> ParseDuration(std::string_view text);
+std::string FormatDuration(std::chrono::nanoseconds duration);
+// "256MiB", "1.5 GB", "4096". INVALID_ARGUMENT without a field.
+absl::StatusOr<int64_t> ParseBytes(std::string_view text);
+std::string FormatByteSize(int64_t bytes);  // the largest binary unit that divides it
+
+}  // namespace remesh

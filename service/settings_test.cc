@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/settings.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_replace.h"
+#include "base/error.h"
+
+namespace remesh {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::nanoseconds;
+using std::chrono::seconds;
+
+struct Values {
+  std::string address = "127.0.0.1:7070";
+  std::vector<std::string> transports = {"ucx", "memory"};
+  bool reflection = true;
+  int64_t threads = 4;
+  double rate = 1e9;
+  nanoseconds lost_after = seconds(5);
+  int64_t window = 256 << 20;
+};
+
+Settings Table(Values& values) {
+  Settings settings;
+  settings.Section("Network");
+  settings.AddString("listen_address", &values.address, "Where gRPC is served.");
+  settings.AddStrings("transports", &values.transports, "In order of preference.");
+  settings.AddBool("reflection", &values.reflection, "Whether reflection is served.");
+  settings.Section("Limits");
+  settings.AddInt("threads", &values.threads, "Threads that plan.", 1, 64);
+  settings.AddDouble("rate", &values.rate, "Bytes per second.");
+  settings.AddDuration("lost_after", &values.lost_after, "A worker silent for longer is lost.");
+  settings.AddBytes("window", &values.window, "Bytes in flight.");
+  return settings;
+}
+
+TEST(SettingsTest, ReadsEveryType) {
+  Values values;
+  Settings settings = Table(values);
+  const absl::Status status = settings.Load(R"(
+# comment
+listen_address: 0.0.0.0:1
+transports: [memory]
+reflection: false
+threads: 64
+rate: 2.5e9
+lost_after: 300ms
+window: 1.5GiB
+)");
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(values.address, "0.0.0.0:1");
+  EXPECT_EQ(values.transports, std::vector<std::string>{"memory"});
+  EXPECT_FALSE(values.reflection);
+  EXPECT_EQ(values.threads, 64);
+  EXPECT_EQ(values.rate, 2.5e9);
+  EXPECT_EQ(values.lost_after, milliseconds(300));
+  EXPECT_EQ(values.window, int64_t{3} << 29);
+}
+
+TEST(SettingsTest, UnknownKeysAreRefusedWithTheNearest) {
+  Values values;
+  Settings settings = Table(values);
+  const absl::Status status = settings.Load("threads: 9\nlost_aftr: 1s");
+  EXPECT_EQ(GetErrorInfo(status).reason, "UNKNOWN_KEY");
+  EXPECT_EQ(std::string(status.message()),
+            "unknown key \"lost_aftr\"; the nearest known one is \"lost_after\"");
+  EXPECT_EQ(values.threads, 4) << "nothing is set by a bad file";
+}
+
+TEST(SettingsTest, BadValuesNameKeyAndValue) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"threads: 0", "threads"},
+      {"threads: 65", "threads"},
+      {"threads: x", "threads"},
+      {"threads: [1]\nreflection: maybe", "reflection"},
+      {"rate: nan", "rate"},
+      {"rate: -1", "rate"},
+      {"lost_after: 5", "lost_after"},
+      {"lost_after: 5 parsecs", "lost_after"},
+      {"lost_after: -5s", "lost_after"},
+      {"window: 1e3XB", "window"},
+      {"window: 99999999TiB", "window"},
+      {"threads: {a: b}", "threads"},
+      {"threads:", "threads"},
+      {"threads: [1, 2]", "threads"},
+  };
+  for (const auto& [yaml, key] : cases) {
+    Values values;
+    Settings settings = Table(values);
+    const absl::Status status = settings.Load(yaml);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << yaml;
+    EXPECT_EQ(GetErrorInfo(status).metadata["field"], key) << yaml << " " << status;
+  }
+  Values values;
+  Settings settings = Table(values);
+  EXPECT_FALSE(settings.Load("threads: 1\nthreads: 2").ok());
+  EXPECT_FALSE(settings.Load("- 1").ok());
+  EXPECT_FALSE(settings.Load("a: [").ok());
+  EXPECT_TRUE(settings.Load("# nothing\n\n").ok());
+}
+
+// Every key is in the example, and the example with its comments taken off sets every key to its
+// default.
+TEST(SettingsTest, TheExampleDocumentsEveryKey) {
+  Values values;
+  Settings settings = Table(values);
+  std::string example = settings.Example("Settings of a test.");
+  for (const std::string& key : settings.keys()) {
+    EXPECT_TRUE(absl::StrContains(example, "\n# " + key + ": ")) << key;
+    example = absl::StrReplaceAll(example, {{"\n# " + key + ": ", "\n" + key + ": "}});
+  }
+  const Values defaults;
+  values = Values{.address = "x",
+                  .transports = {},
+                  .reflection = false,
+                  .threads = 1,
+                  .rate = 1,
+                  .lost_after = nanoseconds(1),
+                  .window = 1};
+  const absl::Status status = settings.Load(example);
+  ASSERT_TRUE(status.ok()) << status << "\n" << example;
+  EXPECT_EQ(values.address, defaults.address);
+  EXPECT_EQ(values.transports, defaults.transports);
+  EXPECT_EQ(values.reflection, defaults.reflection);
+  EXPECT_EQ(values.threads, defaults.threads);
+  EXPECT_EQ(values.rate, defaults.rate);
+  EXPECT_EQ(values.lost_after, defaults.lost_after);
+  EXPECT_EQ(values.window, defaults.window);
+}
+
+std::optional<int> Start(Settings& settings, std::vector<std::string> args) {
+  args.insert(args.begin(), "remesh-test");
+  std::vector<char*> argv;
+  for (std::string& arg : args) argv.push_back(arg.data());
+  return ReadSettings(static_cast<int>(argv.size()), argv.data(), "A test.", settings);
+}
+
+TEST(SettingsTest, FlagsOverrideTheFile) {
+  const std::string path = testing::TempDir() + "/remesh_settings_test.yaml";
+  std::ofstream(path) << "threads: 8\nlost_after: 2s\n";
+  Values values;
+  Settings settings = Table(values);
+  ASSERT_EQ(Start(settings, {"--config", path, "--threads", "16", "--transports=a,b",
+                             "--reflection", "false"}),
+            std::nullopt);
+  EXPECT_EQ(values.threads, 16);
+  EXPECT_EQ(values.lost_after, seconds(2));
+  EXPECT_EQ(values.transports, (std::vector<std::string>{"a", "b"}));
+  EXPECT_FALSE(values.reflection);
+}
+
+TEST(SettingsTest, EndsAfterHelpAndErrors) {
+  Values values;
+  Settings settings = Table(values);
+  EXPECT_EQ(Start(settings, {"--help"}), 0);
+  EXPECT_EQ(Start(settings, {"--version"}), 0);
+  EXPECT_EQ(Start(settings, {"--print-config"}), 0);
+  EXPECT_EQ(Start(settings, {"--nonsense"}), 2);
+  EXPECT_EQ(Start(settings, {"--threads", "many"}), 2);
+  Settings fresh = Table(values);
+  EXPECT_EQ(Start(fresh, {"--config", "no/such/file.yaml"}), 2);
+}
+
+TEST(UnitsTest, FormatsReadBack) {
+  for (const int64_t bytes :
+       {int64_t{0}, int64_t{1}, int64_t{1023}, int64_t{1} << 20, int64_t{3} << 30}) {
+    EXPECT_EQ(ParseBytes(FormatByteSize(bytes)).value(), bytes);
+  }
+  EXPECT_EQ(FormatByteSize(256 << 20), "256MiB");
+  EXPECT_EQ(FormatDuration(milliseconds(1500)), "1500ms");
+  EXPECT_EQ(ParseDuration("1.5h").value(), std::chrono::minutes(90));
+  EXPECT_EQ(ParseBytes("1.5 GB").value(), 1'500'000'000);
+}
+
+}  // namespace
+}  // namespace remesh
