@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "remesh/v1/worker.pb.h"
+
+namespace remesh {
+
+// The devices of an attempt, counted through the peer table in its order, so that every host gives a device the same ordinal. A value.
+class DeviceTable {
+ public:
+  struct Device {
+    int peer = 0;   // index in the peer table
+    int local = 0;  // index on that host
+  };
+
+  // INVALID_ARGUMENT (fields "self", "peers[i].device_ids[j]") for a self outside the table or a repeated device id.
+  static absl::StatusOr<DeviceTable> Make(const v1::Prepare& prepare);
+
+  // -1 for an id that is not of this attempt.
+  int OrdinalOf(int64_t device_id) const;
+  const Device& device(int ordinal) const { return devices_[ordinal]; }
+  bool here(int ordinal) const { return devices_[ordinal].peer == self_; }
+  int self() const { return self_; }
+
+ private:
+  int self_ = 0;
+  std::vector<Device> devices_;
+  absl::flat_hash_map<int64_t, int> ordinal_of_;
+};
+
+}  // namespace remesh

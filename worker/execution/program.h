@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/box.h"
+#include "planner/plan.h"
+#include "remesh/v1/plan.pb.h"
+#include "worker/execution/device_table.h"
+
+namespace remesh {
+
+// One host's part of a plan, checked: what its messages say, with devices by ordinal.
+struct Program {
+  struct Array {
+    std::string name;
+    Shape shape;
+    int bits_per_element = 8;
+  };
+  struct Operation {
+    int32_t window = 0;
+    int32_t array = 0;
+    Box box;  // not empty
+    int from = 0;
+    int to = 0;
+    Space from_space = Space::kSource;
+    Space to_space = Space::kTarget;
+  };
+
+  int32_t windows = 0;
+  std::vector<Array> arrays;
+  std::vector<Operation> operations;  // rising windows; the same relative order on every host
+};
+
+// Puts a program together from its chunks.
+class ProgramReader {
+ public:
+  // `devices` must outlive the reader.
+  ProgramReader(const DeviceTable* devices, std::string fingerprint, int32_t windows);
+
+  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT naming the field ("operations[7].box") for
+  // anything that is not a program of this attempt.
+  absl::Status Add(const v1::HostProgramChunk& chunk);
+
+  // INVALID_ARGUMENT when nothing was added.
+  absl::StatusOr<Program> Finish() &&;
+
+ private:
+  absl::Status Begin(const v1::HostProgramChunk& first);
+  absl::StatusOr<Program::Operation> Read(const v1::ProgramOperation& message) const;
+
+  const DeviceTable* const devices_;
+  const std::string fingerprint_;
+  const int32_t windows_;
+  bool begun_ = false;
+  Program program_;
+};
+
+}  // namespace remesh
