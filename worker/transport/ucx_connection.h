@@ -18,8 +18,10 @@ class UcxTransport;
 struct UcxConnection {
   UcxTransport* transport = nullptr;
   ucp_ep_h endpoint = nullptr;
-  bool dialled = false;   // by this side
-  bool ready = false;     // dialled: the peer has accepted; otherwise: its hello was
+  bool dialled = false;       // by this side
+  bool connected = false;     // UCX has set it up, or has given up
+  bool ready = false;         // dialled: the peer has accepted; otherwise: its hello was
+  bool close_wanted = false;  // once connected
   bool closing = false;
   void* close_request = nullptr;
   UcxGroup* group = nullptr;  // null until a hello has told which, and for good after a refusal

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kStrangersMax = 1024;  // connections that have shown no token of an open group
 
-void OnControlSent(void* request, ucs_status_t, void*) { ucp_request_free(request); }
-
 }  // namespace
 
 UcxConnection* UcxTransport::AddConnection(ucp_ep_params_t params) {
@@ -23,7 +21,8 @@ UcxConnection* UcxTransport::AddConnection(ucp_ep_params_t params) {
   params.err_handler = {OnError, connection.get()};
   if (ucp_ep_create(worker_->get(), &params, &connection->endpoint) != UCS_OK) return nullptr;
   UcxConnection* added = connection.get();
-  connections_[added->endpoint] = std::move(connection);
+  open_[added->endpoint] = added;
+  connections_[added] = std::move(connection);
   return added;
 }
 
@@ -46,11 +45,20 @@ UcxConnection* UcxTransport::Dial(UcxGroup* group, int peer, const SocketAddress
 void UcxTransport::SendControl(UcxConnection* connection, ucx::Id id, const void* header,
                                size_t length) {
   ucp_request_param_t param{};
-  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_FLAGS;
+  param.op_attr_mask =
+      UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
   param.cb.send = OnControlSent;
+  param.user_data = connection;
   param.flags = UCP_AM_SEND_FLAG_REPLY | UCP_AM_SEND_FLAG_EAGER;
-  // Whatever goes wrong with it, UCX tells OnError() too.
-  (void)ucp_am_send_nbx(connection->endpoint, id, header, length, nullptr, 0, &param);
+  void* request = ucp_am_send_nbx(connection->endpoint, id, header, length, nullptr, 0, &param);
+  if (!UCS_PTR_IS_PTR(request)) OnControlSent(nullptr, UCS_PTR_STATUS(request), connection);
+}
+
+void UcxTransport::OnControlSent(void* request, ucs_status_t status, void* user_data) {
+  if (request != nullptr) ucp_request_free(request);
+  auto* connection = static_cast<UcxConnection*>(user_data);
+  connection->connected = true;
+  if (status != UCS_OK || connection->close_wanted) Fail(connection, status);
 }
 
 void UcxTransport::OnConnectionRequest(ucp_conn_request_h request, void* self) {
@@ -67,15 +75,26 @@ bool UcxTransport::AcceptConnections() {
     ucp_ep_params_t params{};
     params.field_mask = UCP_EP_PARAM_FIELD_CONN_REQUEST;
     params.conn_request = request;
-    if (AddConnection(params) != nullptr) ++strangers_;
+    UcxConnection* connection = AddConnection(params);
+    if (connection == nullptr) continue;
+    connection->connected = true;  // the client has what it needs
+    ++strangers_;
   }
   return true;
 }
 
 void UcxTransport::Close(UcxConnection* connection) {
-  if (connection->closing) return;
-  connection->closing = true;
+  if (connection->closing || connection->close_wanted) return;
   if (connection->group == nullptr) --strangers_;
+  if (connection->connected) return StartClosing(connection);
+  connection->close_wanted = true;
+  connection->group->OnClosed();
+  connection->group = nullptr;
+}
+
+void UcxTransport::StartClosing(UcxConnection* connection) {
+  connection->closing = true;
+  open_.erase(connection->endpoint);
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
@@ -86,20 +105,21 @@ void UcxTransport::Close(UcxConnection* connection) {
 }
 
 bool UcxTransport::FinishClosing() {
-  const size_t before = closing_.size();
-  std::erase_if(closing_, [this](UcxConnection* connection) {
-    if (connection->close_request != nullptr) {
-      if (ucp_request_check_status(connection->close_request) == UCS_INPROGRESS) return false;
-      ucp_request_free(connection->close_request);
-    }
+  const auto closed = std::partition(closing_.begin(), closing_.end(), [](UcxConnection* c) {
+    return c->close_request != nullptr &&
+           ucp_request_check_status(c->close_request) == UCS_INPROGRESS;
+  });
+  const std::vector<UcxConnection*> gone(closed, closing_.end());
+  closing_.erase(closed, closing_.end());
+  for (UcxConnection* connection : gone) {
+    if (connection->close_request != nullptr) ucp_request_free(connection->close_request);
     for (void* descriptor : connection->unread) ucp_am_data_release(worker_->get(), descriptor);
     if (connection->group != nullptr) connection->group->OnClosed();
     std::erase_if(failures_, [&](const Failure& f) { return f.connection == connection; });
     std::erase(introductions_, connection);
-    connections_.erase(connection->endpoint);
-    return true;
-  });
-  return closing_.size() != before;
+    connections_.erase(connection);
+  }
+  return !gone.empty();
 }
 
 void UcxTransport::OnError(void* connection, ucp_ep_h, ucs_status_t status) {
@@ -112,8 +132,8 @@ void UcxTransport::Fail(UcxConnection* connection, ucs_status_t status) {
 
 UcxConnection* UcxTransport::Find(const ucp_am_recv_param_t* param) {
   if ((param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) == 0) return nullptr;
-  const auto it = connections_.find(param->reply_ep);
-  return it == connections_.end() || it->second->closing ? nullptr : it->second.get();
+  const auto it = open_.find(param->reply_ep);
+  return it == open_.end() || it->second->close_wanted ? nullptr : it->second;
 }
 
 ucs_status_t UcxTransport::OnHello(void* self, const void* header, size_t header_length, void*,

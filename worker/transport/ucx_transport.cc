@@ -16,6 +16,8 @@ namespace remesh {
 namespace {
 
 constexpr size_t kClosedTokensMax = 4096;  // remembered, so that late comers are refused at once
+constexpr auto kSetupPatience =
+    std::chrono::milliseconds(200);  // at the end, for connections being made
 constexpr auto kClosingPoll = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -67,14 +69,22 @@ absl::Status UcxTransport::Listen(const SocketAddress& bind) {
 
 UcxTransport::~UcxTransport() {
   REMESH_CHECK(groups_.empty());
-  if (listener_ != nullptr) ucp_listener_destroy(listener_);
   if (worker_ == nullptr) return;
-  for (ucp_conn_request_h request : requests_) ucp_listener_reject(listener_, request);
-  for (auto& [endpoint, connection] : connections_) Close(connection.get());
+  for (auto& [key, connection] : connections_) Close(connection.get());
+  const auto give_up = std::chrono::steady_clock::now() + kSetupPatience;
   while (!connections_.empty()) {
     ucp_worker_progress(worker_->get());
+    HandleFailures();
     FinishClosing();
+    if (std::chrono::steady_clock::now() < give_up) continue;
+    for (auto& [key, connection] : connections_) {
+      if (!connection->closing) StartClosing(connection.get());
+    }
   }
+  for (ucp_conn_request_h request : requests_) ucp_listener_reject(listener_, request);
+  // Last, with the worker right after it: UCX 1.13's own thread still looks at the listener when
+  // one of its half-open connections speaks.
+  if (listener_ != nullptr) ucp_listener_destroy(listener_);
   worker_.reset();
 }
 
@@ -88,7 +98,7 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> UcxTransport::Open(int self, std::vec
   }
   auto group = std::make_unique<UcxGroup>(this, self, std::move(peers), std::move(addresses));
   REMESH_CHECK(groups_.try_emplace(group->token(), group.get()).second);
-  for (auto& [endpoint, connection] : connections_) {
+  for (auto& [key, connection] : connections_) {
     if (connection->hello_received && connection->group == nullptr) {
       introductions_.push_back(connection.get());
     }
@@ -129,7 +139,12 @@ bool UcxTransport::HandleFailures() {
   for (UcxConnection* connection : std::exchange(introductions_, {})) Introduce(connection);
   for (const Failure& failure : std::exchange(failures_, {})) {
     UcxConnection* connection = failure.connection;
+    connection->connected = true;
     if (connection->closing) continue;
+    if (connection->close_wanted) {
+      StartClosing(connection);
+      continue;
+    }
     if (connection->group != nullptr) {
       connection->group->OnConnectionLost(connection, ucs_status_string(failure.status));
     }
