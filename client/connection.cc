@@ -2,11 +2,10 @@
 #include "client/connection.h"
 
 #include <chrono>
-#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "google/rpc/error_details.pb.h"
+#include "service/error_info.h"
 
 namespace remesh {
 namespace {
@@ -31,29 +30,12 @@ std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker) {
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint) {
-  google::rpc::Status details;
-  if (!status.error_details().empty() && details.ParseFromString(status.error_details()) &&
-      details.details_size() > 0) {
-    return FromRpcStatus(details);
-  }
+  if (status.ok() || !status.error_details().empty()) return StatusFromGrpc(status);
+  // No handler of remesh answered: say at least who should have.
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   const char* reason = code == absl::StatusCode::kUnavailable ? "UNREACHABLE" : "CALL_FAILED";
   return MakeError(code, absl::StrCat(endpoint.address, ": ", status.error_message()),
                    {.reason = reason, .metadata = {{"address", endpoint.address}}});
-}
-
-absl::Status FromRpcStatus(const google::rpc::Status& status) {
-  if (status.code() == 0) return absl::OkStatus();
-  ErrorInfo info;
-  for (const google::protobuf::Any& detail : status.details()) {
-    google::rpc::ErrorInfo found;
-    if (!detail.Is<google::rpc::ErrorInfo>() || !detail.UnpackTo(&found)) continue;
-    info.reason = found.reason();
-    for (const auto& [key, value] : found.metadata()) info.metadata[key] = value;
-  }
-  const auto code = static_cast<absl::StatusCode>(status.code());
-  if (info.reason.empty()) return absl::Status(code, status.message());
-  return MakeError(code, status.message(), info);
 }
 
 void SetDeadline(grpc::ClientContext& context, double seconds) {

@@ -6,7 +6,6 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "google/rpc/status.pb.h"
 #include "grpcpp/grpcpp.h"
 
 namespace remesh {
@@ -26,9 +25,6 @@ std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker);
 // What a call ended with, with the reason and metadata of its google.rpc.ErrorInfo. A server that
 // cannot be reached is named.
 absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint);
-
-// The same for a status inside a message.
-absl::Status FromRpcStatus(const google::rpc::Status& status);
 
 void SetDeadline(grpc::ClientContext& context, double seconds);
 

@@ -11,6 +11,7 @@
 #include "client/progress.h"
 #include "google/protobuf/util/time_util.h"
 #include "remesh/v1/reshard.grpc.pb.h"
+#include "service/error_info.h"
 
 namespace remesh {
 namespace {
@@ -84,7 +85,7 @@ absl::Status Outcome(const v1::Execution& execution) {
       execution.phase() != v1::Execution::PHASE_CANCELLED) {
     return absl::OkStatus();
   }
-  absl::Status error = FromRpcStatus(execution.error());
+  absl::Status error = StatusFromProto(execution.error());
   if (error.ok()) error = absl::CancelledError("no reason was given");
   const ErrorInfo info = GetErrorInfo(error);
   return MakeError(error.code(),

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""remeshctl against a live cluster: put, reshard, get; what it lists; what it exits with."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+import numpy as np
+
+from remesh import oracle
+from remesh.elements import byte_count, numpy_dtype
+
+from harness import BIN_DIR, Array, ClusterTest
+
+STATE = "jobs/cli/states/parameters"
+ARRAYS = [Array("layer/0.weight", "f32", (13, 8)), Array("embedding", "bf16", (10, 6)), Array("codes", "s4", (7, 5)),
+          Array("step", "s64", ())]
+ROWS = {"hloText": "{devices=[6,1]<=[6]}", "devices": {"ref": "all"}}
+WHOLE = {"hloText": "{replicated}", "devices": {"ref": "all"}}
+LISTS = {"all": {"range": {"start": 0, "count": 6}}}
+
+
+def _rows(array):
+    return {"ref": "rows" if array.shape else "whole"}
+
+
+class CommandTest(ClusterTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix="remesh-cli-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+
+    def ctl(self, *words, code=0, stdin=None):
+        """Runs remeshctl; returns its stdout. Progress never reaches a pipe."""
+        result = subprocess.run([BIN_DIR / "remeshctl", *words], capture_output=True, text=True, timeout=60, input=stdin, check=False,
+                                env={**os.environ, "REMESH_SERVER": self.cluster.server_address})
+        self.assertEqual(result.returncode, code, result.stdout + result.stderr)
+        self.last_stderr = result.stderr
+        if code == 0:
+            self.assertEqual(result.stderr, "")
+        return result.stdout
+
+    def json(self, *words):
+        return json.loads(self.ctl(*words, "-o", "json"))
+
+    def test_the_whole_way(self):
+        self._write_files()
+        self._create()
+        for host in self.cluster.host_names:
+            answer = self.json("put", STATE, str(self.folder), "--socket", self.cluster.worker_socket(host))
+            self.assertEqual(answer["sealedShards"], answer["totalShards"])
+        self.assertEqual(self.json("states", "get", STATE)["phase"], "PHASE_READY")
+
+        dry = self._reshard("--validate-only")
+        self.assertEqual((dry["name"], self.json("states", "get", STATE)["generation"]), ("", "1"))
+        execution = self._reshard()
+        self.assertEqual((execution["phase"], execution["targetGeneration"]), ("PHASE_SUCCEEDED", "2"))
+
+        self._lists_what_happened(execution)
+        self._gets_every_array()
+        self._refuses(execution)
+        self.ctl("states", "delete", STATE)
+        self.assertIn("NOT_FOUND", self._error("states", "get", STATE))
+
+    def test_usage_errors_exit_2(self):
+        for words in ((), ("nonsense",), ("states",), ("states", "get"), ("reshard", STATE), ("put", STATE),
+                      ("states", "list", "-o", "xml"), ("plans", "list", "--timeout", "-1")):
+            self.ctl(*words, code=2)
+            self.assertTrue(self.last_stderr, words)
+
+    def test_a_server_that_is_not_there(self):
+        message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
+        self.assertIn("UNAVAILABLE", message)
+        self.assertIn("127.0.0.1:1", message)
+
+    # ---- steps ----
+
+    def _write_files(self):
+        for array in ARRAYS:
+            count = int(np.prod(array.shape, dtype=np.int64))
+            content = np.zeros(byte_count(array.element_type, count), np.uint8)
+            oracle.fill(content, array.name, array.element_type, array.shape, [0] * len(array.shape), array.shape)
+            stem = array.name.replace("/", "%2F")
+            if array.element_type in ("f32", "s64"):
+                np.save(self.folder / f"{stem}.npy", content.view(numpy_dtype(array.element_type)).reshape(array.shape))
+            else:
+                (self.folder / f"{stem}.bin").write_bytes(content.tobytes())
+                (self.folder / f"{stem}.json").write_text(
+                    json.dumps({"element_type": array.element_type, "shape": list(array.shape)}))
+
+    def _create(self):
+        hosts = [{"name": host, "deviceIds": self.cluster.device_ids(host), "nics": 1, "nicBytesPerSecond": 1e9,
+                  "fabricBytesPerSecond": 1e10} for host in self.cluster.host_names]
+        spec = {"topology": {"hosts": hosts}, "deviceLists": LISTS, "shardings": {"rows": ROWS, "whole": WHOLE},
+                "arrays": [{"name": a.name, "shape": a.shape, "elementType": a.element_type, "sharding": _rows(a)} for a in ARRAYS]}
+        self.ctl("states", "create", "-f", "-", stdin=json.dumps({"name": STATE, "spec": spec}))
+
+    def _reshard(self, *words):
+        """To YAML's four columns; scalars stay whole."""
+        lines = ["device_lists: {four: {ids: [5, 0, 3, 2]}}",
+                 "shardings:",
+                 "  columns: {hlo_text: '{devices=[1,4]<=[4]}', devices: {ref: four}}",
+                 "  whole: {hlo_text: '{replicated}', devices: {ref: four}}",
+                 "arrays:"]
+        lines += [f"  - {{name: {a.name}, sharding: {{ref: {'columns' if a.shape else 'whole'}}}}}" for a in ARRAYS]
+        targets = self.folder / "targets.yaml"
+        targets.write_text("\n".join(lines))
+        return self.json("reshard", STATE, "--targets", str(targets), *words)
+
+    def _lists_what_happened(self, execution):
+        self.assertEqual([s["name"] for s in self.json("states", "list", "--parent", "jobs/cli")["states"]], [STATE])
+        self.assertEqual(self.json("executions", "get", execution["name"])["phase"], "PHASE_SUCCEEDED")
+        self.assertEqual(self.json("executions", "watch", execution["name"])["phase"], "PHASE_SUCCEEDED")
+        self.assertIn(execution["name"], self.ctl("executions", "list"))
+        plan = execution["plan"]
+        self.assertIn(plan, [p["name"] for p in self.json("plans", "list")["plans"]])
+        self.assertTrue(self.json("plans", "pin", plan)["pinned"])
+        self.assertIn("FAILED_PRECONDITION", self._error("plans", "delete", plan))
+        self.assertFalse(self.json("plans", "unpin", plan)["pinned"])
+        full = self.json("plans", "get", plan, "--full")
+        self.assertEqual(len(full["transfers"]), int(full["summary"]["operations"]))
+        self.ctl("plans", "delete", plan)
+        self.assertGreater(int(self.json("plans", "stats")["misses"]), 0)
+        workers = self.json("workers", "list")["workers"]
+        self.assertEqual([w["name"] for w in workers], [f"workers/{host}" for host in self.cluster.host_names])
+        self.assertTrue(self.json("workers", "get", "workers/host-1")["alive"])
+        header, *rows = self.ctl("workers", "list").splitlines()
+        self.assertTrue(header.startswith("NAME"))
+        self.assertEqual(len(rows), 3)
+
+    def _gets_every_array(self):
+        """Each host adds its shards to the same files; together they are whole."""
+        saved = self.folder / "saved"
+        saved.mkdir()
+        for host in self.cluster.host_names:
+            self.ctl("get", STATE, str(saved), "--socket", self.cluster.worker_socket(host))
+        for path in self.folder.iterdir():
+            if path.suffix in (".npy", ".bin"):
+                self.assertTrue((saved / path.name).exists(), path.name)
+        for array in ARRAYS:
+            stem = str(saved / array.name.replace("/", "%2F"))
+            if array.element_type in ("f32", "s64"):
+                loaded = np.load(stem + ".npy")
+                self.assertEqual(loaded.shape, array.shape)
+                content = np.ascontiguousarray(loaded).reshape(-1).view(np.uint8)
+            else:
+                content = np.fromfile(stem + ".bin", np.uint8)
+                self.assertEqual(json.loads(pathlib.Path(stem + ".json").read_text())["element_type"], array.element_type)
+            self.assertIsNone(oracle.check(content, array.name, array.element_type, array.shape, [0] * len(array.shape), array.shape))
+
+    def _refuses(self, execution):
+        """Errors name reason and metadata on stderr and exit with 1."""
+        self.assertIn("FAILED_PRECONDITION", self._error("executions", "cancel", execution["name"]))
+        message = self._error("reshard", STATE, "--plan", execution["plan"], "--generation", "1")
+        self.assertIn("GENERATION_MISMATCH", message)
+        socket = self.cluster.worker_socket("host-0")
+        (self.folder / "bad").mkdir()
+        self.assertIn("FAILED_PRECONDITION", self._error("put", STATE, str(self.folder), "--socket", socket))
+        self.assertIn("NOT_FOUND", self._error("get", STATE, str(self.folder / "bad"), "--socket", socket, "--generation", "1"))
+        self.assertIn("NOT_FOUND", self._error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")))
+
+    def _error(self, *words):
+        self.assertEqual(self.ctl(*words, code=1), "")
+        return self.last_stderr
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A worker dies: the execution ends FAILED, the state is as it was, and a restarted worker finds its buffers again."""
+import time
+import unittest
+
+from remesh.trainer import ExecutionFailed
+from remesh.v1 import plan_pb2, reshard_pb2, state_pb2, worker_pb2, worker_pb2_grpc
+
+from harness import Array, ClusterTest, targets, text_sharding
+
+# Large enough, in windows small enough, that a move takes seconds.
+ARRAYS = [Array(f"w{i}", "f32", (1024, 4096)) for i in range(16)]
+ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
+COLUMNS = text_sharding("{devices=[1,6]<=[6]}", 5, 4, 3, 2, 1, 0)
+SLOW = plan_pb2.PlanOptions(window_bytes=64 << 10)
+FAILED_WITHIN_SECONDS = 10.0
+
+
+class WorkerCrashTest(ClusterTest):
+    BUFFER_BYTES = 1 << 30
+
+    def test_killed_in_mid_transfer(self):
+        name, victim = "jobs/test/states/crash", "host-1"
+        self.create_and_write(name, ARRAYS, ROWS)
+        started = self.controller.start_reshard(name, 1, targets(ARRAYS, COLUMNS), SLOW)
+        self._wait_for_bytes(started.name)
+        self.cluster.workers[victim].kill()
+        killed = time.monotonic()
+
+        with self.assertRaises(ExecutionFailed) as failure:
+            self.controller.wait_execution(started.name, timeout_seconds=3 * FAILED_WITHIN_SECONDS)
+        self.assertLess(time.monotonic() - killed, FAILED_WITHIN_SECONDS)
+        execution = failure.exception.execution
+        self.assertEqual(execution.phase, reshard_pb2.Execution.PHASE_FAILED)
+        self.assertIn(victim, str(failure.exception))
+        self.assertEqual(self._state(name).generation, 1)
+
+        # What lives still reads its source generation; what was half written is gone.
+        del self.trainers[victim]
+        self.check_everywhere(name, 1, ARRAYS)
+        self._restart(victim)
+        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.PHASE_READY)
+        self.check_everywhere(name, 1, ARRAYS)
+
+        self.move(name, 1, targets(ARRAYS, COLUMNS))
+        self.check_everywhere(name, 2, ARRAYS)
+
+    def test_killed_between_executions(self):
+        name, victim, arrays = "jobs/test/states/idle-crash", "host-2", [Array("w", "bf16", (60, 33))]
+        self.create_and_write(name, arrays, ROWS)
+        self.cluster.workers[victim].kill()
+        self.wait_until("the state is LOST", lambda: self._state(name).phase == state_pb2.State.PHASE_LOST)
+        self.assertIn(victim, list(self._state(name).lost_hosts))
+        self._restart(victim)
+        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.PHASE_READY)
+        self.check_everywhere(name, 1, arrays)
+        self.move(name, 1, targets(arrays, COLUMNS))
+        self.check_everywhere(name, 2, arrays)
+
+    def _wait_for_bytes(self, execution: str) -> None:
+        """Until bytes have crossed hosts, with most of them still to come."""
+        def moving():
+            now = self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=execution))
+            self.assertIn(now.phase, (reshard_pb2.Execution.PHASE_PREPARING, reshard_pb2.Execution.PHASE_TRANSFERRING))
+            return any(host.bytes_received > 0 for host in now.hosts)
+        self.wait_until("bytes move", moving)
+
+    def _restart(self, host: str) -> None:
+        from remesh.trainer import Trainer
+        self.cluster.start_worker(host)
+        workers = worker_pb2_grpc.WorkerServiceStub(self.cluster.channel())
+        def attached():
+            listed = workers.ListWorkers(worker_pb2.ListWorkersRequest(), timeout=10).workers
+            return {f"workers/{host}"} <= {worker.name for worker in listed if worker.alive}
+        self.wait_until(f"{host} is back", attached)
+        self.trainers[host] = Trainer(self.cluster.server_address, self.cluster.worker_socket(host))
+
+    def _state(self, name: str) -> state_pb2.State:
+        return self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=10)
+
+
+if __name__ == "__main__":
+    unittest.main()
