@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/topology.h"
+#include "remesh/v1/plan.pb.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/event.h"
+
+namespace remesh {
+
+// What the controller wants done. Actions are carried out in order; the answers come back as later events.
+
+// Streams keep the order of what is sent to them.
+struct SendToWorker {
+  StreamId stream = 0;
+  v1::AttachResponse message;
+};
+
+// Ends an Attach stream after what was sent before.
+struct CloseStream {
+  StreamId stream = 0;
+  absl::Status status;
+};
+
+// A line of the journal; no bytes: the key is removed.
+struct Record {
+  std::string key;
+  std::optional<std::string> bytes;
+};
+
+// Writes all records or none; then the event Persisted.
+struct Persist {
+  uint64_t sequence = 0;  // rises by one
+  std::vector<Record> records;
+};
+
+struct ReplyTo {
+  CallId call = 0;
+  absl::StatusOr<Reply> reply;
+};
+
+// The present value of what is watched: a State or an Execution. An unread older value may be dropped.
+struct Notify {
+  WatchId watch = 0;
+  Reply value;
+};
+struct EndWatch {
+  WatchId watch = 0;
+  absl::Status status;
+};
+
+// Plans a move of a state; then the event Planned. Exactly one of `targets` and `plan` is set.
+struct StartPlanning {
+  uint64_t id = 0;
+  std::shared_ptr<const PlacedState> source;
+  std::optional<v1::Targets> targets;
+  std::string plan;
+  v1::PlanOptions options;
+  bool keep = false;  // the plan stays in the cache until ReleasePlan
+};
+struct ReleasePlan {
+  std::string plan;
+};
+
+// What an empty topology means has changed; null: no worker yet.
+struct TopologyChanged {
+  std::shared_ptr<const Topology> topology;
+};
+
+// For metrics.
+struct ExecutionEnded {
+  v1::Execution::Phase phase = v1::Execution::PHASE_UNSPECIFIED;
+  double seconds = 0;
+  int64_t bytes_moved = 0;  // between hosts
+  int64_t bytes_copied = 0;
+};
+
+// For the log; one line.
+struct Log {
+  std::string line;
+};
+
+using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify, EndWatch, StartPlanning,
+                            ReleasePlan, TopologyChanged, ExecutionEnded, Log>;
+using Actions = std::vector<Action>;
+
+}  // namespace remesh

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/controller/action.h"
+#include "server/controller/device_ledger.h"
+#include "server/controller/event.h"
+#include "server/controller/execution.h"
+#include "server/controller/records.h"
+#include "server/controller/state_registry.h"
+#include "server/controller/worker_registry.h"
+
+namespace remesh {
+
+struct ControllerOptions {
+  Timestamp heartbeat_interval = std::chrono::seconds(1);
+  Timestamp lost_after = std::chrono::seconds(5);            // of silence
+  Timestamp execution_deadline = std::chrono::seconds(300);  // of requests that name none
+  Timestamp quiesce_timeout = std::chrono::seconds(30);      // most time for workers to end an attempt
+  int32_t grant_ahead = 8;                                   // windows granted beyond those done everywhere
+  size_t states_max = 10'000;
+  size_t finished_executions_max = 1000;  // older ones are dropped
+};
+
+// Orders executions from the newest to the oldest.
+std::string AgeKey(const v1::Execution& execution);
+
+// For metrics.
+struct Census {
+  int64_t workers = 0;
+  int64_t workers_alive = 0;
+  std::map<v1::State::Phase, int64_t> states;
+  int64_t executions_running = 0;
+};
+
+// Decides everything the server decides: who is attached, which states exist, what each execution does next. Events in, actions out; no I/O, no clock,
+// no locks, and randomness is handed in, so that a seed replays a life. Not thread-safe: one strand owns it.
+class Controller {
+ public:
+  // 64 random bits a call; attempt tokens and execution ids are made of it.
+  using Random = std::function<uint64_t()>;
+
+  // Takes up where `restored` ends, with a higher epoch. Start() comes first, once.
+  Controller(ControllerOptions options, Random random, Restored restored);
+  Actions Start(Moment now);
+  Actions Handle(Event event, Moment now);
+
+  Census TakeCensus() const;
+  uint64_t epoch() const { return epoch_; }
+
+ private:
+  using Continuation = std::function<void()>;
+  struct Move {  // an execution and what the controller needs to know of it
+    Execution execution;
+    std::shared_ptr<const PlacedState> target;
+    std::set<DeviceKey> devices;
+    bool keeps_plan = false;
+  };
+  struct PendingStart {  // a StartExecution that is being planned
+    std::vector<CallId> calls;
+    v1::StartExecutionRequest request;
+    Moment asked;
+  };
+  struct PendingCreate {  // a CreateState that is being journaled
+    std::vector<CallId> calls;
+    std::string request_id;
+    std::string digest;
+  };
+
+  // controller.cc
+  void Dispatch(Event& event);
+  void Persist(std::vector<Record> records, Continuation then);
+  void OnPersisted(uint64_t sequence);
+  void OnTick();
+  void Reply(CallId call, absl::StatusOr<remesh::Reply> reply);
+  void Reply(const std::vector<CallId>& calls, const absl::StatusOr<remesh::Reply>& reply);
+  void LogLine(std::string line);
+
+  // controller_restore.cc
+  void RestoreState(const std::string& name, const RestoredState& restored);
+  void RestoreExecution(const v1::Execution& execution, const Restored& restored);
+
+  // controller_watches.cc
+  void OnWatch(const WatchStarted& watch);
+  void OnWatchEnded(WatchId watch);
+  void Touch(const std::string& name) { touched_.insert(name); }
+  void TellWatchers();
+  bool TellWatch(WatchId watch, const std::string& name);  // false: the watch has ended
+
+  // controller_workers.cc
+  void OnMessage(StreamId stream, const v1::AttachRequest& message);
+  void OnRegister(StreamId stream, const v1::Register& registration);
+  void RaiseEpoch(StreamId stream, const v1::Register& registration);
+  void Greet(const std::string& host);
+  void Reconcile(const std::string& host, const v1::StateManifest& manifest);
+  void OnWorkerEvent(const std::string& host, const v1::AttachRequest& message);
+  void OnManifestChanged(const std::string& host, const v1::StateManifest& manifest);
+  void OnStreamEnded(StreamId stream);
+  void DropStream(StreamId stream, const absl::Status& status);
+  void WorkerAway(const std::string& host, const absl::Status& why);
+  void Send(const std::string& host, v1::AttachResponse message);
+  void PublishTopology();
+  absl::StatusOr<remesh::Reply> Answer(const v1::ListWorkersRequest& request) const;
+  absl::StatusOr<remesh::Reply> Answer(const v1::ForgetWorkerRequest& request);
+
+  // controller_states.cc
+  void StartCreateState(CallId call, const CreateState& request);
+  absl::Status CheckCreateState(const CreateState& request) const;
+  absl::Status CheckHosts(const std::string& host, const HostDevices& devices) const;
+  absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request, const std::string& digest);
+  void FinishCreateState(StateEntry entry);
+  void StartDeleteState(CallId call, const v1::DeleteStateRequest& request);
+  absl::StatusOr<StateEntry*> FindState(std::string_view field, const std::string& name);
+  absl::StatusOr<remesh::Reply> Answer(const v1::GetStateRequest& request);
+  absl::StatusOr<remesh::Reply> Answer(const v1::ListStatesRequest& request) const;
+
+  // controller_start.cc
+  void StartExecution(CallId call, const v1::StartExecutionRequest& request);
+  absl::StatusOr<bool> JoinStart(CallId call, const v1::StartExecutionRequest& request);
+  absl::Status CheckMovable(const StateEntry& state, int64_t expected_generation) const;
+  void OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move);
+  absl::Status CheckMove(const PendingStart& start, const PlannedMove& move);
+  void Launch(const PendingStart& start, const PlannedMove& move);
+
+  // controller_executions.cc
+  absl::StatusOr<Move*> FindExecution(const std::string& name);
+  absl::StatusOr<remesh::Reply> Answer(const v1::GetExecutionRequest& request);
+  absl::StatusOr<remesh::Reply> Answer(const v1::ListExecutionsRequest& request) const;
+  absl::StatusOr<remesh::Reply> Answer(const v1::CancelExecutionRequest& request);
+  void AdmitMoves();
+  void Apply(const std::string& name, ExecutionActions actions);
+  void SaveExecution(const std::string& name, Save what);
+  void EndMove(const std::string& name, Save what);
+  void AdoptTarget(StateEntry& state, const Move& move);
+  void DropOldExecutions();
+
+  const ControllerOptions options_;
+  const Random random_;
+  uint64_t epoch_;
+  bool strangers_;
+  Restored restored_;  // until Start()
+
+  WorkerRegistry workers_;
+  StateRegistry states_;
+  DeviceLedger ledger_;
+  std::map<std::string, Move> moves_;                  // by execution name
+  std::map<std::string, std::string> by_age_;          // order key, newest first -> execution name
+  std::set<std::string> running_;                      // executions that have not ended
+  std::map<std::string, std::string> request_ids_;     // -> execution name
+  std::map<uint64_t, PendingStart> starts_;            // by planning id
+  std::map<std::string, PendingCreate> creates_;       // by state name
+  std::set<std::string> deleted_;
+  std::map<StreamId, std::vector<v1::AttachRequest>> parked_;  // until a higher epoch is on disk
+
+  std::map<WatchId, std::string> watches_;
+  std::map<std::string, std::set<WatchId>> watchers_;  // by name
+  std::set<std::string> touched_;                      // since the event began
+
+  uint64_t next_planning_ = 1;
+  uint64_t next_sequence_ = 1;
+  std::map<uint64_t, Continuation> continuations_;  // by sequence
+
+  Moment now_;   // of the event being handled
+  Actions out_;  // of the event being handled
+};
+
+}  // namespace remesh

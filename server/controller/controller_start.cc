@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// From StartExecution to an execution in the journal.
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/controller.h"
+#include "server/controller/names.h"
+#include "server/controller/proto_time.h"
+
+namespace remesh {
+namespace {
+
+constexpr int64_t kDeadlineSecondsMax = 30 * 24 * 3600;
+
+absl::Status Unsupported(std::string_view reason, std::string_view field) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(std::string(field), " is not supported by executions yet"),
+                   {.reason = std::string(reason), .metadata = {{"field", std::string(field)}}});
+}
+
+absl::Status CheckDeadline(const google::protobuf::Duration& deadline) {
+  const bool in_range = deadline.seconds() >= 0 && deadline.seconds() <= kDeadlineSecondsMax &&
+                        deadline.nanos() >= 0 && deadline.nanos() < 1'000'000'000;
+  if (in_range) return absl::OkStatus();
+  return InvalidField("deadline", absl::StrCat(deadline.seconds(), " s"), "must be 0 to 30 days");
+}
+
+absl::Status CheckStart(const v1::StartExecutionRequest& request) {
+  RETURN_IF_ERROR(ParseStateName("state", request.state()).status());
+  if (request.expected_generation() < 1) {
+    return InvalidField("expected_generation", absl::StrCat(request.expected_generation()), "must be >= 1");
+  }
+  if (request.how_case() == v1::StartExecutionRequest::HOW_NOT_SET) {
+    return InvalidField("how", "", "must be targets or plan");
+  }
+  if (request.how_case() == v1::StartExecutionRequest::kPlan && request.has_options()) {
+    return InvalidField("options", "set", "must be empty with a plan: the plan has its own");
+  }
+  if (request.request_id().size() > 256) {
+    return InvalidField("request_id", request.request_id(), "must have at most 256 bytes");
+  }
+  const v1::PlanOptions& options = request.options();
+  if (options.donate()) return Unsupported("DONATION_UNSUPPORTED", "options.donate");
+  if (options.free_target_order()) return Unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
+  if (!options.lost_device_ids().empty()) return Unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
+  return CheckDeadline(request.deadline());
+}
+
+std::string RequestKey(const v1::StartExecutionRequest& request) {
+  return absl::StrCat(request.state(), "\n", request.request_id());
+}
+
+}  // namespace
+
+absl::Status Controller::CheckMovable(const StateEntry& state, int64_t expected_generation) const {
+  const std::string& name = state.name();
+  if (!state.execution.empty()) {
+    return MakeError(absl::StatusCode::kAborted, absl::StrCat(name, " is being moved by ", state.execution),
+                     {.reason = "STATE_MOVING", .metadata = {{"state", name}, {"execution", state.execution}}});
+  }
+  if (state.busy()) {
+    return MakeError(absl::StatusCode::kAborted, absl::StrCat(name, " is about to move"),
+                     {.reason = "STATE_MOVING", .metadata = {{"state", name}}});
+  }
+  if (state.generation() != expected_generation) {
+    const std::string expected = absl::StrCat(expected_generation), found = absl::StrCat(state.generation());
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("expected_generation: value \"", expected, "\" is not ", found, ", the generation of ", name),
+                     {.reason = "GENERATION_MISMATCH",
+                      .metadata = {{"field", "expected_generation"}, {"value", expected}, {"generation", found}, {"state", name}}});
+  }
+  const v1::State::Phase phase = PhaseOf(state, workers_);
+  if (phase == v1::State::PHASE_READY) return absl::OkStatus();
+  const std::string shown = v1::State::Phase_Name(phase).substr(6);
+  return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(name, " is ", shown, ", not READY"),
+                   {.reason = "STATE_NOT_READY", .metadata = {{"state", name}, {"phase", shown}}});
+}
+
+// A repeated request_id: the execution that it started, or the planning that it waits for.
+absl::StatusOr<bool> Controller::JoinStart(CallId call, const v1::StartExecutionRequest& request) {
+  if (request.request_id().empty() || request.validate_only()) return false;
+  if (auto known = request_ids_.find(RequestKey(request)); known != request_ids_.end()) {
+    const v1::Execution& execution = moves_.at(known->second).execution.resource();
+    if (execution.source_generation() != request.expected_generation()) {
+      return InvalidField("request_id", request.request_id(), "was used for another expected_generation");
+    }
+    Reply(call, execution);
+    return true;
+  }
+  for (auto& [id, start] : starts_) {
+    if (start.request.validate_only() || RequestKey(start.request) != RequestKey(request)) continue;
+    start.calls.push_back(call);
+    return true;
+  }
+  return false;
+}
+
+void Controller::StartExecution(CallId call, const v1::StartExecutionRequest& request) {
+  if (absl::Status status = CheckStart(request); !status.ok()) return Reply(call, status);
+  const absl::StatusOr<bool> joined = JoinStart(call, request);
+  if (!joined.ok()) return Reply(call, joined.status());
+  if (*joined) return;
+  const absl::StatusOr<StateEntry*> state = FindState("state", request.state());
+  if (!state.ok()) return Reply(call, state.status());
+  if (absl::Status status = CheckMovable(**state, request.expected_generation()); !status.ok()) {
+    return Reply(call, status);
+  }
+  const uint64_t id = next_planning_++;
+  if (!request.validate_only()) (*state)->planning = id;
+  starts_[id] = {.calls = {call}, .request = request, .asked = now_};
+  StartPlanning planning{.id = id, .source = (*state)->placed, .targets = {}, .plan = "",
+                         .options = request.options(), .keep = !request.validate_only()};
+  if (request.how_case() == v1::StartExecutionRequest::kPlan) {
+    planning.plan = request.plan();
+  } else {
+    planning.targets = request.targets();
+  }
+  out_.push_back(std::move(planning));
+}
+
+absl::Status Controller::CheckMove(const PendingStart& start, const PlannedMove& move) {
+  ASSIGN_OR_RETURN(const StateEntry* state, FindState("state", start.request.state()));
+  RETURN_IF_ERROR(CheckMovable(*state, start.request.expected_generation()));
+  for (const auto& [host, devices] : move.hosts) RETURN_IF_ERROR(CheckHosts(host, devices));
+  return absl::OkStatus();
+}
+
+void Controller::OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move) {
+  auto node = starts_.extract(id);
+  if (node.empty()) return;
+  const PendingStart& start = node.mapped();
+  StateEntry* state = states_.Find(start.request.state());
+  if (state != nullptr && state->planning == id) state->planning = 0;
+  if (!move.ok()) return Reply(start.calls, move.status());
+  absl::Status status = CheckMove(start, *move);
+  if (status.ok() && !start.request.validate_only()) return Launch(start, *move);
+  if (!start.request.validate_only()) out_.push_back(ReleasePlan{.plan = move->plan});
+  if (!status.ok()) return Reply(start.calls, status);
+  v1::Execution preview;
+  preview.set_state(start.request.state());
+  preview.set_source_generation(state->generation());
+  preview.set_target_generation(state->generation() + 1);
+  preview.set_plan(move->plan);
+  *preview.mutable_summary() = move->summary;
+  *preview.mutable_planning() = move->planning;
+  preview.set_windows(move->summary.windows());
+  Reply(start.calls, preview);
+}
+
+namespace {
+
+v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedMove& move, absl::Time created,
+                          std::chrono::nanoseconds deadline, std::string name) {
+  v1::Execution resource;
+  resource.set_name(std::move(name));
+  resource.set_state(request.state());
+  resource.set_source_generation(request.expected_generation());
+  resource.set_target_generation(request.expected_generation() + 1);
+  resource.set_plan(move.plan);
+  *resource.mutable_summary() = move.summary;
+  *resource.mutable_planning() = move.planning;
+  resource.set_windows(move.summary.windows());
+  resource.set_request_id(request.request_id());
+  SetTime(created, *resource.mutable_create_time());
+  SetDuration(deadline, *resource.mutable_deadline());
+  return resource;
+}
+
+Participant MakeParticipant(const std::string& host, const HostDevices& devices, const PlacedState& source,
+                            const PlannedMove& move, const v1::Execution& resource) {
+  Participant participant{.host = host, .target = {}, .device_ids = devices.device_ids,
+                          .holds_source = source.hosts.contains(host)};
+  if (auto part = move.target->hosts.find(host); part != move.target->hosts.end()) {
+    participant.target = part->second.assignment;
+  }
+  participant.target.set_state(resource.state());
+  participant.target.set_generation(resource.target_generation());
+  return participant;
+}
+
+}  // namespace
+
+void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
+  StateEntry& state = *states_.Find(start.request.state());
+  std::chrono::nanoseconds deadline = ToNanos(start.request.deadline());
+  if (deadline.count() == 0) deadline = options_.execution_deadline;
+  const std::string job = *ParseStateName("state", state.name());
+  const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
+  const v1::Execution resource = NewResource(start.request, move, start.asked.wall, deadline, name);
+
+  ExecutionSpec spec{.attempt = {}, .fingerprint = move.fingerprint, .window_bytes = move.window_bytes,
+                     .grant_ahead = options_.grant_ahead, .deadline = start.asked.steady + deadline,
+                     .quiesce_timeout = options_.quiesce_timeout, .participants = {}};
+  spec.attempt.set_execution(name);
+  spec.attempt.set_attempt(1);
+  std::set<DeviceKey> devices;
+  for (const auto& [host, named] : move.hosts) {
+    spec.participants.push_back(MakeParticipant(host, named, *state.placed, move, resource));
+    for (const int32_t local : named.local_devices) devices.insert({host, local});
+  }
+  const auto [entry, added] = moves_.emplace(
+      name, Move{.execution = Execution(std::move(spec), resource), .target = move.target, .devices = std::move(devices), .keeps_plan = true});
+  running_.insert(name);
+  by_age_[AgeKey(entry->second.execution.resource())] = name;
+  if (!resource.request_id().empty()) request_ids_[RequestKey(start.request)] = name;
+  state.execution = name;
+  Touch(state.name());
+  LogLine(absl::StrCat("started ", name, ": ", state.name(), " to generation ", resource.target_generation()));
+  Persist({ExecutionRecord(entry->second.execution.resource())}, [this, name, calls = start.calls] {
+    const Move& launched = moves_.at(name);
+    Reply(calls, launched.execution.resource());
+    if (launched.execution.step() != Execution::Step::kQueued) return;  // failed meanwhile
+    ledger_.Ask(name, launched.devices);
+    AdmitMoves();
+  });
+}
+
+}  // namespace remesh

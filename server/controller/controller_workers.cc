@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// What workers say, and what they are told when they come.
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/controller.h"
+#include "server/controller/names.h"
+#include "server/controller/pagination.h"
+#include "server/controller/proto_time.h"
+
+namespace remesh {
+namespace {
+
+absl::Status HostError(absl::StatusCode code, std::string_view reason, const std::string& host,
+                       std::string_view what) {
+  return MakeError(code, absl::StrCat("the worker of host ", host, " ", std::string(what)),
+                   {.reason = std::string(reason), .metadata = {{"host", host}}});
+}
+
+// What became of an execution that wrote the manifest's generation.
+void SetOutcome(bool committed, const v1::AttemptId& attempt, const v1::StateManifest& manifest,
+                v1::AttachResponse& message) {
+  if (committed) {
+    *message.mutable_commit()->mutable_attempt() = attempt;
+    message.mutable_commit()->set_state(manifest.state());
+    message.mutable_commit()->set_generation(manifest.generation());
+  } else {
+    *message.mutable_abort()->mutable_attempt() = attempt;
+    message.mutable_abort()->set_state(manifest.state());
+    message.mutable_abort()->set_generation(manifest.generation());
+  }
+}
+
+}  // namespace
+
+void Controller::OnMessage(StreamId stream, const v1::AttachRequest& message) {
+  if (auto parked = parked_.find(stream); parked != parked_.end()) {
+    parked->second.push_back(message);
+    return;
+  }
+  workers_.Heard(stream, now_);
+  const std::string* host = workers_.HostOf(stream);
+  const bool registers = message.event_case() == v1::AttachRequest::kRegister;
+  if (registers && host == nullptr) {
+    OnRegister(stream, message.register_());
+  } else if (registers || host == nullptr) {
+    DropStream(stream, InvalidField("event", registers ? "register" : "not register",
+                                    "must be register in the first message, and in no other"));
+  } else {
+    OnWorkerEvent(std::string(*host), message);
+  }
+}
+
+void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
+  absl::Status status = ValidateRegister(registration);
+  if (status.ok() && registration.highest_epoch() >= epoch_) return RaiseEpoch(stream, registration);
+  absl::StatusOr<StreamId> replaced = status;
+  if (status.ok()) replaced = workers_.Register(stream, registration, now_);
+  if (!replaced.ok()) {
+    out_.push_back(CloseStream{.stream = stream, .status = AtField("register", replaced.status())});
+    return;
+  }
+  const std::string& host = registration.host();
+  if (*replaced != 0) {
+    out_.push_back(CloseStream{.stream = *replaced,
+                               .status = HostError(absl::StatusCode::kAborted, "SUPERSEDED", host,
+                                                   "attached again")});
+  }
+  LogLine(absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
+  // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
+  WorkerAway(host, HostError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
+  PublishTopology();
+  Greet(host);
+}
+
+void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
+  if (registration.highest_epoch() == std::numeric_limits<uint64_t>::max()) {
+    out_.push_back(CloseStream{.stream = stream,
+                               .status = InvalidField("register.highest_epoch", absl::StrCat(registration.highest_epoch()),
+                                                      "must leave room for a higher one")});
+    return;
+  }
+  epoch_ = registration.highest_epoch() + 1;
+  std::vector<Record> records = {EpochRecord(epoch_)};
+  if (!registration.manifests().empty() && !strangers_) {
+    strangers_ = true;
+    records.push_back(StrangersRecord());
+    LogLine(absl::StrCat("worker of host ", registration.host(), " followed a planner of epoch ",
+                         registration.highest_epoch(), " that this journal does not know: nothing unknown is discarded"));
+  }
+  v1::AttachRequest again;
+  *again.mutable_register_() = registration;
+  parked_[stream] = {again};
+  Persist(std::move(records), [this, stream] {
+    auto parked = parked_.find(stream);
+    if (parked == parked_.end()) return;
+    const std::vector<v1::AttachRequest> messages = std::move(parked->second);
+    parked_.erase(parked);
+    for (const v1::AttachRequest& message : messages) OnMessage(stream, message);
+  });
+}
+
+void Controller::Greet(const std::string& host) {
+  v1::AttachResponse welcome;
+  SetDuration(options_.heartbeat_interval, *welcome.mutable_welcome()->mutable_heartbeat_interval());
+  SetDuration(options_.lost_after, *welcome.mutable_welcome()->mutable_lost_after());
+  Send(host, std::move(welcome));
+
+  const auto manifests = workers_.Find(host)->manifests;  // a copy: reconciling changes them
+  for (const auto& [key, manifest] : manifests) Reconcile(host, manifest);
+  for (auto& [name, move] : moves_) {
+    const v1::Execution& resource = move.execution.resource();
+    auto manifest = manifests.find({resource.state(), resource.target_generation()});
+    const bool holds_target = manifest != manifests.end() &&
+                              (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
+                               manifest->second.phase() == v1::SHARD_PHASE_READY);
+    ExecutionActions actions;
+    move.execution.OnHostReturned(host, holds_target, actions);
+    if (!actions.empty()) Apply(name, std::move(actions));
+  }
+  for (const std::string& name : states_.NamesOn(host)) {
+    v1::AttachResponse assign;
+    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(*states_.Find(name), host);
+    Send(host, std::move(assign));
+    Touch(name);
+  }
+}
+
+void Controller::Reconcile(const std::string& host, const v1::StateManifest& manifest) {
+  const StateEntry* state = states_.Find(manifest.state());
+  v1::AttachResponse message;
+  if (state == nullptr) {
+    if (strangers_ && !deleted_.contains(manifest.state())) return;
+    message.mutable_forget_state()->set_state(manifest.state());
+  } else if (manifest.phase() == v1::SHARD_PHASE_PREPARED || manifest.phase() == v1::SHARD_PHASE_VERIFIED) {
+    auto move = moves_.find(manifest.execution());
+    if (running_.contains(manifest.execution())) return;  // see Execution::OnHostReturned
+    if (move == moves_.end() && strangers_) return;
+    const bool committed = move != moves_.end() && manifest.generation() == state->generation() &&
+                           move->second.execution.resource().phase() == v1::Execution::PHASE_SUCCEEDED;
+    v1::AttemptId attempt;
+    attempt.set_execution(manifest.execution());
+    attempt.set_attempt(1);
+    SetOutcome(committed, attempt, manifest, message);
+  } else if (manifest.generation() < state->generation()) {
+    message.mutable_retire()->set_state(manifest.state());
+    message.mutable_retire()->set_generation(manifest.generation());
+  } else {
+    return;
+  }
+  if (!message.has_commit()) {
+    workers_.Find(host)->manifests.erase({manifest.state(), manifest.generation()});
+  }
+  Send(host, std::move(message));
+}
+
+void Controller::OnWorkerEvent(const std::string& host, const v1::AttachRequest& message) {
+  using Event = v1::AttachRequest;
+  if (message.event_case() == Event::kHeartbeat) return;
+  if (message.event_case() == Event::kManifestChanged) {
+    return OnManifestChanged(host, message.manifest_changed().manifest());
+  }
+  if (message.event_case() == Event::kRetired) {
+    workers_.Find(host)->manifests.erase({message.retired().state(), message.retired().generation()});
+    return;
+  }
+  const v1::AttemptId& attempt = message.event_case() == Event::kPrepared      ? message.prepared().attempt()
+                                 : message.event_case() == Event::kWindowDone ? message.window_done().attempt()
+                                 : message.event_case() == Event::kVerified   ? message.verified().attempt()
+                                 : message.event_case() == Event::kCommitted  ? message.committed().attempt()
+                                 : message.event_case() == Event::kQuiesced   ? message.quiesced().attempt()
+                                                                              : message.failed().attempt();
+  auto found = moves_.find(attempt.execution());
+  if (found == moves_.end() || found->second.execution.spec().attempt.attempt() != attempt.attempt()) return;
+  Execution& execution = found->second.execution;
+  ExecutionActions actions;
+  switch (message.event_case()) {
+    case Event::kPrepared: execution.OnPrepared(host, now_, actions); break;
+    case Event::kWindowDone: execution.OnWindowDone(host, message.window_done(), actions); break;
+    case Event::kVerified: execution.OnVerified(host, now_, actions); break;
+    case Event::kCommitted: execution.OnCommitted(host, actions); break;
+    case Event::kQuiesced: execution.OnQuiesced(host, now_, actions); break;
+    case Event::kFailed: execution.OnAttemptFailed(host, message.failed().error(), now_, actions); break;
+    default: return;
+  }
+  Apply(attempt.execution(), std::move(actions));
+}
+
+void Controller::OnManifestChanged(const std::string& host, const v1::StateManifest& manifest) {
+  if (states_.Find(manifest.state()) == nullptr) return;  // deleted meanwhile
+  workers_.Find(host)->manifests[{manifest.state(), manifest.generation()}] = manifest;
+  Touch(manifest.state());
+}
+
+void Controller::OnStreamEnded(StreamId stream) {
+  parked_.erase(stream);
+  const std::optional<std::string> host = workers_.Detach(stream);
+  if (!host) return;
+  LogLine(absl::StrCat("worker of host ", *host, " is away: its stream ended"));
+  WorkerAway(*host, HostError(absl::StatusCode::kUnavailable, "WORKER_LOST", *host, "is lost"));
+}
+
+void Controller::DropStream(StreamId stream, const absl::Status& status) {
+  out_.push_back(CloseStream{.stream = stream, .status = status});
+  const std::optional<std::string> host = workers_.Detach(stream);
+  if (!host) return;
+  LogLine(absl::StrCat("worker of host ", *host, " is away: ", status.message()));
+  WorkerAway(*host, status);
+}
+
+void Controller::WorkerAway(const std::string& host, const absl::Status& why) {
+  for (const std::string& name : std::set<std::string>(running_)) {
+    ExecutionActions actions;
+    moves_.at(name).execution.OnHostAway(host, why, now_, actions);
+    if (moves_.at(name).execution.has_participant(host)) Apply(name, std::move(actions));
+  }
+  for (const std::string& name : states_.NamesOn(host)) Touch(name);
+}
+
+void Controller::Send(const std::string& host, v1::AttachResponse message) {
+  const WorkerEntry* worker = workers_.Find(host);
+  if (worker == nullptr || !worker->alive()) return;
+  message.set_epoch(epoch_);
+  out_.push_back(SendToWorker{.stream = worker->stream, .message = std::move(message)});
+}
+
+void Controller::PublishTopology() { out_.push_back(TopologyChanged{.topology = workers_.topology()}); }
+
+absl::StatusOr<remesh::Reply> Controller::Answer(const v1::ListWorkersRequest& request) const {
+  ASSIGN_OR_RETURN(const PageStart start, ParsePage(request.page_size(), request.page_token(), "workers"));
+  v1::ListWorkersResponse response;
+  response.set_next_page_token(FillPage(
+      workers_.workers(), start, "workers", [](const WorkerEntry&) { return true; },
+      [&](const WorkerEntry& worker) { *response.add_workers() = ToProto(worker); }));
+  return response;
+}
+
+absl::StatusOr<remesh::Reply> Controller::Answer(const v1::ForgetWorkerRequest& request) {
+  ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", request.name()));
+  const WorkerEntry* worker = workers_.Find(host);
+  if (worker == nullptr) {
+    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(request.name(), " does not exist"),
+                     {.reason = "NOT_FOUND", .metadata = {{"name", request.name()}}});
+  }
+  if (worker->alive()) {
+    return HostError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host, "is alive");
+  }
+  if (!states_.NamesOn(host).empty()) {
+    return HostError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host,
+                     absl::StrCat("holds shards of ", states_.NamesOn(host).front()));
+  }
+  workers_.Forget(host);
+  PublishTopology();
+  return google::protobuf::Empty();
+}
+
+}  // namespace remesh

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <google/protobuf/message_lite.h>
+
+namespace remesh {
+
+// 32 hex digits over a message's fields: equal for equal messages of one build.
+std::string Digest(const google::protobuf::MessageLite& message);
+
+}  // namespace remesh

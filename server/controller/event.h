@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include <google/protobuf/empty.pb.h>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "base/clock.h"
+#include "remesh/v1/reshard.pb.h"
+#include "remesh/v1/state.pb.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/placed.h"
+
+namespace remesh {
+
+// When an event happens: `steady` for waiting, `wall` for telling people.
+struct Moment {
+  Timestamp steady{0};
+  absl::Time wall;
+};
+
+using CallId = uint64_t;    // of one RPC that waits for a reply
+using WatchId = uint64_t;   // of one Watch stream
+using StreamId = uint64_t;  // of one Attach stream; never used twice
+
+// CreateState with its spec placed.
+struct CreateState {
+  v1::CreateStateRequest request;
+  std::shared_ptr<const PlacedState> placed;
+};
+
+using Request = std::variant<CreateState, v1::GetStateRequest, v1::ListStatesRequest, v1::DeleteStateRequest,
+                             v1::StartExecutionRequest, v1::GetExecutionRequest, v1::ListExecutionsRequest,
+                             v1::CancelExecutionRequest, v1::ListWorkersRequest, v1::ForgetWorkerRequest>;
+using Reply = std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse, v1::Execution,
+                           v1::ListExecutionsResponse, v1::ListWorkersResponse>;
+
+// A caller asks; exactly one ReplyTo follows.
+struct Call {
+  CallId id = 0;
+  Request request;
+};
+
+// A caller wants a state or an execution now and after every change.
+struct WatchStarted {
+  WatchId id = 0;
+  std::string name;
+};
+struct WatchEnded {
+  WatchId id = 0;
+};
+
+struct StreamMessage {
+  StreamId stream = 0;
+  v1::AttachRequest message;
+};
+struct StreamEnded {
+  StreamId stream = 0;
+};
+
+// Answer to StartPlanning.
+struct Planned {
+  uint64_t id = 0;
+  absl::StatusOr<PlannedMove> move;
+};
+
+// Answer to Persist: everything up to `sequence` is on disk.
+struct Persisted {
+  uint64_t sequence = 0;
+};
+
+// Time passes; comes at least a few times per lost_after.
+struct Tick {};
+
+using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned, Persisted, Tick>;
+
+}  // namespace remesh

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "remesh/v1/reshard.pb.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/event.h"
+
+namespace remesh {
+
+// A host of an execution.
+struct Participant {
+  std::string host;
+  v1::Assignment target;            // complete; without shards on a host that only gives
+  std::vector<int64_t> device_ids;  // of the host, in local order
+  bool holds_source = false;
+
+  bool receives() const { return !target.shards().empty(); }
+};
+
+// What stays as it is for an execution's whole life.
+struct ExecutionSpec {
+  v1::AttemptId attempt;
+  std::string fingerprint;
+  int64_t window_bytes = 0;
+  int32_t grant_ahead = 8;              // windows that may be granted beyond those done everywhere
+  Timestamp deadline{0};                // on the clock of Moment::steady
+  Timestamp quiesce_timeout{0};         // most time that workers get to end an attempt
+  std::vector<Participant> participants;  // by host; those with shards of the source or the target
+};
+
+// What an execution wants done.
+struct Tell {
+  std::string host;
+  v1::AttachResponse message;  // without epoch
+};
+enum class Save { kDecision, kSuccess, kFailure };  // then OnSaved()
+struct GiveUpOn {
+  std::string host;  // answers no Abort: its stream shall end
+};
+using ExecutionAction = std::variant<Tell, Save, GiveUpOn>;
+using ExecutionActions = std::vector<ExecutionAction>;
+
+// One run of a plan against a state:
+//
+//   queued → preparing → transferring → verifying → deciding → committing → finishing → ended (SUCCEEDED)
+//   └─────────── any failure ───────────────┘→ aborting → recording → ended (FAILED, CANCELLED)
+//
+// deciding, finishing and recording wait for the journal. The decision to commit is made once, when every host has verified, and never taken back.
+// A pure state machine: answers of workers, their absence, and time come in; what is to be done goes to `out`.
+class Execution {
+ public:
+  enum class Step : int8_t {
+    kQueued, kPreparing, kTransferring, kVerifying, kDeciding, kCommitting, kFinishing, kAborting, kRecording, kEnded,
+  };
+
+  // `resource` holds name, state, generations, plan, summary, windows and create_time. Starts queued.
+  Execution(ExecutionSpec spec, v1::Execution resource);
+  // As a journal tells it, every host away. COMMITTING goes on; earlier phases fail with PLANNER_RESTARTED; later ones stay.
+  static Execution Restore(ExecutionSpec spec, v1::Execution resource, ExecutionActions& out);
+
+  // Its devices are free. `peers`: one a participant, in their order.
+  void Start(const std::vector<v1::PeerEntry>& peers, ExecutionActions& out);
+
+  // Hosts that take no part, and answers that do not fit the step, are ignored.
+  void OnPrepared(const std::string& host, Moment now, ExecutionActions& out);
+  void OnWindowDone(const std::string& host, const v1::WindowDone& done, ExecutionActions& out);
+  void OnVerified(const std::string& host, Moment now, ExecutionActions& out);
+  void OnCommitted(const std::string& host, ExecutionActions& out);
+  void OnQuiesced(const std::string& host, Moment now, ExecutionActions& out);
+  void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now, ExecutionActions& out);
+  // The host's worker is away, or lives another life.
+  void OnHostAway(const std::string& host, const absl::Status& why, Moment now, ExecutionActions& out);
+  // It registered again; `holds_target`: verified or committed shards of the target generation are still there.
+  void OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out);
+  void OnSaved(Save what, Moment now, ExecutionActions& out);
+  void OnTick(Moment now, ExecutionActions& out);
+  // FAILED_PRECONDITION (EXECUTION_COMMITTING, EXECUTION_ENDED) when it is too late. Idempotent.
+  absl::Status Cancel(Moment now, ExecutionActions& out);
+
+  Step step() const { return step_; }
+  bool ended() const { return step_ == Step::kEnded; }
+  const ExecutionSpec& spec() const { return spec_; }
+  const v1::Execution& resource() const { return resource_; }
+  bool has_participant(const std::string& host) const { return IndexOf(host) >= 0; }
+  // Forgets what only a running execution needs. REQUIRES: ended().
+  void DropTargets();
+  // The resource as the journal shall hold it after `what`.
+  v1::Execution ToSave(Save what, Moment now) const;
+
+ private:
+  struct HostState {
+    bool told = false;  // of the attempt, so it must quiesce
+    bool away = false;
+    bool prepared = false;
+    bool verified = false;
+    bool committed = false;
+    bool quiesced = false;
+  };
+
+  int IndexOf(const std::string& host) const;  // -1: takes no part
+  bool can_fail() const { return step_ <= Step::kVerifying; }
+  template <typename Predicate>
+  bool AllHosts(Predicate predicate) const;
+  v1::AttachResponse& TellHost(int index, ExecutionActions& out) const;
+  void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now, ExecutionActions& out);
+  void GrantAhead(ExecutionActions& out);
+  void StartVerifying(ExecutionActions& out);
+  void TellAbort(int index, ExecutionActions& out);
+  void TellCommit(int index, ExecutionActions& out);
+  void FinishIfCommitted(ExecutionActions& out);
+  void RecordIfQuiesced(ExecutionActions& out);
+  void Succeed(Moment now, ExecutionActions& out);
+  int32_t WindowsDoneEverywhere() const;
+
+  ExecutionSpec spec_;
+  v1::Execution resource_;
+  std::vector<HostState> hosts_;  // as spec_.participants
+  Step step_ = Step::kQueued;
+  int32_t granted_ = 0;
+  v1::Execution::Phase end_phase_ = v1::Execution::PHASE_FAILED;  // of an execution that does not succeed
+  Timestamp aborting_since_{0};
+};
+
+}  // namespace remesh

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ends an execution early, and hosts that go away and come back.
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/controller/execution.h"
+#include "server/controller/rpc_status.h"
+
+namespace remesh {
+
+void Execution::Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
+                     ExecutionActions& out) {
+  if (!can_fail()) return;
+  step_ = Step::kAborting;
+  end_phase_ = end_phase;
+  aborting_since_ = now.steady;
+  *resource_.mutable_error() = std::move(error);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].told && !hosts_[i].away) TellAbort(i, out);
+  }
+  RecordIfQuiesced(out);
+}
+
+void Execution::TellAbort(int index, ExecutionActions& out) {
+  out.push_back(Tell{.host = spec_.participants[index].host, .message = {}});
+  v1::Abort& abort = *std::get<Tell>(out.back()).message.mutable_abort();
+  *abort.mutable_attempt() = spec_.attempt;
+  abort.set_state(resource_.state());
+  abort.set_generation(resource_.target_generation());
+}
+
+void Execution::RecordIfQuiesced(ExecutionActions& out) {
+  for (const HostState& host : hosts_) {
+    if (host.told && !host.quiesced && !host.away) return;
+  }
+  step_ = Step::kRecording;
+  out.push_back(Save::kFailure);
+}
+
+void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions& out) {
+  const int index = IndexOf(host);
+  if (index < 0 || step_ < Step::kAborting) return;
+  hosts_[index].quiesced = true;
+  if (step_ == Step::kAborting) RecordIfQuiesced(out);
+}
+
+void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
+                                ExecutionActions& out) {
+  if (IndexOf(host) < 0) return;
+  google::rpc::Status named = error;
+  named.set_message(absl::StrCat("host ", host, ": ", error.message()));
+  if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  Fail(std::move(named), v1::Execution::PHASE_FAILED, now, out);
+}
+
+void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now, ExecutionActions& out) {
+  const int index = IndexOf(host);
+  if (index < 0 || ended()) return;
+  hosts_[index].away = true;
+  if (can_fail()) {
+    Fail(ToRpcStatus(why), v1::Execution::PHASE_FAILED, now, out);
+  } else if (step_ == Step::kAborting) {
+    RecordIfQuiesced(out);
+  } else if (step_ == Step::kCommitting) {
+    FinishIfCommitted(out);
+  }
+}
+
+void Execution::OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out) {
+  const int index = IndexOf(host);
+  if (index < 0) return;
+  HostState& state = hosts_[index];
+  state.away = false;
+  const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::PHASE_SUCCEEDED;
+  if (failed && state.told && !state.quiesced) TellAbort(index, out);
+  if (step_ != Step::kCommitting || state.committed) return;
+  if (holds_target || !spec_.participants[index].receives()) {
+    TellCommit(index, out);
+    return;
+  }
+  const absl::Status error = MakeError(
+      absl::StatusCode::kDataLoss, absl::StrCat("host ", host, " came back without its shards of the target"),
+      {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
+  *resource_.mutable_error() = ToRpcStatus(error);
+}
+
+void Execution::OnTick(Moment now, ExecutionActions& out) {
+  if (can_fail() && now.steady >= spec_.deadline) {
+    const absl::Status error =
+        MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
+                  {.reason = "EXECUTION_DEADLINE", .metadata = {}});
+    Fail(ToRpcStatus(error), v1::Execution::PHASE_FAILED, now, out);
+  }
+  if (step_ != Step::kAborting || now.steady - aborting_since_ < spec_.quiesce_timeout) return;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    const HostState& host = hosts_[i];
+    if (host.told && !host.quiesced && !host.away) {
+      out.push_back(GiveUpOn{.host = spec_.participants[i].host});
+    }
+  }
+}
+
+absl::Status Execution::Cancel(Moment now, ExecutionActions& out) {
+  const ErrorInfo info{.reason = "", .metadata = {{"execution", resource_.name()}}};
+  if (step_ >= Step::kDeciding && step_ <= Step::kFinishing) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(resource_.name(), " is committing"),
+                     {.reason = "EXECUTION_COMMITTING", .metadata = info.metadata});
+  }
+  if (ended()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(resource_.name(), " has ended"),
+                     {.reason = "EXECUTION_ENDED", .metadata = info.metadata});
+  }
+  const absl::Status error = MakeError(absl::StatusCode::kCancelled, "cancelled by the caller",
+                                       {.reason = "EXECUTION_CANCELLED", .metadata = {}});
+  Fail(ToRpcStatus(error), v1::Execution::PHASE_CANCELLED, now, out);
+  return absl::OkStatus();
+}
+
+}  // namespace remesh

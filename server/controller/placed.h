@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "proto/spec/plan_spec.h"
+#include "remesh/v1/plan.pb.h"
+#include "remesh/v1/state.pb.h"
+#include "remesh/v1/worker.pb.h"
+
+namespace remesh {
+
+// Devices of a host that a state or a plan names.
+struct HostDevices {
+  std::vector<int64_t> device_ids;     // of the whole host, in local order
+  std::vector<int32_t> local_devices;  // those named, rising
+};
+
+// One host's part of a state.
+struct HostPart {
+  v1::Assignment assignment;  // state, generation and committed are filled in when it is sent
+  HostDevices devices;
+};
+
+// A state's layout taken apart for its hosts: what the controller needs to know of it.
+struct PlacedState {
+  v1::StateSpec spec;                         // with its topology spelled out
+  std::shared_ptr<const StateLayout> layout;  // for planning only
+  std::map<std::string, HostPart> hosts;      // by name: those that hold a shard
+  int64_t total_shards = 0;
+  int64_t total_bytes = 0;
+};
+
+// The answer to "from this state to those targets".
+struct PlannedMove {
+  std::shared_ptr<const PlacedState> target;
+  std::map<std::string, HostDevices> hosts;  // every host that the plan names, relays included
+  std::string plan;                          // plans/{...}; kept in the cache until released
+  std::string fingerprint;
+  v1::PlanSummary summary;
+  v1::Planning planning;
+  int64_t window_bytes = 0;
+};
+
+}  // namespace remesh

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/records.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+constexpr char kEpoch[] = "epoch";
+constexpr char kStrangers[] = "strangers";
+constexpr char kState[] = "state/";
+constexpr char kNextState[] = "next/";
+constexpr char kRequest[] = "request/";
+constexpr char kDeleted[] = "deleted/";
+constexpr char kExecution[] = "execution/";
+
+absl::Status Unreadable(const std::string& key) {
+  return MakeError(absl::StatusCode::kDataLoss, absl::StrCat("journal record ", key, " cannot be read"),
+                   {.reason = "JOURNAL_CORRUPT", .metadata = {{"key", key}}});
+}
+
+bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest) {
+  if (key.substr(0, prefix.size()) != prefix) return false;
+  rest = std::string(key.substr(prefix.size()));
+  return true;
+}
+
+absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& bytes, const Placer& place) {
+  RestoredState restored;
+  if (!restored.state.ParseFromString(bytes)) return Unreadable(key);
+  auto placed = place(restored.state.spec());
+  if (!placed.ok()) return AtField(absl::StrCat("journal record ", key), placed.status());
+  restored.placed = *std::move(placed);
+  return restored;
+}
+
+absl::Status ReadRecord(const std::string& key, const std::string& bytes, const Placer& place, Restored& restored) {
+  std::string name;
+  if (key == kEpoch) {
+    return absl::SimpleAtoi(bytes, &restored.epoch) ? absl::OkStatus() : Unreadable(key);
+  } else if (key == kStrangers) {
+    restored.strangers = true;
+  } else if (TakePrefix(kState, key, name)) {
+    ASSIGN_OR_RETURN(restored.states[name], ReadState(key, bytes, place));
+  } else if (TakePrefix(kNextState, key, name)) {
+    ASSIGN_OR_RETURN(RestoredState next, ReadState(key, bytes, place));
+    restored.next_states[name] = next.placed;
+  } else if (TakePrefix(kDeleted, key, name)) {
+    restored.deleted.insert(name);
+  } else if (TakePrefix(kExecution, key, name)) {
+    if (!restored.executions.emplace_back().ParseFromString(bytes)) return Unreadable(key);
+  } else if (!TakePrefix(kRequest, key, name)) {
+    return Unreadable(key);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Record EpochRecord(uint64_t epoch) { return {kEpoch, absl::StrCat(epoch)}; }
+Record StrangersRecord() { return {kStrangers, ""}; }
+Record StateRecord(const v1::State& state) {
+  return {absl::StrCat(kState, state.name()), state.SerializeAsString()};
+}
+Record NoStateRecord(const std::string& state) { return {absl::StrCat(kState, state), std::nullopt}; }
+Record NextStateRecord(const v1::State& state) {
+  return {absl::StrCat(kNextState, state.name()), state.SerializeAsString()};
+}
+Record NoNextStateRecord(const std::string& state) { return {absl::StrCat(kNextState, state), std::nullopt}; }
+Record CreateRequestRecord(const std::string& state, const std::string& request_id, const std::string& digest) {
+  return {absl::StrCat(kRequest, state), absl::StrCat(digest, "\n", request_id)};
+}
+Record NoCreateRequestRecord(const std::string& state) { return {absl::StrCat(kRequest, state), std::nullopt}; }
+Record DeletedRecord(const std::string& state) { return {absl::StrCat(kDeleted, state), ""}; }
+Record NoDeletedRecord(const std::string& state) { return {absl::StrCat(kDeleted, state), std::nullopt}; }
+Record ExecutionRecord(const v1::Execution& execution) {
+  return {absl::StrCat(kExecution, execution.name()), execution.SerializeAsString()};
+}
+Record NoExecutionRecord(const std::string& execution) {
+  return {absl::StrCat(kExecution, execution), std::nullopt};
+}
+
+absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records, const Placer& place) {
+  Restored restored;
+  for (const auto& [key, bytes] : records) RETURN_IF_ERROR(ReadRecord(key, bytes, place, restored));
+  for (auto& [name, state] : restored.states) {
+    auto request = records.find(absl::StrCat(kRequest, name));
+    if (request == records.end()) continue;
+    std::vector<std::string> parts = absl::StrSplit(request->second, absl::MaxSplits('\n', 1));
+    if (parts.size() != 2) return Unreadable(request->first);
+    state.request_digest = parts[0];
+    state.request_id = parts[1];
+  }
+  return restored;
+}
+
+}  // namespace remesh

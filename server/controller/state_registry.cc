@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/state_registry.h"
+
+#include <algorithm>
+
+namespace remesh {
+namespace {
+
+// Generation 1 is filled by trainers, so a host without it can be filled again; later ones exist on the workers only.
+bool MustExist(const StateEntry& state) { return state.generation() > 1; }
+
+bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
+  const WorkerEntry* worker = workers.Find(host);
+  if (worker == nullptr || !worker->alive()) return true;
+  return MustExist(state) && worker->Manifest(state.name(), state.generation()) == nullptr;
+}
+
+const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
+                                      const std::string& host) {
+  const WorkerEntry* worker = workers.Find(host);
+  if (worker == nullptr || !worker->alive()) return nullptr;
+  return worker->Manifest(state.name(), state.generation());
+}
+
+}  // namespace
+
+StateEntry* StateRegistry::Find(const std::string& name) {
+  auto found = states_.find(name);
+  return found == states_.end() ? nullptr : &found->second;
+}
+
+const StateEntry* StateRegistry::Find(const std::string& name) const {
+  auto found = states_.find(name);
+  return found == states_.end() ? nullptr : &found->second;
+}
+
+StateEntry& StateRegistry::Add(StateEntry entry) {
+  std::string name = entry.name();
+  return states_[std::move(name)] = std::move(entry);
+}
+
+std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
+  std::vector<std::string> names;
+  for (const auto& [name, entry] : states_) {
+    if (entry.placed->hosts.contains(host)) names.push_back(name);
+  }
+  return names;
+}
+
+v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers) {
+  if (!state.execution.empty()) return v1::State::PHASE_MOVING;
+  bool ready = true;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (LostOn(state, workers, host)) return v1::State::PHASE_LOST;
+    const v1::StateManifest* manifest = LiveManifest(state, workers, host);
+    ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;
+  }
+  return ready ? v1::State::PHASE_READY : v1::State::PHASE_BUILDING;
+}
+
+v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
+  v1::State message = state.declared;
+  *message.mutable_spec() = state.placed->spec;
+  message.set_phase(PhaseOf(state, workers));
+  message.set_execution(state.execution);
+  message.set_total_shards(state.placed->total_shards);
+  message.set_total_bytes(state.placed->total_bytes);
+  int64_t sealed = 0;
+  for (const auto& [host, part] : state.placed->hosts) {
+    if (LostOn(state, workers, host)) message.add_lost_hosts(host);
+    if (const v1::StateManifest* manifest = LiveManifest(state, workers, host)) {
+      sealed += std::clamp<int64_t>(manifest->sealed_shards(), 0, part.assignment.shards_size());
+    }
+  }
+  message.set_sealed_shards(sealed);
+  return message;
+}
+
+v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
+  v1::Assignment assignment = state.placed->hosts.at(host).assignment;
+  assignment.set_state(state.name());
+  assignment.set_generation(state.generation());
+  assignment.set_committed(MustExist(state));
+  return assignment;
+}
+
+}  // namespace remesh

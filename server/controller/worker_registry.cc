@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/worker_registry.h"
+
+#include <cmath>
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/names.h"
+#include "server/controller/proto_time.h"
+
+namespace remesh {
+namespace {
+
+constexpr int kDevicesMax = 4096;
+
+absl::Status CheckCapacity(std::string_view field, double value) {
+  if (std::isfinite(value) && value > 0) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(value), "must be finite and > 0");
+}
+
+absl::Status CheckDevices(const v1::Register& registration) {
+  if (registration.devices().empty() || registration.devices_size() > kDevicesMax) {
+    return InvalidField("devices", absl::StrCat(registration.devices_size(), " devices"),
+                        "must be 1 to 4096 devices");
+  }
+  std::set<int64_t> seen;
+  for (int i = 0; i < registration.devices_size(); ++i) {
+    const int64_t id = registration.devices(i).id();
+    if (id < 0 || !seen.insert(id).second) {
+      return InvalidField(absl::StrCat("devices[", i, "].id"), absl::StrCat(id), "must be >= 0 and unique");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+const v1::StateManifest* WorkerEntry::Manifest(const std::string& state, int64_t generation) const {
+  auto found = manifests.find({state, generation});
+  return found == manifests.end() ? nullptr : &found->second;
+}
+
+absl::Status ValidateRegister(const v1::Register& registration) {
+  if (!IsHostName(registration.host())) {
+    return InvalidField("host", registration.host(), "must be 1 to 253 of [A-Za-z0-9._-]");
+  }
+  if (registration.incarnation() < 1) {
+    return InvalidField("incarnation", absl::StrCat(registration.incarnation()), "must be >= 1");
+  }
+  if (registration.nics() < 0) {
+    return InvalidField("nics", absl::StrCat(registration.nics()), "must be >= 0");
+  }
+  RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", registration.nic_bytes_per_second()));
+  RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", registration.fabric_bytes_per_second()));
+  return CheckDevices(registration);
+}
+
+absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) const {
+  std::map<int64_t, const std::string*> owners;
+  for (const auto& [host, worker] : workers_) {
+    if (host == registration.host()) continue;
+    for (const v1::WorkerDevice& device : worker.registration.devices()) owners[device.id()] = &host;
+  }
+  for (const v1::WorkerDevice& device : registration.devices()) {
+    auto owner = owners.find(device.id());
+    if (owner == owners.end()) continue;
+    const std::string id = absl::StrCat(device.id());
+    return MakeError(absl::StatusCode::kAlreadyExists,
+                     absl::StrCat("device id ", id, " belongs to host ", *owner->second),
+                     {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", *owner->second}}});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<StreamId> WorkerRegistry::Register(StreamId stream, const v1::Register& registration,
+                                                  Moment now) {
+  RETURN_IF_ERROR(ValidateRegister(registration));
+  RETURN_IF_ERROR(CheckDevicesFree(registration));
+  const WorkerEntry* known = Find(registration.host());
+  if (known != nullptr && known->registration.incarnation() > registration.incarnation()) {
+    const std::string newer = absl::StrCat(known->registration.incarnation());
+    return MakeError(absl::StatusCode::kAborted,
+                     absl::StrCat("incarnation ", newer, " of host ", registration.host(), " is newer"),
+                     {.reason = "SUPERSEDED",
+                      .metadata = {{"host", registration.host()}, {"incarnation", newer}}});
+  }
+  WorkerEntry& worker = workers_[registration.host()];
+  const StreamId replaced = worker.stream;
+  if (replaced != 0) hosts_.erase(replaced);
+  worker = WorkerEntry{.registration = registration, .stream = stream, .heard = now.steady,
+                       .heard_wall = now.wall, .manifests = {}};
+  worker.registration.clear_manifests();
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    worker.manifests[{manifest.state(), manifest.generation()}] = manifest;
+  }
+  hosts_[stream] = registration.host();
+  return replaced;
+}
+
+const std::string* WorkerRegistry::HostOf(StreamId stream) const {
+  auto found = hosts_.find(stream);
+  return found == hosts_.end() ? nullptr : &found->second;
+}
+
+void WorkerRegistry::Heard(StreamId stream, Moment now) {
+  const std::string* host = HostOf(stream);
+  if (host == nullptr) return;
+  WorkerEntry& worker = workers_.at(*host);
+  worker.heard = now.steady;
+  worker.heard_wall = now.wall;
+}
+
+std::optional<std::string> WorkerRegistry::Detach(StreamId stream) {
+  auto found = hosts_.find(stream);
+  if (found == hosts_.end()) return std::nullopt;
+  std::string host = std::move(found->second);
+  hosts_.erase(found);
+  workers_.at(host).stream = 0;
+  return host;
+}
+
+std::vector<StreamId> WorkerRegistry::Silent(Timestamp now, Timestamp lost_after) const {
+  std::vector<StreamId> silent;
+  for (const auto& [host, worker] : workers_) {
+    if (worker.alive() && now - worker.heard > lost_after) silent.push_back(worker.stream);
+  }
+  return silent;
+}
+
+const WorkerEntry* WorkerRegistry::Find(const std::string& host) const {
+  auto found = workers_.find(host);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+WorkerEntry* WorkerRegistry::Find(const std::string& host) {
+  auto found = workers_.find(host);
+  return found == workers_.end() ? nullptr : &found->second;
+}
+
+bool WorkerRegistry::alive(const std::string& host) const {
+  const WorkerEntry* worker = Find(host);
+  return worker != nullptr && worker->alive();
+}
+
+std::shared_ptr<const Topology> WorkerRegistry::topology() const {
+  if (workers_.empty()) return nullptr;
+  auto topology = std::make_shared<Topology>();
+  for (const auto& [name, worker] : workers_) {
+    const v1::Register& registration = worker.registration;
+    Host host{.name = name,
+              .device_ids = {},
+              .nic_bytes_per_second = registration.nic_bytes_per_second(),
+              .nics = std::max(1, registration.nics()),
+              .fabric_bytes_per_second = registration.fabric_bytes_per_second(),
+              .parent = ""};
+    for (const v1::WorkerDevice& device : registration.devices()) host.device_ids.push_back(device.id());
+    topology->hosts.push_back(std::move(host));
+  }
+  return topology;
+}
+
+v1::Worker ToProto(const WorkerEntry& worker) {
+  v1::Worker message;
+  message.set_name(absl::StrCat("workers/", worker.registration.host()));
+  *message.mutable_registration() = worker.registration;
+  for (const auto& [key, manifest] : worker.manifests) {
+    *message.mutable_registration()->add_manifests() = manifest;
+  }
+  message.set_alive(worker.alive());
+  SetTime(worker.heard_wall, *message.mutable_last_heartbeat_time());
+  return message;
+}
+
+}  // namespace remesh

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "planner/topology.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/event.h"
+
+namespace remesh {
+
+// A worker that registered once; alive while a stream of it is attached.
+struct WorkerEntry {
+  v1::Register registration;  // without manifests
+  StreamId stream = 0;        // 0: away
+  Timestamp heard{0};
+  absl::Time heard_wall;
+  // What it holds, by (state, generation), as it said last.
+  std::map<std::pair<std::string, int64_t>, v1::StateManifest> manifests;
+
+  bool alive() const { return stream != 0; }
+  const v1::StateManifest* Manifest(const std::string& state, int64_t generation) const;
+};
+
+// INVALID_ARGUMENT unless host, incarnation, devices and capacities make sense.
+absl::Status ValidateRegister(const v1::Register& registration);
+
+// Who is there. Not thread-safe; its owner's strand protects it.
+class WorkerRegistry {
+ public:
+  // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none. INVALID_ARGUMENT: see ValidateRegister. ABORTED
+  // (SUPERSEDED): a newer incarnation is known. ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
+  absl::StatusOr<StreamId> Register(StreamId stream, const v1::Register& registration, Moment now);
+
+  // Host of an attached stream, or null.
+  const std::string* HostOf(StreamId stream) const;
+  void Heard(StreamId stream, Moment now);
+  // The worker of the stream is away from now on. Returns its host unless the stream was not attached.
+  std::optional<std::string> Detach(StreamId stream);
+  // Attached streams that were silent for longer than `lost_after`.
+  std::vector<StreamId> Silent(Timestamp now, Timestamp lost_after) const;
+
+  // Null when never registered.
+  const WorkerEntry* Find(const std::string& host) const;
+  WorkerEntry* Find(const std::string& host);
+  bool alive(const std::string& host) const;
+  void Forget(const std::string& host) { workers_.erase(host); }
+  const std::map<std::string, WorkerEntry>& workers() const { return workers_; }
+
+  // Every registered worker, by name, in the workers' own device numbering; null when there is none.
+  std::shared_ptr<const Topology> topology() const;
+
+ private:
+  absl::Status CheckDevicesFree(const v1::Register& registration) const;
+
+  std::map<std::string, WorkerEntry> workers_;
+  absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams
+};
+
+v1::Worker ToProto(const WorkerEntry& worker);
+
+}  // namespace remesh

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "remesh/v1/plan.pb.h"
+#include "remesh/v1/state.pb.h"
+
+namespace remesh {
+
+// The question "from `source` to `target`" as a PlanSpec: names of shardings and device lists get the prefixes "source." and "target.". The
+// topology is the target's. REQUIRES: the same arrays in the same order.
+v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target, const v1::PlanOptions& options);
+
+// The halves of a question.
+v1::StateSpec SourceOf(const v1::PlanSpec& spec);
+v1::StateSpec TargetOf(const v1::PlanSpec& spec);
+
+}  // namespace remesh

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/place_state.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/element_type.h"
+#include "proto/spec/plan_proto.h"
+
+namespace remesh {
+namespace {
+
+// Where a device sits: host in the topology's order, index on the host.
+struct Seat {
+  int32_t host = 0;
+  int32_t local = 0;
+  friend auto operator<=>(const Seat&, const Seat&) = default;
+};
+
+absl::flat_hash_map<int64_t, Seat> SeatsOf(const Topology& topology) {
+  absl::flat_hash_map<int64_t, Seat> seats;
+  for (size_t h = 0; h < topology.hosts.size(); ++h) {
+    const std::vector<int64_t>& ids = topology.hosts[h].device_ids;
+    for (size_t i = 0; i < ids.size(); ++i) seats[ids[i]] = {static_cast<int32_t>(h), static_cast<int32_t>(i)};
+  }
+  return seats;
+}
+
+std::string MemoryKindName(MemoryKind kind) {
+  return kind == MemoryKind::kPinnedHost ? "pinned_host" : kind == MemoryKind::kUnpinnedHost ? "unpinned_host" : "";
+}
+
+int64_t BytesOf(const Box& box, ElementType type) { return (box.element_count() * BitWidth(type) + 7) / 8; }
+
+// Fills the parts of all hosts, array by array.
+class Placing {
+ public:
+  Placing(const StateLayout& layout, PlacedState& placed)
+      : layout_(layout), placed_(placed), seats_(SeatsOf(layout.topology)), locals_(layout.topology.hosts.size()) {}
+
+  absl::Status AddArray(int index) {
+    const PlacedArray& array = layout_.arrays[index];
+    for (const auto& [seat, position] : SeatedPositions(array.placement.devices)) {
+      const absl::Span<const Box> boxes = BoxesOf(*array.placement.layout, position);
+      if (boxes.empty()) continue;
+      placed_.total_shards += static_cast<int64_t>(boxes.size());
+      if (placed_.total_shards > kShardsMax) return TooManyShards();
+      for (const Box& box : boxes) AddShard(index, seat, (*array.placement.devices)[position], box);
+    }
+    return absl::OkStatus();
+  }
+
+  void Finish() {
+    for (size_t h = 0; h < locals_.size(); ++h) {
+      if (locals_[h].empty()) continue;
+      HostPart& part = placed_.hosts.at(layout_.topology.hosts[h].name);
+      part.devices = {.device_ids = layout_.topology.hosts[h].device_ids,
+                      .local_devices = {locals_[h].begin(), locals_[h].end()}};
+      for (const PlacedArray& array : layout_.arrays) AddArrayTo(part.assignment, array);
+    }
+  }
+
+ private:
+  using Seated = std::vector<std::pair<Seat, int32_t>>;
+
+  // Positions of a device list in the order of seats; lists are shared by many arrays.
+  const Seated& SeatedPositions(const DeviceListPtr& devices) {
+    auto [found, added] = seated_.try_emplace(devices.get());
+    if (added) {
+      for (size_t p = 0; p < devices->size(); ++p) {
+        found->second.push_back({seats_.at((*devices)[p]), static_cast<int32_t>(p)});
+      }
+      std::sort(found->second.begin(), found->second.end());
+    }
+    return found->second;
+  }
+
+  void AddShard(int array, Seat seat, int64_t device, const Box& box) {
+    const PlacedArray& value = layout_.arrays[array];
+    HostPart& part = placed_.hosts[layout_.topology.hosts[seat.host].name];
+    locals_[seat.host].insert(seat.local);
+    v1::ShardSpec& shard = *part.assignment.add_shards();
+    shard.set_array(array);
+    shard.set_device(device);
+    shard.set_local_device(seat.local);
+    *shard.mutable_box() = ToProto(box);
+    shard.set_memory_kind(MemoryKindName(value.placement.memory_kind));
+    placed_.total_bytes += BytesOf(box, value.element_type);
+  }
+
+  static void AddArrayTo(v1::Assignment& assignment, const PlacedArray& value) {
+    v1::AssignedArray& array = *assignment.add_arrays();
+    array.set_name(value.name);
+    *array.mutable_shape() = {value.shape.begin(), value.shape.end()};
+    array.set_element_type(std::string(Name(value.element_type)));
+  }
+
+  static absl::Status TooManyShards() {
+    const std::string most = absl::StrCat(kShardsMax);
+    return MakeError(absl::StatusCode::kResourceExhausted, absl::StrCat("a state may have at most ", most, " shards"),
+                     {.reason = "TOO_MANY_SHARDS", .metadata = {{"shards_max", most}}});
+  }
+
+  const StateLayout& layout_;
+  PlacedState& placed_;
+  const absl::flat_hash_map<int64_t, Seat> seats_;
+  std::vector<std::set<int32_t>> locals_;  // per host, devices with shards
+  absl::flat_hash_map<const DeviceList*, Seated> seated_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec, const Topology* fallback) {
+  ASSIGN_OR_RETURN(StateLayout layout, ToStateLayout(spec, fallback));
+  return PlaceState(spec, std::move(layout));
+}
+
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec, StateLayout layout) {
+  auto placed = std::make_shared<PlacedState>();
+  placed->spec = spec;
+  if (spec.topology().hosts().empty()) *placed->spec.mutable_topology() = ToProto(layout.topology);
+  Placing placing(layout, *placed);
+  for (size_t a = 0; a < layout.arrays.size(); ++a) RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a)));
+  placing.Finish();
+  placed->layout = std::make_shared<const StateLayout>(std::move(layout));
+  return placed;
+}
+
+void AddNamedDevices(const StateLayout& layout, std::map<std::string, std::set<int32_t>>& named) {
+  const absl::flat_hash_map<int64_t, Seat> seats = SeatsOf(layout.topology);
+  absl::flat_hash_set<const DeviceList*> seen;
+  for (const PlacedArray& array : layout.arrays) {
+    if (!seen.insert(array.placement.devices.get()).second) continue;
+    for (const int64_t id : *array.placement.devices) {
+      const Seat seat = seats.at(id);
+      named[layout.topology.hosts[seat.host].name].insert(seat.local);
+    }
+  }
+}
+
+}  // namespace remesh

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/plan_cache.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/spec/plan_proto.h"
+#include "server/controller/proto_time.h"
+
+namespace remesh {
+namespace {
+
+absl::Status PlanError(absl::StatusCode code, std::string_view reason, const std::string& name,
+                       std::string_view what) {
+  return MakeError(code, absl::StrCat(name, " ", std::string(what)),
+                   {.reason = std::string(reason), .metadata = {{"plan", name}}});
+}
+
+// Estimates: strings and vectors with their headers.
+int64_t BytesOf(const Binding& binding) {
+  int64_t bytes = static_cast<int64_t>(binding.device_ids.size() * 8 + binding.array_indices.size() * 4);
+  for (const std::string& name : binding.host_names) bytes += 32 + static_cast<int64_t>(name.size());
+  for (const std::string& name : binding.array_names) bytes += 32 + static_cast<int64_t>(name.size());
+  return bytes;
+}
+
+int64_t BytesOf(const CachedPlan& cached) {
+  const ReshardRequest& request = cached.request.request;
+  return cached.plan.memory_bytes() + static_cast<int64_t>(request.arrays.size() * sizeof(ArraySpec)) +
+         static_cast<int64_t>(request.topology.hosts.size() * sizeof(Host));
+}
+
+BoundPlanPtr Bind(const PlanCache::Question& question, const std::string& name,
+                  std::shared_ptr<const CachedPlan> cached) {
+  return std::make_shared<const BoundPlan>(BoundPlan{.name = name,
+                                                     .cached = std::move(cached),
+                                                     .binding = question.canonicalized.binding,
+                                                     .spec = question.spec,
+                                                     .create_time = question.now});
+}
+
+}  // namespace
+
+absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Compute compute) {
+  const std::string& fingerprint = question.canonicalized.canonical.fingerprint;
+  const std::string name = PlanName(fingerprint, question.canonicalized.binding);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (computing_.contains(fingerprint)) {
+      stats_.set_single_flight_waits(stats_.single_flight_waits() + 1);
+      auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !computing_.contains(fingerprint); };
+      mutex_.Await(absl::Condition(&done));
+    }
+    if (Answer answer = FindLocked(question, name); answer.plan != nullptr) return answer;
+    stats_.set_misses(stats_.misses() + 1);
+    computing_.insert(fingerprint);
+  }
+  absl::StatusOr<CachedPlan> computed = compute(question.canonicalized.canonical);
+  absl::MutexLock lock(&mutex_);
+  computing_.erase(fingerprint);
+  RETURN_IF_ERROR(computed.status());
+  const BoundPlanPtr plan = Bind(question, name, std::make_shared<const CachedPlan>(*std::move(computed)));
+  if (question.store) Store(plan, question);
+  return Answer{plan, v1::Planning::CACHE_MISS};
+}
+
+PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
+  auto entry = entries_.find(question.canonicalized.canonical.fingerprint);
+  if (entry == entries_.end()) return {};
+  const CachedPlan& cached = *entry->second.cached;
+  stats_.set_compute_seconds_saved(stats_.compute_seconds_saved() + cached.compute_seconds);
+  if (auto known = names_.find(name); known != names_.end()) {
+    stats_.set_hits(stats_.hits() + 1);
+    ++known->second.hits;
+    known->second.users += question.use;
+    Touch(known->second);
+    return {known->second.plan, v1::Planning::CACHE_HIT};
+  }
+  stats_.set_isomorphic_hits(stats_.isomorphic_hits() + 1);
+  const BoundPlanPtr plan = Bind(question, name, entry->second.cached);
+  if (question.store) ++Store(plan, question).hits;
+  return {plan, v1::Planning::CACHE_ISOMORPHIC};
+}
+
+PlanCache::Name& PlanCache::Store(const BoundPlanPtr& plan, const Question& question) {
+  const std::string& fingerprint = plan->cached->request.fingerprint;
+  auto [entry, added] = entries_.try_emplace(fingerprint);
+  if (added) {
+    entry->second.cached = plan->cached;
+    entry->second.bytes = BytesOf(*plan->cached);
+    bytes_ += entry->second.bytes;
+  }
+  entry->second.names.insert(plan->name);
+  Name& name = names_[plan->name];
+  name = {.plan = plan, .bytes = BytesOf(plan->binding) + static_cast<int64_t>(plan->spec->SpaceUsedLong()),
+          .users = question.use ? 1 : 0};
+  bytes_ += name.bytes;
+  Touch(name);
+  MakeRoom(plan->name);
+  return name;
+}
+
+void PlanCache::Touch(Name& name) {
+  by_use_.erase(name.used);
+  name.used = next_use_++;
+  by_use_[name.used] = name.plan->name;
+}
+
+void PlanCache::RemoveName(const std::string& name) {
+  const Name& removed = names_.at(name);
+  const std::string fingerprint = removed.plan->cached->request.fingerprint;
+  Entry& entry = entries_.at(fingerprint);
+  bytes_ -= removed.bytes;
+  by_use_.erase(removed.used);
+  entry.names.erase(name);
+  names_.erase(name);
+  if (!entry.names.empty()) return;
+  bytes_ -= entry.bytes;
+  entries_.erase(fingerprint);
+}
+
+void PlanCache::MakeRoom(const std::string& spared) {
+  for (auto oldest = by_use_.begin(); bytes_ > bytes_max_ && oldest != by_use_.end();) {
+    const std::string name = (oldest++)->second;
+    if (name == spared || names_.at(name).kept()) continue;
+    RemoveName(name);
+    stats_.set_evictions(stats_.evictions() + 1);
+  }
+}
+
+absl::StatusOr<PlanCache::Name*> PlanCache::FindName(const std::string& name) {
+  if (name.substr(0, 6) != "plans/") return InvalidField("name", name, "must be plans/{...}");
+  auto found = names_.find(name);
+  if (found != names_.end()) return &found->second;
+  return PlanError(absl::StatusCode::kNotFound, "PLAN_NOT_FOUND", name, "was never made or is gone");
+}
+
+ListedPlan PlanCache::ToListed(const Name& name) const {
+  return {.plan = name.plan, .pinned = name.pinned, .hits = name.hits,
+          .cached_bytes = name.bytes + entries_.at(name.plan->cached->request.fingerprint).bytes};
+}
+
+absl::StatusOr<ListedPlan> PlanCache::Find(const std::string& name, bool use) {
+  absl::MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(Name* const found, FindName(name));
+  found->users += use;
+  Touch(*found);
+  return ToListed(*found);
+}
+
+absl::StatusOr<ListedPlan> PlanCache::Peek(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const Name* const found, FindName(name));
+  return ToListed(*found);
+}
+
+void PlanCache::EndUse(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  auto found = names_.find(name);
+  if (found == names_.end() || found->second.users == 0) return;
+  --found->second.users;
+  MakeRoom("");
+}
+
+absl::StatusOr<ListedPlan> PlanCache::SetPinned(const std::string& name, bool pinned) {
+  absl::MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(Name* const found, FindName(name));
+  found->pinned = pinned;
+  const ListedPlan listed = ToListed(*found);
+  if (!pinned) MakeRoom(name);
+  return listed;
+}
+
+absl::Status PlanCache::Delete(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  ASSIGN_OR_RETURN(const Name* const found, FindName(name));
+  if (found->pinned) return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_PINNED", name, "is pinned");
+  if (found->users > 0) {
+    return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_IN_USE", name, "is used by an execution");
+  }
+  RemoveName(name);
+  return absl::OkStatus();
+}
+
+std::vector<ListedPlan> PlanCache::List(size_t size, uint64_t before, uint64_t& next) {
+  absl::MutexLock lock(&mutex_);
+  std::vector<ListedPlan> plans;
+  next = 0;
+  auto entry = std::make_reverse_iterator(before == 0 ? by_use_.end() : by_use_.lower_bound(before));
+  for (; entry != by_use_.rend(); ++entry) {
+    if (plans.size() == size) return plans;
+    next = entry->first;
+    plans.push_back(ToListed(names_.at(entry->second)));
+  }
+  next = 0;
+  return plans;
+}
+
+v1::CacheStats PlanCache::stats() {
+  absl::MutexLock lock(&mutex_);
+  v1::CacheStats stats = stats_;
+  stats.set_entries(static_cast<int64_t>(names_.size()));
+  stats.set_bytes(bytes_);
+  stats.set_bytes_max(bytes_max_);
+  return stats;
+}
+
+v1::Plan ToProto(const ListedPlan& listed) {
+  const CachedPlan& cached = *listed.plan->cached;
+  v1::Plan plan = ToProto(cached.plan, cached.request, listed.plan->binding);
+  plan.set_name(listed.plan->name);
+  SetTime(listed.plan->create_time, *plan.mutable_create_time());
+  plan.set_pinned(listed.pinned);
+  plan.set_hits(listed.hits);
+  plan.set_cached_bytes(listed.cached_bytes);
+  return plan;
+}
+
+}  // namespace remesh

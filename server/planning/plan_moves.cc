@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/plan_moves.h"
+
+#include <chrono>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/spec/plan_proto.h"
+#include "proto/spec/plan_spec.h"
+#include "server/planning/join_spec.h"
+#include "server/planning/place_state.h"
+#include "server/planning/same_layout.h"
+
+namespace remesh {
+namespace {
+
+double SecondsSince(Timestamp start) {
+  return std::chrono::duration<double>(SteadyClock().Now() - start).count();
+}
+
+absl::StatusOr<CachedPlan> Compute(const CanonicalRequest& request) {
+  const Timestamp start = SteadyClock().Now();
+  ASSIGN_OR_RETURN(Plan plan, MakePlan(request));
+  return CachedPlan{.request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
+}
+
+struct Planned {
+  BoundPlanPtr plan;
+  v1::Planning planning;
+};
+
+absl::StatusOr<Planned> FindOrPlan(PlanCache& cache, const ReshardRequest& request,
+                                   std::shared_ptr<const v1::PlanSpec> spec, bool store, bool use, Timestamp start) {
+  ASSIGN_OR_RETURN(CanonicalizedRequest canonicalized, Canonicalize(request));
+  ASSIGN_OR_RETURN(PlanCache::Answer answer,
+                   cache.FindOrCompute({.canonicalized = std::move(canonicalized), .spec = std::move(spec),
+                                        .now = absl::Now(), .store = store, .use = use},
+                                       Compute));
+  Planned planned{.plan = std::move(answer.plan), .planning = {}};
+  planned.planning.set_seconds(SecondsSince(start));
+  planned.planning.set_cache(answer.cache);
+  return planned;
+}
+
+// What the controller needs to know of a plan from `source` to `target`.
+PlannedMove ToMove(const BoundPlan& plan, const v1::Planning& planning, const StateLayout& source,
+                   std::shared_ptr<const PlacedState> target) {
+  const CachedPlan& cached = *plan.cached;
+  std::map<std::string, std::set<int32_t>> named;
+  AddNamedDevices(source, named);
+  AddNamedDevices(*target->layout, named);
+  PlannedMove move{.target = target,
+                   .hosts = {},
+                   .plan = plan.name,
+                   .fingerprint = cached.request.fingerprint,
+                   .summary = ToProto(cached.plan.summary(), plan.binding),
+                   .planning = planning,
+                   .window_bytes = cached.request.request.options.window_bytes};
+  for (const Host& host : target->layout->topology.hosts) {
+    auto devices = named.find(host.name);
+    if (devices == named.end()) continue;
+    move.hosts[host.name] = {.device_ids = host.device_ids,
+                             .local_devices = {devices->second.begin(), devices->second.end()}};
+  }
+  return move;
+}
+
+// A state numbered as the workers number their devices can move to workers that came later.
+void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
+  if (workers == nullptr) return;
+  absl::flat_hash_map<std::string, const Host*> known;
+  for (const Host& host : workers->hosts) known[host.name] = &host;
+  std::set<std::string> present;
+  for (const v1::Host& host : topology.hosts()) {
+    auto worker = known.find(host.name());
+    if (worker != known.end() &&
+        std::vector<int64_t>(host.device_ids().begin(), host.device_ids().end()) != worker->second->device_ids) {
+      return;
+    }
+    present.insert(host.name());
+  }
+  for (const v1::Domain& domain : topology.domains()) present.insert(domain.name());
+  const v1::Topology all = ToProto(*workers);
+  for (const v1::Host& host : all.hosts()) {
+    if (!present.contains(host.name())) *topology.add_hosts() = host;
+  }
+}
+
+absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& question, const Topology* workers,
+                                        Timestamp start) {
+  v1::Targets targets = *question.targets;
+  if (targets.topology().hosts().empty()) {
+    *targets.mutable_topology() = question.source->spec.topology();
+    AddNewWorkers(*targets.mutable_topology(), workers);
+  }
+  absl::StatusOr<v1::StateSpec> spec = ApplyTargets(question.source->spec, targets);
+  RETURN_IF_ERROR(AtField("targets", spec.status()));
+  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
+  RETURN_IF_ERROR(AtField("targets", target.status()));
+  ASSIGN_OR_RETURN(const ReshardRequest request,
+                   ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
+  auto joined = std::make_shared<const v1::PlanSpec>(JoinSpecs(question.source->spec, (*target)->spec, question.options));
+  ASSIGN_OR_RETURN(const Planned planned,
+                   FindOrPlan(cache, request, std::move(joined), question.keep, question.keep, start));
+  return ToMove(*planned.plan, planned.planning, *question.source->layout, *std::move(target));
+}
+
+absl::Status CheckPlanUsable(const v1::PlanSpec& spec) {
+  const auto unsupported = [](std::string_view reason, std::string_view field) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("plan: ", std::string(field), " is not supported by executions yet"),
+                     {.reason = std::string(reason), .metadata = {{"field", std::string(field)}}});
+  };
+  if (spec.options().donate()) return unsupported("DONATION_UNSUPPORTED", "options.donate");
+  if (spec.options().free_target_order()) return unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
+  if (!spec.options().lost_device_ids().empty()) {
+    return unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& question, Timestamp start) {
+  absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
+  RETURN_IF_ERROR(AtField("plan", listed.status()));
+  const BoundPlan& plan = *listed->plan;
+  RETURN_IF_ERROR(CheckPlanUsable(*plan.spec));
+  ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(*plan.spec), nullptr));
+  if (absl::Status same = CheckSameLayout(source, *question.source->layout); !same.ok()) {
+    const std::string why(same.message());
+    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(question.plan, " starts elsewhere: ", why),
+                     {.reason = "PLAN_SOURCE_MISMATCH", .metadata = {{"plan", question.plan}, {"difference", why}}});
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(*plan.spec), nullptr));
+  v1::Planning planning;
+  planning.set_seconds(SecondsSince(start));
+  planning.set_cache(v1::Planning::CACHE_HIT);
+  if (question.keep) RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true).status());
+  return ToMove(plan, planning, source, std::move(target));
+}
+
+}  // namespace
+
+absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache, const v1::CreatePlanRequest& request,
+                                                  const Topology* workers) {
+  const Timestamp start = SteadyClock().Now();
+  absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers);
+  RETURN_IF_ERROR(AtField("spec", question.status()));
+  auto spec = std::make_shared<v1::PlanSpec>(request.spec());
+  if (spec->topology().hosts().empty()) *spec->mutable_topology() = ToProto(question->topology);
+  ASSIGN_OR_RETURN(const Planned planned,
+                   FindOrPlan(cache, *question, std::move(spec), !request.validate_only(), false, start));
+  v1::CreatePlanResponse response;
+  absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);
+  *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = planned.plan});
+  *response.mutable_planning() = planned.planning;
+  return response;
+}
+
+absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question, const Topology* workers) {
+  const Timestamp start = SteadyClock().Now();
+  if (question.targets) return PlanTargets(cache, question, workers, start);
+  return PlanByName(cache, question, start);
+}
+
+}  // namespace remesh

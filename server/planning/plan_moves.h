@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "planner/topology.h"
+#include "remesh/v1/plan.pb.h"
+#include "server/controller/action.h"
+#include "server/controller/placed.h"
+#include "server/planning/plan_cache.h"
+
+namespace remesh {
+
+// Answers questions from the cache, or by planning. Blocks for as long as planning takes: not for strands and gRPC's threads.
+
+// PlanService.CreatePlan. `workers`: what an empty topology means; may be null.
+absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache, const v1::CreatePlanRequest& request,
+                                                  const Topology* workers);
+
+// A state's way to its targets, or by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts elsewhere.
+absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question, const Topology* workers);
+
+}  // namespace remesh
