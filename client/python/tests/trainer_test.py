@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""remesh.trainer against a planner and a worker that only pretend, in this process."""
+import concurrent.futures
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+import grpc
+import numpy as np
+from google.protobuf import any_pb2
+from google.rpc import error_details_pb2, status_pb2
+
+from remesh import errors
+from remesh.trainer import ExecutionFailed, Trainer
+from remesh.v1 import (local_pb2, local_pb2_grpc, reshard_pb2, reshard_pb2_grpc, sharding_pb2, state_pb2, state_pb2_grpc)
+
+STATE = "jobs/a/states/b"
+_INFO = error_details_pb2.ErrorInfo(reason="WORKER_LOST", domain="remesh", metadata={"host": "host-1"})
+
+
+def _details():
+    packed = any_pb2.Any()
+    packed.Pack(_INFO)
+    return status_pb2.Status(code=14, message="host-1 is lost", details=[packed])
+
+
+class FakeWorker(local_pb2_grpc.LocalServiceServicer):
+    """Two shards of one file: bf16 [2, 3] and s4 of three elements."""
+
+    def __init__(self, folder):
+        self.path = folder / "buffer"
+        self.path.write_bytes(bytes(128))
+
+    def Allocate(self, request, context):
+        common = {"path": str(self.path), "device": 4}
+        return local_pb2.ShardsResponse(generation=1, shards=[
+            local_pb2.Shard(array="w", box=sharding_pb2.Box(lo=[2, 0], hi=[4, 3]), element_type="bf16", offset=0, bytes=12,
+                            shape=[4, 3], **common),
+            local_pb2.Shard(array="q", box=sharding_pb2.Box(lo=[0], hi=[3]), element_type="s4", offset=64, bytes=2, shape=[3],
+                            **common)])
+
+    def GetShards(self, request, context):
+        return self.Allocate(request, context)
+
+    def Seal(self, request, context):
+        return local_pb2.SealResponse(sealed_shards=2, total_shards=2)
+
+
+class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateServiceServicer):
+    def __init__(self, last_phase):
+        self.last_phase, self.watches = last_phase, 0
+
+    def StartExecution(self, request, context):
+        return reshard_pb2.Execution(name="jobs/a/executions/1")
+
+    def WatchExecution(self, request, context):
+        """Breaks off once, as a restarting server does."""
+        self.watches += 1
+        yield reshard_pb2.Execution(name=request.name, phase=reshard_pb2.Execution.PHASE_TRANSFERRING)
+        if self.watches == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
+        yield reshard_pb2.Execution(name=request.name, phase=self.last_phase, error=_details())
+
+    def GetState(self, request, context):
+        context.set_trailing_metadata((("grpc-status-details-bin", _details().SerializeToString()),))
+        context.abort(grpc.StatusCode.UNAVAILABLE, "host-1 is lost")
+
+
+class TrainerTest(unittest.TestCase):
+    def start(self, last_phase=reshard_pb2.Execution.PHASE_SUCCEEDED):
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer-test-"))
+        self.addCleanup(shutil.rmtree, folder)
+        server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
+        self.addCleanup(lambda: server.stop(None).wait())
+        planner = FakePlanner(last_phase)
+        local_pb2_grpc.add_LocalServiceServicer_to_server(FakeWorker(folder), server)
+        reshard_pb2_grpc.add_ReshardServiceServicer_to_server(planner, server)
+        state_pb2_grpc.add_StateServiceServicer_to_server(planner, server)
+        socket = str(folder / "worker.sock")
+        server.add_insecure_port(f"unix:{socket}")
+        port = server.add_insecure_port("127.0.0.1:0")
+        server.start()
+        trainer = Trainer(f"127.0.0.1:{port}", socket)
+        self.addCleanup(trainer.close)
+        return trainer
+
+    def test_what_is_written_is_read(self):
+        trainer = self.start()
+        weights, codes = trainer.allocate(STATE)
+        weights.values()[:] = np.arange(6, dtype=np.uint16).reshape(2, 3)
+        codes.bytes[:] = (0x21, 0x03)
+        self.assertEqual(trainer.seal(STATE).sealed_shards, 2)
+        weights, codes = trainer.read(STATE, generation=1)
+        self.assertEqual((weights.values().shape, weights.values().dtype), ((2, 3), np.uint16))
+        self.assertEqual(weights.values()[1, 2], 5)
+        self.assertEqual(codes.bytes.tolist(), [0x21, 0x03])
+        with self.assertRaises(TypeError):
+            codes.values()
+        with self.assertRaises(ValueError):
+            weights.values()[0, 0] = 1
+
+    def test_waits_over_a_restart_of_the_server(self):
+        seen = []
+        ended = self.start().wait_execution("jobs/a/executions/1", 10, on_change=seen.append)
+        self.assertEqual(ended.phase, reshard_pb2.Execution.PHASE_SUCCEEDED)
+        self.assertEqual(len(seen), 3)
+
+    def test_a_failure_says_why(self):
+        with self.assertRaises(ExecutionFailed) as failure:
+            self.start(reshard_pb2.Execution.PHASE_FAILED).wait_execution("jobs/a/executions/1", 10)
+        self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in PHASE_FAILED: "
+                         "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
+
+    def test_a_refusal_says_why(self):
+        with self.assertRaises(grpc.RpcError) as refusal:
+            self.start().states.GetState(state_pb2.GetStateRequest(name=STATE), timeout=10)
+        self.assertEqual(errors.describe(refusal.exception), "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
+
+
+if __name__ == "__main__":
+    unittest.main()
