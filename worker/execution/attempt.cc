@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/execution/attempt.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "service/error_info.h"
+
+namespace remesh {
+
+Attempt::Actions Attempt::Start() { return {Reserve{}}; }
+
+Attempt::Actions Attempt::Reserved(const absl::Status& status) {
+  return Step(Phase::kReserving, status, Phase::kFetching, {FetchProgram{}});
+}
+
+Attempt::Actions Attempt::ProgramFetched(const absl::Status& status) {
+  return Step(Phase::kFetching, status, Phase::kOpening, {Open{}});
+}
+
+Attempt::Actions Attempt::Opened(const absl::Status& status) {
+  return Step(Phase::kOpening, status, Phase::kTransferring, {Prepared()});
+}
+
+Attempt::Actions Attempt::WindowDone(const WindowReport& report) {
+  if (phase_ != Phase::kTransferring) return {};
+  last_ = report;
+  return {Progress()};
+}
+
+Attempt::Actions Attempt::MovingFailed(const absl::Status& status) { return Fail(status); }
+
+Attempt::Actions Attempt::SourcesChecked(const absl::Status& status) {
+  return Step(Phase::kVerifying, status, Phase::kVerifying, {MarkVerified{}});
+}
+
+Attempt::Actions Attempt::MarkedVerified(const absl::Status& status) {
+  return Step(Phase::kVerifying, status, Phase::kVerified, {Verified()});
+}
+
+Attempt::Actions Attempt::MarkedReady(const absl::Status& status) {
+  return Step(Phase::kVerified, status, Phase::kCommitted, {Committed(), StopMoving{}});
+}
+
+Attempt::Actions Attempt::Stopped() {
+  if (phase_ == Phase::kCommitted) {
+    phase_ = Phase::kOver;
+    return {};
+  }
+  if (phase_ != Phase::kStopping) return {};
+  phase_ = Phase::kOver;
+  Say quiesced;
+  *quiesced.message.mutable_quiesced()->mutable_attempt() = prepare_.attempt();
+  return {DropTarget{}, std::move(quiesced)};
+}
+
+Attempt::Actions Attempt::Grant(int32_t until) {
+  if (phase_ == Phase::kFailed || phase_ == Phase::kStopping) return {};
+  if (phase_ < Phase::kTransferring) return OutOfOrder("Grant");
+  if (phase_ > Phase::kTransferring || until <= granted_) return {};
+  granted_ = until;
+  return {GrantWindows{until}};
+}
+
+Attempt::Actions Attempt::Verify() {
+  if (phase_ == Phase::kVerified) return {Verified()};
+  if (phase_ > Phase::kTransferring) return {};
+  if (phase_ < Phase::kTransferring || last_.window + 1 < prepare_.windows()) return OutOfOrder("Verify");
+  phase_ = Phase::kVerifying;
+  return {CheckSources{}};
+}
+
+Attempt::Actions Attempt::Commit() {
+  if (phase_ == Phase::kCommitted) return {Committed()};
+  if (phase_ != Phase::kVerified) return phase_ < Phase::kVerified ? OutOfOrder("Commit") : Actions{};
+  return {MarkReady{}};
+}
+
+Attempt::Actions Attempt::Abort() {
+  if (phase_ == Phase::kCommitted) return {Committed()};
+  if (phase_ == Phase::kStopping || phase_ == Phase::kOver) return {};
+  phase_ = Phase::kStopping;
+  return {StopMoving{}};
+}
+
+Attempt::Actions Attempt::Reattached() const {
+  if (phase_ == Phase::kFailed) return {Failed()};
+  if (phase_ == Phase::kTransferring || phase_ == Phase::kVerifying) {
+    Actions actions{Prepared()};
+    if (last_.window >= 0) actions.push_back(Progress());
+    return actions;
+  }
+  if (phase_ == Phase::kVerified) return {Verified()};
+  if (phase_ == Phase::kCommitted) return {Committed()};
+  return {};
+}
+
+Attempt::Actions Attempt::Step(Phase expected, const absl::Status& status, Phase next, Actions actions) {
+  if (phase_ != expected) return {};
+  if (!status.ok()) return Fail(status);
+  phase_ = next;
+  return actions;
+}
+
+Attempt::Actions Attempt::Fail(const absl::Status& status) {
+  if (phase_ >= Phase::kCommitted) return {};
+  phase_ = Phase::kFailed;
+  error_ = status;
+  return {Failed()};
+}
+
+Attempt::Actions Attempt::OutOfOrder(const char* command) {
+  return Fail(MakeError(absl::StatusCode::kFailedPrecondition,
+                        absl::StrCat(command, " came when ", prepare_.attempt().execution(), " was not ready for it"),
+                        {"COMMAND_OUT_OF_ORDER", {{"command", command}, {"execution", prepare_.attempt().execution()}}}));
+}
+
+Attempt::Say Attempt::Prepared() const {
+  Say say;
+  *say.message.mutable_prepared()->mutable_attempt() = prepare_.attempt();
+  return say;
+}
+
+Attempt::Say Attempt::Verified() const {
+  Say say;
+  *say.message.mutable_verified()->mutable_attempt() = prepare_.attempt();
+  return say;
+}
+
+Attempt::Say Attempt::Committed() const {
+  Say say;
+  *say.message.mutable_committed()->mutable_attempt() = prepare_.attempt();
+  return say;
+}
+
+Attempt::Say Attempt::Failed() const {
+  Say say;
+  *say.message.mutable_failed()->mutable_attempt() = prepare_.attempt();
+  *say.message.mutable_failed()->mutable_error() = StatusToProto(error_);
+  return say;
+}
+
+Attempt::Say Attempt::Progress() const {
+  Say say;
+  v1::WindowDone& done = *say.message.mutable_window_done();
+  *done.mutable_attempt() = prepare_.attempt();
+  done.set_window(last_.window);
+  done.set_bytes_sent(last_.bytes.sent);
+  done.set_bytes_received(last_.bytes.received);
+  done.set_bytes_copied(last_.bytes.copied);
+  return say;
+}
+
+}  // namespace remesh

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "remesh/v1/worker.pb.h"
+#include "worker/execution/mover.h"
+
+namespace remesh {
+
+// One attempt of an execution as this host lives it. A pure state machine: events come in, what must be done goes out, in order, and
+// its result comes back as an event.
+//
+//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified -> kCommitted -> kOver
+//   any of them up to kVerified -> kFailed (told to the planner; waits for Abort); any but kCommitted -> kStopping -> kOver by Abort
+class Attempt {
+ public:
+  enum class Phase { kReserving, kFetching, kOpening, kTransferring, kVerifying, kVerified, kCommitted, kFailed, kStopping, kOver };
+
+  struct Reserve {};       // check the source generation and reserve the target's shards; -> Reserved()
+  struct FetchProgram {};  // -> ProgramFetched()
+  struct Open {};          // bind the program, connect; -> Opened()
+  struct GrantWindows {
+    int32_t until = 0;
+  };
+  struct CheckSources {};  // -> SourcesChecked()
+  struct MarkVerified {};  // the target generation on file; -> MarkedVerified()
+  struct MarkReady {};     // the target generation readable, on file; -> MarkedReady()
+  struct StopMoving {};    // close every endpoint; -> Stopped()
+  struct DropTarget {};    // free the target's shards and all else
+  struct Say {
+    v1::AttachRequest message;
+  };
+  using Action =
+      std::variant<Reserve, FetchProgram, Open, GrantWindows, CheckSources, MarkVerified, MarkReady, StopMoving, DropTarget, Say>;
+  using Actions = std::vector<Action>;
+
+  explicit Attempt(v1::Prepare prepare) : prepare_(std::move(prepare)) {}
+
+  Actions Start();
+  Actions Reserved(const absl::Status& status);
+  Actions ProgramFetched(const absl::Status& status);
+  Actions Opened(const absl::Status& status);
+  Actions WindowDone(const WindowReport& report);
+  Actions MovingFailed(const absl::Status& status);
+  Actions SourcesChecked(const absl::Status& status);
+  Actions MarkedVerified(const absl::Status& status);
+  Actions MarkedReady(const absl::Status& status);
+  Actions Stopped();
+
+  // Commands of the planner. One that does not fit the phase fails the attempt (COMMAND_OUT_OF_ORDER), repeated ones do nothing new.
+  Actions Grant(int32_t until);
+  Actions Verify();
+  Actions Commit();
+  Actions Abort();
+
+  // What the planner may have missed while this host was not attached.
+  Actions Reattached() const;
+
+  const v1::Prepare& prepare() const { return prepare_; }
+  Phase phase() const { return phase_; }
+  // Nothing more will happen: to be forgotten.
+  bool over() const { return phase_ == Phase::kOver; }
+
+ private:
+  // `next` unless `status` is an error or the phase is not `expected` any more (an Abort came first).
+  Actions Step(Phase expected, const absl::Status& status, Phase next, Actions actions);
+  Actions Fail(const absl::Status& status);
+  Actions OutOfOrder(const char* command);
+  Say Prepared() const;
+  Say Verified() const;
+  Say Committed() const;
+  Say Failed() const;
+  Say Progress() const;
+
+  const v1::Prepare prepare_;
+  Phase phase_ = Phase::kReserving;
+  int32_t granted_ = 0;
+  WindowReport last_{.window = -1};
+  absl::Status error_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/execution/data_thread.h"
+
+#include <chrono>
+#include <utility>
+
+#include "base/check.h"
+
+namespace remesh {
+
+DataThread::DataThread(std::unique_ptr<Transport> transport, int copy_threads)
+    : transport_(std::move(transport)),
+      name_(transport_->name()),
+      address_(transport_->address()),
+      pool_(copy_threads, [this] { transport_->Wake(); }),
+      thread_([this] { Run(); }) {}
+
+DataThread::~DataThread() {
+  closing_ = true;
+  transport_->Wake();
+  thread_.join();
+}
+
+void DataThread::Open(const std::string& attempt, Opening opening,
+                      absl::AnyInvocable<void(absl::Status)> opened) {
+  Post([this, attempt, opening = std::make_unique<Opening>(std::move(opening)),
+        opened = std::move(opened)]() mutable {
+    if (closing_) return opened(absl::CancelledError("the worker stops"));
+    auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
+                                         opening->options, transport_.get(), &pool_,
+                                         std::move(opening->events));
+    const absl::Status status = mover->Open(opening->self, std::move(opening->peers));
+    if (!status.ok()) mover->Stop();
+    if (status.ok()) REMESH_CHECK(movers_.try_emplace(attempt, std::move(mover)).second);
+    opened(status);
+  });
+}
+
+void DataThread::Grant(const std::string& attempt, int32_t until) {
+  Post([this, attempt, until] {
+    if (const auto it = movers_.find(attempt); it != movers_.end()) it->second->Grant(until);
+  });
+}
+
+void DataThread::Verify(const std::string& attempt) {
+  Post([this, attempt] {
+    if (const auto it = movers_.find(attempt); it != movers_.end()) it->second->Verify();
+  });
+}
+
+void DataThread::Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped) {
+  Post([this, attempt, stopped = std::move(stopped)]() mutable {
+    const auto it = movers_.find(attempt);
+    if (it == movers_.end()) return stopped();
+    it->second->Stop();
+    stopping_[attempt].push_back(std::move(stopped));
+  });
+}
+
+void DataThread::Post(Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  transport_->Wake();
+}
+
+bool DataThread::RunTasks() {
+  std::vector<Task> tasks;
+  {
+    absl::MutexLock lock(&mutex_);
+    tasks.swap(tasks_);
+  }
+  for (Task& task : tasks) task();
+  return !tasks.empty();
+}
+
+bool DataThread::ReapStopped() {
+  bool any = false;
+  for (auto it = stopping_.begin(); it != stopping_.end();) {
+    const auto current = it++;
+    const auto mover = movers_.find(current->first);
+    if (!mover->second->stopped()) continue;
+    movers_.erase(mover);
+    Stopped waiting = std::move(current->second);
+    stopping_.erase(current);
+    for (auto& stopped : waiting) stopped();
+    any = true;
+  }
+  return any;
+}
+
+void DataThread::Run() {
+  bool stopping_all = false;
+  while (true) {
+    bool busy = RunTasks();
+    busy |= transport_->Progress();
+    busy |= pool_.Drain();
+    busy |= ReapStopped();
+    if (closing_ && !std::exchange(stopping_all, true)) {
+      for (auto& [attempt, mover] : movers_) {
+        mover->Stop();
+        stopping_[attempt];
+      }
+      continue;
+    }
+    if (closing_ && movers_.empty() && !busy) return;
+    if (!busy) transport_->Wait(std::chrono::milliseconds(movers_.empty() ? 1000 : 20));
+  }
+}
+
+}  // namespace remesh

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/device/copy_pool.h"
+#include "worker/execution/mover.h"
+#include "worker/transport/transport.h"
+
+namespace remesh {
+
+// The one thread that drives a transport, the copy pool's results and every mover. It sleeps while nothing happens. Its methods are thread-safe and
+// answer by callbacks, which run on the thread and must not block. An attempt is named by any string.
+class DataThread {
+ public:
+  struct Opening {
+    MoveList moves;
+    std::vector<std::string> peer_names;
+    int self = 0;
+    std::vector<Peer> peers;
+    Mover::Options options;
+    Mover::Events events;
+  };
+
+  DataThread(std::unique_ptr<Transport> transport, int copy_threads);
+  // Stops every mover and waits until it has; no event follows.
+  ~DataThread();
+
+  const std::string& transport_name() const { return name_; }
+  const std::string& transport_address() const { return address_; }
+
+  // REQUIRES: no mover `attempt` is open.
+  void Open(const std::string& attempt, Opening opening, absl::AnyInvocable<void(absl::Status)> opened);
+  // Nothing happens unless the mover is open.
+  void Grant(const std::string& attempt, int32_t until);
+  void Verify(const std::string& attempt);
+  // Ends a mover; `stopped` runs when nothing of it is left, at once if it is not open. No event follows.
+  void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped);
+
+ private:
+  using Task = absl::AnyInvocable<void()>;
+  using Stopped = std::vector<absl::AnyInvocable<void()>>;
+
+  void Post(Task task);
+  void Run();
+  bool RunTasks();
+  bool ReapStopped();
+
+  const std::unique_ptr<Transport> transport_;
+  const std::string name_;
+  const std::string address_;
+
+  absl::Mutex mutex_;
+  std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<bool> closing_ = false;
+
+  // The thread's own.
+  CopyPool pool_;
+  std::map<std::string, std::unique_ptr<Mover>> movers_;
+  std::map<std::string, Stopped> stopping_;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/state_buffers.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "worker/local/shard_selection.h"
+
+namespace remesh {
+namespace {
+
+absl::Status StateError(absl::StatusCode code, const char* reason, const std::string& state, const std::string& what,
+                        std::map<std::string, std::string> more = {}) {
+  more["state"] = state;
+  return MakeError(code, absl::StrCat("state ", state, " ", what), {reason, std::move(more)});
+}
+
+bool SameBuffers(v1::Assignment a, v1::Assignment b) {
+  a.clear_committed();
+  b.clear_committed();
+  return google::protobuf::util::MessageDifferencer::Equals(a, b);
+}
+
+std::string ShardName(const Generation& held, int shard) {
+  const v1::Assignment& assignment = held.manifest.assignment();
+  const v1::ShardSpec& spec = assignment.shards(shard);
+  return absl::StrCat(assignment.arrays(spec.array()).name(), held.places.shards[shard].box.DebugString(), " on device ",
+                      spec.device());
+}
+
+}  // namespace
+
+StateBuffers::StateBuffers(BufferStore* store, Hooks hooks) : store_(store), hooks_(std::move(hooks)) {}
+
+void StateBuffers::Assign(const v1::Assignment& assignment) {
+  assigned_[assignment.state()] = assignment;
+  const Generation* held = store_->Find(assignment.state(), assignment.generation());
+  const bool stale = held != nullptr && !assignment.committed() && !held->pending() &&
+                     !SameBuffers(held->manifest.assignment(), assignment);
+  if (stale) store_->Drop(assignment.state(), assignment.generation());
+}
+
+void StateBuffers::Forget(const std::string& state) {
+  assigned_.erase(state);
+  for (const Generation* held : store_->ListOf(state)) store_->Drop(state, held->number());
+}
+
+const Generation* StateBuffers::Newest(const std::string& state) const {
+  const Generation* newest = nullptr;
+  for (const Generation* held : store_->ListOf(state)) {
+    if (!held->pending()) newest = held;
+  }
+  return newest;
+}
+
+absl::StatusOr<const Generation*> StateBuffers::NewestOrAllocate(const std::string& state) {
+  if (const Generation* held = Newest(state); held != nullptr) return held;
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end()) {
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state, "is not known on this host");
+  }
+  if (it->second.committed()) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", state,
+                      "is committed, and its buffers are not on this host");
+  }
+  RETURN_IF_ERROR(store_->Create(it->second, v1::SHARD_PHASE_BUILDING));
+  if (it->second.shards().empty()) {
+    RETURN_IF_ERROR(store_->SetSealed(state, it->second.generation(), {}, true));
+  }
+  const Generation* held = Newest(state);
+  hooks_.changed(held->Summary());
+  return held;
+}
+
+absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
+  if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  ASSIGN_OR_RETURN(const Generation* held, NewestOrAllocate(request.state()));
+  if (held->manifest.assignment().committed()) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
+                      "is committed: GetShards returns its buffers");
+  }
+  ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
+  for (const int shard : shards) {
+    if (!held->manifest.sealed(shard)) continue;
+    const std::string name = ShardName(*held, shard);
+    return StateError(absl::StatusCode::kFailedPrecondition, "SHARD_SEALED", request.state(),
+                      absl::StrCat("has a sealed shard ", name, ": Unseal it first"), {{"shard", name}});
+  }
+  return DescribeShards(*held, shards);
+}
+
+absl::StatusOr<const Generation*> StateBuffers::ForSealing(const std::string& state) const {
+  if (state.empty()) return InvalidField("state", "", "must not be empty");
+  if (const Generation* held = Newest(state); held != nullptr) return held;
+  if (!assigned_.contains(state)) {
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state, "is not known on this host");
+  }
+  return StateError(absl::StatusCode::kFailedPrecondition, "NOT_ALLOCATED", state, "has no buffers on this host yet");
+}
+
+absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held, const std::vector<int>& shards,
+                                                         bool sealed) {
+  const int64_t before = held->sealed_shards();
+  RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed));
+  if (held->sealed_shards() != before || shards.empty()) hooks_.changed(held->Summary());
+  v1::SealResponse response;
+  response.set_sealed_shards(held->sealed_shards());
+  response.set_total_shards(held->manifest.sealed_size());
+  response.set_generation(held->number());
+  return response;
+}
+
+absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& request) {
+  // A host may have no shard to allocate but must seal like the others.
+  if (const auto it = assigned_.find(request.state());
+      it != assigned_.end() && it->second.shards().empty() && !it->second.committed()) {
+    RETURN_IF_ERROR(NewestOrAllocate(request.state()).status());
+  }
+  ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
+  ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
+  return SetSealed(held, shards, true);
+}
+
+absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {
+  ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
+  ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
+  if (hooks_.moving(request.state())) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", request.state(), "is being moved");
+  }
+  return SetSealed(held, shards, false);
+}
+
+absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& request) {
+  if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  const std::string number = absl::StrCat(request.generation());
+  if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
+  const Generation* held = store_->Find(request.state(), request.generation());
+  if (held == nullptr) {
+    return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", request.state(),
+                      absl::StrCat("has no generation ", number, " on this host"), {{"generation", number}});
+  }
+  const bool unsealed_again = held->manifest.assignment().committed();
+  if (held->pending() || (held->phase() != v1::SHARD_PHASE_READY && !unsealed_again)) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "NOT_READABLE", request.state(),
+                      absl::StrCat("has generation ", number, " here, but it is not readable yet"),
+                      {{"generation", number}});
+  }
+  ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
+  return DescribeShards(*held, shards);
+}
+
+absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
+  if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  const std::vector<const Generation*> all = store_->ListOf(request.state());
+  if (all.empty() && !assigned_.contains(request.state())) {
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", request.state(), "is not known on this host");
+  }
+  for (const Generation* held : all) {
+    if (held->phase() == v1::SHARD_PHASE_BUILDING && !held->manifest.assignment().committed()) continue;
+    return StateError(absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", request.state(),
+                      absl::StrCat("has a readable generation ", held->number(), ": DeleteState frees it"),
+                      {{"generation", absl::StrCat(held->number())}});
+  }
+  for (const Generation* held : all) {
+    v1::StateManifest gone = held->Summary();
+    gone.set_sealed_shards(0);
+    gone.set_bytes(0);
+    store_->Drop(request.state(), held->number());
+    hooks_.changed(gone);
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace remesh
