@@ -187,6 +187,7 @@ class AtomMaker {
       last_arrays_ = arrays;
     }
     TapeRun& run = atoms_.runs.back();
+    sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
     ++run.cell_count;
     run.bits_per_array += bits;
     atoms_.tapes.cells.push_back(cell.cell);

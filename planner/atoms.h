@@ -24,6 +24,7 @@ struct Sub {
                             // nothing is kept in place
   bool may_stage = true;    // false where values of other subgroups go by the same array and box
   int64_t bits = 0;         // length of the tape
+  int32_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
   int32_t first_run = 0;    // tape: runs [first_run, first_run + run_count) of Atoms::runs
   int32_t run_count = 0;
 

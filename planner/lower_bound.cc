@@ -5,54 +5,172 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace remesh {
 namespace {
 
-// Hosts, then domains: bits that each needs and nobody in it holds.
-std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& network) {
-  std::vector<int64_t> bits(network.hosts.size() + network.domains.size(), 0);
-  std::vector<int64_t> seen(network.domains.size(), -1);  // last class that marked the domain
-  int64_t mark = 0;
-  for (const DemandClass& one : demand.classes) {
-    for (int32_t host : one.holders) {
-      for (int32_t d = network.hosts[host].parent; d >= 0; d = network.domains[d].parent) {
-        seen[d] = mark;
-      }
+constexpr int kLevelsMax = 8;  // of domains; deeper ones bound ingress only
+
+// Hosts are units 0 .. hosts - 1, domain d is unit hosts + d.
+class Units {
+ public:
+  explicit Units(const Network& network) : network_(network) {
+    for (const Network::DomainNode& domain : network.domains) {
+      depth_.push_back(domain.parent < 0 ? 0 : depth_[domain.parent] + 1);
     }
+  }
+
+  int32_t count() const { return network_.host_count() + static_cast<int32_t>(depth_.size()); }
+  int levels() const {
+    const int deepest = depth_.empty() ? -1 : *std::max_element(depth_.begin(), depth_.end());
+    return std::min(deepest + 1, kLevelsMax);
+  }
+
+  // The domain above `host` at `level` (0 next to the root), or the host itself where there is
+  // none.
+  int32_t UnitAt(int32_t host, int level) const {
+    int32_t domain = network_.hosts[host].parent;
+    while (domain >= 0 && depth_[domain] > level) domain = network_.domains[domain].parent;
+    if (domain < 0 || depth_[domain] < level) return host;
+    return network_.host_count() + domain;
+  }
+
+  int64_t Capacity(int32_t unit, bool egress) const {
+    if (unit < network_.host_count()) return std::max<int64_t>(1, network_.hosts[unit].capacity());
+    const Network::DomainNode& domain = network_.domains[unit - network_.host_count()];
+    return egress ? domain.egress : domain.ingress;
+  }
+
+  void AddTo(int32_t unit, Certificate& certificate) const {
+    if (unit < network_.host_count()) {
+      certificate.hosts.push_back(unit);
+    } else {
+      certificate.domains.push_back(unit - network_.host_count());
+    }
+  }
+
+ private:
+  const Network& network_;
+  std::vector<int> depth_;
+};
+
+// Bits that each unit needs and nobody in it holds.
+std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& network,
+                                 const Units& units) {
+  std::vector<int64_t> bits(units.count(), 0);
+  std::vector<int64_t> seen(network.domains.size(), -1);  // last class that marked the domain
+  for (size_t a = 0; a < demand.classes.size(); ++a) {
+    const DemandClass& one = demand.classes[a];
+    const auto mark_above = [&](int32_t host, int64_t weight) {
+      for (int32_t d = network.hosts[host].parent; d >= 0; d = network.domains[d].parent) {
+        if (seen[d] == static_cast<int64_t>(a)) return;
+        seen[d] = static_cast<int64_t>(a);
+        bits[network.host_count() + d] += weight;
+      }
+    };
+    for (int32_t host : one.holders) mark_above(host, 0);
     for (int32_t host : one.needers) {
       bits[host] += one.bits;
-      for (int32_t d = network.hosts[host].parent; d >= 0; d = network.domains[d].parent) {
-        if (seen[d] == mark) continue;
-        seen[d] = mark;
-        bits[network.hosts.size() + d] += one.bits;
-      }
+      mark_above(host, one.bits);
     }
-    ++mark;
   }
   return bits;
 }
 
+Bound IngressBound(const DemandClasses& demand, const Network& network, const Units& units,
+                   int32_t unit_end) {
+  const std::vector<int64_t> bits = IngressBits(demand, network, units);
+  Bound bound;
+  int32_t binding = -1;
+  for (int32_t u = 0; u < unit_end; ++u) {
+    const Rational t{bits[u], units.Capacity(u, false)};
+    if (bits[u] == 0 || !(bound.t < t)) continue;
+    bound.t = t;
+    binding = u;
+  }
+  if (binding < 0) return bound;
+  bound.certificate = {.kind = Certificate::Kind::kIngress,
+                       .hosts = {},
+                       .domains = {},
+                       .bits = bound.t.num,
+                       .capacity = bound.t.den};
+  units.AddTo(binding, bound.certificate);
+  return bound;
+}
+
+std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) {
+  std::vector<int32_t> result;
+  for (int32_t host : hosts) result.push_back(level < 0 ? host : units.UnitAt(host, level));
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+// T_out over the domains of one level (-1: over hosts), if it is more than `least`.
+Bound EgressBound(const DemandClasses& demand, const Units& units, int level,
+                  const Rational& least) {
+  TransportProblem problem;
+  for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
+  for (const DemandClass& one : demand.classes) {
+    std::vector<int32_t> holders = UnitsOf(one.holders, level, units);
+    const std::vector<int32_t> needers = UnitsOf(one.needers, level, units);
+    if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
+    problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
+  }
+  const TransportSolution solution = SolveTransport(problem, least);
+  Bound bound{.t = solution.t, .certificate = {}};
+  if (!(least < solution.t)) return bound;
+  bound.certificate = {.kind = Certificate::Kind::kEgress,
+                       .hosts = {},
+                       .domains = {},
+                       .bits = solution.t.num,
+                       .capacity = solution.t.den};
+  for (int32_t unit : solution.tight_bins) units.AddTo(unit, bound.certificate);
+  return bound;
+}
+
 }  // namespace
 
-LowerBound BoundFromBelow(const Atoms& atoms, const DemandClasses& demand, const Network& network) {
-  LowerBound bound;
-  const std::vector<int64_t> bits = IngressBits(demand, network);
-  const int32_t hosts = network.host_count();
-  for (size_t i = 0; i < bits.size(); ++i) {
-    const int32_t index = static_cast<int32_t>(i);
-    const int64_t capacity =
-        index < hosts ? network.hosts[i].capacity() : network.domains[index - hosts].ingress;
-    if (bits[i] == 0) continue;
-    const double seconds = static_cast<double>(bits[i]) / 8 / static_cast<double>(capacity);
-    if (seconds <= bound.seconds) continue;
-    bound.seconds = seconds;
-    bound.certificate = absl::StrCat(
-        index < hosts ? "host " : "domain ", index < hosts ? index : index - hosts, " needs ",
-        (bits[i] + 7) / 8, " bytes that it does not hold, at ", capacity, " bytes per second");
+std::string Certificate::DebugString() const {
+  if (kind == Kind::kNone) return "nothing has to cross";
+  std::vector<std::string> members;
+  for (int32_t host : hosts) members.push_back(absl::StrCat("host ", host));
+  for (int32_t domain : domains) members.push_back(absl::StrCat("domain ", domain));
+  constexpr size_t kShownMax = 8;
+  const size_t more = members.size() > kShownMax ? members.size() - kShownMax : 0;
+  members.resize(members.size() - more);
+  const std::string who = absl::StrCat(absl::StrJoin(members, ", "),
+                                       more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  const char* what = kind == Kind::kIngress  ? " must receive "
+                     : kind == Kind::kEgress ? " alone hold and must send "
+                                             : " must send, copies for each other included, ";
+  return absl::StrCat(who, what, bits / 8 + (bits % 8 != 0), " bytes at ", capacity,
+                      " bytes per second");
+}
+
+Bound LowerBound(const DemandClasses& demand, const Network& network) {
+  const Units units(network);
+  Bound best = IngressBound(demand, network, units, units.count());
+  for (int level = -1; level < units.levels(); ++level) {
+    Bound egress = EgressBound(demand, units, level, best.t);
+    if (best.t < egress.t) best = std::move(egress);
   }
-  bound.routing_seconds = bound.seconds;
-  return bound;
+  return best;
+}
+
+Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing) {
+  if (routing.tight_hosts.empty()) {
+    return IngressBound(demand, network, Units(network), network.host_count());
+  }
+  const Certificate::Kind kind =
+      routing.tight_copies.empty() ? Certificate::Kind::kEgress : Certificate::Kind::kRelay;
+  return {.t = routing.t0,
+          .certificate = {.kind = kind,
+                          .hosts = routing.tight_hosts,
+                          .domains = {},
+                          .bits = routing.t0.num,
+                          .capacity = routing.t0.den}};
 }
 
 }  // namespace remesh

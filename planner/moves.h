@@ -6,20 +6,15 @@
 #include "planner/demand_classes.h"
 #include "planner/network.h"
 #include "planner/plan_rep.h"
-#include "planner/routing.h"
+#include "planner/rational.h"
+#include "planner/trees.h"
 
 namespace remesh {
 
-// Turns routes between hosts into moves between devices, stage by stage:
-// - a device that needs what it holds keeps it; a device whose host holds it gets it from there,
-// the holders taking turns;
-// - what enters a host is striped over the devices there that need it, and copied from where it
-// arrived to the others one stage later;
-// - a relay passes on from the device where a stripe arrived.
-// Segments and moves are appended to `rep`; rounds are not set. Every sub is cut in the proportions
-// of its class's route.
+// Turns routes between hosts into segments and moves between devices, appended to `rep`; no NIC is
+// busier than `t0` if striping can help it. Rounds are not set. See segment_moves.h.
 void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& routes,
-                      const Network& network, Plan::Rep& rep);
+                      const Rational& t0, const Network& network, Plan::Rep& rep);
 
 // Every device pulls what it needs and does not hold from one holder: in its own host if there is
 // one, else in turn.

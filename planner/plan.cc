@@ -50,16 +50,28 @@ absl::Status CheckMemory(const ReshardRequest& request, const PlanSummary& summa
                      {"needed_bytes", absl::StrCat(summary.peak_bytes_max)}}});
 }
 
+// Moves by the strategy asked for, and the bounds that hold whatever the strategy.
 void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
                Plan::Rep& rep) {
-  switch (strategy) {
-    case Strategy::kOptimal:
-      return MakeOptimalMoves(demand, RouteClasses(demand, network), network, rep);
-    case Strategy::kP2p:
-      return MakeP2pMoves(network, rep);
-    case Strategy::kGather:
-      return MakeGatherMoves(network, rep);
+  const Bound lower = LowerBound(demand, network);
+  const Routing routing = RouteClasses(demand, network, HostIngressBound(demand, network));
+  const Bound reachable = RoutingBound(demand, network, routing);
+  rep.lower_bound = lower.certificate;
+  rep.routing_bound = reachable.certificate;
+  rep.summary.lower_bound_seconds = lower.t.seconds();
+  rep.summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
+  rep.summary.certificate = lower.certificate.DebugString();
+  if (lower.t < reachable.t) {
+    absl::StrAppend(&rep.summary.certificate, "; without third hosts ",
+                    reachable.certificate.DebugString());
   }
+  if (strategy == Strategy::kP2p) return MakeP2pMoves(network, rep);
+  if (strategy == Strategy::kGather) return MakeGatherMoves(network, rep);
+  std::vector<Route> routes;
+  for (size_t a = 0; a < demand.classes.size(); ++a) {
+    routes.push_back(MakeTrees(demand.classes[a], routing.sent[a]));
+  }
+  MakeOptimalMoves(demand, routes, routing.t0, network, rep);
 }
 
 void SumBytes(Plan::Rep& rep) {
@@ -125,11 +137,9 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
   summary.predicted_seconds = cost.predicted_seconds;
-  const LowerBound bound = BoundFromBelow(rep->atoms, demand, network);
-  summary.lower_bound_seconds = bound.seconds;
-  summary.routing_bound_seconds = bound.routing_seconds;
-  summary.certificate = bound.certificate;
-  summary.quality = bound.seconds > 0 ? cost.bottleneck_seconds / bound.seconds : 1;
+  summary.quality = summary.lower_bound_seconds > 0
+                        ? summary.bottleneck_seconds / summary.lower_bound_seconds
+                        : 1;
   rep->peak_bytes = PeakBytes(canonical, network, *rep);
   summary.peak_bytes_max = *std::max_element(rep->peak_bytes.begin(), rep->peak_bytes.end());
   summary.windows = rep->windows();
@@ -141,6 +151,9 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
 const PlanSummary& Plan::summary() const { return rep_->summary; }
 const std::vector<MissingBox>& Plan::missing() const { return rep_->atoms.missing; }
 const std::vector<int64_t>& Plan::peak_bytes() const { return rep_->peak_bytes; }
+
+const Certificate& Plan::lower_bound_certificate() const { return rep_->lower_bound; }
+const Certificate& Plan::routing_bound_certificate() const { return rep_->routing_bound; }
 
 int64_t Plan::memory_bytes() const {
   const Atoms& atoms = rep_->atoms;

@@ -32,6 +32,24 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
+// What proves that no plan is faster than bits / 8 / capacity seconds. Checkable from the request alone:
+// - kIngress: `members` is one domain (or host), and needs `bits` bits that none of its living devices holds.
+// - kEgress: every holder of these `bits` bits lies in `members`, and each of them is needed by a domain that does not hold it.
+// - kRelay (proves T0 only): as kEgress for hosts, and what the members must send includes the second and further copies of bits whose
+//   holders and needers are all members, since only those may pass a bit on without third hosts.
+// `capacity` is the sum of the members' capacities in that direction, bytes per second.
+struct Certificate {
+  enum class Kind : int8_t { kNone, kIngress, kEgress, kRelay };
+  Kind kind = Kind::kNone;
+  std::vector<int32_t> hosts;    // members that are hosts, canonical, rising
+  std::vector<int32_t> domains;  // members that are domains
+  int64_t bits = 0;
+  int64_t capacity = 1;
+
+  std::string DebugString() const;
+  friend bool operator==(const Certificate&, const Certificate&) = default;
+};
+
 // Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte. Seconds come from capacities alone.
 struct PlanSummary {
   int64_t bytes_total = 0;     // all target shards = kept + local + crossing
@@ -74,6 +92,9 @@ class Plan {
   const std::vector<MissingBox>& missing() const;
   // Per canonical device the predicted peak in bytes.
   const std::vector<int64_t>& peak_bytes() const;
+  // What proves summary().lower_bound_seconds, and routing_bound_seconds where that is more.
+  const Certificate& lower_bound_certificate() const;
+  const Certificate& routing_bound_certificate() const;
   // Estimate of the memory that this object holds: what a cache accounts.
   int64_t memory_bytes() const;
 

@@ -50,6 +50,8 @@ struct Plan::Rep {
   int32_t rounds = 1;
   int32_t stages = 1;
   PlanSummary summary;
+  Certificate lower_bound;
+  Certificate routing_bound;
   std::vector<int64_t> peak_bytes;
 
   int32_t windows() const { return moves.empty() ? 0 : (slices + stages - 1) * rounds; }

@@ -6,27 +6,33 @@
 
 #include "planner/demand_classes.h"
 #include "planner/network.h"
+#include "planner/rational.h"
+#include "planner/transport.h"
 
 namespace remesh {
 
-struct RouteEdge {
-  int32_t from_host = 0;
-  int32_t to_host = 0;
+// How much of each class every host sends, so that the busiest host is as little busy as any plan
+// without third hosts lets it be.
+//
+// A class of b bits with holders S and needers D needs |D| copies sent: b of them, the root, by S
+// (each bit leaves S at least once), the other b * (|D| - 1) by S or D (a needer passes on what it
+// got). Any amounts x with these sums can be sent along trees, so routing is a transportation
+// problem: items are roots and copies, bins are hosts of capacity t * C_h. T0, the smallest t, is
+// not below in_h / C_h either, what a host must receive over its capacity.
+struct Routing {
+  Rational t0;
+  // sent[a][k] is what host k of class a's list (holders, then needers) sends, in bits.
+  std::vector<std::vector<int64_t>> sent;
+  // The classes and hosts that prove T0 when more than T_in does; see TransportSolution.
+  std::vector<int32_t> tight_roots;   // classes whose root is in the proof
+  std::vector<int32_t> tight_copies;  // classes whose copies are
+  std::vector<int32_t> tight_hosts;
 };
 
-// The bits [begin, end) of each class's 0..b take these edges: every needer is entered exactly
-// once, by a host that holds the class or stands earlier in the list.
-struct RouteSegment {
-  int64_t begin = 0;
-  int64_t end = 0;
-  std::vector<RouteEdge> edges;
-};
+// REQUIRES: capacity() > 0 of every host of a class.
+Routing RouteClasses(const DemandClasses& demand, const Network& network, const Rational& t_in);
 
-struct Route {
-  std::vector<RouteSegment> segments;  // adjoining, from 0 to b
-};
-
-// One route for each class.
-std::vector<Route> RouteClasses(const DemandClasses& demand, const Network& network);
+// max over hosts of in_h / C_h.
+Rational HostIngressBound(const DemandClasses& demand, const Network& network);
 
 }  // namespace remesh
