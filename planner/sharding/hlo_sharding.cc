@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "planner/sharding/limits.h"
 
 namespace remesh {
 namespace {
@@ -114,6 +115,25 @@ std::vector<AxisRef> AllRefs(const NamedSharding& sharding) {
 }
 
 }  // namespace
+
+absl::Status Append(HloSharding leaf, Tuple& tuple) {
+  if (std::holds_alternative<Tuple>(leaf.form))
+    return absl::InvalidArgumentError("a tuple's leaves are no tuples");
+  if (static_cast<int64_t>(tuple.leaves.size()) == kTupleLeavesMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tuple has more than ", kTupleLeavesMax, " leaves"));
+  }
+  if (const auto* tiled = std::get_if<Tiled>(&leaf.form);
+      tiled != nullptr && tiled->tiles.iota() == nullptr) {
+    tuple.listed_positions += tiled->tiles.size();
+  }
+  if (tuple.listed_positions > kListedPositionsMax) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("a tuple lists more than ", kListedPositionsMax, " devices"));
+  }
+  tuple.leaves.push_back(std::move(leaf));
+  return absl::OkStatus();
+}
 
 absl::StatusOr<HloSharding::Form> CanonicalTiles(TileAssignment tiles, Tiled::Subgroups subgroups,
                                                  ReductionOp reduction) {

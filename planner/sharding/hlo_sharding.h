@@ -69,9 +69,11 @@ struct OpMetadata {
 };
 
 struct HloSharding;
-// One leaf an array, in preorder. Leaves are no tuples.
+// One leaf an array, in preorder. Append() builds it.
 struct Tuple {
   std::vector<HloSharding> leaves;
+  int64_t listed_positions = 0;  // in the lists of all leaves' tile assignments
+
   friend bool operator==(const Tuple&, const Tuple&);
 };
 
@@ -89,6 +91,11 @@ struct HloSharding {
   }
 };
 inline bool operator==(const Tuple& a, const Tuple& b) { return a.leaves == b.leaves; }
+
+// Adds a leaf. INVALID_ARGUMENT without a field when it is a tuple itself, or when leaves or the
+// positions that they list become too many: texts may ask for far more positions than they have
+// characters.
+absl::Status Append(HloSharding leaf, Tuple& tuple);
 
 // The canonical form, as XLA's, of tiles with the given trailing subgroups: subgroups of one device
 // are dropped, those of one type merged and put in the order of SubgroupType; replicas are sorted;

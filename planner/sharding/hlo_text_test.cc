@@ -112,6 +112,17 @@ TEST(HloTextTest, LongTextsAreLinear) {
   for (int i = 1; i < 16'384; ++i) absl::StrAppend(&list, ",", i);
   EXPECT_TRUE(ParseHloSharding(list + "}").ok());
   EXPECT_FALSE(ParseHloSharding(std::string(1 << 20, '{')).ok());
+  std::string comments = "{";
+  for (int i = 0; i < (1 << 20); ++i) comments += "/*";
+  EXPECT_FALSE(ParseHloSharding(comments).ok());
+}
+
+TEST(HloTextTest, ShortTextsThatListManyDevicesAreBounded) {
+  constexpr char kLeaf[] =
+      "{devices=[3,131072,2]<=[3,262144]T(1,0) last_tile_dims={replicated,manual}}";
+  std::string tuple = absl::StrCat("{", kLeaf);
+  for (int i = 0; i < 1000; ++i) absl::StrAppend(&tuple, ",", kLeaf);
+  EXPECT_THAT(Canonical(tuple + "}"), HasSubstr("lists more than"));
 }
 
 }  // namespace

@@ -23,9 +23,10 @@ void TextScanner::Skip() {
     const std::string_view rest = text_.substr(next_);
     if (std::string_view(" \t\r\n").find(rest[0]) != std::string_view::npos) {
       ++next_;
-    } else if (rest.starts_with("/*")) {
+    } else if (rest.starts_with("/*") && !last_comment_seen_) {
       const size_t end = rest.find("*/", 2);
-      if (end == std::string_view::npos) return;  // the slash is what is unexpected
+      last_comment_seen_ = end == std::string_view::npos;
+      if (last_comment_seen_) return;  // the slash is what is unexpected
       next_ += end + 2;
     } else if (rest.starts_with("//")) {
       const size_t end = rest.find('\n');

@@ -63,6 +63,8 @@ class TextScanner {
   std::string_view field_;
   std::string_view text_;
   size_t next_ = 0;
+  bool last_comment_seen_ =
+      false;  // no "*/" lies ahead: looking again and again would take quadratic time
 };
 
 }  // namespace remesh

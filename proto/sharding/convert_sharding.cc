@@ -216,7 +216,7 @@ absl::StatusOr<HloSharding> FromProto(const OpSharding& proto) {
       return absl::InvalidArgumentError(
           absl::StrCat("tuple_shardings[", i, "]: ", leaf.status().message()));
     }
-    tuple.leaves.push_back(*std::move(leaf));
+    RETURN_IF_ERROR(Append(*std::move(leaf), tuple));
   }
   return HloSharding{std::move(tuple), std::nullopt, {}};
 }
