@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/report/explanation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/network.h"
+#include "planner/report/checkpoint_cost.h"
+#include "planner/report/flows.h"
+#include "planner/report/links.h"
+#include "planner/report/names.h"
+
+namespace remesh {
+namespace {
+
+// Links closer to the busiest than this part count as busy as it.
+constexpr double kTie = 1e-9;
+
+int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
+
+LinkLoads TotalLoads(const CanonicalRequest& request, const Plan& plan, const Links& links) {
+  LinkLoads loads(links);
+  ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
+    for (const Flow& flow : flows) loads.Add(flow.from_device, flow.to_device, flow.bits);
+  });
+  return loads;
+}
+
+// Busiest link that is no fabric.
+int32_t BusiestLink(const Links& links, const LinkLoads& loads) {
+  int32_t busiest = -1;
+  for (int32_t i = 0; i < static_cast<int32_t>(links.all().size()); ++i) {
+    if (links.all()[i].kind == Link::Kind::kFabric || loads.BitsOf(i) == 0) continue;
+    if (busiest < 0 || loads.SecondsOf(i) > loads.SecondsOf(busiest)) busiest = i;
+  }
+  return busiest;
+}
+
+std::string SecondsText(double seconds) {
+  return seconds < 1e-3 ? absl::StrFormat("%.4g us", seconds * 1e6)
+         : seconds < 1  ? absl::StrFormat("%.4g ms", seconds * 1e3)
+                        : absl::StrFormat("%.4g s", seconds);
+}
+
+std::string BottleneckText(const Links& links, const LinkLoads& loads, const Names& names) {
+  const int32_t busiest = BusiestLink(links, loads);
+  if (busiest < 0) return "no byte leaves its host";
+  int64_t links_used = 0, ties = 0;
+  for (const int32_t i : loads.used()) {
+    if (links.all()[i].kind == Link::Kind::kFabric) continue;
+    ++links_used;
+    ties += loads.SecondsOf(i) >= loads.SecondsOf(busiest) * (1 - kTie);
+  }
+  const Link& link = links.all()[busiest];
+  const std::string name =
+      link.kind == Link::Kind::kNic ? names.Nic(link.index) : names.Domain(link.index);
+  return absl::StrFormat(
+      "%s of %s carries %d bytes at %.4g GB/s for %s; %d of %d links in use are as busy",
+      link.egress ? "egress" : "ingress", name, Bytes(loads.BitsOf(busiest)),
+      link.bytes_per_second / 1e9, SecondsText(loads.SecondsOf(busiest)), ties, links_used);
+}
+
+// One row for each host, then one for each domain.
+std::vector<DomainTraffic> EmptyRows(const Network& network, const Names& names) {
+  std::vector<DomainTraffic> rows;
+  for (int32_t h = 0; h < network.host_count(); ++h) {
+    const double capacity = static_cast<double>(network.hosts[h].capacity());
+    rows.push_back({.name = names.Host(h),
+                    .ingress_bytes_per_second = capacity,
+                    .egress_bytes_per_second = capacity});
+  }
+  for (int32_t d = 0; d < static_cast<int32_t>(network.domains.size()); ++d) {
+    const Network::DomainNode& domain = network.domains[d];
+    rows.push_back({.kind = DomainTraffic::Kind::kDomain,
+                    .name = names.Domain(d),
+                    .ingress_bytes_per_second = static_cast<double>(domain.ingress),
+                    .egress_bytes_per_second = static_cast<double>(domain.egress)});
+  }
+  return rows;
+}
+
+std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links,
+                                      const LinkLoads& loads, const Names& names) {
+  std::vector<DomainTraffic> rows = EmptyRows(network, names);
+  std::vector<std::pair<int64_t, int64_t>> bits(rows.size());  // in, out
+  const int32_t busiest = BusiestLink(links, loads);
+  for (const int32_t i : loads.used()) {
+    const Link& link = links.all()[i];
+    if (link.kind == Link::Kind::kFabric) continue;
+    const size_t row = link.kind == Link::Kind::kNic ? network.nics[link.index].host
+                                                     : network.hosts.size() + link.index;
+    (link.egress ? bits[row].second : bits[row].first) += loads.BitsOf(i);
+    double& seconds = link.egress ? rows[row].seconds_out : rows[row].seconds_in;
+    seconds = std::max(seconds, loads.SecondsOf(i));
+    if (loads.SecondsOf(i) >= loads.SecondsOf(busiest) * (1 - kTie)) rows[row].binding = true;
+  }
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i].bytes_in = Bytes(bits[i].first);
+    rows[i].bytes_out = Bytes(bits[i].second);
+  }
+  std::erase_if(rows, [](const DomainTraffic& r) { return r.bytes_in == 0 && r.bytes_out == 0; });
+  std::stable_sort(rows.begin(), rows.end(), [](const DomainTraffic& a, const DomainTraffic& b) {
+    return std::max(a.seconds_in, a.seconds_out) > std::max(b.seconds_in, b.seconds_out);
+  });
+  return rows;
+}
+
+StrategyCost CostOf(const PlanSummary& summary, std::string name, std::string how) {
+  return {.name = std::move(name),
+          .how = std::move(how),
+          .bytes_crossing = summary.bytes_crossing + summary.bytes_relayed,
+          .bottleneck_bytes = summary.bottleneck_bytes,
+          .seconds = summary.bottleneck_seconds};
+}
+
+double Ratio(double seconds, double seconds_of_plan) {
+  if (seconds_of_plan > 0) return seconds / seconds_of_plan;
+  return seconds > 0 ? std::numeric_limits<double>::infinity() : 1;
+}
+
+// Wide enough that a naive strategy's windows are few: its bytes do not depend on them.
+constexpr int64_t kWideWindow = int64_t{1} << 45;
+
+// The same request for another strategy. One that would not fit into memory is still worth its
+// numbers.
+absl::StatusOr<StrategyCost> PlanAgain(CanonicalRequest request, Strategy strategy,
+                                       std::string name, std::string how) {
+  request.request.options.strategy = strategy;
+  request.request.options.memory_limit_bytes = 0;
+  request.request.options.window_bytes = kWideWindow;
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(request));
+  return CostOf(plan.summary(), std::move(name), std::move(how));
+}
+
+StrategyCost CheckpointRow(const CanonicalRequest& request, double bytes_per_second) {
+  const CheckpointCost cost = CostOfCheckpoint(request, bytes_per_second);
+  return {.name = "checkpoint round trip",
+          .how = absl::StrFormat("all is written once, replicas sharing the work, then every host "
+                                 "reads once what it needs, at %.4g GB/s a host",
+                                 bytes_per_second / 1e9),
+          .bytes_crossing = cost.written_bytes + cost.read_bytes,
+          .bottleneck_bytes = cost.bottleneck_bytes,
+          .seconds = cost.seconds};
+}
+
+absl::StatusOr<std::vector<StrategyCost>> Strategies(const CanonicalRequest& request,
+                                                     const Plan& plan,
+                                                     const ExplainOptions& options) {
+  std::vector<StrategyCost> rows;
+  rows.push_back(CostOf(plan.summary(), "this plan",
+                        "each byte enters a host once, from the holders that balance the links"));
+  ASSIGN_OR_RETURN(rows.emplace_back(),
+                   PlanAgain(request, Strategy::kP2p, "P2P per replica",
+                             "every target shard is pulled from one holder, once per replica"));
+  ASSIGN_OR_RETURN(
+      rows.emplace_back(),
+      PlanAgain(request, Strategy::kGather, "gather + broadcast",
+                "one device gathers everything and sends it to every device that needs it"));
+  rows.push_back(CheckpointRow(request, options.checkpoint_bytes_per_second));
+  for (StrategyCost& row : rows) row.ratio = Ratio(row.seconds, rows[0].seconds);
+  return rows;
+}
+
+}  // namespace
+
+absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan& plan,
+                                    const Binding& binding, const ExplainOptions& options) {
+  const double rate = options.checkpoint_bytes_per_second;
+  if (!std::isfinite(rate) || rate <= 0) {
+    return InvalidField("checkpoint_bytes_per_second", absl::StrCat(rate),
+                        "must be finite and > 0");
+  }
+  const Network network = MakeNetwork(request.request);
+  const Links links(network);
+  const Names names(network, binding);
+  const LinkLoads loads = TotalLoads(request, plan, links);
+  Explanation explanation{.certificate = names.InCallersWords(plan.summary().certificate),
+                          .bottleneck = BottleneckText(links, loads, names),
+                          .domains = DomainRows(network, links, loads, names)};
+  ASSIGN_OR_RETURN(explanation.strategies, Strategies(request, plan, options));
+  return explanation;
+}
+
+}  // namespace remesh

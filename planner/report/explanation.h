@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "planner/canonical.h"
+#include "planner/plan.h"
+
+namespace remesh {
+
+// What a plan puts on one host or domain. Its seconds are those of its busiest link: of a host the
+// busiest NIC, so that they exceed bytes / capacity where NICs are not used alike.
+struct DomainTraffic {
+  enum class Kind : int8_t { kHost, kDomain };
+  Kind kind = Kind::kHost;
+  std::string name;  // the caller's; "domain of a, b" for a domain
+  int64_t bytes_in = 0;
+  int64_t bytes_out = 0;
+  double ingress_bytes_per_second = 0;  // of all NICs that carry
+  double egress_bytes_per_second = 0;
+  double seconds_in = 0;
+  double seconds_out = 0;
+  bool binding = false;  // busy for all of PlanSummary::bottleneck_seconds
+
+  friend bool operator==(const DomainTraffic&, const DomainTraffic&) = default;
+};
+
+// What one way to do the same would cost.
+struct StrategyCost {
+  std::string name;
+  std::string how;             // one sentence
+  int64_t bytes_crossing = 0;  // over the network, relays included; written + read for a checkpoint
+  int64_t bottleneck_bytes = 0;
+  double seconds = 0;  // of the busiest link; of storage for a checkpoint
+  double ratio = 1;    // seconds over those of the plan; 1 when both are 0, infinite when only the
+                       // plan's are
+
+  friend bool operator==(const StrategyCost&, const StrategyCost&) = default;
+};
+
+// Why a plan costs what it costs, and what was saved, in the caller's names.
+struct Explanation {
+  std::string certificate;               // what proves the lower bound
+  std::string bottleneck;                // which links are busiest in this plan
+  std::vector<DomainTraffic> domains;    // with traffic; busiest first
+  std::vector<StrategyCost> strategies;  // the plan first
+
+  friend bool operator==(const Explanation&, const Explanation&) = default;
+};
+
+struct ExplainOptions {
+  double checkpoint_bytes_per_second = 2e9;  // of one host to and from storage; finite and > 0
+};
+
+// REQUIRES: `plan` came from `request`, `binding` from its canonicalization. Plans the request
+// again with the other strategies, without memory limit. INVALID_ARGUMENT for bad options.
+absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan& plan,
+                                    const Binding& binding, const ExplainOptions& options = {});
+
+}  // namespace remesh
