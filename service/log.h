@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+
+namespace remesh {
+
+enum class LogLevel { kDebug, kInfo, kWarning, kError };
+
+// A value of a log line: text, a number, or a status.
+class LogValue {
+ public:
+  LogValue(const char* text) : text_(text) {}
+  LogValue(std::string text) : text_(std::move(text)) {}
+  LogValue(std::string_view text) : text_(text) {}
+  LogValue(const absl::Status& status)
+      : text_(status.ToString(absl::StatusToStringMode::kDefault)) {}
+  LogValue(const absl::AlphaNum& number) : text_(absl::StrCat(number)) {}
+  template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
+  LogValue(Number number) : text_(absl::StrCat(number)) {}
+
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
+
+// Writes one line to stderr in a single write, such as
+//   time=2026-11-21T05:49:10.123Z level=info msg="worker attached" host=a incarnation=3
+// Thread-safe. Lines below the level set are dropped.
+void Log(LogLevel level, std::string_view message, LogFields fields = {});
+
+inline void LogInfo(std::string_view message, LogFields fields = {}) {
+  Log(LogLevel::kInfo, message, fields);
+}
+inline void LogWarning(std::string_view message, LogFields fields = {}) {
+  Log(LogLevel::kWarning, message, fields);
+}
+inline void LogError(std::string_view message, LogFields fields = {}) {
+  Log(LogLevel::kError, message, fields);
+}
+
+// kInfo at first.
+void SetLogLevel(LogLevel level);
+
+// "debug", "info", "warning", "error". INVALID_ARGUMENT (field "log_level") for anything else.
+absl::Status SetLogLevel(std::string_view name);
+
+// The line without time and newline: for tests.
+std::string FormatLog(LogLevel level, std::string_view message, LogFields fields);
+
+}  // namespace remesh

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <arpa/inet.h>
+#include <grpcpp/grpcpp.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <functional>
+#include <sstream>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "prometheus/counter.h"
+#include "prometheus/text_serializer.h"
+#include "remesh/v1/plan.grpc.pb.h"
+#include "service/error_info.h"
+#include "service/metrics_endpoint.h"
+#include "service/rpc_metrics.h"
+
+namespace remesh {
+namespace {
+
+// The value of the one line that starts with `series`, or -1.
+double ValueOf(const std::string& metrics, const std::string& series) {
+  const size_t at = metrics.find("\n" + series + " ");
+  double value = -1;
+  if (at == std::string::npos) return value;
+  const size_t start = at + series.size() + 2;
+  return absl::SimpleAtod(metrics.substr(start, metrics.find('\n', start) - start), &value) ? value
+                                                                                            : -1;
+}
+
+std::string Text(prometheus::Registry& registry) {
+  return "\n" + prometheus::TextSerializer().Serialize(registry.Collect());
+}
+
+class PlanServiceOfTest : public v1::PlanService::CallbackService {
+  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context,
+                                    const v1::GetPlanRequest* request,
+                                    v1::Plan* response) override {
+    response->set_name(request->name());
+    auto* reactor = context->DefaultReactor();
+    reactor->Finish(request->name().empty() ? StatusToGrpc(absl::InvalidArgumentError("no name"))
+                                            : grpc::Status::OK);
+    return reactor;
+  }
+  grpc::ServerWriteReactor<v1::Plan>* StreamPlan(grpc::CallbackServerContext*,
+                                                 const v1::GetPlanRequest*) override {
+    struct Reactor : grpc::ServerWriteReactor<v1::Plan> {
+      Reactor() { OnWriteDone(true); }
+      void OnWriteDone(bool) override {
+        if (left-- > 0) {
+          StartWrite(&plan);
+        } else {
+          Finish(grpc::Status::OK);
+        }
+      }
+      void OnDone() override { delete this; }
+      v1::Plan plan;
+      int left = 3;
+    };
+    return new Reactor;
+  }
+};
+
+std::string Series(const std::string& name, const std::string& method, const std::string& type,
+                   const std::string& code = "") {
+  return absl::StrCat(name, "{", code.empty() ? "" : absl::StrCat("grpc_code=\"", code, "\","),
+                      "grpc_method=\"", method,
+                      "\",grpc_service=\"remesh.v1.PlanService\",grpc_type=\"", type, "\"}");
+}
+
+TEST(RpcMetricsTest, CountsCallsOfEveryKind) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  PlanServiceOfTest service;
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  builder.experimental().SetInterceptorCreators(
+      RpcMetricsInterceptors(registry, {"remesh.v1.PlanService"}));
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  EXPECT_EQ(ValueOf(Text(*registry), Series("grpc_server_started_total", "ListPlans", "unary")), 0);
+  EXPECT_EQ(ValueOf(Text(*registry),
+                    Series("grpc_server_handled_total", "GetHostProgram", "server_stream", "OK")),
+            0);
+
+  const auto stub = v1::PlanService::NewStub(server->InProcessChannel({}));
+  v1::GetPlanRequest request;
+  v1::Plan plan;
+  for (const char* name : {"plans/a", "plans/b", ""}) {
+    grpc::ClientContext context;
+    request.set_name(name);
+    stub->GetPlan(&context, request, &plan);
+  }
+  {
+    grpc::ClientContext context;
+    const auto reader = stub->StreamPlan(&context, request);
+    while (reader->Read(&plan)) {
+    }
+    EXPECT_TRUE(reader->Finish().ok());
+  }
+  {
+    grpc::ClientContext context;
+    EXPECT_EQ(stub->PinPlan(&context, {}, &plan).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  }
+  server->Shutdown();
+  server->Wait();
+  const std::string text = Text(*registry);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_started_total", "GetPlan", "unary")), 3);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_handled_total", "GetPlan", "unary", "OK")), 2);
+  EXPECT_EQ(
+      ValueOf(text, Series("grpc_server_handled_total", "GetPlan", "unary", "InvalidArgument")), 1);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_msg_received_total", "GetPlan", "unary")), 3);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_msg_sent_total", "StreamPlan", "server_stream")), 3);
+  EXPECT_EQ(
+      ValueOf(text, Series("grpc_server_handling_seconds_count", "StreamPlan", "server_stream")),
+      1);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_handled_total", "PinPlan", "unary", "Unimplemented")),
+            1);
+}
+
+// GET /metrics over loopback.
+std::string Scrape(int port) {
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  const timeval timeout{.tv_sec = 20, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  std::string answer;
+  constexpr char kRequest[] = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
+  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
+      send(fd, kRequest, sizeof(kRequest) - 1, MSG_NOSIGNAL) > 0) {
+    char buffer[4096];
+    for (ssize_t n; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;)
+      answer.append(buffer, static_cast<size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+TEST(MetricsEndpointTest, ServesRegistryProcessAndBuild) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  prometheus::BuildCounter()
+      .Name("remesh_test_total")
+      .Help("x")
+      .Register(*registry)
+      .Add({})
+      .Increment(3);
+  auto endpoint = MetricsEndpoint::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  const std::string text = Scrape((*endpoint)->port());
+  EXPECT_NE(text.find("200 OK"), std::string::npos) << text;
+  EXPECT_EQ(ValueOf(text, "remesh_test_total"), 3);
+  EXPECT_NE(text.find("remesh_build_info{"), std::string::npos);
+  EXPECT_GT(ValueOf(text, "process_resident_memory_bytes"), 1 << 20);
+  EXPECT_GT(ValueOf(text, "process_open_fds"), 3);
+  EXPECT_GE(ValueOf(text, "process_cpu_seconds_total"), 0);
+  EXPECT_NEAR(ValueOf(text, "process_start_time_seconds"), static_cast<double>(time(nullptr)),
+              3600);
+}
+
+TEST(MetricsEndpointTest, ATakenAddressIsAnError) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  auto first = MetricsEndpoint::Start("127.0.0.1:0", registry);
+  ASSERT_TRUE(first.ok());
+  const auto second =
+      MetricsEndpoint::Start(absl::StrCat("127.0.0.1:", (*first)->port()), registry);
+  EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(MetricsEndpoint::Start("nonsense", registry).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace remesh

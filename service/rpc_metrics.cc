@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/rpc_metrics.h"
+
+#include <google/protobuf/descriptor.h>
+
+#include <array>
+#include <chrono>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "prometheus/counter.h"
+#include "prometheus/histogram.h"
+
+namespace remesh {
+namespace {
+
+using HookPoint = grpc::experimental::InterceptionHookPoints;
+using grpc::experimental::ServerRpcInfo;
+
+// By number of the code.
+constexpr std::array<const char*, 17> kCodes = {
+    "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
+    "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
+    "Aborted",  "OutOfRange",     "Unimplemented",    "Internal",          "Unavailable",
+    "DataLoss", "Unauthenticated"};
+
+const prometheus::Histogram::BucketBoundaries kBuckets = {
+    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+
+const char* TypeName(ServerRpcInfo::Type type) {
+  switch (type) {
+    case ServerRpcInfo::Type::UNARY:
+      return "unary";
+    case ServerRpcInfo::Type::CLIENT_STREAMING:
+      return "client_stream";
+    case ServerRpcInfo::Type::SERVER_STREAMING:
+      return "server_stream";
+    case ServerRpcInfo::Type::BIDI_STREAMING:
+      return "bidi_stream";
+  }
+  return "unknown";
+}
+
+const char* TypeName(const google::protobuf::MethodDescriptor& method) {
+  if (method.client_streaming()) return method.server_streaming() ? "bidi_stream" : "client_stream";
+  return method.server_streaming() ? "server_stream" : "unary";
+}
+
+}  // namespace
+
+struct RpcMetrics::Method {
+  prometheus::Counter* started = nullptr;
+  prometheus::Counter* received = nullptr;
+  prometheus::Counter* sent = nullptr;
+  prometheus::Histogram* seconds = nullptr;
+  std::array<prometheus::Counter*, kCodes.size()> handled{};
+};
+
+struct RpcMetrics::Families {
+  prometheus::Family<prometheus::Counter>& started;
+  prometheus::Family<prometheus::Counter>& handled;
+  prometheus::Family<prometheus::Counter>& received;
+  prometheus::Family<prometheus::Counter>& sent;
+  prometheus::Family<prometheus::Histogram>& seconds;
+};
+
+namespace {
+
+prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& registry,
+                                                       const char* name, const char* help) {
+  return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
+}
+
+// One call.
+class Interceptor : public grpc::experimental::Interceptor {
+ public:
+  explicit Interceptor(RpcMetrics::Method& method) : method_(method) {
+    method_.started->Increment();
+  }
+  // A call that ended before a status was sent.
+  ~Interceptor() override { Handled(grpc::StatusCode::CANCELLED); }
+
+  void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
+    if (batch->QueryInterceptionHookPoint(HookPoint::POST_RECV_MESSAGE) &&
+        batch->GetRecvMessage() != nullptr) {
+      method_.received->Increment();
+    }
+    if (batch->QueryInterceptionHookPoint(HookPoint::PRE_SEND_MESSAGE)) method_.sent->Increment();
+    if (batch->QueryInterceptionHookPoint(HookPoint::PRE_SEND_STATUS))
+      Handled(batch->GetSendStatus().error_code());
+    batch->Proceed();
+  }
+
+ private:
+  void Handled(int code) {
+    if (std::exchange(handled_, true)) return;
+    const bool known = code >= 0 && code < static_cast<int>(kCodes.size());
+    method_.handled[known ? code : static_cast<int>(grpc::StatusCode::UNKNOWN)]->Increment();
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+    method_.seconds->Observe(seconds.count());
+  }
+
+  RpcMetrics::Method& method_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  bool handled_ = false;
+};
+
+class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
+ public:
+  Factory(std::shared_ptr<prometheus::Registry> registry, const std::vector<std::string>& services)
+      : registry_(std::move(registry)), metrics_(*registry_) {
+    for (const std::string& service : services) metrics_.AddService(service);
+  }
+
+  grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
+    return new Interceptor(metrics_.OfMethod(info->method(), TypeName(info->type())));
+  }
+
+ private:
+  const std::shared_ptr<prometheus::Registry> registry_;
+  RpcMetrics metrics_;
+};
+
+}  // namespace
+
+RpcMetrics::RpcMetrics(prometheus::Registry& registry)
+    : families_(new Families{
+          CounterFamily(registry, "grpc_server_started_total", "RPCs started on the server."),
+          CounterFamily(registry, "grpc_server_handled_total",
+                        "RPCs completed on the server, whatever their outcome."),
+          CounterFamily(registry, "grpc_server_msg_received_total",
+                        "Messages received on the server."),
+          CounterFamily(registry, "grpc_server_msg_sent_total", "Messages sent by the server."),
+          prometheus::BuildHistogram()
+              .Name("grpc_server_handling_seconds")
+              .Help("Seconds from the start of an RPC to its end.")
+              .Register(registry)}) {}
+
+RpcMetrics::~RpcMetrics() = default;
+
+void RpcMetrics::AddService(const std::string& full_name) {
+  const auto* service =
+      google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(full_name);
+  REMESH_CHECK(service != nullptr);
+  for (int i = 0; i < service->method_count(); ++i) {
+    const auto& method = *service->method(i);
+    OfMethod(absl::StrCat("/", full_name, "/", method.name()), TypeName(method));
+  }
+}
+
+RpcMetrics::Method& RpcMetrics::OfMethod(const std::string& path, const std::string& type) {
+  absl::MutexLock lock(&mutex_);
+  std::unique_ptr<Method>& method = methods_[path];
+  if (method != nullptr) return *method;
+  const size_t slash = path.rfind('/');
+  const prometheus::Labels labels = {{"grpc_type", type},
+                                     {"grpc_service", slash > 0 ? path.substr(1, slash - 1) : ""},
+                                     {"grpc_method", path.substr(slash + 1)}};
+  method = std::make_unique<Method>();
+  method->started = &families_->started.Add(labels);
+  method->received = &families_->received.Add(labels);
+  method->sent = &families_->sent.Add(labels);
+  method->seconds = &families_->seconds.Add(labels, kBuckets);
+  for (size_t code = 0; code < kCodes.size(); ++code) {
+    prometheus::Labels with_code = labels;
+    with_code["grpc_code"] = kCodes[code];
+    method->handled[code] = &families_->handled.Add(with_code);
+  }
+  return *method;
+}
+
+std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+RpcMetricsInterceptors(std::shared_ptr<prometheus::Registry> registry,
+                       const std::vector<std::string>& services) {
+  std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
+  creators.push_back(std::make_unique<Factory>(std::move(registry), services));
+  return creators;
+}
+
+}  // namespace remesh

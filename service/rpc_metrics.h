@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/server_interceptor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "prometheus/registry.h"
+
+namespace remesh {
+
+// Counts calls under the names that the gRPC ecosystem uses, so that its boards fit:
+// grpc_server_started_total, grpc_server_handled_total{grpc_code}, grpc_server_handling_seconds,
+// grpc_server_msg_received_total, grpc_server_msg_sent_total, with labels grpc_type, grpc_service,
+// grpc_method. Codes are spelled as Go does ("InvalidArgument"). Thread-safe.
+//
+//   builder.experimental().SetInterceptorCreators(RpcMetricsInterceptors(registry,
+//   {"remesh.v1.PlanService"}));
+class RpcMetrics {
+ public:
+  struct Method;  // the series of one method
+
+  // `registry` must outlive this.
+  explicit RpcMetrics(prometheus::Registry& registry);
+  ~RpcMetrics();
+
+  // Starts every series of a linked-in service at 0. REQUIRES: the name is that of a generated
+  // service.
+  void AddService(const std::string& full_name);
+
+  // The series of "/package.Service/Method", made when first seen.
+  Method& OfMethod(const std::string& path, const std::string& type);
+
+ private:
+  struct Families;
+
+  const std::unique_ptr<Families> families_;
+  absl::Mutex mutex_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Method>> methods_ ABSL_GUARDED_BY(mutex_);
+};
+
+// For ServerBuilder; keeps `registry`.
+std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
+RpcMetricsInterceptors(std::shared_ptr<prometheus::Registry> registry,
+                       const std::vector<std::string>& services);
+
+}  // namespace remesh
