@@ -21,27 +21,27 @@ namespace remesh {
 namespace {
 
 constexpr size_t kMemoryBytes = 256 << 20;
-constexpr int64_t kTotalBytes = int64_t{4} << 30;
 constexpr size_t kSizes[] = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
 
 struct Flags {
   UcxOptions ucx;
   int in_flight = 16;
+  int64_t total_bytes = int64_t{2} << 30;  // in each round
   bool both_ways = false;
   std::string first_address;  // set in the second process
 };
 
-// Posts messages of one size, at most `in_flight` at once, until kTotalBytes have gone.
+// Posts messages of one size, at most `in_flight` at once, until all have gone.
 class Stream {
  public:
-  Stream(PeerGroup& group, int peer, bool send, size_t size, uint32_t round, int in_flight,
-         std::vector<std::byte>& memory)
+  Stream(PeerGroup& group, int peer, bool send, size_t size, int64_t total_bytes, uint32_t round,
+         int in_flight, std::vector<std::byte>& memory)
       : group_(group),
         peer_(peer),
         send_(send),
         size_(size),
         round_(round),
-        count_(kTotalBytes / size),
+        count_(total_bytes / size),
         memory_(memory) {
     for (int i = 0; i < in_flight; ++i) Post();
   }
@@ -86,8 +86,8 @@ void Run(Transport& transport, const Flags& flags, int self, const std::vector<P
     std::vector<std::unique_ptr<Stream>> streams;
     for (bool send : {false, true}) {
       if (!flags.both_ways && send != (self == 1)) continue;
-      streams.push_back(std::make_unique<Stream>(*group, 1 - self, send, size, round,
-                                                 flags.in_flight, send ? out : in));
+      streams.push_back(std::make_unique<Stream>(*group, 1 - self, send, size, flags.total_bytes,
+                                                 round, flags.in_flight, send ? out : in));
     }
     for (const auto& stream : streams) drive([&] { return stream->done(); });
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
@@ -101,8 +101,9 @@ void Run(Transport& transport, const Flags& flags, int self, const std::vector<P
     drive([&] { return barrier == 2; });
     if (self == 0) {
       std::printf("%8zu KiB  %.2f GB/s%s, %.2f GB per processor second\n", size >> 10,
-                  kTotalBytes / seconds.count() / 1e9, flags.both_ways ? " each way" : "",
-                  kTotalBytes / cpu_seconds / 1e9);
+                  static_cast<double>(flags.total_bytes) / seconds.count() / 1e9,
+                  flags.both_ways ? " each way" : "",
+                  static_cast<double>(flags.total_bytes) / cpu_seconds / 1e9);
     }
     ++round;
   }
@@ -133,6 +134,7 @@ int Main(int argc, char** argv) {
   CLI::App app("UCX between two processes");
   app.add_option("--rendezvous", flags.ucx.rendezvous_bytes);
   app.add_option("--in-flight", flags.in_flight);
+  app.add_option("--bytes", flags.total_bytes);
   app.add_option("--tls", flags.ucx.tls);
   app.add_option("--devices", flags.ucx.net_devices);
   app.add_flag("--both-ways", flags.both_ways);

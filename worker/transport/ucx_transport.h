@@ -22,7 +22,8 @@ struct UcxOptions {
 // Active messages of UCX over connections made by address. A host dials every peer that it has an operation with and shows both
 // tokens; messages follow once the peer's group has accepted them, so a peer that knows no token reaches no memory. There is no
 // encryption: run it on a network that is trusted or encrypted itself. OK of a Send() means that UCX no longer needs the data; only
-// the receiver knows that they have arrived. A peer that aborts its group is lost to the others.
+// the receiver knows that they have arrived. A peer that aborts its group is lost to the others. What these options do not
+// set, UCX_* in the environment may.
 //
 // Errors: INVALID_ARGUMENT for options that name no usable address; UNAVAILABLE when UCX cannot start or listen.
 absl::StatusOr<std::unique_ptr<Transport>> NewUcxTransport(const UcxOptions& options);

@@ -7,6 +7,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -15,11 +16,10 @@
 namespace remesh {
 namespace {
 
-// Of UCX_TCP_PUT_ENABLE: 1.13 wants a transport's own settings without the transport's name.
-const char* TcpPutEnable() {
+bool IsAtMost113() {
   unsigned major, minor, release;
   ucp_get_version(&major, &minor, &release);
-  return major == 1 && minor <= 13 ? "PUT_ENABLE" : "TCP_PUT_ENABLE";
+  return major == 1 && minor <= 13;
 }
 
 std::string NetDevices(const UcxOptions& options, const SocketAddress& bind) {
@@ -32,9 +32,16 @@ absl::StatusOr<ucp_context_h> CreateContext(const UcxOptions& options, const Soc
   ucp_config_t* config = nullptr;
   ucs_status_t status = ucp_config_read(nullptr, nullptr, &config);
   if (status != UCS_OK) return UcxError("reading UCX's configuration", status);
+  std::vector<std::pair<const char*, std::string>> settings = {
+      {"TLS", options.tls}, {"NET_DEVICES", NetDevices(options, bind)}};
   // TCP's emulation of remote writes is far slower than active messages, and would be chosen.
-  const std::pair<const char*, std::string> settings[] = {
-      {"TLS", options.tls}, {"NET_DEVICES", NetDevices(options, bind)}, {TcpPutEnable(), "n"}};
+  if (IsAtMost113()) {
+    settings.push_back(
+        {"PUT_ENABLE", "n"});  // without the transport's name, which the variable has
+    settings.push_back({"PROTO_ENABLE", "n"});  // unfinished there: aborts the process
+  } else {
+    settings.push_back({"TCP_PUT_ENABLE", "n"});
+  }
   for (const auto& [name, value] : settings) {
     status = ucp_config_modify(config, name, value.c_str());
     if (status != UCS_OK) {

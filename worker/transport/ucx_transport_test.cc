@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only this transport has; the contract that all share is tested in tests/conformance.
+#include "worker/transport/ucx_transport.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <optional>
+#include <vector>
+
+#include "worker/transport/socket_address.h"
+
+namespace remesh {
+namespace {
+
+using absl::StatusCode;
+
+TEST(UcxTransportTest, RefusesAddressesItCannotListenOn) {
+  EXPECT_EQ(NewUcxTransport({.bind_address = "localhost"}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(NewUcxTransport({.bind_address = "192.0.2.1"}).status().code(),
+            StatusCode::kUnavailable);
+}
+
+TEST(UcxTransportTest, ListensOnTheAddressItTells) {
+  const auto transport = NewUcxTransport({});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  EXPECT_EQ((*transport)->address().substr(0, 10), "127.0.0.1:");
+  EXPECT_TRUE(ParseSocketAddress((*transport)->address()).ok());
+}
+
+class PairTest : public testing::Test {
+ protected:
+  void Open(const UcxOptions& options) {
+    for (auto& transport : transports_) transport = *NewUcxTransport(options);
+    const std::vector<Peer> table = {{transports_[0]->address(), "token of first.."},
+                                     {transports_[1]->address(), "token of second."}};
+    for (int i : {0, 1}) groups_[i] = *transports_[i]->Open(i, table);
+  }
+
+  void Progress() {
+    for (auto& transport : transports_) transport->Progress();
+  }
+
+  void TearDown() override {
+    for (auto& group : groups_) group->Abort();
+    while (!groups_[0]->quiesced() || !groups_[1]->quiesced()) Progress();
+  }
+
+  std::unique_ptr<Transport> transports_[2];
+  std::unique_ptr<PeerGroup> groups_[2];
+};
+
+TEST_F(PairTest, ASenderThatFloodsIsLost) {
+  Open({.held_bytes_max = 10000});
+  const std::vector<std::byte> data(1000);
+  std::optional<absl::Status> last;
+  for (uint32_t i = 0; i < 100; ++i) {
+    groups_[0]->Send(1, {.index = i}, data, [](absl::Status) {});
+  }
+  std::byte never;
+  groups_[1]->Receive(0, {.window = 1}, std::span(&never, 1),
+                      [&](absl::Status status) { last = status; });
+  for (int i = 0; i < 1000000 && !last.has_value(); ++i) Progress();
+  ASSERT_TRUE(last.has_value());
+  EXPECT_EQ(last->code(), StatusCode::kUnavailable) << *last;
+}
+
+TEST_F(PairTest, WaitingMessagesWithinTheLimitAreKept) {
+  Open({.held_bytes_max = 10000});
+  const std::vector<std::byte> data(1000, std::byte{7});
+  std::vector<std::byte> got(1000);
+  int received = 0;
+  for (uint32_t round = 0; round < 10; ++round) {  // far more than the limit in all
+    for (uint32_t i = 0; i < 5; ++i) {
+      groups_[0]->Send(1, {.window = round, .index = i}, data,
+                       [](absl::Status status) { EXPECT_TRUE(status.ok()); });
+    }
+    for (int i = 0; i < 2000; ++i) Progress();
+    for (uint32_t i = 0; i < 5; ++i) {
+      groups_[1]->Receive(0, {.window = round, .index = i}, got,
+                          [&](absl::Status status) { received += status.ok(); });
+    }
+    for (int i = 0; i < 1000000 && received < 5 * (static_cast<int>(round) + 1); ++i) Progress();
+  }
+  EXPECT_EQ(received, 50);
+  EXPECT_EQ(got, data);
+}
+
+TEST_F(PairTest, NoiseOnTheListenerHarmsNobody) {
+  Open({});
+  const auto address = *ParseSocketAddress(transports_[1]->address());
+  std::vector<int> sockets;
+  for (int i = 0; i < 8; ++i) {
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(connect(fd, address.get(), address.length), 0);
+    const std::vector<char> noise(i * 37, static_cast<char>(i));
+    ASSERT_EQ(write(fd, noise.data(), noise.size()), static_cast<ssize_t>(noise.size()));
+    sockets.push_back(fd);
+    for (int round = 0; round < 300; ++round) Progress();
+    if (i % 2 == 0) close(fd);
+  }
+  std::byte sent{9}, got{0};
+  bool done = false;
+  groups_[0]->Send(1, {}, std::span(&sent, 1), [](absl::Status) {});
+  groups_[1]->Receive(0, {}, std::span(&got, 1), [&](absl::Status status) { done = status.ok(); });
+  for (int i = 0; i < 1000000 && !done; ++i) Progress();
+  EXPECT_TRUE(done);
+  EXPECT_EQ(got, sent);
+  for (size_t i = 1; i < sockets.size(); i += 2) close(sockets[i]);
+}
+
+}  // namespace
+}  // namespace remesh
