@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/layout.h"
+
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "client/input.h"
+#include "client/sharding_text.h"
+#include "proto/spec/placed_arrays.h"
+#include "proto/spec/shardings.h"
+
+namespace remesh {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct Options {
+  OutputFormat format = OutputFormat::kTable;
+  std::string spec;
+  std::string shape;
+  std::string sharding;
+  std::string devices;
+};
+
+// Integers are strings, as protobuf's JSON has them.
+Json Corner(const Box& box, int64_t Interval::*end) {
+  Json corner = Json::array();
+  for (const Interval& dim : box.dims) corner.push_back(absl::StrCat(dim.*end));
+  return corner;
+}
+
+// One entry a device of the list, in its order.
+Json Devices(const Placement& placement) {
+  Json devices = Json::array();
+  for (int32_t i = 0; i < placement.layout->device_count; ++i) {
+    Json boxes = Json::array();
+    for (const Box& box : BoxesOf(*placement.layout, i)) {
+      boxes.push_back({{"lo", Corner(box, &Interval::lo)}, {"hi", Corner(box, &Interval::hi)}});
+    }
+    devices.push_back(
+        {{"device", absl::StrCat((*placement.devices)[i])}, {"boxes", std::move(boxes)}});
+  }
+  return devices;
+}
+
+void AddRows(const std::string& array, const char* side, const Placement& placement, Table& table) {
+  for (int32_t i = 0; i < placement.layout->device_count; ++i) {
+    std::string boxes;
+    for (const Box& box : BoxesOf(*placement.layout, i)) {
+      absl::StrAppend(&boxes, boxes.empty() ? "" : " ", box.DebugString());
+    }
+    table.AddRow({array, side, absl::StrCat((*placement.devices)[i]), OrDash(boxes)});
+  }
+}
+
+absl::Status ShowSpec(const Options& options) {
+  v1::PlanSpec spec;
+  RETURN_IF_ERROR(ReadMessage(options.spec, spec));
+  Shardings shardings;
+  RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
+  Json arrays = Json::array();
+  Table table({"ARRAY", "SIDE", "DEVICE", "BOXES"});
+  for (int i = 0; i < spec.arrays_size(); ++i) {
+    const v1::ArraySpec& array = spec.arrays(i);
+    const std::string field = absl::StrCat("arrays[", i, "]");
+    ASSIGN_OR_RETURN(const auto source,
+                     ToPlacedArray(array, "source", array.source(), field, shardings));
+    ASSIGN_OR_RETURN(const auto target,
+                     ToPlacedArray(array, "target", array.target(), field, shardings));
+    if (options.format == OutputFormat::kJson) {
+      arrays.push_back({{"name", array.name()},
+                        {"source", Devices(source.placement)},
+                        {"target", Devices(target.placement)}});
+    } else {
+      AddRows(array.name(), "source", source.placement, table);
+      AddRows(array.name(), "target", target.placement, table);
+    }
+  }
+  if (options.format == OutputFormat::kJson) {
+    std::cout << Json{{"arrays", std::move(arrays)}}.dump(1) << std::endl;
+  } else {
+    std::cout << table.ToString() << std::flush;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ShowText(const Options& options) {
+  ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ParseIntegers("shape", options.shape));
+  const Shape shape(extents.begin(), extents.end());
+  RETURN_IF_ERROR(ValidateShape(shape, 8));
+  v1::Sharding sharding = ShardingOfText(options.sharding);
+  ASSIGN_OR_RETURN(*sharding.mutable_devices(), ParseDevices(options.devices));
+  ASSIGN_OR_RETURN(const Placement placement, Shardings().Resolve(sharding, shape, "sharding"));
+  if (options.format == OutputFormat::kJson) {
+    std::cout << Json{{"devices", Devices(placement)}}.dump(1) << std::endl;
+    return absl::OkStatus();
+  }
+  Table table({"ARRAY", "SIDE", "DEVICE", "BOXES"});
+  AddRows("-", "-", placement, table);
+  std::cout << table.ToString() << std::flush;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddLayout(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("layout", "Show the boxes that each device holds");
+  auto options = std::make_shared<Options>();
+  AddOutputFlag(*sub, options->format);
+  CLI::Option* spec =
+      sub->add_option("-f,--file", options->spec, "PlanSpec, JSON or YAML; - is stdin");
+  CLI::Option* shape =
+      sub->add_option("--shape", options->shape, "Extents, as in 4,5; empty for a scalar");
+  CLI::Option* sharding =
+      sub->add_option("--sharding", options->sharding, "Text of HLO or of Shardy");
+  CLI::Option* devices =
+      sub->add_option("--devices", options->devices, "Device ids in order, as in 7,3,0-15");
+  shape->needs(sharding)->needs(devices)->excludes(spec);
+  sharding->needs(shape);
+  devices->needs(shape);
+  sub->callback([&command, options, spec, shape] {
+    if (spec->count() + shape->count() == 0)
+      throw CLI::RequiredError("--file, or --shape, --sharding and --devices");
+    command = [options] { return options->spec.empty() ? ShowText(*options) : ShowSpec(*options); };
+  });
+}
+
+}  // namespace remesh

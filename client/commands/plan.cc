@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/plan.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "base/status_macros.h"
+#include "client/input.h"
+#include "planner/canonical.h"
+#include "planner/plan.h"
+#include "proto/spec/plan_proto.h"
+#include "proto/spec/plan_spec.h"
+#include "remesh/v1/plan.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+using Stub = v1::PlanService::Stub;
+
+struct Options {
+  Endpoint server{.address = "", .timeout_seconds = 300};
+  OutputFormat format = OutputFormat::kTable;
+  std::string spec;
+  bool full = false;
+};
+
+absl::StatusOr<v1::CreatePlanResponse> PlanHere(const v1::PlanSpec& spec, bool full) {
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
+  ASSIGN_OR_RETURN(const CanonicalizedRequest canonical, Canonicalize(request));
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(canonical.canonical));
+  const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  v1::CreatePlanResponse response;
+  *response.mutable_plan() = ToProto(plan, canonical.canonical, canonical.binding);
+  *response.mutable_plan()->mutable_create_time() =
+      google::protobuf::util::TimeUtil::GetCurrentTime();
+  response.mutable_planning()->set_seconds(seconds.count());
+  response.mutable_planning()->set_cache(v1::Planning::CACHE_MISS);
+  if (full) {
+    ForEachTransferProto(plan, canonical.canonical, canonical.binding,
+                         [&](const v1::Transfer& transfer) {
+                           *response.mutable_plan()->add_transfers() = transfer;
+                         });
+  }
+  return response;
+}
+
+absl::StatusOr<v1::CreatePlanResponse> PlanThere(const Endpoint& server, v1::PlanSpec spec,
+                                                 bool full) {
+  const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = std::move(spec);
+  ASSIGN_OR_RETURN(v1::CreatePlanResponse response,
+                   Call(server, *stub, &Stub::CreatePlan, request));
+  if (!full) return response;
+  v1::GetPlanRequest get;
+  get.set_name(response.plan().name());
+  get.set_view(v1::PLAN_VIEW_FULL);
+  grpc::ClientContext context;
+  SetDeadline(context, server.timeout_seconds);
+  const auto reader = stub->StreamPlan(&context, get);
+  response.clear_plan();
+  for (v1::Plan part; reader->Read(&part);) response.mutable_plan()->MergeFrom(part);
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return FromGrpcStatus(status, server);
+  return response;
+}
+
+Table SummaryTable(const v1::CreatePlanResponse& response) {
+  const v1::Plan& plan = response.plan();
+  const v1::PlanSummary& s = plan.summary();
+  Table table({"PLAN", plan.name()});
+  table.AddRow({"total", FormatBytes(s.bytes_total())});
+  table.AddRow({"kept", FormatBytes(s.bytes_kept())});
+  table.AddRow({"local", FormatBytes(s.bytes_local())});
+  table.AddRow({"crossing", FormatBytes(s.bytes_crossing())});
+  table.AddRow({"relayed", FormatBytes(s.bytes_relayed())});
+  table.AddRow({"bottleneck", absl::StrCat(FormatBytes(s.bottleneck_bytes()), " in ",
+                                           FormatSeconds(s.bottleneck_seconds()))});
+  table.AddRow({"lower bound",
+                absl::StrCat(FormatSeconds(s.lower_bound_seconds()), " (", s.certificate(), ")")});
+  table.AddRow({"routing bound", FormatSeconds(s.routing_bound_seconds())});
+  table.AddRow({"quality", absl::StrFormat("%.3f", s.quality())});
+  table.AddRow({"predicted", FormatSeconds(s.predicted_seconds())});
+  table.AddRow({"peak per device", FormatBytes(s.peak_bytes_max())});
+  table.AddRow({"windows", absl::StrCat(s.windows())});
+  table.AddRow({"operations", absl::StrCat(s.operations())});
+  table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});
+  table.AddRow({"planned in",
+                absl::StrCat(FormatSeconds(response.planning().seconds()), ", cache ",
+                             WithoutPrefix(v1::Planning::Cache_Name(response.planning().cache()),
+                                           "CACHE_"))});
+  return table;
+}
+
+std::string BoxText(const v1::Box& box) {
+  std::string text;
+  for (int d = 0; d < box.lo_size(); ++d)
+    absl::StrAppend(&text, d ? "," : "", box.lo(d), ":", box.hi(d));
+  return absl::StrCat("[", text, "]");
+}
+
+Table TransferTable(const v1::Plan& plan) {
+  Table table({"WINDOW", "FROM", "TO", "BYTES", "ARRAY", "BOX", "RELAY"});
+  for (const v1::Transfer& t : plan.transfers()) {
+    table.AddRow({absl::StrCat(t.window()), absl::StrCat(t.from_device()),
+                  absl::StrCat(t.to_device()), absl::StrCat(t.bytes()), t.array(), BoxText(t.box()),
+                  t.relay() ? "yes" : "-"});
+  }
+  return table;
+}
+
+absl::Status Run(const Options& options) {
+  v1::PlanSpec spec;
+  RETURN_IF_ERROR(ReadMessage(options.spec, spec));
+  ASSIGN_OR_RETURN(const v1::CreatePlanResponse response,
+                   options.server.address.empty()
+                       ? PlanHere(spec, options.full)
+                       : PlanThere(options.server, std::move(spec), options.full));
+  Print(options.format, response, [&] { return SummaryTable(response); });
+  if (options.full && options.format == OutputFormat::kTable) {
+    Print(options.format, response, [&] { return TransferTable(response.plan()); });
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddPlan(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("plan", "Plan a move, in this process or on a server");
+  auto options = std::make_shared<Options>();
+  AddOutputFlag(*sub, options->format);
+  sub->add_option("-f,--file", options->spec, "PlanSpec, JSON or YAML; - is stdin")->required();
+  sub->add_option("--server", options->server.address,
+                  "Address of remesh-server; without it, plan here");
+  sub->add_option("--timeout", options->server.timeout_seconds,
+                  "Longest that a call may take, seconds")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  static const std::map<std::string, bool> kViews = {{"basic", false}, {"full", true}};
+  sub->add_option("--view", options->full, "basic or full: with transfers (default basic)")
+      ->transform(CLI::CheckedTransformer(kViews).description(""))
+      ->option_text("VIEW");
+  sub->callback([&command, options] { command = [options] { return Run(*options); }; });
+}
+
+}  // namespace remesh

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/sharding.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/ascii.h"
+#include "base/status_macros.h"
+#include "client/sharding_text.h"
+#include "planner/sharding/hlo_text.h"
+#include "planner/sharding/sdy_text.h"
+
+namespace remesh {
+namespace {
+
+absl::StatusOr<HloSharding> Parse(const std::string& text) {
+  if (!IsShardyText(text)) return ParseHloSharding(text);
+  ASSIGN_OR_RETURN(const NamedSharding named, ParseSdySharding(text));
+  return HloSharding{.form = ToTiles(named)};
+}
+
+absl::Status Run(const std::string& text) {
+  ASSIGN_OR_RETURN(const HloSharding sharding, Parse(text));
+  std::cout << PrintHloSharding(sharding) << std::endl;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddSharding(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("sharding", "Check a sharding and print XLA's canonical text");
+  auto text = std::make_shared<std::string>();
+  sub->add_option("TEXT", *text, "Text of HLO, as in '{devices=[2,2]<=[4]}', or of Shardy")
+      ->required();
+  sub->callback([&command, text] { command = [text] { return Run(*text); }; });
+}
+
+}  // namespace remesh
