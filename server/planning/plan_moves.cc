@@ -30,19 +30,19 @@ absl::StatusOr<CachedPlan> Compute(const CanonicalRequest& request) {
   return CachedPlan{.request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
 }
 
-struct Planned {
+struct FoundPlan {
   BoundPlanPtr plan;
   v1::Planning planning;
 };
 
-absl::StatusOr<Planned> FindOrPlan(PlanCache& cache, const ReshardRequest& request,
+absl::StatusOr<FoundPlan> FindOrPlan(PlanCache& cache, const ReshardRequest& request,
                                    std::shared_ptr<const v1::PlanSpec> spec, bool store, bool use, Timestamp start) {
   ASSIGN_OR_RETURN(CanonicalizedRequest canonicalized, Canonicalize(request));
   ASSIGN_OR_RETURN(PlanCache::Answer answer,
                    cache.FindOrCompute({.canonicalized = std::move(canonicalized), .spec = std::move(spec),
                                         .now = absl::Now(), .store = store, .use = use},
                                        Compute));
-  Planned planned{.plan = std::move(answer.plan), .planning = {}};
+  FoundPlan planned{.plan = std::move(answer.plan), .planning = {}};
   planned.planning.set_seconds(SecondsSince(start));
   planned.planning.set_cache(answer.cache);
   return planned;
@@ -106,7 +106,7 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
   ASSIGN_OR_RETURN(const ReshardRequest request,
                    ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
   auto joined = std::make_shared<const v1::PlanSpec>(JoinSpecs(question.source->spec, (*target)->spec, question.options));
-  ASSIGN_OR_RETURN(const Planned planned,
+  ASSIGN_OR_RETURN(const FoundPlan planned,
                    FindOrPlan(cache, request, std::move(joined), question.keep, question.keep, start));
   return ToMove(*planned.plan, planned.planning, *question.source->layout, *std::move(target));
 }
@@ -153,7 +153,7 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache, const v1::Cr
   RETURN_IF_ERROR(AtField("spec", question.status()));
   auto spec = std::make_shared<v1::PlanSpec>(request.spec());
   if (spec->topology().hosts().empty()) *spec->mutable_topology() = ToProto(question->topology);
-  ASSIGN_OR_RETURN(const Planned planned,
+  ASSIGN_OR_RETURN(const FoundPlan planned,
                    FindOrPlan(cache, *question, std::move(spec), !request.validate_only(), false, start));
   v1::CreatePlanResponse response;
   absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);

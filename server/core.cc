@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/core.h"
+
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/planning/place_state.h"
+#include "server/planning/plan_moves.h"
+
+namespace remesh {
+namespace {
+
+Moment Now() { return {.steady = SteadyClock().Now(), .wall = absl::Now()}; }
+
+uint64_t MachineRandom() {
+  thread_local std::random_device device;  // the kernel's: attempt tokens are secrets
+  return (uint64_t{device()} << 32) | device();
+}
+
+absl::Duration TickInterval(Timestamp lost_after) {
+  return std::clamp(absl::FromChrono(lost_after) / 10, absl::Milliseconds(10), absl::Milliseconds(250));
+}
+
+}  // namespace
+
+absl::Status ShuttingDown() {
+  return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
+                   {.reason = "SHUTTING_DOWN", .metadata = {}});
+}
+
+Core::Core(Options options, CoreObserver& observer)
+    : options_(options),
+      observer_(observer),
+      plans_(options.plan_cache_bytes),
+      planners_(options.planner_threads, options.waiting_max),
+      streamers_(options.stream_threads, options.waiting_max) {}
+
+absl::StatusOr<std::unique_ptr<Core>> Core::Start(Options options, std::unique_ptr<Journal> journal,
+                                                  CoreObserver& observer) {
+  std::unique_ptr<Core> core(new Core(options, observer));
+  RETURN_IF_ERROR(core->Restore(std::move(journal)));
+  core->ticker_ = std::thread([core = core.get()] { core->Tick(); });
+  return core;
+}
+
+absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
+  using Records = std::map<std::string, std::string>;
+  ASSIGN_OR_RETURN(const Records records, journal->ReadAll());
+  ASSIGN_OR_RETURN(Restored restored, ReadRecords(records, [](const v1::StateSpec& spec) {
+                     return PlaceState(spec, nullptr);
+                   }));
+  controller_ = std::make_unique<Controller>(options_.controller, MachineRandom, std::move(restored));
+  writer_ = std::make_unique<JournalWriter>(
+      std::move(journal),
+      JournalWriter::Callbacks{
+          .persisted = [this](uint64_t sequence) { Post([this, sequence] { Handle(Persisted{sequence}); }); },
+          .failed = [this](absl::Status status) { observer_.OnFatal(status); }});
+  Post([this] { Perform(controller_->Start(Now())); });
+  return absl::OkStatus();
+}
+
+Core::~Core() {
+  Shutdown();
+  {
+    absl::MutexLock lock(&ticker_mutex_);
+    ticker_stops_ = true;
+  }
+  if (ticker_.joinable()) ticker_.join();
+  planners_.Stop();
+  streamers_.Stop();
+  strand_.Stop();
+  writer_ = nullptr;  // what was asked for is still written
+}
+
+template <typename F>
+bool Core::Post(F task) {
+  return strand_.Post(std::move(task));
+}
+
+void Core::Handle(Event event) { Perform(controller_->Handle(std::move(event), Now())); }
+
+void Core::Perform(Actions actions) {
+  for (Action& action : actions) {
+    std::visit([this](auto& what) { Do(what); }, action);
+  }
+}
+
+void Core::Call(Request request, ReplyFn reply) {
+  const CallId id = next_id_++;
+  auto waiting = std::make_shared<ReplyFn>(std::move(reply));  // reachable when the strand drops the task
+  const bool posted = Post([this, id, waiting, request = std::move(request)]() mutable {
+    if (shut_down_) return (*waiting)(ShuttingDown());
+    calls_[id] = std::move(*waiting);
+    Handle(remesh::Call{.id = id, .request = std::move(request)});
+  });
+  if (!posted) (*waiting)(ShuttingDown());
+}
+
+StreamId Core::OpenStream(std::shared_ptr<WorkerSink> sink) {
+  const StreamId id = next_id_++;
+  const bool posted = Post([this, id, sink] {
+    if (shut_down_) return sink->Close(ShuttingDown());
+    streams_[id] = sink;
+  });
+  if (!posted) sink->Close(ShuttingDown());
+  return id;
+}
+
+void Core::OnStreamMessage(StreamId stream, v1::AttachRequest message, absl::AnyInvocable<void()> handled) {
+  Post([this, stream, message = std::move(message), handled = std::move(handled)]() mutable {
+    if (streams_.contains(stream)) Handle(StreamMessage{.stream = stream, .message = std::move(message)});
+    handled();
+  });
+}
+
+void Core::OnStreamEnded(StreamId stream) {
+  Post([this, stream] {
+    if (streams_.erase(stream) > 0) Handle(StreamEnded{stream});
+  });
+}
+
+WatchId Core::Watch(const std::string& name, std::shared_ptr<WatchSink> sink) {
+  const WatchId id = next_id_++;
+  const bool posted = Post([this, id, name, sink] {
+    if (shut_down_) return sink->End(ShuttingDown());
+    watches_[id] = sink;
+    Handle(WatchStarted{.id = id, .name = name});
+  });
+  if (!posted) sink->End(ShuttingDown());
+  return id;
+}
+
+void Core::EndWatch(WatchId watch) {
+  Post([this, watch] {
+    if (watches_.erase(watch) > 0) Handle(WatchEnded{watch});
+  });
+}
+
+std::shared_ptr<const Topology> Core::topology() {
+  absl::MutexLock lock(&topology_mutex_);
+  return topology_;
+}
+
+void Core::Shutdown() {
+  absl::Notification done;
+  const bool posted = Post([this, &done] {
+    shut_down_ = true;
+    for (auto& [id, reply] : std::exchange(calls_, {})) reply(ShuttingDown());
+    for (auto& [id, stream] : std::exchange(streams_, {})) stream->Close(ShuttingDown());
+    for (auto& [id, watch] : std::exchange(watches_, {})) watch->End(ShuttingDown());
+    done.Notify();
+  });
+  if (posted) done.WaitForNotification();
+}
+
+void Core::Do(SendToWorker& action) {
+  auto stream = streams_.find(action.stream);
+  if (stream != streams_.end()) stream->second->Send(std::move(action.message));
+}
+
+void Core::Do(CloseStream& action) {
+  auto stream = streams_.extract(action.stream);
+  if (!stream.empty()) stream.mapped()->Close(action.status);
+}
+
+void Core::Do(Persist& action) { writer_->Write(std::move(action)); }
+
+void Core::Do(ReplyTo& action) {
+  auto call = calls_.extract(action.call);
+  if (!call.empty()) call.mapped()(std::move(action.reply));
+}
+
+void Core::Do(Notify& action) {
+  auto watch = watches_.find(action.watch);
+  if (watch != watches_.end()) watch->second->Offer(std::move(action.value));
+}
+
+void Core::Do(remesh::EndWatch& action) {
+  auto watch = watches_.extract(action.watch);
+  if (!watch.empty()) watch.mapped()->End(action.status);
+}
+
+void Core::Do(StartPlanning& action) {
+  const uint64_t id = action.id;
+  const bool posted = planners_.Post([this, action = std::move(action)] {
+    absl::StatusOr<PlannedMove> move = PlanMove(plans_, action, topology().get());
+    Post([this, id = action.id, move = std::move(move)]() mutable { Handle(Planned{.id = id, .move = std::move(move)}); });
+  });
+  if (posted) return;
+  const absl::Status busy = MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait to be planned",
+                                      {.reason = "PLANNER_BUSY", .metadata = {}});
+  Post([this, id, busy] { Handle(Planned{.id = id, .move = busy}); });
+}
+
+void Core::Do(ReleasePlan& action) { plans_.EndUse(action.plan); }
+
+void Core::Do(TopologyChanged& action) {
+  absl::MutexLock lock(&topology_mutex_);
+  topology_ = std::move(action.topology);
+}
+
+void Core::Do(ExecutionEnded& action) { observer_.OnExecutionEnded(action); }
+
+void Core::Do(Log& action) { observer_.OnLog(action.line); }
+
+void Core::Tick() {
+  const absl::Duration interval = TickInterval(options_.controller.lost_after);
+  while (true) {
+    {
+      absl::MutexLock lock(&ticker_mutex_);
+      if (ticker_mutex_.AwaitWithTimeout(absl::Condition(&ticker_stops_), interval)) return;
+    }
+    Post([this] {
+      Handle(remesh::Tick{});
+      observer_.OnCensus(controller_->TakeCensus());
+    });
+  }
+}
+
+}  // namespace remesh

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "base/strand.h"
+#include "planner/topology.h"
+#include "server/controller/controller.h"
+#include "server/journal/journal_writer.h"
+#include "server/planning/plan_cache.h"
+#include "server/planning/thread_pool.h"
+
+namespace remesh {
+
+// The other end of an Attach stream. Called on the core's strand; must not block.
+class WorkerSink {
+ public:
+  virtual ~WorkerSink() = default;
+  virtual void Send(v1::AttachResponse message) = 0;
+  virtual void Close(const absl::Status& status) = 0;
+};
+
+// The other end of a Watch stream. Called on the core's strand; must not block.
+class WatchSink {
+ public:
+  virtual ~WatchSink() = default;
+  virtual void Offer(Reply value) = 0;
+  virtual void End(const absl::Status& status) = 0;
+};
+
+// Told what happens, for logs and metrics. Called on the core's strand, but for OnFatal.
+class CoreObserver {
+ public:
+  virtual ~CoreObserver() = default;
+  virtual void OnLog(const std::string& line) = 0;
+  virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
+  virtual void OnCensus(const Census& census) = 0;
+  // The journal cannot be written: the process must end, for nothing may be decided any more.
+  virtual void OnFatal(const absl::Status& status) = 0;
+};
+
+// The controller at work: owns its strand, journal, planning threads and clock, and carries out its actions. Thread-safe.
+class Core {
+ public:
+  struct Options {
+    ControllerOptions controller;
+    int64_t plan_cache_bytes = int64_t{256} << 20;
+    int planner_threads = 2;
+    int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
+    size_t waiting_max = 10000;  // questions that may wait for a thread
+  };
+
+  // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when it makes no sense. `observer` must outlive the core.
+  static absl::StatusOr<std::unique_ptr<Core>> Start(Options options, std::unique_ptr<Journal> journal,
+                                                     CoreObserver& observer);
+  // REQUIRES: Shutdown(), and no sink calls in any more.
+  ~Core();
+
+  using ReplyFn = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
+  // `reply` is called exactly once, on some thread; UNAVAILABLE (SHUTTING_DOWN) after Shutdown().
+  void Call(Request request, ReplyFn reply);
+
+  StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
+  // `handled` is called when the message has had its effect.
+  void OnStreamMessage(StreamId stream, v1::AttachRequest message, absl::AnyInvocable<void()> handled);
+  void OnStreamEnded(StreamId stream);
+
+  WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink);
+  void EndWatch(WatchId watch);
+
+  // What an empty topology means now; may be null.
+  std::shared_ptr<const Topology> topology();
+  PlanCache& plans() { return plans_; }
+  ThreadPool& planners() { return planners_; }
+  ThreadPool& streamers() { return streamers_; }
+
+  // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when that is done. Idempotent.
+  void Shutdown();
+
+ private:
+  Core(Options options, CoreObserver& observer);
+  absl::Status Restore(std::unique_ptr<Journal> journal);
+
+  template <typename F>
+  bool Post(F task);
+  void Handle(Event event);
+  void Perform(Actions actions);
+  void Do(SendToWorker& action);
+  void Do(CloseStream& action);
+  void Do(Persist& action);
+  void Do(ReplyTo& action);
+  void Do(Notify& action);
+  void Do(remesh::EndWatch& action);
+  void Do(StartPlanning& action);
+  void Do(ReleasePlan& action);
+  void Do(TopologyChanged& action);
+  void Do(ExecutionEnded& action);
+  void Do(Log& action);
+  void Tick();
+
+  const Options options_;
+  CoreObserver& observer_;
+  PlanCache plans_;
+  std::atomic<uint64_t> next_id_{1};
+
+  absl::Mutex topology_mutex_;
+  std::shared_ptr<const Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
+
+  // Touched by tasks of the strand only.
+  std::unique_ptr<Controller> controller_;
+  absl::flat_hash_map<CallId, ReplyFn> calls_;
+  absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;
+  absl::flat_hash_map<WatchId, std::shared_ptr<WatchSink>> watches_;
+  bool shut_down_ = false;
+
+  ThreadPool planners_;
+  ThreadPool streamers_;
+  Strand strand_;
+  std::unique_ptr<JournalWriter> writer_;
+
+  absl::Mutex ticker_mutex_;
+  bool ticker_stops_ ABSL_GUARDED_BY(ticker_mutex_) = false;
+  std::thread ticker_;
+};
+
+// UNAVAILABLE (SHUTTING_DOWN).
+absl::Status ShuttingDown();
+
+}  // namespace remesh

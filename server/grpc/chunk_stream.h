@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <utility>
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/error_info.h"
+
+namespace remesh {
+
+// A stream that one thread fills at the reader's pace. Write() and End() are for that thread; End() comes last, once, after which the object is gone.
+template <typename T>
+class ChunkStream : public grpc::ServerWriteReactor<T> {
+ public:
+  explicit ChunkStream(grpc::CallbackServerContext* context) : context_(context) {}
+
+  // Waits for the write before. False when nobody reads any more.
+  bool Write(T chunk) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!AwaitIdle(absl::Minutes(1))) context_->TryCancel();
+      if (broken_ || writing_) return false;
+      writing_ = true;
+    }
+    chunk_ = std::move(chunk);
+    this->StartWrite(&chunk_);
+    return true;
+  }
+
+  void End(const absl::Status& status) {
+    {
+      absl::MutexLock lock(&mutex_);
+      if (!AwaitIdle(absl::Minutes(1))) context_->TryCancel();
+      AwaitIdle(absl::InfiniteDuration());
+    }
+    this->Finish(StatusToGrpc(status));
+  }
+
+  void OnWriteDone(bool ok) override {
+    absl::MutexLock lock(&mutex_);
+    writing_ = false;
+    broken_ = broken_ || !ok;
+  }
+
+  void OnCancel() override {
+    absl::MutexLock lock(&mutex_);
+    broken_ = true;
+  }
+
+  void OnDone() override { delete this; }
+
+ private:
+  bool AwaitIdle(absl::Duration timeout) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    auto idle = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !writing_; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&idle), timeout);
+  }
+
+  grpc::CallbackServerContext* const context_;
+  T chunk_;  // belongs to the write under way
+  absl::Mutex mutex_;
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool broken_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// The filling thread's handle: ends the stream with UNAVAILABLE when dropped.
+template <typename T>
+class ChunkWriter {
+ public:
+  explicit ChunkWriter(ChunkStream<T>* stream) : stream_(stream) {}
+  ChunkWriter(ChunkWriter&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
+  ChunkWriter& operator=(ChunkWriter&&) = delete;
+  ~ChunkWriter() {
+    if (stream_ != nullptr) End(absl::UnavailableError("the server is shutting down"));
+  }
+
+  bool Write(T chunk) { return stream_->Write(std::move(chunk)); }
+  void End(const absl::Status& status) { std::exchange(stream_, nullptr)->End(status); }
+
+ private:
+  ChunkStream<T>* stream_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/status/status.h"
+#include "service/error_info.h"
+
+namespace remesh {
+
+// A server stream that ends at once.
+template <typename T>
+class RefusedStream : public grpc::ServerWriteReactor<T> {
+ public:
+  explicit RefusedStream(const absl::Status& status) { this->Finish(StatusToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
+}  // namespace remesh

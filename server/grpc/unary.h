@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
+#include "server/core.h"
+#include "server/grpc/authorizer.h"
+#include "service/error_info.h"
+
+namespace remesh {
+
+// What every handler needs. All must outlive the gRPC server.
+struct Backend {
+  Core& core;
+  Authorizer& authorizer;
+};
+
+// Finishes a unary call exactly once, with UNAVAILABLE when it is dropped.
+class Completion {
+ public:
+  explicit Completion(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
+  Completion(Completion&& other) noexcept : reactor_(std::exchange(other.reactor_, nullptr)) {}
+  Completion& operator=(Completion&&) = delete;
+  ~Completion() {
+    if (reactor_ != nullptr) Finish(ShuttingDown());
+  }
+
+  void Finish(const absl::Status& status) { std::exchange(reactor_, nullptr)->Finish(StatusToGrpc(status)); }
+
+ private:
+  grpc::ServerUnaryReactor* reactor_;
+};
+
+// Answers with what the controller replies.
+template <typename Response>
+Core::ReplyFn ReplyInto(Response* response, Completion completion) {
+  return [response, completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
+    if (reply.ok()) *response = std::get<Response>(*std::move(reply));
+    completion.Finish(reply.status());
+  };
+}
+
+// A call that the controller answers.
+template <typename Response>
+grpc::ServerUnaryReactor* AskController(const Backend& backend, grpc::CallbackServerContext* context, const char* method,
+                                        const std::string& resource, Request request, Response* response) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  if (absl::Status status = backend.authorizer.Check(*context, method, resource); !status.ok()) {
+    completion.Finish(status);
+  } else {
+    backend.core.Call(std::move(request), ReplyInto(response, std::move(completion)));
+  }
+  return reactor;
+}
+
+// A call that takes a thread to answer. `work(completion)` runs on one and may use request and response until it has finished the completion.
+template <typename Work>
+grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServerContext* context, const char* method,
+                                     const std::string& resource, Work work) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  if (absl::Status status = backend.authorizer.Check(*context, method, resource); !status.ok()) {
+    completion.Finish(status);
+    return reactor;
+  }
+  backend.core.planners().Post(
+      [work = std::move(work), completion = std::move(completion)]() mutable { work(std::move(completion)); });
+  return reactor;
+}
+
+}  // namespace remesh

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/synchronization/mutex.h"
+#include "server/core.h"
+#include "service/error_info.h"
+
+namespace remesh {
+
+// A stream that sends the newest value of one resource: while a write is under way, later values replace each other. Lives until gRPC says OnDone.
+template <typename T>
+class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
+ public:
+  static WatchStream* Start(Core& core, const std::string& name) {
+    std::shared_ptr<WatchStream> stream(new WatchStream(core));
+    stream->self_ = stream;
+    stream->watch_ = core.Watch(name, stream);
+    return stream.get();
+  }
+
+  void Offer(Reply value) override {
+    absl::ReleasableMutexLock lock(&mutex_);
+    if (end_ || finished_) return;
+    next_ = std::get<T>(std::move(value));
+    Proceed(lock);
+  }
+
+  void End(const absl::Status& status) override {
+    absl::ReleasableMutexLock lock(&mutex_);
+    if (!end_) end_ = status;
+    Proceed(lock);
+  }
+
+  void OnWriteDone(bool ok) override {
+    absl::ReleasableMutexLock lock(&mutex_);
+    writing_ = false;
+    if (!ok) Drop();
+    Proceed(lock);
+  }
+
+  void OnCancel() override {
+    core_.EndWatch(watch_);
+    absl::ReleasableMutexLock lock(&mutex_);
+    Drop();
+    Proceed(lock);
+  }
+
+  void OnDone() override {
+    core_.EndWatch(watch_);
+    self_ = nullptr;  // may be the last owner
+  }
+
+ private:
+  explicit WatchStream(Core& core) : core_(core) {}
+
+  void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    next_.reset();
+    if (!end_) end_ = absl::CancelledError("the caller hung up");
+  }
+
+  // Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
+  void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    if (writing_ || finished_) return;
+    if (next_) {
+      writing_ = true;
+      current_ = *std::exchange(next_, std::nullopt);
+      lock.Release();
+      this->StartWrite(&current_);
+    } else if (end_) {
+      finished_ = true;
+      const grpc::Status status = StatusToGrpc(*end_);
+      lock.Release();
+      this->Finish(status);
+    }
+  }
+
+  Core& core_;
+  WatchId watch_ = 0;
+  std::shared_ptr<WatchStream> self_;
+  T current_;  // belongs to the write under way
+  absl::Mutex mutex_;
+  std::optional<T> next_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace remesh

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grpc/worker_service.h"
+
+#include "server/grpc/worker_stream.h"
+
+namespace remesh {
+
+using grpc::CallbackServerContext;
+using grpc::ServerUnaryReactor;
+
+grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::Attach(CallbackServerContext* context) {
+  WorkerStream* stream = WorkerStream::Start(backend_.core);
+  const absl::Status status = backend_.authorizer.Check(*context, "WorkerService/Attach", "");
+  if (!status.ok()) stream->Close(status);
+  return stream;
+}
+
+ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context, const v1::ListWorkersRequest* request,
+                                               v1::ListWorkersResponse* response) {
+  return AskController(backend_, context, "WorkerService/ListWorkers", "", *request, response);
+}
+
+ServerUnaryReactor* WorkerService::ForgetWorker(CallbackServerContext* context,
+                                                const v1::ForgetWorkerRequest* request,
+                                                google::protobuf::Empty* response) {
+  return AskController(backend_, context, "WorkerService/ForgetWorker", request->name(), *request, response);
+}
+
+}  // namespace remesh

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/grpc/worker_stream.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "service/error_info.h"
+
+namespace remesh {
+namespace {
+
+constexpr size_t kQueuedMax = 16384;
+constexpr size_t kQueuedBytesMax = size_t{1} << 30;
+constexpr int kUnhandledMax = 10000;
+
+absl::Status TooSlow() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "the worker does not read its commands",
+                   {.reason = "WORKER_TOO_SLOW", .metadata = {}});
+}
+
+absl::Status TooFast() {
+  return MakeError(absl::StatusCode::kResourceExhausted, "the worker sends faster than the server can follow",
+                   {.reason = "WORKER_TOO_FAST", .metadata = {}});
+}
+
+}  // namespace
+
+WorkerStream* WorkerStream::Start(Core& core) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(core));
+  stream->self_ = stream;
+  stream->id_ = core.OpenStream(stream);
+  stream->StartRead(&stream->incoming_);
+  return stream.get();
+}
+
+void WorkerStream::Send(v1::AttachResponse message) {
+  const size_t bytes = message.ByteSizeLong();
+  absl::ReleasableMutexLock lock(&mutex_);
+  if (end_) return;
+  if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
+    end_ = TooSlow();
+    queue_.clear();
+  } else {
+    queued_bytes_ += bytes;
+    queue_.push_back(std::move(message));
+  }
+  Proceed(lock);
+}
+
+void WorkerStream::Close(const absl::Status& status) { EndWith(status, /*drop_queue=*/false); }
+
+void WorkerStream::OnReadDone(bool ok) {
+  if (!ok) {
+    core_.OnStreamEnded(id_);
+    return EndWith(absl::OkStatus(), /*drop_queue=*/true);
+  }
+  if (++unhandled_ > kUnhandledMax) {
+    core_.OnStreamEnded(id_);
+    return EndWith(TooFast(), /*drop_queue=*/true);
+  }
+  core_.OnStreamMessage(id_, std::move(incoming_), [self = self_] { --self->unhandled_; });
+  incoming_.Clear();
+  StartRead(&incoming_);
+}
+
+void WorkerStream::OnWriteDone(bool ok) {
+  absl::ReleasableMutexLock lock(&mutex_);
+  writing_ = false;
+  if (!ok) {
+    queue_.clear();
+    if (!end_) end_ = absl::CancelledError("the worker hung up");
+  }
+  Proceed(lock);
+}
+
+void WorkerStream::OnCancel() {
+  core_.OnStreamEnded(id_);
+  EndWith(absl::CancelledError("the worker hung up"), /*drop_queue=*/true);
+}
+
+void WorkerStream::OnDone() {
+  core_.OnStreamEnded(id_);
+  self_ = nullptr;  // may be the last owner
+}
+
+void WorkerStream::EndWith(const absl::Status& status, bool drop_queue) {
+  absl::ReleasableMutexLock lock(&mutex_);
+  if (!end_) end_ = status;
+  if (drop_queue) queue_.clear();
+  Proceed(lock);
+}
+
+// Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
+void WorkerStream::Proceed(absl::ReleasableMutexLock& lock) {
+  if (writing_ || finished_) return;
+  if (!queue_.empty()) {
+    writing_ = true;
+    outgoing_ = std::move(queue_.front());
+    queue_.pop_front();
+    queued_bytes_ -= std::min(queued_bytes_, outgoing_.ByteSizeLong());
+    lock.Release();
+    StartWrite(&outgoing_);
+  } else if (end_) {
+    finished_ = true;
+    const grpc::Status status = StatusToGrpc(*end_);
+    lock.Release();
+    Finish(status);
+  }
+}
+
+}  // namespace remesh

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include <grpcpp/support/server_callback.h>
+
+#include "absl/synchronization/mutex.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/core.h"
+
+namespace remesh {
+
+// One worker's Attach stream: messages go to the core as they come; commands wait in a bounded queue, one write under way. Lives until gRPC says
+// OnDone.
+class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>, public WorkerSink {
+ public:
+  static WorkerStream* Start(Core& core);
+
+  void Send(v1::AttachResponse message) override;
+  void Close(const absl::Status& status) override;
+
+  void OnReadDone(bool ok) override;
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  explicit WorkerStream(Core& core) : core_(core) {}
+
+  void EndWith(const absl::Status& status, bool drop_queue);
+  void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
+
+  Core& core_;
+  StreamId id_ = 0;
+  std::shared_ptr<WorkerStream> self_;
+  v1::AttachRequest incoming_;   // belongs to the read under way
+  v1::AttachResponse outgoing_;  // belongs to the write under way
+  std::atomic<int> unhandled_{0};  // messages that the core has not come to
+
+  absl::Mutex mutex_;
+  std::deque<v1::AttachResponse> queue_ ABSL_GUARDED_BY(mutex_);
+  size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace remesh

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include "absl/status/statusor.h"
+#include "server/core.h"
+#include "server/grpc/authorizer.h"
+#include "server/grpc/plan_service.h"
+#include "server/grpc/reshard_service.h"
+#include "server/grpc/state_service.h"
+#include "server/grpc/worker_service.h"
+
+namespace remesh {
+
+// Every service of remesh-server, with health and reflection, on one port and in this process.
+class Server {
+ public:
+  struct Options {
+    std::string listen_address = "127.0.0.1:0";
+    int message_bytes_max = 64 << 20;
+    std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
+    std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+    std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
+    // Adds what the services do not know of, such as interceptors.
+    std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
+  };
+
+  // `core` must outlive the server. UNAVAILABLE (LISTEN_FAILED) when the address cannot be had.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(Options options, Core& core);
+  ~Server();
+
+  int port() const { return port_; }
+  std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  // Tells load balancers to go elsewhere; calls are still served.
+  void SetNotServing();
+  // NOT_SERVING, then ends what waits (see Core::Shutdown), then closes the port. Idempotent.
+  void Shutdown();
+
+ private:
+  Server(Options options, Core& core);
+
+  const Options options_;
+  Core& core_;
+  AllowAll authorizer_;
+  const Backend backend_;
+  StateService states_;
+  PlanService plans_;
+  ReshardService reshards_;
+  WorkerService workers_;
+  int port_ = 0;
+  std::unique_ptr<grpc::Server> server_;  // last: it uses all of the above
+};
+
+}  // namespace remesh
