@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan::ForEachTransfer(): from moves of subs to boxes of arrays.
-#include "absl/numeric/int128.h"
+#include <algorithm>
+
 #include "planner/plan_rep.h"
 
 namespace remesh {
 namespace {
 
-int64_t MulDiv(int64_t a, int64_t b, int64_t c) {
-  return static_cast<int64_t>(static_cast<__int128>(a) * b / c);
+// Where the cut at `at` of a segment of `size` bits falls in a slice of `length` bits of it, in
+// whole units. Each slice rounds another way (the fractional parts of slice * golden ratio are
+// spread evenly), so that over all slices a stripe gets its part to within a few units.
+int64_t CutInSlice(int64_t length, int64_t at, int64_t size, int64_t unit, int32_t slice) {
+  if (at == 0) return 0;
+  if (at == size) return length;
+  const __int128 product = static_cast<__int128>(length / unit) * at;
+  const uint64_t whole = static_cast<uint64_t>(product / size);
+  const uint64_t fraction = static_cast<uint64_t>(((product % size) << 32) / size);
+  const uint64_t dither =
+      static_cast<uint32_t>(static_cast<uint32_t>(slice) * 2654435769u + (1u << 31));
+  const int64_t units = static_cast<int64_t>(whole + ((fraction + dither) >> 32));
+  return std::min(units * unit, length);
 }
 
 // Calls visit(move, slice, window) in window order for the moves with keep(move).
@@ -52,15 +64,18 @@ void Expand(const Plan::Rep& rep, const Keep& keep,
 Interval SliceOf(const Plan::Rep& rep, const Move& move, int32_t slice) {
   const Segment& segment = rep.segments[move.segment];
   const int64_t size = segment.size();
-  // Small segments would otherwise all send their few bits in the last slice.
+  const int64_t unit = rep.atoms.subs[segment.sub].unit_bits;
+  // Small segments would otherwise all send their few units in the last slice.
   const int64_t phase = move.segment % rep.slices;
   const auto slice_begin = [&](int32_t i) {
-    return static_cast<int64_t>((static_cast<__int128>(size) * i + phase) / rep.slices);
+    if (i == rep.slices) return size;
+    return static_cast<int64_t>((static_cast<__int128>(size / unit) * i + phase) / rep.slices) *
+           unit;
   };
   const int64_t begin = slice_begin(slice);
   const int64_t length = slice_begin(slice + 1) - begin;
-  return {segment.lo + begin + MulDiv(length, move.lo, size),
-          segment.lo + begin + MulDiv(length, move.hi, size)};
+  return {segment.lo + begin + CutInSlice(length, move.lo, size, unit, slice),
+          segment.lo + begin + CutInSlice(length, move.hi, size, unit, slice)};
 }
 
 void Plan::ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const {

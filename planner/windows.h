@@ -13,7 +13,7 @@ namespace remesh {
 inline constexpr int64_t kOperationsPerWindowMax = 256;
 // Windows narrower than this could not hold one element of every type; smaller values count as this
 // one.
-inline constexpr int64_t kWindowBytesMin = 128;
+inline constexpr int64_t kWindowBytesMin = 256;
 inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
 // Bytes that may be in flight on one device in one window: sent, received and copied together.

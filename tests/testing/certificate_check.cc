@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/testing/certificate_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace remesh::testing {
+namespace {
+
+// Who holds and who needs each element: hosts, by (subgroup, index).
+struct Spread {
+  std::set<int32_t> holders;
+  std::set<int32_t> needers;
+};
+
+class Counter {
+ public:
+  Counter(const ReshardRequest& request, const Certificate& certificate)
+      : request_(request), certificate_(certificate) {
+    for (size_t h = 0; h < request.topology.hosts.size(); ++h) {
+      for (int64_t id : request.topology.hosts[h].device_ids)
+        host_of_[id] = static_cast<int32_t>(h);
+    }
+    const auto& lost = request.options.lost_device_ids;
+    lost_.insert(lost.begin(), lost.end());
+    for (const ArraySpec& array : request.arrays) {
+      for (const Placement* p : {&array.source, &array.target}) {
+        for (int64_t id : *p->devices) {
+          if (!lost_.contains(id)) carrying_.insert(id);
+        }
+      }
+    }
+    for (size_t d = 0; d < request.topology.domains.size(); ++d) {
+      domain_of_[request.topology.domains[d].name] = static_cast<int32_t>(d);
+    }
+  }
+
+  // Bits that prove the bound.
+  int64_t Bits() {
+    int64_t bits = 0;
+    for (const ArraySpec& array : request_.arrays) {
+      std::map<std::pair<int64_t, int64_t>, Spread> elements;
+      Collect(array, array.source, false, elements);
+      Collect(array, array.target, true, elements);
+      for (const auto& [key, spread] : elements) {
+        if (spread.holders.empty()) continue;  // lost: nobody can send it
+        bits += Times(spread) * BitWidth(array.element_type);
+      }
+    }
+    return bits;
+  }
+
+  // Capacity of the members in the certificate's direction, in bits per second.
+  double Capacity() {
+    double bytes_per_second = 0;
+    for (int32_t h : certificate_.hosts) {
+      const Host& host = request_.topology.hosts[h];
+      std::set<int64_t> nics;
+      for (size_t i = 0; i < host.device_ids.size(); ++i) {
+        if (!carrying_.contains(host.device_ids[i])) continue;
+        nics.insert(static_cast<int64_t>(i) * host.nics /
+                    static_cast<int64_t>(host.device_ids.size()));
+      }
+      bytes_per_second += host.nic_bytes_per_second * static_cast<double>(nics.size());
+    }
+    for (int32_t d : certificate_.domains) {
+      const Domain& domain = request_.topology.domains[d];
+      bytes_per_second += certificate_.kind == Certificate::Kind::kIngress
+                              ? domain.ingress_bytes_per_second
+                              : domain.egress_bytes_per_second;
+    }
+    return bytes_per_second * 8;
+  }
+
+ private:
+  void Collect(const ArraySpec& array, const Placement& placement, bool is_target,
+               std::map<std::pair<int64_t, int64_t>, Spread>& elements) {
+    for (const Tile& tile : placement.layout->tiles) {
+      std::set<int32_t> hosts;
+      for (int32_t p : tile.positions) {
+        const int64_t id = (*placement.devices)[p];
+        if (!lost_.contains(id)) hosts.insert(host_of_.at(id));
+      }
+      for (const Box& box : tile.boxes) {
+        ForEachIndex(array.shape, box, [&](int64_t index) {
+          Spread& spread = elements[{tile.subgroup, index}];
+          (is_target ? spread.needers : spread.holders).insert(hosts.begin(), hosts.end());
+        });
+      }
+    }
+  }
+
+  template <typename Visit>
+  static void ForEachIndex(const Shape& shape, const Box& box, const Visit& visit) {
+    int64_t count = 1;
+    for (const Interval& i : box.dims) count *= i.hi - i.lo;
+    for (int64_t k = 0; k < count; ++k) {
+      int64_t rest = k;
+      int64_t index = 0;
+      int64_t stride = 1;
+      for (size_t d = box.dims.size(); d-- > 0;) {
+        const int64_t extent = box.dims[d].hi - box.dims[d].lo;
+        index += (box.dims[d].lo + rest % extent) * stride;
+        rest /= extent;
+        stride *= shape[d];
+      }
+      visit(index);
+    }
+  }
+
+  // Whether the host is a member or lies in one; with the member's name, so that two hosts of one
+  // domain are one.
+  std::string MemberOf(int32_t host) const {
+    const auto& hosts = certificate_.hosts;
+    if (std::find(hosts.begin(), hosts.end(), host) != hosts.end()) return absl::StrCat("h", host);
+    std::string parent = request_.topology.hosts[host].parent;
+    while (!parent.empty()) {
+      const int32_t domain = domain_of_.at(parent);
+      const auto& domains = certificate_.domains;
+      if (std::find(domains.begin(), domains.end(), domain) != domains.end()) {
+        return absl::StrCat("d", domain);
+      }
+      parent = request_.topology.domains[domain].parent;
+    }
+    return "";
+  }
+
+  std::set<std::string> MembersOf(const std::set<int32_t>& hosts) const {
+    std::set<std::string> members;
+    for (int32_t host : hosts) members.insert(MemberOf(host));
+    return members;
+  }
+
+  // How often the members must receive or send this element.
+  int64_t Times(const Spread& spread) const {
+    const std::set<std::string> holders = MembersOf(spread.holders);
+    const std::set<std::string> needers = MembersOf(spread.needers);
+    if (certificate_.kind == Certificate::Kind::kIngress) {
+      const std::string member = certificate_.hosts.empty()
+                                     ? absl::StrCat("d", certificate_.domains.front())
+                                     : absl::StrCat("h", certificate_.hosts.front());
+      return needers.contains(member) && !holders.contains(member) ? 1 : 0;
+    }
+    if (holders.contains("")) return 0;  // somebody else may send it
+    // Needers outside the domains that hold it. Outside of all members each host counts for itself.
+    int64_t outside = 0;
+    for (int32_t host : spread.needers) {
+      const std::string member = MemberOf(host);
+      if (member.empty() || !holders.contains(member)) ++outside;
+    }
+    if (outside == 0) return 0;
+    if (certificate_.kind == Certificate::Kind::kEgress) return 1;
+    return needers.contains("") ? 1 : outside;
+  }
+
+  const ReshardRequest& request_;
+  const Certificate& certificate_;
+  std::map<int64_t, int32_t> host_of_;
+  std::set<int64_t> lost_;
+  std::set<int64_t> carrying_;
+  std::map<std::string, int32_t> domain_of_;
+};
+
+}  // namespace
+
+absl::Status CheckCertificate(const ReshardRequest& request, const Certificate& certificate,
+                              double seconds) {
+  if (certificate.kind == Certificate::Kind::kNone) {
+    return seconds == 0 ? absl::OkStatus() : absl::InternalError("no proof of a positive bound");
+  }
+  Counter counter(request, certificate);
+  const double proven = static_cast<double>(counter.Bits()) / counter.Capacity();
+  if (proven >= seconds * (1 - 1e-9)) return absl::OkStatus();
+  return absl::InternalError(
+      absl::StrCat(certificate.DebugString(), " proves ", proven, " s, not ", seconds, " s"));
+}
+
+}  // namespace remesh::testing
