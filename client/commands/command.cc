@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/command.h"
 
-#include <map>
 #include <string>
 
 namespace remesh {
@@ -25,11 +24,11 @@ void AddSocketFlags(CLI::App& app, Endpoint& worker) {
 }
 
 void AddOutputFlag(CLI::App& app, OutputFormat& format) {
-  static const std::map<std::string, OutputFormat> kFormats = {{"table", OutputFormat::kTable},
-                                                               {"json", OutputFormat::kJson}};
-  app.add_option("-o,--output", format, "table or json (default table)")
-      ->transform(CLI::CheckedTransformer(kFormats).description(""))
-      ->option_text("FORMAT");
+  const auto set = [&format](const std::string& text) {
+    format = text == "json" ? OutputFormat::kJson : OutputFormat::kTable;
+  };
+  app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default table)")
+      ->check(CLI::IsMember({"table", "json"}));
 }
 
 }  // namespace remesh

@@ -75,12 +75,12 @@ absl::Status Get(const Options& options) {
 }  // namespace
 
 void AddGet(CLI::App& app, Command& command) {
-  CLI::App* get = app.add_subcommand(
-      "get",
-      "Save this host's shards of a state into files of whole arrays (see put).\n"
-      "What other hosts hold stays as it is in files that are there, zero in new ones: run it on "
-      "every\n"
-      "host, one after another, with a shared folder to get whole arrays.");
+  CLI::App* get =
+      app.add_subcommand("get", "Save this host's shards of a state into files of whole arrays");
+  get->footer(
+      "Files as of put. What other hosts hold stays as it is in files that are there, zero in new "
+      "ones:\n"
+      "run it on every host, one after another, with a shared folder to get whole arrays.");
   auto options = std::make_shared<Options>();
   AddSocketFlags(*get, options->worker);
   AddOutputFlag(*get, options->format);
@@ -88,7 +88,8 @@ void AddGet(CLI::App& app, Command& command) {
   get->add_option("FOLDER", options->folder, "Folder of the files")
       ->required()
       ->check(CLI::ExistingDirectory);
-  get->add_option("--array", options->arrays, "Only this array; may be repeated");
+  get->add_option("--array", options->arrays, "Only this array; may be repeated")
+      ->allow_extra_args(false);
   get->add_option("--generation", options->generation,
                   "Generation to read; the server's latest without it")
       ->check(CLI::PositiveNumber);

@@ -74,13 +74,13 @@ absl::Status Put(const Options& options) {
 
 void AddPut(CLI::App& app, Command& command) {
   CLI::App* put =
-      app.add_subcommand("put",
-                         "Write this host's shards of a state from files of whole arrays.\n"
-                         "ARRAY.npy where NumPy has the type; else (bf16, fp8, int4 ...) "
-                         "ARRAY.bin, dense rows first and\n"
-                         "packed below a byte, beside ARRAY.json: {\"element_type\": \"bf16\", "
-                         "\"shape\": [2048, 8192]}.\n"
-                         "Bytes of a name outside [A-Za-z0-9._-] are %XX in the file's.");
+      app.add_subcommand("put", "Write this host's shards of a state from files of whole arrays");
+  put->footer(
+      "ARRAY.npy where NumPy has the type; else (bf16, fp8, int4 ...) ARRAY.bin, dense rows first "
+      "and\n"
+      "packed below a byte, beside ARRAY.json: {\"element_type\": \"bf16\", \"shape\": [2048, "
+      "8192]}.\n"
+      "Bytes of a name outside [A-Za-z0-9._-] are %XX in the file's.");
   auto options = std::make_shared<Options>();
   AddSocketFlags(*put, options->worker);
   AddOutputFlag(*put, options->format);
@@ -88,7 +88,8 @@ void AddPut(CLI::App& app, Command& command) {
   put->add_option("FOLDER", options->folder, "Folder of the files")
       ->required()
       ->check(CLI::ExistingDirectory);
-  put->add_option("--array", options->arrays, "Only this array; may be repeated");
+  put->add_option("--array", options->arrays, "Only this array; may be repeated")
+      ->allow_extra_args(false);
   put->add_flag("--no-seal", options->no_seal, "Write, but do not declare it written");
   put->callback([&command, options] { command = [options] { return Put(*options); }; });
 }

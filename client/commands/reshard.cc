@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/reshard.h"
 
-#include <map>
 #include <memory>
 #include <string>
 
@@ -78,10 +77,6 @@ absl::Status Reshard(const Options& options) {
 }
 
 void AddPlanningFlags(CLI::App& reshard, Options& options) {
-  static const std::map<std::string, Strategy> kStrategies = {
-      {"optimal", v1::PlanOptions::STRATEGY_OPTIMAL},
-      {"p2p", v1::PlanOptions::STRATEGY_P2P},
-      {"gather", v1::PlanOptions::STRATEGY_GATHER}};
   reshard
       .add_option("--window-bytes", options.window_bytes,
                   "Bytes in flight per device (256 MiB without it)")
@@ -94,18 +89,25 @@ void AddPlanningFlags(CLI::App& reshard, Options& options) {
                    "Source shards may be released while the move goes on");
   reshard.add_flag("--free-target-order", options.free_target_order,
                    "The planner may permute the target devices");
-  reshard.add_option("--strategy", options.strategy, "optimal, p2p or gather")
-      ->transform(CLI::CheckedTransformer(kStrategies).description(""))
-      ->option_text("STRATEGY");
+  const auto set_strategy = [&options](const std::string& text) {
+    options.strategy = text == "p2p"      ? v1::PlanOptions::STRATEGY_P2P
+                       : text == "gather" ? v1::PlanOptions::STRATEGY_GATHER
+                                          : v1::PlanOptions::STRATEGY_OPTIMAL;
+  };
+  reshard
+      .add_option_function<std::string>("--strategy", set_strategy,
+                                        "How to route (default optimal)")
+      ->check(CLI::IsMember({"optimal", "p2p", "gather"}));
 }
 
 }  // namespace
 
 void AddReshard(CLI::App& app, Command& command) {
-  CLI::App* reshard = app.add_subcommand(
-      "reshard",
-      "Move a state to other shardings, and wait for the end: exit code 1 unless it SUCCEEDED.\n"
-      "Ctrl-C ends the waiting only; see executions cancel.");
+  CLI::App* reshard =
+      app.add_subcommand("reshard", "Move a state to other shardings, and wait for the end");
+  reshard->footer(
+      "Exit code 0: it SUCCEEDED; 1: refused, FAILED or CANCELLED, and the state is as it was.\n"
+      "Ctrl-C ends the waiting only; remeshctl executions cancel ends the move.");
   auto options = std::make_shared<Options>();
   AddServerFlags(*reshard, options->server);
   AddOutputFlag(*reshard, options->format);
