@@ -14,8 +14,15 @@ import tempfile
 import time
 from typing import Dict, List, Optional, Sequence
 
+import grpc
+
+from remesh.v1 import worker_pb2, worker_pb2_grpc
+
 START_SECONDS = 30.0
 STOP_SECONDS = 10.0
+CHANNEL_OPTIONS = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000),
+                   ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
+_SPARE_BYTES = 16 << 20
 _PR_SET_PDEATHSIG = 1
 
 
@@ -82,6 +89,9 @@ class LocalCluster:
         self._server_port = self._metrics_port = 0
         self.server: Optional[Process] = None
         self.workers: Dict[str, Process] = {}
+        # Of each host: the life that the server last told us of, and the last one that is over.
+        self._incarnations: Dict[str, int] = {}
+        self._ended_incarnations: Dict[str, int] = {}
         try:
             self.buffers = _buffer_directory(self.root, buffer_bytes)
         except Exception:
@@ -130,6 +140,109 @@ class LocalCluster:
     def device_ids(self, host: str) -> List[int]:
         first = self.host_names.index(host) * self.devices_per_host
         return list(range(first, first + self.devices_per_host))
+
+    def channel(self) -> grpc.Channel:
+        """A new channel to the server; never through a proxy."""
+        return grpc.insecure_channel(self.server_address, options=CHANNEL_OPTIONS)
+
+    # ---- processes ----
+
+    def start_server(self) -> None:
+        """Starts the server, or starts it again on the same port with the same journal."""
+        ports = self._start("server", self.bin_dir / "remesh-server", [
+            f"listen_address: 127.0.0.1:{self._server_port}",
+            f"metrics_address: 127.0.0.1:{self._metrics_port}",
+            f"journal_path: {self.root / 'journal.db'}",
+            *self._server_config])
+        self._server_port, self._metrics_port = int(ports["port"]), int(ports["metrics_port"])
+
+    def start_worker(self, host: str, wait: bool = True) -> None:
+        """Starts a worker, or starts it again on the buffers that it left."""
+        self._ended_incarnations[host] = self._incarnations.get(host, 0)
+        ids = self.device_ids(host)
+        self._start(host, self.bin_dir / "remesh-worker", [
+            f"host: {host}",
+            f"server_address: {self.server_address}",
+            f"device_ids: {ids}",
+            f"nic_bytes_per_second: {self._nic_bytes_per_second}",
+            f"fabric_bytes_per_second: {10 * self._nic_bytes_per_second}",
+            f"buffer_directory: {self.buffers / host}",
+            f"socket_path: {self.worker_socket(host)}",
+            *self._worker_config])
+        if wait:
+            self.wait_workers([host])
+
+    def wait_workers(self, hosts: Optional[Sequence[str]] = None) -> None:
+        """Until the server says that these workers, or all, are alive in their present life."""
+        hosts = list(hosts or self.host_names)
+        deadline = time.monotonic() + START_SECONDS
+        with self.channel() as channel:
+            stub = worker_pb2_grpc.WorkerServiceStub(channel)
+            while True:
+                listed = stub.ListWorkers(worker_pb2.ListWorkersRequest(), timeout=START_SECONDS, wait_for_ready=True).workers
+                alive = {w.registration.host: w.registration.incarnation for w in listed
+                         if w.alive and w.registration.incarnation > self._ended_incarnations.get(w.registration.host, 0)}
+                for host in hosts:
+                    if not self.workers[host].alive():
+                        raise self.workers[host].failure("died while starting")
+                    if host not in alive and time.monotonic() > deadline:
+                        raise self.workers[host].failure(f"did not attach to the server within {START_SECONDS:.0f} s")
+                if set(alive).issuperset(hosts):
+                    self._incarnations |= alive
+                    return
+                time.sleep(0.05)
+
+    def kill_server(self) -> None:
+        self.server.kill()
+
+    def stop_server(self) -> int:
+        return self.server.stop()
+
+    def _start(self, name: str, binary: pathlib.Path, config: Sequence[str]) -> Dict[str, str]:
+        """Starts a process and waits for its port file: name -> value."""
+        port_file = self.root / f"{name}.ports"
+        port_file.unlink(missing_ok=True)
+        config_file = self.root / f"{name}.yaml"
+        config_file.write_text("\n".join([*config, f"port_file: {port_file}", ""]))
+        process = Process(name, [str(binary), "--config", str(config_file)], self.root / f"{name}.log")
+        if name == "server":
+            self.server = process
+        else:
+            self.workers[name] = process
+        deadline = time.monotonic() + START_SECONDS
+        while not port_file.exists():
+            if not process.alive():
+                raise process.failure(f"exited with {process.popen.returncode} while starting")
+            if time.monotonic() > deadline:
+                raise process.failure(f"did not start within {START_SECONDS:.0f} s")
+            time.sleep(0.01)
+        return dict(line.split(": ", 1) for line in port_file.read_text().splitlines())
+
+
+def _buffer_directory(root: pathlib.Path, needed: int) -> pathlib.Path:
+    """A new folder with room for `needed` bytes: in memory if there is as much, else on the temporary directory's disk."""
+    needed += _SPARE_BYTES
+    shared = pathlib.Path("/dev/shm")
+    in_memory = min(_free_bytes(shared), _available_memory()) if shared.is_dir() and os.access(shared, os.W_OK) else 0
+    if in_memory >= needed:
+        return pathlib.Path(tempfile.mkdtemp(prefix="remesh-", dir=shared))
+    if _free_bytes(root) < needed:
+        raise ClusterError(f"buffers need {needed / 1e9:.1f} GB, but /dev/shm (and the memory behind it) has "
+                           f"{in_memory / 1e9:.1f} GB free and {root.parent} {_free_bytes(root) / 1e9:.1f} GB")
+    folder = root / "buffers"
+    folder.mkdir()
+    return folder
+
+
+def _free_bytes(folder: pathlib.Path) -> int:
+    return shutil.disk_usage(folder).free
+
+
+def _available_memory() -> int:
+    for line in pathlib.Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return 0
 
 
 def _die_with_parent():
