@@ -16,6 +16,7 @@
 #include "planner/report/flows.h"
 #include "planner/report/links.h"
 #include "planner/report/names.h"
+#include "planner/report/units.h"
 
 namespace remesh {
 namespace {
@@ -43,12 +44,6 @@ int32_t BusiestLink(const Links& links, const LinkLoads& loads) {
   return busiest;
 }
 
-std::string SecondsText(double seconds) {
-  return seconds < 1e-3 ? absl::StrFormat("%.4g us", seconds * 1e6)
-         : seconds < 1  ? absl::StrFormat("%.4g ms", seconds * 1e3)
-                        : absl::StrFormat("%.4g s", seconds);
-}
-
 std::string BottleneckText(const Links& links, const LinkLoads& loads, const Names& names) {
   const int32_t busiest = BusiestLink(links, loads);
   if (busiest < 0) return "no byte leaves its host";
@@ -61,10 +56,11 @@ std::string BottleneckText(const Links& links, const LinkLoads& loads, const Nam
   const Link& link = links.all()[busiest];
   const std::string name =
       link.kind == Link::Kind::kNic ? names.Nic(link.index) : names.Domain(link.index);
-  return absl::StrFormat(
-      "%s of %s carries %d bytes at %.4g GB/s for %s; %d of %d links in use are as busy",
-      link.egress ? "egress" : "ingress", name, Bytes(loads.BitsOf(busiest)),
-      link.bytes_per_second / 1e9, SecondsText(loads.SecondsOf(busiest)), ties, links_used);
+  return absl::StrFormat("%s of %s carries %s at %s/s, %s; %d of %d links in use are as busy",
+                         link.egress ? "egress" : "ingress", name,
+                         BytesText(static_cast<double>(loads.BitsOf(busiest)) / 8),
+                         BytesText(link.bytes_per_second), SecondsText(loads.SecondsOf(busiest)),
+                         ties, links_used);
 }
 
 // One row for each host, then one for each domain.
@@ -181,9 +177,13 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const Links links(network);
   const Names names(network, binding);
   const LinkLoads loads = TotalLoads(request, plan, links);
-  Explanation explanation{.certificate = names.InCallersWords(plan.summary().certificate),
+  const PlanSummary& summary = plan.summary();
+  Explanation explanation{.certificate = names.Words(plan.lower_bound_certificate()),
                           .bottleneck = BottleneckText(links, loads, names),
                           .domains = DomainRows(network, links, loads, names)};
+  if (summary.routing_bound_seconds > summary.lower_bound_seconds) {
+    explanation.routing_certificate = names.Words(plan.routing_bound_certificate());
+  }
   ASSIGN_OR_RETURN(explanation.strategies, Strategies(request, plan, options));
   return explanation;
 }

@@ -43,9 +43,10 @@ struct StrategyCost {
 
 // Why a plan costs what it costs, and what was saved, in the caller's names.
 struct Explanation {
-  std::string certificate;               // what proves the lower bound
-  std::string bottleneck;                // which links are busiest in this plan
-  std::vector<DomainTraffic> domains;    // with traffic; busiest first
+  std::string certificate;             // what proves the lower bound
+  std::string routing_certificate;     // what proves T0 where it is above the lower bound, else ""
+  std::string bottleneck;              // which links are busiest in this plan
+  std::vector<DomainTraffic> domains;  // with traffic; busiest first
   std::vector<StrategyCost> strategies;  // the plan first
 
   friend bool operator==(const Explanation&, const Explanation&) = default;

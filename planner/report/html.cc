@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/report/html.h"
 
-#include <cmath>
+#include <algorithm>
 
 #include "absl/strings/str_replace.h"
 #include "planner/report/json_writer.h"
@@ -31,6 +31,7 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
 
 void WriteExplanation(const Explanation& explanation, JsonWriter& json) {
   json.Key("certificate").String(explanation.certificate);
+  json.Key("routingCertificate").String(explanation.routing_certificate);
   json.Key("bottleneck").String(explanation.bottleneck);
   json.Key("strategies").BeginArray();
   for (const StrategyCost& row : explanation.strategies) {

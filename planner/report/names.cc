@@ -3,31 +3,66 @@
 
 #include <algorithm>
 #include <cctype>
-#include <vector>
+#include <numeric>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "planner/report/units.h"
 
 namespace remesh {
 namespace {
 
-constexpr size_t kHostsNamed = 3;
+bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
+
+// The run of digits of `text` from `at`, without leading zeros.
+std::string_view Number(std::string_view text, size_t at) {
+  size_t end = at;
+  while (end < text.size() && IsDigit(text[end])) ++end;
+  while (at + 1 < end && text[at] == '0') ++at;
+  return text.substr(at, end - at);
+}
+
+// Runs of digits compare by value, all else by character.
+bool NaturalLess(std::string_view a, std::string_view b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (IsDigit(a[i]) && IsDigit(b[j])) {
+      const std::string_view x = Number(a, i), y = Number(b, j);
+      if (x.size() != y.size()) return x.size() < y.size();
+      if (x != y) return x < y;
+      i = x.data() + x.size() - a.data();
+      j = y.data() + y.size() - b.data();
+    } else if (a[i] != b[j]) {
+      return a[i] < b[j];
+    } else {
+      ++i, ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
+
+// "a, b, c and 5 more".
+std::string Listed(std::vector<std::string> names) {
+  constexpr size_t kShown = 4;
+  std::sort(names.begin(), names.end(), NaturalLess);
+  const size_t more = names.size() > kShown ? names.size() - kShown : 0;
+  names.resize(names.size() - more);
+  std::string text = absl::StrJoin(names, ", ");
+  if (more > 0) absl::StrAppend(&text, " and ", more, " more");
+  return text;
+}
 
 }  // namespace
 
 std::string Names::Domain(int32_t domain) const {
   std::vector<std::string> hosts;
-  size_t count = 0;
   for (int32_t h = 0; h < network_.host_count(); ++h) {
     int32_t d = network_.hosts[h].parent;
     while (d >= 0 && d != domain) d = network_.domains[d].parent;
-    if (d != domain) continue;
-    if (++count <= kHostsNamed) hosts.push_back(Host(h));
+    if (d == domain) hosts.push_back(Host(h));
   }
-  std::string text = absl::StrCat("domain of ", absl::StrJoin(hosts, ", "));
-  if (count > kHostsNamed) absl::StrAppend(&text, " and ", count - kHostsNamed, " more");
-  return text;
+  return absl::StrCat("domain of ", Listed(std::move(hosts)));
 }
 
 std::string Names::Nic(int32_t nic) const {
@@ -37,47 +72,42 @@ std::string Names::Nic(int32_t nic) const {
   return absl::StrCat("NIC ", at - nics.begin(), " of ", Host(host));
 }
 
-std::string Names::NameOf(const std::string& kind, int64_t index) const {
-  const auto size = [](const auto& list) { return static_cast<int64_t>(list.size()); };
-  if (kind == "host" && index < size(binding_.host_names)) {
-    return absl::StrCat("host ", binding_.host_names[index]);
+std::string Names::Words(const Certificate& certificate) const {
+  if (certificate.kind == Certificate::Kind::kNone) return "nothing has to cross the network";
+  std::vector<std::string> members;
+  for (const int32_t host : certificate.hosts) members.push_back(Host(host));
+  for (const int32_t domain : certificate.domains) {
+    members.push_back(absl::StrCat("the ", Domain(domain)));
   }
-  if (kind == "domain" && index < size(network_.domains)) {
-    return Domain(static_cast<int32_t>(index));
+  const bool one = members.size() == 1;
+  const double bytes = static_cast<double>(certificate.bits) / 8;
+  const double capacity = static_cast<double>(certificate.capacity);
+  const std::string cost =
+      absl::StrFormat("at %s/s, %s", BytesText(capacity), SecondsText(bytes / capacity));
+  const std::string who = Listed(std::move(members));
+  switch (certificate.kind) {
+    case Certificate::Kind::kNone:
+      break;
+    case Certificate::Kind::kIngress:
+      return absl::StrCat(who, " must receive ", BytesText(bytes),
+                          " that none of its devices holds: ", cost);
+    case Certificate::Kind::kEgress:
+      return absl::StrCat(who, one ? " alone holds " : " alone hold ", BytesText(bytes),
+                          " that others need: ", cost);
+    case Certificate::Kind::kRelay:
+      return absl::StrCat(who, " must send ", BytesText(bytes),
+                          " without help of third hosts, copies for each other included: ", cost);
   }
-  if (kind == "device" && index < size(binding_.device_ids)) {
-    return absl::StrCat("device ", binding_.device_ids[index]);
-  }
-  if (kind == "array" && index < size(binding_.array_names)) {
-    return absl::StrCat("array ", binding_.array_names[index]);
-  }
-  return absl::StrCat(kind, " ", index);
+  return "";
 }
 
-std::string Names::InCallersWords(const std::string& sentence) const {
-  const auto is_letter = [](char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0; };
-  const auto is_digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
-  std::string result;
-  size_t i = 0;
-  while (i < sentence.size()) {
-    size_t word_end = i;
-    while (word_end < sentence.size() && is_letter(sentence[word_end])) ++word_end;
-    size_t number_end = word_end + 1;
-    while (number_end < sentence.size() && is_digit(sentence[number_end])) ++number_end;
-    int64_t index = 0;
-    const bool names =
-        word_end > i && word_end < sentence.size() && sentence[word_end] == ' ' &&
-        absl::SimpleAtoi(sentence.substr(word_end + 1, number_end - word_end - 1), &index);
-    if (names) {
-      result += NameOf(sentence.substr(i, word_end - i), index);
-      i = number_end;
-    } else {
-      const size_t end = std::max(word_end, i + 1);
-      result += sentence.substr(i, end - i);
-      i = end;
-    }
-  }
-  return result;
+std::vector<int32_t> HostsByName(const Binding& binding) {
+  std::vector<int32_t> hosts(binding.host_names.size());
+  std::iota(hosts.begin(), hosts.end(), 0);
+  std::stable_sort(hosts.begin(), hosts.end(), [&](int32_t a, int32_t b) {
+    return NaturalLess(binding.host_names[a], binding.host_names[b]);
+  });
+  return hosts;
 }
 
 }  // namespace remesh

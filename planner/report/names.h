@@ -3,13 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "planner/canonical.h"
 #include "planner/network.h"
+#include "planner/plan.h"
 
 namespace remesh {
 
-// A plan speaks of canonical hosts, domains, devices and arrays; reports use the caller's names.
+// A plan speaks of canonical hosts, domains and NICs; reports use the caller's names.
 class Names {
  public:
   Names(const Network& network, const Binding& binding) : network_(network), binding_(binding) {}
@@ -20,15 +22,15 @@ class Names {
   // "NIC 2 of a": counted among the NICs of the host that carry.
   std::string Nic(int32_t nic) const;
 
-  // A sentence of the planner's ("host 3 needs 12 bytes") with the caller's names for "host N",
-  // "domain N", "device N" and "array N".
-  std::string InCallersWords(const std::string& sentence) const;
+  // What a certificate says, in a sentence.
+  std::string Words(const Certificate& certificate) const;
 
  private:
-  std::string NameOf(const std::string& kind, int64_t index) const;
-
   const Network& network_;
   const Binding& binding_;
 };
+
+// Canonical hosts in the order a person would list their names: "gpu-2" before "gpu-10".
+std::vector<int32_t> HostsByName(const Binding& binding);
 
 }  // namespace remesh

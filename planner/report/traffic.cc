@@ -7,6 +7,7 @@
 #include "planner/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/links.h"
+#include "planner/report/names.h"
 
 namespace remesh {
 namespace {
@@ -14,17 +15,17 @@ namespace {
 int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
 std::vector<Traffic::Group> GroupsOf(const Network& network, const Binding& binding,
-                                     int32_t hosts_per_group) {
+                                     const std::vector<int32_t>& order, int32_t hosts_per_group) {
   std::vector<Traffic::Group> groups;
-  for (int32_t first = 0; first < network.host_count(); first += hosts_per_group) {
-    const int32_t last = std::min(first + hosts_per_group, network.host_count()) - 1;
-    Traffic::Group group{.name = binding.host_names[first], .hosts = last - first + 1};
-    if (last > first) absl::StrAppend(&group.name, " .. ", binding.host_names[last]);
-    for (int32_t h = first; h <= last; ++h) {
-      group.devices += network.hosts[h].device_count;
-      group.bytes_per_second += static_cast<double>(network.hosts[h].capacity());
-    }
-    groups.push_back(std::move(group));
+  for (size_t i = 0; i < order.size(); ++i) {
+    const std::string& name = binding.host_names[order[i]];
+    if (i % hosts_per_group == 0) groups.push_back({.name = name, .hosts = 0});
+    Traffic::Group& group = groups.back();
+    const bool last = i + 1 == order.size() || (i + 1) % hosts_per_group == 0;
+    if (last && group.hosts > 0) absl::StrAppend(&group.name, " .. ", name);
+    ++group.hosts;
+    group.devices += network.hosts[order[i]].device_count;
+    group.bytes_per_second += static_cast<double>(network.hosts[order[i]].capacity());
   }
   return groups;
 }
@@ -33,8 +34,16 @@ std::vector<Traffic::Group> GroupsOf(const Network& network, const Binding& bind
 // to rounding.
 class Recorder {
  public:
-  Recorder(const Network& network, const Links& links, int32_t windows, Traffic& traffic)
-      : network_(network), windows_(windows), loads_(links), traffic_(traffic) {
+  Recorder(const Network& network, const Links& links, const std::vector<int32_t>& order,
+           int32_t windows, Traffic& traffic)
+      : network_(network),
+        group_of_(order.size()),
+        windows_(windows),
+        loads_(links),
+        traffic_(traffic) {
+    for (size_t i = 0; i < order.size(); ++i) {
+      group_of_[order[i]] = static_cast<int32_t>(i) / traffic_.hosts_per_group;
+    }
     traffic_.matrix.assign(traffic_.groups.size() * traffic_.groups.size(), 0);
   }
 
@@ -78,8 +87,8 @@ class Recorder {
   void AddFlow(const Flow& flow, Traffic::Step& step) {
     const int32_t from_host = network_.host_of[flow.from_device];
     const int32_t to_host = network_.host_of[flow.to_device];
-    const int32_t from = from_host / traffic_.hosts_per_group;
-    const int32_t to = to_host / traffic_.hosts_per_group;
+    const int32_t from = group_of_[from_host];
+    const int32_t to = group_of_[to_host];
     traffic_.matrix[from * traffic_.groups.size() + to] += flow.bits;
     if (from_host == to_host) {
       step.bytes_local += flow.bits;
@@ -91,6 +100,7 @@ class Recorder {
   }
 
   const Network& network_;
+  std::vector<int32_t> group_of_;  // host -> group
   const int32_t windows_;
   LinkLoads loads_;
   Traffic& traffic_;
@@ -104,9 +114,10 @@ Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Bindi
   const Links links(network);
   Traffic traffic;
   traffic.hosts_per_group = std::max(1, CeilDiv(network.host_count(), options.groups_max));
-  traffic.groups = GroupsOf(network, binding, traffic.hosts_per_group);
+  const std::vector<int32_t> order = HostsByName(binding);
+  traffic.groups = GroupsOf(network, binding, order, traffic.hosts_per_group);
   traffic.windows_per_step = std::max(1, CeilDiv(plan.summary().windows, options.steps_max));
-  Recorder recorder(network, links, plan.summary().windows, traffic);
+  Recorder recorder(network, links, order, plan.summary().windows, traffic);
   ForEachWindow(request, plan, [&](int32_t window, absl::Span<const Flow> flows) {
     recorder.AddWindow(window, flows);
   });

@@ -10,10 +10,10 @@
 
 namespace remesh {
 
-// Who sends how much to whom, and when, in a size that a page can show: hosts in a row are taken
-// together above `groups_max`, windows in a row above `steps_max`.
+// Who sends how much to whom, and when, in a size that a page can show: hosts in a row by name
+// are taken together above `groups_max`, windows in a row above `steps_max`.
 struct Traffic {
-  // Hosts [first_host, first_host + hosts) of the canonical request.
+  // Hosts that follow each other by name.
   struct Group {
     std::string name;  // "a", or "a .. d" for several
     int32_t hosts = 1;

@@ -8,7 +8,7 @@ const byId = id => document.getElementById(id);
 function scaled(value, units, base) {
   let i = 0;
   while (Math.abs(value) >= base && i < units.length - 1) { value /= base; ++i; }
-  return `${i === 0 && Number.isInteger(value) ? value : value.toPrecision(value >= 100 ? 3 : 4).replace(/\.?0+$/, '')} ${units[i]}`;
+  return `${+value.toPrecision(4)} ${units[i]}`;
 }
 const bytes = n => scaled(n, ['B', 'kB', 'MB', 'GB', 'TB', 'PB'], 1000);
 const rate = n => `${bytes(n)}/s`;
@@ -88,7 +88,9 @@ function drawBound() {
   mark(s.lowerBoundSeconds, bound, 'above');
   if (!bound.includes('T0')) mark(s.routingBoundSeconds, `T0 ${seconds(s.routingBoundSeconds)}`, 'below');
   mark(s.predictedSeconds, `predicted ${seconds(s.predictedSeconds)}`, bound.includes('T0') ? 'below' : 'above');
-  byId('certificate').textContent = data.certificate || 'nothing has to cross the network';
+  byId('certificate').textContent = data.certificate;
+  byId('routing').hidden = data.routingCertificate === '';
+  byId('routing-certificate').textContent = data.routingCertificate;
   byId('bottleneck').textContent = data.bottleneck;
 }
 
@@ -302,9 +304,10 @@ function drawTimelineOnce() {
 // ---- hosts ----
 function drawDomains() {
   for (const d of data.domains) {
-    const cell = text => d.binding ? element('td', { text, class: 'number binding' }) : text;
+    const cell = t => d.binding && t >= s.bottleneckSeconds * (1 - 1e-9)
+      ? element('td', { text: seconds(t), class: 'number binding' }) : seconds(t);
     row('domains', element('th', { scope: 'row', text: d.name, children: d.binding ? [element('small', { text: 'binds' })] : [] }),
-      [bytes(d.bytesIn), rate(d.capacityIn), cell(seconds(d.secondsIn)), bytes(d.bytesOut), rate(d.capacityOut), cell(seconds(d.secondsOut))]);
+      [bytes(d.bytesIn), rate(d.capacityIn), cell(d.secondsIn), bytes(d.bytesOut), rate(d.capacityOut), cell(d.secondsOut)]);
   }
   byId('domains-note').textContent = data.domainsLeftOut > 0 ? `and ${data.domainsLeftOut} less busy ones` : '';
 }
