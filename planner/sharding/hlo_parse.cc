@@ -262,11 +262,9 @@ absl::StatusOr<HloSharding> ParseHloSharding(std::string_view text) {
   if (inside.Take("{") && (inside.LooksAt("{") || inside.LooksAt("}"))) {
     Tuple tuple;
     RETURN_IF_ERROR(scanner.ExpectList("{", "}", [&]() -> absl::Status {
+      const size_t start = scanner.position();
       ASSIGN_OR_RETURN(HloSharding leaf, ParseLeaf(scanner));
-      tuple.leaves.push_back(std::move(leaf));
-      if (static_cast<int64_t>(tuple.leaves.size()) > kTupleLeavesMax)
-        return scanner.Expected("fewer leaves");
-      return absl::OkStatus();
+      return scanner.Locate(start, Append(std::move(leaf), tuple));
     }));
     sharding.form = std::move(tuple);
   } else {
