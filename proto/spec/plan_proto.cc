@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string_view>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
@@ -42,6 +44,25 @@ int64_t BytesOf(const Box& box, ElementType type) {
   const int bits = BitWidth(type);
   const int64_t elements = box.element_count();
   return bits >= 8 ? elements * (bits / 8) : (elements * bits + 7) / 8;
+}
+
+// A certificate in the caller's names: "host 3" is that host of the canonical numbering.
+std::string WithHostNames(const std::string& certificate, const Binding& binding) {
+  constexpr std::string_view kHost = "host ";
+  std::string out;
+  size_t at = 0;
+  for (size_t next; (next = certificate.find(kHost, at)) != std::string::npos;) {
+    const size_t digits = next + kHost.size();
+    const size_t end =
+        std::min(certificate.find_first_not_of("0123456789", digits), certificate.size());
+    out.append(certificate, at, digits - at);
+    size_t index = 0;
+    const bool known = absl::SimpleAtoi(certificate.substr(digits, end - digits), &index) &&
+                       index < binding.host_names.size();
+    out += known ? binding.host_names[index] : certificate.substr(digits, end - digits);
+    at = end;
+  }
+  return out + certificate.substr(at);
 }
 
 // The order that the planner chose, one entry for each different list of target devices.
@@ -145,7 +166,7 @@ v1::PlanSummary ToProto(const PlanSummary& summary, const Binding& binding) {
   message.set_lower_bound_seconds(summary.lower_bound_seconds);
   message.set_routing_bound_seconds(summary.routing_bound_seconds);
   message.set_quality(summary.quality);
-  message.set_certificate(summary.certificate);
+  message.set_certificate(WithHostNames(summary.certificate, binding));
   message.set_predicted_seconds(summary.predicted_seconds);
   message.set_peak_bytes_max(summary.peak_bytes_max);
   message.set_windows(summary.windows);
