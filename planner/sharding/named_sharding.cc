@@ -96,6 +96,7 @@ absl::StatusOr<NamedSharding> Canonicalized(NamedSharding sharding) {
     JoinNeighbours(mesh, *refs);
   }
   for (auto& dim : sharding.dims) JoinNeighbours(mesh, dim.axes);
+  if (mesh.maximal) sharding.dims.clear();
   if (sharding.unreduced.empty()) sharding.reduction = ReductionOp::kSum;
   return sharding;
 }

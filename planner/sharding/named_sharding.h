@@ -34,9 +34,9 @@ struct NamedSharding {
 };
 
 // Validates and makes canonical: neighbouring parts of an axis are joined, replicated axes sorted,
-// the reduction is kSum where nothing is unreduced. INVALID_ARGUMENT without a field: bad
-// references (CheckAxisRef), parts of an axis used twice or that do not nest, axes on a mesh
-// without any.
+// a maximal mesh has no dims, the reduction is kSum where nothing is unreduced. INVALID_ARGUMENT
+// without a field: bad references (CheckAxisRef), parts of an axis used twice or that do not nest,
+// axes on a mesh without any.
 absl::StatusOr<NamedSharding> Canonicalized(NamedSharding sharding);
 
 }  // namespace remesh

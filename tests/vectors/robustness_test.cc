@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <fstream>
 #include <functional>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,15 @@
 namespace remesh {
 namespace {
 
-constexpr int kRounds = 40'000;  // for each parser
+// A setting of the environment, for longer runs than every test run can afford.
+int FromEnvironment(const char* name, int fallback) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? fallback : std::atoi(value);
+}
+
+// Rounds for each parser, and their seed.
+const int kRounds = FromEnvironment("REMESH_FUZZ_ROUNDS", 40'000);
+const int kSeed = FromEnvironment("REMESH_FUZZ_SEED", 20261121);
 
 // The given texts or bytes of all vectors.
 std::vector<std::string> Seeds(const std::string& key) {
@@ -78,7 +87,7 @@ std::string Damaged(std::string text, const std::vector<std::string>& seeds,
 void ForDamaged(const std::vector<std::string>& seeds,
                 const std::function<bool(const std::string&)>& check) {
   ASSERT_FALSE(seeds.empty());
-  std::mt19937_64 random(20261121);
+  std::mt19937_64 random(kSeed);
   int taken = 0;
   for (int round = 0; round < kRounds; ++round) {
     const std::string input = Damaged(seeds[random() % seeds.size()], seeds, random);
