@@ -67,14 +67,16 @@ Attempt::Actions Attempt::Grant(int32_t until) {
 Attempt::Actions Attempt::Verify() {
   if (phase_ == Phase::kVerified) return {Verified()};
   if (phase_ > Phase::kTransferring) return {};
-  if (phase_ < Phase::kTransferring || last_.window + 1 < prepare_.windows()) return OutOfOrder("Verify");
+  if (phase_ < Phase::kTransferring || last_.window + 1 < prepare_.windows())
+    return OutOfOrder("Verify");
   phase_ = Phase::kVerifying;
   return {CheckSources{}};
 }
 
 Attempt::Actions Attempt::Commit() {
   if (phase_ == Phase::kCommitted) return {Committed()};
-  if (phase_ != Phase::kVerified) return phase_ < Phase::kVerified ? OutOfOrder("Commit") : Actions{};
+  if (phase_ != Phase::kVerified)
+    return phase_ < Phase::kVerified ? OutOfOrder("Commit") : Actions{};
   return {MarkReady{}};
 }
 
@@ -97,7 +99,8 @@ Attempt::Actions Attempt::Reattached() const {
   return {};
 }
 
-Attempt::Actions Attempt::Step(Phase expected, const absl::Status& status, Phase next, Actions actions) {
+Attempt::Actions Attempt::Step(Phase expected, const absl::Status& status, Phase next,
+                               Actions actions) {
   if (phase_ != expected) return {};
   if (!status.ok()) return Fail(status);
   phase_ = next;
@@ -112,9 +115,11 @@ Attempt::Actions Attempt::Fail(const absl::Status& status) {
 }
 
 Attempt::Actions Attempt::OutOfOrder(const char* command) {
-  return Fail(MakeError(absl::StatusCode::kFailedPrecondition,
-                        absl::StrCat(command, " came when ", prepare_.attempt().execution(), " was not ready for it"),
-                        {"COMMAND_OUT_OF_ORDER", {{"command", command}, {"execution", prepare_.attempt().execution()}}}));
+  return Fail(MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(command, " came when ", prepare_.attempt().execution(), " was not ready for it"),
+      {"COMMAND_OUT_OF_ORDER",
+       {{"command", command}, {"execution", prepare_.attempt().execution()}}}));
 }
 
 Attempt::Say Attempt::Prepared() const {

@@ -12,16 +12,28 @@
 
 namespace remesh {
 
-// One attempt of an execution as this host lives it. A pure state machine: events come in, what must be done goes out, in order, and
-// its result comes back as an event.
+// One attempt of an execution as this host lives it. A pure state machine: events come in, what
+// must be done goes out, in order, and its result comes back as an event.
 //
-//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified -> kCommitted -> kOver
-//   any of them up to kVerified -> kFailed (told to the planner; waits for Abort); any but kCommitted -> kStopping -> kOver by Abort
+//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified -> kCommitted
+//   -> kOver any of them up to kVerified -> kFailed (told to the planner; waits for Abort); any but
+//   kCommitted -> kStopping -> kOver by Abort
 class Attempt {
  public:
-  enum class Phase { kReserving, kFetching, kOpening, kTransferring, kVerifying, kVerified, kCommitted, kFailed, kStopping, kOver };
+  enum class Phase {
+    kReserving,
+    kFetching,
+    kOpening,
+    kTransferring,
+    kVerifying,
+    kVerified,
+    kCommitted,
+    kFailed,
+    kStopping,
+    kOver
+  };
 
-  struct Reserve {};       // check the source generation and reserve the target's shards; -> Reserved()
+  struct Reserve {};  // check the source generation and reserve the target's shards; -> Reserved()
   struct FetchProgram {};  // -> ProgramFetched()
   struct Open {};          // bind the program, connect; -> Opened()
   struct GrantWindows {
@@ -35,8 +47,8 @@ class Attempt {
   struct Say {
     v1::AttachRequest message;
   };
-  using Action =
-      std::variant<Reserve, FetchProgram, Open, GrantWindows, CheckSources, MarkVerified, MarkReady, StopMoving, DropTarget, Say>;
+  using Action = std::variant<Reserve, FetchProgram, Open, GrantWindows, CheckSources, MarkVerified,
+                              MarkReady, StopMoving, DropTarget, Say>;
   using Actions = std::vector<Action>;
 
   explicit Attempt(v1::Prepare prepare) : prepare_(std::move(prepare)) {}
@@ -52,7 +64,8 @@ class Attempt {
   Actions MarkedReady(const absl::Status& status);
   Actions Stopped();
 
-  // Commands of the planner. One that does not fit the phase fails the attempt (COMMAND_OUT_OF_ORDER), repeated ones do nothing new.
+  // Commands of the planner. One that does not fit the phase fails the attempt
+  // (COMMAND_OUT_OF_ORDER), repeated ones do nothing new.
   Actions Grant(int32_t until);
   Actions Verify();
   Actions Commit();
@@ -67,7 +80,8 @@ class Attempt {
   bool over() const { return phase_ == Phase::kOver; }
 
  private:
-  // `next` unless `status` is an error or the phase is not `expected` any more (an Abort came first).
+  // `next` unless `status` is an error or the phase is not `expected` any more (an Abort came
+  // first).
   Actions Step(Phase expected, const absl::Status& status, Phase next, Actions actions);
   Actions Fail(const absl::Status& status);
   Actions OutOfOrder(const char* command);

@@ -16,8 +16,9 @@
 
 namespace remesh {
 
-// The one thread that drives a transport, the copy pool's results and every mover. It sleeps while nothing happens. Its methods are thread-safe and
-// answer by callbacks, which run on the thread and must not block. An attempt is named by any string.
+// The one thread that drives a transport, the copy pool's results and every mover. It sleeps while
+// nothing happens. Its methods are thread-safe and answer by callbacks, which run on the thread and
+// must not block. An attempt is named by any string.
 class DataThread {
  public:
   struct Opening {
@@ -37,11 +38,13 @@ class DataThread {
   const std::string& transport_address() const { return address_; }
 
   // REQUIRES: no mover `attempt` is open.
-  void Open(const std::string& attempt, Opening opening, absl::AnyInvocable<void(absl::Status)> opened);
+  void Open(const std::string& attempt, Opening opening,
+            absl::AnyInvocable<void(absl::Status)> opened);
   // Nothing happens unless the mover is open.
   void Grant(const std::string& attempt, int32_t until);
   void Verify(const std::string& attempt);
-  // Ends a mover; `stopped` runs when nothing of it is left, at once if it is not open. No event follows.
+  // Ends a mover; `stopped` runs when nothing of it is left, at once if it is not open. No event
+  // follows.
   void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped);
 
  private:

@@ -10,7 +10,8 @@
 
 namespace remesh {
 
-// The devices of an attempt, counted through the peer table in its order, so that every host gives a device the same ordinal. A value.
+// The devices of an attempt, counted through the peer table in its order, so that every host gives
+// a device the same ordinal. A value.
 class DeviceTable {
  public:
   struct Device {
@@ -18,7 +19,8 @@ class DeviceTable {
     int local = 0;  // index on that host
   };
 
-  // INVALID_ARGUMENT (fields "self", "peers[i].device_ids[j]") for a self outside the table or a repeated device id.
+  // INVALID_ARGUMENT (fields "self", "peers[i].device_ids[j]") for a self outside the table or a
+  // repeated device id.
   static absl::StatusOr<DeviceTable> Make(const v1::Prepare& prepare);
 
   // -1 for an id that is not of this attempt.

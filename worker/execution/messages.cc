@@ -36,9 +36,9 @@ MessageList::MessageList(const std::vector<Move>& moves) : of_move_(moves.size()
 }
 
 std::pair<int, int> MessageList::OfWindow(int32_t window) const {
-  const auto [first, last] = std::equal_range(
-      messages_.begin(), messages_.end(), Message{.window = window},
-      [](const Message& a, const Message& b) { return a.window < b.window; });
+  const auto [first, last] =
+      std::equal_range(messages_.begin(), messages_.end(), Message{.window = window},
+                       [](const Message& a, const Message& b) { return a.window < b.window; });
   return {static_cast<int>(first - messages_.begin()), static_cast<int>(last - messages_.begin())};
 }
 

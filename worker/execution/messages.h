@@ -10,7 +10,8 @@
 
 namespace remesh {
 
-// All pieces that one device sends to one device of another host in one window, in the program's order, and the digest of each.
+// All pieces that one device sends to one device of another host in one window, in the program's
+// order, and the digest of each.
 struct Message {
   int32_t window = 0;
   int from = 0;  // device ordinals
@@ -30,7 +31,8 @@ struct Message {
   int known = 0;
 
   MessageTag Tag(uint32_t index) const {
-    return {static_cast<uint32_t>(window), static_cast<uint32_t>(from), static_cast<uint32_t>(to), index};
+    return {static_cast<uint32_t>(window), static_cast<uint32_t>(from), static_cast<uint32_t>(to),
+            index};
   }
   // Notes the digest of piece `index`; true when that was the last.
   bool Learn(int index, uint64_t digest);
@@ -48,7 +50,8 @@ class MessageList {
   // Messages [first, second) are of `window`.
   std::pair<int, int> OfWindow(int32_t window) const;
 
-  // Appends a move's pieces to its message. Call once a move, in the program's order, in its window.
+  // Appends a move's pieces to its message. Call once a move, in the program's order, in its
+  // window.
   void AddPieces(int move, int count);
   // Index of a move's piece within its message.
   int index_of(int move, int piece) const { return of_move_[move].first + piece; }

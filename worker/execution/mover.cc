@@ -11,7 +11,8 @@
 namespace remesh {
 namespace {
 
-// Pieces inside the host that the pool may hold at once: enough to keep it busy, few enough not to keep the network's pieces waiting.
+// Pieces inside the host that the pool may hold at once: enough to keep it busy, few enough not to
+// keep the network's pieces waiting.
 constexpr int kLocalInFlight = 8;
 
 std::vector<std::pair<int, int>> RangesOf(const MoveList& list) {
@@ -27,7 +28,8 @@ std::vector<std::pair<int, int>> RangesOf(const MoveList& list) {
 }
 
 // Units per window: one a move, one a message (its table of digests).
-std::vector<int64_t> WorkOf(const std::vector<std::pair<int, int>>& ranges, const MessageList& messages) {
+std::vector<int64_t> WorkOf(const std::vector<std::pair<int, int>>& ranges,
+                            const MessageList& messages) {
   std::vector<int64_t> work;
   for (size_t window = 0; window < ranges.size(); ++window) {
     const auto [first, last] = messages.OfWindow(static_cast<int32_t>(window));
@@ -52,8 +54,8 @@ SlotPool MakeSlots(const MoveList& list, const Mover::Options& options) {
 
 }  // namespace
 
-Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options, Transport* transport,
-             CopyPool* pool, Events events)
+Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
+             Transport* transport, CopyPool* pool, Events events)
     : list_(std::move(list)),
       peer_names_(std::move(peer_names)),
       options_(options),

@@ -34,11 +34,12 @@ struct WindowReport {
   Timestamp duration{0};  // since the window started
 };
 
-// Moves the bytes of one attempt on one host. One thread calls everything: the one that drives the transport and drains the copy pool;
-// all copying, packing and hashing happens on the pool.
+// Moves the bytes of one attempt on one host. One thread calls everything: the one that drives the
+// transport and drains the copy pool; all copying, packing and hashing happens on the pool.
 //
-// Pieces to and from other hosts are admitted strictly in the program's order, which all hosts share, within a bound on pieces and on
-// buffers for packed ones. So the earliest unfinished piece of all is admitted at both of its ends, and no two hosts wait for each other.
+// Pieces to and from other hosts are admitted strictly in the program's order, which all hosts
+// share, within a bound on pieces and on buffers for packed ones. So the earliest unfinished piece
+// of all is admitted at both of its ends, and no two hosts wait for each other.
 class Mover {
  public:
   struct Options {
@@ -49,12 +50,13 @@ class Mover {
   struct Events {
     absl::AnyInvocable<void(const WindowReport&)> window_done;  // in order
     absl::AnyInvocable<void(absl::Status)> failed;              // at most once; no event follows
-    absl::AnyInvocable<void(absl::Status)> verified;            // answers Verify(); an error is the last event
+    absl::AnyInvocable<void(absl::Status)>
+        verified;  // answers Verify(); an error is the last event
   };
 
   // `pool` and `transport` must outlive the mover. peer_names: for errors.
-  Mover(MoveList list, std::vector<std::string> peer_names, const Options& options, Transport* transport, CopyPool* pool,
-        Events events);
+  Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
+        Transport* transport, CopyPool* pool, Events events);
   // REQUIRES: stopped().
   ~Mover();
 
@@ -62,8 +64,8 @@ class Mover {
   absl::Status Open(int self, std::vector<Peer> peers);
   // Windows [0, until) may start.
   void Grant(int32_t until);
-  // Hashes again what was read from the source generation: OK, or ABORTED (SOURCE_MODIFIED). Every host is done by now: the
-  // connections close. REQUIRES: every window is done here.
+  // Hashes again what was read from the source generation: OK, or ABORTED (SOURCE_MODIFIED). Every
+  // host is done by now: the connections close. REQUIRES: every window is done here.
   void Verify();
   // Ends everything; no event follows.
   void Stop();
@@ -76,7 +78,7 @@ class Mover {
     int piece = 0;
     int slot = -1;
   };
-  struct State {  // of a move
+  struct State {                    // of a move
     std::vector<Box> pieces;        // from its window's start on
     std::vector<uint64_t> digests;  // of each piece; the origin's
     int left = 0;                   // pieces not done
@@ -121,7 +123,7 @@ class Mover {
   CopyPool* const pool_;
   Events events_;
 
-  std::vector<State> states_;             // per move
+  std::vector<State> states_;               // per move
   std::vector<std::pair<int, int>> range_;  // per window: its moves [first, second)
   std::vector<Timestamp> started_at_;       // per window
   MessageList messages_;
@@ -129,11 +131,11 @@ class Mover {
   SlotPool slots_;
   std::unique_ptr<PeerGroup> group_;
   MoverBytes bytes_;
-  PieceRef next_remote_;           // the next to admit
+  PieceRef next_remote_;  // the next to admit
   int remote_in_flight_ = 0;
   std::deque<PieceRef> local_ready_;
   int local_in_flight_ = 0;
-  int jobs_ = 0;                   // given to the pool, not drained
+  int jobs_ = 0;  // given to the pool, not drained
   PieceRef next_check_;
   int checks_in_flight_ = 0;
   bool checking_ = false;

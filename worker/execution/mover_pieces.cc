@@ -14,13 +14,15 @@
 namespace remesh {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "tables of digests travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little,
+              "tables of digests travel as they lie in memory");
 
 // Sources that are hashed again at once.
 constexpr int kChecksInFlight = 8;
 
-absl::Status PieceError(absl::StatusCode code, const char* reason, const char* what, const std::string& array,
-                        const Box& box, const std::map<std::string, std::string>& more) {
+absl::Status PieceError(absl::StatusCode code, const char* reason, const char* what,
+                        const std::string& array, const Box& box,
+                        const std::map<std::string, std::string>& more) {
   std::map<std::string, std::string> metadata = more;
   metadata["array"] = array;
   metadata["box"] = box.DebugString();
@@ -59,7 +61,8 @@ PeerGroup::Done Mover::OnTransfer(int peer, Then then) {
       return Advance();
     }
     const std::string why(status.message());
-    const char* reason = status.code() == absl::StatusCode::kUnavailable ? "PEER_LOST" : "TRANSPORT_FAILED";
+    const char* reason =
+        status.code() == absl::StatusCode::kUnavailable ? "PEER_LOST" : "TRANSPORT_FAILED";
     Fail(MakeError(status.code(), absl::StrCat("transfer with host ", peer_names_[peer], ": ", why),
                    {reason, {{"host", peer_names_[peer]}, {"error", why}}}));
   };
@@ -116,7 +119,8 @@ void Mover::SendPiece(PieceRef ref, std::span<const std::byte> bytes) {
   const Message& message = messages_[messages_.message_of(ref.move)];
   const uint32_t index = static_cast<uint32_t>(messages_.index_of(ref.move, ref.piece));
   const int64_t count = static_cast<int64_t>(bytes.size());
-  group_->Send(message.peer, message.Tag(index), bytes, OnTransfer(message.peer, [this, ref, count] {
+  group_->Send(message.peer, message.Tag(index), bytes,
+               OnTransfer(message.peer, [this, ref, count] {
                  bytes_.sent += count;
                  Release(ref);
                  PieceDone(ref);
@@ -127,23 +131,25 @@ void Mover::OutgoingDigest(PieceRef ref, uint64_t digest) {
   Message& message = messages_[messages_.message_of(ref.move)];
   if (!message.Learn(messages_.index_of(ref.move, ref.piece), digest)) return;
   for (const Message::Piece& piece : message.pieces) message.table.push_back(piece.digest);
-  group_->Send(message.peer, message.Tag(MessageTag::kDigestTable), std::as_bytes(std::span(message.table)),
-               OnTransfer(message.peer, [this, window = message.window] { schedule_.Done(window); }));
+  group_->Send(
+      message.peer, message.Tag(MessageTag::kDigestTable), std::as_bytes(std::span(message.table)),
+      OnTransfer(message.peer, [this, window = message.window] { schedule_.Done(window); }));
 }
 
 void Mover::PostTableReceive(int index) {
   Message& message = messages_[index];
   message.table.resize(message.pieces.size());
   group_->Receive(message.peer, message.Tag(MessageTag::kDigestTable),
-                  std::as_writable_bytes(std::span(message.table)), OnTransfer(message.peer, [this, index] { TableArrived(index); }));
+                  std::as_writable_bytes(std::span(message.table)),
+                  OnTransfer(message.peer, [this, index] { TableArrived(index); }));
 }
 
 void Mover::BeginReceive(PieceRef ref) {
   const Move& move = list_.moves[ref.move];
   const Box& box = states_[ref.move].pieces[ref.piece];
-  const std::span<std::byte> bytes = ref.slot < 0
-                                         ? *ContiguousBytes(*move.target, box)
-                                         : slots_.bytes(ref.slot, PackedBytes(box, move.bits_per_element()));
+  const std::span<std::byte> bytes =
+      ref.slot < 0 ? *ContiguousBytes(*move.target, box)
+                   : slots_.bytes(ref.slot, PackedBytes(box, move.bits_per_element()));
   const Message& message = messages_[messages_.message_of(ref.move)];
   const uint32_t index = static_cast<uint32_t>(messages_.index_of(ref.move, ref.piece));
   group_->Receive(message.peer, message.Tag(index), bytes,
@@ -177,7 +183,8 @@ void Mover::TableArrived(int index) {
   Message& message = messages_[index];
   message.table_here = true;
   schedule_.Done(message.window);
-  for (size_t i = 0; i < message.pieces.size() && !halted(); ++i) Settle(index, static_cast<int>(i));
+  for (size_t i = 0; i < message.pieces.size() && !halted(); ++i)
+    Settle(index, static_cast<int>(i));
 }
 
 // Compares what arrived with what the origin said, once both are known.
@@ -188,9 +195,10 @@ void Mover::Settle(int index, int piece_index) {
   const Move& move = list_.moves[piece.move];
   const Box& box = states_[piece.move].pieces[piece.piece];
   if (piece.digest != message.table[piece_index]) {
-    return Fail(PieceError(absl::StatusCode::kDataLoss, "DIGEST_MISMATCH",
-                           "bytes arrived that are not the origin's", list_.arrays[move.array].name, box,
-                           {{"host", peer_names_[message.peer]}, {"window", absl::StrCat(message.window)}}));
+    return Fail(PieceError(
+        absl::StatusCode::kDataLoss, "DIGEST_MISMATCH", "bytes arrived that are not the origin's",
+        list_.arrays[move.array].name, box,
+        {{"host", peer_names_[message.peer]}, {"window", absl::StrCat(message.window)}}));
   }
   bytes_.received += PackedBytes(box, move.bits_per_element());
   PieceDone({piece.move, piece.piece});

@@ -16,7 +16,8 @@ namespace remesh {
 namespace {
 
 int64_t StagedBytes(const Program& program, const Program::Operation& operation) {
-  const int64_t bytes = PackedBytes(operation.box, program.arrays[operation.array].bits_per_element);
+  const int64_t bytes =
+      PackedBytes(operation.box, program.arrays[operation.array].bits_per_element);
   return (bytes + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
 }
 
@@ -24,13 +25,15 @@ bool Staged(const Program::Operation& operation, const DeviceTable& devices) {
   return operation.to_space == Space::kStaging && devices.here(operation.to);
 }
 
-absl::Status Mismatch(const Program& program, const Program::Operation& operation, int device, const char* why) {
+absl::Status Mismatch(const Program& program, const Program::Operation& operation, int device,
+                      const char* why) {
   const std::string& array = program.arrays[operation.array].name;
   const std::string box = operation.box.DebugString(), where = absl::StrCat(device);
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat("the program does not fit the state: box ", box, " of ", array,
-                                " on device ordinal ", where, " ", why),
-                   {"PROGRAM_MISMATCH", {{"array", array}, {"box", box}, {"device", where}, {"why", why}}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("the program does not fit the state: box ", box, " of ", array,
+                   " on device ordinal ", where, " ", why),
+      {"PROGRAM_MISMATCH", {{"array", array}, {"box", box}, {"device", where}, {"why", why}}});
 }
 
 // Finds the shard of one generation that holds a box.
@@ -41,7 +44,8 @@ class ShardIndex {
     ShardIndex index;
     if (shards == nullptr) return index;
     absl::flat_hash_map<std::string, int> array_of_name;
-    for (size_t i = 0; i < program.arrays.size(); ++i) array_of_name[program.arrays[i].name] = static_cast<int>(i);
+    for (size_t i = 0; i < program.arrays.size(); ++i)
+      array_of_name[program.arrays[i].name] = static_cast<int>(i);
     std::vector<int> program_array(shards->assignment.arrays_size(), -1);
     for (int i = 0; i < shards->assignment.arrays_size(); ++i) {
       const v1::AssignedArray& here = shards->assignment.arrays(i);
@@ -52,7 +56,8 @@ class ShardIndex {
     }
     for (int i = 0; i < shards->assignment.shards_size(); ++i) {
       const v1::ShardSpec& shard = shards->assignment.shards(i);
-      index.shards_[{program_array[shard.array()], shard.local_device()}].push_back(&shards->shards[i]);
+      index.shards_[{program_array[shard.array()], shard.local_device()}].push_back(
+          &shards->shards[i]);
     }
     return index;
   }
@@ -70,7 +75,8 @@ class ShardIndex {
   static absl::Status CheckEqual(const Program::Array& array, const v1::AssignedArray& here) {
     ASSIGN_OR_RETURN(const ElementType type, ParseElementType(here.element_type()));
     if (BitWidth(type) == array.bits_per_element &&
-        std::equal(array.shape.begin(), array.shape.end(), here.shape().begin(), here.shape().end())) {
+        std::equal(array.shape.begin(), array.shape.end(), here.shape().begin(),
+                   here.shape().end())) {
       return absl::OkStatus();
     }
     return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -83,8 +89,13 @@ class ShardIndex {
 
 class Binder {
  public:
-  Binder(const Program& program, const DeviceTable& devices, ShardIndex source, ShardIndex target, MoveList& list)
-      : program_(program), devices_(devices), source_(std::move(source)), target_(std::move(target)), list_(list) {}
+  Binder(const Program& program, const DeviceTable& devices, ShardIndex source, ShardIndex target,
+         MoveList& list)
+      : program_(program),
+        devices_(devices),
+        source_(std::move(source)),
+        target_(std::move(target)),
+        list_(list) {}
 
   absl::Status Bind(const Program::Operation& operation) {
     Move move{.window = operation.window,
@@ -100,7 +111,8 @@ class Binder {
       return Mismatch(program_, operation, operation.to, "is copied onto itself");
     }
     if (move.target == nullptr && Fresh(move)) {
-      return Mismatch(program_, operation, operation.from, "is passed on in the window it comes in");
+      return Mismatch(program_, operation, operation.from,
+                      "is passed on in the window it comes in");
     }
     fresh_.push_back(move.source == nullptr || Fresh(move));
     list_.moves.push_back(std::move(move));
@@ -115,7 +127,8 @@ class Binder {
   };
   using Place = std::tuple<int, int, Space>;  // array, device ordinal, space
 
-  // Whether `move` reads what comes from another host in its own window. Sends that did could wait for each other in a circle.
+  // Whether `move` reads what comes from another host in its own window. Sends that did could wait
+  // for each other in a circle.
   bool Fresh(const Move& move) const {
     return std::any_of(move.after.begin(), move.after.end(), [&](int earlier) {
       return fresh_[earlier] && list_.moves[earlier].window == move.window;
@@ -125,8 +138,10 @@ class Binder {
   absl::Status BindSource(const Program::Operation& operation, Move& move) {
     if (operation.from_space == Space::kSource) {
       move.from_origin = true;
-      move.source = source_.Find(operation.array, devices_.device(operation.from).local, operation.box);
-      if (move.source == nullptr) return Mismatch(program_, operation, operation.from, "is in no source shard");
+      move.source =
+          source_.Find(operation.array, devices_.device(operation.from).local, operation.box);
+      if (move.source == nullptr)
+        return Mismatch(program_, operation, operation.from, "is in no source shard");
       return absl::OkStatus();
     }
     const Brought& brought = brought_[{operation.array, operation.from, operation.from_space}];
@@ -142,7 +157,8 @@ class Binder {
       const ShardView* at = list_.moves[earlier].target;
       if (at->frame.Contains(operation.box)) move.source = at;
     }
-    if (move.source == nullptr) return Mismatch(program_, operation, operation.from, "was not brought before");
+    if (move.source == nullptr)
+      return Mismatch(program_, operation, operation.from, "was not brought before");
     return absl::OkStatus();
   }
 
@@ -154,9 +170,11 @@ class Binder {
       list_.staging.push_back({data, operation.box, bits});
       move.target = &list_.staging.back();
     } else {
-      move.target = target_.Find(operation.array, devices_.device(operation.to).local, operation.box);
+      move.target =
+          target_.Find(operation.array, devices_.device(operation.to).local, operation.box);
     }
-    if (move.target == nullptr) return Mismatch(program_, operation, operation.to, "is in no target shard");
+    if (move.target == nullptr)
+      return Mismatch(program_, operation, operation.to, "is in no target shard");
     Brought& brought = brought_[{operation.array, operation.to, operation.to_space}];
     const int index = static_cast<int>(list_.moves.size());
     brought.moves.push_back(index);
@@ -180,20 +198,26 @@ int64_t StagingBytes(const Program& program, const DeviceTable& devices) {
   int64_t bytes = 0;
   for (const Program::Operation& operation : program.operations) {
     // Saturates far beyond any memory.
-    if (Staged(operation, devices) && bytes < (int64_t{1} << 60)) bytes += StagedBytes(program, operation);
+    if (Staged(operation, devices) && bytes < (int64_t{1} << 60))
+      bytes += StagedBytes(program, operation);
   }
   return bytes;
 }
 
 absl::StatusOr<MoveList> BindMoves(Program program, const DeviceTable& devices,
                                    std::shared_ptr<const MappedShards> source,
-                                   std::shared_ptr<const MappedShards> target, std::shared_ptr<Scratch> scratch) {
-  MoveList list{.windows = program.windows, .source = source, .target = target, .scratch = std::move(scratch)};
+                                   std::shared_ptr<const MappedShards> target,
+                                   std::shared_ptr<Scratch> scratch) {
+  MoveList list{.windows = program.windows,
+                .source = source,
+                .target = target,
+                .scratch = std::move(scratch)};
   ASSIGN_OR_RETURN(ShardIndex in_source, ShardIndex::Make(program, source.get()));
   ASSIGN_OR_RETURN(ShardIndex in_target, ShardIndex::Make(program, target.get()));
   list.moves.reserve(program.operations.size());
   Binder binder(program, devices, std::move(in_source), std::move(in_target), list);
-  for (const Program::Operation& operation : program.operations) RETURN_IF_ERROR(binder.Bind(operation));
+  for (const Program::Operation& operation : program.operations)
+    RETURN_IF_ERROR(binder.Bind(operation));
   list.arrays = std::move(program.arrays);
   return list;
 }

@@ -22,12 +22,12 @@ struct Move {
   Box box;
   int from = 0;  // device ordinals
   int to = 0;
-  int peer = -1;                      // the other host, in the peer table; -1 for moves inside this host
+  int peer = -1;  // the other host, in the peer table; -1 for moves inside this host
   const ShardView* source = nullptr;  // where this host has the box; null when it receives
   const ShardView* target = nullptr;  // where this host puts it; null when it sends
   bool from_origin = false;           // read from the source generation: verified again at the end
   std::vector<int> after;             // moves that bring what this one reads
-  int carries = -1;                   // the one of them that brings exactly this box, and its digests with it
+  int carries = -1;  // the one of them that brings exactly this box, and its digests with it
 
   int bits_per_element() const { return (source != nullptr ? source : target)->bits_per_element; }
 };
@@ -37,7 +37,8 @@ struct MoveList {
   std::vector<Program::Array> arrays;
   int32_t windows = 0;
   std::vector<Move> moves;  // in the program's order
-  std::shared_ptr<const MappedShards> source;  // null when this host holds nothing of the source generation
+  std::shared_ptr<const MappedShards>
+      source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
   std::shared_ptr<Scratch> scratch;  // null when nothing is staged
   std::deque<ShardView> staging;     // stable addresses
@@ -46,10 +47,13 @@ struct MoveList {
 // Bytes that BindMoves() needs for staging on this host.
 int64_t StagingBytes(const Program& program, const DeviceTable& devices);
 
-// FAILED_PRECONDITION (PROGRAM_MISMATCH; metadata array, box, device) when the program reads or writes a box that no shard here holds,
-// reads what was never brought, passes on what comes in the same window, or an array differs from the state's. REQUIRES: scratch of at least StagingBytes(), null for 0.
+// FAILED_PRECONDITION (PROGRAM_MISMATCH; metadata array, box, device) when the program reads or
+// writes a box that no shard here holds, reads what was never brought, passes on what comes in the
+// same window, or an array differs from the state's. REQUIRES: scratch of at least StagingBytes(),
+// null for 0.
 absl::StatusOr<MoveList> BindMoves(Program program, const DeviceTable& devices,
                                    std::shared_ptr<const MappedShards> source,
-                                   std::shared_ptr<const MappedShards> target, std::shared_ptr<Scratch> scratch);
+                                   std::shared_ptr<const MappedShards> target,
+                                   std::shared_ptr<Scratch> scratch);
 
 }  // namespace remesh

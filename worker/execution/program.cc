@@ -14,7 +14,8 @@ namespace {
 
 absl::StatusOr<Program::Array> ReadArray(const v1::ProgramArray& message) {
   ASSIGN_OR_RETURN(const ElementType type, ParseElementType(message.element_type()));
-  Program::Array array{message.name(), Shape(message.shape().begin(), message.shape().end()), BitWidth(type)};
+  Program::Array array{message.name(), Shape(message.shape().begin(), message.shape().end()),
+                       BitWidth(type)};
   RETURN_IF_ERROR(ValidateShape(array.shape, array.bits_per_element));
   return array;
 }
@@ -39,12 +40,14 @@ ProgramReader::ProgramReader(const DeviceTable* devices, std::string fingerprint
 
 absl::Status ProgramReader::Begin(const v1::HostProgramChunk& first) {
   if (first.fingerprint() != fingerprint_) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("the program is of plan ", first.fingerprint(), ", not of ", fingerprint_),
-                     {"FINGERPRINT_MISMATCH", {{"found", first.fingerprint()}, {"expected", fingerprint_}}});
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("the program is of plan ", first.fingerprint(), ", not of ", fingerprint_),
+        {"FINGERPRINT_MISMATCH", {{"found", first.fingerprint()}, {"expected", fingerprint_}}});
   }
   if (first.windows() != windows_ || windows_ < 0) {
-    return InvalidField("windows", absl::StrCat(first.windows()), absl::StrCat("must be ", windows_));
+    return InvalidField("windows", absl::StrCat(first.windows()),
+                        absl::StrCat("must be ", windows_));
   }
   program_.windows = windows_;
   for (int i = 0; i < first.arrays_size(); ++i) {
@@ -61,7 +64,8 @@ absl::Status ProgramReader::Add(const v1::HostProgramChunk& chunk) {
   for (const v1::ProgramOperation& message : chunk.operations()) {
     auto operation = Read(message);
     if (!operation.ok()) {
-      return AtField(absl::StrCat("operations[", program_.operations.size(), "]"), operation.status());
+      return AtField(absl::StrCat("operations[", program_.operations.size(), "]"),
+                     operation.status());
     }
     program_.operations.push_back(*std::move(operation));
   }
@@ -91,11 +95,13 @@ absl::StatusOr<Program::Operation> ProgramReader::Read(const v1::ProgramOperatio
                         "must be a device of the peer table");
   }
   if (!devices_->here(operation.from) && !devices_->here(operation.to)) {
-    return InvalidField("from_device", absl::StrCat(message.from_device()), "must be of this host, or to_device");
+    return InvalidField("from_device", absl::StrCat(message.from_device()),
+                        "must be of this host, or to_device");
   }
   ASSIGN_OR_RETURN(operation.from_space, ReadSpace("from_space", message.from_space()));
   ASSIGN_OR_RETURN(operation.to_space, ReadSpace("to_space", message.to_space()));
-  if (operation.to_space == Space::kSource) return InvalidField("to_space", "SPACE_SOURCE", "is never written");
+  if (operation.to_space == Space::kSource)
+    return InvalidField("to_space", "SPACE_SOURCE", "is never written");
   return operation;
 }
 

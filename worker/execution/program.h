@@ -41,8 +41,8 @@ class ProgramReader {
   // `devices` must outlive the reader.
   ProgramReader(const DeviceTable* devices, std::string fingerprint, int32_t windows);
 
-  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT naming the field ("operations[7].box") for
-  // anything that is not a program of this attempt.
+  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT naming
+  // the field ("operations[7].box") for anything that is not a program of this attempt.
   absl::Status Add(const v1::HostProgramChunk& chunk);
 
   // INVALID_ARGUMENT when nothing was added.

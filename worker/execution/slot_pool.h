@@ -14,7 +14,8 @@ namespace remesh {
 class SlotPool {
  public:
   SlotPool(int count, int64_t slot_bytes)
-      : slot_bytes_(static_cast<size_t>(slot_bytes)), memory_(count * static_cast<size_t>(slot_bytes)) {
+      : slot_bytes_(static_cast<size_t>(slot_bytes)),
+        memory_(count * static_cast<size_t>(slot_bytes)) {
     for (int i = 0; i < count; ++i) free_.push_back(i);
   }
 

@@ -7,8 +7,9 @@
 
 namespace remesh {
 
-// Which windows of an attempt run on this host: window w starts, in order, once it is granted and all of this host's work of w - 2 is
-// done; windows finish in order. A pure state machine; windows without work start and finish like the others.
+// Which windows of an attempt run on this host: window w starts, in order, once it is granted and
+// all of this host's work of w - 2 is done; windows finish in order. A pure state machine; windows
+// without work start and finish like the others.
 class WindowSchedule {
  public:
   // work[w]: units of work of window w on this host.

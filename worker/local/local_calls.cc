@@ -12,20 +12,27 @@ namespace {
 // What time may heal.
 bool MayCome(const absl::Status& status) {
   const std::string reason = GetErrorInfo(status).reason;
-  return reason == "STATE_NOT_FOUND" || reason == "GENERATION_NOT_FOUND" || reason == "NOT_READABLE";
+  return reason == "STATE_NOT_FOUND" || reason == "GENERATION_NOT_FOUND" ||
+         reason == "NOT_READABLE";
 }
 
 }  // namespace
 
-void LocalCalls::Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done) {
-  Wait(id, request.wait(), [this, request] { return buffers_->Allocate(request); }, std::move(done));
+void LocalCalls::Allocate(CallId id, const v1::AllocateRequest& request,
+                          Done<v1::ShardsResponse> done) {
+  Wait(
+      id, request.wait(), [this, request] { return buffers_->Allocate(request); }, std::move(done));
 }
 
-void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done) {
-  Wait(id, request.wait(), [this, request] { return buffers_->GetShards(request); }, std::move(done));
+void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
+                           Done<v1::ShardsResponse> done) {
+  Wait(
+      id, request.wait(), [this, request] { return buffers_->GetShards(request); },
+      std::move(done));
 }
 
-void LocalCalls::Wait(CallId id, bool wait, absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
+void LocalCalls::Wait(CallId id, bool wait,
+                      absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
                       Done<v1::ShardsResponse> done) {
   auto result = call();
   if (wait && !result.ok() && MayCome(result.status())) {
@@ -58,7 +65,8 @@ void LocalCalls::End(CallId id, const absl::Status& status) {
 }
 
 void LocalCalls::Cancel(CallId id) {
-  End(id, MakeError(absl::StatusCode::kCancelled, "the call was cancelled while it waited", {"CANCELLED", {}}));
+  End(id, MakeError(absl::StatusCode::kCancelled, "the call was cancelled while it waited",
+                    {"CANCELLED", {}}));
 }
 
 void LocalCalls::Close() {

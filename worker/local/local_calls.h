@@ -12,7 +12,8 @@
 
 namespace remesh {
 
-// Calls of trainers, those that wait included. Not thread-safe; every `done` runs exactly once, on the caller's thread.
+// Calls of trainers, those that wait included. Not thread-safe; every `done` runs exactly once, on
+// the caller's thread.
 class LocalCalls {
  public:
   template <typename Response>

@@ -12,10 +12,13 @@
 namespace remesh {
 namespace {
 
-absl::Status NoSuchShard(const std::string& field, const std::string& value, const Generation& generation) {
-  return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(field, ": value \"", value, "\" names no shard that this host has of ", generation.state()),
-                   {"SHARD_NOT_FOUND", {{"field", field}, {"value", value}, {"state", generation.state()}}});
+absl::Status NoSuchShard(const std::string& field, const std::string& value,
+                         const Generation& generation) {
+  return MakeError(
+      absl::StatusCode::kNotFound,
+      absl::StrCat(field, ": value \"", value, "\" names no shard that this host has of ",
+                   generation.state()),
+      {"SHARD_NOT_FOUND", {{"field", field}, {"value", value}, {"state", generation.state()}}});
 }
 
 bool HasArray(const v1::Assignment& assignment, const std::string& name) {
@@ -28,14 +31,16 @@ bool HasDevice(const v1::Assignment& assignment, int64_t device) {
                      [&](const v1::ShardSpec& shard) { return shard.device() == device; });
 }
 
-absl::Status CheckSelector(const Generation& generation, const v1::ShardSelector& selector, const std::string& field) {
+absl::Status CheckSelector(const Generation& generation, const v1::ShardSelector& selector,
+                           const std::string& field) {
   const v1::Assignment& assignment = generation.manifest.assignment();
   if (!selector.array().empty() && !HasArray(assignment, selector.array())) {
     return NoSuchShard(field + ".array", selector.array(), generation);
   }
   for (int i = 0; i < selector.devices_size(); ++i) {
     if (HasDevice(assignment, selector.devices(i))) continue;
-    return NoSuchShard(absl::StrCat(field, ".devices[", i, "]"), absl::StrCat(selector.devices(i)), generation);
+    return NoSuchShard(absl::StrCat(field, ".devices[", i, "]"), absl::StrCat(selector.devices(i)),
+                       generation);
   }
   return absl::OkStatus();
 }
@@ -43,12 +48,14 @@ absl::Status CheckSelector(const Generation& generation, const v1::ShardSelector
 bool Matches(const v1::ShardSelector& selector, const std::string& array, int64_t device) {
   if (!selector.array().empty() && selector.array() != array) return false;
   return selector.devices().empty() ||
-         std::find(selector.devices().begin(), selector.devices().end(), device) != selector.devices().end();
+         std::find(selector.devices().begin(), selector.devices().end(), device) !=
+             selector.devices().end();
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation, const ShardSelectors& selectors) {
+absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation,
+                                              const ShardSelectors& selectors) {
   for (int i = 0; i < selectors.size(); ++i) {
     RETURN_IF_ERROR(CheckSelector(generation, selectors[i], absl::StrCat("shards[", i, "]")));
   }
@@ -57,9 +64,10 @@ absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation, cons
   for (int i = 0; i < assignment.shards_size(); ++i) {
     const v1::ShardSpec& shard = assignment.shards(i);
     const std::string& array = assignment.arrays(shard.array()).name();
-    const bool any = std::any_of(selectors.begin(), selectors.end(), [&](const v1::ShardSelector& selector) {
-      return Matches(selector, array, shard.device());
-    });
+    const bool any =
+        std::any_of(selectors.begin(), selectors.end(), [&](const v1::ShardSelector& selector) {
+          return Matches(selector, array, shard.device());
+        });
     if (selectors.empty() || any) selected.push_back(i);
   }
   return selected;

@@ -12,8 +12,8 @@
 namespace remesh {
 namespace {
 
-absl::Status StateError(absl::StatusCode code, const char* reason, const std::string& state, const std::string& what,
-                        std::map<std::string, std::string> more = {}) {
+absl::Status StateError(absl::StatusCode code, const char* reason, const std::string& state,
+                        const std::string& what, std::map<std::string, std::string> more = {}) {
   more["state"] = state;
   return MakeError(code, absl::StrCat("state ", state, " ", what), {reason, std::move(more)});
 }
@@ -27,13 +27,14 @@ bool SameBuffers(v1::Assignment a, v1::Assignment b) {
 std::string ShardName(const Generation& held, int shard) {
   const v1::Assignment& assignment = held.manifest.assignment();
   const v1::ShardSpec& spec = assignment.shards(shard);
-  return absl::StrCat(assignment.arrays(spec.array()).name(), held.places.shards[shard].box.DebugString(), " on device ",
-                      spec.device());
+  return absl::StrCat(assignment.arrays(spec.array()).name(),
+                      held.places.shards[shard].box.DebugString(), " on device ", spec.device());
 }
 
 }  // namespace
 
-StateBuffers::StateBuffers(BufferStore* store, Hooks hooks) : store_(store), hooks_(std::move(hooks)) {}
+StateBuffers::StateBuffers(BufferStore* store, Hooks hooks)
+    : store_(store), hooks_(std::move(hooks)) {}
 
 void StateBuffers::Assign(const v1::Assignment& assignment) {
   assigned_[assignment.state()] = assignment;
@@ -60,7 +61,8 @@ absl::StatusOr<const Generation*> StateBuffers::NewestOrAllocate(const std::stri
   if (const Generation* held = Newest(state); held != nullptr) return held;
   const auto it = assigned_.find(state);
   if (it == assigned_.end()) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state, "is not known on this host");
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
+                      "is not known on this host");
   }
   if (it->second.committed()) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", state,
@@ -87,7 +89,8 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequ
     if (!held->manifest.sealed(shard)) continue;
     const std::string name = ShardName(*held, shard);
     return StateError(absl::StatusCode::kFailedPrecondition, "SHARD_SEALED", request.state(),
-                      absl::StrCat("has a sealed shard ", name, ": Unseal it first"), {{"shard", name}});
+                      absl::StrCat("has a sealed shard ", name, ": Unseal it first"),
+                      {{"shard", name}});
   }
   return DescribeShards(*held, shards);
 }
@@ -96,12 +99,15 @@ absl::StatusOr<const Generation*> StateBuffers::ForSealing(const std::string& st
   if (state.empty()) return InvalidField("state", "", "must not be empty");
   if (const Generation* held = Newest(state); held != nullptr) return held;
   if (!assigned_.contains(state)) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state, "is not known on this host");
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
+                      "is not known on this host");
   }
-  return StateError(absl::StatusCode::kFailedPrecondition, "NOT_ALLOCATED", state, "has no buffers on this host yet");
+  return StateError(absl::StatusCode::kFailedPrecondition, "NOT_ALLOCATED", state,
+                    "has no buffers on this host yet");
 }
 
-absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held, const std::vector<int>& shards,
+absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
+                                                         const std::vector<int>& shards,
                                                          bool sealed) {
   const int64_t before = held->sealed_shards();
   RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed));
@@ -128,7 +134,8 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   if (hooks_.moving(request.state())) {
-    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", request.state(), "is being moved");
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", request.state(),
+                      "is being moved");
   }
   return SetSealed(held, shards, false);
 }
@@ -140,7 +147,8 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRe
   const Generation* held = store_->Find(request.state(), request.generation());
   if (held == nullptr) {
     return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", request.state(),
-                      absl::StrCat("has no generation ", number, " on this host"), {{"generation", number}});
+                      absl::StrCat("has no generation ", number, " on this host"),
+                      {{"generation", number}});
   }
   const bool unsealed_again = held->manifest.assignment().committed();
   if (held->pending() || (held->phase() != v1::SHARD_PHASE_READY && !unsealed_again)) {
@@ -156,13 +164,16 @@ absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
   if (request.state().empty()) return InvalidField("state", "", "must not be empty");
   const std::vector<const Generation*> all = store_->ListOf(request.state());
   if (all.empty() && !assigned_.contains(request.state())) {
-    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", request.state(), "is not known on this host");
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", request.state(),
+                      "is not known on this host");
   }
   for (const Generation* held : all) {
-    if (held->phase() == v1::SHARD_PHASE_BUILDING && !held->manifest.assignment().committed()) continue;
-    return StateError(absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", request.state(),
-                      absl::StrCat("has a readable generation ", held->number(), ": DeleteState frees it"),
-                      {{"generation", absl::StrCat(held->number())}});
+    if (held->phase() == v1::SHARD_PHASE_BUILDING && !held->manifest.assignment().committed())
+      continue;
+    return StateError(
+        absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", request.state(),
+        absl::StrCat("has a readable generation ", held->number(), ": DeleteState frees it"),
+        {{"generation", absl::StrCat(held->number())}});
   }
   for (const Generation* held : all) {
     v1::StateManifest gone = held->Summary();

@@ -14,25 +14,28 @@
 
 namespace remesh {
 
-// What trainers may do to this host's buffers. Knows the states that the planner assigned; the store knows those that are allocated. Errors name the field
-// and value. Not thread-safe.
+// What trainers may do to this host's buffers. Knows the states that the planner assigned; the
+// store knows those that are allocated. Errors name the field and value. Not thread-safe.
 class StateBuffers {
  public:
   struct Hooks {
-    absl::AnyInvocable<bool(const std::string& state)> moving;          // an attempt reads or writes the state
-    absl::AnyInvocable<void(const v1::StateManifest& manifest)> changed;  // seals or buffers changed
+    absl::AnyInvocable<bool(const std::string& state)>
+        moving;  // an attempt reads or writes the state
+    absl::AnyInvocable<void(const v1::StateManifest& manifest)>
+        changed;  // seals or buffers changed
   };
 
   // `store` must outlive it.
   StateBuffers(BufferStore* store, Hooks hooks);
 
-  // The planner's word: buffers of the state may be allocated. Building buffers of another assignment of the same state are freed.
+  // The planner's word: buffers of the state may be allocated. Building buffers of another
+  // assignment of the same state are freed.
   void Assign(const v1::Assignment& assignment);
   // Frees everything of the state.
   void Forget(const std::string& state);
 
-  // The calls of LocalService, without waiting: see there. NOT_FOUND (STATE_NOT_FOUND, GENERATION_NOT_FOUND) may become OK later, and so
-  // may FAILED_PRECONDITION (NOT_READABLE).
+  // The calls of LocalService, without waiting: see there. NOT_FOUND (STATE_NOT_FOUND,
+  // GENERATION_NOT_FOUND) may become OK later, and so may FAILED_PRECONDITION (NOT_READABLE).
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
   absl::StatusOr<v1::SealResponse> Unseal(const v1::UnsealRequest& request);
@@ -45,7 +48,8 @@ class StateBuffers {
   // The same, allocated if need be.
   absl::StatusOr<const Generation*> NewestOrAllocate(const std::string& state);
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
-  absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards, bool sealed);
+  absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
+                                             bool sealed);
 
   BufferStore* const store_;
   Hooks hooks_;

@@ -8,7 +8,8 @@
 
 namespace remesh {
 
-// The box of a message. INVALID_ARGUMENT (fields "lo", "hi[1]") unless it is not empty and lies in an array of `shape`.
+// The box of a message. INVALID_ARGUMENT (fields "lo", "hi[1]") unless it is not empty and lies in
+// an array of `shape`.
 absl::StatusOr<Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t> shape);
 
 v1::Box BoxMessage(const Box& box);

@@ -11,15 +11,16 @@
 
 namespace remesh {
 
-// The status of a system call that just failed on `path`: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED) when space ran out, INTERNAL (IO_ERROR)
-// otherwise. Reads errno.
+// The status of a system call that just failed on `path`: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED)
+// when space ran out, INTERNAL (IO_ERROR) otherwise. Reads errno.
 absl::Status SystemError(const std::string& what, const std::string& path);
 
-// Creates `path` (mode 0660) with every byte reserved: on tmpfs ftruncate() succeeds on a full file system, and a later store is
-// SIGBUS. Nothing is left behind on error.
+// Creates `path` (mode 0660) with every byte reserved: on tmpfs ftruncate() succeeds on a full file
+// system, and a later store is SIGBUS. Nothing is left behind on error.
 absl::Status CreateReservedFile(const std::string& path, int64_t bytes);
 
-// A file mapped shared, readable and writable, for as long as the object lives, even if the file is unlinked.
+// A file mapped shared, readable and writable, for as long as the object lives, even if the file is
+// unlinked.
 class MappedFile {
  public:
   // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`.

@@ -35,7 +35,8 @@ struct Generation {
   v1::StateManifest Summary() const;
 };
 
-// A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner is gone. Immutable.
+// A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner
+// is gone. Immutable.
 struct MappedShards {
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
@@ -54,8 +55,9 @@ class Scratch {
   std::shared_ptr<std::atomic<int64_t>> bytes_;
 };
 
-// The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a call changed is on file when it returns; a
-// later life of the worker on the same boot of the machine finds it again. Not thread-safe.
+// The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a
+// call changed is on file when it returns; a later life of the worker on the same boot of the
+// machine finds it again. Not thread-safe.
 class BufferStore {
  public:
   struct Options {
@@ -65,8 +67,9 @@ class BufferStore {
     int devices = 1;
   };
 
-  // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and those of another boot are
-  // removed; what cannot be understood is moved to the folder ".aside", and said in notes(). Errors: only an unusable directory.
+  // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and
+  // those of another boot are removed; what cannot be understood is moved to the folder ".aside",
+  // and said in notes(). Errors: only an unusable directory.
   static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
 
   // nullptr when it is not here.
@@ -75,21 +78,27 @@ class BufferStore {
   std::vector<const Generation*> List() const;
   std::vector<const Generation*> ListOf(const std::string& state) const;
 
-  // Reserves buffers, and the space of every later manifest; the content is zero. Phase BUILDING or PREPARED. Errors: as PlaceShards(); ALREADY_EXISTS;
-  // RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; metadata needed_bytes, free_bytes), nothing left behind.
-  absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase, const v1::AttemptId& attempt = {});
+  // Reserves buffers, and the space of every later manifest; the content is zero. Phase BUILDING or
+  // PREPARED. Errors: as PlaceShards(); ALREADY_EXISTS; RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED;
+  // metadata needed_bytes, free_bytes), nothing left behind.
+  absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase,
+                      const v1::AttemptId& attempt = {});
 
-  // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed and no attempt. REQUIRES: it is here and pending().
+  // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed and no attempt. REQUIRES:
+  // it is here and pending().
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
 
-  // Seals or unseals; READY when all are sealed, else BUILDING. REQUIRES: it is here, not pending(); indices in range.
-  absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards, bool sealed);
+  // Seals or unseals; READY when all are sealed, else BUILDING. REQUIRES: it is here, not
+  // pending(); indices in range.
+  absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards,
+                         bool sealed);
 
   // Removes a generation, if it is here.
   void Drop(const std::string& state, int64_t generation);
 
   // REQUIRES: it is here.
-  absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state, int64_t generation) const;
+  absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state,
+                                                          int64_t generation) const;
 
   // Memory that is gone with its owner. bytes > 0.
   absl::StatusOr<std::shared_ptr<Scratch>> ReserveScratch(int64_t bytes);
@@ -118,7 +127,8 @@ class BufferStore {
   const Options options_;
   std::map<Key, Generation> generations_;
   int64_t bytes_ = 0;
-  const std::shared_ptr<std::atomic<int64_t>> scratch_bytes_ = std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<std::atomic<int64_t>> scratch_bytes_ =
+      std::make_shared<std::atomic<int64_t>>(0);
   std::vector<std::string> notes_;
   int64_t removed_ = 0;
 };

@@ -14,8 +14,9 @@ namespace remesh {
 // Buffers start on multiples of this many bytes.
 inline constexpr int64_t kShardAlignment = 64;
 
-// Where the shards of one generation lie in its files: one file per local device and memory kind, shards packed in the order of the
-// assignment. A function of the assignment alone, so that a later life of the worker finds them again.
+// Where the shards of one generation lie in its files: one file per local device and memory kind,
+// shards packed in the order of the assignment. A function of the assignment alone, so that a later
+// life of the worker finds them again.
 struct ShardPlaces {
   struct File {
     std::string name;   // "d0.device"
@@ -35,8 +36,8 @@ struct ShardPlaces {
   int64_t shard_bytes = 0;    // of all shards, without gaps
 };
 
-// INVALID_ARGUMENT naming the field ("shards[3].box.hi[0]") for anything that is no state name, array, type, box or local device in
-// [0, devices), or that adds up to 2^62 bytes.
+// INVALID_ARGUMENT naming the field ("shards[3].box.hi[0]") for anything that is no state name,
+// array, type, box or local device in [0, devices), or that adds up to 2^62 bytes.
 absl::StatusOr<ShardPlaces> PlaceShards(const v1::Assignment& assignment, int devices);
 
 }  // namespace remesh

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "base/strand.h"
+#include "remesh/v1/worker.pb.h"
+#include "worker/execution/attempt.h"
+#include "worker/execution/data_thread.h"
+#include "worker/execution/program.h"
+#include "worker/local/local_calls.h"
+#include "worker/local/state_buffers.h"
+#include "worker/metrics.h"
+#include "worker/store/buffer_store.h"
+
+namespace remesh {
+
+// Which program an attempt runs.
+struct ProgramRequest {
+  std::string plan;
+  std::string host;
+  std::string fingerprint;
+  int32_t windows = 0;
+  DeviceTable devices;
+};
+
+// The worker's mind: turns the planner's commands into work on the store and the data thread, and
+// their outcomes into answers. Everything runs on one strand; gRPC stays outside. Survives the
+// planner: attempts go on while it is away, and are told of again when it is back.
+class Agent {
+ public:
+  using ProgramDone = absl::AnyInvocable<void(absl::StatusOr<Program>)>;
+  // How it reaches the rest of the world. Called on the strand; none may block.
+  struct Ports {
+    absl::AnyInvocable<void(const v1::AttachRequest&)> say;  // dropped while not attached
+    absl::AnyInvocable<void()> disconnect;                   // the planner is not to be obeyed
+    absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
+    absl::AnyInvocable<void(ProgramRequest, ProgramDone)> fetch;  // answers on any thread
+  };
+  struct Options {
+    v1::Register identity;  // all but data addresses, epoch and manifests
+    std::string record_path;
+    uint64_t highest_epoch = 0;
+    Mover::Options mover;
+  };
+
+  // Everything but `options` and `ports` must outlive it; `data` may be destroyed first. Call the
+  // methods below on the strand.
+  Agent(Options options, Ports ports, Strand* strand, BufferStore* store, DataThread* data,
+        WorkerMetrics* metrics);
+
+  // What to say first on a new stream.
+  v1::Register Attaching() const;
+  // Obeys, unless the epoch is lower than one seen before.
+  void Command(const v1::AttachResponse& response);
+
+  StateBuffers& buffers() { return buffers_; }
+  LocalCalls& calls() { return calls_; }
+
+ private:
+  struct Entry {
+    explicit Entry(v1::Prepare prepare) : attempt(std::move(prepare)) {}
+    Attempt attempt;
+    DeviceTable devices;
+    std::shared_ptr<const MappedShards> source;
+    std::shared_ptr<const MappedShards> target;
+    Program program;
+  };
+
+  absl::Status Obey(uint64_t epoch);
+  void Prepare(const v1::Prepare& command);
+  void Commit(const v1::Commit& command);
+  void Retire(const v1::Retire& command);
+  void Abort(const v1::Abort& command);
+  void Welcome(const v1::Welcome& command);
+  bool Moving(const std::string& state) const;
+  Entry* Find(const v1::AttemptId& id);
+
+  // attempt_actions.cc: carries out what an attempt asks for.
+  void Run(const std::string& key, Attempt::Actions actions);
+  void Do(const std::string& key, Entry& entry, const Attempt::Reserve& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::FetchProgram& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::Open& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::GrantWindows& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::CheckSources& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::MarkVerified& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::MarkReady& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::StopMoving& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::DropTarget& action);
+  void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
+  absl::Status Reserve(Entry& entry);
+  absl::StatusOr<DataThread::Opening> MakeOpening(const std::string& key, Entry& entry);
+  Mover::Events MakeEvents(const std::string& key);
+  // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
+  void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);
+  void Fail(const v1::AttemptId& id, const absl::Status& status);
+  void DropPending(const v1::AttemptId& id, const std::string& state, int64_t generation);
+
+  Options options_;
+  Ports ports_;
+  Strand* const strand_;
+  BufferStore* const store_;
+  DataThread* const data_;
+  WorkerMetrics* const metrics_;
+  std::map<std::string, Entry> attempts_;
+  StateBuffers buffers_;
+  LocalCalls calls_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "service/error_info.h"
+#include "worker/agent/agent.h"
+
+namespace remesh {
+
+void Agent::PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event) {
+  strand_->Post([this, key, event = std::move(event)]() mutable {
+    const auto it = attempts_.find(key);
+    if (it != attempts_.end()) Run(key, event(it->second));
+  });
+}
+
+void Agent::Run(const std::string& key, Attempt::Actions actions) {
+  const auto it = attempts_.find(key);
+  if (it == attempts_.end()) return;
+  for (Attempt::Action& action : actions) {
+    std::visit([&](const auto& todo) { Do(key, it->second, todo); }, action);
+  }
+  // An event inside may have ended it already.
+  const auto again = attempts_.find(key);
+  if (again != attempts_.end() && again->second.attempt.over()) attempts_.erase(again);
+}
+
+absl::Status Agent::Reserve(Entry& entry) {
+  const v1::Prepare& prepare = entry.attempt.prepare();
+  const std::string& state = prepare.target().state();
+  const Generation* source = store_->Find(state, prepare.source_generation());
+  if (source != nullptr && source->phase() != v1::SHARD_PHASE_READY) {
+    const std::string number = absl::StrCat(prepare.source_generation());
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("generation ", number, " of ", state, " is not sealed on this host"),
+        {"SOURCE_NOT_READY", {{"state", state}, {"generation", number}}});
+  }
+  if (source != nullptr) {
+    ASSIGN_OR_RETURN(entry.source, store_->Map(state, prepare.source_generation()));
+  }
+  // No attempt of this life writes it, so what lies there is of one that was given up.
+  const Generation* left = store_->Find(state, prepare.target().generation());
+  if (left != nullptr && left->pending()) store_->Drop(state, prepare.target().generation());
+  RETURN_IF_ERROR(store_->Create(prepare.target(), v1::SHARD_PHASE_PREPARED, prepare.attempt()));
+  ASSIGN_OR_RETURN(entry.target, store_->Map(state, prepare.target().generation()));
+  return absl::OkStatus();
+}
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::Reserve&) {
+  const absl::Status status = Reserve(entry);
+  metrics_->SetBufferBytes(store_->bytes());
+  PostEvent(key, [status](Entry& e) { return e.attempt.Reserved(status); });
+}
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::FetchProgram&) {
+  const v1::Prepare& prepare = entry.attempt.prepare();
+  ProgramRequest request{prepare.plan(), options_.identity.host(), prepare.fingerprint(),
+                         prepare.windows(), entry.devices};
+  ports_.fetch(std::move(request), [this, key](absl::StatusOr<Program> program) {
+    PostEvent(key, [program = std::move(program)](Entry& e) mutable {
+      const absl::Status status = program.status();
+      if (status.ok()) e.program = *std::move(program);
+      return e.attempt.ProgramFetched(status);
+    });
+  });
+}
+
+absl::StatusOr<DataThread::Opening> Agent::MakeOpening(const std::string& key, Entry& entry) {
+  const v1::Prepare& prepare = entry.attempt.prepare();
+  std::shared_ptr<Scratch> scratch;
+  if (const int64_t bytes = StagingBytes(entry.program, entry.devices); bytes > 0) {
+    ASSIGN_OR_RETURN(scratch, store_->ReserveScratch(bytes));
+  }
+  DataThread::Opening opening{
+      .self = prepare.self(), .options = options_.mover, .events = MakeEvents(key)};
+  ASSIGN_OR_RETURN(opening.moves,
+                   BindMoves(std::move(entry.program), entry.devices, std::move(entry.source),
+                             std::move(entry.target), std::move(scratch)));
+  for (const v1::PeerEntry& peer : prepare.peers()) {
+    opening.peer_names.push_back(peer.host());
+    Peer& at = opening.peers.emplace_back();
+    at.token = peer.token();
+    for (const v1::DataAddress& address : peer.data_addresses()) {
+      if (address.transport() == data_->transport_name()) at.address = address.address();
+    }
+    if (at.address.empty()) {
+      return MakeError(
+          absl::StatusCode::kFailedPrecondition,
+          absl::StrCat("host ", peer.host(), " has no address of transport ",
+                       data_->transport_name()),
+          {"NO_COMMON_TRANSPORT", {{"host", peer.host()}, {"transport", data_->transport_name()}}});
+    }
+  }
+  return opening;
+}
+
+Mover::Events Agent::MakeEvents(const std::string& key) {
+  Mover::Events events;
+  events.window_done = [this, key, before = MoverBytes()](const WindowReport& report) mutable {
+    const MoverBytes& now = report.bytes;
+    metrics_->WindowDone(
+        {now.sent - before.sent, now.received - before.received, now.copied - before.copied},
+        std::chrono::duration<double>(report.duration).count());
+    before = now;
+    PostEvent(key, [report](Entry& e) { return e.attempt.WindowDone(report); });
+  };
+  events.failed = [this, key](absl::Status status) {
+    PostEvent(key, [status](Entry& e) { return e.attempt.MovingFailed(status); });
+  };
+  events.verified = [this, key](absl::Status status) {
+    PostEvent(key, [status](Entry& e) { return e.attempt.SourcesChecked(status); });
+  };
+  return events;
+}
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
+  auto opening = MakeOpening(key, entry);
+  metrics_->SetBufferBytes(store_->bytes());
+  if (!opening.ok()) {
+    PostEvent(key, [status = opening.status()](Entry& e) { return e.attempt.Opened(status); });
+    return;
+  }
+  data_->Open(key, *std::move(opening), [this, key](absl::Status status) {
+    PostEvent(key, [status](Entry& e) { return e.attempt.Opened(status); });
+  });
+}
+
+void Agent::Do(const std::string& key, Entry&, const Attempt::GrantWindows& action) {
+  data_->Grant(key, action.until);
+}
+
+void Agent::Do(const std::string& key, Entry&, const Attempt::CheckSources&) { data_->Verify(key); }
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkVerified&) {
+  const v1::Assignment& target = entry.attempt.prepare().target();
+  const absl::Status status =
+      store_->SetPhase(target.state(), target.generation(), v1::SHARD_PHASE_VERIFIED);
+  PostEvent(key, [status](Entry& e) { return e.attempt.MarkedVerified(status); });
+}
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) {
+  const v1::Assignment& target = entry.attempt.prepare().target();
+  const Generation* held = store_->Find(target.state(), target.generation());
+  const absl::Status status =
+      held != nullptr && held->pending()
+          ? store_->SetPhase(target.state(), target.generation(), v1::SHARD_PHASE_READY)
+          : absl::OkStatus();
+  PostEvent(key, [this, status](Entry& e) {
+    Attempt::Actions actions = e.attempt.MarkedReady(status);
+    calls_.Retry();
+    return actions;
+  });
+}
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::StopMoving&) {
+  entry.source.reset();
+  entry.target.reset();
+  data_->Stop(key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); });
+}
+
+void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget&) {
+  const v1::Prepare& prepare = entry.attempt.prepare();
+  DropPending(prepare.attempt(), prepare.target().state(), prepare.target().generation());
+}
+
+void Agent::Do(const std::string&, Entry&, const Attempt::Say& action) {
+  if (action.message.has_failed())
+    metrics_->CountError(StatusFromProto(action.message.failed().error()));
+  ports_.say(action.message);
+}
+
+}  // namespace remesh

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/agent/planner_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/time/time.h"
+
+namespace remesh {
+
+PlannerLink::PlannerLink(std::shared_ptr<grpc::Channel> channel, Options options, Events events)
+    : stub_(v1::WorkerService::NewStub(std::move(channel))),
+      options_(options),
+      events_(std::move(events)) {}
+
+PlannerLink::~PlannerLink() { Stop(); }
+
+void PlannerLink::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void PlannerLink::Begin(v1::AttachRequest first) {
+  absl::MutexLock lock(&mutex_);
+  if (!open_ || begun_) return;
+  begun_ = true;
+  queue_.push_back(std::move(first));
+}
+
+void PlannerLink::Say(const v1::AttachRequest& message) {
+  absl::MutexLock lock(&mutex_);
+  if (begun_) queue_.push_back(message);
+}
+
+void PlannerLink::SetHeartbeatInterval(std::chrono::nanoseconds interval) {
+  absl::MutexLock lock(&mutex_);
+  heartbeat_ = std::max<std::chrono::nanoseconds>(interval, std::chrono::milliseconds(10));
+}
+
+void PlannerLink::Disconnect() {
+  absl::MutexLock lock(&mutex_);
+  if (context_ != nullptr) context_->TryCancel();
+}
+
+void PlannerLink::Stop() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    if (context_ != nullptr) context_->TryCancel();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void PlannerLink::Run() {
+  auto pause = options_.retry_min;
+  while (true) {
+    const auto started = std::chrono::steady_clock::now();
+    const grpc::Status status = RunStream();
+    // A stream that stood for a while was a good one: the next failure is a new story.
+    if (std::chrono::steady_clock::now() - started > options_.retry_max) pause = options_.retry_min;
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return;
+    mutex_.Unlock();
+    events_.disconnected(status);
+    mutex_.Lock();
+    mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::stopping), absl::FromChrono(pause));
+    if (stopping_) return;
+    pause = std::min(pause * 2, options_.retry_max);
+  }
+}
+
+grpc::Status PlannerLink::RunStream() {
+  grpc::ClientContext context;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (stopping_) return grpc::Status::CANCELLED;
+    context_ = &context;
+    open_ = true;
+  }
+  const std::unique_ptr<Stream> stream = stub_->Attach(&context);
+  std::thread writer([this, &stream] { Write(stream.get()); });
+  events_.connected();
+  v1::AttachResponse response;
+  while (stream->Read(&response)) events_.received(std::move(response));
+  {
+    absl::MutexLock lock(&mutex_);
+    open_ = begun_ = false;
+    queue_.clear();
+  }
+  writer.join();
+  const grpc::Status status = stream->Finish();
+  absl::MutexLock lock(&mutex_);
+  context_ = nullptr;
+  return status;
+}
+
+void PlannerLink::Write(Stream* stream) {
+  while (true) {
+    v1::AttachRequest message;
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::WriterMayRun),
+                              absl::FromChrono(heartbeat_));
+      if (!open_) return;
+      if (!queue_.empty()) {
+        message = std::move(queue_.front());
+        queue_.pop_front();
+      } else if (begun_) {
+        message.mutable_heartbeat();
+      } else {
+        continue;
+      }
+    }
+    // A failed write ends the stream for the reader too, who tells why.
+    if (!stream->Write(message)) return;
+  }
+}
+
+}  // namespace remesh

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <memory>
+#include <thread>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "remesh/v1/worker.grpc.pb.h"
+
+namespace remesh {
+
+// Keeps one Attach stream to the planner open: dials, dials again with growing pauses, and sends
+// heartbeats on a thread of its own, so that nothing that the agent does delays them. Methods are
+// thread-safe.
+class PlannerLink {
+ public:
+  struct Options {
+    std::chrono::milliseconds retry_min{200};
+    std::chrono::milliseconds retry_max{5000};
+  };
+  struct Events {
+    // A stream stands: the receiver must answer with Begin(), on any thread. On the link's thread.
+    absl::AnyInvocable<void()> connected;
+    // On the link's thread.
+    absl::AnyInvocable<void(v1::AttachResponse)> received;
+    // The stream ended, or could not be opened. On the link's thread.
+    absl::AnyInvocable<void(const grpc::Status&)> disconnected;
+  };
+
+  PlannerLink(std::shared_ptr<grpc::Channel> channel, Options options, Events events);
+  ~PlannerLink();
+
+  // Dials from now on.
+  void Start();
+  // Opens the stream's queue with its first message; what Say() was given before is not sent.
+  void Begin(v1::AttachRequest first);
+  // Queues a message; dropped unless a stream has begun.
+  void Say(const v1::AttachRequest& message);
+  void SetHeartbeatInterval(std::chrono::nanoseconds interval);
+  // Ends the stream; another is dialled.
+  void Disconnect();
+  // Ends everything; no event follows. Idempotent.
+  void Stop();
+
+ private:
+  using Stream = grpc::ClientReaderWriter<v1::AttachRequest, v1::AttachResponse>;
+
+  void Run();
+  grpc::Status RunStream();
+  // Writes the queue, and heartbeats, until the stream ends.
+  void Write(Stream* stream);
+  bool WriterMayRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return !open_ || !queue_.empty();
+  }
+  bool stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; }
+
+  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  const Options options_;
+  Events events_;
+
+  absl::Mutex mutex_;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;   // a stream stands
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // its first message is queued
+  grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  std::deque<v1::AttachRequest> queue_ ABSL_GUARDED_BY(mutex_);
+  std::chrono::nanoseconds heartbeat_ ABSL_GUARDED_BY(mutex_) = std::chrono::seconds(1);
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/local_service.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "service/error_info.h"
+
+namespace remesh {
+namespace {
+
+absl::Status Stopping() {
+  return MakeError(absl::StatusCode::kUnavailable, "the worker stops", {"WORKER_STOPS", {}});
+}
+
+// Lives from the call's start to its end. Finish() must be called exactly once; `response` stays
+// valid until then.
+class Reactor final : public grpc::ServerUnaryReactor {
+ public:
+  explicit Reactor(absl::AnyInvocable<void()> on_cancel = nullptr)
+      : on_cancel_(std::move(on_cancel)) {}
+
+  void OnCancel() override {
+    if (on_cancel_) on_cancel_();
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  absl::AnyInvocable<void()> on_cancel_;
+};
+
+template <typename Response>
+void Answer(Reactor* reactor, Response* response, absl::StatusOr<Response> result) {
+  if (result.ok()) *response = *std::move(result);
+  reactor->Finish(StatusToGrpc(result.status()));
+}
+
+// Runs `call` on the strand and answers with what it returns.
+template <typename Response, typename Call>
+Reactor* RunOn(Strand* strand, Response* response, Call call) {
+  auto* reactor = new Reactor();
+  if (!strand->Post([=] { Answer<Response>(reactor, response, call()); })) {
+    reactor->Finish(StatusToGrpc(Stopping()));
+  }
+  return reactor;
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext*,
+                                                 const v1::AllocateRequest* request,
+                                                 v1::ShardsResponse* response) {
+  const uint64_t id = next_call_++;
+  auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
+  const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
+    calls_->Allocate(id, request, [reactor, response](auto result) {
+      Answer(reactor, response, std::move(result));
+    });
+  });
+  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext*,
+                                                  const v1::GetShardsRequest* request,
+                                                  v1::ShardsResponse* response) {
+  const uint64_t id = next_call_++;
+  auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
+  const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
+    calls_->GetShards(id, request, [reactor, response](auto result) {
+      Answer(reactor, response, std::move(result));
+    });
+  });
+  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
+  return reactor;
+}
+
+grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext*,
+                                             const v1::SealRequest* request,
+                                             v1::SealResponse* response) {
+  return RunOn(strand_, response, [this, request = *request] {
+    auto result = buffers_->Seal(request);
+    calls_->Retry();
+    return result;
+  });
+}
+
+grpc::ServerUnaryReactor* LocalService::Unseal(grpc::CallbackServerContext*,
+                                               const v1::UnsealRequest* request,
+                                               v1::SealResponse* response) {
+  return RunOn(strand_, response, [this, request = *request] { return buffers_->Unseal(request); });
+}
+
+grpc::ServerUnaryReactor* LocalService::Release(grpc::CallbackServerContext*,
+                                                const v1::ReleaseRequest* request,
+                                                google::protobuf::Empty* response) {
+  return RunOn(strand_, response,
+               [this, request = *request]() -> absl::StatusOr<google::protobuf::Empty> {
+                 if (absl::Status status = buffers_->Release(request); !status.ok()) return status;
+                 return google::protobuf::Empty();
+               });
+}
+
+}  // namespace remesh

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "base/strand.h"
+#include "remesh/v1/local.grpc.pb.h"
+#include "worker/local/local_calls.h"
+#include "worker/local/state_buffers.h"
+
+namespace remesh {
+
+// LocalService on the callback API: every call becomes a task of the strand that owns the buffers.
+class LocalService final : public v1::LocalService::CallbackService {
+ public:
+  // All must outlive the server that runs this.
+  LocalService(Strand* strand, StateBuffers* buffers, LocalCalls* calls)
+      : strand_(strand), buffers_(buffers), calls_(calls) {}
+
+  grpc::ServerUnaryReactor* Allocate(grpc::CallbackServerContext* context,
+                                     const v1::AllocateRequest* request,
+                                     v1::ShardsResponse* response) override;
+  grpc::ServerUnaryReactor* Seal(grpc::CallbackServerContext* context,
+                                 const v1::SealRequest* request,
+                                 v1::SealResponse* response) override;
+  grpc::ServerUnaryReactor* Unseal(grpc::CallbackServerContext* context,
+                                   const v1::UnsealRequest* request,
+                                   v1::SealResponse* response) override;
+  grpc::ServerUnaryReactor* GetShards(grpc::CallbackServerContext* context,
+                                      const v1::GetShardsRequest* request,
+                                      v1::ShardsResponse* response) override;
+  grpc::ServerUnaryReactor* Release(grpc::CallbackServerContext* context,
+                                    const v1::ReleaseRequest* request,
+                                    google::protobuf::Empty* response) override;
+
+ private:
+  Strand* const strand_;
+  StateBuffers* const buffers_;
+  LocalCalls* const calls_;
+  std::atomic<uint64_t> next_call_ = 1;
+};
+
+}  // namespace remesh

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <string>
+
+#include "absl/strings/numbers.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "service/log.h"
+#include "service/settings.h"
+#include "service/signals.h"
+#include "worker/options.h"
+#include "worker/transport/ucx_transport.h"
+#include "worker/worker.h"
+
+namespace remesh {
+namespace {
+
+// "10.0.0.1", "10.0.0.1:4000", "fd00::1", "[fd00::1]:4000".
+absl::StatusOr<UcxOptions> UcxOptionsOf(const WorkerOptions& options) {
+  UcxOptions ucx;
+  ucx.tls = options.ucx_tls;
+  ucx.net_devices = options.ucx_net_devices;
+  ucx.bind_address = options.data_bind_address;
+  const size_t colon = options.data_bind_address.rfind(':');
+  const bool bracket = options.data_bind_address.front() == '[';
+  if (colon == std::string::npos || (!bracket && options.data_bind_address.find(':') != colon))
+    return ucx;
+  uint32_t port = 0;
+  if (!absl::SimpleAtoi(options.data_bind_address.substr(colon + 1), &port) || port > 65535) {
+    return InvalidField("data_bind_address", options.data_bind_address, "must be IP or IP:PORT");
+  }
+  ucx.port = static_cast<uint16_t>(port);
+  ucx.bind_address = bracket ? options.data_bind_address.substr(1, colon - 2)
+                             : options.data_bind_address.substr(0, colon);
+  return ucx;
+}
+
+void WritePortFile(const std::string& path, const Worker& worker) {
+  if (path.empty()) return;
+  // Whole or not at all: somebody waits for it.
+  std::ofstream(path + ".new") << "metrics_port: " << worker.metrics_port() << "\ndata_address: \""
+                               << worker.data_address() << "\"\n";
+  std::rename((path + ".new").c_str(), path.c_str());
+}
+
+absl::Status Run(WorkerOptions options) {
+  ShutdownSignal shutdown;
+  RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
+  RETURN_IF_ERROR(Complete(options));
+  ASSIGN_OR_RETURN(const UcxOptions ucx, UcxOptionsOf(options));
+  ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewUcxTransport(ucx));
+  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(options, std::move(transport)));
+  WritePortFile(options.port_file, *worker);
+  LogInfo("worker started", {{"host", options.host},
+                             {"socket_path", options.socket_path},
+                             {"data_address", worker->data_address()},
+                             {"metrics_port", worker->metrics_port()}});
+  const int signal = shutdown.Wait();
+  LogInfo("worker stops", {{"signal", signal}});
+  return absl::OkStatus();
+}
+
+int Main(int argc, char** argv) {
+  WorkerOptions options;
+  Settings settings;
+  AddSettings(options, settings);
+  if (const auto code = ReadSettings(
+          argc, argv, "The remesh worker: holds a host's buffers and moves them.", settings)) {
+    return *code;
+  }
+  const absl::Status status = Run(std::move(options));
+  if (status.ok()) return 0;
+  std::cerr << "remesh-worker: " << status.message() << "\n";
+  return absl::IsInvalidArgument(status) ? 2 : 1;
+}
+
+}  // namespace
+}  // namespace remesh
+
+int main(int argc, char** argv) { return remesh::Main(argc, argv); }

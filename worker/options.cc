@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/options.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <set>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+// This machine's address on the way to `address` (HOST:PORT); "" where there is none.
+std::string AddressTowards(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  std::string host = address.substr(0, colon);
+  if (host.size() > 1 && host.front() == '[') host = host.substr(1, host.size() - 2);
+  addrinfo hints{}, *found = nullptr;
+  hints.ai_socktype = SOCK_DGRAM;
+  if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) return "";
+  std::string result;
+  const int fd = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage own{};
+  socklen_t length = sizeof(own);
+  char text[INET6_ADDRSTRLEN] = "";
+  // Connecting a datagram socket sends nothing; it only chooses the way.
+  if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+      getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
+      getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
+                  NI_NUMERICHOST) == 0) {
+    result = text;
+  }
+  if (fd >= 0) close(fd);
+  freeaddrinfo(found);
+  return result;
+}
+
+absl::Status CompleteDevices(WorkerOptions& options) {
+  if (options.device_ids.empty()) {
+    for (int64_t i = 0; i < options.devices; ++i) options.device_ids.push_back(absl::StrCat(i));
+  }
+  options.devices = static_cast<int64_t>(options.device_ids.size());
+  std::set<int64_t> seen;
+  for (size_t i = 0; i < options.device_ids.size(); ++i) {
+    int64_t id = -1;
+    if (!absl::SimpleAtoi(options.device_ids[i], &id) || id < 0 || !seen.insert(id).second) {
+      return InvalidField(absl::StrCat("device_ids[", i, "]"), options.device_ids[i],
+                          "must be a number >= 0, given once");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRate(const char* key, double rate) {
+  if (rate > 0) return absl::OkStatus();
+  return InvalidField(key, absl::StrCat(rate), "must be > 0");
+}
+
+}  // namespace
+
+void AddSettings(WorkerOptions& options, Settings& settings) {
+  settings.Section("This host");
+  settings.AddString(
+      "host", &options.host,
+      "Name under which the host registers, unique among workers; empty: the machine's name.");
+  settings.AddString("server_address", &options.server_address,
+                     "Where the planner listens, HOST:PORT.");
+  settings.AddInt("devices", &options.devices,
+                  "Number of devices; host memory stands for them. Ignored when device_ids is set.",
+                  1, 1024);
+  settings.AddStrings(
+      "device_ids", &options.device_ids,
+      "Id of each device, in local order, unique among all workers; empty: 0, 1, ...");
+  settings.AddDouble("nic_bytes_per_second", &options.nic_bytes_per_second,
+                     "Capacity of one NIC per direction, bytes per second.");
+  settings.AddInt("nics", &options.nics, "Number of equal NICs.", 1, 1024);
+  settings.AddDouble("fabric_bytes_per_second", &options.fabric_bytes_per_second,
+                     "Capacity of one device inside the host per direction, bytes per second.");
+  settings.Section("Buffers and trainers");
+  settings.AddString("buffer_directory", &options.buffer_directory,
+                     "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");
+  settings.AddBytes("memory_limit_bytes", &options.memory_limit_bytes,
+                    "Most bytes that buffers may take; 0: what the file system has.");
+  settings.AddString("socket_path", &options.socket_path,
+                     "Unix socket on which trainers of this host call, mode 0660.");
+  settings.Section("Data plane");
+  settings.AddString("transport", &options.transport, "How bytes reach other hosts: ucx.");
+  settings.AddString("data_bind_address", &options.data_bind_address,
+                     "IP or IP:PORT that peers reach this host at ([IPv6]:PORT); empty: the "
+                     "address on the way to the planner, any port.");
+  settings.AddString("ucx_tls", &options.ucx_tls,
+                     "UCX's transports, as in UCX_TLS: tcp, or rc,ud,tcp with InfiniBand or RoCE.");
+  settings.AddString("ucx_net_devices", &options.ucx_net_devices,
+                     "UCX's devices, as in UCX_NET_DEVICES; empty: the one of the bind address "
+                     "with tcp alone, else all.");
+  settings.AddInt("copy_threads", &options.copy_threads, "Threads that copy, pack and hash.", 1,
+                  1024);
+  settings.AddBytes("staging_bytes", &options.staging_bytes,
+                    "Most bytes of packed pieces on their way, for one attempt.");
+  settings.AddInt("pieces_in_flight", &options.pieces_in_flight,
+                  "Most pieces on their way, for one attempt.", 1, 65536);
+  settings.Section("Operation");
+  settings.AddString("metrics_address", &options.metrics_address,
+                     "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.");
+  settings.AddString("port_file", &options.port_file,
+                     "File to write the ports in use to, one \"name: value\" a line; empty: none.");
+  settings.AddString("log_level", &options.log_level, "debug, info, warning or error.");
+}
+
+absl::Status Complete(WorkerOptions& options) {
+  if (options.host.empty()) {
+    char name[256] = "";
+    gethostname(name, sizeof(name) - 1);
+    options.host = name;
+  }
+  RETURN_IF_ERROR(CompleteDevices(options));
+  RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
+  RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
+  if (options.transport != "ucx")
+    return InvalidField("transport", options.transport, "must be ucx");
+  if (options.data_bind_address.empty())
+    options.data_bind_address = AddressTowards(options.server_address);
+  if (options.data_bind_address.empty()) {
+    return InvalidField("server_address", options.server_address,
+                        "must be a host that can be found, or set data_bind_address");
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace remesh

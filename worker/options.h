@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "service/settings.h"
+
+namespace remesh {
+
+// What a worker is started with.
+struct WorkerOptions {
+  std::string host;
+  std::string server_address = "127.0.0.1:7070";
+  int64_t devices = 1;
+  std::vector<std::string> device_ids;
+  double nic_bytes_per_second = 12.5e9;
+  int64_t nics = 1;
+  double fabric_bytes_per_second = 100e9;
+
+  std::string buffer_directory = "/dev/shm/remesh";
+  int64_t memory_limit_bytes = 0;
+  std::string socket_path = "/run/remesh/worker.sock";
+
+  std::string transport = "ucx";
+  std::string data_bind_address;
+  std::string ucx_tls = "tcp";
+  std::string ucx_net_devices;
+  int64_t copy_threads = 2;
+  int64_t staging_bytes = int64_t{64} << 20;
+  int64_t pieces_in_flight = 32;
+
+  std::string metrics_address = "127.0.0.1:0";
+  std::string port_file;
+  std::string log_level = "info";
+};
+
+// One row for each option. `options` must outlive `settings`.
+void AddSettings(WorkerOptions& options, Settings& settings);
+
+// Fills in host, devices, device ids and the bind address where they are left to the machine.
+// INVALID_ARGUMENT naming the key for what cannot be.
+absl::Status Complete(WorkerOptions& options);
+
+}  // namespace remesh

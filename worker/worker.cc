@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/worker.h"
+
+#include <fcntl.h>
+#include <grpcpp/create_channel.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
+#include "service/credentials.h"
+#include "service/error_info.h"
+#include "service/log.h"
+#include "service/rpc_metrics.h"
+#include "service/version.h"
+#include "worker/local/unix_socket.h"
+#include "worker/manifest.pb.h"
+#include "worker/store/durable_file.h"
+
+namespace remesh {
+namespace {
+
+std::string BootId() {
+  std::string id;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
+  return id;
+}
+
+std::shared_ptr<grpc::Channel> Dial(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
+  arguments.SetMaxReceiveMessageSize(-1);
+  return grpc::CreateCustomChannel(address, MakeChannelCredentials(), arguments);
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
+                                                      std::unique_ptr<Transport> transport) {
+  auto worker = std::unique_ptr<Worker>(new Worker(std::move(options)));
+  const WorkerOptions& set = worker->options_;
+  worker->boot_id_ = BootId();
+  worker->metrics_ =
+      std::make_unique<WorkerMetrics>(*worker->registry_, std::string(transport->name()));
+  RETURN_IF_ERROR(worker->OpenStore());
+  ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
+  worker->data_ =
+      std::make_unique<DataThread>(std::move(transport), static_cast<int>(set.copy_threads));
+  worker->strand_ = std::make_unique<Strand>();
+  worker->agent_ =
+      std::make_unique<Agent>(std::move(agent_options), worker->MakePorts(), worker->strand_.get(),
+                              worker->store_.get(), worker->data_.get(), worker->metrics_.get());
+  worker->MakeLink();
+  RETURN_IF_ERROR(worker->Serve());
+  worker->link_->Start();
+  return worker;
+}
+
+// From the outside in: who could give new work goes first.
+Worker::~Worker() {
+  if (link_ != nullptr) link_->Stop();
+  if (strand_ != nullptr && agent_ != nullptr) {
+    strand_->Post([this] { agent_->calls().Close(); });
+  }
+  if (server_ != nullptr)
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  server_.reset();
+  if (strand_ != nullptr) strand_->Stop();
+  fetcher_.reset();
+  data_.reset();
+  agent_.reset();
+  store_.reset();
+  if (lock_ >= 0) close(lock_);
+}
+
+absl::Status Worker::OpenStore() {
+  BufferStore::Options options{options_.buffer_directory, options_.memory_limit_bytes, boot_id_,
+                               static_cast<int>(options_.devices)};
+  std::error_code ignored;
+  std::filesystem::create_directories(options_.buffer_directory, ignored);
+  RETURN_IF_ERROR(LockDirectory());
+  ASSIGN_OR_RETURN(store_, BufferStore::Open(std::move(options)));
+  for (const std::string& note : store_->notes()) LogWarning("buffers", {{"note", note}});
+  for (const Generation* held : store_->List()) {
+    LogInfo("buffers adopted", {{"state", held->state()},
+                                {"generation", held->number()},
+                                {"bytes", held->places.shard_bytes}});
+  }
+  return absl::OkStatus();
+}
+
+// Two workers on one folder would free each other's buffers.
+absl::Status Worker::LockDirectory() {
+  const std::string path = options_.buffer_directory + "/lock";
+  lock_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640);
+  if (lock_ < 0)
+    return InvalidField("buffer_directory", options_.buffer_directory,
+                        "must be a folder that can be written");
+  if (flock(lock_, LOCK_EX | LOCK_NB) == 0) return absl::OkStatus();
+  return InvalidField("buffer_directory", options_.buffer_directory,
+                      "must not be in use by another worker");
+}
+
+absl::StatusOr<Agent::Options> Worker::LoadRecord() {
+  Agent::Options options;
+  options.record_path = options_.buffer_directory + "/agent";
+  worker::AgentRecord record;
+  if (const absl::Status status = ReadDurable(options.record_path, record);
+      !status.ok() && !absl::IsNotFound(status)) {
+    LogWarning("the agent's record is lost", {{"error", status}});
+    record.Clear();
+  }
+  const int64_t now =
+      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
+  record.set_incarnation(std::max(now, record.incarnation() + 1));
+  RETURN_IF_ERROR(WriteDurably(options.record_path, record));
+  options.identity = Identity(record.incarnation());
+  options.highest_epoch = record.highest_epoch();
+  options.mover = {static_cast<int>(options_.pieces_in_flight), options_.staging_bytes};
+  return options;
+}
+
+v1::Register Worker::Identity(int64_t incarnation) const {
+  v1::Register identity;
+  identity.set_host(options_.host);
+  identity.set_incarnation(incarnation);
+  identity.set_boot_id(boot_id_);
+  for (const std::string& id : options_.device_ids) {
+    v1::WorkerDevice& device = *identity.add_devices();
+    device.set_id(std::atoll(id.c_str()));
+    device.set_kind(v1::WorkerDevice::KIND_HOST);
+    device.set_memory_bytes(options_.memory_limit_bytes / options_.devices);
+  }
+  identity.set_nic_bytes_per_second(options_.nic_bytes_per_second);
+  identity.set_nics(static_cast<int32_t>(options_.nics));
+  identity.set_fabric_bytes_per_second(options_.fabric_bytes_per_second);
+  identity.set_version(kVersion);
+  return identity;
+}
+
+Agent::Ports Worker::MakePorts() {
+  Agent::Ports ports;
+  ports.say = [this](const v1::AttachRequest& message) { link_->Say(message); };
+  ports.disconnect = [this] {
+    LogWarning("refused a planner of an older epoch");
+    link_->Disconnect();
+  };
+  ports.welcomed = [this](const v1::Welcome& welcome) {
+    link_->SetHeartbeatInterval(std::chrono::nanoseconds(
+        google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.heartbeat_interval())));
+    metrics_->SetAttached(true);
+    LogInfo("attached", {{"server", options_.server_address}});
+  };
+  ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
+    fetcher_->Fetch(std::move(request), std::move(done));
+  };
+  return ports;
+}
+
+void Worker::MakeLink() {
+  PlannerLink::Events events;
+  events.connected = [this] {
+    strand_->Post([this] {
+      v1::AttachRequest first;
+      *first.mutable_register_() = agent_->Attaching();
+      link_->Begin(std::move(first));
+    });
+  };
+  events.received = [this](v1::AttachResponse response) {
+    strand_->Post([this, response = std::move(response)] { agent_->Command(response); });
+  };
+  events.disconnected = [this](const grpc::Status& status) {
+    metrics_->SetAttached(false);
+    LogWarning("not attached",
+               {{"server", options_.server_address}, {"error", StatusFromGrpc(status)}});
+  };
+  const std::shared_ptr<grpc::Channel> channel = Dial(options_.server_address);
+  fetcher_ = std::make_unique<ProgramFetcher>(channel);
+  link_ = std::make_unique<PlannerLink>(channel, PlannerLink::Options(), std::move(events));
+}
+
+absl::Status Worker::Serve() {
+  service_ = std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls());
+  grpc::ServerBuilder builder;
+  builder.RegisterService(service_.get());
+  builder.experimental().SetInterceptorCreators(
+      RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
+  ASSIGN_OR_RETURN(server_, StartOnUnixSocket(builder, options_.socket_path));
+  if (options_.metrics_address.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(options_.metrics_address, registry_));
+  return absl::OkStatus();
+}
+
+}  // namespace remesh

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/strand.h"
+#include "prometheus/registry.h"
+#include "service/metrics_endpoint.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/planner_link.h"
+#include "worker/agent/program_fetcher.h"
+#include "worker/local/local_service.h"
+#include "worker/options.h"
+
+namespace remesh {
+
+// A host's worker, all of it: serves trainers and obeys the planner from Start() until it is
+// destroyed.
+class Worker {
+ public:
+  // `options` must be Complete(). Errors: those of the parts, naming the option.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options,
+                                                       std::unique_ptr<Transport> transport);
+  ~Worker();
+
+  // 0 when there is no endpoint.
+  int metrics_port() const { return endpoint_ == nullptr ? 0 : endpoint_->port(); }
+  const std::string& data_address() const { return data_->transport_address(); }
+
+ private:
+  explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
+
+  absl::Status OpenStore();
+  absl::Status LockDirectory();
+  absl::StatusOr<Agent::Options> LoadRecord();
+  void MakeLink();
+  absl::Status Serve();
+  Agent::Ports MakePorts();
+  v1::Register Identity(int64_t incarnation) const;
+
+  const WorkerOptions options_;
+  std::string boot_id_;
+  int lock_ = -1;
+  const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
+  std::unique_ptr<WorkerMetrics> metrics_;
+  std::unique_ptr<BufferStore> store_;
+  std::unique_ptr<DataThread> data_;
+  std::unique_ptr<Agent> agent_;
+  std::unique_ptr<Strand> strand_;
+  std::unique_ptr<ProgramFetcher> fetcher_;
+  std::unique_ptr<PlannerLink> link_;
+  std::unique_ptr<LocalService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<MetricsEndpoint> endpoint_;
+};
+
+}  // namespace remesh
