@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "worker/device/copy_reference.h"
@@ -127,19 +128,28 @@ TEST(ContiguousBytesTest, SharedBytesAreNotContiguous) {
   EXPECT_EQ(ContiguousBytes(shard, Box{{{3, 3}}})->size(), 0u);
 }
 
-// Two threads write neighbouring 3-bit boxes of one byte again and again; neither may undo the
-// other.
+// Two threads flip their own boxes, which share a byte, and look whether the other's write undid
+// theirs.
 TEST(CopyBoxTest, ConcurrentNeighboursKeepTheirBits) {
-  Bytes source_bytes(3, std::byte{0xb5}), target_bytes(3);
+  Bytes zeros(3), ones(3, std::byte{0xff}), target_bytes(3);
   const Box frame{{{0, 24}}};
-  const ShardView source{source_bytes.data(), frame, 1}, target{target_bytes.data(), frame, 1};
-  auto copy = [&](int64_t lo, int64_t hi) {
-    for (int i = 0; i < 20000; ++i) CopyBox(source, Box{{{lo, hi}}}, target);
+  const ShardView target{target_bytes.data(), frame, 1};
+  std::atomic<int> undone = 0;
+  auto flip = [&](int64_t lo, int64_t hi) {
+    const Box box{{{lo, hi}}};
+    for (int i = 0; i < 200000; ++i) {
+      Bytes& source = i % 2 == 0 ? ones : zeros;
+      CopyBox({source.data(), frame, 1}, box, target);
+      std::byte back[2] = {};
+      PackBox(target, box, std::span(back, static_cast<size_t>(PackedBytes(box, 1))));
+      const Bytes expected = i % 2 == 0 ? Bytes{std::byte{0x0f}} : Bytes{std::byte{0}};
+      if (back[0] != expected[0]) ++undone;
+    }
   };
-  std::thread left(copy, 0, 11), right(copy, 11, 24);
+  std::thread left(flip, 8, 12), right(flip, 12, 16);
   left.join();
   right.join();
-  EXPECT_EQ(target_bytes, source_bytes);
+  EXPECT_EQ(undone, 0);
 }
 
 }  // namespace
