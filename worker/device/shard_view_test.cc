@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <latch>
 #include <thread>
 
 #include "worker/device/copy_reference.h"
@@ -135,9 +136,11 @@ TEST(CopyBoxTest, ConcurrentNeighboursKeepTheirBits) {
   const Box frame{{{0, 24}}};
   const ShardView target{target_bytes.data(), frame, 1};
   std::atomic<int> undone = 0;
+  std::latch both(2);
   auto flip = [&](int64_t lo, int64_t hi) {
     const Box box{{{lo, hi}}};
-    for (int i = 0; i < 200000; ++i) {
+    both.arrive_and_wait();
+    for (int i = 0; i < 1000000; ++i) {
       Bytes& source = i % 2 == 0 ? ones : zeros;
       CopyBox({source.data(), frame, 1}, box, target);
       std::byte back[2] = {};
