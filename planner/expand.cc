@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/plan_rep.h"
+#include "planner/rational.h"
 
 namespace remesh {
 namespace {
@@ -61,16 +62,21 @@ void Expand(const Plan::Rep& rep, const Keep& keep,
 
 }  // namespace
 
+int64_t PartsOf(const Plan::Rep& rep, const Segment& segment) {
+  const int64_t wanted = (segment.size() + rep.part_bits_min - 1) / rep.part_bits_min;
+  return std::min<int64_t>(rep.slices, wanted);
+}
+
 Interval SliceOf(const Plan::Rep& rep, const Move& move, int32_t slice) {
   const Segment& segment = rep.segments[move.segment];
   const int64_t size = segment.size();
   const int64_t unit = rep.atoms.subs[segment.sub].unit_bits;
-  // Small segments would otherwise all send their few units in the last slice.
-  const int64_t phase = move.segment % rep.slices;
+  const int64_t parts = PartsOf(rep, segment);
+  // Segments of few parts take turns in the cycles.
+  const int64_t phase = move.segment * 7919LL % rep.slices;
   const auto slice_begin = [&](int32_t i) {
-    if (i == rep.slices) return size;
-    return static_cast<int64_t>((static_cast<__int128>(size / unit) * i + phase) / rep.slices) *
-           unit;
+    const int64_t done = (parts * i + phase) / rep.slices;
+    return done == parts ? size : MulDiv(size / unit, done, parts) * unit;
   };
   const int64_t begin = slice_begin(slice);
   const int64_t length = slice_begin(slice + 1) - begin;

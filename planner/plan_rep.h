@@ -47,6 +47,8 @@ struct Plan::Rep {
   std::vector<Move> moves;           // by round, then stage
   std::vector<int32_t> round_begin;  // moves of round r: [round_begin[r], round_begin[r + 1])
   int32_t slices = 1;
+  int64_t part_bits_min =
+      1;  // small segments are not cut into parts below this: they pause in most slices
   int32_t rounds = 1;
   int32_t stages = 1;
   PlanSummary summary;
@@ -56,6 +58,9 @@ struct Plan::Rep {
 
   int32_t windows() const { return moves.empty() ? 0 : (slices + stages - 1) * rounds; }
 };
+
+// How many of the slices move anything of `segment`.
+int64_t PartsOf(const Plan::Rep& rep, const Segment& segment);
 
 // Range of the tape that slice `slice` of `move` takes. Slices of a segment and stripes of a slice
 // adjoin without gaps.

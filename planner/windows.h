@@ -19,11 +19,15 @@ inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 // Bytes that may be in flight on one device in one window: sent, received and copied together.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
 
-// Chooses slices and rounds, sets Move::round and sorts the moves by (round, stage). Rounds are as
-// few as the limit on pairs asks for; the slices then follow from the busiest device: K = its bits
-// / (rounds * window). Moves are put into the first round that has room for a slice of them,
-// rounding included, at both ends. RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax
-// windows.
+// Chooses slices and rounds, sets Move::round and sorts the moves by (round, stage).
+//
+// Rounds. When a host has more pairs than a window may hold, pairs are dealt out to rounds. The
+// heavy ones, which carry all but a hundredth of the bits, take as few rounds as their number asks
+// for, each into the round in which its sender and its receiver have least to do so far, largest
+// first: every round keeps all NICs busy. The light ones go where there is room left, or into
+// rounds of their own that take hardly any time. Slices. K = bits of the busiest device / (heavy
+// rounds * window), and more for deep relay trees, so that filling the pipeline costs little: (K +
+// stages - 1) / K. RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows.
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, Plan::Rep& rep);
 
 }  // namespace remesh

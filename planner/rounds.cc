@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/rounds.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace remesh {
+
+std::vector<PairWork> CollectPairs(const std::vector<Move>& moves) {
+  std::vector<std::pair<int64_t, int32_t>> keyed;
+  keyed.reserve(moves.size());
+  for (size_t i = 0; i < moves.size(); ++i) {
+    keyed.emplace_back((static_cast<int64_t>(moves[i].from_device) << 32) | moves[i].to_device,
+                       static_cast<int32_t>(i));
+  }
+  std::sort(keyed.begin(), keyed.end());
+  std::vector<PairWork> pairs;
+  for (size_t i = 0; i < keyed.size(); ++i) {
+    const Move& move = moves[keyed[i].second];
+    if (i == 0 || keyed[i].first != keyed[i - 1].first) {
+      pairs.push_back({move.from_device, move.to_device, 0, {}});
+    }
+    pairs.back().bits += move.hi - move.lo;
+    pairs.back().moves.push_back(keyed[i].second);
+  }
+  std::stable_sort(pairs.begin(), pairs.end(),
+                   [](const PairWork& a, const PairWork& b) { return a.bits > b.bits; });
+  return pairs;
+}
+
+size_t CountHeavy(const std::vector<PairWork>& pairs) {
+  int64_t total = 0;
+  for (const PairWork& pair : pairs) total += pair.bits;
+  int64_t left = total;
+  size_t count = 0;
+  while (count < pairs.size() && left > total / 100) left -= pairs[count++].bits;
+  return count;
+}
+
+int64_t RoundsFor(const std::vector<PairWork>& pairs, size_t count, const Network& network,
+                  int64_t operations_max) {
+  std::vector<int64_t> operations(network.host_count(), 0);
+  for (size_t i = 0; i < count; ++i) {
+    if (pairs[i].from == pairs[i].to) continue;
+    const int32_t from = network.host_of[pairs[i].from];
+    const int32_t to = network.host_of[pairs[i].to];
+    ++operations[from];
+    if (from != to) ++operations[to];
+  }
+  const int64_t most = *std::max_element(operations.begin(), operations.end());
+  return std::max<int64_t>(1, (most + operations_max - 1) / operations_max);
+}
+
+RoundPacker::RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max)
+    : network_(network), bits_max_(bits_max), operations_max_(operations_max) {}
+
+bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const {
+  for (int32_t device : {from, to}) {
+    if (round.bits[device] > 0 && round.bits[device] + bits > bits_max_) return false;
+  }
+  if (from == to) return true;
+  return round.operations[network_.host_of[from]] < operations_max_ &&
+         round.operations[network_.host_of[to]] < operations_max_;
+}
+
+int32_t RoundPacker::Place(int32_t from, int32_t to, int64_t bits, int64_t preferred) {
+  while (static_cast<int64_t>(rounds_.size()) < preferred) {
+    rounds_.push_back({std::vector<int64_t>(network_.device_count(), 0),
+                       std::vector<int32_t>(network_.host_count(), 0)});
+  }
+  int32_t best = -1;
+  int64_t least = 0;
+  for (int32_t r = 0; r < rounds(); ++r) {
+    if (!Fits(rounds_[r], from, to, bits)) continue;
+    const int64_t load = std::max(rounds_[r].bits[from], rounds_[r].bits[to]);
+    if (best < 0 || load < least) {
+      best = r;
+      least = load;
+    }
+    if (r + 1 >= preferred) break;  // any with room will do
+  }
+  if (best < 0) return Place(from, to, bits, rounds() + 1);
+  Round& round = rounds_[best];
+  round.bits[from] += bits;
+  if (from == to) return best;
+  round.bits[to] += bits;
+  ++round.operations[network_.host_of[from]];
+  if (network_.host_of[from] != network_.host_of[to]) ++round.operations[network_.host_of[to]];
+  return best;
+}
+
+}  // namespace remesh

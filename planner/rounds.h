@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/network.h"
+#include "planner/plan_rep.h"
+
+namespace remesh {
+
+// All moves between one ordered pair of devices (or in place, when they are equal): a message in
+// each window.
+struct PairWork {
+  int32_t from = 0;
+  int32_t to = 0;
+  int64_t bits = 0;
+  std::vector<int32_t> moves;
+};
+
+// Pairs with their moves, largest first, ties by devices.
+std::vector<PairWork> CollectPairs(const std::vector<Move>& moves);
+
+// How many of the first pairs carry all but a hundredth of the bits.
+size_t CountHeavy(const std::vector<PairWork>& pairs);
+
+// Fewest rounds in which no host has more than `operations_max` of the first `count` pairs.
+int64_t RoundsFor(const std::vector<PairWork>& pairs, size_t count, const Network& network,
+                  int64_t operations_max);
+
+// Puts work into rounds under limits on bits per device and pairs per host.
+class RoundPacker {
+ public:
+  // No device takes more than `bits_max` in a round (unless by a single move), no host more than
+  // `operations_max` pairs.
+  RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max);
+
+  // The round for a pair that puts `bits` on its devices in every slice: of the first `preferred`
+  // rounds the one where they have least to do, else the first with room, else a new one.
+  int32_t Place(int32_t from, int32_t to, int64_t bits, int64_t preferred);
+
+  int32_t rounds() const { return static_cast<int32_t>(rounds_.size()); }
+
+ private:
+  struct Round {
+    std::vector<int64_t> bits;        // per device
+    std::vector<int32_t> operations;  // per host
+  };
+  bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
+
+  const Network& network_;
+  const int64_t bits_max_;
+  const int64_t operations_max_;
+  std::vector<Round> rounds_;
+};
+
+}  // namespace remesh
