@@ -54,7 +54,8 @@ absl::Status CheckMemory(const ReshardRequest& request, const PlanSummary& summa
 void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
                Plan::Rep& rep) {
   const Bound lower = LowerBound(demand, network);
-  const Routing routing = RouteClasses(demand, network, HostIngressBound(demand, network));
+  const Routing routing =
+      RouteClasses(rep.atoms, demand, network, HostIngressBound(demand, network));
   const Bound reachable = RoutingBound(demand, network, routing);
   rep.lower_bound = lower.certificate;
   rep.routing_bound = reachable.certificate;

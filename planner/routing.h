@@ -29,8 +29,11 @@ struct Routing {
   std::vector<int32_t> tight_hosts;
 };
 
-// REQUIRES: capacity() > 0 of every host of a class.
-Routing RouteClasses(const DemandClasses& demand, const Network& network, const Rational& t_in);
+// Among the optima it looks for one that splits little: whole copies first, then the rest along a
+// forest. Only where the holders of a class have it on a few of their NICs do they share its root
+// evenly, so that all NICs get to work. REQUIRES: capacity() > 0 of every host of a class.
+Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
+                     const Rational& t_in);
 
 // max over hosts of in_h / C_h.
 Rational HostIngressBound(const DemandClasses& demand, const Network& network);
