@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/execution/mover.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/error.h"
+#include "tests/testing/element_oracle.h"
+#include "worker/execution/test_cluster.h"
+#include "worker/transport/memory_transport.h"
+#include "worker/transport/ucx_transport.h"
+
+namespace remesh::testing {
+namespace {
+
+OracleArray OracleOf(const TestArray& array, uint64_t salt = 7) {
+  return {ArrayKey(array.name), *ParseElementType(array.type), array.shape, salt};
+}
+
+// Passes everything on, but spoils the first byte of each message longer than a digest table may
+// be.
+class SpoilingGroup : public PeerGroup {
+ public:
+  explicit SpoilingGroup(std::unique_ptr<PeerGroup> group) : group_(std::move(group)) {}
+  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override {
+    group_->Send(peer, tag, data, std::move(done));
+  }
+  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override {
+    const bool spoil = tag.index != MessageTag::kDigestTable;
+    group_->Receive(peer, tag, buffer, [=, done = std::move(done)](absl::Status status) mutable {
+      if (spoil) buffer[0] ^= std::byte{1};
+      done(status);
+    });
+  }
+  void Abort() override { group_->Abort(); }
+  bool quiesced() const override { return group_->quiesced(); }
+
+ private:
+  std::unique_ptr<PeerGroup> group_;
+};
+
+class SpoilingTransport : public Transport {
+ public:
+  explicit SpoilingTransport(std::unique_ptr<Transport> transport)
+      : transport_(std::move(transport)) {}
+  std::string_view name() const override { return transport_->name(); }
+  std::string address() const override { return transport_->address(); }
+  absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override {
+    auto group = transport_->Open(self, std::move(peers));
+    if (!group.ok()) return group.status();
+    return std::make_unique<SpoilingGroup>(*std::move(group));
+  }
+  bool Progress() override { return transport_->Progress(); }
+  void Wait(std::chrono::milliseconds timeout) override { transport_->Wait(timeout); }
+  void Wake() override { transport_->Wake(); }
+
+ private:
+  std::unique_ptr<Transport> transport_;
+};
+
+class MoverTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  ~MoverTest() override {
+    for (auto& host : hosts_) host->mover().Stop();
+    Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); });
+  }
+
+  std::unique_ptr<Transport> NewTransport(int host) {
+    if (GetParam() == "memory") return fabric_.NewTransport(absl::StrCat("host-", host));
+    auto transport = NewUcxTransport({});
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    return *std::move(transport);
+  }
+
+  void Start(const TestCase& c, Mover::Options options = {}, bool spoil = false) {
+    case_ = c;
+    std::vector<std::string> addresses;
+    for (int h = 0; h < c.hosts; ++h) {
+      auto transport = NewTransport(h);
+      addresses.push_back(transport->address());
+      if (spoil) transport = std::make_unique<SpoilingTransport>(std::move(transport));
+      hosts_.push_back(std::make_unique<TestHost>(c, h, std::move(transport), options));
+      Fill(hosts_.back()->source());
+    }
+    for (auto& host : hosts_) {
+      const absl::Status status = host->Open(c, addresses);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+
+  void Fill(const MappedShards& shards) {
+    for (size_t i = 0; i < shards.shards.size(); ++i) {
+      const ShardView& shard = shards.shards[i];
+      FillBox(OracleOf(case_.arrays[shards.assignment.shards(i).array()]), shard.frame,
+              absl::MakeSpan(shard.data, shard.bytes()));
+    }
+  }
+
+  void ExpectElements(const MappedShards& shards) {
+    for (size_t i = 0; i < shards.shards.size(); ++i) {
+      const ShardView& shard = shards.shards[i];
+      const TestArray& array = case_.arrays[shards.assignment.shards(i).array()];
+      const auto wrong =
+          CheckBox(OracleOf(array), shard.frame, absl::MakeSpan(shard.data, shard.bytes()));
+      EXPECT_FALSE(wrong.has_value()) << array.name << shard.frame.DebugString();
+    }
+  }
+
+  template <typename Predicate>
+  bool All(Predicate predicate) {
+    return std::all_of(hosts_.begin(), hosts_.end(), [&](auto& host) { return predicate(*host); });
+  }
+
+  // Drives every host until `done`; gives up when nothing moves for long.
+  template <typename Predicate>
+  bool Until(Predicate done) {
+    for (int idle = 0; idle < 20000;) {
+      if (done()) return true;
+      bool moved = false;
+      for (auto& host : hosts_) moved |= host->Turn();
+      idle = moved ? 0 : idle + 1;
+      if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return done();
+  }
+
+  void GrantAll() {
+    for (auto& host : hosts_) host->mover().Grant(case_.windows);
+  }
+  bool Transferred() {
+    return Until([&] { return All([&](TestHost& h) { return h.done_windows == case_.windows; }); });
+  }
+  void ExpectVerified() {
+    for (auto& host : hosts_) host->mover().Verify();
+    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+    for (auto& host : hosts_) EXPECT_TRUE(host->verified->ok()) << *host->verified;
+  }
+  void Run(const TestCase& c, Mover::Options options = {}) {
+    Start(c, options);
+    GrantAll();
+    ASSERT_TRUE(Transferred());
+    for (auto& host : hosts_) ExpectElements(host->target());
+    ExpectVerified();
+  }
+
+  TestCase case_;
+  MemoryFabric fabric_;
+  std::vector<std::unique_ptr<TestHost>> hosts_;
+};
+
+// Cuts [0, extent) of dimension `dim` in `parts` as XLA does.
+std::vector<TestShard> Cut(const TestCase& c, int array, int dim, std::vector<int> devices) {
+  std::vector<TestShard> shards;
+  const Box whole = Box::Whole(c.arrays[array].shape);
+  const int64_t size = whole.dims[dim].size(), parts = static_cast<int64_t>(devices.size());
+  const int64_t tile = (size + parts - 1) / parts;
+  for (int64_t p = 0; p < parts; ++p) {
+    Box box = whole;
+    box.dims[dim] = {std::min(p * tile, size), std::min((p + 1) * tile, size)};
+    if (!box.empty()) shards.push_back({array, devices[p], box});
+  }
+  return shards;
+}
+
+void Append(std::vector<TestShard>& to, std::vector<TestShard> from) {
+  to.insert(to.end(), from.begin(), from.end());
+}
+
+// Several arrays from rows to columns; uneven, sub-byte, and one that every device ends up with.
+TestCase RowsToColumns(int hosts, int windows) {
+  TestCase c;
+  c.hosts = hosts;
+  c.windows = windows;
+  c.arrays = {{"w", {37, 53}, "f32"},
+              {"q", {9, 13}, "s4"},
+              {"b", {31}, "bf16"},
+              {"p", {5, 3}, "u2"},
+              {"s", {}, "f64"}};
+  std::vector<int> devices, reversed;
+  for (int d = 0; d < hosts * 2; ++d) devices.push_back(d);
+  reversed.assign(devices.rbegin(), devices.rend());
+  for (const int array : {0, 1, 3}) {
+    Append(c.source, Cut(c, array, 0, devices));
+    Append(c.target, Cut(c, array, 1, reversed));
+  }
+  Append(c.source, Cut(c, 2, 0, devices));
+  for (const int d : devices) c.target.push_back({2, d, Box::Whole(c.arrays[2].shape)});
+  c.source.push_back({4, 1, Box{}});
+  for (const int d : devices) c.target.push_back({4, d, Box{}});
+  AddNaiveOperations(c);
+  return c;
+}
+
+TEST_P(MoverTest, RowsBecomeColumnsElementByElement) { Run(RowsToColumns(2, 3)); }
+
+TEST_P(MoverTest, FourHostsInManyWindows) { Run(RowsToColumns(4, 17)); }
+
+TEST_P(MoverTest, OnePieceAndOneBufferAtATimeIsEnough) {
+  Run(RowsToColumns(4, 5), {.pieces_in_flight = 1, .staging_bytes = 1});
+}
+
+TEST_P(MoverTest, LargeBoxesGoInPieces) {
+  TestCase c;
+  c.windows = 2;
+  c.arrays = {{"large", {3001, 5003}, "u8"}};
+  Append(c.source, Cut(c, 0, 0, {0, 1, 2, 3}));
+  Append(c.target, Cut(c, 0, 1, {2, 3}));
+  Append(c.target, Cut(c, 0, 0, {1, 0}));
+  AddNaiveOperations(c);
+  Run(c, {.pieces_in_flight = 3, .staging_bytes = 8 << 20});
+  EXPECT_EQ(hosts_[1]->bytes.received, hosts_[0]->bytes.sent);
+  EXPECT_EQ(hosts_[1]->bytes.received + hosts_[1]->bytes.copied, 3001 * 5003);
+}
+
+TEST_P(MoverTest, RelaysPassOnWhatTheOriginSaid) {
+  TestCase c;
+  c.hosts = 3;
+  c.windows = 3;
+  c.arrays = {{"r", {1025, 4100}, "u8"}, {"n", {7, 5}, "u4"}};
+  const Box all = Box::Whole(c.arrays[0].shape), narrow = Box::Whole(c.arrays[1].shape);
+  Box half = narrow;
+  half.dims[0].hi = 3;
+  Box rest = narrow;
+  rest.dims[0].lo = 3;
+  c.source = {{0, 0, all}, {1, 0, narrow}};
+  c.target = {{0, 4, all}, {0, 5, all}, {1, 2, narrow}, {1, 4, narrow}};
+  c.operations = {{0, 0, all, 0, 3, Space::kSource, Space::kStaging},
+                  {0, 1, narrow, 0, 2, Space::kSource, Space::kTarget},
+                  {1, 0, all, 3, 4, Space::kStaging, Space::kTarget},
+                  {1, 1, half, 2, 4, Space::kTarget, Space::kTarget},
+                  {1, 1, rest, 2, 4, Space::kTarget, Space::kTarget},
+                  {1, 0, all, 4, 5, Space::kTarget, Space::kTarget}};
+  Run(c);
+  EXPECT_EQ(hosts_[2]->bytes.copied, 1025 * 4100);
+}
+
+TEST_P(MoverTest, NothingToMoveIsDoneAtOnce) {
+  TestCase c;
+  c.windows = 0;
+  Run(c);
+}
+
+TEST_P(MoverTest, WindowsWaitForTheirGrant) {
+  Start(RowsToColumns(2, 4));
+  for (auto& host : hosts_) host->mover().Grant(2);
+  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.done_windows == 2; }); }));
+  for (int i = 0; i < 100; ++i) {
+    for (auto& host : hosts_) host->Turn();
+  }
+  EXPECT_EQ(hosts_[0]->done_windows, 2);
+  GrantAll();
+  ASSERT_TRUE(Transferred());
+  for (auto& host : hosts_) ExpectElements(host->target());
+}
+
+TEST_P(MoverTest, SpoiledBytesAreCaughtOnArrival) {
+  Start(RowsToColumns(2, 1), {}, /*spoil=*/true);
+  GrantAll();
+  ASSERT_TRUE(Until([&] { return hosts_[0]->failure && hosts_[1]->failure; }));
+  EXPECT_EQ(GetErrorInfo(*hosts_[0]->failure).reason, "DIGEST_MISMATCH");
+  EXPECT_EQ(GetErrorInfo(*hosts_[0]->failure).metadata["host"], "host-1");
+  EXPECT_TRUE(GetErrorInfo(*hosts_[0]->failure).metadata.contains("array"));
+  EXPECT_EQ(hosts_[0]->done_windows, 0);
+  for (auto& host : hosts_) ExpectElements(host->source());
+}
+
+TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
+  Start(RowsToColumns(2, 2));
+  GrantAll();
+  ASSERT_TRUE(Transferred());
+  hosts_[1]->source().shards[0].data[5] ^= std::byte{4};
+  for (auto& host : hosts_) host->mover().Verify();
+  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+  EXPECT_TRUE(hosts_[0]->verified->ok());
+  EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).reason, "SOURCE_MODIFIED");
+  EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
+}
+
+TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
+  Start(RowsToColumns(2, 4));
+  for (auto& host : hosts_) host->mover().Grant(2);
+  ASSERT_TRUE(Until([&] { return hosts_[0]->done_windows == 2; }));
+  hosts_[0]->mover().Stop();
+  ASSERT_TRUE(Until([&] { return hosts_[0]->mover().stopped(); }));
+  hosts_[1]->mover().Grant(4);
+  ASSERT_TRUE(Until([&] { return hosts_[1]->failure.has_value(); }));
+  EXPECT_EQ(GetErrorInfo(*hosts_[1]->failure).reason, "PEER_LOST");
+  EXPECT_EQ(GetErrorInfo(*hosts_[1]->failure).metadata["host"], "host-0");
+  EXPECT_FALSE(hosts_[0]->failure.has_value());
+  for (auto& host : hosts_) ExpectElements(host->source());
+}
+
+INSTANTIATE_TEST_SUITE_P(Transports, MoverTest, ::testing::Values("memory", "ucx"),
+                         [](const auto& info) { return info.param; });
+
+// What BindMoves() must refuse, each by its own words.
+class BindTest : public ::testing::Test {
+ protected:
+  BindTest() {
+    case_.arrays = {{"a", {8}, "u8"}};
+    case_.windows = 2;
+    case_.source = {{0, 0, Box{{{0, 8}}}}};
+    case_.target = {{0, 2, Box{{{0, 8}}}}};
+  }
+  absl::Status Bind(int host) {
+    MemoryFabric fabric;
+    return TestHost(case_, host, fabric.NewTransport("x"), {}).Bind(case_).status();
+  }
+  TestCase case_;
+  const Box box_{{{0, 8}}};
+};
+
+TEST_F(BindTest, ProgramsThatDoNotFitTheState) {
+  case_.operations = {{0, 0, box_, 0, 2}};
+  EXPECT_TRUE(Bind(0).ok());
+  EXPECT_TRUE(Bind(1).ok());
+  case_.operations = {{0, 0, box_, 1, 2}};
+  EXPECT_EQ(GetErrorInfo(Bind(0)).metadata["why"], "is in no source shard");
+  case_.operations = {{0, 0, box_, 0, 3}};
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is in no target shard");
+  case_.operations = {{0, 0, box_, 0, 2, Space::kStaging, Space::kTarget}};
+  EXPECT_EQ(GetErrorInfo(Bind(0)).metadata["why"], "was not brought before");
+  case_.operations = {{0, 0, box_, 0, 2}, {0, 0, box_, 2, 2, Space::kTarget, Space::kTarget}};
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is copied onto itself");
+}
+
+TEST_F(BindTest, RelaysPassOnInALaterWindow) {
+  case_.hosts = 3;
+  case_.target = {{0, 4, box_}};
+  case_.operations = {{0, 0, box_, 0, 2, Space::kSource, Space::kStaging},
+                      {0, 0, box_, 2, 4, Space::kStaging, Space::kTarget}};
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is passed on in the window it comes in");
+  case_.operations[1].window = 1;
+  EXPECT_TRUE(Bind(1).ok());
+}
+
+}  // namespace
+}  // namespace remesh::testing
