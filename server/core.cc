@@ -206,7 +206,7 @@ void Core::Do(TopologyChanged& action) {
 
 void Core::Do(ExecutionEnded& action) { observer_.OnExecutionEnded(action); }
 
-void Core::Do(Log& action) { observer_.OnLog(action.line); }
+void Core::Do(Note& action) { observer_.OnLog(action.line); }
 
 void Core::Tick() {
   const absl::Duration interval = TickInterval(options_.controller.lost_after);
@@ -217,7 +217,7 @@ void Core::Tick() {
     }
     Post([this] {
       Handle(remesh::Tick{});
-      observer_.OnCensus(controller_->TakeCensus());
+      observer_.OnCensus(controller_->TakeCensus(), plans_.stats());
     });
   }
 }

@@ -42,7 +42,8 @@ class CoreObserver {
   virtual ~CoreObserver() = default;
   virtual void OnLog(const std::string& line) = 0;
   virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
-  virtual void OnCensus(const Census& census) = 0;
+  // A few times a second.
+  virtual void OnCensus(const Census& census, const v1::CacheStats& plans) = 0;
   // The journal cannot be written: the process must end, for nothing may be decided any more.
   virtual void OnFatal(const absl::Status& status) = 0;
 };
@@ -103,7 +104,7 @@ class Core {
   void Do(ReleasePlan& action);
   void Do(TopologyChanged& action);
   void Do(ExecutionEnded& action);
-  void Do(Log& action);
+  void Do(Note& action);
   void Tick();
 
   const Options options_;

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "service/credentials.h"
 
 namespace remesh {
 namespace {
@@ -26,7 +27,7 @@ void SetServing(grpc::Server& server, bool serving) {
 Server::Server(Options options, Core& core)
     : options_(std::move(options)),
       core_(core),
-      backend_{core_, authorizer_},
+      backend_{core_, options_.authorizer},
       states_(backend_),
       plans_(backend_),
       reshards_(backend_),
@@ -38,7 +39,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   std::unique_ptr<Server> server(new Server(std::move(options), core));
   const Options& o = server->options_;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(o.listen_address, grpc::InsecureServerCredentials(), &server->port_);
+  builder.AddListeningPort(o.listen_address, MakeServerCredentials(), &server->port_);
   builder.SetMaxReceiveMessageSize(o.message_bytes_max);
   builder.SetMaxSendMessageSize(o.message_bytes_max);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(o.keepalive_time));

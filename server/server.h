@@ -12,11 +12,11 @@
 
 #include "absl/status/statusor.h"
 #include "server/core.h"
-#include "server/grpc/authorizer.h"
 #include "server/grpc/plan_service.h"
 #include "server/grpc/reshard_service.h"
 #include "server/grpc/state_service.h"
 #include "server/grpc/worker_service.h"
+#include "service/authorization.h"
 
 namespace remesh {
 
@@ -29,6 +29,7 @@ class Server {
     std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
+    Authorizer authorizer = AllowAll();
     // Adds what the services do not know of, such as interceptors.
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
   };
@@ -50,7 +51,6 @@ class Server {
 
   const Options options_;
   Core& core_;
-  AllowAll authorizer_;
   const Backend backend_;
   StateService states_;
   PlanService plans_;

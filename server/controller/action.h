@@ -85,12 +85,12 @@ struct ExecutionEnded {
 };
 
 // For the log; one line.
-struct Log {
+struct Note {
   std::string line;
 };
 
 using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify, EndWatch, StartPlanning,
-                            ReleasePlan, TopologyChanged, ExecutionEnded, Log>;
+                            ReleasePlan, TopologyChanged, ExecutionEnded, Note>;
 using Actions = std::vector<Action>;
 
 }  // namespace remesh

@@ -100,7 +100,7 @@ void Controller::Reply(const std::vector<CallId>& calls, const absl::StatusOr<re
   for (const CallId call : calls) Reply(call, reply);
 }
 
-void Controller::LogLine(std::string line) { out_.push_back(Log{.line = std::move(line)}); }
+void Controller::AddNote(std::string line) { out_.push_back(Note{.line = std::move(line)}); }
 
 Census Controller::TakeCensus() const {
   Census census;

@@ -82,7 +82,7 @@ class Controller {
   void OnTick();
   void Reply(CallId call, absl::StatusOr<remesh::Reply> reply);
   void Reply(const std::vector<CallId>& calls, const absl::StatusOr<remesh::Reply>& reply);
-  void LogLine(std::string line);
+  void AddNote(std::string line);
 
   // controller_restore.cc
   void RestoreState(const std::string& name, const RestoredState& restored);

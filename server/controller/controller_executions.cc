@@ -142,7 +142,7 @@ void Controller::EndMove(const std::string& name, Save what) {
     ended.bytes_copied += host.bytes_copied();
   }
   out_.push_back(ended);
-  LogLine(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()).substr(6),
+  AddNote(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()).substr(6),
                        resource.has_error() ? ": " : "", resource.error().message()));
   DropOldExecutions();
   AdmitMoves();

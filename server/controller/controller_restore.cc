@@ -59,7 +59,7 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   if (ended || state == nullptr) return;
   state->execution = name;
   running_.insert(name);
-  LogLine(absl::StrCat("found ", name, " in the journal, ", v1::Execution::Phase_Name(execution.phase()).substr(6)));
+  AddNote(absl::StrCat("found ", name, " in the journal, ", v1::Execution::Phase_Name(execution.phase()).substr(6)));
   Apply(name, std::move(actions));
 }
 

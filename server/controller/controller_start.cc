@@ -208,7 +208,7 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   if (!resource.request_id().empty()) request_ids_[RequestKey(start.request)] = name;
   state.execution = name;
   Touch(state.name());
-  LogLine(absl::StrCat("started ", name, ": ", state.name(), " to generation ", resource.target_generation()));
+  AddNote(absl::StrCat("started ", name, ": ", state.name(), " to generation ", resource.target_generation()));
   Persist({ExecutionRecord(entry->second.execution.resource())}, [this, name, calls = start.calls] {
     const Move& launched = moves_.at(name);
     Reply(calls, launched.execution.resource());

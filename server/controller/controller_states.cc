@@ -149,7 +149,7 @@ void Controller::FinishCreateState(StateEntry entry) {
   }
   const auto pending = creates_.extract(name);
   Reply(pending.mapped().calls, ToProto(state, workers_));
-  LogLine(absl::StrCat("created ", name));
+  AddNote(absl::StrCat("created ", name));
   Touch(name);
 }
 
@@ -168,7 +168,7 @@ void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& req
     states_.Remove(name);
     deleted_.insert(name);
     Reply(call, google::protobuf::Empty());
-    LogLine(absl::StrCat("deleted ", name));
+    AddNote(absl::StrCat("deleted ", name));
     Touch(name);
   });
 }

@@ -68,7 +68,7 @@ void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
                                .status = HostError(absl::StatusCode::kAborted, "SUPERSEDED", host,
                                                    "attached again")});
   }
-  LogLine(absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
+  AddNote(absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
   // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
   WorkerAway(host, HostError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
   PublishTopology();
@@ -87,7 +87,7 @@ void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
   if (!registration.manifests().empty() && !strangers_) {
     strangers_ = true;
     records.push_back(StrangersRecord());
-    LogLine(absl::StrCat("worker of host ", registration.host(), " followed a planner of epoch ",
+    AddNote(absl::StrCat("worker of host ", registration.host(), " followed a planner of epoch ",
                          registration.highest_epoch(), " that this journal does not know: nothing unknown is discarded"));
   }
   v1::AttachRequest again;
@@ -198,7 +198,7 @@ void Controller::OnStreamEnded(StreamId stream) {
   parked_.erase(stream);
   const std::optional<std::string> host = workers_.Detach(stream);
   if (!host) return;
-  LogLine(absl::StrCat("worker of host ", *host, " is away: its stream ended"));
+  AddNote(absl::StrCat("worker of host ", *host, " is away: its stream ended"));
   WorkerAway(*host, HostError(absl::StatusCode::kUnavailable, "WORKER_LOST", *host, "is lost"));
 }
 
@@ -206,7 +206,7 @@ void Controller::DropStream(StreamId stream, const absl::Status& status) {
   out_.push_back(CloseStream{.stream = stream, .status = status});
   const std::optional<std::string> host = workers_.Detach(stream);
   if (!host) return;
-  LogLine(absl::StrCat("worker of host ", *host, " is away: ", status.message()));
+  AddNote(absl::StrCat("worker of host ", *host, " is away: ", status.message()));
   WorkerAway(*host, status);
 }
 

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "server/controller/proto_time.h"
-#include "server/controller/rpc_status.h"
+#include "service/error_info.h"
 
 namespace remesh {
 
@@ -38,7 +38,7 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   }
   const absl::Status error = MakeError(absl::StatusCode::kUnavailable, "the server restarted before the commit",
                                        {.reason = "PLANNER_RESTARTED", .metadata = {}});
-  execution.Fail(ToRpcStatus(error), v1::Execution::PHASE_FAILED, Moment{}, out);
+  execution.Fail(StatusToProto(error), v1::Execution::PHASE_FAILED, Moment{}, out);
   return execution;
 }
 

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/controller/execution.h"
-#include "server/controller/rpc_status.h"
+#include "service/error_info.h"
 
 namespace remesh {
 
@@ -57,7 +57,7 @@ void Execution::OnHostAway(const std::string& host, const absl::Status& why, Mom
   if (index < 0 || ended()) return;
   hosts_[index].away = true;
   if (can_fail()) {
-    Fail(ToRpcStatus(why), v1::Execution::PHASE_FAILED, now, out);
+    Fail(StatusToProto(why), v1::Execution::PHASE_FAILED, now, out);
   } else if (step_ == Step::kAborting) {
     RecordIfQuiesced(out);
   } else if (step_ == Step::kCommitting) {
@@ -80,7 +80,7 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   const absl::Status error = MakeError(
       absl::StatusCode::kDataLoss, absl::StrCat("host ", host, " came back without its shards of the target"),
       {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
-  *resource_.mutable_error() = ToRpcStatus(error);
+  *resource_.mutable_error() = StatusToProto(error);
 }
 
 void Execution::OnTick(Moment now, ExecutionActions& out) {
@@ -88,7 +88,7 @@ void Execution::OnTick(Moment now, ExecutionActions& out) {
     const absl::Status error =
         MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
                   {.reason = "EXECUTION_DEADLINE", .metadata = {}});
-    Fail(ToRpcStatus(error), v1::Execution::PHASE_FAILED, now, out);
+    Fail(StatusToProto(error), v1::Execution::PHASE_FAILED, now, out);
   }
   if (step_ != Step::kAborting || now.steady - aborting_since_ < spec_.quiesce_timeout) return;
   for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -111,7 +111,7 @@ absl::Status Execution::Cancel(Moment now, ExecutionActions& out) {
   }
   const absl::Status error = MakeError(absl::StatusCode::kCancelled, "cancelled by the caller",
                                        {.reason = "EXECUTION_CANCELLED", .metadata = {}});
-  Fail(ToRpcStatus(error), v1::Execution::PHASE_CANCELLED, now, out);
+  Fail(StatusToProto(error), v1::Execution::PHASE_CANCELLED, now, out);
   return absl::OkStatus();
 }
 

@@ -94,7 +94,7 @@ ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char*
 template <typename Chunk, typename Fill>
 grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* context, const char* method,
                                                      const std::string& resource, Fill fill) {
-  const absl::Status status = backend_.authorizer.Check(*context, method, resource);
+  const absl::Status status = backend_.Authorize(*context, method, resource);
   if (!status.ok()) return new RefusedStream<Chunk>(status);
   auto* stream = new ChunkStream<Chunk>(context);
   backend_.core.streamers().Post([fill = std::move(fill), writer = ChunkWriter<Chunk>(stream)]() mutable {
@@ -106,20 +106,20 @@ grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* cont
 
 ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context, const v1::CreatePlanRequest* request,
                                             v1::CreatePlanResponse* response) {
-  return Ask(context, "PlanService/CreatePlan", "", response, [=, this] {
+  return Ask(context, "CreatePlan", "", response, [=, this] {
     return remesh::CreatePlan(backend_.core.plans(), *request, backend_.core.topology().get());
   });
 }
 
 ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context, const v1::GetPlanRequest* request,
                                          v1::Plan* response) {
-  return Ask(context, "PlanService/GetPlan", request->name(), response,
+  return Ask(context, "GetPlan", request->name(), response,
              [=, this] { return remesh::GetPlan(backend_.core.plans(), *request); });
 }
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
-  return Stream<v1::Plan>(context, "PlanService/StreamPlan", request->name(),
+  return Stream<v1::Plan>(context, "StreamPlan", request->name(),
                           [this, request = *request](ChunkWriter<v1::Plan>& writer) {
                             return remesh::StreamPlan(backend_.core.plans(), request, writer);
                           });
@@ -127,13 +127,13 @@ grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContex
 
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context, const v1::ListPlansRequest* request,
                                            v1::ListPlansResponse* response) {
-  return Ask(context, "PlanService/ListPlans", "", response,
+  return Ask(context, "ListPlans", "", response,
              [=, this] { return remesh::ListPlans(backend_.core.plans(), *request); });
 }
 
 ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context, const v1::DeletePlanRequest* request,
                                             google::protobuf::Empty* response) {
-  return Ask(context, "PlanService/DeletePlan", request->name(), response,
+  return Ask(context, "DeletePlan", request->name(), response,
              [=, this]() -> absl::StatusOr<google::protobuf::Empty> {
                RETURN_IF_ERROR(backend_.core.plans().Delete(request->name()));
                return google::protobuf::Empty();
@@ -142,26 +142,26 @@ ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context, cons
 
 ServerUnaryReactor* PlanService::PinPlan(CallbackServerContext* context, const v1::PinPlanRequest* request,
                                          v1::Plan* response) {
-  return Ask(context, "PlanService/PinPlan", request->name(), response,
+  return Ask(context, "PinPlan", request->name(), response,
              [=, this] { return SetPinned(backend_.core.plans(), request->name(), true); });
 }
 
 ServerUnaryReactor* PlanService::UnpinPlan(CallbackServerContext* context, const v1::UnpinPlanRequest* request,
                                            v1::Plan* response) {
-  return Ask(context, "PlanService/UnpinPlan", request->name(), response,
+  return Ask(context, "UnpinPlan", request->name(), response,
              [=, this] { return SetPinned(backend_.core.plans(), request->name(), false); });
 }
 
 ServerUnaryReactor* PlanService::GetCacheStats(CallbackServerContext* context, const v1::GetCacheStatsRequest*,
                                                v1::CacheStats* response) {
-  return Ask(context, "PlanService/GetCacheStats", "", response,
+  return Ask(context, "GetCacheStats", "", response,
              [this]() -> absl::StatusOr<v1::CacheStats> { return backend_.core.plans().stats(); });
 }
 
 grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(CallbackServerContext* context,
                                                                             const v1::GetHostProgramRequest* request) {
   return Stream<v1::HostProgramChunk>(
-      context, "PlanService/GetHostProgram", request->plan(),
+      context, "GetHostProgram", request->plan(),
       [this, request = *request](ChunkWriter<v1::HostProgramChunk>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;

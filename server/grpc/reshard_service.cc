@@ -11,23 +11,23 @@ using grpc::ServerUnaryReactor;
 
 ServerUnaryReactor* ReshardService::StartExecution(CallbackServerContext* context,
                                                    const v1::StartExecutionRequest* request, v1::Execution* response) {
-  return AskController(backend_, context, "ReshardService/StartExecution", request->state(), *request, response);
+  return AskController(backend_, context, "StartExecution", request->state(), *request, response);
 }
 
 ServerUnaryReactor* ReshardService::GetExecution(CallbackServerContext* context,
                                                  const v1::GetExecutionRequest* request, v1::Execution* response) {
-  return AskController(backend_, context, "ReshardService/GetExecution", request->name(), *request, response);
+  return AskController(backend_, context, "GetExecution", request->name(), *request, response);
 }
 
 ServerUnaryReactor* ReshardService::ListExecutions(CallbackServerContext* context,
                                                    const v1::ListExecutionsRequest* request,
                                                    v1::ListExecutionsResponse* response) {
-  return AskController(backend_, context, "ReshardService/ListExecutions", request->parent(), *request, response);
+  return AskController(backend_, context, "ListExecutions", request->parent(), *request, response);
 }
 
 grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(CallbackServerContext* context,
                                                                         const v1::WatchExecutionRequest* request) {
-  const absl::Status status = backend_.authorizer.Check(*context, "ReshardService/WatchExecution", request->name());
+  const absl::Status status = backend_.Authorize(*context, "WatchExecution", request->name());
   if (!status.ok()) return new RefusedStream<v1::Execution>(status);
   return WatchStream<v1::Execution>::Start(backend_.core, request->name());
 }
@@ -35,7 +35,7 @@ grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(Callback
 ServerUnaryReactor* ReshardService::CancelExecution(CallbackServerContext* context,
                                                     const v1::CancelExecutionRequest* request,
                                                     v1::Execution* response) {
-  return AskController(backend_, context, "ReshardService/CancelExecution", request->name(), *request, response);
+  return AskController(backend_, context, "CancelExecution", request->name(), *request, response);
 }
 
 }  // namespace remesh

@@ -14,7 +14,7 @@ using grpc::ServerUnaryReactor;
 ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context, const v1::CreateStateRequest* request,
                                               v1::State* response) {
   const std::string& name = request->state().name();
-  return AskPlanner(backend_, context, "StateService/CreateState", name, [=, this](Completion completion) {
+  return AskPlanner(backend_, context, "CreateState", name, [=, this](Completion completion) {
     auto placed = PlaceState(request->state().spec(), backend_.core.topology().get());
     if (!placed.ok()) return completion.Finish(AtField("state.spec", placed.status()));
     backend_.core.Call(remesh::CreateState{.request = *request, .placed = *std::move(placed)},
@@ -24,24 +24,24 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context, co
 
 ServerUnaryReactor* StateService::GetState(CallbackServerContext* context, const v1::GetStateRequest* request,
                                            v1::State* response) {
-  return AskController(backend_, context, "StateService/GetState", request->name(), *request, response);
+  return AskController(backend_, context, "GetState", request->name(), *request, response);
 }
 
 ServerUnaryReactor* StateService::ListStates(CallbackServerContext* context, const v1::ListStatesRequest* request,
                                              v1::ListStatesResponse* response) {
-  return AskController(backend_, context, "StateService/ListStates", request->parent(), *request, response);
+  return AskController(backend_, context, "ListStates", request->parent(), *request, response);
 }
 
 grpc::ServerWriteReactor<v1::State>* StateService::WatchState(CallbackServerContext* context,
                                                               const v1::WatchStateRequest* request) {
-  const absl::Status status = backend_.authorizer.Check(*context, "StateService/WatchState", request->name());
+  const absl::Status status = backend_.Authorize(*context, "WatchState", request->name());
   if (!status.ok()) return new RefusedStream<v1::State>(status);
   return WatchStream<v1::State>::Start(backend_.core, request->name());
 }
 
 ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context, const v1::DeleteStateRequest* request,
                                               google::protobuf::Empty* response) {
-  return AskController(backend_, context, "StateService/DeleteState", request->name(), *request, response);
+  return AskController(backend_, context, "DeleteState", request->name(), *request, response);
 }
 
 }  // namespace remesh

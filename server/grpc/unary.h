@@ -9,7 +9,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include "server/core.h"
-#include "server/grpc/authorizer.h"
+#include "service/authorization.h"
 #include "service/error_info.h"
 
 namespace remesh {
@@ -17,7 +17,12 @@ namespace remesh {
 // What every handler needs. All must outlive the gRPC server.
 struct Backend {
   Core& core;
-  Authorizer& authorizer;
+  const Authorizer& authorizer;
+
+  // Whether the caller may do this to the resource of that name ("" for none).
+  absl::Status Authorize(const grpc::ServerContextBase& context, const char* method, const std::string& resource) const {
+    return authorizer(IdentityOf(context), JobOf(resource), method);
+  }
 };
 
 // Finishes a unary call exactly once, with UNAVAILABLE when it is dropped.
@@ -51,7 +56,7 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend, grpc::CallbackSe
                                         const std::string& resource, Request request, Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
-  if (absl::Status status = backend.authorizer.Check(*context, method, resource); !status.ok()) {
+  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
   } else {
     backend.core.Call(std::move(request), ReplyInto(response, std::move(completion)));
@@ -65,7 +70,7 @@ grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServe
                                      const std::string& resource, Work work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
-  if (absl::Status status = backend.authorizer.Check(*context, method, resource); !status.ok()) {
+  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
     return reactor;
   }

@@ -10,20 +10,20 @@ using grpc::ServerUnaryReactor;
 
 grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::Attach(CallbackServerContext* context) {
   WorkerStream* stream = WorkerStream::Start(backend_.core);
-  const absl::Status status = backend_.authorizer.Check(*context, "WorkerService/Attach", "");
+  const absl::Status status = backend_.Authorize(*context, "Attach", "");
   if (!status.ok()) stream->Close(status);
   return stream;
 }
 
 ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context, const v1::ListWorkersRequest* request,
                                                v1::ListWorkersResponse* response) {
-  return AskController(backend_, context, "WorkerService/ListWorkers", "", *request, response);
+  return AskController(backend_, context, "ListWorkers", "", *request, response);
 }
 
 ServerUnaryReactor* WorkerService::ForgetWorker(CallbackServerContext* context,
                                                 const v1::ForgetWorkerRequest* request,
                                                 google::protobuf::Empty* response) {
-  return AskController(backend_, context, "WorkerService/ForgetWorker", request->name(), *request, response);
+  return AskController(backend_, context, "ForgetWorker", request->name(), *request, response);
 }
 
 }  // namespace remesh

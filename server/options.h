@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include "server/core.h"
+#include "server/server.h"
+#include "service/settings.h"
+
+namespace remesh {
+
+// What remesh-server is told: defaults here, what each means in AddSettings().
+struct ServerOptions {
+  std::string listen_address = "127.0.0.1:7070";
+  std::string metrics_address = "127.0.0.1:7071";
+  std::string port_file;
+  std::string log_level = "info";
+  std::string journal_path = "remesh-journal.db";
+  bool recover_from_workers = false;
+
+  std::chrono::nanoseconds heartbeat_interval = std::chrono::seconds(1);
+  std::chrono::nanoseconds lost_after = std::chrono::seconds(5);
+  std::chrono::nanoseconds execution_deadline = std::chrono::seconds(300);
+  std::chrono::nanoseconds quiesce_timeout = std::chrono::seconds(30);
+  int64_t windows_ahead = 8;
+  int64_t states_max = 10'000;
+  int64_t finished_executions_max = 1000;
+
+  int64_t plan_cache_bytes = int64_t{256} << 20;
+  int64_t planner_threads = 2;
+  int64_t stream_threads = 8;
+
+  int64_t message_bytes_max = int64_t{64} << 20;
+  std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
+  std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+  std::chrono::nanoseconds drain_delay = std::chrono::seconds(0);
+  std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);
+};
+
+void AddSettings(ServerOptions& options, Settings& settings);
+
+// INVALID_ARGUMENT when values contradict each other.
+absl::Status Validate(const ServerOptions& options);
+
+Core::Options CoreOptionsOf(const ServerOptions& options);
+Server::Options GrpcOptionsOf(const ServerOptions& options);
+
+}  // namespace remesh
