@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "planner/canonical_tree.h"
 #include "planner/fingerprint.h"
+#include "planner/free_order.h"
 
 namespace remesh {
 namespace {
@@ -60,6 +61,7 @@ class Canonicalizer {
     RenameTopology();
     RenameArrays();
     RenameOptions();
+    if (request_.options.free_target_order) OrderTargets();
     result_.canonical.fingerprint = absl::StrCat(kFormat, "-", Fingerprint().Hex());
     return std::move(result_);
   }
@@ -210,6 +212,24 @@ class Canonicalizer {
                                                   .element_type = array.element_type,
                                                   .source = Rename(array.source, false),
                                                   .target = Rename(array.target, true)});
+    }
+  }
+
+  // Chooses the order of each different list of target devices, for all arrays that share it.
+  void OrderTargets() {
+    ReshardRequest& request = result_.canonical.request;
+    std::map<DeviceList, std::vector<size_t>> arrays_of;
+    for (size_t i = 0; i < request.arrays.size(); ++i) {
+      arrays_of[*request.arrays[i].target.devices].push_back(i);
+    }
+    std::vector<std::pair<std::vector<size_t>, DeviceListPtr>> chosen;
+    for (const auto& [list, arrays] : arrays_of) {
+      ReshardRequest part{.topology = request.topology, .arrays = {}, .options = request.options};
+      for (size_t i : arrays) part.arrays.push_back(request.arrays[i]);
+      chosen.emplace_back(arrays, std::make_shared<const DeviceList>(ChooseTargetOrder(part)));
+    }
+    for (const auto& [arrays, order] : chosen) {
+      for (size_t i : arrays) request.arrays[i].target.devices = order;
     }
   }
 

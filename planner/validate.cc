@@ -169,10 +169,17 @@ class Replay {
     return absl::OkStatus();
   }
 
-  static const Tile* TileAt(const Placement& placement, int32_t device) {
-    const auto at = std::lower_bound(placement.devices->begin(), placement.devices->end(), device);
-    if (at == placement.devices->end() || *at != device) return nullptr;
-    const int32_t tile = placement.layout->tile_of[at - placement.devices->begin()];
+  // The tile of a device, from an index of each placement's list.
+  const Tile* TileAt(const Placement& placement, int32_t device) {
+    const auto [entry, inserted] = positions_.try_emplace(placement.devices.get());
+    if (inserted) {
+      for (size_t i = 0; i < placement.devices->size(); ++i) {
+        entry->second[(*placement.devices)[i]] = static_cast<int32_t>(i);
+      }
+    }
+    const auto at = entry->second.find(device);
+    if (at == entry->second.end()) return nullptr;
+    const int32_t tile = placement.layout->tile_of[at->second];
     return tile < 0 ? nullptr : &placement.layout->tiles[tile];
   }
 
@@ -183,6 +190,7 @@ class Replay {
   const ReshardRequest& request_;
   const Plan& plan_;
   const Network network_;
+  std::map<const DeviceList*, std::map<int64_t, int32_t>> positions_;
   int32_t window_ = 0;
   std::vector<Transfer> arriving_;
   std::map<Key, std::vector<Box>> targets_;

@@ -129,6 +129,19 @@ TEST(PlanLawTest, NaivePlansAreRightToo) {
   }
 }
 
+TEST(PlanLawTest, AFreeOrderKeepsNoLess) {
+  for (uint64_t seed : Seeds(200)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ReshardRequest request = RandomRequest(seed, {.arrays_max = 1});
+    const auto given = PlanFor(request);
+    request.options.free_target_order = true;
+    CheckPlan(request, true);
+    const auto freed = PlanFor(request);
+    ASSERT_TRUE(given.ok() && freed.ok()) << given.status() << freed.status();
+    EXPECT_LE(given->plan.summary().bytes_kept, freed->plan.summary().bytes_kept);
+  }
+}
+
 TEST(PlanLawTest, ProgramsOfHostsAddUp) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
