@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -35,19 +36,23 @@ Json Corner(const Box& box, int64_t Interval::*end) {
   return corner;
 }
 
-// One entry a device of the list, in its order.
-Json Devices(const Placement& placement) {
-  Json devices = Json::array();
+// Writes one entry a device of the list, in its order. Piece by piece: layouts of large meshes are
+// long.
+void WriteDevices(const Placement& placement) {
+  std::cout << "[";
   for (int32_t i = 0; i < placement.layout->device_count; ++i) {
     Json boxes = Json::array();
     for (const Box& box : BoxesOf(*placement.layout, i)) {
       boxes.push_back({{"lo", Corner(box, &Interval::lo)}, {"hi", Corner(box, &Interval::hi)}});
     }
-    devices.push_back(
-        {{"device", absl::StrCat((*placement.devices)[i])}, {"boxes", std::move(boxes)}});
+    const Json device = {{"device", absl::StrCat((*placement.devices)[i])},
+                         {"boxes", std::move(boxes)}};
+    std::cout << (i > 0 ? ",\n  " : "\n  ") << device.dump();
   }
-  return devices;
+  std::cout << "]";
 }
+
+Table NewTable() { return Table({"ARRAY", "SIDE", "DEVICE", "BOXES"}); }
 
 void AddRows(const std::string& array, const char* side, const Placement& placement, Table& table) {
   for (int32_t i = 0; i < placement.layout->device_count; ++i) {
@@ -59,34 +64,49 @@ void AddRows(const std::string& array, const char* side, const Placement& placem
   }
 }
 
-absl::Status ShowSpec(const Options& options) {
+struct BothSides {
+  std::string name;
+  Placement source;
+  Placement target;
+};
+
+absl::StatusOr<std::vector<BothSides>> ReadArrays(const std::string& path) {
   v1::PlanSpec spec;
-  RETURN_IF_ERROR(ReadMessage(options.spec, spec));
+  RETURN_IF_ERROR(ReadMessage(path, spec));
   Shardings shardings;
   RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
-  Json arrays = Json::array();
-  Table table({"ARRAY", "SIDE", "DEVICE", "BOXES"});
+  std::vector<BothSides> arrays;
   for (int i = 0; i < spec.arrays_size(); ++i) {
     const v1::ArraySpec& array = spec.arrays(i);
     const std::string field = absl::StrCat("arrays[", i, "]");
-    ASSIGN_OR_RETURN(const auto source,
-                     ToPlacedArray(array, "source", array.source(), field, shardings));
-    ASSIGN_OR_RETURN(const auto target,
-                     ToPlacedArray(array, "target", array.target(), field, shardings));
-    if (options.format == OutputFormat::kJson) {
-      arrays.push_back({{"name", array.name()},
-                        {"source", Devices(source.placement)},
-                        {"target", Devices(target.placement)}});
-    } else {
-      AddRows(array.name(), "source", source.placement, table);
-      AddRows(array.name(), "target", target.placement, table);
+    ASSIGN_OR_RETURN(auto source, ToPlacedArray(array, "source", array.source(), field, shardings));
+    ASSIGN_OR_RETURN(auto target, ToPlacedArray(array, "target", array.target(), field, shardings));
+    arrays.push_back({array.name(), std::move(source.placement), std::move(target.placement)});
+  }
+  return arrays;
+}
+
+absl::Status ShowSpec(const Options& options) {
+  ASSIGN_OR_RETURN(const std::vector<BothSides> arrays, ReadArrays(options.spec));
+  if (options.format == OutputFormat::kTable) {
+    Table table = NewTable();
+    for (const BothSides& array : arrays) {
+      AddRows(array.name, "source", array.source, table);
+      AddRows(array.name, "target", array.target, table);
     }
-  }
-  if (options.format == OutputFormat::kJson) {
-    std::cout << Json{{"arrays", std::move(arrays)}}.dump(1) << std::endl;
-  } else {
     std::cout << table.ToString() << std::flush;
+    return absl::OkStatus();
   }
+  std::cout << "{\"arrays\":[";
+  for (const BothSides& array : arrays) {
+    std::cout << (&array == arrays.data() ? "\n" : ",\n")
+              << " {\"name\":" << Json(array.name).dump() << ",\"source\":";
+    WriteDevices(array.source);
+    std::cout << ",\"target\":";
+    WriteDevices(array.target);
+    std::cout << "}";
+  }
+  std::cout << "]}" << std::endl;
   return absl::OkStatus();
 }
 
@@ -98,10 +118,12 @@ absl::Status ShowText(const Options& options) {
   ASSIGN_OR_RETURN(*sharding.mutable_devices(), ParseDevices(options.devices));
   ASSIGN_OR_RETURN(const Placement placement, Shardings().Resolve(sharding, shape, "sharding"));
   if (options.format == OutputFormat::kJson) {
-    std::cout << Json{{"devices", Devices(placement)}}.dump(1) << std::endl;
+    std::cout << "{\"devices\":";
+    WriteDevices(placement);
+    std::cout << "}" << std::endl;
     return absl::OkStatus();
   }
-  Table table({"ARRAY", "SIDE", "DEVICE", "BOXES"});
+  Table table = NewTable();
   AddRows("-", "-", placement, table);
   std::cout << table.ToString() << std::flush;
   return absl::OkStatus();

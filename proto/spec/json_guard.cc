@@ -9,6 +9,7 @@
 #include <set>
 #include <vector>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_split.h"
 #include "proto/spec/text_limits.h"
 
@@ -114,6 +115,27 @@ class CountingIterator {
   const char** furthest_;
 };
 
+// "device_lists" -> "deviceLists".
+std::string LowerCamel(const std::string& name) {
+  std::string camel;
+  bool upper = false;
+  for (const char c : name) {
+    if (c != '_') camel += upper ? absl::ascii_toupper(static_cast<unsigned char>(c)) : c;
+    upper = c == '_';
+  }
+  return camel;
+}
+
+// The member called `name` in either spelling, or null.
+const nlohmann::ordered_json* Member(const nlohmann::ordered_json* object,
+                                     const std::string& name) {
+  if (object == nullptr || !object->is_object()) return nullptr;
+  for (const std::string& spelling : {name, LowerCamel(name)}) {
+    if (const auto found = object->find(spelling); found != object->end()) return &*found;
+  }
+  return nullptr;
+}
+
 }  // namespace
 
 absl::Status CheckJson(std::string_view json) {
@@ -146,7 +168,7 @@ std::string PathWithKeys(std::string_view json, std::string_view path) {
     const std::string name = part.substr(0, bracket);
     const size_t index =
         bracket < part.size() ? std::strtoull(part.c_str() + bracket + 1, nullptr, 10) : 0;
-    at = at != nullptr && at->is_object() && at->contains(name) ? &(*at)[name] : nullptr;
+    at = Member(at, name);
     absl::StrAppend(&out, out.empty() ? "" : ".", name);
     if (bracket == part.size()) continue;
     if (at != nullptr && at->is_object() && index < at->size()) {

@@ -48,8 +48,10 @@ absl::Status FieldError(const std::string& json, const std::string& message) {
   constexpr char kInvalid[] = "invalid value ", kFor[] = " for type ";
   const size_t split = rest.rfind(kFor);
   if (absl::StartsWith(rest, kInvalid) && split != std::string::npos) {
-    const std::string value = rest.substr(sizeof(kInvalid) - 1, split - (sizeof(kInvalid) - 1));
+    std::string value = rest.substr(sizeof(kInvalid) - 1, split - (sizeof(kInvalid) - 1));
     const std::string type = rest.substr(split + sizeof(kFor) - 1);
+    if (value.size() >= 2 && value.front() == '"' && value.back() == '"')
+      value = value.substr(1, value.size() - 2);
     if (type == "oneof") return InvalidField(path, value, "must be set alone");
     return InvalidField(path, value, absl::StrCat("is not a valid ", TypeName(type)));
   }

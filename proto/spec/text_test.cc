@@ -66,9 +66,11 @@ TEST(TextTest, ErrorsNameKeyAndField) {
   EXPECT_EQ(Message(R"({"shardings":{"a":{},"rows":{"hlo_txt":"x"}}})"),
             "shardings[rows].hlo_txt: value \"hlo_txt\" is not a known field");
   EXPECT_EQ(Message(R"({"arrays":[{"shape":["x"]}]})"),
-            "arrays[0].shape[0]: value \"\\\"x\\\"\" is not a valid int64");
+            "arrays[0].shape[0]: value \"x\" is not a valid int64");
   EXPECT_EQ(Field(R"({"shardings":{"rows":{"devices":{"ids":[1,"z"]}}}})"),
             "shardings[rows].devices.ids[1]");
+  EXPECT_EQ(Field(R"({"deviceLists":{"x":{"ids":[]},"y":{"ids":[1.5]}}})"),
+            "device_lists[y].ids[0]");
   EXPECT_EQ(Field(R"({"bogus":1})"), "bogus");
   EXPECT_EQ(Field("options: {strategy: FOO}"), "options.strategy");
   EXPECT_EQ(Field("shardings: {a: {hlo_text: x, sdy_text: y}}"), "shardings[a]");
