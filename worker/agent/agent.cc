@@ -113,8 +113,7 @@ void Agent::Welcome(const v1::Welcome& command) {
 
 bool Agent::Moving(const std::string& state) const {
   for (const auto& [key, entry] : attempts_) {
-    if (entry.attempt.prepare().target().state() == state &&
-        entry.attempt.phase() < Attempt::Phase::kCommitted) {
+    if (entry.attempt.prepare().target().state() == state && entry.attempt.active()) {
       return true;
     }
   }

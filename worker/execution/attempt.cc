@@ -41,7 +41,12 @@ Attempt::Actions Attempt::MarkedVerified(const absl::Status& status) {
 }
 
 Attempt::Actions Attempt::MarkedReady(const absl::Status& status) {
-  return Step(Phase::kVerified, status, Phase::kCommitted, {Committed(), StopMoving{}});
+  if (phase_ != Phase::kCommitting) return {};
+  error_ = status;
+  // The decision stands: the planner will say Commit again.
+  phase_ = status.ok() ? Phase::kCommitted : Phase::kVerified;
+  if (!status.ok()) return {Failed()};
+  return {Committed(), StopMoving{}};
 }
 
 Attempt::Actions Attempt::Stopped() {
@@ -77,12 +82,14 @@ Attempt::Actions Attempt::Commit() {
   if (phase_ == Phase::kCommitted) return {Committed()};
   if (phase_ != Phase::kVerified)
     return phase_ < Phase::kVerified ? OutOfOrder("Commit") : Actions{};
+  phase_ = Phase::kCommitting;
   return {MarkReady{}};
 }
 
 Attempt::Actions Attempt::Abort() {
   if (phase_ == Phase::kCommitted) return {Committed()};
-  if (phase_ == Phase::kStopping || phase_ == Phase::kOver) return {};
+  if (phase_ == Phase::kCommitting || phase_ == Phase::kStopping || phase_ == Phase::kOver)
+    return {};
   phase_ = Phase::kStopping;
   return {StopMoving{}};
 }
@@ -108,7 +115,7 @@ Attempt::Actions Attempt::Step(Phase expected, const absl::Status& status, Phase
 }
 
 Attempt::Actions Attempt::Fail(const absl::Status& status) {
-  if (phase_ >= Phase::kCommitted) return {};
+  if (phase_ >= Phase::kCommitting) return {};
   phase_ = Phase::kFailed;
   error_ = status;
   return {Failed()};

@@ -15,9 +15,9 @@ namespace remesh {
 // One attempt of an execution as this host lives it. A pure state machine: events come in, what
 // must be done goes out, in order, and its result comes back as an event.
 //
-//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified -> kCommitted
-//   -> kOver any of them up to kVerified -> kFailed (told to the planner; waits for Abort); any but
-//   kCommitted -> kStopping -> kOver by Abort
+//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified -> kCommitting
+//   -> kCommitted -> kOver up to kVerified an error leads to kFailed (told to the planner, which
+//   aborts) up to kVerified, and from kFailed, Abort leads to kStopping -> kOver
 class Attempt {
  public:
   enum class Phase {
@@ -27,6 +27,7 @@ class Attempt {
     kTransferring,
     kVerifying,
     kVerified,
+    kCommitting,
     kCommitted,
     kFailed,
     kStopping,
@@ -76,6 +77,8 @@ class Attempt {
 
   const v1::Prepare& prepare() const { return prepare_; }
   Phase phase() const { return phase_; }
+  // Whether the state's shards are in its hands.
+  bool active() const { return phase_ != Phase::kCommitted && phase_ != Phase::kOver; }
   // Nothing more will happen: to be forgotten.
   bool over() const { return phase_ == Phase::kOver; }
 

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/execution/attempt.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "service/error_info.h"
+
+namespace remesh {
+namespace {
+
+using Phase = Attempt::Phase;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+// Actions by name; what is said by the event's name.
+std::vector<std::string> Names(const Attempt::Actions& actions) {
+  std::vector<std::string> names;
+  for (const Attempt::Action& action : actions) {
+    static constexpr const char* kNames[] = {"reserve",    "fetch", "open",
+                                             "grant",      "check", "mark-verified",
+                                             "mark-ready", "stop",  "drop"};
+    if (const auto* say = std::get_if<Attempt::Say>(&action)) {
+      const auto* field =
+          v1::AttachRequest::descriptor()->FindFieldByNumber(say->message.event_case());
+      names.push_back(std::string("say ") + field->name());
+    } else {
+      names.push_back(kNames[action.index()]);
+    }
+  }
+  return names;
+}
+
+absl::Status Broken() { return MakeError(absl::StatusCode::kDataLoss, "broken", {"BROKEN", {}}); }
+
+class AttemptTest : public ::testing::Test {
+ protected:
+  AttemptTest() : attempt_(Prepare()) {}
+
+  static v1::Prepare Prepare() {
+    v1::Prepare prepare;
+    prepare.mutable_attempt()->set_execution("jobs/a/executions/1");
+    prepare.mutable_attempt()->set_attempt(1);
+    prepare.set_windows(2);
+    return prepare;
+  }
+
+  void ToTransferring() {
+    attempt_.Start();
+    attempt_.Reserved(absl::OkStatus());
+    attempt_.ProgramFetched(absl::OkStatus());
+    attempt_.Opened(absl::OkStatus());
+  }
+  void ToVerified() {
+    ToTransferring();
+    attempt_.Grant(2);
+    attempt_.WindowDone({.window = 0});
+    attempt_.WindowDone({.window = 1});
+    attempt_.Verify();
+    attempt_.SourcesChecked(absl::OkStatus());
+    attempt_.MarkedVerified(absl::OkStatus());
+  }
+
+  Attempt attempt_;
+};
+
+TEST_F(AttemptTest, TheGoodLife) {
+  EXPECT_THAT(Names(attempt_.Start()), ElementsAre("reserve"));
+  EXPECT_THAT(Names(attempt_.Reserved(absl::OkStatus())), ElementsAre("fetch"));
+  EXPECT_THAT(Names(attempt_.ProgramFetched(absl::OkStatus())), ElementsAre("open"));
+  EXPECT_THAT(Names(attempt_.Opened(absl::OkStatus())), ElementsAre("say prepared"));
+  EXPECT_THAT(Names(attempt_.Grant(1)), ElementsAre("grant"));
+  EXPECT_THAT(Names(attempt_.Grant(1)), IsEmpty());
+  EXPECT_THAT(Names(attempt_.WindowDone({.window = 0})), ElementsAre("say window_done"));
+  EXPECT_THAT(Names(attempt_.Grant(2)), ElementsAre("grant"));
+  attempt_.WindowDone({.window = 1});
+  EXPECT_THAT(Names(attempt_.Verify()), ElementsAre("check"));
+  EXPECT_THAT(Names(attempt_.Verify()), IsEmpty());
+  EXPECT_THAT(Names(attempt_.SourcesChecked(absl::OkStatus())), ElementsAre("mark-verified"));
+  EXPECT_THAT(Names(attempt_.MarkedVerified(absl::OkStatus())), ElementsAre("say verified"));
+  EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("mark-ready"));
+  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("say committed", "stop"));
+  EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("say committed"));
+  EXPECT_THAT(Names(attempt_.Stopped()), IsEmpty());
+  EXPECT_TRUE(attempt_.over());
+}
+
+TEST_F(AttemptTest, AnAbortAnywhereStopsThenDropsThenSaysQuiesced) {
+  for (int steps = 0; steps < 6; ++steps) {
+    Attempt attempt(Prepare());
+    attempt.Start();
+    if (steps > 0) attempt.Reserved(absl::OkStatus());
+    if (steps > 1) attempt.ProgramFetched(absl::OkStatus());
+    if (steps > 2) attempt.Opened(absl::OkStatus());
+    if (steps > 3) attempt.WindowDone({.window = 1});
+    if (steps > 4) attempt.Verify();
+    EXPECT_THAT(Names(attempt.Abort()), ElementsAre("stop")) << steps;
+    EXPECT_THAT(Names(attempt.Abort()), IsEmpty());
+    // What was under way comes back late and changes nothing.
+    EXPECT_THAT(Names(attempt.Reserved(absl::OkStatus())), IsEmpty());
+    EXPECT_THAT(Names(attempt.ProgramFetched(Broken())), IsEmpty());
+    EXPECT_THAT(Names(attempt.Opened(absl::OkStatus())), IsEmpty());
+    EXPECT_THAT(Names(attempt.SourcesChecked(absl::OkStatus())), IsEmpty());
+    EXPECT_THAT(Names(attempt.MovingFailed(Broken())), IsEmpty());
+    EXPECT_THAT(Names(attempt.Stopped()), ElementsAre("drop", "say quiesced"));
+    EXPECT_TRUE(attempt.over());
+  }
+}
+
+TEST_F(AttemptTest, AFailureIsToldOnceAndAgainAfterReattaching) {
+  attempt_.Start();
+  const auto actions = attempt_.Reserved(Broken());
+  ASSERT_THAT(Names(actions), ElementsAre("say failed"));
+  const auto& failed = std::get<Attempt::Say>(actions[0]).message.failed();
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed.error())).reason, "BROKEN");
+  EXPECT_THAT(Names(attempt_.Grant(2)), IsEmpty());
+  EXPECT_THAT(Names(attempt_.Verify()), IsEmpty());
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say failed"));
+  EXPECT_THAT(Names(attempt_.Abort()), ElementsAre("stop"));
+}
+
+TEST_F(AttemptTest, CommandsOutOfOrderFailTheAttempt) {
+  ToTransferring();
+  attempt_.WindowDone({.window = 0});
+  const auto actions = attempt_.Verify();
+  ASSERT_THAT(Names(actions), ElementsAre("say failed"));
+  EXPECT_EQ(
+      GetErrorInfo(StatusFromProto(std::get<Attempt::Say>(actions[0]).message.failed().error()))
+          .reason,
+      "COMMAND_OUT_OF_ORDER");
+  Attempt early(Prepare());
+  early.Start();
+  EXPECT_THAT(Names(early.Commit()), ElementsAre("say failed"));
+}
+
+TEST_F(AttemptTest, NothingUndoesACommit) {
+  ToVerified();
+  attempt_.Commit();
+  attempt_.MarkedReady(absl::OkStatus());
+  EXPECT_THAT(Names(attempt_.Abort()), ElementsAre("say committed"));
+  EXPECT_EQ(attempt_.phase(), Phase::kCommitted);
+  EXPECT_THAT(Names(attempt_.MovingFailed(Broken())), IsEmpty());
+}
+
+TEST_F(AttemptTest, AnAbortBetweenCommitAndItsRecordIsNotObeyed) {
+  ToVerified();
+  EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("mark-ready"));
+  EXPECT_THAT(Names(attempt_.Abort()), IsEmpty());
+  EXPECT_THAT(Names(attempt_.Commit()), IsEmpty());
+  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("say committed", "stop"));
+}
+
+TEST_F(AttemptTest, WhatThePlannerMissedIsSaidAgain) {
+  ToTransferring();
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say prepared"));
+  attempt_.WindowDone({.window = 0});
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say prepared", "say window_done"));
+  attempt_.WindowDone({.window = 1});
+  attempt_.Verify();
+  attempt_.SourcesChecked(absl::OkStatus());
+  attempt_.MarkedVerified(absl::OkStatus());
+  EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say verified"));
+}
+
+}  // namespace
+}  // namespace remesh
