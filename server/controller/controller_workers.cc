@@ -56,8 +56,9 @@ void Controller::OnMessage(StreamId stream, const v1::AttachRequest& message) {
 void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
   absl::Status status = ValidateRegister(registration);
   if (status.ok() && registration.highest_epoch() >= epoch_) return RaiseEpoch(stream, registration);
-  absl::StatusOr<StreamId> replaced = status;
-  if (status.ok()) replaced = workers_.Register(stream, registration, now_);
+  // Not `= status`: a StatusOr cannot be made from an OK status.
+  const absl::StatusOr<StreamId> replaced =
+      status.ok() ? workers_.Register(stream, registration, now_) : absl::StatusOr<StreamId>(status);
   if (!replaced.ok()) {
     out_.push_back(CloseStream{.stream = stream, .status = AtField("register", replaced.status())});
     return;
