@@ -154,7 +154,7 @@ class LocalCluster:
             f"metrics_address: 127.0.0.1:{self._metrics_port}",
             f"journal_path: {self.root / 'journal.db'}",
             *self._server_config])
-        self._server_port, self._metrics_port = int(ports["port"]), int(ports["metrics_port"])
+        self._server_port, self._metrics_port = int(ports["listen_port"]), int(ports["metrics_port"])
 
     def start_worker(self, host: str, wait: bool = True) -> None:
         """Starts a worker, or starts it again on the buffers that it left."""
@@ -175,16 +175,24 @@ class LocalCluster:
     def wait_workers(self, hosts: Optional[Sequence[str]] = None) -> None:
         """Until the server says that these workers, or all, are alive in their present life."""
         hosts = list(hosts or self.host_names)
+        processes = [self.server, *(self.workers[host] for host in hosts)]
         deadline = time.monotonic() + START_SECONDS
         with self.channel() as channel:
             stub = worker_pb2_grpc.WorkerServiceStub(channel)
             while True:
-                listed = stub.ListWorkers(worker_pb2.ListWorkersRequest(), timeout=START_SECONDS, wait_for_ready=True).workers
+                for process in processes:
+                    if not process.alive():
+                        raise process.failure(f"died with {process.popen.returncode} while starting")
+                try:
+                    listed = stub.ListWorkers(worker_pb2.ListWorkersRequest(), timeout=START_SECONDS).workers
+                except grpc.RpcError as error:
+                    if time.monotonic() > deadline:
+                        raise self.server.failure(f"does not answer: {error.details()}") from None
+                    time.sleep(0.05)
+                    continue
                 alive = {w.registration.host: w.registration.incarnation for w in listed
                          if w.alive and w.registration.incarnation > self._ended_incarnations.get(w.registration.host, 0)}
                 for host in hosts:
-                    if not self.workers[host].alive():
-                        raise self.workers[host].failure("died while starting")
                     if host not in alive and time.monotonic() > deadline:
                         raise self.workers[host].failure(f"did not attach to the server within {START_SECONDS:.0f} s")
                 if set(alive).issuperset(hosts):
