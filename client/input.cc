@@ -30,10 +30,13 @@ absl::StatusOr<std::string> ReadStdin() {
 
 }  // namespace
 
+absl::StatusOr<std::string> ReadText(const std::string& path) {
+  return path == "-" ? ReadStdin() : ReadFile(path, kBytesMax);
+}
+
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message) {
-  absl::StatusOr<std::string> text = path == "-" ? ReadStdin() : ReadFile(path, kBytesMax);
-  if (!text.ok()) return text.status();
-  return ParseText(*text, message);
+  ASSIGN_OR_RETURN(const std::string text, ReadText(path));
+  return ParseText(text, message);
 }
 
 }  // namespace remesh

@@ -3,12 +3,15 @@
 
 #include <string>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 
 namespace remesh {
 
-// Reads a message as JSON or YAML from a file, "-" being stdin. At most 64 MiB.
+// Reads a file, "-" being stdin. At most 64 MiB.
+absl::StatusOr<std::string> ReadText(const std::string& path);
+
+// Reads a message as JSON or YAML, as ReadText() does.
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message);
 
 }  // namespace remesh

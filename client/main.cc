@@ -17,6 +17,7 @@
 #include "client/commands/reshard.h"
 #include "client/commands/sharding.h"
 #include "client/commands/states.h"
+#include "client/commands/suggest.h"
 #include "client/commands/workers.h"
 #include "service/version.h"
 
@@ -41,6 +42,7 @@ int Main(int argc, char** argv) {
   Command command;
   AddLayout(app, command);
   AddSharding(app, command);
+  AddSuggest(app, command);
   AddPlan(app, command);
   AddPlans(app, command);
   AddStates(app, command);

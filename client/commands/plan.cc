@@ -4,6 +4,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <chrono>
+#include <iostream>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,11 +13,13 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
-#include "client/input.h"
+#include "client/commands/plan_question.h"
+#include "client/commands/plan_report.h"
 #include "planner/canonical.h"
 #include "planner/plan.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"
+#include "proto/spec/text.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -27,39 +30,52 @@ using Stub = v1::PlanService::Stub;
 struct Options {
   Endpoint server{.address = "", .timeout_seconds = 300};
   OutputFormat format = OutputFormat::kTable;
-  std::string spec;
+  PlanQuestion question;
+  PlanReport report;
   bool full = false;
 };
 
-absl::StatusOr<v1::CreatePlanResponse> PlanHere(const v1::PlanSpec& spec, bool full) {
+struct Answer {
+  v1::CreatePlanResponse response;
+  v1::Explanation explanation;  // empty unless asked for
+};
+
+absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options) {
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
   ASSIGN_OR_RETURN(const CanonicalizedRequest canonical, Canonicalize(request));
   ASSIGN_OR_RETURN(const Plan plan, MakePlan(canonical.canonical));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  v1::CreatePlanResponse response;
+  Answer answer;
+  ASSIGN_OR_RETURN(answer.explanation, WritePlanReport(options.report, canonical, plan));
+  v1::CreatePlanResponse& response = answer.response;
   *response.mutable_plan() = ToProto(plan, canonical.canonical, canonical.binding);
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
   response.mutable_planning()->set_seconds(seconds.count());
   response.mutable_planning()->set_cache(v1::Planning::CACHE_MISS);
-  if (full) {
+  if (options.full) {
     ForEachTransferProto(plan, canonical.canonical, canonical.binding,
                          [&](const v1::Transfer& transfer) {
                            *response.mutable_plan()->add_transfers() = transfer;
                          });
   }
-  return response;
+  return answer;
 }
 
-absl::StatusOr<v1::CreatePlanResponse> PlanThere(const Endpoint& server, v1::PlanSpec spec,
-                                                 bool full) {
+absl::StatusOr<Answer> PlanThere(const Endpoint& server, v1::PlanSpec spec,
+                                 const Options& options) {
   const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
   v1::CreatePlanRequest request;
   *request.mutable_spec() = std::move(spec);
-  ASSIGN_OR_RETURN(v1::CreatePlanResponse response,
-                   Call(server, *stub, &Stub::CreatePlan, request));
-  if (!full) return response;
+  Answer answer;
+  v1::CreatePlanResponse& response = answer.response;
+  ASSIGN_OR_RETURN(response, Call(server, *stub, &Stub::CreatePlan, request));
+  if (options.report.explain) {
+    ASSIGN_OR_RETURN(answer.explanation,
+                     ExplainThere(server, options.report, response.plan().name()));
+  }
+  if (!options.full) return answer;
   v1::GetPlanRequest get;
   get.set_name(response.plan().name());
   get.set_view(v1::PLAN_VIEW_FULL);
@@ -70,7 +86,7 @@ absl::StatusOr<v1::CreatePlanResponse> PlanThere(const Endpoint& server, v1::Pla
   for (v1::Plan part; reader->Read(&part);) response.mutable_plan()->MergeFrom(part);
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return FromGrpcStatus(status, server);
-  return response;
+  return answer;
 }
 
 Table SummaryTable(const v1::CreatePlanResponse& response) {
@@ -118,16 +134,23 @@ Table TransferTable(const v1::Plan& plan) {
 }
 
 absl::Status Run(const Options& options) {
-  v1::PlanSpec spec;
-  RETURN_IF_ERROR(ReadMessage(options.spec, spec));
-  ASSIGN_OR_RETURN(const v1::CreatePlanResponse response,
-                   options.server.address.empty()
-                       ? PlanHere(spec, options.full)
-                       : PlanThere(options.server, std::move(spec), options.full));
-  Print(options.format, response, [&] { return SummaryTable(response); });
-  if (options.full && options.format == OutputFormat::kTable) {
-    Print(options.format, response, [&] { return TransferTable(response.plan()); });
+  ASSIGN_OR_RETURN(v1::PlanSpec spec, ReadPlanQuestion(options.question));
+  ASSIGN_OR_RETURN(const Answer answer, options.server.address.empty()
+                                            ? PlanHere(spec, options)
+                                            : PlanThere(options.server, std::move(spec), options));
+  const v1::CreatePlanResponse& response = answer.response;
+  if (options.report.explain && options.format == OutputFormat::kJson) {
+    v1::ExplainPlanResponse explained;
+    *explained.mutable_plan() = response.plan();
+    *explained.mutable_explanation() = answer.explanation;
+    std::cout << ToJson(explained, /*pretty=*/true) << std::flush;
+    return absl::OkStatus();
   }
+  Print(options.format, response, [&] { return SummaryTable(response); });
+  if (options.format == OutputFormat::kJson) return absl::OkStatus();
+  if (options.full) std::cout << TransferTable(response.plan()).ToString();
+  if (options.report.explain) std::cout << ExplanationText(answer.explanation);
+  std::cout << std::flush;
   return absl::OkStatus();
 }
 
@@ -137,9 +160,10 @@ void AddPlan(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("plan", "Plan a move, in this process or on a server");
   auto options = std::make_shared<Options>();
   AddOutputFlag(*sub, options->format);
-  sub->add_option("-f,--file", options->spec, "PlanSpec, JSON or YAML; - is stdin")->required();
-  sub->add_option("--server", options->server.address,
-                  "Address of remesh-server; without it, plan here");
+  AddPlanQuestionFlags(*sub, options->question);
+  CLI::Option* server = sub->add_option("--server", options->server.address,
+                                        "Address of remesh-server; without it, plan here");
+  AddPlanReportFlags(*sub, options->report, server);
   sub->add_option("--timeout", options->server.timeout_seconds,
                   "Longest that a call may take, seconds")
       ->check(CLI::PositiveNumber)

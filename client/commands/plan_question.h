@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/commands/command.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+
+// Where `remeshctl plan` has its question from: a PlanSpec, or a request of Pathways with the
+// shapes that it leaves out and the topology that it knows nothing of.
+struct PlanQuestion {
+  std::string spec;
+  std::string pathways;
+  std::string arrays;
+  std::string topology;
+};
+
+// -f FILE, or --pathways FILE --arrays FILE [--topology FILE].
+void AddPlanQuestionFlags(CLI::App& app, PlanQuestion& question);
+
+absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question);
+
+}  // namespace remesh

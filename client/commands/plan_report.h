@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/commands/command.h"
+#include "planner/canonical.h"
+#include "planner/plan.h"
+#include "planner/report/explanation.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+
+// What `remeshctl plan` is to tell besides the plan.
+struct PlanReport {
+  bool explain = false;
+  std::string trace;  // files to write; "" for none
+  std::string html;
+  double checkpoint_bytes_per_second = ExplainOptions().checkpoint_bytes_per_second;
+
+  bool needs_explanation() const { return explain || !html.empty(); }
+};
+
+// --explain, --trace FILE, --html FILE, --checkpoint-rate BYTES. The files are written from a plan
+// made here, hence not with `server`, the option that asks a server.
+void AddPlanReportFlags(CLI::App& app, PlanReport& report, CLI::Option* server);
+
+// Writes the files that `report` names, and explains when asked to; else the message is empty.
+// REQUIRES: `plan` came from `canonicalized`.
+absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
+                                                const CanonicalizedRequest& canonicalized,
+                                                const Plan& plan);
+
+// Asks the server that made the plan called `name`.
+absl::StatusOr<v1::Explanation> ExplainThere(const Endpoint& server, const PlanReport& report,
+                                             const std::string& name);
+
+// For people: strategies side by side, the busiest hosts and domains, what binds.
+std::string ExplanationText(const v1::Explanation& explanation);
+
+}  // namespace remesh
