@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/local_service.h"
+
+#include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "base/error.h"
+#include "service/error_info.h"
+#include "worker/local/unix_socket.h"
+
+namespace remesh {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr char kState[] = "jobs/a/states/b";
+
+class LocalServiceTest : public ::testing::Test {
+ protected:
+  LocalServiceTest() {
+    std::string path = "/tmp/remesh_local.XXXXXX";  // short enough for a socket's name
+    directory_ = mkdtemp(path.data());
+    socket_ = directory_ + "/w.sock";
+    store_ = *BufferStore::Open({directory_ + "/buffers", 4096, "boot", 2});
+    buffers_ = std::make_unique<StateBuffers>(
+        store_.get(), StateBuffers::Hooks{[this](const std::string&) { return moving_; },
+                                          [this](const v1::StateManifest& manifest) {
+                                            changes_.push_back(manifest);
+                                          }});
+    calls_ = std::make_unique<LocalCalls>(buffers_.get());
+    service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get());
+    Serve();
+    stub_ = v1::LocalService::NewStub(
+        grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials()));
+  }
+  ~LocalServiceTest() override {
+    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server_.reset();
+    strand_.Stop();
+    fs::remove_all(directory_);
+  }
+
+  void Serve() {
+    grpc::ServerBuilder builder;
+    builder.RegisterService(service_.get());
+    auto server = StartOnUnixSocket(builder, socket_);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+
+  // w: f32[4,6] by rows over devices 10 and 11; n: s4[7] on device 11.
+  static v1::Assignment Assignment(int64_t generation = 1) {
+    v1::Assignment assignment;
+    assignment.set_state(kState);
+    assignment.set_generation(generation);
+    auto* w = assignment.add_arrays();
+    w->set_name("w");
+    w->set_element_type("f32");
+    w->add_shape(4);
+    w->add_shape(6);
+    auto* n = assignment.add_arrays();
+    n->set_name("n");
+    n->set_element_type("s4");
+    n->add_shape(7);
+    for (int d = 0; d < 2; ++d) {
+      auto* shard = assignment.add_shards();
+      shard->set_device(10 + d);
+      shard->set_local_device(d);
+      shard->mutable_box()->add_lo(2 * d);
+      shard->mutable_box()->add_lo(0);
+      shard->mutable_box()->add_hi(2 * d + 2);
+      shard->mutable_box()->add_hi(6);
+    }
+    auto* shard = assignment.add_shards();
+    shard->set_array(1);
+    shard->set_device(11);
+    shard->set_local_device(1);
+    shard->mutable_box()->add_lo(0);
+    shard->mutable_box()->add_hi(7);
+    return assignment;
+  }
+  void Assign(v1::Assignment assignment = Assignment()) {
+    strand_.Post([this, assignment] {
+      buffers_->Assign(assignment);
+      calls_->Retry();
+    });
+  }
+
+  template <typename Request, typename Response>
+  absl::Status Call(grpc::Status (v1::LocalService::Stub::*method)(grpc::ClientContext*,
+                                                                   const Request&, Response*),
+                    const Request& request, Response* response, int milliseconds = 10000) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() +
+                         std::chrono::milliseconds(milliseconds));
+    return StatusFromGrpc((stub_.get()->*method)(&context, request, response));
+  }
+  absl::Status Allocate(bool wait = false, int milliseconds = 10000) {
+    v1::AllocateRequest request;
+    request.set_state(kState);
+    request.set_wait(wait);
+    return Call(&v1::LocalService::Stub::Allocate, request, &shards_, milliseconds);
+  }
+  absl::Status Seal(const std::string& array = "", int64_t device = -1) {
+    v1::SealRequest request;
+    request.set_state(kState);
+    if (!array.empty() || device >= 0) {
+      auto* selector = request.add_shards();
+      selector->set_array(array);
+      if (device >= 0) selector->add_devices(device);
+    }
+    return Call(&v1::LocalService::Stub::Seal, request, &seals_);
+  }
+  absl::Status Unseal() {
+    v1::UnsealRequest request;
+    request.set_state(kState);
+    return Call(&v1::LocalService::Stub::Unseal, request, &seals_);
+  }
+  absl::Status GetShards(int64_t generation, bool wait = false, int milliseconds = 10000) {
+    v1::GetShardsRequest request;
+    request.set_state(kState);
+    request.set_generation(generation);
+    request.set_wait(wait);
+    return Call(&v1::LocalService::Stub::GetShards, request, &shards_, milliseconds);
+  }
+  absl::Status Release() {
+    v1::ReleaseRequest request;
+    request.set_state(kState);
+    google::protobuf::Empty response;
+    return Call(&v1::LocalService::Stub::Release, request, &response);
+  }
+  static std::string Reason(const absl::Status& status) { return GetErrorInfo(status).reason; }
+
+  std::string directory_;
+  std::string socket_;
+  std::unique_ptr<BufferStore> store_;
+  bool moving_ = false;
+  std::vector<v1::StateManifest> changes_;
+  Strand strand_;
+  std::unique_ptr<StateBuffers> buffers_;
+  std::unique_ptr<LocalCalls> calls_;
+  std::unique_ptr<LocalService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<v1::LocalService::Stub> stub_;
+  v1::ShardsResponse shards_;
+  v1::SealResponse seals_;
+};
+
+TEST_F(LocalServiceTest, TheSocketIsForTheGroupOnly) {
+  struct stat info;
+  ASSERT_EQ(stat(socket_.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0660u);
+}
+
+TEST_F(LocalServiceTest, AllocateDescribesMappedShards) {
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_EQ(shards_.shards_size(), 3);
+  EXPECT_EQ(shards_.generation(), 1);
+  const v1::Shard& second = shards_.shards(1);
+  EXPECT_EQ(second.array(), "w");
+  EXPECT_EQ(second.device(), 11);
+  EXPECT_EQ(second.bytes(), 48);
+  EXPECT_THAT(second.strides(), ElementsAre(6, 1));
+  EXPECT_THAT(second.shape(), ElementsAre(4, 6));
+  EXPECT_EQ(second.offset() % 64, 0);
+  EXPECT_EQ(shards_.shards(2).bytes(), 4);
+  EXPECT_EQ(shards_.shards(2).path(), second.path());
+  struct stat info;
+  ASSERT_EQ(stat(second.path().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0660u);
+  const std::string path = second.path();
+  ASSERT_TRUE(Allocate().ok());
+  EXPECT_EQ(shards_.shards(1).path(), path);
+}
+
+TEST_F(LocalServiceTest, SealingMakesItReadable) {
+  Assign();
+  EXPECT_EQ(Reason(Seal()), "NOT_ALLOCATED");
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_TRUE(Seal("w").ok());
+  EXPECT_EQ(seals_.sealed_shards(), 2);
+  EXPECT_EQ(seals_.total_shards(), 3);
+  EXPECT_EQ(Reason(GetShards(1)), "NOT_READABLE");
+  EXPECT_EQ(Reason(Allocate()), "SHARD_SEALED");
+  ASSERT_TRUE(Seal("n", 11).ok());
+  ASSERT_TRUE(GetShards(1).ok());
+  EXPECT_TRUE(shards_.shards(0).sealed());
+  EXPECT_EQ(changes_.back().phase(), v1::SHARD_PHASE_READY);
+  EXPECT_EQ(changes_.back().sealed_shards(), 3);
+  moving_ = true;
+  EXPECT_EQ(Reason(Unseal()), "STATE_MOVING");
+  moving_ = false;
+  ASSERT_TRUE(Unseal().ok());
+  EXPECT_EQ(seals_.sealed_shards(), 0);
+  EXPECT_EQ(changes_.back().phase(), v1::SHARD_PHASE_BUILDING);
+}
+
+TEST_F(LocalServiceTest, ErrorsNameFieldAndValue) {
+  EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND");
+  EXPECT_EQ(GetErrorInfo(Allocate()).metadata["state"], kState);
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  const absl::Status array = Seal("x");
+  EXPECT_EQ(GetErrorInfo(array).metadata["field"], "shards[0].array");
+  EXPECT_EQ(GetErrorInfo(array).metadata["value"], "x");
+  const absl::Status device = Seal("", 12);
+  EXPECT_EQ(GetErrorInfo(device).metadata["field"], "shards[0].devices[0]");
+  EXPECT_EQ(GetErrorInfo(GetShards(0)).reason, "INVALID_FIELD");
+  EXPECT_EQ(GetErrorInfo(GetShards(9)).metadata["generation"], "9");
+}
+
+TEST_F(LocalServiceTest, CallsWaitForTheState) {
+  std::thread later([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Assign();
+  });
+  EXPECT_TRUE(Allocate(/*wait=*/true).ok());
+  later.join();
+  EXPECT_EQ(Allocate(true, 50).code(), absl::StatusCode::kOk);
+  std::thread seal([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    v1::SealRequest request;
+    request.set_state(kState);
+    grpc::ClientContext context;
+    v1::SealResponse response;
+    EXPECT_TRUE(stub_->Seal(&context, request, &response).ok());
+  });
+  EXPECT_TRUE(GetShards(1, /*wait=*/true).ok());
+  seal.join();
+  EXPECT_EQ(GetShards(2, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(LocalServiceTest, WaitingCallsEndWithTheWorker) {
+  std::thread closer([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    strand_.Post([this] { calls_->Close(); });
+  });
+  EXPECT_EQ(Reason(GetShards(1, /*wait=*/true)), "WORKER_STOPS");
+  closer.join();
+}
+
+TEST_F(LocalServiceTest, MemoryThatIsShortIsRefusedByNumber) {
+  v1::Assignment large = Assignment();
+  large.mutable_arrays(1)->set_shape(0, 100000);
+  large.mutable_shards(2)->mutable_box()->set_hi(0, 100000);
+  Assign(large);
+  const absl::Status status = Allocate();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetErrorInfo(status).metadata["free_bytes"], "4096");
+}
+
+TEST_F(LocalServiceTest, ReleaseFreesOnlyWhatIsBeingBuilt) {
+  EXPECT_EQ(Reason(Release()), "STATE_NOT_FOUND");
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_TRUE(Release().ok());
+  EXPECT_EQ(store_->bytes(), 0);
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_TRUE(Seal().ok());
+  EXPECT_EQ(Reason(Release()), "GENERATION_READABLE");
+}
+
+TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
+  grpc::ServerBuilder second;
+  EXPECT_THAT(std::string(StartOnUnixSocket(second, socket_).status().message()),
+              HasSubstr("in use by another process"));
+  const std::string stale = directory_ + "/stale.sock";
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  stale.copy(address.sun_path, stale.size());
+  const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  close(fd);
+  LocalService service(&strand_, buffers_.get(), calls_.get());
+  grpc::ServerBuilder third;
+  third.RegisterService(&service);
+  auto server = StartOnUnixSocket(third, stale);
+  ASSERT_TRUE(server.ok()) << server.status();
+  (*server)->Shutdown();
+  std::ofstream(directory_ + "/file") << "x";
+  grpc::ServerBuilder fourth;
+  EXPECT_FALSE(StartOnUnixSocket(fourth, directory_ + "/file").ok());
+}
+
+}  // namespace
+}  // namespace remesh
