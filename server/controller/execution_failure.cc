@@ -73,10 +73,13 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::PHASE_SUCCEEDED;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
   if (step_ != Step::kCommitting || state.committed) return;
-  if (holds_target || !spec_.participants[index].receives()) {
+  if (!spec_.participants[index].receives()) {
+    // It may live another life and know nothing of the attempt; if it does, the message ends the attempt there.
     TellCommit(index, out);
-    return;
+    state.committed = true;
+    return FinishIfCommitted(out);
   }
+  if (holds_target) return TellCommit(index, out);
   const absl::Status error = MakeError(
       absl::StatusCode::kDataLoss, absl::StrCat("host ", host, " came back without its shards of the target"),
       {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/scripted_worker.h"
+
+#include <utility>
+
+namespace remesh {
+
+ScriptedWorker::ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity, OnCommand on_command)
+    : channel_(std::move(channel)),
+      identity_(std::move(identity)),
+      on_command_(std::move(on_command)),
+      stub_(v1::WorkerService::NewStub(channel_)),
+      stream_(stub_->Attach(&context_)) {
+  v1::AttachRequest first;
+  *first.mutable_register_() = identity_;
+  Say(first);
+  reader_ = std::thread([this] { Read(); });
+}
+
+ScriptedWorker::~ScriptedWorker() {
+  context_.TryCancel();
+  reader_.join();
+}
+
+void ScriptedWorker::Kill() { context_.TryCancel(); }
+
+void ScriptedWorker::Say(const v1::AttachRequest& message) {
+  absl::MutexLock lock(&write_mutex_);
+  stream_->Write(message);
+}
+
+void ScriptedWorker::Read() {
+  v1::AttachResponse command;
+  while (stream_->Read(&command)) {
+    if (!on_command_ || !on_command_(*this, command)) Obey(command);
+    absl::MutexLock lock(&mutex_);
+    ++counts_[command.command_case()];
+  }
+  const grpc::Status status = stream_->Finish();
+  absl::MutexLock lock(&mutex_);
+  end_ = status;
+  ended_ = true;
+}
+
+void ScriptedWorker::Obey(const v1::AttachResponse& command) {
+  v1::AttachRequest answer;
+  switch (command.command_case()) {
+    case v1::AttachResponse::kAssignState: {
+      const v1::Assignment& assignment = command.assign_state().assignment();
+      v1::StateManifest& manifest = *answer.mutable_manifest_changed()->mutable_manifest();
+      manifest.set_state(assignment.state());
+      manifest.set_generation(assignment.generation());
+      manifest.set_phase(v1::SHARD_PHASE_READY);
+      manifest.set_sealed_shards(assignment.shards_size());
+      manifest.set_total_shards(assignment.shards_size());
+      return Say(answer);
+    }
+    case v1::AttachResponse::kPrepare:
+      FetchProgram(command.prepare());
+      next_window_ = 0;
+      *answer.mutable_prepared()->mutable_attempt() = command.prepare().attempt();
+      return Say(answer);
+    case v1::AttachResponse::kGrant:
+      return SayDone(command.grant());
+    case v1::AttachResponse::kVerify:
+      *answer.mutable_verified()->mutable_attempt() = command.verify().attempt();
+      return Say(answer);
+    case v1::AttachResponse::kCommit:
+      *answer.mutable_committed()->mutable_attempt() = command.commit().attempt();
+      return Say(answer);
+    case v1::AttachResponse::kRetire:
+      answer.mutable_retired()->set_state(command.retire().state());
+      answer.mutable_retired()->set_generation(command.retire().generation());
+      return Say(answer);
+    case v1::AttachResponse::kAbort:
+      *answer.mutable_quiesced()->mutable_attempt() = command.abort().attempt();
+      return Say(answer);
+    default:
+      return;
+  }
+}
+
+void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
+  grpc::ClientContext context;
+  v1::GetHostProgramRequest request;
+  request.set_plan(prepare.plan());
+  request.set_host(identity_.host());
+  auto reader = v1::PlanService::NewStub(channel_)->GetHostProgram(&context, request);
+  v1::HostProgramChunk chunk;
+  bool first = true;
+  while (reader->Read(&chunk)) {
+    absl::MutexLock lock(&mutex_);
+    operations_ += chunk.operations_size();
+    if (std::exchange(first, false) && chunk.fingerprint() != prepare.fingerprint()) operations_ = -1;
+  }
+  if (!reader->Finish().ok()) {
+    absl::MutexLock lock(&mutex_);
+    operations_ = -1;
+  }
+}
+
+void ScriptedWorker::SayDone(const v1::Grant& grant) {
+  for (; next_window_ < grant.until(); ++next_window_) {
+    v1::AttachRequest answer;
+    *answer.mutable_window_done()->mutable_attempt() = grant.attempt();
+    answer.mutable_window_done()->set_window(next_window_);
+    answer.mutable_window_done()->set_bytes_received(1000 * (next_window_ + 1));
+    Say(answer);
+  }
+}
+
+int ScriptedWorker::CommandCount(v1::AttachResponse::CommandCase kind) {
+  absl::MutexLock lock(&mutex_);
+  return counts_[kind];
+}
+
+bool ScriptedWorker::Await(v1::AttachResponse::CommandCase kind, int count) {
+  absl::MutexLock lock(&mutex_);
+  auto reached = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return counts_[kind] >= count; };
+  return mutex_.AwaitWithTimeout(absl::Condition(&reached), absl::Seconds(10));
+}
+
+grpc::Status ScriptedWorker::AwaitEnd() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(&ended_));
+  return end_;
+}
+
+int64_t ScriptedWorker::operations() {
+  absl::MutexLock lock(&mutex_);
+  return operations_;
+}
+
+v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices, int64_t incarnation) {
+  v1::Register identity;
+  identity.set_host(name);
+  identity.set_incarnation(incarnation);
+  for (int i = 0; i < devices; ++i) identity.add_devices()->set_id(first_device + i);
+  v1::DataAddress& address = *identity.add_data_addresses();
+  address.set_transport("none");
+  address.set_address(name);
+  identity.set_nics(1);
+  identity.set_nic_bytes_per_second(1e9);
+  identity.set_fabric_bytes_per_second(1e11);
+  return identity;
+}
+
+}  // namespace remesh

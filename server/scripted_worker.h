@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <grpcpp/channel.h>
+
+#include "absl/synchronization/mutex.h"
+#include "remesh/v1/plan.grpc.pb.h"
+#include "remesh/v1/worker.grpc.pb.h"
+
+namespace remesh {
+
+// A worker for tests: attaches over a channel, seals what it is assigned, and does at once what it is told, moving nothing. Every command passes `on_command`
+// first; when that returns true the test has dealt with it. Thread-safe.
+class ScriptedWorker {
+ public:
+  using OnCommand = std::function<bool(ScriptedWorker&, const v1::AttachResponse&)>;
+
+  ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity, OnCommand on_command = {});
+  // Hangs up.
+  ~ScriptedWorker();
+
+  void Say(const v1::AttachRequest& message);
+  // Breaks the connection off, as a death does.
+  void Kill();
+  // Every command so far, by kind.
+  int CommandCount(v1::AttachResponse::CommandCase kind);
+  // Waits for the kind's count to reach `count`; false after 10 s.
+  bool Await(v1::AttachResponse::CommandCase kind, int count);
+  // Waits for the stream to end and returns how.
+  grpc::Status AwaitEnd();
+  // Operations of the programs that it fetched.
+  int64_t operations();
+
+ private:
+  void Read();
+  void Obey(const v1::AttachResponse& command);
+  void FetchProgram(const v1::Prepare& prepare);
+  void SayDone(const v1::Grant& grant);
+
+  const std::shared_ptr<grpc::Channel> channel_;
+  const v1::Register identity_;
+  const OnCommand on_command_;
+  std::unique_ptr<v1::WorkerService::Stub> stub_;
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::AttachRequest, v1::AttachResponse>> stream_;
+  absl::Mutex write_mutex_;
+
+  absl::Mutex mutex_;
+  std::map<int, int> counts_ ABSL_GUARDED_BY(mutex_);
+  int64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+  grpc::Status end_ ABSL_GUARDED_BY(mutex_);
+  int32_t next_window_ = 0;  // of the reading thread
+  std::thread reader_;       // last: it uses all of the above
+};
+
+// Host `name` with devices first_device, first_device + 1, ...
+v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices, int64_t incarnation = 1);
+
+}  // namespace remesh

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "remesh/v1/plan.grpc.pb.h"
+#include "remesh/v1/reshard.grpc.pb.h"
+#include "remesh/v1/state.grpc.pb.h"
+#include "remesh/v1/worker.grpc.pb.h"
+#include "server/scripted_worker.h"
+#include "server/server.h"
+
+namespace remesh {
+
+// A whole server in this process, its journal in a directory of its own, called through gRPC.
+class ServerFixture : public testing::Test, public CoreObserver {
+ protected:
+  static constexpr char kState[] = "jobs/a/states/s";
+
+  ServerFixture();
+  ~ServerFixture() override;
+
+  void StartServer();
+  void StopServer();
+  // Host "a" with devices 0, 1 and host "b" with 2, 3.
+  void AttachWorkers(ScriptedWorker::OnCommand on_command = {});
+
+  // One array f32[8, 8], cut by `hlo` over devices 0 to 3, on an empty topology.
+  static v1::State MakeState(const std::string& hlo);
+  static v1::Targets MakeTargets(const std::string& hlo);
+  // Creates kState and waits for it to be READY.
+  void CreateReadyState(const std::string& hlo = "{devices=[4,1]<=[4]}");
+
+  absl::StatusOr<v1::State> Create(const v1::State& state, const std::string& request_id = "");
+  absl::StatusOr<v1::State> GetState(const std::string& name = kState);
+  absl::StatusOr<v1::Execution> StartExecution(const v1::StartExecutionRequest& request);
+  absl::StatusOr<v1::Execution> StartExecution(int64_t generation, const std::string& hlo);
+  absl::StatusOr<v1::Execution> GetExecution(const std::string& name);
+  absl::StatusOr<v1::CreatePlanResponse> CreatePlan(const v1::PlanSpec& spec);
+  // Waits for the last phase; fails the test after 20 s.
+  v1::Execution AwaitEnd(const std::string& execution);
+  void AwaitPhase(v1::State::Phase phase);
+
+  void OnLog(const std::string&) override {}
+  void OnExecutionEnded(const ExecutionEnded& ended) override;
+  void OnCensus(const Census&, const v1::CacheStats&) override {}
+  void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
+
+  template <typename Response, typename Call>
+  static absl::StatusOr<Response> Ask(Call call);
+
+  const std::filesystem::path directory_;
+  Core::Options core_options_;
+  std::unique_ptr<Core> core_;
+  std::unique_ptr<Server> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+  std::unique_ptr<v1::StateService::Stub> states_;
+  std::unique_ptr<v1::PlanService::Stub> plans_;
+  std::unique_ptr<v1::ReshardService::Stub> reshards_;
+  std::unique_ptr<v1::WorkerService::Stub> workers_stub_;
+  std::vector<std::unique_ptr<ScriptedWorker>> workers_;
+};
+
+template <typename Response, typename Call>
+absl::StatusOr<Response> ServerFixture::Ask(Call call) {
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  Response response;
+  const absl::Status status = StatusFromGrpc(call(&context, &response));
+  if (!status.ok()) return status;
+  return response;
+}
+
+}  // namespace remesh

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/server.h"
+
+#include "server/server_fixture.h"
+
+namespace remesh {
+namespace {
+
+constexpr char kRows[] = "{devices=[4,1]<=[4]}";
+constexpr char kColumns[] = "{devices=[1,4]<=[4]}";
+
+using Command = v1::AttachResponse;
+
+class ServerTest : public ServerFixture {};
+
+TEST_F(ServerTest, AStateMovesAndItsPlanIsFoundAgain) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  const auto started = StartExecution(1, kColumns);
+  ASSERT_TRUE(started.ok()) << started.status();
+  const v1::Execution ended = AwaitEnd(started->name());
+  EXPECT_EQ(ended.phase(), v1::Execution::PHASE_SUCCEEDED) << ended.DebugString();
+  EXPECT_EQ(ended.planning().cache(), v1::Planning::CACHE_MISS);
+  EXPECT_GT(ended.windows(), 0);
+  EXPECT_EQ(ended.summary().bytes_total(), 256);
+  ASSERT_EQ(ended.hosts_size(), 2);
+  EXPECT_EQ(ended.hosts(0).windows_done(), ended.windows());
+  for (const auto& worker : workers_) {
+    EXPECT_TRUE(worker->Await(Command::kRetire, 1));
+    EXPECT_GT(worker->operations(), 0);
+  }
+  auto state = GetState();
+  ASSERT_TRUE(state.ok());
+  EXPECT_EQ(state->generation(), 2);
+  EXPECT_EQ(state->phase(), v1::State::PHASE_READY);
+  EXPECT_EQ(state->spec().arrays(0).sharding().hlo_text(), kColumns);
+
+  EXPECT_EQ(AwaitEnd(StartExecution(2, kRows)->name()).phase(), v1::Execution::PHASE_SUCCEEDED);
+  const v1::Execution again = AwaitEnd(StartExecution(3, kColumns)->name());
+  EXPECT_EQ(again.phase(), v1::Execution::PHASE_SUCCEEDED);
+  EXPECT_EQ(again.planning().cache(), v1::Planning::CACHE_HIT);
+}
+
+TEST_F(ServerTest, StatesGenerationsAndExecutionsSurviveARestart) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  const v1::Execution ended = AwaitEnd(StartExecution(1, kColumns)->name());
+  const v1::State before = *GetState();
+  workers_.clear();
+  StopServer();
+  StartServer();
+  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_LOST);
+  EXPECT_EQ(GetState()->lost_hosts_size(), 2);
+  AttachWorkers();
+  AwaitPhase(v1::State::PHASE_READY);
+  EXPECT_EQ(GetState()->SerializeAsString(), before.SerializeAsString());
+  EXPECT_EQ(GetExecution(ended.name())->phase(), v1::Execution::PHASE_SUCCEEDED);
+  EXPECT_EQ(AwaitEnd(StartExecution(2, kRows)->name()).phase(), v1::Execution::PHASE_SUCCEEDED);
+}
+
+TEST_F(ServerTest, AWorkerKilledInMidTransferFailsTheExecutionAndKeepsTheSource) {
+  AttachWorkers([](ScriptedWorker&, const Command& command) { return command.has_grant(); });  // moves nothing
+  CreateReadyState(kRows);
+  const auto started = StartExecution(1, kColumns);
+  ASSERT_TRUE(started.ok()) << started.status();
+  ASSERT_TRUE(workers_[0]->Await(Command::kGrant, 1));
+  workers_[1]->Kill();
+  const v1::Execution ended = AwaitEnd(started->name());
+  EXPECT_EQ(ended.phase(), v1::Execution::PHASE_FAILED);
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(ended.error())).reason, "WORKER_LOST");
+  EXPECT_EQ(workers_[0]->CommandCount(Command::kAbort), 1);
+  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_LOST);
+  EXPECT_EQ(GetState()->generation(), 1);
+  AttachWorkers();
+  AwaitPhase(v1::State::PHASE_READY);
+  EXPECT_EQ(AwaitEnd(StartExecution(1, kColumns)->name()).phase(), v1::Execution::PHASE_SUCCEEDED);
+}
+
+TEST_F(ServerTest, CancelEndsAnExecutionBeforeItsCommit) {
+  AttachWorkers([](ScriptedWorker&, const Command& command) { return command.has_grant(); });
+  CreateReadyState(kRows);
+  const v1::Execution started = *StartExecution(1, kColumns);
+  ASSERT_TRUE(workers_[0]->Await(Command::kGrant, 1));
+  EXPECT_EQ(GetErrorInfo(StartExecution(1, kColumns).status()).reason, "STATE_MOVING");
+  v1::CancelExecutionRequest request;
+  request.set_name(started.name());
+  const auto cancel = [&] {
+    return Ask<v1::Execution>([&](auto* c, auto* r) { return reshards_->CancelExecution(c, request, r); });
+  };
+  ASSERT_TRUE(cancel().ok());
+  EXPECT_EQ(AwaitEnd(started.name()).phase(), v1::Execution::PHASE_CANCELLED);
+  EXPECT_EQ(GetErrorInfo(cancel().status()).reason, "EXECUTION_ENDED");
+  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_READY);
+}
+
+TEST_F(ServerTest, WatchesSendTheLastPhaseAndEnd) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  const v1::Execution started = *StartExecution(1, kColumns);
+  grpc::ClientContext context;
+  v1::WatchExecutionRequest request;
+  request.set_name(started.name());
+  auto reader = reshards_->WatchExecution(&context, request);
+  v1::Execution seen;
+  while (reader->Read(&seen)) {
+  }
+  EXPECT_TRUE(reader->Finish().ok());
+  EXPECT_EQ(seen.phase(), v1::Execution::PHASE_SUCCEEDED);
+}
+
+TEST_F(ServerTest, AWatchedStateThatIsDeletedEndsTheWatch) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  grpc::ClientContext context;
+  v1::WatchStateRequest request;
+  request.set_name(kState);
+  auto reader = states_->WatchState(&context, request);
+  v1::State seen;
+  ASSERT_TRUE(reader->Read(&seen));
+  EXPECT_EQ(seen.phase(), v1::State::PHASE_READY);
+  v1::DeleteStateRequest remove;
+  remove.set_name(kState);
+  EXPECT_TRUE(Ask<google::protobuf::Empty>([&](auto* c, auto* r) { return states_->DeleteState(c, remove, r); }).ok());
+  while (reader->Read(&seen)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::NOT_FOUND);
+  for (const auto& worker : workers_) EXPECT_TRUE(worker->Await(Command::kForgetState, 1));
+}
+
+TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
+  AttachWorkers();
+  ScriptedWorker newer(channel_, WorkerIdentity("a", 0, 2, 2));
+  const grpc::Status end = workers_[0]->AwaitEnd();
+  EXPECT_EQ(end.error_code(), grpc::StatusCode::ABORTED);
+  EXPECT_EQ(GetErrorInfo(StatusFromGrpc(end)).reason, "SUPERSEDED");
+  ScriptedWorker older(channel_, WorkerIdentity("a", 0, 2, 1));
+  EXPECT_EQ(older.AwaitEnd().error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST_F(ServerTest, ShutdownEndsStreamsAndWatchesWithUnavailable) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  grpc::ClientContext context;
+  v1::WatchStateRequest request;
+  request.set_name(kState);
+  auto reader = states_->WatchState(&context, request);
+  v1::State seen;
+  ASSERT_TRUE(reader->Read(&seen));
+  server_->Shutdown();
+  while (reader->Read(&seen)) {
+  }
+  EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(workers_[0]->AwaitEnd().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServerTest, RepeatedRequestsStartOneExecutionAndOneState) {
+  AttachWorkers();
+  const v1::State state = MakeState(kRows);
+  ASSERT_TRUE(Create(state, "id-1").ok());
+  EXPECT_EQ(Create(state, "id-1")->name(), kState);
+  EXPECT_EQ(Create(state, "id-2").status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(Create(MakeState(kColumns), "id-1").status().code(), absl::StatusCode::kAlreadyExists);
+  AwaitPhase(v1::State::PHASE_READY);
+  v1::StartExecutionRequest request;
+  request.set_state(kState);
+  request.set_expected_generation(1);
+  *request.mutable_targets() = MakeTargets(kColumns);
+  request.set_request_id("id-3");
+  const v1::Execution first = *StartExecution(request);
+  EXPECT_EQ(StartExecution(request)->name(), first.name());
+  AwaitEnd(first.name());
+  EXPECT_EQ(StartExecution(request)->name(), first.name());
+}
+
+TEST_F(ServerTest, ValidateOnlyPlansAndMovesNothing) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  v1::StartExecutionRequest request;
+  request.set_state(kState);
+  request.set_expected_generation(1);
+  *request.mutable_targets() = MakeTargets(kColumns);
+  request.set_validate_only(true);
+  const auto preview = StartExecution(request);
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  EXPECT_EQ(preview->name(), "");
+  EXPECT_EQ(preview->summary().bytes_total(), 256);
+  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_READY);
+  EXPECT_EQ(workers_[0]->CommandCount(Command::kPrepare), 0);
+}
+
+}  // namespace
+}  // namespace remesh
