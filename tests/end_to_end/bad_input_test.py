@@ -174,7 +174,8 @@ class BadInputTest(ClusterTest):
     def test_lost_devices_that_held_the_only_copy(self):
         spec = self.spec()
         spec.options.lost_device_ids.append(4)
-        self.plan_refused(["w"], spec, code=grpc.StatusCode.DATA_LOSS)
+        info = self.plan_refused([], spec, code=grpc.StatusCode.DATA_LOSS)
+        self.assertEqual(info.reason, "DATA_LOSS")
 
     def test_unknown_plan(self):
         self.refused(NOT_FOUND, ["plans/none"], self.plans.GetPlan, plan_pb2.GetPlanRequest(name="plans/none"))

@@ -74,7 +74,7 @@ class CommandTest(ClusterTest):
 
     def test_a_server_that_is_not_there(self):
         message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
-        self.assertIn("UNAVAILABLE", message)
+        self.assertIn("UNREACHABLE", message)
         self.assertIn("127.0.0.1:1", message)
 
     # ---- steps ----
@@ -119,10 +119,11 @@ class CommandTest(ClusterTest):
         plan = execution["plan"]
         self.assertIn(plan, [p["name"] for p in self.json("plans", "list")["plans"]])
         self.assertTrue(self.json("plans", "pin", plan)["pinned"])
-        self.assertIn("FAILED_PRECONDITION", self._error("plans", "delete", plan))
+        self.assertIn("PLAN_PINNED", self._error("plans", "delete", plan))
         self.assertFalse(self.json("plans", "unpin", plan)["pinned"])
         full = self.json("plans", "get", plan, "--full")
-        self.assertEqual(len(full["transfers"]), int(full["summary"]["operations"]))
+        delivered = sum(int(transfer["bytes"]) for transfer in full["transfers"] if not transfer["relay"])
+        self.assertGreaterEqual(delivered, int(full["summary"]["bytesTotal"]))
         self.ctl("plans", "delete", plan)
         self.assertGreater(int(self.json("plans", "stats")["misses"]), 0)
         workers = self.json("workers", "list")["workers"]
@@ -154,12 +155,12 @@ class CommandTest(ClusterTest):
 
     def _refuses(self, execution):
         """Errors name reason and metadata on stderr and exit with 1."""
-        self.assertIn("FAILED_PRECONDITION", self._error("executions", "cancel", execution["name"]))
+        self.assertIn("EXECUTION_ENDED", self._error("executions", "cancel", execution["name"]))
         message = self._error("reshard", STATE, "--plan", execution["plan"], "--generation", "1")
         self.assertIn("GENERATION_MISMATCH", message)
         socket = self.cluster.worker_socket("host-0")
         (self.folder / "bad").mkdir()
-        self.assertIn("FAILED_PRECONDITION", self._error("put", STATE, str(self.folder), "--socket", socket))
+        self.assertIn("STATE_COMMITTED", self._error("put", STATE, str(self.folder), "--socket", socket))
         self.assertIn("NOT_FOUND", self._error("get", STATE, str(self.folder / "bad"), "--socket", socket, "--generation", "1"))
         self.assertIn("NOT_FOUND", self._error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")))
 

@@ -91,11 +91,11 @@ class ClusterTest(unittest.TestCase):
                 state_pb2.StateArray(name=array.name, shape=array.shape, element_type=array.element_type,
                                      sharding=sharding_pb2.Sharding(ref="all")) for array in arrays]))
 
-    def create_and_write(self, name: str, arrays: List[Array], sharding: sharding_pb2.Sharding) -> state_pb2.State:
-        """A READY state at generation 1 that holds what the oracle says."""
+    def create_and_write(self, name: str, arrays: List[Array], sharding: sharding_pb2.Sharding, hosts=None) -> state_pb2.State:
+        """A READY state at generation 1 that holds what the oracle says. hosts: those that hold a shard of it; None: all."""
         self.controller.create_state(self.state_of(name, arrays, sharding))
         salts = {array.name: array.salt for array in arrays}
-        for trainer in self.trainers.values():
+        for trainer in [self.trainers[host] for host in hosts or self.trainers]:
             for shard in trainer.allocate(name, CALL_SECONDS):
                 info = shard.info
                 oracle.fill(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi,

@@ -36,7 +36,7 @@ class ReshardTest(ClusterTest):
 
     def test_replicas_arrive_everywhere(self):
         name, arrays = STATE.format("replicas"), [Array("w", "f32", (9, 5))]
-        self.create_and_write(name, arrays, text_sharding("{maximal device=0}", 3))
+        self.create_and_write(name, arrays, text_sharding("{maximal device=0}", 3), hosts=["host-1"])
         self.move(name, 1, targets(arrays, text_sharding("{replicated}", 0, 1, 2, 3, 4, 5)))
         self.assertEqual(element_count(self.check_everywhere(name, 2, arrays), "w"), 6 * 9 * 5)
 

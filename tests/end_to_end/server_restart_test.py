@@ -70,9 +70,15 @@ class ExecutionsAfterRestartTest(ClusterTest):
         ended = self.move(name, 1, targets(ARRAYS, COLUMNS))
         self.cluster.kill_server()
         self.cluster.start_server()
-        found = self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=ended.name), timeout=20,
-                                                      wait_for_ready=True)
+        found = self.wait_until("the server answers", lambda: self._get(ended.name))
         self.assertEqual((found.phase, found.target_generation), (ended.phase, 2))
+
+    def _get(self, name):
+        try:
+            return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=10)
+        except grpc.RpcError as error:
+            self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error.details())
+            return None
 
 
 if __name__ == "__main__":

@@ -75,7 +75,7 @@ class Trainer:
         return self.states.CreateState(state_pb2.CreateStateRequest(state=state), timeout=_CALL_SECONDS)
 
     def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
-        """This host's shards, to write into. Waits until somebody has created the state."""
+        """This host's shards, to write into. Waits until somebody has created a state that lies on this host too."""
         request = local_pb2.AllocateRequest(state=state, wait=True)
         return _map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
 
