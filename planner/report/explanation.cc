@@ -26,9 +26,9 @@ constexpr double kTie = 1e-9;
 
 int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
 
-LinkLoads TotalLoads(const CanonicalRequest& request, const Plan& plan, const Links& links) {
+LinkLoads TotalLoads(const Plan& plan, const Links& links) {
   LinkLoads loads(links);
-  ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
+  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
     for (const Flow& flow : flows) loads.Add(flow.from_device, flow.to_device, flow.bits);
   });
   return loads;
@@ -82,8 +82,18 @@ std::vector<DomainTraffic> EmptyRows(const Network& network, const Names& names)
   return rows;
 }
 
+// Domains first, then hosts by name.
+std::vector<DomainTraffic> InNameOrder(std::vector<DomainTraffic> rows,
+                                       const std::vector<int32_t>& hosts) {
+  std::vector<DomainTraffic> ordered(rows.begin() + static_cast<std::ptrdiff_t>(hosts.size()),
+                                     rows.end());
+  for (const int32_t host : hosts) ordered.push_back(std::move(rows[host]));
+  return ordered;
+}
+
 std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links,
-                                      const LinkLoads& loads, const Names& names) {
+                                      const LinkLoads& loads, const Names& names,
+                                      const Binding& binding) {
   std::vector<DomainTraffic> rows = EmptyRows(network, names);
   std::vector<std::pair<int64_t, int64_t>> bits(rows.size());  // in, out
   const int32_t busiest = BusiestLink(links, loads);
@@ -101,6 +111,7 @@ std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links
     rows[i].bytes_in = Bytes(bits[i].first);
     rows[i].bytes_out = Bytes(bits[i].second);
   }
+  rows = InNameOrder(std::move(rows), HostsByName(binding));
   std::erase_if(rows, [](const DomainTraffic& r) { return r.bytes_in == 0 && r.bytes_out == 0; });
   std::stable_sort(rows.begin(), rows.end(), [](const DomainTraffic& a, const DomainTraffic& b) {
     return std::max(a.seconds_in, a.seconds_out) > std::max(b.seconds_in, b.seconds_out);
@@ -176,11 +187,11 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Names names(network, binding);
-  const LinkLoads loads = TotalLoads(request, plan, links);
+  const LinkLoads loads = TotalLoads(plan, links);
   const PlanSummary& summary = plan.summary();
   Explanation explanation{.certificate = names.Words(plan.lower_bound_certificate()),
                           .bottleneck = BottleneckText(links, loads, names),
-                          .domains = DomainRows(network, links, loads, names)};
+                          .domains = DomainRows(network, links, loads, names, binding)};
   if (summary.routing_bound_seconds > summary.lower_bound_seconds) {
     explanation.routing_certificate = names.Words(plan.routing_bound_certificate());
   }

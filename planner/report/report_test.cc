@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "planner/report/explanation.h"
+#include "planner/report/flows.h"
 #include "planner/report/html.h"
 #include "planner/report/links.h"
 #include "planner/report/names.h"
@@ -85,6 +86,24 @@ Planned PlanOf(const ReshardRequest& request) {
   auto plan = MakePlan(canonical->canonical);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return {canonical->canonical, canonical->binding, *plan};
+}
+
+TEST(FlowsTest, CountTheBitsOfTheTransfers) {
+  using Key = std::tuple<int32_t, int32_t, int32_t>;  // window, devices
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Planned planned = PlanOf(testing::RandomRequest(seed));
+    std::map<Key, int64_t> expected, found;
+    planned.plan.ForEachTransfer([&](const Transfer& t) {
+      if (t.from_device == t.to_device) return;
+      expected[{t.window, t.from_device, t.to_device}] +=
+          t.box.element_count() * BitWidth(planned.request.request.arrays[t.array].element_type);
+    });
+    ForEachWindow(planned.plan, [&](int32_t window, absl::Span<const Flow> flows) {
+      for (const Flow& f : flows) found[{window, f.from_device, f.to_device}] += f.bits;
+    });
+    EXPECT_EQ(found, expected);
+  }
 }
 
 TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
