@@ -30,7 +30,7 @@ ClassKey KeyOf(const ArraySpec& array) {
 class AtomMaker {
  public:
   AtomMaker(const ReshardRequest& request, const Network& network)
-      : request_(request), network_(network) {
+      : request_(request), network_(network), group_of_device_(network.device_count(), -1) {
     Intern({});  // group 0: nobody
   }
 
@@ -67,6 +67,14 @@ class AtomMaker {
   }
 
   int32_t Intern(const Group& group) {
+    if (group.size() == 1) {
+      int32_t& known = group_of_device_[group.front()];
+      if (known < 0) {
+        known = static_cast<int32_t>(atoms_.groups.size());
+        atoms_.groups.push_back(group);
+      }
+      return known;
+    }
     const auto [entry, inserted] =
         group_of_.try_emplace(group, static_cast<int32_t>(atoms_.groups.size()));
     if (inserted) atoms_.groups.push_back(group);
@@ -76,8 +84,9 @@ class AtomMaker {
   // The groups of all tiles of a placement, by tile.
   std::vector<int32_t> GroupsOfTiles(const Placement& placement, bool living_only) {
     std::vector<int32_t> groups;
+    Group group;
     for (const Tile& tile : placement.layout->tiles) {
-      Group group;
+      group.clear();
       for (int32_t position : tile.positions) {
         const int32_t device = static_cast<int32_t>((*placement.devices)[position]);
         if (!living_only || !network_.lost[device]) group.push_back(device);
@@ -119,7 +128,7 @@ class AtomMaker {
         AddMissing(array_class, cell, array);
         continue;
       }
-      const int32_t sub = SubOf({holders, needers, same_memory, may_stage});
+      const int32_t sub = SubOf(holders, needers, same_memory, may_stage);
       atoms_.subs[sub].bits += array_class.CellBox(cell.id).element_count() *
                                array_class.element_bits *
                                static_cast<int64_t>(array_class.arrays.size());
@@ -128,12 +137,12 @@ class AtomMaker {
     return absl::OkStatus();
   }
 
-  using SubKey = std::tuple<int32_t, int32_t, bool, bool>;
-
-  int32_t SubOf(const SubKey& key) {
+  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory, bool may_stage) {
+    const uint64_t key = static_cast<uint64_t>(holders) << 33 |
+                         static_cast<uint64_t>(needers) << 2 |
+                         static_cast<uint64_t>(same_memory) << 1 | static_cast<uint64_t>(may_stage);
     const auto [entry, inserted] = sub_of_.try_emplace(key, static_cast<int32_t>(sub_of_.size()));
     if (inserted) {
-      const auto [holders, needers, same_memory, may_stage] = key;
       atoms_.subs.push_back({.holders = holders,
                              .needers = needers,
                              .same_memory = same_memory,
@@ -196,8 +205,9 @@ class AtomMaker {
   const ReshardRequest& request_;
   const Network& network_;
   Atoms atoms_;
-  absl::flat_hash_map<Group, int32_t> group_of_;
-  absl::flat_hash_map<SubKey, int32_t> sub_of_;
+  std::vector<int32_t> group_of_device_;          // of a device alone, -1: none yet
+  absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
+  absl::flat_hash_map<uint64_t, int32_t> sub_of_;
   std::vector<CellOfSub> cells_;
   int64_t last_arrays_ = 0;  // arrays of the last run's class
 };

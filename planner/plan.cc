@@ -98,42 +98,6 @@ void SumBytes(Plan::Rep& rep) {
   summary.bytes_total = summary.bytes_kept + summary.bytes_local + summary.bytes_crossing;
 }
 
-// Messages: device pairs at work, summed over windows. A pair with moves in stages l works in the
-// cycles l .. l + slices - 1, and in no more of them than its moves have parts.
-int64_t CountOperations(const Plan::Rep& rep) {
-  struct Work {
-    int64_t pair;
-    int64_t stage;
-    int64_t parts;
-  };
-  int64_t operations = 0;
-  for (int32_t r = 0; r < rep.rounds; ++r) {
-    std::vector<Work> work;
-    for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
-      const Move& move = rep.moves[i];
-      if (move.from_device == move.to_device) continue;
-      const int64_t pair =
-          move.from_device * static_cast<int64_t>(rep.host_of.size()) + move.to_device;
-      work.push_back({pair, move.stage, PartsOf(rep, rep.segments[move.segment])});
-    }
-    std::sort(work.begin(), work.end(), [](const Work& a, const Work& b) {
-      return a.pair != b.pair ? a.pair < b.pair : a.stage < b.stage;
-    });
-    for (size_t i = 0; i < work.size();) {
-      int64_t cycles = rep.slices;
-      int64_t parts = work[i].parts;
-      size_t end = i + 1;
-      for (; end < work.size() && work[end].pair == work[i].pair; ++end) {
-        cycles += std::min<int64_t>(work[end].stage - work[end - 1].stage, rep.slices);
-        parts += work[end].parts;
-      }
-      operations += std::min(cycles, parts);
-      i = end;
-    }
-  }
-  return operations;
-}
-
 }  // namespace
 
 absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
@@ -158,7 +122,6 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   rep->peak_bytes = PeakBytes(canonical, network, *rep);
   summary.peak_bytes_max = *std::max_element(rep->peak_bytes.begin(), rep->peak_bytes.end());
   summary.windows = rep->windows();
-  summary.operations = CountOperations(*rep);
   RETURN_IF_ERROR(CheckMemory(canonical, summary));
   return Plan(std::move(rep));
 }

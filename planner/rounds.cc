@@ -7,26 +7,29 @@
 
 namespace remesh {
 
-std::vector<PairWork> CollectPairs(const std::vector<Move>& moves) {
-  std::vector<std::pair<int64_t, int32_t>> keyed;
+PairList CollectPairs(const std::vector<Move>& moves) {
+  std::vector<std::pair<uint64_t, int32_t>> keyed;
   keyed.reserve(moves.size());
   for (size_t i = 0; i < moves.size(); ++i) {
-    keyed.emplace_back((static_cast<int64_t>(moves[i].from_device) << 32) | moves[i].to_device,
+    keyed.emplace_back((static_cast<uint64_t>(moves[i].from_device) << 32) |
+                           static_cast<uint64_t>(moves[i].to_device),
                        static_cast<int32_t>(i));
   }
   std::sort(keyed.begin(), keyed.end());
-  std::vector<PairWork> pairs;
+  PairList list;
+  list.order.reserve(moves.size());
   for (size_t i = 0; i < keyed.size(); ++i) {
     const Move& move = moves[keyed[i].second];
     if (i == 0 || keyed[i].first != keyed[i - 1].first) {
-      pairs.push_back({move.from_device, move.to_device, 0, {}});
+      list.pairs.push_back({move.from_device, move.to_device, 0, static_cast<int32_t>(i), 0});
     }
-    pairs.back().bits += move.hi - move.lo;
-    pairs.back().moves.push_back(keyed[i].second);
+    list.pairs.back().bits += move.hi - move.lo;
+    ++list.pairs.back().count;
+    list.order.push_back(keyed[i].second);
   }
-  std::stable_sort(pairs.begin(), pairs.end(),
+  std::stable_sort(list.pairs.begin(), list.pairs.end(),
                    [](const PairWork& a, const PairWork& b) { return a.bits > b.bits; });
-  return pairs;
+  return list;
 }
 
 size_t CountHeavy(const std::vector<PairWork>& pairs) {

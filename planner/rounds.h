@@ -15,11 +15,16 @@ struct PairWork {
   int32_t from = 0;
   int32_t to = 0;
   int64_t bits = 0;
-  std::vector<int32_t> moves;
+  int32_t first = 0;  // its moves are order[first] .. order[first + count - 1]
+  int32_t count = 0;
 };
 
-// Pairs with their moves, largest first, ties by devices.
-std::vector<PairWork> CollectPairs(const std::vector<Move>& moves);
+struct PairList {
+  std::vector<PairWork> pairs;  // largest first, ties by devices
+  std::vector<int32_t> order;   // indices of moves, pair by pair
+};
+
+PairList CollectPairs(const std::vector<Move>& moves);
 
 // How many of the first pairs carry all but a hundredth of the bits.
 size_t CountHeavy(const std::vector<PairWork>& pairs);

@@ -88,39 +88,34 @@ void SegmentMover::Deal(Direction direction, int32_t mask, int64_t lo, int64_t h
   }
 }
 
-std::vector<SegmentMover::Lane> SegmentMover::IngressLanes(int32_t host) {
-  std::vector<Lane> lanes;
-  Deal(Direction::kIn, InMask(host), 0, size_, lanes);
-  return lanes;
+void SegmentMover::FindIngressLanes(int32_t host) {
+  in_.clear();
+  Deal(Direction::kIn, InMask(host), 0, size_, in_);
 }
 
-std::vector<SegmentMover::Lane> SegmentMover::EgressLanes(int32_t host) {
-  std::vector<Lane> lanes;
+void SegmentMover::FindEgressLanes(int32_t host) {
+  out_.clear();
   const int32_t mask = OutMask(host);
-  if (arrival_of_host_[host] < 0) {
-    Deal(Direction::kOut, mask, 0, size_, lanes);
-    return lanes;
-  }
+  if (arrival_of_host_[host] < 0) return Deal(Direction::kOut, mask, 0, size_, out_);
   for (const Stripe& arrived : arrivals_[arrival_of_host_[host]].second) {
     const int32_t nic = network_.nic_of[arrived.device];
     const int64_t here =
         striping_.TakeFrom(Direction::kOut, mask, may_stage_, nic, arrived.hi - arrived.lo, unit_);
-    if (here > 0) lanes.push_back({arrived.lo, arrived.lo + here, nic});
-    Deal(Direction::kOut, mask, arrived.lo + here, arrived.hi, lanes);
+    if (here > 0) out_.push_back({arrived.lo, arrived.lo + here, nic});
+    Deal(Direction::kOut, mask, arrived.lo + here, arrived.hi, out_);
   }
-  return lanes;
 }
 
 void SegmentMover::Follow(const RouteEdge& edge) {
-  const std::vector<Lane> out = EgressLanes(edge.from_host);
-  const std::vector<Lane> in = IngressLanes(edge.to_host);
+  FindEgressLanes(edge.from_host);
+  FindIngressLanes(edge.to_host);
   const auto needers = InHost(*needers_, edge.to_host, network_);
   std::vector<Stripe> arrived;
-  for (size_t o = 0, i = 0; o < out.size() && i < in.size();) {
-    Lane lane{std::max(out[o].lo, in[i].lo), std::min(out[o].hi, in[i].hi), out[o].nic};
-    int32_t receiver = DeviceOnNic(needers, in[i].nic);
+  for (size_t o = 0, i = 0; o < out_.size() && i < in_.size();) {
+    Lane lane{std::max(out_[o].lo, in_[i].lo), std::min(out_[o].hi, in_[i].hi), out_[o].nic};
+    int32_t receiver = DeviceOnNic(needers, in_[i].nic);
     const Space space = receiver >= 0 ? Space::kTarget : Space::kStaging;
-    if (receiver < 0) receiver = DeviceOnNic(network_.nics[in[i].nic].devices, in[i].nic);
+    if (receiver < 0) receiver = DeviceOnNic(network_.nics[in_[i].nic].devices, in_[i].nic);
     while (lane.lo < lane.hi) {
       const Stripe sender = Sender(edge.from_host, lane);
       const int64_t hi = std::min(lane.hi, sender.hi);
@@ -128,7 +123,7 @@ void SegmentMover::Follow(const RouteEdge& edge) {
       arrived.push_back({lane.lo, hi, receiver, space, sender.ready + 1});
       lane.lo = hi;
     }
-    (out[o].hi <= in[i].hi ? o : i) += 1;
+    (out_[o].hi <= in_[i].hi ? o : i) += 1;
   }
   SpreadInside(edge.to_host, arrived);
   arrival_of_host_[edge.to_host] = static_cast<int32_t>(arrivals_.size());

@@ -57,8 +57,8 @@ class SegmentMover {
   void Follow(const RouteEdge& edge);
   int32_t OutMask(int32_t host);
   int32_t InMask(int32_t host);
-  std::vector<Lane> IngressLanes(int32_t host);
-  std::vector<Lane> EgressLanes(int32_t host);
+  void FindIngressLanes(int32_t host);
+  void FindEgressLanes(int32_t host);
   void Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi, std::vector<Lane>& lanes);
   Stripe Sender(int32_t host, const Lane& lane);
   Stripe SenderAtHolder(int32_t host, const Lane& lane);
@@ -81,6 +81,8 @@ class SegmentMover {
   std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1
   std::vector<std::pair<int32_t, std::vector<Stripe>>> arrivals_;
   std::vector<Stripe> staged_;
+  std::vector<Lane> in_;  // of the edge at hand
+  std::vector<Lane> out_;
 };
 
 }  // namespace remesh

@@ -2,9 +2,11 @@
 #include "planner/windows.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/rounds.h"
@@ -59,22 +61,53 @@ int64_t SliceBits(const Plan::Rep& rep, const Move& move) {
   return std::min(size, size / PartsOf(rep, rep.segments[move.segment]) + kRoundingBits);
 }
 
-bool PlaceMoves(const std::vector<PairWork>& pairs, size_t heavy, int64_t heavy_rounds,
-                RoundPacker& packer, int64_t bits_max, Plan::Rep& rep) {
-  for (size_t i = 0; i < pairs.size(); ++i) {
-    const PairWork& pair = pairs[i];
+bool PlaceMoves(const PairList& list, size_t heavy, int64_t heavy_rounds, RoundPacker& packer,
+                int64_t bits_max, Plan::Rep& rep) {
+  for (size_t i = 0; i < list.pairs.size(); ++i) {
+    const PairWork& pair = list.pairs[i];
+    const auto moves = absl::MakeConstSpan(list.order).subspan(pair.first, pair.count);
     const int64_t preferred = i < heavy ? heavy_rounds : 1;
     int64_t together = 0;
-    for (int32_t m : pair.moves) together += SliceBits(rep, rep.moves[m]);
+    for (int32_t m : moves) together += SliceBits(rep, rep.moves[m]);
     const bool split = together > bits_max;  // then each move finds a round of its own
     int32_t round = split ? 0 : packer.Place(pair.from, pair.to, together, preferred);
-    for (int32_t m : pair.moves) {
+    for (int32_t m : moves) {
       if (split) round = packer.Place(pair.from, pair.to, SliceBits(rep, rep.moves[m]), preferred);
       rep.moves[m].round = round;
     }
     if (int64_t{packer.rounds()} * rep.slices > kWindowsMax) return false;
   }
   return true;
+}
+
+// Messages: device pairs at work, summed over windows. In one round, a pair with moves in stages l
+// works in the cycles l .. l + slices - 1, and in no more of them than its moves have parts.
+int64_t CountOperations(const PairList& list, const Plan::Rep& rep) {
+  int64_t operations = 0;
+  std::vector<int32_t> moves;
+  for (const PairWork& pair : list.pairs) {
+    if (pair.from == pair.to) continue;
+    moves.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
+    const auto place = [&](int32_t m) {
+      return std::make_pair(rep.moves[m].round, rep.moves[m].stage);
+    };
+    std::sort(moves.begin(), moves.end(),
+              [&](int32_t a, int32_t b) { return place(a) < place(b); });
+    for (size_t i = 0; i < moves.size();) {
+      int64_t cycles = rep.slices;
+      int64_t parts = 0;
+      const size_t begin = i;
+      for (; i < moves.size() && place(moves[i]).first == place(moves[begin]).first; ++i) {
+        if (i > begin) {
+          const int32_t since = rep.moves[moves[i]].stage - rep.moves[moves[i - 1]].stage;
+          cycles += std::min(since, rep.slices);
+        }
+        parts += PartsOf(rep, rep.segments[rep.moves[moves[i]].segment]);
+      }
+      operations += std::min(cycles, parts);
+    }
+  }
+  return operations;
 }
 
 void SortMoves(Plan::Rep& rep) {
@@ -94,9 +127,9 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
 
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, Plan::Rep& rep) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
-  const std::vector<PairWork> pairs = CollectPairs(rep.moves);
-  const size_t heavy = CountHeavy(pairs);
-  const int64_t heavy_rounds = RoundsFor(pairs, heavy, network, kOperationsPerWindowMax);
+  const PairList list = CollectPairs(rep.moves);
+  const size_t heavy = CountHeavy(list.pairs);
+  const int64_t heavy_rounds = RoundsFor(list.pairs, heavy, network, kOperationsPerWindowMax);
   const Busiest busiest = FindBusiest(network, rep.moves);
   for (const Move& move : rep.moves) rep.stages = std::max<int32_t>(rep.stages, move.stage + 1);
   int64_t slices = CeilDiv(CeilDiv(busiest.bits, heavy_rounds), window_bits / 2);
@@ -108,11 +141,12 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, Plan:
   rep.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
   RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
-  if (!PlaceMoves(pairs, heavy, heavy_rounds, packer, window_bits, rep)) {
+  if (!PlaceMoves(list, heavy, heavy_rounds, packer, window_bits, rep)) {
     return TooManyWindows(window_bytes);
   }
   rep.rounds = std::max(1, packer.rounds());
   if ((slices + rep.stages - 1) * rep.rounds > kWindowsMax) return TooManyWindows(window_bytes);
+  rep.summary.operations = CountOperations(list, rep);
   SortMoves(rep);
   return absl::OkStatus();
 }

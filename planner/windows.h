@@ -19,7 +19,8 @@ inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 // Bytes that may be in flight on one device in one window: sent, received and copied together.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
 
-// Chooses slices and rounds, sets Move::round and sorts the moves by (round, stage).
+// Chooses slices and rounds, sets Move::round, counts the operations and sorts the moves by (round,
+// stage).
 //
 // Rounds. When a host has more pairs than a window may hold, pairs are dealt out to rounds. The
 // heavy ones, which carry all but a hundredth of the bits, take as few rounds as their number asks
