@@ -95,10 +95,14 @@ function drawBound() {
 }
 
 function drawStrategies() {
-  const most = Math.max(1, ...data.strategies.map(r => Number.isFinite(r.ratio) ? r.ratio ?? 1 : 1));
+  const most = Math.max(1, ...data.strategies.map(r => r.ratio ?? 1));
+  // Far apart, ratios are told apart by their logarithms only.
+  const far = most > 20;
+  if (far) byId('ratio-head').textContent += ' (bars: logarithmic)';
+  const length = ratio => far ? 0.1 + 0.9 * Math.log(Math.max(ratio, 1)) / Math.log(most) : ratio / most;
   data.strategies.forEach((r, i) => {
     const ratio = r.ratio === null ? '∞' : `${r.ratio.toFixed(2)} ×`;
-    const width = 70 * (r.ratio === null ? 1 : r.ratio / most);
+    const width = 70 * (r.ratio === null ? 1 : length(r.ratio));
     row('strategies', element('th', { scope: 'row', text: r.name, children: [element('small', { text: r.how })] }), [
       bytes(r.bytesCrossing), bytes(r.bottleneckBytes), seconds(r.seconds),
       element('td', { children: [element('div', { class: i === 0 ? 'bar own' : 'bar', children: [
@@ -108,7 +112,8 @@ function drawStrategies() {
 
 // ---- heat map ----
 const n = data.groups.length;
-const between = (i, j) => data.matrix[i * n + j];
+const bytesFrom = (i, j) => data.matrix[i * n + j];
+const rows = data.hostsPerGroup > 1 ? `${n} groups of hosts` : `${n} hosts`;
 const label = i => data.groups[i].name + (data.groups[i].hosts > 1 ? ` (${data.groups[i].hosts} hosts)` : '');
 const matrixMax = Math.max(1, ...data.matrix);
 let cursor = [0, 0];
@@ -116,8 +121,8 @@ let cursor = [0, 0];
 function readCell(i, j) {
   cursor = [i, j];
   byId('matrix-read').textContent = i === j
-    ? `${label(i)}: ${bytes(between(i, j))} between its devices`
-    : `${label(i)} sends ${bytes(between(i, j))} to ${label(j)}`;
+    ? `${label(i)}: ${bytes(bytesFrom(i, j))} between its devices`
+    : `${label(i)} sends ${bytes(bytesFrom(i, j))} to ${label(j)}`;
   const box = byId('matrix').querySelector('.cursor');
   if (!box) return;
   const { left, top, cell } = matrixFrame();
@@ -140,7 +145,7 @@ function drawMatrix() {
     style: `max-width:${size.w}px` });
   for (let i = 0; i < n; ++i) {
     for (let j = 0; j < n; ++j) {
-      const value = between(i, j);
+      const value = bytesFrom(i, j);
       svg.append(element('rect', { class: 'cell', x: left + j * cell, y: top + i * cell, width: cell, height: cell,
         rx: Math.min(4, cell / 6), fill: colour(Math.sqrt(value / matrixMax)), 'data-bytes': value,
         opacity: i === j ? 0.75 : 1 }));
@@ -152,7 +157,7 @@ function drawMatrix() {
       text: shorten(data.groups[i].name) }));
   }
   if (!labels) {
-    svg.append(element('text', { x: left, y: 14, text: `to ${n} groups of hosts →` }));
+    svg.append(element('text', { x: left, y: 14, text: `to ${rows} →` }));
     svg.append(element('text', { transform: `translate(14 ${top}) rotate(90)`, text: 'from →' }));
   }
   svg.append(element('rect', { class: 'cursor', width: cell, height: cell, visibility: 'hidden', rx: Math.min(4, cell / 6) }));
@@ -167,12 +172,12 @@ function drawMatrix() {
 }
 function drawMatrixOnce() {
   byId('matrix').setAttribute('aria-label',
-    `Heat map of bytes between ${n} ${data.hostsPerGroup > 1 ? 'groups of hosts' : 'hosts'}; arrow keys read its cells`);
+    `Heat map of bytes between ${rows}; arrow keys read its cells`);
   byId('matrix-note').textContent = 'Rows send, columns receive; the diagonal is traffic inside a host. ' +
     (data.hostsPerGroup > 1 ? `Each row stands for ${data.hostsPerGroup} hosts.` : '');
   byId('ramp').append(element('span', { text: '0' }), element('span', { text: bytes(Math.max(0, ...data.matrix)) }));
   const pairs = data.matrix.map((value, k) => [value, Math.floor(k / n), k % n]).filter(p => p[0] > 0 && p[1] !== p[2])
-    .sort((a, b) => b[0] - a[0]).slice(0, 20);
+    .sort((a, b) => b[0] - a[0]).slice(0, 12);
   for (const [value, i, j] of pairs) {
     row('pairs', element('th', { scope: 'row', text: label(i) }), [element('td', { text: label(j) }), bytes(value)]);
   }
@@ -196,7 +201,7 @@ function timelineFrame() {
   const labels = n <= 24;
   const rowHeight = Math.max(4, Math.min(22, Math.floor(300 / Math.max(n, 1))));
   const longest = Math.min(18, Math.max(...data.groups.map(g => g.name.length)));
-  return { left: labels ? Math.max(64, 14 + longest * 6.6) : 64, top: 96, rowHeight, labels, height: 96 + n * rowHeight + 30 };
+  return { left: Math.max(80, labels ? 14 + longest * 6.6 : 0), top: 96, rowHeight, labels, height: 96 + n * rowHeight + 30 };
 }
 
 function drawTimeline() {
@@ -216,12 +221,12 @@ function drawTimeline() {
 // Bytes a second between hosts, above the rows.
 function drawRates(g, frame, x, width) {
   const most = Math.max(1e-9, ...data.steps.map(step => step.seconds > 0 ? step.crossing / step.seconds : 0));
-  const top = 8, bottom = frame.top - 12;
+  const top = 8, bottom = frame.top - 12, gap = data.steps.length < 120 ? 1 : 0;
   g.fillStyle = themed('--local');
   data.steps.forEach((step, k) => {
     const height = step.seconds > 0 ? (bottom - top) * step.crossing / step.seconds / most : 0;
     g.globalAlpha = k === stepRead ? 1 : 0.7;
-    g.fillRect(x(step.start), bottom - height, Math.max(1, x(step.start + step.seconds) - x(step.start) - 1), height);
+    g.fillRect(x(step.start), bottom - height, Math.max(1, x(step.start + step.seconds) - x(step.start) - gap), height);
   });
   g.globalAlpha = 1;
   g.fillStyle = themed('--line');
@@ -233,14 +238,14 @@ function drawRates(g, frame, x, width) {
 }
 // How busy every host's NICs are, 0 to 1.
 function drawRows(g, frame, x) {
-  const key = direction();
+  const key = direction(), between = data.steps.length < 120 ? 1 : 0;
   data.groups.forEach((group, i) => {
     const y = frame.top + i * frame.rowHeight;
     data.steps.forEach((step, k) => {
       const use = step.seconds > 0 ? step[key][i] / group.capacity / step.seconds : 0;
       g.fillStyle = colour(use);
       const gap = frame.rowHeight > 8 ? 2 : 0;
-      g.fillRect(x(step.start), y, Math.max(1, x(step.start + step.seconds) - x(step.start) - (data.steps.length < 120 ? 1 : 0)),
+      g.fillRect(x(step.start), y, Math.max(1, x(step.start + step.seconds) - x(step.start) - between),
         frame.rowHeight - gap);
       if (k === stepRead) {
         g.strokeStyle = themed('--ink');
@@ -255,7 +260,7 @@ function drawRows(g, frame, x) {
   if (frame.labels || n === 0) return;
   g.fillStyle = themed('--muted');
   g.textAlign = 'right';
-  g.fillText(`${n} groups`, frame.left - 8, frame.top + 10);
+  g.fillText(data.hostsPerGroup > 1 ? `${n} groups` : rows, frame.left - 8, frame.top + 10);
 }
 function drawTimes(g, frame, x) {
   g.fillStyle = themed('--muted');
@@ -278,7 +283,7 @@ const windowsOf = step => step.windows > 1
 function drawTimelineOnce() {
   byId('timeline-box').setAttribute('aria-label', 'Timeline of windows; left and right keys read them');
   byId('timeline-note').textContent = data.steps.length === 0 ? 'Nothing moves between devices.' :
-    'Bytes a second between hosts, and below how much of every host’s NICs is used (pale: idle, strong: full). ' +
+    'Bytes a second between hosts, and below how much of every host’s NICs is used: the stronger, the more. ' +
     (data.windowsPerStep > 1 ? `Each column stands for ${data.windowsPerStep} windows.` : '');
   for (const step of data.steps) {
     row('windows', element('th', { scope: 'row', text: windowsOf(step) }),
