@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/simulation/server/simulation.h"
+
+#include "absl/strings/str_cat.h"
+#include "server/controller/records.h"
+
+namespace remesh {
+
+constexpr int64_t kMillisecond = 1000;
+constexpr int64_t kSecond = 1'000'000;
+
+Simulation::Simulation(Options options) : options_(options), random_(options.seed) {
+  for (int i = 0; i < options_.workers; ++i) {
+    ModelWorker::Callbacks callbacks{
+        .say = [this, i](v1::AttachRequest message) { Say(i, std::move(message)); },
+        .fails = [this] { return !settling_ && Chance(options_.failure); },
+        .violation = [this](const std::string& what) { Violate(what); },
+        .committing = [this](const v1::Commit& commit) { CheckCommit(commit); },
+        .retiring = [this](const std::string& state, int64_t generation) { CheckRetire(state, generation); }};
+    workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), i, std::move(callbacks))});
+  }
+  StartServer();
+  for (int i = 0; i < options_.workers; ++i) Attach(i);
+}
+
+void Simulation::At(int64_t time, std::function<void()> what) { agenda_[{time, order_++}] = std::move(what); }
+
+void Simulation::Violate(std::string what) {
+  violations_.push_back(absl::StrCat("seed ", options_.seed, " at ", now_ / kMillisecond, " ms: ", what));
+}
+
+void Simulation::Run(double seconds) {
+  const int64_t end = now_ + static_cast<int64_t>(seconds * kSecond);
+  for (int64_t t = now_; t < end; t += 100 * kMillisecond) {
+    At(t, [this] { Handle(Tick{}); });
+    At(t + 1, [this] { Heartbeat(); });
+    if (settling_) continue;
+    At(Soon(end - now_), [this] { Ask(); });
+    At(Soon(end - now_), [this] { if (Chance(options_.trouble * 10)) MakeTrouble(); });
+  }
+  while (!agenda_.empty() && agenda_.begin()->first.first <= end) {
+    auto next = agenda_.extract(agenda_.begin());
+    now_ = next.key().first;
+    next.mapped()();
+  }
+  now_ = end;
+}
+
+// ---- the server ----
+
+void Simulation::StartServer() {
+  ++life_;
+  auto restored = ReadRecords(disk_, [this](const v1::StateSpec& spec) { return Place(spec); });
+  if (!restored.ok()) return Violate(std::string(restored.status().message()));
+  ControllerOptions options;
+  options.finished_executions_max = 20;
+  options.quiesce_timeout = std::chrono::seconds(3);
+  options.execution_deadline = std::chrono::seconds(8);
+  controller_ = std::make_unique<Controller>(options, [this] { return random_(); }, *std::move(restored));
+  Perform(controller_->Start({.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
+}
+
+void Simulation::CrashServer() {
+  controller_ = nullptr;
+  ++life_;
+  disk_busy_until_ = 0;
+  calls_.clear();
+  for (int i = 0; i < options_.workers; ++i) BreakStream(i, false);
+  At(Soon(2 * kSecond), [this] { StartServer(); });
+}
+
+void Simulation::Handle(Event event) {
+  if (controller_ == nullptr) return;
+  Perform(controller_->Handle(std::move(event),
+                              {.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
+}
+
+void Simulation::Perform(Actions actions) {
+  for (Action& action : actions) std::visit([this](auto& what) { Do(what); }, action);
+}
+
+void Simulation::Do(SendToWorker& action) {
+  Stream& stream = streams_.at(action.stream);
+  if (!stream.open) return Violate("sent to a closed stream");
+  stream.last_down = std::max(stream.last_down + 1, Soon(50 * kMillisecond));
+  At(stream.last_down, [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
+    Worker& worker = workers_[index];
+    if (worker.alive && worker.stream == id) worker.model->Obey(message);
+  });
+}
+
+void Simulation::Do(CloseStream& action) {
+  Stream& stream = streams_.at(action.stream);
+  stream.open = false;
+  At(std::max(stream.last_down + 1, Soon(50 * kMillisecond)), [this, id = action.stream, index = stream.worker] {
+    if (workers_[index].stream != id) return;
+    workers_[index].stream = 0;
+    if (workers_[index].alive) At(Soon(kSecond), [this, index] { Attach(index); });
+  });
+}
+
+void Simulation::Do(Persist& action) {
+  disk_busy_until_ = std::max(disk_busy_until_ + 1, Soon(20 * kMillisecond));
+  At(disk_busy_until_, [this, life = life_, action] {
+    if (life != life_) return;  // lost with the process
+    for (const Record& record : action.records) {
+      if (record.bytes) disk_[record.key] = *record.bytes; else disk_.erase(record.key);
+    }
+    // The crash that matters most: written, but nobody was told.
+    if (!settling_ && Chance(options_.trouble / 4)) return CrashServer();
+    Handle(Persisted{action.sequence});
+  });
+}
+
+void Simulation::Do(ReplyTo& action) {
+  auto call = calls_.extract(action.call);
+  if (!call.empty()) call.mapped()(action.reply);
+}
+
+void Simulation::Do(StartPlanning& action) {
+  PlannedMove move;
+  move.target = Place(RandomSpec());
+  move.plan = "plans/p";
+  move.fingerprint = "f";
+  move.summary.set_windows(static_cast<int32_t>(random_() % 12));
+  for (const auto& placed : {action.source, move.target}) {
+    for (const auto& [host, part] : placed->hosts) move.hosts[host] = part.devices;
+  }
+  At(Soon(200 * kMillisecond), [this, life = life_, id = action.id, move] {
+    if (life == life_) Handle(Planned{.id = id, .move = move});
+  });
+}
+
+void Simulation::Do(ExecutionEnded& action) { ++outcomes_[action.phase]; }
+
+// ---- the workers ----
+
+void Simulation::Attach(int index) {
+  Worker& worker = workers_[index];
+  if (!worker.alive || worker.stream != 0) return;
+  if (controller_ == nullptr) return At(Soon(kSecond), [this, index] { Attach(index); });
+  worker.stream = next_stream_++;
+  streams_[worker.stream] = {.worker = index};
+  v1::AttachRequest first;
+  *first.mutable_register_() = worker.model->Registration();
+  Say(index, std::move(first));
+}
+
+void Simulation::Say(int index, v1::AttachRequest message) {
+  const StreamId id = workers_[index].stream;
+  if (id == 0) return;  // said into a broken line
+  Stream& stream = streams_.at(id);
+  stream.last_up = std::max(stream.last_up + 1, Soon(50 * kMillisecond));
+  At(stream.last_up, [this, life = life_, id, message = std::move(message)] {
+    if (life == life_ && streams_.at(id).open) Handle(StreamMessage{.stream = id, .message = message});
+  });
+}
+
+// The worker notices at once and comes back; the server notices soon, or by silence.
+void Simulation::BreakStream(int index, bool tell_server) {
+  const StreamId id = workers_[index].stream;
+  if (id == 0) return;
+  workers_[index].stream = 0;
+  Stream& stream = streams_.at(id);
+  if (tell_server) {
+    At(std::max(stream.last_up + 1, Soon(kSecond)), [this, life = life_, id] {
+      if (life != life_ || !streams_.at(id).open) return;
+      streams_.at(id).open = false;
+      Handle(StreamEnded{id});
+    });
+  }
+  if (workers_[index].alive) At(Soon(kSecond), [this, index] { Attach(index); });
+}
+
+void Simulation::Heartbeat() {
+  for (int i = 0; i < options_.workers; ++i) {
+    v1::AttachRequest beat;
+    beat.mutable_heartbeat();
+    if (workers_[i].alive && Chance(0.3)) Say(i, beat);
+  }
+}
+
+void Simulation::MakeTrouble() {
+  const int index = static_cast<int>(random_() % workers_.size());
+  Worker& worker = workers_[index];
+  switch (random_() % 5) {
+    case 0:
+      return controller_ == nullptr ? void() : CrashServer();
+    case 1:
+      return BreakStream(index, true);
+    case 2:
+      return BreakStream(index, false);
+    default:  // a death, and another life
+      if (!worker.alive) return;
+      worker.alive = false;
+      BreakStream(index, Chance(0.7));
+      At(Soon(8 * kSecond), [this, index] {
+        workers_[index].alive = true;
+        workers_[index].model->Restart();
+        Attach(index);
+      });
+  }
+}
+
+// ---- the callers ----
+
+void Simulation::Ask() {
+  if (controller_ == nullptr) return;
+  const std::string state = absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
+  const CallId id = next_call_++;
+  if (!generations_.contains(state)) {
+    CreateState create{.request = {}, .placed = Place(RandomSpec())};
+    create.request.mutable_state()->set_name(state);
+    calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
+      if (reply.ok() || absl::IsAlreadyExists(reply.status())) generations_[state] = std::max<int64_t>(generations_[state], 1);
+    };
+    return Handle(Call{.id = id, .request = std::move(create)});
+  }
+  if (!running_.empty() && Chance(0.1)) {
+    v1::CancelExecutionRequest cancel;
+    cancel.set_name(running_.begin()->first);
+    return Handle(Call{.id = id, .request = cancel});
+  }
+  v1::StartExecutionRequest start;
+  start.set_state(state);
+  start.set_expected_generation(generations_[state]);
+  start.mutable_targets();
+  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) running_[std::get<v1::Execution>(*reply).name()] = state;
+  };
+  Handle(Call{.id = id, .request = std::move(start)});
+
+  v1::GetStateRequest get;
+  get.set_name(state);
+  calls_[next_call_] = [this](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) CheckState(std::get<v1::State>(*reply));
+  };
+  Handle(Call{.id = next_call_++, .request = get});
+}
+
+}  // namespace remesh

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "server/controller/controller.h"
+#include "tests/simulation/server/model_worker.h"
+
+namespace remesh {
+
+// A world around the real controller: model workers, streams that delay but keep their order, a disk, callers, and trouble. Everything follows from the
+// seed. Laws are checked as things happen; breaches are collected.
+class Simulation {
+ public:
+  struct Options {
+    uint64_t seed = 1;
+    int workers = 4;
+    int states = 2;
+    double trouble = 0.02;  // chance per step of the world that something breaks
+    double failure = 0.02;  // chance per command that an attempt fails on a worker
+  };
+
+  explicit Simulation(Options options);
+  // Lets the world go on for `seconds` of its time.
+  void Run(double seconds);
+  // Ends all trouble, waits for things to settle, and checks that they did.
+  void SettleAndCheck();
+
+  const std::vector<std::string>& violations() const { return violations_; }
+  const std::map<v1::Execution::Phase, int>& outcomes() const { return outcomes_; }
+
+ private:
+  struct Worker {
+    std::unique_ptr<ModelWorker> model;
+    StreamId stream = 0;  // 0: not attached
+    bool alive = true;
+  };
+  struct Stream {
+    int worker = 0;
+    bool open = true;  // from the server's side
+    int64_t last_up = 0, last_down = 0;
+  };
+
+  void At(int64_t time, std::function<void()> what);
+  int64_t Soon(int64_t most) { return now_ + 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most)); }
+  bool Chance(double probability) { return std::uniform_real_distribution<double>(0, 1)(random_) < probability; }
+  void Violate(std::string what);
+
+  void StartServer();
+  void CrashServer();
+  void Handle(Event event);
+  void Perform(Actions actions);
+  void Do(SendToWorker& action);
+  void Do(CloseStream& action);
+  void Do(Persist& action);
+  void Do(ReplyTo& action);
+  void Do(StartPlanning& action);
+  void Do(ExecutionEnded& action);
+  template <typename Other>
+  void Do(Other&) {}
+
+  void Attach(int worker);
+  void Say(int worker, v1::AttachRequest message);
+  void BreakStream(int worker, bool tell_server);
+  void Heartbeat();
+  void MakeTrouble();
+  void Ask();
+  void CheckCommit(const v1::Commit& commit);
+  void CheckRetire(const std::string& state, int64_t generation);
+  void CheckState(const v1::State& state);
+
+  std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) const;
+  v1::StateSpec RandomSpec();
+
+  const Options options_;
+  std::mt19937_64 random_;
+  int64_t now_ = 0;  // microseconds
+  uint64_t order_ = 0;
+  std::map<std::pair<int64_t, uint64_t>, std::function<void()>> agenda_;
+
+  std::map<std::string, std::string> disk_;
+  std::unique_ptr<Controller> controller_;
+  uint64_t life_ = 0;  // of the server
+  int64_t disk_busy_until_ = 0;
+  std::vector<Worker> workers_;
+  std::map<StreamId, Stream> streams_;
+  StreamId next_stream_ = 1;
+  CallId next_call_ = 1;
+  bool settling_ = false;
+
+  std::map<std::pair<std::string, int64_t>, std::string> committed_by_;  // (state, generation) -> execution
+  std::map<std::string, int64_t> generations_;                           // as callers were told
+  std::map<std::string, std::string> running_;                           // execution -> state, as callers were told
+  std::map<v1::Execution::Phase, int> outcomes_;
+  std::map<CallId, std::function<void(const absl::StatusOr<Reply>&)>> calls_;
+  std::vector<std::string> violations_;
+};
+
+}  // namespace remesh
