@@ -13,7 +13,7 @@ from typing import Dict, Iterable, List, Set, Tuple
 
 from remesh import oracle
 from remesh.local_cluster import LocalCluster
-from remesh.trainer import Trainer
+from remesh.trainer import Shard, Trainer
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2, topology_pb2
 
 BIN_DIR = pathlib.Path(os.environ["REMESH_BIN_DIR"])
@@ -94,14 +94,21 @@ class ClusterTest(unittest.TestCase):
     def create_and_write(self, name: str, arrays: List[Array], sharding: sharding_pb2.Sharding, hosts=None) -> state_pb2.State:
         """A READY state at generation 1 that holds what the oracle says. hosts: those that hold a shard of it; None: all."""
         self.controller.create_state(self.state_of(name, arrays, sharding))
+        self.write_everywhere(name, arrays, hosts)
+        return self.controller.wait_ready(name, CALL_SECONDS)
+
+    def write_everywhere(self, name: str, arrays: List[Array], hosts=None) -> Dict[str, List[Shard]]:
+        """Writes what the oracle says into every shard and seals it. Returns each host's shards, still writable."""
         salts = {array.name: array.salt for array in arrays}
-        for trainer in [self.trainers[host] for host in hosts or self.trainers]:
-            for shard in trainer.allocate(name, CALL_SECONDS):
+        written = {}
+        for host in hosts or self.trainers:
+            written[host] = self.trainers[host].allocate(name, CALL_SECONDS)
+            for shard in written[host]:
                 info = shard.info
                 oracle.fill(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi,
                             salts[info.array])
-            trainer.seal(name)
-        return self.controller.wait_ready(name, CALL_SECONDS)
+            self.trainers[host].seal(name)
+        return written
 
     def move(self, state: str, generation: int, to: reshard_pb2.Targets, options=None) -> reshard_pb2.Execution:
         """Runs an execution to its end; it must SUCCEED."""
