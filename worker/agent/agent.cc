@@ -158,6 +158,7 @@ void Agent::Commit(const v1::Commit& command) {
   v1::AttachRequest answer;
   *answer.mutable_committed()->mutable_attempt() = command.attempt();
   ports_.say(answer);
+  buffers_.Announce(command.state(), command.generation());
   calls_.Retry();
 }
 

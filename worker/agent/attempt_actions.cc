@@ -153,6 +153,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
   PostEvent(key, [this, status](Entry& e) {
     Attempt::Actions actions = e.attempt.MarkedReady(status);
     calls_.Retry();
+    if (status.ok()) buffers_.Announce(e.attempt.prepare().target().state(), e.attempt.prepare().target().generation());
     return actions;
   });
 }

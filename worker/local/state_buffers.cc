@@ -44,6 +44,10 @@ void StateBuffers::Assign(const v1::Assignment& assignment) {
   if (stale) store_->Drop(assignment.state(), assignment.generation());
 }
 
+void StateBuffers::Announce(const std::string& state, int64_t generation) {
+  if (const Generation* held = store_->Find(state, generation)) hooks_.changed(held->Summary());
+}
+
 void StateBuffers::Forget(const std::string& state) {
   assigned_.erase(state);
   for (const Generation* held : store_->ListOf(state)) store_->Drop(state, held->number());

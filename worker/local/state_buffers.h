@@ -31,6 +31,8 @@ class StateBuffers {
   // The planner's word: buffers of the state may be allocated. Building buffers of another
   // assignment of the same state are freed.
   void Assign(const v1::Assignment& assignment);
+  // Tells of a generation that others changed, if it is here.
+  void Announce(const std::string& state, int64_t generation);
   // Frees everything of the state.
   void Forget(const std::string& state);
 
