@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/memory.h"
 
+#include <algorithm>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -38,23 +40,79 @@ std::vector<int64_t> ShardBytes(const ReshardRequest& request, Placement ArraySp
   return bytes;
 }
 
-std::vector<int64_t> StagingBytes(const Network& network, const Plan::Rep& rep) {
-  std::vector<int64_t> bytes(network.device_count(), 0);
-  for (const Move& move : rep.moves) {
-    if (move.to_space == Space::kStaging) bytes[move.to_device] += (move.hi - move.lo + 7) / 8;
+// Bits on one device over time: `base` at first, then ramps. A ramp changes it by `bits` over the K
+// cycles after `start`.
+class Ramps {
+ public:
+  void Add(int64_t start, int64_t bits) { bits_from_[start] += bits; }
+
+  // Most bits at any time, for ramps of `slices` cycles.
+  int64_t Peak(int64_t base, int64_t slices) const {
+    std::map<int64_t, int64_t> slope_changes;
+    for (const auto& [start, bits] : bits_from_) {
+      slope_changes[start] += bits;
+      slope_changes[start + slices] -= bits;
+    }
+    __int128 above = 0;  // times `slices`, over base
+    __int128 most = 0;
+    int64_t slope = 0;
+    int64_t at = 0;
+    for (const auto& [cycle, change] : slope_changes) {
+      above += static_cast<__int128>(slope) * (cycle - at);
+      most = std::max(most, above);
+      slope += change;
+      at = cycle;
+    }
+    return base + static_cast<int64_t>((most + slices - 1) / slices);
   }
-  return bytes;
+
+ private:
+  std::map<int64_t, int64_t> bits_from_;
+};
+
+// What arrives and what is given back, device by device.
+std::vector<Ramps> DonationRamps(const Network& network, const Plan::Rep& rep) {
+  std::vector<int32_t> depth(rep.segments.size(), 0);
+  for (const Move& move : rep.moves) {
+    depth[move.segment] = std::max<int32_t>(depth[move.segment], move.stage);
+  }
+  std::vector<Ramps> ramps(network.device_count());
+  for (const Move& move : rep.moves) {
+    const int64_t bits = move.hi - move.lo;
+    ramps[move.to_device].Add(move.stage - 1, bits);
+    if (move.to_space == Space::kStaging) ramps[move.to_device].Add(depth[move.segment], -bits);
+  }
+  for (size_t s = 0; s < rep.segments.size(); ++s) {
+    const Sub& sub = rep.atoms.subs[rep.segments[s].sub];
+    for (int32_t holder : rep.atoms.groups[sub.holders]) {
+      ramps[holder].Add(depth[s], -rep.segments[s].size());
+    }
+  }
+  return ramps;
+}
+
+std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
+                                      const Plan::Rep& rep) {
+  const std::vector<Ramps> ramps = DonationRamps(network, rep);
+  std::vector<int64_t> peak(network.device_count(), 0);
+  for (int32_t d = 0; d < network.device_count(); ++d) {
+    if (!network.lost[d]) peak[d] = (ramps[d].Peak(source[d] * 8, rep.slices) + 7) / 8;
+  }
+  return peak;
 }
 
 }  // namespace
 
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
                                const Plan::Rep& rep) {
-  std::vector<int64_t> peak = ShardBytes(canonical, &ArraySpec::source, network);
-  const std::vector<int64_t> target = ShardBytes(canonical, &ArraySpec::target, network);
-  const std::vector<int64_t> staging = StagingBytes(network, rep);
+  const std::vector<int64_t> source = ShardBytes(canonical, &ArraySpec::source, network);
+  if (canonical.options.donate) return PeakWithDonation(source, network, rep);
+  std::vector<int64_t> peak = ShardBytes(canonical, &ArraySpec::target, network);
+  for (const Move& move : rep.moves) {
+    if (move.to_space == Space::kStaging) peak[move.to_device] += (move.hi - move.lo + 7) / 8;
+  }
   for (int32_t d = 0; d < network.device_count(); ++d) {
-    peak[d] = network.lost[d] ? 0 : peak[d] + target[d] + staging[d];
+    peak[d] = network.lost[d] ? 0 : peak[d] + source[d];
   }
   return peak;
 }

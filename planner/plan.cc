@@ -2,6 +2,7 @@
 #include "planner/plan.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
@@ -39,15 +40,36 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
         {"boxes", absl::StrCat(missing.size())}}});
 }
 
-absl::Status CheckMemory(const ReshardRequest& request, const PlanSummary& summary) {
-  const int64_t limit = request.options.memory_limit_bytes;
-  if (limit == 0 || summary.peak_bytes_max <= limit) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("options.memory_limit_bytes: value \"", limit, "\" is below the ",
-                                summary.peak_bytes_max, " bytes needed"),
-                   {"MEMORY_LIMIT",
-                    {{"memory_limit_bytes", absl::StrCat(limit)},
-                     {"needed_bytes", absl::StrCat(summary.peak_bytes_max)}}});
+absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("options.memory_limit_bytes: value \"", limit, "\" is below the ", needed,
+                   " bytes needed"),
+      {"MEMORY_LIMIT",
+       {{"memory_limit_bytes", absl::StrCat(limit)}, {"needed_bytes", absl::StrCat(needed)}}});
+}
+
+// Slices so thin that source memory is given back about as fast as target memory is taken.
+constexpr int64_t kDonationSlices = 64;
+constexpr int64_t kDonationSlicesMax = 4096;
+
+// Windows and the peak they lead to; with donation in more windows where the limit asks for that.
+absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& network,
+                              Plan::Rep& rep) {
+  const PlanOptions& options = request.options;
+  int64_t needed = 0;
+  for (int64_t slices = options.donate ? kDonationSlices : 1;; slices *= 2) {
+    RETURN_IF_ERROR(ScheduleWindows(network, options.window_bytes, slices, rep));
+    rep.peak_bytes = PeakBytes(request, network, rep);
+    rep.summary.peak_bytes_max = *std::max_element(rep.peak_bytes.begin(), rep.peak_bytes.end());
+    const int64_t peak = rep.summary.peak_bytes_max;
+    if (options.memory_limit_bytes == 0 || peak <= options.memory_limit_bytes) {
+      return absl::OkStatus();
+    }
+    needed = needed == 0 ? peak : std::min(needed, peak);
+    if (!options.donate || slices >= kDonationSlicesMax) break;
+  }
+  return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }
 
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
@@ -66,6 +88,11 @@ void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& ne
     absl::StrAppend(&rep.summary.certificate, "; without third hosts ",
                     reachable.certificate.DebugString());
   }
+  // A cut may move by this much to fall between rows: a hundred thousandth of what the slowest NIC
+  // can do in time T0.
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const Network::HostNode& host : network.hosts) least = std::min(least, host.nic_capacity);
+  rep.atoms.tapes.slack_bits = routing.t0.CeilTimes(least) / 100000;
   if (strategy == Strategy::kP2p) return MakeP2pMoves(network, rep);
   if (strategy == Strategy::kGather) return MakeGatherMoves(network, rep);
   std::vector<Route> routes;
@@ -109,7 +136,7 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   rep->host_of = network.host_of;
   const DemandClasses demand = MakeDemandClasses(rep->atoms, network);
   MakeMoves(canonical.options.strategy, demand, network, *rep);
-  RETURN_IF_ERROR(ScheduleWindows(network, canonical.options.window_bytes, *rep));
+  RETURN_IF_ERROR(ScheduleInMemory(canonical, network, *rep));
   SumBytes(*rep);
   PlanSummary& summary = rep->summary;
   const Cost cost = Estimate(*rep, network);
@@ -119,10 +146,7 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   summary.quality = summary.lower_bound_seconds > 0
                         ? summary.bottleneck_seconds / summary.lower_bound_seconds
                         : 1;
-  rep->peak_bytes = PeakBytes(canonical, network, *rep);
-  summary.peak_bytes_max = *std::max_element(rep->peak_bytes.begin(), rep->peak_bytes.end());
   summary.windows = rep->windows();
-  RETURN_IF_ERROR(CheckMemory(canonical, summary));
   return Plan(std::move(rep));
 }
 

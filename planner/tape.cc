@@ -41,6 +41,17 @@ const TapeRun& RunAt(absl::Span<const TapeRun> runs, int64_t position) {
   return *(after - 1);
 }
 
+// `offset` bits into a box, at the nearest multiple of the largest rows that do not move it by more
+// than `slack`.
+int64_t RoundedInBox(const Box& box, int64_t offset, int64_t width, int64_t slack) {
+  int64_t row = width;
+  for (int d = box.rank() - 1; d >= 0 && row * box.dims[d].size() <= 2 * slack; --d) {
+    row *= box.dims[d].size();
+  }
+  if (row == width) return offset - offset % width;
+  return std::min((offset + row / 2) / row * row, box.element_count() * width);
+}
+
 }  // namespace
 
 Box ArrayClass::CellBox(int64_t cell) const {
@@ -60,19 +71,25 @@ void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
   VisitRange(box, 0, begin, end, visit);
 }
 
-int64_t Tapes::RoundDown(absl::Span<const TapeRun> runs, int64_t position) const {
+int64_t Tapes::Rounded(absl::Span<const TapeRun> runs, int64_t position) const {
   const TapeRun& run = RunAt(runs, position);
-  return position - (position - run.begin) % classes[run.array_class].element_bits;
-}
-
-int64_t Tapes::RoundedBits(absl::Span<const TapeRun> runs, int64_t begin, int64_t end) const {
-  return RoundDown(runs, end) - RoundDown(runs, begin);
+  const ArrayClass& array_class = classes[run.array_class];
+  const int64_t width = array_class.element_bits;
+  int64_t offset = (position - run.begin) % run.bits_per_array;
+  if (slack_bits < width) return position - offset % width;
+  for (int32_t c = 0; c < run.cell_count; ++c) {
+    const Box box = array_class.CellBox(cells[run.first_cell + c]);
+    const int64_t bits = box.element_count() * width;
+    if (offset < bits) return position - offset + RoundedInBox(box, offset, width, slack_bits);
+    offset -= bits;
+  }
+  return position;
 }
 
 void Tapes::ForEachBox(absl::Span<const TapeRun> runs, int64_t begin, int64_t end,
                        absl::FunctionRef<void(int32_t, const Box&)> visit) const {
-  begin = RoundDown(runs, begin);
-  end = RoundDown(runs, end);
+  begin = Rounded(runs, begin);
+  end = Rounded(runs, end);
   while (begin < end) {
     const TapeRun& run = RunAt(runs, begin);
     const ArrayClass& array_class = classes[run.array_class];

@@ -36,8 +36,9 @@ struct TapeRun {
 };
 
 // The elements of a sub (see atoms.h) laid on a line of bits, in array order: what cuts, stripes
-// and slices speak of. Positions are rounded down to elements, by every user alike, so that
-// adjoining ranges stay adjoining.
+// and slices speak of. Positions are rounded to elements, by every user alike, so that adjoining
+// ranges stay adjoining; and, where that moves them by no more than `slack_bits`, to whole rows,
+// planes ... of the box they fall into, so that ranges are boxes rather than ragged.
 class Tapes {
  public:
   // Calls visit(array, box) for boxes that together hold the elements of [begin, end) of the tape
@@ -45,16 +46,14 @@ class Tapes {
   void ForEachBox(absl::Span<const TapeRun> runs, int64_t begin, int64_t end,
                   absl::FunctionRef<void(int32_t array, const Box& box)> visit) const;
 
-  // Bits of the elements that ForEachBox would visit.
-  int64_t RoundedBits(absl::Span<const TapeRun> runs, int64_t begin, int64_t end) const;
-
+  int64_t slack_bits = 0;
   std::vector<ArrayClass> classes;
   std::vector<int32_t> cells;  // cell ids, run after run
 
   friend bool operator==(const Tapes&, const Tapes&) = default;
 
  private:
-  int64_t RoundDown(absl::Span<const TapeRun> runs, int64_t position) const;
+  int64_t Rounded(absl::Span<const TapeRun> runs, int64_t position) const;
 };
 
 // Calls visit for boxes that together hold the elements [begin, end) of `box` in row-major order:

@@ -58,7 +58,8 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
 // Most bits that one slice of the move can take.
 int64_t SliceBits(const Plan::Rep& rep, const Move& move) {
   const int64_t size = move.hi - move.lo;
-  return std::min(size, size / PartsOf(rep, rep.segments[move.segment]) + kRoundingBits);
+  return std::min(size, size / PartsOf(rep, rep.segments[move.segment])) + kRoundingBits +
+         2 * rep.atoms.tapes.slack_bits;
 }
 
 bool PlaceMoves(const PairList& list, size_t heavy, int64_t heavy_rounds, RoundPacker& packer,
@@ -125,7 +126,8 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
   return std::clamp(window_bytes, kWindowBytesMin, int64_t{1} << 50);
 }
 
-absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, Plan::Rep& rep) {
+absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
+                             Plan::Rep& rep) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
   const PairList list = CollectPairs(rep.moves);
   const size_t heavy = CountHeavy(list.pairs);
@@ -135,11 +137,12 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, Plan:
   int64_t slices = CeilDiv(CeilDiv(busiest.bits, heavy_rounds), window_bits / 2);
   slices = std::max(slices, std::min<int64_t>(kPipelineShare * (rep.stages - 1),
                                               busiest.bits / heavy_rounds / kSliceBitsMin));
-  slices = std::max<int64_t>(slices, 1);
+  slices = std::max<int64_t>(slices, slices_min);
   if (slices > kWindowsMax) return TooManyWindows(window_bytes);
   rep.slices = static_cast<int32_t>(slices);
   rep.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
+  rep.atoms.tapes.slack_bits = std::min(rep.atoms.tapes.slack_bits, rep.part_bits_min / 8);
   RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
   if (!PlaceMoves(list, heavy, heavy_rounds, packer, window_bits, rep)) {
     return TooManyWindows(window_bytes);

@@ -29,6 +29,8 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // rounds of their own that take hardly any time. Slices. K = bits of the busiest device / (heavy
 // rounds * window), and more for deep relay trees, so that filling the pipeline costs little: (K +
 // stages - 1) / K. RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows.
-absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, Plan::Rep& rep);
+// `slices_min` asks for more slices than that, to save memory.
+absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
+                             Plan::Rep& rep);
 
 }  // namespace remesh

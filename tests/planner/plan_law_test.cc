@@ -142,6 +142,21 @@ TEST(PlanLawTest, AFreeOrderKeepsNoLess) {
   }
 }
 
+TEST(PlanLawTest, DonationSavesMemory) {
+  for (uint64_t seed : Seeds(200)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ReshardRequest request = RandomRequest(seed, {.lost_devices = false, .small_windows = false});
+    const auto kept = PlanFor(request);
+    request.options.donate = true;
+    CheckPlan(request, true);
+    const auto donated = PlanFor(request);
+    ASSERT_TRUE(kept.ok() && donated.ok()) << kept.status() << donated.status();
+    EXPECT_LE(donated->plan.summary().peak_bytes_max, kept->plan.summary().peak_bytes_max);
+    request.options.memory_limit_bytes = donated->plan.summary().peak_bytes_max;
+    EXPECT_TRUE(PlanFor(request).ok());
+  }
+}
+
 TEST(PlanLawTest, ProgramsOfHostsAddUp) {
   for (uint64_t seed = 0; seed < 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
