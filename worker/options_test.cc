@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/options.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "base/error.h"
+
+namespace remesh {
+namespace {
+
+std::string FieldOf(const absl::Status& status) { return GetErrorInfo(status).metadata["field"]; }
+
+TEST(WorkerOptionsTest, TheExampleFileNamesEverySetting) {
+  WorkerOptions options;
+  Settings settings;
+  AddSettings(options, settings);
+  std::ifstream file("worker/config.example.yaml");
+  const std::string example{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_EQ(example, settings.Example("The remesh worker: holds a host's buffers and moves them."))
+      << "write it with: remesh-worker --print-config";
+  EXPECT_TRUE(settings.Load(example).ok());
+}
+
+TEST(WorkerOptionsTest, LeftToTheMachine) {
+  WorkerOptions options;
+  options.devices = 2;
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_FALSE(options.host.empty());
+  EXPECT_EQ(options.device_ids, (std::vector<std::string>{"0", "1"}));
+  EXPECT_EQ(options.data_bind_address, "127.0.0.1");  // towards a planner on 127.0.0.1
+}
+
+TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
+  WorkerOptions options;
+  options.device_ids = {"3", "x"};
+  EXPECT_EQ(FieldOf(Complete(options)), "device_ids[1]");
+  options.device_ids = {"3", "3"};
+  EXPECT_EQ(FieldOf(Complete(options)), "device_ids[1]");
+  options = {};
+  options.nic_bytes_per_second = 0;
+  EXPECT_EQ(FieldOf(Complete(options)), "nic_bytes_per_second");
+  options = {};
+  options.transport = "carrier-pigeon";
+  EXPECT_EQ(FieldOf(Complete(options)), "transport");
+}
+
+}  // namespace
+}  // namespace remesh
