@@ -52,6 +52,11 @@ class Tapes {
 
   friend bool operator==(const Tapes&, const Tapes&) = default;
 
+  // Bits that ForEachBox() visits of [begin, end), without visiting.
+  int64_t RoundedBits(absl::Span<const TapeRun> runs, int64_t begin, int64_t end) const {
+    return Rounded(runs, end) - Rounded(runs, begin);
+  }
+
  private:
   int64_t Rounded(absl::Span<const TapeRun> runs, int64_t position) const;
 };
