@@ -4,11 +4,9 @@
 Everything lies under one temporary directory (logs, journal, sockets, port files) and one buffer directory; close(), or the end
 of the `with` block, ends the processes and removes both. Should this process die without that, the kernel ends its children.
 """
-import ctypes
 import os
 import pathlib
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -23,7 +21,7 @@ STOP_SECONDS = 10.0
 CHANNEL_OPTIONS = (("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000),
                    ("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1))
 _SPARE_BYTES = 16 << 20
-_PR_SET_PDEATHSIG = 1
+_DIE_WITH_PARENT = ("setpriv", "--pdeathsig", "KILL", "--")
 
 
 class ClusterError(Exception):
@@ -38,9 +36,9 @@ class Process:
         self.name, self.log = name, log
         with log.open("ab") as output:
             # A session of its own: Ctrl-C in the terminal reaches the parent alone, which then ends its children in order.
-            self.popen = subprocess.Popen(argv, stdin=stdin, stdout=stdout or output, stderr=output, text=True,
-                                          env={**os.environ, **(env or {})}, start_new_session=True,
-                                          preexec_fn=_die_with_parent)
+            # setpriv, not a preexec_fn: that would fork() for real, and gRPC's threads here do not survive its fork handlers.
+            self.popen = subprocess.Popen([*_DIE_WITH_PARENT, *argv], stdin=stdin, stdout=stdout or output, stderr=output,
+                                          text=True, env={**os.environ, **(env or {})}, start_new_session=True)
 
     def alive(self) -> bool:
         return self.popen.poll() is None
@@ -251,7 +249,3 @@ def _available_memory() -> int:
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) * 1024
     return 0
-
-
-def _die_with_parent():
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
