@@ -5,7 +5,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/report/explanation.h"
+#include "proto/spec/explain_proto.h"
 #include "proto/spec/plan_proto.h"
+#include "proto/spec/suggest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/refused_stream.h"
@@ -68,6 +71,18 @@ absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache, const v1::List
   uint64_t next = 0;
   for (const ListedPlan& listed : cache.List(start.size, before, next)) *response.add_plans() = ToProto(listed);
   if (next != 0) response.set_next_page_token(MakePageToken("plans", absl::StrCat(next)));
+  return response;
+}
+
+absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache, const v1::ExplainPlanRequest& request) {
+  ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
+  const CachedPlan& cached = *listed.plan->cached;
+  const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
+  ASSIGN_OR_RETURN(const Explanation explanation,
+                   Explain(cached.request, cached.plan, listed.plan->binding, options));
+  v1::ExplainPlanResponse response;
+  *response.mutable_plan() = ToProto(listed);
+  *response.mutable_explanation() = ToProto(explanation);
   return response;
 }
 
@@ -168,6 +183,19 @@ grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(Call
         return ForEachProgramChunk(cached.plan, cached.request, listed.plan->binding, request.host(),
                                    [&](const v1::HostProgramChunk& chunk) { return writer.Write(chunk); });
       });
+}
+
+ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context, const v1::ExplainPlanRequest* request,
+                                             v1::ExplainPlanResponse* response) {
+  return Ask(context, "ExplainPlan", request->name(), response,
+             [=, this] { return remesh::ExplainPlan(backend_.core.plans(), *request); });
+}
+
+ServerUnaryReactor* PlanService::SuggestIntermediateSharding(CallbackServerContext* context,
+                                                             const v1::SuggestIntermediateShardingRequest* request,
+                                                             v1::SuggestIntermediateShardingResponse* response) {
+  return Ask(context, "SuggestIntermediateSharding", "", response,
+             [=] { return remesh::SuggestIntermediateSharding(*request); });
 }
 
 }  // namespace remesh

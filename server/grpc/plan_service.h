@@ -28,6 +28,11 @@ class PlanService : public v1::PlanService::CallbackService {
                                           v1::CacheStats* response) override;
   grpc::ServerWriteReactor<v1::HostProgramChunk>* GetHostProgram(grpc::CallbackServerContext* context,
                                                                  const v1::GetHostProgramRequest* request) override;
+  grpc::ServerUnaryReactor* ExplainPlan(grpc::CallbackServerContext* context, const v1::ExplainPlanRequest* request,
+                                        v1::ExplainPlanResponse* response) override;
+  grpc::ServerUnaryReactor* SuggestIntermediateSharding(grpc::CallbackServerContext* context,
+                                                        const v1::SuggestIntermediateShardingRequest* request,
+                                                        v1::SuggestIntermediateShardingResponse* response) override;
 
  private:
   // A call whose answer is `answer()`, an absl::StatusOr of the response.

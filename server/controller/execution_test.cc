@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/execution.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "service/error_info.h"
+
+namespace remesh {
+namespace {
+
+using Step = Execution::Step;
+using std::chrono::seconds;
+
+// Host "a" gives and receives, "b" only receives, "c" only gives.
+class ExecutionTest : public testing::Test {
+ protected:
+  static ExecutionSpec Spec() {
+    ExecutionSpec spec{.fingerprint = "f", .window_bytes = 1, .grant_ahead = 2, .deadline = seconds(100), .quiesce_timeout = seconds(10)};
+    spec.attempt.set_execution("jobs/j/executions/e");
+    spec.attempt.set_attempt(1);
+    for (const char* host : {"a", "b", "c"}) {
+      Participant& participant = spec.participants.emplace_back();
+      participant.host = host;
+      participant.holds_source = *host != 'b';
+      if (*host != 'c') participant.target.add_shards();
+    }
+    return spec;
+  }
+
+  static v1::Execution Resource(int windows = 5) {
+    v1::Execution resource;
+    resource.set_name("jobs/j/executions/e");
+    resource.set_state("jobs/j/states/s");
+    resource.set_source_generation(1);
+    resource.set_target_generation(2);
+    resource.set_windows(windows);
+    return resource;
+  }
+
+  void Start() { execution_.Start(std::vector<v1::PeerEntry>(3), out_); }
+  void AllPrepared() {
+    for (const char* host : kHosts) execution_.OnPrepared(host, now_, out_);
+  }
+  void Done(const char* host, int window) {
+    v1::WindowDone done;
+    done.set_window(window);
+    execution_.OnWindowDone(host, done, out_);
+  }
+  void AllTransferred() {
+    for (int window = 0; window < 5; ++window) {
+      for (const char* host : kHosts) Done(host, window);
+    }
+  }
+  void AllVerified() {
+    for (const char* host : kHosts) execution_.OnVerified(host, now_, out_);
+  }
+  void UntilCommitting() {
+    Start();
+    AllPrepared();
+    AllTransferred();
+    AllVerified();
+    execution_.OnSaved(Save::kDecision, now_, out_);
+  }
+
+  // Takes what was asked for since the last call: "a:prepare b:grant save-decision ...".
+  std::string Taken() {
+    std::string text;
+    for (const ExecutionAction& action : std::exchange(out_, {})) {
+      if (!text.empty()) text += " ";
+      if (const Tell* tell = std::get_if<Tell>(&action)) {
+        text += tell->host + ":" + v1::AttachResponse::descriptor()->FindFieldByNumber(tell->message.command_case())->name();
+      } else if (const Save* save = std::get_if<Save>(&action)) {
+        text += *save == Save::kDecision ? "save-decision" : *save == Save::kSuccess ? "save-success" : "save-failure";
+      } else {
+        text += "give-up-on:" + std::get<GiveUpOn>(action).host;
+      }
+    }
+    return text;
+  }
+
+  std::string Reason() const { return GetErrorInfo(StatusFromProto(execution_.resource().error())).reason; }
+
+  static constexpr const char* kHosts[] = {"a", "b", "c"};
+  Moment now_{.steady = seconds(1), .wall = absl::UnixEpoch()};
+  ExecutionActions out_;
+  Execution execution_{Spec(), Resource()};
+  const absl::Status lost_ = MakeError(absl::StatusCode::kUnavailable, "lost", {.reason = "WORKER_LOST", .metadata = {}});
+};
+
+TEST_F(ExecutionTest, SucceedsStepByStep) {
+  Start();
+  EXPECT_EQ(Taken(), "a:prepare b:prepare c:prepare");
+  execution_.OnPrepared("a", now_, out_);
+  execution_.OnPrepared("b", now_, out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnPrepared("c", now_, out_);
+  EXPECT_EQ(Taken(), "a:grant b:grant c:grant");
+  AllTransferred();
+  EXPECT_EQ(Taken(), "a:grant b:grant c:grant a:grant b:grant c:grant a:grant b:grant c:grant a:verify b:verify c:verify");
+  AllVerified();
+  EXPECT_EQ(Taken(), "save-decision");
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_VERIFYING);
+  execution_.OnSaved(Save::kDecision, now_, out_);
+  EXPECT_EQ(Taken(), "a:commit b:commit c:commit");
+  for (const char* host : kHosts) execution_.OnCommitted(host, out_);
+  EXPECT_EQ(Taken(), "save-success");
+  execution_.OnSaved(Save::kSuccess, now_, out_);
+  EXPECT_EQ(Taken(), "a:retire c:retire");
+  EXPECT_TRUE(execution_.ended());
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_SUCCEEDED);
+}
+
+TEST_F(ExecutionTest, GrantsRunAheadOfTheSlowestHost) {
+  Start();
+  AllPrepared();
+  EXPECT_EQ(std::get<Tell>(out_.back()).message.grant().until(), 2);
+  Taken();
+  Done("a", 0);
+  Done("a", 1);
+  Done("b", 0);
+  EXPECT_EQ(Taken(), "");
+  Done("a", 4);  // never granted
+  EXPECT_EQ(execution_.resource().hosts(0).windows_done(), 2);
+  Done("c", 0);
+  EXPECT_EQ(std::get<Tell>(out_.back()).message.grant().until(), 3);
+}
+
+TEST_F(ExecutionTest, APlanWithoutWindowsGoesStraightToVerifying) {
+  execution_ = Execution(Spec(), Resource(0));
+  Start();
+  Taken();
+  AllPrepared();
+  EXPECT_EQ(Taken(), "a:verify b:verify c:verify");
+}
+
+TEST_F(ExecutionTest, AFailureAbortsAllAndWaitsUntilTheyAreQuiet) {
+  Start();
+  AllPrepared();
+  Taken();
+  google::rpc::Status error;
+  error.set_code(9);
+  error.set_message("the source was modified");
+  execution_.OnAttemptFailed("b", error, now_, out_);
+  EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_TRANSFERRING);
+  execution_.OnQuiesced("a", now_, out_);
+  execution_.OnHostAway("c", lost_, now_, out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnQuiesced("b", now_, out_);
+  EXPECT_EQ(Taken(), "save-failure");
+  execution_.OnSaved(Save::kFailure, now_, out_);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_FAILED);
+  EXPECT_EQ(execution_.resource().error().message(), "host b: the source was modified");
+  execution_.OnHostReturned("c", false, out_);  // it still thinks the attempt runs
+  EXPECT_EQ(Taken(), "c:abort");
+}
+
+TEST_F(ExecutionTest, ALostHostFailsEveryStepBeforeTheDecision) {
+  for (const Step step : {Step::kQueued, Step::kPreparing, Step::kTransferring, Step::kVerifying}) {
+    execution_ = Execution(Spec(), Resource());
+    if (step >= Step::kPreparing) Start();
+    if (step >= Step::kTransferring) AllPrepared();
+    if (step >= Step::kVerifying) AllTransferred();
+    Taken();
+    ASSERT_EQ(execution_.step(), step);
+    execution_.OnHostAway("b", lost_, now_, out_);
+    EXPECT_EQ(Taken(), step == Step::kQueued ? "save-failure" : "a:abort c:abort");
+    EXPECT_EQ(Reason(), "WORKER_LOST");
+  }
+}
+
+TEST_F(ExecutionTest, NothingUndoesTheDecision) {
+  Start();
+  AllPrepared();
+  AllTransferred();
+  AllVerified();
+  Taken();
+  execution_.OnHostAway("b", lost_, now_, out_);
+  EXPECT_EQ(GetErrorInfo(execution_.Cancel(now_, out_)).reason, "EXECUTION_COMMITTING");
+  now_.steady = seconds(1000);
+  execution_.OnTick(now_, out_);
+  execution_.OnAttemptFailed("a", {}, now_, out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnSaved(Save::kDecision, now_, out_);
+  EXPECT_EQ(Taken(), "a:commit c:commit");
+  execution_.OnCommitted("a", out_);
+  execution_.OnCommitted("c", out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnHostReturned("b", true, out_);
+  EXPECT_EQ(Taken(), "b:commit");
+  execution_.OnCommitted("b", out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
+TEST_F(ExecutionTest, WhoOnlyGaveHoldsUpNoCommit) {
+  UntilCommitting();
+  execution_.OnCommitted("a", out_);
+  execution_.OnCommitted("b", out_);
+  Taken();
+  execution_.OnHostAway("c", lost_, now_, out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
+TEST_F(ExecutionTest, AHostBackWithoutItsShardsKeepsTheExecutionCommittingAndSaysWhy) {
+  UntilCommitting();
+  execution_.OnHostAway("b", lost_, now_, out_);
+  Taken();
+  execution_.OnHostReturned("b", false, out_);
+  EXPECT_EQ(Taken(), "");
+  EXPECT_EQ(execution_.step(), Step::kCommitting);
+  EXPECT_EQ(Reason(), "COMMIT_INCOMPLETE");
+}
+
+TEST_F(ExecutionTest, TheDeadlineFailsAndSlowAbortsAreGivenUpOn) {
+  Start();
+  Taken();
+  now_.steady = seconds(100);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
+  EXPECT_EQ(Reason(), "EXECUTION_DEADLINE");
+  execution_.OnQuiesced("a", now_, out_);
+  now_.steady = seconds(110);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "give-up-on:b give-up-on:c");
+}
+
+TEST_F(ExecutionTest, RestoredExecutionsCommitOnOrFail) {
+  v1::Execution resource = execution_.resource();
+  resource.set_phase(v1::Execution::PHASE_COMMITTING);
+  execution_ = Execution::Restore(Spec(), resource, out_);
+  EXPECT_EQ(Taken(), "");
+  execution_.OnHostReturned("a", true, out_);
+  execution_.OnHostReturned("b", true, out_);
+  EXPECT_EQ(Taken(), "a:commit b:commit");
+  resource.set_phase(v1::Execution::PHASE_TRANSFERRING);
+  execution_ = Execution::Restore(Spec(), resource, out_);
+  EXPECT_EQ(Taken(), "save-failure");
+  EXPECT_EQ(Reason(), "PLANNER_RESTARTED");
+  execution_.OnHostReturned("a", false, out_);
+  EXPECT_EQ(Taken(), "a:abort");
+}
+
+TEST_F(ExecutionTest, StrangersAndAnswersOutOfStepChangeNothing) {
+  Start();
+  Taken();
+  execution_.OnPrepared("z", now_, out_);
+  execution_.OnVerified("a", now_, out_);
+  execution_.OnCommitted("a", out_);
+  execution_.OnQuiesced("a", now_, out_);
+  Done("a", 0);
+  execution_.OnHostAway("z", lost_, now_, out_);
+  EXPECT_EQ(Taken(), "");
+  EXPECT_EQ(execution_.step(), Step::kPreparing);
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/error.h"
+#include "server/controller/device_ledger.h"
+#include "server/controller/names.h"
+#include "server/controller/pagination.h"
+#include "server/controller/worker_registry.h"
+
+namespace remesh {
+namespace {
+
+using Names = std::vector<std::string>;
+
+TEST(DeviceLedgerTest, ServesADeviceOnceAndInTheOrderOfAsking) {
+  DeviceLedger ledger;
+  ledger.Ask("small", {{"a", 0}});
+  ledger.Ask("large", {{"a", 0}, {"a", 1}});
+  ledger.Ask("late", {{"a", 1}});
+  ledger.Ask("elsewhere", {{"b", 0}});
+  EXPECT_EQ(ledger.Admit(), (Names{"small", "elsewhere"}));  // "late" does not overtake "large"
+  EXPECT_EQ(ledger.Admit(), Names{});
+  ledger.Release("small");
+  EXPECT_EQ(ledger.Admit(), Names{"large"});
+  ledger.Release("large");
+  EXPECT_EQ(ledger.Admit(), Names{"late"});
+}
+
+TEST(NamesTest, TakeTheFormsOfTheContractOnly) {
+  EXPECT_EQ(*ParseStateName("name", "jobs/a/states/b-1.x"), "a");
+  for (const char* bad : {"", "jobs/a", "jobs//states/b", "jobs/a/states/", "jobs/a/states/b/c", "jobs/a/states/../b",
+                          "jobs/-/states/b", "jobs/a/executions/b", "Jobs/a/states/b", "jobs/a/states/b "}) {
+    const absl::Status status = ParseStateName("name", bad).status();
+    EXPECT_EQ(GetErrorInfo(status).metadata["field"], "name") << bad;
+  }
+  EXPECT_EQ(*ParseParent("parent", "jobs/-"), "");
+  EXPECT_EQ(*ParseParent("parent", "jobs/a"), "jobs/a/");
+  EXPECT_FALSE(ParseParent("parent", "jobs/a/").ok());
+  EXPECT_EQ(*ParseWorkerName("name", "workers/h.example-1"), "h.example-1");
+}
+
+TEST(PaginationTest, PagesHoldEveryEntryOnceWhateverIsRemovedMeanwhile) {
+  std::map<std::string, int> entries;
+  for (int i = 0; i < 10; ++i) entries["k" + std::to_string(i)] = i;
+  std::vector<int> seen;
+  const auto add = [&](int value) { seen.push_back(value); };
+  const auto odd = [](int value) { return value % 2 == 1; };
+  std::string token = FillPage(entries, *ParsePage(2, "", "odd"), "odd", odd, add);
+  entries.erase("k3");  // the token's own key
+  token = FillPage(entries, *ParsePage(2, token, "odd"), "odd", odd, add);
+  token = FillPage(entries, *ParsePage(2, token, "odd"), "odd", odd, add);
+  EXPECT_EQ(token, "");
+  EXPECT_EQ(seen, (std::vector<int>{1, 3, 5, 7, 9}));
+}
+
+TEST(PaginationTest, RefusesWhatItNeverGave) {
+  EXPECT_FALSE(ParsePage(-1, "", "s").ok());
+  EXPECT_FALSE(ParsePage(0, "%%%", "s").ok());
+  EXPECT_FALSE(ParsePage(0, MakePageToken("other", "k"), "s").ok());
+  EXPECT_EQ(ParsePage(5000, "", "s")->size, 1000);
+}
+
+v1::Register Identity(const std::string& host, int64_t device, int64_t incarnation = 1) {
+  v1::Register registration;
+  registration.set_host(host);
+  registration.set_incarnation(incarnation);
+  registration.add_devices()->set_id(device);
+  registration.set_nic_bytes_per_second(1e9);
+  registration.set_fabric_bytes_per_second(1e9);
+  return registration;
+}
+
+TEST(WorkerRegistryTest, NewerLivesReplaceOlderOnesAndSilenceIsNoticed) {
+  WorkerRegistry workers;
+  const Moment start{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
+  EXPECT_EQ(*workers.Register(1, Identity("b", 1), start), 0u);
+  EXPECT_EQ(*workers.Register(2, Identity("a", 0), start), 0u);
+  EXPECT_EQ(*workers.Register(3, Identity("b", 1, 2), start), 1u);
+  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("b", 1, 1), start).status()).reason, "SUPERSEDED");
+  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("c", 0), start).status()).reason, "DEVICE_ID_TAKEN");
+  EXPECT_EQ(workers.topology()->hosts[0].name, "a");
+  const Moment later{.steady = std::chrono::seconds(6), .wall = absl::UnixEpoch()};
+  workers.Heard(2, later);
+  EXPECT_EQ(workers.Silent(later.steady, std::chrono::seconds(4)), std::vector<StreamId>{3});
+  EXPECT_EQ(workers.Detach(1), std::nullopt);
+  EXPECT_EQ(workers.Detach(3), "b");
+  EXPECT_FALSE(workers.alive("b"));
+}
+
+TEST(WorkerRegistryTest, NamesTheFieldThatIsWrong) {
+  const auto field = [](v1::Register registration) {
+    return GetErrorInfo(ValidateRegister(registration)).metadata["field"];
+  };
+  v1::Register good = Identity("a", 0), bad = good;
+  EXPECT_TRUE(ValidateRegister(good).ok());
+  bad.set_host("a/b");
+  EXPECT_EQ(field(bad), "host");
+  bad = good;
+  bad.set_incarnation(0);
+  EXPECT_EQ(field(bad), "incarnation");
+  bad = good;
+  bad.add_devices()->set_id(0);
+  EXPECT_EQ(field(bad), "devices[1].id");
+  bad = good;
+  bad.set_nic_bytes_per_second(std::nan(""));
+  EXPECT_EQ(field(bad), "nic_bytes_per_second");
+}
+
+}  // namespace
+}  // namespace remesh

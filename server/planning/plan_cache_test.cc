@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/plan_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "base/error.h"
+#include "server/planning/plan_moves.h"
+#include "server/planning/planning_test_spec.h"
+
+namespace remesh {
+namespace {
+
+constexpr int64_t kPlenty = 1 << 30;
+
+absl::StatusOr<v1::CreatePlanResponse> Create(PlanCache& cache, const v1::PlanSpec& spec, bool validate_only = false) {
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = spec;
+  request.set_validate_only(validate_only);
+  return CreatePlan(cache, request, nullptr);
+}
+
+v1::PlanSpec SpecOfShape(int64_t rows) {
+  v1::PlanSpec spec = TestSpec();
+  spec.mutable_arrays(0)->set_shape(0, rows);
+  return spec;
+}
+
+TEST(PlanCacheTest, MissThenHitThenIsomorphic) {
+  PlanCache cache(kPlenty);
+  const auto miss = Create(cache, TestSpec());
+  ASSERT_TRUE(miss.ok()) << miss.status();
+  EXPECT_EQ(miss->planning().cache(), v1::Planning::CACHE_MISS);
+  const auto hit = Create(cache, TestSpec());
+  EXPECT_EQ(hit->planning().cache(), v1::Planning::CACHE_HIT);
+  EXPECT_EQ(hit->plan().name(), miss->plan().name());
+  const auto renamed = Create(cache, TestSpec({70, 30, 50, 10}, "other-"));
+  EXPECT_EQ(renamed->planning().cache(), v1::Planning::CACHE_ISOMORPHIC);
+  EXPECT_EQ(renamed->plan().fingerprint(), miss->plan().fingerprint());
+  EXPECT_NE(renamed->plan().name(), miss->plan().name());
+  const v1::CacheStats stats = cache.stats();
+  EXPECT_EQ(stats.misses(), 1);
+  EXPECT_EQ(stats.hits(), 1);
+  EXPECT_EQ(stats.isomorphic_hits(), 1);
+  EXPECT_EQ(stats.entries(), 2);
+}
+
+TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
+  PlanCache probe(kPlenty);
+  ASSERT_TRUE(Create(probe, SpecOfShape(8)).ok());
+  PlanCache cache(probe.stats().bytes() * 5 / 2);  // two fit
+  const std::string pinned = Create(cache, SpecOfShape(8))->plan().name();
+  ASSERT_TRUE(cache.SetPinned(pinned, true).ok());
+  const std::string second = Create(cache, SpecOfShape(12))->plan().name();
+  const std::string third = Create(cache, SpecOfShape(16))->plan().name();
+  EXPECT_TRUE(cache.Find(pinned).ok());
+  EXPECT_EQ(GetErrorInfo(cache.Find(second).status()).reason, "PLAN_NOT_FOUND");
+  EXPECT_TRUE(cache.Find(third).ok());
+  EXPECT_EQ(cache.stats().evictions(), 1);
+  EXPECT_LE(cache.stats().bytes(), cache.stats().bytes_max());
+  EXPECT_EQ(GetErrorInfo(cache.Delete(pinned)).reason, "PLAN_PINNED");
+  ASSERT_TRUE(cache.SetPinned(pinned, false).ok());
+  EXPECT_TRUE(cache.Delete(pinned).ok());
+  EXPECT_TRUE(cache.Delete(third).ok());
+  EXPECT_EQ(cache.stats().bytes(), 0);
+}
+
+TEST(PlanCacheTest, APlanInUseStays) {
+  PlanCache cache(1);
+  const std::string name = Create(cache, SpecOfShape(8))->plan().name();
+  ASSERT_TRUE(cache.Find(name, /*use=*/true).ok());
+  ASSERT_TRUE(Create(cache, SpecOfShape(12)).ok());
+  EXPECT_TRUE(cache.Peek(name).ok());
+  EXPECT_EQ(GetErrorInfo(cache.Delete(name)).reason, "PLAN_IN_USE");
+  cache.EndUse(name);
+  EXPECT_FALSE(cache.Peek(name).ok());
+}
+
+TEST(PlanCacheTest, ValidateOnlyKeepsNothing) {
+  PlanCache cache(kPlenty);
+  const auto plan = Create(cache, TestSpec(), /*validate_only=*/true);
+  ASSERT_TRUE(plan.ok());
+  EXPECT_FALSE(cache.Find(plan->plan().name()).ok());
+  EXPECT_EQ(cache.stats().bytes(), 0);
+}
+
+TEST(PlanCacheTest, EqualRequestsTogetherAreComputedOnce) {
+  PlanCache cache(kPlenty);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 8; ++i) {
+    threads.emplace_back([&] { EXPECT_TRUE(Create(cache, SpecOfShape(4096)).ok()); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cache.stats().misses(), 1);
+  EXPECT_EQ(cache.stats().hits(), 7);
+}
+
+TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
+  PlanCache cache(kPlenty);
+  v1::PlanSpec spec = TestSpec();
+  spec.mutable_options()->set_memory_limit_bytes(8);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&] { EXPECT_EQ(GetErrorInfo(Create(cache, spec).status()).reason, "MEMORY_LIMIT"); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(cache.stats().entries(), 0);
+}
+
+TEST(PlanCacheTest, ListsByUseInPages) {
+  PlanCache cache(kPlenty);
+  std::vector<std::string> names;
+  for (const int64_t rows : {8, 12, 16}) names.push_back(Create(cache, SpecOfShape(rows))->plan().name());
+  ASSERT_TRUE(cache.Find(names[0]).ok());  // now the newest
+  uint64_t next = 0;
+  auto page = cache.List(2, 0, next);
+  ASSERT_EQ(page.size(), 2u);
+  EXPECT_EQ(page[0].plan->name, names[0]);
+  EXPECT_EQ(page[1].plan->name, names[2]);
+  ASSERT_NE(next, 0u);
+  page = cache.List(2, next, next);
+  ASSERT_EQ(page.size(), 1u);
+  EXPECT_EQ(page[0].plan->name, names[1]);
+  EXPECT_EQ(next, 0u);
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/plan_moves.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "server/planning/join_spec.h"
+#include "server/planning/place_state.h"
+#include "server/planning/planning_test_spec.h"
+
+namespace remesh {
+namespace {
+
+class PlanMovesTest : public testing::Test {
+ protected:
+  std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) {
+    auto placed = PlaceState(spec, nullptr);
+    EXPECT_TRUE(placed.ok()) << placed.status();
+    return *placed;
+  }
+
+  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr) {
+    StartPlanning question{.id = 1, .source = source_, .targets = v1::Targets(), .plan = "", .options = {}, .keep = true};
+    *question.targets->mutable_shardings() = target.shardings();
+    *question.targets->mutable_device_lists() = target.device_lists();
+    for (const v1::StateArray& array : target.arrays()) {
+      v1::TargetArray& named = *question.targets->add_arrays();
+      named.set_name(array.name());
+      *named.mutable_sharding() = array.sharding();
+    }
+    return PlanMove(cache_, question, workers);
+  }
+
+  absl::StatusOr<PlannedMove> PlanBy(const std::string& plan) {
+    return PlanMove(cache_, {.id = 1, .source = source_, .targets = {}, .plan = plan, .options = {}, .keep = true}, nullptr);
+  }
+
+  PlanCache cache_{1 << 30};
+  std::shared_ptr<const PlacedState> source_ = Place(SourceOf(TestSpec()));
+};
+
+TEST_F(PlanMovesTest, PlacedStatesAreTakenApartByHost) {
+  EXPECT_EQ(source_->total_shards, 4);
+  EXPECT_EQ(source_->total_bytes, 256);
+  ASSERT_EQ(source_->hosts.size(), 2u);
+  const v1::Assignment& assignment = source_->hosts.at("host-1").assignment;
+  ASSERT_EQ(assignment.arrays_size(), 1);
+  EXPECT_EQ(assignment.arrays(0).element_type(), "f32");
+  ASSERT_EQ(assignment.shards_size(), 2);
+  EXPECT_EQ(assignment.shards(1).device(), 3);
+  EXPECT_EQ(assignment.shards(1).local_device(), 1);
+  EXPECT_EQ(assignment.shards(1).box().lo(0), 6);
+  EXPECT_EQ(assignment.shards(1).box().hi(1), 8);
+}
+
+TEST_F(PlanMovesTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
+  const auto first = PlanTo(TargetOf(TestSpec()));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->hosts.size(), 2u);
+  EXPECT_EQ(first->planning.cache(), v1::Planning::CACHE_MISS);
+  const auto second = PlanBy(first->plan);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->fingerprint, first->fingerprint);
+  EXPECT_EQ(second->target->hosts.at("host-0").assignment.SerializeAsString(),
+            first->target->hosts.at("host-0").assignment.SerializeAsString());
+}
+
+TEST_F(PlanMovesTest, APlanThatStartsElsewhereIsRefused) {
+  v1::PlanSpec spec = TestSpec();
+  std::swap(*spec.mutable_arrays(0)->mutable_source(), *spec.mutable_arrays(0)->mutable_target());
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = spec;
+  const std::string name = CreatePlan(cache_, request, nullptr)->plan().name();
+  EXPECT_EQ(GetErrorInfo(PlanBy(name).status()).reason, "PLAN_SOURCE_MISMATCH");
+  *request.mutable_spec() = TestSpec({1, 0, 2, 3});  // the same boxes on swapped devices
+  const std::string swapped = CreatePlan(cache_, request, nullptr)->plan().name();
+  EXPECT_EQ(GetErrorInfo(PlanBy(swapped).status()).reason, "PLAN_SOURCE_MISMATCH");
+  EXPECT_EQ(GetErrorInfo(PlanBy("plans/none").status()).reason, "PLAN_NOT_FOUND");
+}
+
+TEST_F(PlanMovesTest, TargetsMayNameWorkersThatCameLater) {
+  Topology workers = source_->layout->topology;
+  workers.hosts.push_back({.name = "host-9", .device_ids = {8, 9}, .nic_bytes_per_second = 1e9, .nics = 1,
+                           .fabric_bytes_per_second = 1e11, .parent = ""});
+  v1::StateSpec target = TargetOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {2, 3, 8, 9}) devices.add_ids(id);
+  EXPECT_FALSE(PlanTo(target).ok());
+  const auto move = PlanTo(target, &workers);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_EQ(move->hosts.size(), 3u);
+  EXPECT_TRUE(move->target->hosts.contains("host-9"));
+  workers.hosts[0].device_ids = {1, 0};  // the state's numbering is not the workers'
+  EXPECT_FALSE(PlanTo(target, &workers).ok());
+}
+
+TEST_F(PlanMovesTest, BadTargetsNameTheField) {
+  v1::StateSpec target = TargetOf(TestSpec());
+  target.mutable_arrays(0)->mutable_sharding()->set_ref("nowhere");
+  const absl::Status status = PlanTo(target).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_EQ(GetErrorInfo(status).metadata.at("field").substr(0, 8), "targets.") << status;
+}
+
+}  // namespace
+}  // namespace remesh
