@@ -20,6 +20,14 @@ ARRAYS = [Array("layer/0.weight", "f32", (13, 8)), Array("embedding", "bf16", (1
           Array("step", "s64", ())]
 ROWS = {"hloText": "{devices=[6,1]<=[6]}", "devices": {"ref": "all"}}
 WHOLE = {"hloText": "{replicated}", "devices": {"ref": "all"}}
+EXAMPLE = {
+    "topology": {"hosts": [{"name": name, "device_ids": ids, "nics": 1, "nic_bytes_per_second": 1e9, "fabric_bytes_per_second": 1e11}
+                           for name, ids in (("a", [0, 1]), ("b", [2, 3]))]},
+    "device_lists": {"all": {"range": {"start": 0, "count": 4}}},
+    "shardings": {"rows": {"hlo_text": "{devices=[4,1]<=[4]}", "devices": {"ref": "all"}},
+                  "cols": {"hlo_text": "{devices=[1,4]<=[4]}", "devices": {"ref": "all"}}},
+    "arrays": [{"name": "w", "shape": [8, 8], "element_type": "bf16", "source": {"ref": "rows"}, "target": {"ref": "cols"}}],
+    "options": {"window_bytes": 268435456}}
 LISTS = {"all": {"range": {"start": 0, "count": 6}}}
 
 
@@ -71,6 +79,32 @@ class CommandTest(ClusterTest):
                       ("states", "list", "-o", "xml"), ("plans", "list", "--timeout", "-1")):
             self.ctl(*words, code=2)
             self.assertTrue(self.last_stderr, words)
+
+    def test_plans_in_process_and_on_the_server_agree(self):
+        spec = json.dumps(EXAMPLE)
+        here = json.loads(self.ctl("plan", "-f", "-", "-o", "json", stdin=spec))
+        there = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec))
+        for key in ("fingerprint", "summary", "name"):
+            self.assertEqual(here["plan"][key], there["plan"][key], key)
+        self.assertEqual(there["planning"]["cache"], "CACHE_MISS")
+        again = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec))
+        self.assertEqual(again["planning"]["cache"], "CACHE_HIT")
+
+    def test_bad_specs_name_the_field(self):
+        """Each kind of bad text, in process and on its way to the server."""
+        good = json.dumps(EXAMPLE)
+        bomb = "\n".join(["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"] +
+                         [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 9)])
+        deep = "arrays: " + "[" * 5000 + "]" * 5000
+        for text, fragment in (("{", "line"), ("arrays: [}", "line"), ('{"nonsense": 1}', "nonsense"),
+                               (good.replace('"nics"', '"nicks"'), "nicks"), (good.replace("1000000000.0", '"NaN"', 1), "nic_bytes_per_second"),
+                               (good.replace('"bf16"', '"bf17"'), "bf17"), (good.replace("[8, 8]", '[8, "x"]'), "x"),
+                               ("arrays: []\narrays: []", "arrays"), (bomb, ""), (deep, ""), ("a: &a [*a]", ""), ("", "")):
+            for words in (("plan", "-f", "-"), ("plan", "-f", "-", "--server", self.cluster.server_address)):
+                self.assertEqual(self.ctl(*words, code=1, stdin=text), "")
+                self.assertIn("reason: ", self.last_stderr)
+                self.assertIn(fragment.lower(), self.last_stderr.lower(), text[:80])
+                self.assertLess(len(self.last_stderr), 4096)
 
     def test_a_server_that_is_not_there(self):
         message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
