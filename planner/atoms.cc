@@ -36,9 +36,7 @@ class AtomMaker {
 
   absl::StatusOr<Atoms> Run() {
     MergeArrays();
-    for (size_t c = 0; c < atoms_.tapes.classes.size(); ++c) {
-      RETURN_IF_ERROR(CutClass(static_cast<int32_t>(c)));
-    }
+    for (ArrayClass& array_class : atoms_.tapes.classes) RETURN_IF_ERROR(CutClass(array_class));
     LayTapes();
     return std::move(atoms_);
   }
@@ -46,7 +44,6 @@ class AtomMaker {
  private:
   struct CellOfSub {
     int32_t sub;
-    int32_t array_class;
     int32_t cell;
   };
 
@@ -57,10 +54,7 @@ class AtomMaker {
       const auto [entry, inserted] =
           class_of.try_emplace(KeyOf(request_.arrays[i]), classes.size());
       if (inserted) {
-        classes.push_back({.arrays = {},
-                           .element_bits = BitWidth(request_.arrays[i].element_type),
-                           .intervals = {},
-                           .boxes = {}});
+        classes.push_back({.element_bits = BitWidth(request_.arrays[i].element_type)});
       }
       classes[entry->second].arrays.push_back(static_cast<int32_t>(i));
     }
@@ -111,14 +105,15 @@ class AtomMaker {
     return Intern(all);
   }
 
-  absl::Status CutClass(int32_t index) {
-    ArrayClass& array_class = atoms_.tapes.classes[index];
+  absl::Status CutClass(ArrayClass& array_class) {
+    array_class.first_cell = next_cell_;
     const ArraySpec& array = request_.arrays[array_class.arrays.front()];
     ASSIGN_OR_RETURN(const std::vector<Cell> cells,
                      CutIntoCells(*array.source.layout, *array.target.layout, array_class));
     const std::vector<int32_t> holders_of = GroupsOfTiles(array.source, true);
     const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
-    if (cells_.size() + cells.size() > static_cast<size_t>(kCellsMax)) return TooManyCells();
+    next_cell_ += array_class.cell_count;
+    if (next_cell_ > kCellsMax) return TooManyCells();
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
     const bool may_stage = array.target.layout->subgroup_kind.empty();
     for (const Cell& cell : cells) {
@@ -128,11 +123,12 @@ class AtomMaker {
         AddMissing(array_class, cell, array);
         continue;
       }
-      const int32_t sub = SubOf(holders, needers, same_memory, may_stage);
-      atoms_.subs[sub].bits += array_class.CellBox(cell.id).element_count() *
-                               array_class.element_bits *
-                               static_cast<int64_t>(array_class.arrays.size());
-      cells_.push_back({sub, index, static_cast<int32_t>(cell.id)});
+      const int32_t index = SubOf(holders, needers, same_memory, may_stage);
+      Sub& sub = atoms_.subs[index];
+      sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
+      sub.bits += array_class.CellBox(cell.id).element_count() * array_class.element_bits *
+                  static_cast<int64_t>(array_class.arrays.size());
+      cells_.push_back({index, cell.id});
     }
     return absl::OkStatus();
   }
@@ -167,39 +163,17 @@ class AtomMaker {
     }
   }
 
-  // Gathers the cells of each sub, in class order, into runs.
+  // Gathers the cells of each sub. They come in rising order but for subgroups, which are cut one
+  // after another.
   void LayTapes() {
-    std::vector<int32_t> first(atoms_.subs.size() + 1, 0);
-    for (const CellOfSub& cell : cells_) ++first[cell.sub + 1];
-    for (size_t s = 0; s < atoms_.subs.size(); ++s) first[s + 1] += first[s];
-    std::vector<CellOfSub> sorted(cells_.size());
-    for (const CellOfSub& cell : cells_) sorted[first[cell.sub]++] = cell;
-    for (const CellOfSub& cell : sorted) AppendToTape(cell);
-  }
-
-  void AppendToTape(const CellOfSub& cell) {
-    Sub& sub = atoms_.subs[cell.sub];
-    const ArrayClass& array_class = atoms_.tapes.classes[cell.array_class];
-    const int64_t bits = array_class.CellBox(cell.cell).element_count() * array_class.element_bits;
-    const int64_t arrays = static_cast<int64_t>(array_class.arrays.size());
-    if (sub.run_count == 0) sub.first_run = static_cast<int32_t>(atoms_.runs.size());
-    if (sub.run_count == 0 || atoms_.runs.back().array_class != cell.array_class) {
-      int64_t begin = 0;
-      if (sub.run_count > 0) {
-        const TapeRun& last = atoms_.runs.back();
-        begin = last.begin + last.bits_per_array * last_arrays_;
-      }
-      atoms_.runs.push_back({.array_class = cell.array_class,
-                             .first_cell = static_cast<int32_t>(atoms_.tapes.cells.size()),
-                             .begin = begin});
-      ++sub.run_count;
-      last_arrays_ = arrays;
+    std::vector<int32_t> next(atoms_.subs.size() + 1, 0);
+    for (const CellOfSub& cell : cells_) ++next[cell.sub + 1];
+    for (size_t s = 0; s < atoms_.subs.size(); ++s) {
+      next[s + 1] += next[s];
+      atoms_.subs[s].first_cell = next[s];
     }
-    TapeRun& run = atoms_.runs.back();
-    sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
-    ++run.cell_count;
-    run.bits_per_array += bits;
-    atoms_.tapes.cells.push_back(cell.cell);
+    atoms_.cells.resize(cells_.size());
+    for (const CellOfSub& cell : cells_) atoms_.cells[next[cell.sub]++] = cell.cell;
   }
 
   const ReshardRequest& request_;
@@ -209,7 +183,7 @@ class AtomMaker {
   absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
   absl::flat_hash_map<uint64_t, int32_t> sub_of_;
   std::vector<CellOfSub> cells_;
-  int64_t last_arrays_ = 0;  // arrays of the last run's class
+  int32_t next_cell_ = 0;
 };
 
 }  // namespace

@@ -25,10 +25,7 @@ struct Sub {
   bool may_stage = true;    // false where values of other subgroups go by the same array and box
   int64_t bits = 0;         // length of the tape
   int32_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
-  int32_t first_run = 0;    // tape: runs [first_run, first_run + run_count) of Atoms::runs
-  int32_t run_count = 0;
-
-  friend bool operator==(const Sub&, const Sub&) = default;
+  int32_t first_cell = 0;   // of its tape, into Atoms::cells
 };
 
 // What must move, cut as coarsely as holders and needers allow. Its size depends on the layouts,
@@ -36,22 +33,18 @@ struct Sub {
 // cells with equal groups share a sub.
 struct Atoms {
   std::vector<Group> groups;
-  std::vector<Sub> subs;  // in order of first appearance
-  std::vector<TapeRun> runs;
+  std::vector<Sub> subs;       // in order of first appearance
+  std::vector<int32_t> cells;  // cell numbers, sub after sub, rising within each
   Tapes tapes;
   std::vector<MissingBox> missing;  // needed, but held by lost devices only
-
-  absl::Span<const TapeRun> RunsOf(const Sub& sub) const {
-    return absl::MakeConstSpan(runs).subspan(sub.first_run, sub.run_count);
-  }
-  friend bool operator==(const Atoms&, const Atoms&) = default;
 };
 
-// Source tile s and target tile t meet in the product of their intervals: each dimension's cuts of
-// source and target are merged in one walk, and the product of these walks is exactly the non-empty
-// intersections. Layouts without partitions (explicit boxes) are cut by halving the array at box
-// boundaries until no boundary is left inside a part. Subgroups are planned apart: elements move
-// between equal subgroups only. RESOURCE_EXHAUSTED (reason TOO_MANY_CELLS) above 2^24 cells.
+// Source tile s and target tile t meet in the product of their intervals: each dimension's cuts
+// of source and target are merged in one walk, and the product of these walks is exactly the
+// non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the
+// array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
+// elements move between equal subgroups only. RESOURCE_EXHAUSTED (reason TOO_MANY_CELLS) above
+// 2^24 cells.
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network);
 
 }  // namespace remesh

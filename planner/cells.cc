@@ -54,9 +54,10 @@ class TileIndex {
   absl::flat_hash_map<int64_t, int32_t> sparse_;
 };
 
-// An interval of one dimension, with the parts of source and target that it lies in.
+// An interval of one dimension, from the end of the one before to `hi`, with the parts of source
+// and target that it lies in.
 struct Stretch {
-  Interval interval;
+  int64_t hi = 0;
   int64_t source_part = 0;
   int64_t target_part = 0;
 };
@@ -65,11 +66,9 @@ std::vector<Stretch> MergeWalk(const DimPartition& source, const DimPartition& t
   std::vector<Stretch> stretches;
   size_t s = 0;
   size_t t = 0;
-  int64_t at = 0;
   while (s < source.part_of.size() && t < target.part_of.size()) {
     const int64_t next = std::min(source.cuts[s + 1], target.cuts[t + 1]);
-    stretches.push_back({{at, next}, source.part_of[s], target.part_of[t]});
-    at = next;
+    stretches.push_back({next, source.part_of[s], target.part_of[t]});
     s += source.cuts[s + 1] == next;
     t += target.cuts[t + 1] == next;
   }
@@ -104,7 +103,7 @@ class ProductWalk {
   const std::vector<std::vector<Stretch>>& dims_;
   const TileIndex& source_;
   const TileIndex& target_;
-  int64_t cell_ = 0;
+  int32_t cell_ = 0;
 };
 
 absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout& target,
@@ -113,24 +112,26 @@ absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout&
   int64_t count = 1;
   for (size_t d = 0; d < source.shape.size(); ++d) {
     dims.push_back(MergeWalk((*source.partitions)[d], (*target.partitions)[d]));
-    std::vector<Interval> intervals;
-    for (const Stretch& stretch : dims.back()) intervals.push_back(stretch.interval);
-    array_class.intervals.push_back(std::move(intervals));
+    std::vector<int64_t> cuts = {0};
+    for (const Stretch& stretch : dims.back()) cuts.push_back(stretch.hi);
+    array_class.cuts.push_back(std::move(cuts));
     if (__builtin_mul_overflow(count, static_cast<int64_t>(dims.back().size()), &count) ||
         count > kCellsMax) {
       return TooManyCells();
     }
   }
+  array_class.cell_count = static_cast<int32_t>(count);
   std::vector<Cell> cells;
   for (int64_t subgroup : SubgroupsOf(target)) {
     const TileIndex source_index(source, subgroup);
     const TileIndex target_index(target, subgroup);
-    ProductWalk(dims, source_index, target_index).Run([&](int64_t id, int32_t s, int32_t t) {
+    const auto take = [&](int32_t index, int32_t s, int32_t t) {
       if (t < 0) return;
-      Cell cell{.id = id, .source_tiles = {}, .target_tiles = {t}};
+      Cell cell{.id = array_class.first_cell + index, .source_tiles = {}, .target_tiles = {t}};
       if (s >= 0) cell.source_tiles.push_back(s);
       cells.push_back(std::move(cell));
-    });
+    };
+    ProductWalk(dims, source_index, target_index).Run(take);
     if (static_cast<int64_t>(cells.size()) > kCellsMax) return TooManyCells();
   }
   return cells;
@@ -193,7 +194,7 @@ class BoxCutter {
 
   bool Emit(const Box& region, const std::vector<Piece>& pieces) {
     if (static_cast<int64_t>(array_class_.boxes.size()) >= kCellsMax) return false;
-    Cell cell{.id = static_cast<int64_t>(array_class_.boxes.size()),
+    Cell cell{.id = array_class_.first_cell + array_class_.cell_count++,
               .source_tiles = {},
               .target_tiles = {}};
     array_class_.boxes.push_back(region);

@@ -87,10 +87,10 @@ struct Load {
 // Loads of each stage of one round, a resource perhaps several times.
 using StageLoads = std::vector<std::vector<Load>>;
 
-StageLoads LoadsOfRound(const Plan::Rep& rep, const Resources& resources, int32_t round) {
-  StageLoads loads(rep.stages);
-  for (int32_t i = rep.round_begin[round]; i < rep.round_begin[round + 1]; ++i) {
-    const Move& move = rep.moves[i];
+StageLoads LoadsOfRound(const PlanDraft& draft, const Resources& resources, int32_t round) {
+  StageLoads loads(draft.schedule.stages);
+  for (int32_t i = draft.round_begin[round]; i < draft.round_begin[round + 1]; ++i) {
+    const Move& move = draft.moves[i];
     resources.ForEachUsed(move, [&](int32_t resource) {
       loads[move.stage].push_back({resource, move.hi - move.lo});
     });
@@ -144,10 +144,10 @@ double RoundSeconds(const StageLoads& loads, const Resources& resources, int32_t
 
 }  // namespace
 
-Cost Estimate(const Plan::Rep& rep, const Network& network) {
+Cost Estimate(const PlanDraft& draft, const Network& network) {
   const Resources resources(network);
   std::vector<int64_t> bits(resources.count(), 0);
-  for (const Move& move : rep.moves) {
+  for (const Move& move : draft.moves) {
     resources.ForEachUsed(move, [&](int32_t r) { bits[r] += move.hi - move.lo; });
   }
   Cost cost;
@@ -161,9 +161,9 @@ Cost Estimate(const Plan::Rep& rep, const Network& network) {
       cost.bottleneck = resources.NameOf(r);
     }
   }
-  for (int32_t round = 0; round < rep.rounds; ++round) {
+  for (int32_t round = 0; round < draft.schedule.rounds; ++round) {
     cost.predicted_seconds +=
-        RoundSeconds(LoadsOfRound(rep, resources, round), resources, rep.slices);
+        RoundSeconds(LoadsOfRound(draft, resources, round), resources, draft.schedule.slices);
   }
   return cost;
 }

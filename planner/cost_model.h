@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/network.h"
-#include "planner/plan_rep.h"
+#include "planner/plan_draft.h"
 
 namespace remesh {
 
@@ -26,6 +26,6 @@ struct Cost {
   double predicted_seconds = 0;
 };
 
-Cost Estimate(const Plan::Rep& rep, const Network& network);
+Cost Estimate(const PlanDraft& draft, const Network& network);
 
 }  // namespace remesh

@@ -16,14 +16,14 @@ struct Progress {
 
 class SubCutter {
  public:
-  SubCutter(const DemandClasses& demand, const std::vector<Route>& routes, Plan::Rep& rep)
-      : demand_(demand), routes_(routes), rep_(rep), progress_(routes.size()) {}
+  SubCutter(const DemandClasses& demand, const std::vector<Route>& routes, PlanDraft& draft)
+      : demand_(demand), routes_(routes), draft_(draft), progress_(routes.size()) {}
 
   std::vector<RoutedSegment> Run() {
-    for (size_t s = 0; s < rep_.atoms.subs.size(); ++s) {
+    for (size_t s = 0; s < draft_.atoms.subs.size(); ++s) {
       const int32_t index = static_cast<int32_t>(s);
       if (demand_.class_of[s] < 0) {
-        Add(index, 0, rep_.atoms.subs[s].bits, nullptr);
+        Add(index, 0, draft_.atoms.subs[s].bits, nullptr);
       } else {
         Cut(index, demand_.class_of[s]);
       }
@@ -34,12 +34,12 @@ class SubCutter {
  private:
   void Add(int32_t sub, int64_t lo, int64_t hi, const std::vector<RouteEdge>* edges) {
     if (lo == hi) return;
-    segments_.push_back({static_cast<int32_t>(rep_.segments.size()), edges});
-    rep_.segments.push_back({sub, lo, hi});
+    segments_.push_back({static_cast<int32_t>(draft_.segments.size()), edges});
+    draft_.segments.push_back({sub, lo, hi});
   }
 
   void Cut(int32_t index, int32_t class_index) {
-    const Sub& sub = rep_.atoms.subs[index];
+    const Sub& sub = draft_.atoms.subs[index];
     const Route& route = routes_[class_index];
     Progress& progress = progress_[class_index];
     progress.cut_bits.resize(route.size(), 0);
@@ -62,7 +62,7 @@ class SubCutter {
 
   const DemandClasses& demand_;
   const std::vector<Route>& routes_;
-  Plan::Rep& rep_;
+  PlanDraft& draft_;
   std::vector<Progress> progress_;
   std::vector<RoutedSegment> segments_;
 };
@@ -70,8 +70,8 @@ class SubCutter {
 }  // namespace
 
 std::vector<RoutedSegment> CutSubs(const DemandClasses& demand, const std::vector<Route>& routes,
-                                   Plan::Rep& rep) {
-  return SubCutter(demand, routes, rep).Run();
+                                   PlanDraft& draft) {
+  return SubCutter(demand, routes, draft).Run();
 }
 
 }  // namespace remesh

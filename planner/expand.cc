@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan::ForEachTransfer(): from moves of subs to boxes of arrays.
 #include <algorithm>
+#include <memory>
 
 #include "planner/plan_rep.h"
 #include "planner/rational.h"
@@ -23,78 +24,101 @@ int64_t CutInSlice(int64_t length, int64_t at, int64_t size, int64_t unit, int32
   return std::min(units * unit, length);
 }
 
-// Calls visit(move, slice, window) in window order for the moves with keep(move).
-template <typename Keep, typename Visit>
-void ForEachStep(const Plan::Rep& rep, const Keep& keep, const Visit& visit) {
-  std::vector<std::vector<const Move*>> moves_of_round(rep.rounds);
-  for (int32_t r = 0; r < rep.rounds; ++r) {
-    for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
-      if (keep(rep.moves[i])) moves_of_round[r].push_back(&rep.moves[i]);
-    }
-  }
-  for (int32_t window = 0; window < rep.windows(); ++window) {
-    const int32_t cycle = window / rep.rounds;
-    for (const Move* move : moves_of_round[window % rep.rounds]) {
-      const int32_t slice = cycle - move->stage;
-      if (slice >= 0 && slice < rep.slices) visit(*move, slice, window);
-    }
-  }
-}
+// A move as it is expanded, with the tape it runs on.
+struct Work {
+  PackedMove move;
+  Segment segment;
+  Interval stripe;  // of the segment
+  const Tape* tape = nullptr;
+};
 
-template <typename Keep>
-void Expand(const Plan::Rep& rep, const Keep& keep,
-            absl::FunctionRef<void(const Transfer&)> visit) {
-  ForEachStep(rep, keep, [&](const Move& move, int32_t slice, int32_t window) {
-    const Sub& sub = rep.atoms.subs[rep.segments[move.segment].sub];
-    const Interval range = SliceOf(rep, move, slice);
-    rep.atoms.tapes.ForEachBox(rep.atoms.RunsOf(sub), range.lo, range.hi,
-                               [&](int32_t array, const Box& box) {
-                                 visit({.window = window,
-                                        .array = array,
-                                        .box = box,
-                                        .from_device = move.from_device,
-                                        .to_device = move.to_device,
-                                        .from_space = move.from_space,
-                                        .to_space = move.to_space});
-                               });
-  });
-}
-
-}  // namespace
-
-int64_t PartsOf(const Plan::Rep& rep, const Segment& segment) {
-  const int64_t wanted = (segment.size() + rep.part_bits_min - 1) / rep.part_bits_min;
-  return std::min<int64_t>(rep.slices, wanted);
-}
-
-Interval SliceOf(const Plan::Rep& rep, const Move& move, int32_t slice) {
-  const Segment& segment = rep.segments[move.segment];
-  const int64_t size = segment.size();
-  const int64_t unit = rep.atoms.subs[segment.sub].unit_bits;
-  const int64_t parts = PartsOf(rep, segment);
+// Range of the tape that `slice` of the work takes. Slices of a segment and stripes of a slice
+// adjoin without gaps.
+Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice) {
+  const int64_t size = work.segment.size();
+  const int64_t unit = work.tape->unit_bits;
+  const int64_t parts = schedule.PartsOf(size);
   // Segments of few parts take turns in the cycles.
-  const int64_t phase = move.segment * 7919LL % rep.slices;
+  const int64_t phase = work.move.segment * 7919LL % schedule.slices;
   const auto slice_begin = [&](int32_t i) {
-    const int64_t done = (parts * i + phase) / rep.slices;
+    const int64_t done = (parts * i + phase) / schedule.slices;
     return done == parts ? size : MulDiv(size / unit, done, parts) * unit;
   };
   const int64_t begin = slice_begin(slice);
   const int64_t length = slice_begin(slice + 1) - begin;
-  return {segment.lo + begin + CutInSlice(length, move.lo, size, unit, slice),
-          segment.lo + begin + CutInSlice(length, move.hi, size, unit, slice)};
+  return {work.segment.lo + begin + CutInSlice(length, work.stripe.lo, size, unit, slice),
+          work.segment.lo + begin + CutInSlice(length, work.stripe.hi, size, unit, slice)};
 }
 
+// The moves of a plan that are wanted, round by round, and their tapes.
+class Program {
+ public:
+  template <typename Keep>
+  Program(const Plan::Rep& rep, const Keep& keep)
+      : rep_(rep), tape_of_sub_(rep.sub_begin.size()), work_of_round_(rep.schedule.rounds) {
+    auto stripe = rep.stripes.begin();
+    for (int32_t r = 0; r < rep.schedule.rounds; ++r) {
+      for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
+        const PackedMove& move = rep.moves[i];
+        const bool kept = keep(move);
+        if (kept) Add(move, move.whole ? nullptr : &*stripe, work_of_round_[r]);
+        if (!move.whole) ++stripe;
+      }
+    }
+  }
+
+  void Run(absl::FunctionRef<void(const Transfer&)> visit) const {
+    for (int32_t window = 0; window < rep_.summary.windows; ++window) {
+      const int32_t cycle = window / rep_.schedule.rounds;
+      for (const Work& work : work_of_round_[window % rep_.schedule.rounds]) {
+        const int32_t slice = cycle - work.move.stage;
+        if (slice >= 0 && slice < rep_.schedule.slices) VisitSlice(work, slice, window, visit);
+      }
+    }
+  }
+
+ private:
+  void Add(const PackedMove& move, const StripeOfMove* stripe, std::vector<Work>& work) {
+    const Segment segment = rep_.SegmentAt(move.segment);
+    auto& tape = tape_of_sub_[segment.sub];
+    if (tape == nullptr) tape = std::make_unique<Tape>(rep_.TapeOfSub(segment.sub));
+    Interval range{0, segment.size()};
+    if (stripe != nullptr) range = {stripe->lo, stripe->hi};
+    work.push_back({move, segment, range, tape.get()});
+  }
+
+  void VisitSlice(const Work& work, int32_t slice, int32_t window,
+                  absl::FunctionRef<void(const Transfer&)> visit) const {
+    const Interval range = SliceOf(work, rep_.schedule, slice);
+    if (range.lo == range.hi) return;
+    rep_.tapes.ForEachBox(*work.tape, range.lo, range.hi, [&](int32_t array, const Box& box) {
+      visit({.window = window,
+             .array = array,
+             .box = box,
+             .from_device = work.move.from_device,
+             .to_device = work.move.to_device,
+             .from_space = work.move.from_space(),
+             .to_space = work.move.to_space()});
+    });
+  }
+
+  const Plan::Rep& rep_;
+  std::vector<std::unique_ptr<Tape>> tape_of_sub_;
+  std::vector<std::vector<Work>> work_of_round_;
+};
+
+}  // namespace
+
 void Plan::ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const {
-  Expand(
-      *rep_, [](const Move&) { return true; }, visit);
+  Program(*rep_, [](const PackedMove&) { return true; }).Run(visit);
 }
 
 void Plan::ForEachTransferOfHost(int32_t host,
                                  absl::FunctionRef<void(const Transfer&)> visit) const {
-  const auto keep = [&](const Move& move) {
+  const auto keep = [&](const PackedMove& move) {
     return rep_->host_of[move.from_device] == host || rep_->host_of[move.to_device] == host;
   };
-  Expand(*rep_, keep, visit);
+  Program(*rep_, keep).Run(visit);
 }
 
 }  // namespace remesh

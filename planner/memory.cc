@@ -71,32 +71,32 @@ class Ramps {
 };
 
 // What arrives and what is given back, device by device.
-std::vector<Ramps> DonationRamps(const Network& network, const Plan::Rep& rep) {
-  std::vector<int32_t> depth(rep.segments.size(), 0);
-  for (const Move& move : rep.moves) {
+std::vector<Ramps> DonationRamps(const Network& network, const PlanDraft& draft) {
+  std::vector<int32_t> depth(draft.segments.size(), 0);
+  for (const Move& move : draft.moves) {
     depth[move.segment] = std::max<int32_t>(depth[move.segment], move.stage);
   }
   std::vector<Ramps> ramps(network.device_count());
-  for (const Move& move : rep.moves) {
+  for (const Move& move : draft.moves) {
     const int64_t bits = move.hi - move.lo;
     ramps[move.to_device].Add(move.stage - 1, bits);
     if (move.to_space == Space::kStaging) ramps[move.to_device].Add(depth[move.segment], -bits);
   }
-  for (size_t s = 0; s < rep.segments.size(); ++s) {
-    const Sub& sub = rep.atoms.subs[rep.segments[s].sub];
-    for (int32_t holder : rep.atoms.groups[sub.holders]) {
-      ramps[holder].Add(depth[s], -rep.segments[s].size());
+  for (size_t s = 0; s < draft.segments.size(); ++s) {
+    const Sub& sub = draft.atoms.subs[draft.segments[s].sub];
+    for (int32_t holder : draft.atoms.groups[sub.holders]) {
+      ramps[holder].Add(depth[s], -draft.segments[s].size());
     }
   }
   return ramps;
 }
 
 std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
-                                      const Plan::Rep& rep) {
-  const std::vector<Ramps> ramps = DonationRamps(network, rep);
+                                      const PlanDraft& draft) {
+  const std::vector<Ramps> ramps = DonationRamps(network, draft);
   std::vector<int64_t> peak(network.device_count(), 0);
   for (int32_t d = 0; d < network.device_count(); ++d) {
-    if (!network.lost[d]) peak[d] = (ramps[d].Peak(source[d] * 8, rep.slices) + 7) / 8;
+    if (!network.lost[d]) peak[d] = (ramps[d].Peak(source[d] * 8, draft.schedule.slices) + 7) / 8;
   }
   return peak;
 }
@@ -104,11 +104,11 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
 }  // namespace
 
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
-                               const Plan::Rep& rep) {
+                               const PlanDraft& draft) {
   const std::vector<int64_t> source = ShardBytes(canonical, &ArraySpec::source, network);
-  if (canonical.options.donate) return PeakWithDonation(source, network, rep);
+  if (canonical.options.donate) return PeakWithDonation(source, network, draft);
   std::vector<int64_t> peak = ShardBytes(canonical, &ArraySpec::target, network);
-  for (const Move& move : rep.moves) {
+  for (const Move& move : draft.moves) {
     if (move.to_space == Space::kStaging) peak[move.to_device] += (move.hi - move.lo + 7) / 8;
   }
   for (int32_t d = 0; d < network.device_count(); ++d) {

@@ -6,7 +6,7 @@
 
 #include "planner/canonical.h"
 #include "planner/network.h"
-#include "planner/plan_rep.h"
+#include "planner/plan_draft.h"
 
 namespace remesh {
 
@@ -20,6 +20,6 @@ namespace remesh {
 //   every needer has it.
 // A device's bytes are thus a sum of ramps of K cycles each; the peak is at one of their ends.
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
-                               const Plan::Rep& rep);
+                               const PlanDraft& draft);
 
 }  // namespace remesh

@@ -8,10 +8,10 @@
 namespace remesh {
 
 void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& routes,
-                      const Rational& t0, const Network& network, Plan::Rep& rep) {
-  const std::vector<RoutedSegment> segments = CutSubs(demand, routes, rep);
+                      const Rational& t0, const Network& network, PlanDraft& draft) {
+  const std::vector<RoutedSegment> segments = CutSubs(demand, routes, draft);
   Striping striping(network);
-  SegmentMover mover(network, striping, rep);
+  SegmentMover mover(network, striping, draft);
   for (const RoutedSegment& one : segments) {
     if (one.edges != nullptr) mover.AddDemands(one.segment, *one.edges);
   }

@@ -55,14 +55,15 @@ constexpr int64_t kDonationSlicesMax = 4096;
 
 // Windows and the peak they lead to; with donation in more windows where the limit asks for that.
 absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& network,
-                              Plan::Rep& rep) {
+                              PlanDraft& draft) {
   const PlanOptions& options = request.options;
   int64_t needed = 0;
   for (int64_t slices = options.donate ? kDonationSlices : 1;; slices *= 2) {
-    RETURN_IF_ERROR(ScheduleWindows(network, options.window_bytes, slices, rep));
-    rep.peak_bytes = PeakBytes(request, network, rep);
-    rep.summary.peak_bytes_max = *std::max_element(rep.peak_bytes.begin(), rep.peak_bytes.end());
-    const int64_t peak = rep.summary.peak_bytes_max;
+    RETURN_IF_ERROR(ScheduleWindows(network, options.window_bytes, slices, draft));
+    draft.peak_bytes = PeakBytes(request, network, draft);
+    draft.summary.peak_bytes_max =
+        *std::max_element(draft.peak_bytes.begin(), draft.peak_bytes.end());
+    const int64_t peak = draft.summary.peak_bytes_max;
     if (options.memory_limit_bytes == 0 || peak <= options.memory_limit_bytes) {
       return absl::OkStatus();
     }
@@ -74,50 +75,50 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
 
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
 void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
-               Plan::Rep& rep) {
+               PlanDraft& draft) {
   const Bound lower = LowerBound(demand, network);
   const Routing routing =
-      RouteClasses(rep.atoms, demand, network, HostIngressBound(demand, network));
+      RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network));
   const Bound reachable = RoutingBound(demand, network, routing);
-  rep.lower_bound = lower.certificate;
-  rep.routing_bound = reachable.certificate;
-  rep.summary.lower_bound_seconds = lower.t.seconds();
-  rep.summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
-  rep.summary.certificate = lower.certificate.DebugString();
+  draft.lower_bound = lower.certificate;
+  draft.routing_bound = reachable.certificate;
+  draft.summary.lower_bound_seconds = lower.t.seconds();
+  draft.summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
+  draft.summary.certificate = lower.certificate.DebugString();
   if (lower.t < reachable.t) {
-    absl::StrAppend(&rep.summary.certificate, "; without third hosts ",
+    absl::StrAppend(&draft.summary.certificate, "; without third hosts ",
                     reachable.certificate.DebugString());
   }
   // A cut may move by this much to fall between rows: a hundred thousandth of what the slowest NIC
   // can do in time T0.
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Network::HostNode& host : network.hosts) least = std::min(least, host.nic_capacity);
-  rep.atoms.tapes.slack_bits = routing.t0.CeilTimes(least) / 100000;
-  if (strategy == Strategy::kP2p) return MakeP2pMoves(network, rep);
-  if (strategy == Strategy::kGather) return MakeGatherMoves(network, rep);
+  draft.atoms.tapes.slack_bits = routing.t0.CeilTimes(least) / 100000;
+  if (strategy == Strategy::kP2p) return MakeP2pMoves(network, draft);
+  if (strategy == Strategy::kGather) return MakeGatherMoves(network, draft);
   std::vector<Route> routes;
   for (size_t a = 0; a < demand.classes.size(); ++a) {
     routes.push_back(MakeTrees(demand.classes[a], routing.sent[a]));
   }
-  MakeOptimalMoves(demand, routes, routing.t0, network, rep);
+  MakeOptimalMoves(demand, routes, routing.t0, network, draft);
 }
 
-void SumBytes(Plan::Rep& rep) {
+void SumBytes(PlanDraft& draft) {
   int64_t kept = 0, local = 0, crossing = 0, relayed = 0;
-  for (const Move& move : rep.moves) {
+  for (const Move& move : draft.moves) {
     const int64_t bits = move.hi - move.lo;
-    const bool same_memory = rep.atoms.subs[rep.segments[move.segment].sub].same_memory;
+    const bool same_memory = draft.atoms.subs[draft.segments[move.segment].sub].same_memory;
     if (move.to_space == Space::kStaging) {
       relayed += bits;
     } else if (move.from_device == move.to_device && same_memory) {
       kept += bits;
-    } else if (rep.host_of[move.from_device] == rep.host_of[move.to_device]) {
+    } else if (draft.host_of[move.from_device] == draft.host_of[move.to_device]) {
       local += bits;
     } else {
       crossing += bits;
     }
   }
-  PlanSummary& summary = rep.summary;
+  PlanSummary& summary = draft.summary;
   summary.bytes_kept = CeilBytes(kept);
   summary.bytes_local = CeilBytes(local);
   summary.bytes_crossing = CeilBytes(crossing);
@@ -130,55 +131,36 @@ void SumBytes(Plan::Rep& rep) {
 absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   const ReshardRequest& canonical = request.request;
   const Network network = MakeNetwork(canonical);
-  auto rep = std::make_shared<Plan::Rep>();
-  ASSIGN_OR_RETURN(rep->atoms, MakeAtoms(canonical, network));
-  RETURN_IF_ERROR(CheckMissing(canonical, rep->atoms.missing));
-  rep->host_of = network.host_of;
-  const DemandClasses demand = MakeDemandClasses(rep->atoms, network);
-  MakeMoves(canonical.options.strategy, demand, network, *rep);
-  RETURN_IF_ERROR(ScheduleInMemory(canonical, network, *rep));
-  SumBytes(*rep);
-  PlanSummary& summary = rep->summary;
-  const Cost cost = Estimate(*rep, network);
+  PlanDraft draft;
+  ASSIGN_OR_RETURN(draft.atoms, MakeAtoms(canonical, network));
+  RETURN_IF_ERROR(CheckMissing(canonical, draft.atoms.missing));
+  draft.host_of = network.host_of;
+  const DemandClasses demand = MakeDemandClasses(draft.atoms, network);
+  MakeMoves(canonical.options.strategy, demand, network, draft);
+  RETURN_IF_ERROR(ScheduleInMemory(canonical, network, draft));
+  SumBytes(draft);
+  PlanSummary& summary = draft.summary;
+  const Cost cost = Estimate(draft, network);
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
   summary.predicted_seconds = cost.predicted_seconds;
   summary.quality = summary.lower_bound_seconds > 0
                         ? summary.bottleneck_seconds / summary.lower_bound_seconds
                         : 1;
-  summary.windows = rep->windows();
-  return Plan(std::move(rep));
+  summary.windows = draft.moves.empty() ? 0 : draft.schedule.windows();
+  return Plan(Pack(std::move(draft)));
 }
 
 const PlanSummary& Plan::summary() const { return rep_->summary; }
-const std::vector<MissingBox>& Plan::missing() const { return rep_->atoms.missing; }
+const std::vector<MissingBox>& Plan::missing() const { return rep_->missing; }
 const std::vector<int64_t>& Plan::peak_bytes() const { return rep_->peak_bytes; }
 
 const Certificate& Plan::lower_bound_certificate() const { return rep_->lower_bound; }
 const Certificate& Plan::routing_bound_certificate() const { return rep_->routing_bound; }
 
-int64_t Plan::memory_bytes() const {
-  const Atoms& atoms = rep_->atoms;
-  size_t bytes = sizeof(Rep) + rep_->moves.size() * sizeof(Move) +
-                 rep_->segments.size() * sizeof(Segment) + rep_->peak_bytes.size() * 8 +
-                 rep_->host_of.size() * 4 + atoms.subs.size() * sizeof(Sub) +
-                 atoms.runs.size() * sizeof(TapeRun) + atoms.tapes.cells.size() * 4 +
-                 atoms.missing.size() * sizeof(MissingBox);
-  for (const Group& group : atoms.groups) bytes += sizeof(Group) + group.size() * 4;
-  for (const ArrayClass& one : atoms.tapes.classes) {
-    bytes += sizeof(ArrayClass) + one.arrays.size() * 4 + one.boxes.size() * sizeof(Box);
-    for (const auto& intervals : one.intervals) bytes += intervals.size() * sizeof(Interval);
-  }
-  return static_cast<int64_t>(bytes);
-}
+int64_t Plan::memory_bytes() const { return rep_->bytes(); }
 
-bool operator==(const Plan& a, const Plan& b) {
-  const Plan::Rep& x = *a.rep_;
-  const Plan::Rep& y = *b.rep_;
-  return x.summary == y.summary && x.moves == y.moves && x.segments == y.segments &&
-         x.slices == y.slices && x.rounds == y.rounds && x.host_of == y.host_of &&
-         x.peak_bytes == y.peak_bytes && x.atoms == y.atoms;
-}
+bool operator==(const Plan& a, const Plan& b) { return *a.rep_ == *b.rep_; }
 
 std::string Plan::DebugString() const {
   const PlanSummary& s = rep_->summary;
@@ -188,8 +170,8 @@ std::string Plan::DebugString() const {
       " bytes, ", s.bottleneck_seconds, " s; LB ", s.lower_bound_seconds, " s, T0 ",
       s.routing_bound_seconds, " s, Q ", s.quality, " (", s.certificate, "); predicted ",
       s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows, " windows, ",
-      s.operations, " operations; ", rep_->atoms.subs.size(), " subs, ", rep_->segments.size(),
-      " segments, ", rep_->moves.size(), " moves");
+      s.operations, " operations; ", rep_->sub_begin.size() - 1, " subs, ",
+      rep_->segment_sub.size(), " segments, ", rep_->moves.size(), " moves");
 }
 
 }  // namespace remesh

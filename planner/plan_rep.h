@@ -2,68 +2,68 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
-#include "planner/atoms.h"
-#include "planner/plan.h"
+#include "absl/types/span.h"
+#include "planner/plan_draft.h"
 
 namespace remesh {
 
-// A range [lo, hi) of a sub's tape that takes one way through the network.
-struct Segment {
-  int32_t sub = 0;
-  int64_t lo = 0;
-  int64_t hi = 0;
-
-  int64_t size() const { return hi - lo; }
-  friend bool operator==(const Segment&, const Segment&) = default;
-};
-
-// One step of a segment's way: the stripe [lo, hi) of it, in the segment's coordinates 0..size(),
-// goes from one device to another.
-struct Move {
+// A Move of a finished plan, in 16 bytes: most moves take their whole segment, the others stand in
+// Plan::Rep::stripes.
+struct PackedMove {
   int32_t segment = 0;
   int32_t from_device = 0;
   int32_t to_device = 0;
-  Space from_space = Space::kSource;
-  Space to_space = Space::kTarget;
-  int16_t stage =
-      0;  // hops before it: a move of stage l needs what moves of stages below l brought
-  int32_t round = 0;  // 0 .. rounds - 1
+  int16_t stage = 0;
+  int8_t spaces = 0;  // from_space * 4 + to_space
+  bool whole = true;
+
+  Space from_space() const { return static_cast<Space>(spaces / 4); }
+  Space to_space() const { return static_cast<Space>(spaces % 4); }
+  friend bool operator==(const PackedMove&, const PackedMove&) = default;
+};
+
+// The stripe [lo, hi) that move number `move` takes.
+struct StripeOfMove {
+  int32_t move = 0;
   int64_t lo = 0;
   int64_t hi = 0;
 
-  friend bool operator==(const Move&, const Move&) = default;
+  friend bool operator==(const StripeOfMove&, const StripeOfMove&) = default;
 };
 
-// A plan at the level of subs: its size depends on the layouts, neither on the number of arrays nor
-// on that of windows. Every segment is cut into `slices` equal parts, and slice i of a move of
-// stage l and round r is done in window (i + l) * rounds + r: a device passes a slice on in a later
-// window than it got it in.
+// A finished plan, packed to what expansion needs: see PlanDraft for the meaning.
 struct Plan::Rep {
-  Atoms atoms;
-  std::vector<int32_t> host_of;  // device -> host
-  std::vector<Segment> segments;
-  std::vector<Move> moves;           // by round, then stage
-  std::vector<int32_t> round_begin;  // moves of round r: [round_begin[r], round_begin[r + 1])
-  int32_t slices = 1;
-  int64_t part_bits_min =
-      1;  // small segments are not cut into parts below this: they pause in most slices
-  int32_t rounds = 1;
-  int32_t stages = 1;
+  Tapes tapes;
+  std::vector<MissingBox> missing;
+  std::vector<int32_t> host_of;
+  std::vector<int32_t> cells;        // sub after sub
+  std::vector<int32_t> sub_begin;    // cells of sub s: [sub_begin[s], sub_begin[s + 1])
+  std::vector<int32_t> segment_sub;  // segment -> sub; segments of a sub adjoin in order
+  std::vector<int64_t> segment_hi;
+  std::vector<PackedMove> moves;      // by round, then stage
+  std::vector<StripeOfMove> stripes;  // by move
+  std::vector<int32_t> round_begin;
+  Schedule schedule;
   PlanSummary summary;
   Certificate lower_bound;
   Certificate routing_bound;
   std::vector<int64_t> peak_bytes;
 
-  int32_t windows() const { return moves.empty() ? 0 : (slices + stages - 1) * rounds; }
+  Segment SegmentAt(int32_t index) const {
+    const bool first = index == 0 || segment_sub[index - 1] != segment_sub[index];
+    return {segment_sub[index], first ? 0 : segment_hi[index - 1], segment_hi[index]};
+  }
+  Tape TapeOfSub(int32_t sub) const {
+    return tapes.TapeOf(
+        absl::MakeConstSpan(cells).subspan(sub_begin[sub], sub_begin[sub + 1] - sub_begin[sub]));
+  }
+  int64_t bytes() const;  // of memory
+  friend bool operator==(const Rep&, const Rep&) = default;
 };
 
-// How many of the slices move anything of `segment`.
-int64_t PartsOf(const Plan::Rep& rep, const Segment& segment);
-
-// Range of the tape that slice `slice` of `move` takes. Slices of a segment and stripes of a slice
-// adjoin without gaps.
-Interval SliceOf(const Plan::Rep& rep, const Move& move, int32_t slice);
+std::shared_ptr<const Plan::Rep> Pack(PlanDraft draft);
 
 }  // namespace remesh

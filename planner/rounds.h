@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/network.h"
-#include "planner/plan_rep.h"
+#include "planner/plan_draft.h"
 
 namespace remesh {
 

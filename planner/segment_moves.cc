@@ -19,20 +19,20 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device) {
   return std::binary_search(sorted.begin(), sorted.end(), device);
 }
 
-SegmentMover::SegmentMover(const Network& network, Striping& striping, Plan::Rep& rep)
+SegmentMover::SegmentMover(const Network& network, Striping& striping, PlanDraft& draft)
     : network_(network),
       striping_(striping),
-      rep_(rep),
+      draft_(draft),
       arrival_of_host_(network.hosts.size(), -1) {}
 
 void SegmentMover::Begin(int32_t segment) {
-  const Sub& sub = rep_.atoms.subs[rep_.segments[segment].sub];
+  const Sub& sub = draft_.atoms.subs[draft_.segments[segment].sub];
   segment_ = segment;
-  size_ = rep_.segments[segment].size();
+  size_ = draft_.segments[segment].size();
   unit_ = sub.unit_bits;
   may_stage_ = sub.may_stage;
-  holders_ = &rep_.atoms.groups[sub.holders];
-  needers_ = &rep_.atoms.groups[sub.needers];
+  holders_ = &draft_.atoms.groups[sub.holders];
+  needers_ = &draft_.atoms.groups[sub.needers];
   for (const auto& [host, stripes] : arrivals_) arrival_of_host_[host] = -1;
   arrivals_.clear();
   staged_.clear();
@@ -205,14 +205,14 @@ SegmentMover::Stripe SegmentMover::Staged(const Stripe& origin, int32_t device) 
 
 void SegmentMover::Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space) {
   if (lo == hi) return;
-  rep_.moves.push_back({.segment = segment_,
-                        .from_device = from.device,
-                        .to_device = to,
-                        .from_space = from.space,
-                        .to_space = to_space,
-                        .stage = static_cast<int16_t>(from.ready),
-                        .lo = lo,
-                        .hi = hi});
+  draft_.moves.push_back({.segment = segment_,
+                          .from_device = from.device,
+                          .to_device = to,
+                          .from_space = from.space,
+                          .to_space = to_space,
+                          .stage = static_cast<int16_t>(from.ready),
+                          .lo = lo,
+                          .hi = hi});
 }
 
 }  // namespace remesh

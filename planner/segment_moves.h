@@ -6,7 +6,7 @@
 
 #include "absl/types/span.h"
 #include "planner/network.h"
-#include "planner/plan_rep.h"
+#include "planner/plan_draft.h"
 #include "planner/striping.h"
 #include "planner/trees.h"
 
@@ -18,7 +18,7 @@ absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network
 // Whether a sorted group has `device`.
 bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 
-// Makes the moves of one segment after another, appending them to rep.moves.
+// Makes the moves of one segment after another, appending them to draft.moves.
 //
 // Where a host holds the segment, its needers keep it or copy it from holders beside them (stage
 // 0), and may themselves pass it on one stage later. What enters a host arrives in stripes, by the
@@ -28,7 +28,7 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 // of staging.
 class SegmentMover {
  public:
-  SegmentMover(const Network& network, Striping& striping, Plan::Rep& rep);
+  SegmentMover(const Network& network, Striping& striping, PlanDraft& draft);
 
   // Makes known to the striping what each NIC mask will have to carry for this segment.
   void AddDemands(int32_t segment, const std::vector<RouteEdge>& edges);
@@ -70,7 +70,7 @@ class SegmentMover {
 
   const Network& network_;
   Striping& striping_;
-  Plan::Rep& rep_;
+  PlanDraft& draft_;
   // Of the segment at hand.
   int32_t segment_ = 0;
   int64_t size_ = 0;

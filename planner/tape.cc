@@ -54,16 +54,42 @@ int64_t RoundedInBox(const Box& box, int64_t offset, int64_t width, int64_t slac
 
 }  // namespace
 
-Box ArrayClass::CellBox(int64_t cell) const {
+Box ArrayClass::CellBox(int32_t cell) const {
+  cell -= first_cell;
   if (!boxes.empty()) return boxes[cell];
   Box box;
-  box.dims.resize(intervals.size());
-  for (size_t d = intervals.size(); d-- > 0;) {
-    const int64_t count = static_cast<int64_t>(intervals[d].size());
-    box.dims[d] = intervals[d][cell % count];
+  box.dims.resize(cuts.size());
+  for (size_t d = cuts.size(); d-- > 0;) {
+    const int32_t count = static_cast<int32_t>(cuts[d].size()) - 1;
+    box.dims[d] = {cuts[d][cell % count], cuts[d][cell % count + 1]};
     cell /= count;
   }
   return box;
+}
+
+Tape Tapes::TapeOf(absl::Span<const int32_t> cells) const {
+  Tape tape{.cells = cells, .runs = {}};
+  for (size_t i = 0; i < cells.size(); ++i) {
+    const bool same =
+        !tape.runs.empty() && cells[i] < classes[tape.runs.back().array_class].first_cell +
+                                             classes[tape.runs.back().array_class].cell_count;
+    if (!same) {
+      const auto after = std::upper_bound(
+          classes.begin(), classes.end(), cells[i],
+          [](int32_t cell, const ArrayClass& one) { return cell < one.first_cell; });
+      tape.runs.push_back({.array_class = static_cast<int32_t>(after - classes.begin()) - 1,
+                           .first_cell = static_cast<int32_t>(i),
+                           .begin = tape.bits});
+    }
+    TapeRun& run = tape.runs.back();
+    const ArrayClass& one = classes[run.array_class];
+    const int64_t bits = one.CellBox(cells[i]).element_count() * one.element_bits;
+    ++run.cell_count;
+    run.bits_per_array += bits;
+    tape.bits += bits * static_cast<int64_t>(one.arrays.size());
+    tape.unit_bits = std::max(tape.unit_bits, one.element_bits);
+  }
+  return tape;
 }
 
 void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
@@ -71,14 +97,14 @@ void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
   VisitRange(box, 0, begin, end, visit);
 }
 
-int64_t Tapes::Rounded(absl::Span<const TapeRun> runs, int64_t position) const {
-  const TapeRun& run = RunAt(runs, position);
+int64_t Tapes::Rounded(const Tape& tape, int64_t position) const {
+  const TapeRun& run = RunAt(tape.runs, position);
   const ArrayClass& array_class = classes[run.array_class];
   const int64_t width = array_class.element_bits;
   int64_t offset = (position - run.begin) % run.bits_per_array;
   if (slack_bits < width) return position - offset % width;
   for (int32_t c = 0; c < run.cell_count; ++c) {
-    const Box box = array_class.CellBox(cells[run.first_cell + c]);
+    const Box box = array_class.CellBox(tape.cells[run.first_cell + c]);
     const int64_t bits = box.element_count() * width;
     if (offset < bits) return position - offset + RoundedInBox(box, offset, width, slack_bits);
     offset -= bits;
@@ -86,18 +112,18 @@ int64_t Tapes::Rounded(absl::Span<const TapeRun> runs, int64_t position) const {
   return position;
 }
 
-void Tapes::ForEachBox(absl::Span<const TapeRun> runs, int64_t begin, int64_t end,
+void Tapes::ForEachBox(const Tape& tape, int64_t begin, int64_t end,
                        absl::FunctionRef<void(int32_t, const Box&)> visit) const {
-  begin = Rounded(runs, begin);
-  end = Rounded(runs, end);
+  begin = Rounded(tape, begin);
+  end = Rounded(tape, end);
   while (begin < end) {
-    const TapeRun& run = RunAt(runs, begin);
+    const TapeRun& run = RunAt(tape.runs, begin);
     const ArrayClass& array_class = classes[run.array_class];
     const int64_t in_run = begin - run.begin;
     const int64_t index = in_run / run.bits_per_array;
     int64_t offset = in_run % run.bits_per_array;
     for (int32_t c = 0; c < run.cell_count && begin < end; ++c) {
-      const Box box = array_class.CellBox(cells[run.first_cell + c]);
+      const Box box = array_class.CellBox(tape.cells[run.first_cell + c]);
       const int64_t bits = box.element_count() * array_class.element_bits;
       if (offset >= bits) {
         offset -= bits;

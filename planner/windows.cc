@@ -56,54 +56,55 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
 }
 
 // Most bits that one slice of the move can take.
-int64_t SliceBits(const Plan::Rep& rep, const Move& move) {
+int64_t SliceBits(const PlanDraft& draft, const Move& move) {
   const int64_t size = move.hi - move.lo;
-  return std::min(size, size / PartsOf(rep, rep.segments[move.segment])) + kRoundingBits +
-         2 * rep.atoms.tapes.slack_bits;
+  return std::min(size, size / draft.schedule.PartsOf(draft.segments[move.segment].size())) +
+         kRoundingBits + 2 * draft.atoms.tapes.slack_bits;
 }
 
 bool PlaceMoves(const PairList& list, size_t heavy, int64_t heavy_rounds, RoundPacker& packer,
-                int64_t bits_max, Plan::Rep& rep) {
+                int64_t bits_max, PlanDraft& draft) {
   for (size_t i = 0; i < list.pairs.size(); ++i) {
     const PairWork& pair = list.pairs[i];
     const auto moves = absl::MakeConstSpan(list.order).subspan(pair.first, pair.count);
     const int64_t preferred = i < heavy ? heavy_rounds : 1;
     int64_t together = 0;
-    for (int32_t m : moves) together += SliceBits(rep, rep.moves[m]);
+    for (int32_t m : moves) together += SliceBits(draft, draft.moves[m]);
     const bool split = together > bits_max;  // then each move finds a round of its own
     int32_t round = split ? 0 : packer.Place(pair.from, pair.to, together, preferred);
     for (int32_t m : moves) {
-      if (split) round = packer.Place(pair.from, pair.to, SliceBits(rep, rep.moves[m]), preferred);
-      rep.moves[m].round = round;
+      if (split)
+        round = packer.Place(pair.from, pair.to, SliceBits(draft, draft.moves[m]), preferred);
+      draft.moves[m].round = round;
     }
-    if (int64_t{packer.rounds()} * rep.slices > kWindowsMax) return false;
+    if (int64_t{packer.rounds()} * draft.schedule.slices > kWindowsMax) return false;
   }
   return true;
 }
 
 // Messages: device pairs at work, summed over windows. In one round, a pair with moves in stages l
 // works in the cycles l .. l + slices - 1, and in no more of them than its moves have parts.
-int64_t CountOperations(const PairList& list, const Plan::Rep& rep) {
+int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
   int64_t operations = 0;
   std::vector<int32_t> moves;
   for (const PairWork& pair : list.pairs) {
     if (pair.from == pair.to) continue;
     moves.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
     const auto place = [&](int32_t m) {
-      return std::make_pair(rep.moves[m].round, rep.moves[m].stage);
+      return std::make_pair(draft.moves[m].round, draft.moves[m].stage);
     };
     std::sort(moves.begin(), moves.end(),
               [&](int32_t a, int32_t b) { return place(a) < place(b); });
     for (size_t i = 0; i < moves.size();) {
-      int64_t cycles = rep.slices;
+      int64_t cycles = draft.schedule.slices;
       int64_t parts = 0;
       const size_t begin = i;
       for (; i < moves.size() && place(moves[i]).first == place(moves[begin]).first; ++i) {
         if (i > begin) {
-          const int32_t since = rep.moves[moves[i]].stage - rep.moves[moves[i - 1]].stage;
-          cycles += std::min(since, rep.slices);
+          const int32_t since = draft.moves[moves[i]].stage - draft.moves[moves[i - 1]].stage;
+          cycles += std::min(since, draft.schedule.slices);
         }
-        parts += PartsOf(rep, rep.segments[rep.moves[moves[i]].segment]);
+        parts += draft.schedule.PartsOf(draft.segments[draft.moves[moves[i]].segment].size());
       }
       operations += std::min(cycles, parts);
     }
@@ -111,13 +112,14 @@ int64_t CountOperations(const PairList& list, const Plan::Rep& rep) {
   return operations;
 }
 
-void SortMoves(Plan::Rep& rep) {
-  std::stable_sort(rep.moves.begin(), rep.moves.end(), [](const Move& a, const Move& b) {
+void SortMoves(PlanDraft& draft) {
+  std::stable_sort(draft.moves.begin(), draft.moves.end(), [](const Move& a, const Move& b) {
     return a.round != b.round ? a.round < b.round : a.stage < b.stage;
   });
-  rep.round_begin.assign(rep.rounds + 1, 0);
-  for (const Move& move : rep.moves) ++rep.round_begin[move.round + 1];
-  for (int32_t r = 0; r < rep.rounds; ++r) rep.round_begin[r + 1] += rep.round_begin[r];
+  draft.round_begin.assign(draft.schedule.rounds + 1, 0);
+  for (const Move& move : draft.moves) ++draft.round_begin[move.round + 1];
+  for (int32_t r = 0; r < draft.schedule.rounds; ++r)
+    draft.round_begin[r + 1] += draft.round_begin[r];
 }
 
 }  // namespace
@@ -127,30 +129,33 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
 }
 
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
-                             Plan::Rep& rep) {
+                             PlanDraft& draft) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
-  const PairList list = CollectPairs(rep.moves);
+  const PairList list = CollectPairs(draft.moves);
   const size_t heavy = CountHeavy(list.pairs);
   const int64_t heavy_rounds = RoundsFor(list.pairs, heavy, network, kOperationsPerWindowMax);
-  const Busiest busiest = FindBusiest(network, rep.moves);
-  for (const Move& move : rep.moves) rep.stages = std::max<int32_t>(rep.stages, move.stage + 1);
+  const Busiest busiest = FindBusiest(network, draft.moves);
+  for (const Move& move : draft.moves)
+    draft.schedule.stages = std::max<int32_t>(draft.schedule.stages, move.stage + 1);
   int64_t slices = CeilDiv(CeilDiv(busiest.bits, heavy_rounds), window_bits / 2);
-  slices = std::max(slices, std::min<int64_t>(kPipelineShare * (rep.stages - 1),
+  slices = std::max(slices, std::min<int64_t>(kPipelineShare * (draft.schedule.stages - 1),
                                               busiest.bits / heavy_rounds / kSliceBitsMin));
   slices = std::max<int64_t>(slices, slices_min);
   if (slices > kWindowsMax) return TooManyWindows(window_bytes);
-  rep.slices = static_cast<int32_t>(slices);
-  rep.part_bits_min = std::max<int64_t>(
+  draft.schedule.slices = static_cast<int32_t>(slices);
+  draft.schedule.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
-  rep.atoms.tapes.slack_bits = std::min(rep.atoms.tapes.slack_bits, rep.part_bits_min / 8);
+  draft.atoms.tapes.slack_bits =
+      std::min(draft.atoms.tapes.slack_bits, draft.schedule.part_bits_min / 8);
   RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
-  if (!PlaceMoves(list, heavy, heavy_rounds, packer, window_bits, rep)) {
+  if (!PlaceMoves(list, heavy, heavy_rounds, packer, window_bits, draft)) {
     return TooManyWindows(window_bytes);
   }
-  rep.rounds = std::max(1, packer.rounds());
-  if ((slices + rep.stages - 1) * rep.rounds > kWindowsMax) return TooManyWindows(window_bytes);
-  rep.summary.operations = CountOperations(list, rep);
-  SortMoves(rep);
+  draft.schedule.rounds = std::max(1, packer.rounds());
+  if ((slices + draft.schedule.stages - 1) * draft.schedule.rounds > kWindowsMax)
+    return TooManyWindows(window_bytes);
+  draft.summary.operations = CountOperations(list, draft);
+  SortMoves(draft);
   return absl::OkStatus();
 }
 

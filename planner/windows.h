@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "planner/network.h"
-#include "planner/plan_rep.h"
+#include "planner/plan_draft.h"
 
 namespace remesh {
 
@@ -31,6 +31,6 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // stages - 1) / K. RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows.
 // `slices_min` asks for more slices than that, to save memory.
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
-                             Plan::Rep& rep);
+                             PlanDraft& draft);
 
 }  // namespace remesh
