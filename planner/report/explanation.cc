@@ -26,9 +26,9 @@ constexpr double kTie = 1e-9;
 
 int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
 
-LinkLoads TotalLoads(const Plan& plan, const Links& links) {
+LinkLoads TotalLoads(const CanonicalRequest& request, const Plan& plan, const Links& links) {
   LinkLoads loads(links);
-  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
+  ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
     for (const Flow& flow : flows) loads.Add(flow.from_device, flow.to_device, flow.bits);
   });
   return loads;
@@ -187,7 +187,7 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Names names(network, binding);
-  const LinkLoads loads = TotalLoads(plan, links);
+  const LinkLoads loads = TotalLoads(request, plan, links);
   const PlanSummary& summary = plan.summary();
   Explanation explanation{.certificate = names.Words(plan.lower_bound_certificate()),
                           .bottleneck = BottleneckText(links, loads, names),

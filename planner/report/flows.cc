@@ -3,37 +3,32 @@
 
 #include <vector>
 
-#include "planner/plan_rep.h"
+#include "planner/element_type.h"
 
 namespace remesh {
-namespace {
 
-int64_t BitsOf(const Plan::Rep& rep, const Move& move, int32_t slice) {
-  const Interval range = SliceOf(rep, move, slice);
-  if (range.lo >= range.hi) return 0;
-  const Sub& sub = rep.atoms.subs[rep.segments[move.segment].sub];
-  return rep.atoms.tapes.RoundedBits(rep.atoms.RunsOf(sub), range.lo, range.hi);
-}
-
-}  // namespace
-
-void ForEachWindow(const Plan& plan,
+void ForEachWindow(const CanonicalRequest& request, const Plan& plan,
                    absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit) {
-  const Plan::Rep& rep = plan.rep();
+  int32_t window = 0;
   std::vector<Flow> flows;
-  for (int32_t window = 0; window < rep.windows(); ++window) {
-    const int32_t cycle = window / rep.rounds;
-    const int32_t round = window % rep.rounds;
-    flows.clear();
-    for (int32_t i = rep.round_begin[round]; i < rep.round_begin[round + 1]; ++i) {
-      const Move& move = rep.moves[i];
-      const int32_t slice = cycle - move.stage;
-      if (move.from_device == move.to_device || slice < 0 || slice >= rep.slices) continue;
-      const int64_t bits = BitsOf(rep, move, slice);
-      if (bits > 0) flows.push_back({move.from_device, move.to_device, bits});
+  plan.ForEachTransfer([&](const Transfer& transfer) {
+    if (transfer.from_device == transfer.to_device) return;
+    if (transfer.window != window && !flows.empty()) {
+      visit(window, flows);
+      flows.clear();
     }
-    if (!flows.empty()) visit(window, flows);
-  }
+    window = transfer.window;
+    const int64_t bits = transfer.box.element_count() *
+                         BitWidth(request.request.arrays[transfer.array].element_type);
+    // A plan lists what one device sends another array by array.
+    if (!flows.empty() && flows.back().from_device == transfer.from_device &&
+        flows.back().to_device == transfer.to_device) {
+      flows.back().bits += bits;
+    } else {
+      flows.push_back({transfer.from_device, transfer.to_device, bits});
+    }
+  });
+  if (!flows.empty()) visit(window, flows);
 }
 
 }  // namespace remesh

@@ -5,6 +5,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
+#include "planner/canonical.h"
 #include "planner/plan.h"
 
 namespace remesh {
@@ -19,9 +20,8 @@ struct Flow {
 };
 
 // Calls visit(window, flows) for every window with flows, in order. A pair of devices may come more
-// than once in a window. The same bits as in the transfers of the plan, but counted without cutting
-// boxes: time goes by moves and windows, not by arrays; memory by one window.
-void ForEachWindow(const Plan& plan,
+// than once in a window. Time goes by the transfers of the plan, memory by those of one window.
+void ForEachWindow(const CanonicalRequest& request, const Plan& plan,
                    absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit);
 
 }  // namespace remesh

@@ -99,7 +99,7 @@ TEST(FlowsTest, CountTheBitsOfTheTransfers) {
       expected[{t.window, t.from_device, t.to_device}] +=
           t.box.element_count() * BitWidth(planned.request.request.arrays[t.array].element_type);
     });
-    ForEachWindow(planned.plan, [&](int32_t window, absl::Span<const Flow> flows) {
+    ForEachWindow(planned.request, planned.plan, [&](int32_t window, absl::Span<const Flow> flows) {
       for (const Flow& f : flows) found[{window, f.from_device, f.to_device}] += f.bits;
     });
     EXPECT_EQ(found, expected);

@@ -193,10 +193,11 @@ class TraceWriter {
 };
 
 // At most one arrow for each pair of devices and window.
-bool FewArrows(const Plan& plan, const Network& network, int64_t arrows_max) {
+bool FewArrows(const CanonicalRequest& request, const Plan& plan, const Network& network,
+               int64_t arrows_max) {
   if (plan.summary().operations <= arrows_max) return true;
   int64_t arrows = 0;
-  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
+  ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
     for (const Flow& flow : flows) {
       arrows += network.host_of[flow.from_device] != network.host_of[flow.to_device];
     }
@@ -211,7 +212,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Detail detail = ChooseDetail(network, plan, options.events_max);
-  const bool arrows = FewArrows(plan, network, options.arrows_max);
+  const bool arrows = FewArrows(request, plan, network, options.arrows_max);
   TraceWriter writer(network, binding, detail);
   LinkLoads window_loads(links);
   std::vector<Flow> step_flows;
@@ -225,7 +226,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
     step_flows.clear();
     step_seconds = 0;
   };
-  ForEachWindow(plan, [&](int32_t window, absl::Span<const Flow> flows) {
+  ForEachWindow(request, plan, [&](int32_t window, absl::Span<const Flow> flows) {
     if (window / detail.windows_per_step != step) flush();
     step = window / detail.windows_per_step;
     window_loads.Clear();
