@@ -144,8 +144,10 @@ double RoundSeconds(const StageLoads& loads, const Resources& resources, int32_t
 
 }  // namespace
 
-Cost Estimate(const PlanDraft& draft, const Network& network) {
-  const Resources resources(network);
+namespace {
+
+// Everything but the prediction.
+Cost Totals(const PlanDraft& draft, const Resources& resources) {
   std::vector<int64_t> bits(resources.count(), 0);
   for (const Move& move : draft.moves) {
     resources.ForEachUsed(move, [&](int32_t r) { bits[r] += move.hi - move.lo; });
@@ -161,6 +163,18 @@ Cost Estimate(const PlanDraft& draft, const Network& network) {
       cost.bottleneck = resources.NameOf(r);
     }
   }
+  return cost;
+}
+
+}  // namespace
+
+double BottleneckSeconds(const PlanDraft& draft, const Network& network) {
+  return Totals(draft, Resources(network)).bottleneck_seconds;
+}
+
+Cost Estimate(const PlanDraft& draft, const Network& network) {
+  const Resources resources(network);
+  Cost cost = Totals(draft, resources);
   for (int32_t round = 0; round < draft.schedule.rounds; ++round) {
     cost.predicted_seconds +=
         RoundSeconds(LoadsOfRound(draft, resources, round), resources, draft.schedule.slices);

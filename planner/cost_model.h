@@ -26,6 +26,9 @@ struct Cost {
   double predicted_seconds = 0;
 };
 
+// Seconds of the busiest NIC or uplink: the bottleneck alone, before windows are known.
+double BottleneckSeconds(const PlanDraft& draft, const Network& network);
+
 Cost Estimate(const PlanDraft& draft, const Network& network);
 
 }  // namespace remesh

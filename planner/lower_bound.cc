@@ -6,54 +6,18 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "planner/units.h"
 
 namespace remesh {
 namespace {
 
-constexpr int kLevelsMax = 8;  // of domains; deeper ones bound ingress only
-
-// Hosts are units 0 .. hosts - 1, domain d is unit hosts + d.
-class Units {
- public:
-  explicit Units(const Network& network) : network_(network) {
-    for (const Network::DomainNode& domain : network.domains) {
-      depth_.push_back(domain.parent < 0 ? 0 : depth_[domain.parent] + 1);
-    }
+void AddTo(int32_t unit, const Network& network, Certificate& certificate) {
+  if (unit < network.host_count()) {
+    certificate.hosts.push_back(unit);
+  } else {
+    certificate.domains.push_back(unit - network.host_count());
   }
-
-  int32_t count() const { return network_.host_count() + static_cast<int32_t>(depth_.size()); }
-  int levels() const {
-    const int deepest = depth_.empty() ? -1 : *std::max_element(depth_.begin(), depth_.end());
-    return std::min(deepest + 1, kLevelsMax);
-  }
-
-  // The domain above `host` at `level` (0 next to the root), or the host itself where there is
-  // none.
-  int32_t UnitAt(int32_t host, int level) const {
-    int32_t domain = network_.hosts[host].parent;
-    while (domain >= 0 && depth_[domain] > level) domain = network_.domains[domain].parent;
-    if (domain < 0 || depth_[domain] < level) return host;
-    return network_.host_count() + domain;
-  }
-
-  int64_t Capacity(int32_t unit, bool egress) const {
-    if (unit < network_.host_count()) return std::max<int64_t>(1, network_.hosts[unit].capacity());
-    const Network::DomainNode& domain = network_.domains[unit - network_.host_count()];
-    return egress ? domain.egress : domain.ingress;
-  }
-
-  void AddTo(int32_t unit, Certificate& certificate) const {
-    if (unit < network_.host_count()) {
-      certificate.hosts.push_back(unit);
-    } else {
-      certificate.domains.push_back(unit - network_.host_count());
-    }
-  }
-
- private:
-  const Network& network_;
-  std::vector<int> depth_;
-};
+}
 
 // Bits that each unit needs and nobody in it holds.
 std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& network,
@@ -95,21 +59,21 @@ Bound IngressBound(const DemandClasses& demand, const Network& network, const Un
                        .domains = {},
                        .bits = bound.t.num,
                        .capacity = bound.t.den};
-  units.AddTo(binding, bound.certificate);
+  AddTo(binding, network, bound.certificate);
   return bound;
 }
 
 std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) {
   std::vector<int32_t> result;
-  for (int32_t host : hosts) result.push_back(level < 0 ? host : units.UnitAt(host, level));
+  for (int32_t host : hosts) result.push_back(units.UnitAt(host, level));
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
   return result;
 }
 
 // T_out over the domains of one level (-1: over hosts), if it is more than `least`.
-Bound EgressBound(const DemandClasses& demand, const Units& units, int level,
-                  const Rational& least) {
+Bound EgressBound(const DemandClasses& demand, const Network& network, const Units& units,
+                  int level, const Rational& least) {
   TransportProblem problem;
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
   for (const DemandClass& one : demand.classes) {
@@ -126,7 +90,7 @@ Bound EgressBound(const DemandClasses& demand, const Units& units, int level,
                        .domains = {},
                        .bits = solution.t.num,
                        .capacity = solution.t.den};
-  for (int32_t unit : solution.tight_bins) units.AddTo(unit, bound.certificate);
+  for (int32_t unit : solution.tight_bins) AddTo(unit, network, bound.certificate);
   return bound;
 }
 
@@ -153,7 +117,7 @@ Bound LowerBound(const DemandClasses& demand, const Network& network) {
   const Units units(network);
   Bound best = IngressBound(demand, network, units, units.count());
   for (int level = -1; level < units.levels(); ++level) {
-    Bound egress = EgressBound(demand, units, level, best.t);
+    Bound egress = EgressBound(demand, network, units, level, best.t);
     if (best.t < egress.t) best = std::move(egress);
   }
   return best;

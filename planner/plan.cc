@@ -11,11 +11,13 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/cost_model.h"
+#include "planner/domain_routing.h"
 #include "planner/lower_bound.h"
 #include "planner/memory.h"
 #include "planner/moves.h"
 #include "planner/network.h"
 #include "planner/plan_rep.h"
+#include "planner/units.h"
 #include "planner/windows.h"
 
 namespace remesh {
@@ -73,6 +75,34 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
   return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }
 
+// Where domains have uplinks, routes that enter each domain once are tried level by level; the
+// least busy network wins.
+void TryDomains(const DemandClasses& demand, const Network& network, const Rational& t0,
+                PlanDraft& draft) {
+  const Units units(network);
+  double best = BottleneckSeconds(draft, network);
+  const auto keep_if_better = [&](auto&& make_moves) {
+    std::vector<Segment> segments = std::move(draft.segments);
+    std::vector<Move> moves = std::move(draft.moves);
+    draft.segments.clear();
+    draft.moves.clear();
+    make_moves();
+    const double seconds = BottleneckSeconds(draft, network);
+    if (seconds < best) {
+      best = seconds;
+      return;
+    }
+    draft.segments = std::move(segments);
+    draft.moves = std::move(moves);
+  };
+  for (int level = 0; level < units.levels(); ++level) {
+    keep_if_better([&] {
+      MakeOptimalMoves(demand, RouteThroughDomains(demand, network, units, level), t0, network,
+                       draft);
+    });
+  }
+}
+
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
 void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
                PlanDraft& draft) {
@@ -101,6 +131,7 @@ void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& ne
     routes.push_back(MakeTrees(demand.classes[a], routing.sent[a]));
   }
   MakeOptimalMoves(demand, routes, routing.t0, network, draft);
+  if (!network.domains.empty()) TryDomains(demand, network, routing.t0, draft);
 }
 
 void SumBytes(PlanDraft& draft) {

@@ -38,14 +38,11 @@ bool MustShareEvenly(const Atoms& atoms, const DemandClass& one, const Network& 
 }
 
 // Items 2a and 2a + 1 are the root and the copies of class a.
-TransportProblem MakeProblem(const DemandClasses& demand, const Network& network,
+TransportProblem MakeProblem(const std::vector<DemandClass>& classes, std::vector<int64_t> capacity,
                              const std::vector<bool>& even) {
-  TransportProblem problem;
-  for (const Network::HostNode& host : network.hosts) {
-    problem.capacity.push_back(std::max<int64_t>(host.capacity(), 1));
-  }
-  for (size_t a = 0; a < demand.classes.size(); ++a) {
-    const DemandClass& one = demand.classes[a];
+  TransportProblem problem{.items = {}, .capacity = std::move(capacity)};
+  for (size_t a = 0; a < classes.size(); ++a) {
+    const DemandClass& one = classes[a];
     const int32_t holders = static_cast<int32_t>(one.holders.size());
     problem.items.push_back(
         {.demand = one.bits, .bins = one.holders, .priority = 0, .even = even[a]});
@@ -127,12 +124,22 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProble
 
 }  // namespace
 
+std::vector<std::vector<int64_t>> RouteUnits(const std::vector<DemandClass>& classes,
+                                             const std::vector<int64_t>& capacity) {
+  const std::vector<bool> even(classes.size(), false);
+  return AddUp(SolveTransport(MakeProblem(classes, capacity, even), {}));
+}
+
 Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
                      const Rational& t_in) {
   std::vector<bool> even;
   for (const DemandClass& one : demand.classes)
     even.push_back(MustShareEvenly(atoms, one, network));
-  const TransportProblem problem = MakeProblem(demand, network, even);
+  std::vector<int64_t> capacity;
+  for (const Network::HostNode& host : network.hosts) {
+    capacity.push_back(std::max<int64_t>(host.capacity(), 1));
+  }
+  const TransportProblem problem = MakeProblem(demand.classes, std::move(capacity), even);
   const TransportSolution solution = SolveTransport(problem, t_in);
   Routing routing{.t0 = solution.t};
   std::optional<Sent> whole;

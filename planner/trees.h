@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "planner/demand_classes.h"
 
 namespace remesh {
@@ -23,13 +24,39 @@ struct RouteSegment {
 
 using Route = std::vector<RouteSegment>;  // adjoining, from 0 to b
 
-// Trees that make host k of (holders, then needers) send sent[k] bits. With b the class's bits,
-// host k sends floor(sent[k] / b) whole copies and a fraction; the fractions, holders' first, laid
-// end to end on a line of length b * n and wrapped around [0, b) say who serves one copy more
-// where. At each point the degrees are whole numbers that sum to the number of needers, with a
-// holder's among them, so they are the degrees of a tree; it is built breadth first, needers of
-// high degree first, to be shallow. At most as many segments as hosts with a fraction, and one.
-// REQUIRES: the sum of sent is b * |needers|, that of the holders is at least b.
+// Who serves how many copies where. With b bits, host k sends floor(sent[k] / b) whole copies and a
+// fraction; the fractions, laid end to end in order and wrapped around [0, b), say who serves one
+// copy more where. At each point the degrees are whole numbers, and they sum to the same everywhere
+// when the sum of `sent` is a multiple of b.
+class DegreeWheel {
+ public:
+  DegreeWheel(int64_t bits, absl::Span<const int64_t> sent);
+
+  // Where degrees change: 0, ... , b, rising.
+  const std::vector<int64_t>& cuts() const { return cuts_; }
+  std::vector<int64_t> DegreesAt(int64_t position) const;
+
+ private:
+  struct Fraction {
+    size_t index;
+    int64_t lo;
+    int64_t hi;
+  };
+  int64_t bits_;
+  std::vector<int64_t> whole_;
+  std::vector<Fraction> fractions_;
+  std::vector<int64_t> cuts_;
+};
+
+// Appends the edges of a tree in which holders[k] has degrees[k] children and needers[k] has
+// degrees[holders + k]: breadth first, needers of high degree first, to be shallow. REQUIRES: the
+// degrees sum to the number of needers, and a holder's is positive if there is any.
+void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> needers,
+                absl::Span<const int64_t> degrees, std::vector<RouteEdge>& edges);
+
+// Trees that make host k of (holders, then needers) send sent[k] bits: at most as many segments as
+// hosts with a fraction, and one. REQUIRES: the sum of sent is b * |needers|, that of the holders
+// is at least b.
 Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent);
 
 }  // namespace remesh

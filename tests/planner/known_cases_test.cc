@@ -59,6 +59,39 @@ TEST(KnownCasesTest, QwenEntersEachNodeOnce) {
   EXPECT_LE(planned.plan.summary().bottleneck_bytes, 1.001 * 8.1905e9);
 }
 
+// One host of rack a holds it all, four of rack a and six of rack b need it; the uplinks are
+// narrower than a NIC.
+TEST(KnownCasesTest, ANarrowUplinkBindsAndIsCrossedOnce) {
+  PlannerCase one{.name = "racks", .request = {}};
+  Topology& topology = one.request.topology;
+  testing::AddHosts(11, 1, 1, 1e9, 0, topology);
+  for (const char* rack : {"a", "b"}) {
+    topology.domains.push_back(
+        {.name = rack, .egress_bytes_per_second = 5e8, .ingress_bytes_per_second = 5e8});
+  }
+  for (size_t h = 0; h < 11; ++h) topology.hosts[h].parent = h < 5 ? "a" : "b";
+  const Shape shape = {1 << 20};
+  const auto replicated = [&](int64_t devices) {
+    const std::vector<std::vector<int64_t>> parts(devices, {0});
+    return std::make_shared<const Layout>(
+        MakeSeparableLayout(shape, {TilePartition(shape[0], 1)}, parts));
+  };
+  const auto list = [](std::vector<int64_t> ids) {
+    return std::make_shared<const DeviceList>(ids);
+  };
+  one.request.arrays = {{.name = "w",
+                         .shape = shape,
+                         .element_type = ElementType::kF32,
+                         .source = {replicated(1), list({0})},
+                         .target = {replicated(10), list({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}}};
+  const Planned planned = PlanFor(one);
+  EXPECT_LE(planned.plan.summary().quality, 1.001) << planned.plan.DebugString();
+  EXPECT_FALSE(planned.plan.lower_bound_certificate().domains.empty());
+  EXPECT_NEAR(planned.plan.summary().bottleneck_seconds, (4 << 20) / 5e8, 1e-6);
+  const absl::Status valid = planned.plan.Validate(planned.request);
+  EXPECT_TRUE(valid.ok()) << valid;
+}
+
 TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
   PlannerCase one = testing::FlatCase(1024, 1016, false);
   const PlanSummary given = PlanFor(one).plan.summary();
