@@ -121,6 +121,7 @@ class AtomMaker {
       const int32_t needers = Union(cell.target_tiles, needers_of);
       if (holders == 0) {
         AddMissing(array_class, cell, array);
+        if (static_cast<int64_t>(atoms_.missing.size()) > kCellsMax) return TooManyCells();
         continue;
       }
       const int32_t index = SubOf(holders, needers, same_memory, may_stage);

@@ -44,7 +44,7 @@ struct Atoms {
 // non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the
 // array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
 // elements move between equal subgroups only. RESOURCE_EXHAUSTED (reason TOO_MANY_CELLS) above
-// 2^24 cells.
+// 2^22 cells.
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network);
 
 }  // namespace remesh

@@ -19,7 +19,7 @@ struct Cell {
   absl::InlinedVector<int32_t, 2> target_tiles;
 };
 
-inline constexpr int64_t kCellsMax = int64_t{1} << 24;
+inline constexpr int64_t kCellsMax = int64_t{1} << 22;
 absl::Status TooManyCells();
 
 // Fills the cells' geometry in `array_class`, whose first_cell is set, and returns the cells,

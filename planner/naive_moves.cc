@@ -15,7 +15,7 @@ void AddWhole(int32_t segment, int32_t from, int32_t to, Space from_space, int s
                          .to_device = to,
                          .from_space = from_space,
                          .to_space = to_space,
-                         .stage = static_cast<int16_t>(stage),
+                         .stage = stage,
                          .lo = 0,
                          .hi = draft.segments[segment].size()});
 }

@@ -22,7 +22,7 @@ void PackMoves(const PlanDraft& draft, Plan::Rep& rep) {
     rep.moves.push_back({.segment = move.segment,
                          .from_device = move.from_device,
                          .to_device = move.to_device,
-                         .stage = move.stage,
+                         .stage = static_cast<int16_t>(move.stage),
                          .spaces = static_cast<int8_t>(spaces),
                          .whole = whole});
   }

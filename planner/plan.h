@@ -52,7 +52,7 @@ struct Certificate {
 
 // Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte. Seconds come from capacities alone.
 struct PlanSummary {
-  int64_t bytes_total = 0;     // all target shards = kept + local + crossing
+  int64_t bytes_total = 0;     // all target shards but what is missing = kept + local + crossing
   int64_t bytes_kept = 0;      // held by the same device in the same memory before
   int64_t bytes_local = 0;     // from another device or memory of the same host
   int64_t bytes_crossing = 0;  // from a device of another host, straight to a device that needs them

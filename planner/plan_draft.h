@@ -28,7 +28,7 @@ struct Move {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;
-  int16_t stage = 0;  // a move of stage l needs what moves of stages below l brought
+  int32_t stage = 0;  // a move of stage l needs what moves of stages below l brought
   int32_t round = 0;  // 0 .. rounds - 1
   int64_t lo = 0;
   int64_t hi = 0;

@@ -210,7 +210,7 @@ void SegmentMover::Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, S
                           .to_device = to,
                           .from_space = from.space,
                           .to_space = to_space,
-                          .stage = static_cast<int16_t>(from.ready),
+                          .stage = from.ready,
                           .lo = lo,
                           .hi = hi});
 }

@@ -24,6 +24,11 @@ constexpr int64_t kPipelineShare = 32;
 // ... but not by making slices of the busiest device smaller than this.
 constexpr int64_t kSliceBitsMin = int64_t{8} << 20;
 
+// Hops in a row: more than any cluster needs, and what a packed move can count.
+constexpr int32_t kStagesMax = 32000;
+// Loads (rounds * devices) that packing may keep count of: 512 MiB.
+constexpr int64_t kRoundLoadsMax = int64_t{1} << 26;
+
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 absl::Status TooManyWindows(int64_t window_bytes) {
@@ -78,6 +83,7 @@ bool PlaceMoves(const PairList& list, size_t heavy, int64_t heavy_rounds, RoundP
       draft.moves[m].round = round;
     }
     if (int64_t{packer.rounds()} * draft.schedule.slices > kWindowsMax) return false;
+    if (packer.rounds() * static_cast<int64_t>(draft.host_of.size()) > kRoundLoadsMax) return false;
   }
   return true;
 }
@@ -141,7 +147,8 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
   slices = std::max(slices, std::min<int64_t>(kPipelineShare * (draft.schedule.stages - 1),
                                               busiest.bits / heavy_rounds / kSliceBitsMin));
   slices = std::max<int64_t>(slices, slices_min);
-  if (slices > kWindowsMax) return TooManyWindows(window_bytes);
+  if (slices > kWindowsMax || draft.schedule.stages > kStagesMax)
+    return TooManyWindows(window_bytes);
   draft.schedule.slices = static_cast<int32_t>(slices);
   draft.schedule.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
