@@ -23,7 +23,8 @@ uint64_t MachineRandom() {
 }
 
 absl::Duration TickInterval(Timestamp lost_after) {
-  return std::clamp(absl::FromChrono(lost_after) / 10, absl::Milliseconds(10), absl::Milliseconds(250));
+  return std::clamp(absl::FromChrono(lost_after) / 10, absl::Milliseconds(10),
+                    absl::Milliseconds(250));
 }
 
 }  // namespace
@@ -54,11 +55,15 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
   ASSIGN_OR_RETURN(Restored restored, ReadRecords(records, [](const v1::StateSpec& spec) {
                      return PlaceState(spec, nullptr);
                    }));
-  controller_ = std::make_unique<Controller>(options_.controller, MachineRandom, std::move(restored));
+  controller_ =
+      std::make_unique<Controller>(options_.controller, MachineRandom, std::move(restored));
   writer_ = std::make_unique<JournalWriter>(
       std::move(journal),
       JournalWriter::Callbacks{
-          .persisted = [this](uint64_t sequence) { Post([this, sequence] { Handle(Persisted{sequence}); }); },
+          .persisted =
+              [this](uint64_t sequence) {
+                Post([this, sequence] { Handle(Persisted{sequence}); });
+              },
           .failed = [this](absl::Status status) { observer_.OnFatal(status); }});
   Post([this] { Perform(controller_->Start(Now())); });
   return absl::OkStatus();
@@ -92,7 +97,8 @@ void Core::Perform(Actions actions) {
 
 void Core::Call(Request request, ReplyFn reply) {
   const CallId id = next_id_++;
-  auto waiting = std::make_shared<ReplyFn>(std::move(reply));  // reachable when the strand drops the task
+  auto waiting =
+      std::make_shared<ReplyFn>(std::move(reply));  // reachable when the strand drops the task
   const bool posted = Post([this, id, waiting, request = std::move(request)]() mutable {
     if (shut_down_) return (*waiting)(ShuttingDown());
     calls_[id] = std::move(*waiting);
@@ -111,9 +117,11 @@ StreamId Core::OpenStream(std::shared_ptr<WorkerSink> sink) {
   return id;
 }
 
-void Core::OnStreamMessage(StreamId stream, v1::AttachRequest message, absl::AnyInvocable<void()> handled) {
+void Core::OnStreamMessage(StreamId stream, v1::AttachRequest message,
+                           absl::AnyInvocable<void()> handled) {
   Post([this, stream, message = std::move(message), handled = std::move(handled)]() mutable {
-    if (streams_.contains(stream)) Handle(StreamMessage{.stream = stream, .message = std::move(message)});
+    if (streams_.contains(stream))
+      Handle(StreamMessage{.stream = stream, .message = std::move(message)});
     handled();
   });
 }
@@ -189,11 +197,14 @@ void Core::Do(StartPlanning& action) {
   const uint64_t id = action.id;
   const bool posted = planners_.Post([this, action = std::move(action)] {
     absl::StatusOr<PlannedMove> move = PlanMove(plans_, action, topology().get());
-    Post([this, id = action.id, move = std::move(move)]() mutable { Handle(Planned{.id = id, .move = std::move(move)}); });
+    Post([this, id = action.id, move = std::move(move)]() mutable {
+      Handle(Planned{.id = id, .move = std::move(move)});
+    });
   });
   if (posted) return;
-  const absl::Status busy = MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait to be planned",
-                                      {.reason = "PLANNER_BUSY", .metadata = {}});
+  const absl::Status busy =
+      MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait to be planned",
+                {.reason = "PLANNER_BUSY", .metadata = {}});
   Post([this, id, busy] { Handle(Planned{.id = id, .move = busy}); });
 }
 

@@ -48,7 +48,8 @@ class CoreObserver {
   virtual void OnFatal(const absl::Status& status) = 0;
 };
 
-// The controller at work: owns its strand, journal, planning threads and clock, and carries out its actions. Thread-safe.
+// The controller at work: owns its strand, journal, planning threads and clock, and carries out its
+// actions. Thread-safe.
 class Core {
  public:
   struct Options {
@@ -59,8 +60,10 @@ class Core {
     size_t waiting_max = 10000;  // questions that may wait for a thread
   };
 
-  // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when it makes no sense. `observer` must outlive the core.
-  static absl::StatusOr<std::unique_ptr<Core>> Start(Options options, std::unique_ptr<Journal> journal,
+  // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when it makes no sense. `observer` must outlive
+  // the core.
+  static absl::StatusOr<std::unique_ptr<Core>> Start(Options options,
+                                                     std::unique_ptr<Journal> journal,
                                                      CoreObserver& observer);
   // REQUIRES: Shutdown(), and no sink calls in any more.
   ~Core();
@@ -71,7 +74,8 @@ class Core {
 
   StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
   // `handled` is called when the message has had its effect.
-  void OnStreamMessage(StreamId stream, v1::AttachRequest message, absl::AnyInvocable<void()> handled);
+  void OnStreamMessage(StreamId stream, v1::AttachRequest message,
+                       absl::AnyInvocable<void()> handled);
   void OnStreamEnded(StreamId stream);
 
   WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink);
@@ -83,7 +87,8 @@ class Core {
   ThreadPool& planners() { return planners_; }
   ThreadPool& streamers() { return streamers_; }
 
-  // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when that is done. Idempotent.
+  // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when that is
+  // done. Idempotent.
   void Shutdown();
 
  private:

@@ -21,9 +21,10 @@ namespace {
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& options) {
   absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(options.journal_path);
   if (!absl::IsDataLoss(journal.status())) return journal;
-  const char* way_out = options.recover_from_workers
-                            ? "; --recover-from-workers is not built yet: restore the file from a copy"
-                            : "; restore the file from a copy, for without it commit decisions are lost";
+  const char* way_out =
+      options.recover_from_workers
+          ? "; --recover-from-workers is not built yet: restore the file from a copy"
+          : "; restore the file from a copy, for without it commit decisions are lost";
   return MakeError(absl::StatusCode::kDataLoss, std::string(journal.status().message()) + way_out,
                    GetErrorInfo(journal.status()));
 }
@@ -31,7 +32,8 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
 void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
   if (path.empty()) return;
   // Whole or not at all: somebody waits for it.
-  std::ofstream(path + ".new") << "listen_port: " << listen_port << "\nmetrics_port: " << metrics_port << "\n";
+  std::ofstream(path + ".new") << "listen_port: " << listen_port
+                               << "\nmetrics_port: " << metrics_port << "\n";
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
@@ -42,15 +44,17 @@ absl::Status Run(const ServerOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   auto registry = std::make_shared<prometheus::Registry>();
   ServerMetrics metrics(*registry);
-  ASSIGN_OR_RETURN(const std::unique_ptr<Core> core, Core::Start(CoreOptionsOf(options), std::move(journal), metrics));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Core> core,
+                   Core::Start(CoreOptionsOf(options), std::move(journal), metrics));
   std::unique_ptr<MetricsEndpoint> endpoint;
   if (!options.metrics_address.empty()) {
     ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry));
   }
   Server::Options grpc = GrpcOptionsOf(options);
   grpc.extend = [&](grpc::ServerBuilder& builder) {
-    builder.experimental().SetInterceptorCreators(RpcMetricsInterceptors(
-        registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService", "remesh.v1.WorkerService"}));
+    builder.experimental().SetInterceptorCreators(
+        RpcMetricsInterceptors(registry, {"remesh.v1.StateService", "remesh.v1.PlanService",
+                                          "remesh.v1.ReshardService", "remesh.v1.WorkerService"}));
   };
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(std::move(grpc), *core));
   const int metrics_port = endpoint == nullptr ? 0 : endpoint->port();
@@ -70,7 +74,8 @@ int Main(int argc, char** argv) {
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);
-  if (const auto code = ReadSettings(argc, argv, "The remesh server: plans reshards and drives the workers.", settings)) {
+  if (const auto code = ReadSettings(
+          argc, argv, "The remesh server: plans reshards and drives the workers.", settings)) {
     return *code;
   }
   const absl::Status status = Run(options);

@@ -9,8 +9,8 @@
 namespace remesh {
 namespace {
 
-constexpr v1::Execution::Phase kOutcomes[] = {v1::Execution::PHASE_SUCCEEDED, v1::Execution::PHASE_FAILED,
-                                              v1::Execution::PHASE_CANCELLED};
+constexpr v1::Execution::Phase kOutcomes[] = {
+    v1::Execution::PHASE_SUCCEEDED, v1::Execution::PHASE_FAILED, v1::Execution::PHASE_CANCELLED};
 constexpr v1::State::Phase kStatePhases[] = {v1::State::PHASE_BUILDING, v1::State::PHASE_READY,
                                              v1::State::PHASE_MOVING, v1::State::PHASE_LOST};
 
@@ -28,7 +28,8 @@ struct CacheSeries {
 constexpr CacheSeries kCacheCounters[] = {
     {"remesh_plan_cache_hits_total", "Plans found for the same devices.",
      [](const v1::CacheStats& s) { return static_cast<double>(s.hits()); }},
-    {"remesh_plan_cache_isomorphic_hits_total", "Plans found for other devices of the same structure.",
+    {"remesh_plan_cache_isomorphic_hits_total",
+     "Plans found for other devices of the same structure.",
      [](const v1::CacheStats& s) { return static_cast<double>(s.isomorphic_hits()); }},
     {"remesh_plan_cache_misses_total", "Plans that had to be computed.",
      [](const v1::CacheStats& s) { return static_cast<double>(s.misses()); }},
@@ -60,25 +61,32 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                              .Name("remesh_execution_seconds")
                              .Help("Seconds from the request to the end of an execution.")
                              .Register(registry)
-                             .Add({}, prometheus::Histogram::BucketBoundaries{0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000})),
+                             .Add({}, prometheus::Histogram::BucketBoundaries{0.1, 0.3, 1, 3, 10,
+                                                                              30, 100, 300, 1000})),
       bytes_(prometheus::BuildCounter()
                  .Name("remesh_bytes_moved_total")
-                 .Help("Bytes that ended executions moved, between hosts (crossing) and inside them (local).")
+                 .Help("Bytes that ended executions moved, between hosts (crossing) and inside "
+                       "them (local).")
                  .Register(registry)),
       workers_(prometheus::BuildGauge()
                    .Name("remesh_workers")
                    .Help("Registered workers, by whether they are alive.")
                    .Register(registry)),
-      states_(prometheus::BuildGauge().Name("remesh_states").Help("States, by phase.").Register(registry)),
+      states_(prometheus::BuildGauge()
+                  .Name("remesh_states")
+                  .Help("States, by phase.")
+                  .Register(registry)),
       running_(prometheus::BuildGauge()
                    .Name("remesh_executions_running")
                    .Help("Executions that have not ended.")
                    .Register(registry)
                    .Add({})) {
-  for (const auto phase : kOutcomes) executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});
+  for (const auto phase : kOutcomes)
+    executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});
   for (const char* path : {"crossing", "local"}) bytes_.Add({{"path", path}});
   for (const CacheSeries& series : kCacheCounters) {
-    auto& family = prometheus::BuildCounter().Name(series.name).Help(series.help).Register(registry);
+    auto& family =
+        prometheus::BuildCounter().Name(series.name).Help(series.help).Register(registry);
     cache_counters_.push_back({family.Add({}), series.read});
   }
   for (const CacheSeries& series : kCacheGauges) {
@@ -99,7 +107,8 @@ void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
 
 void ServerMetrics::OnCensus(const Census& census, const v1::CacheStats& plans) {
   workers_.Add({{"alive", "true"}}).Set(static_cast<double>(census.workers_alive));
-  workers_.Add({{"alive", "false"}}).Set(static_cast<double>(census.workers - census.workers_alive));
+  workers_.Add({{"alive", "false"}})
+      .Set(static_cast<double>(census.workers - census.workers_alive));
   for (const auto phase : kStatePhases) {
     auto count = census.states.find(phase);
     states_.Add({{"phase", Label(v1::State::Phase_Name(phase))}})

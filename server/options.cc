@@ -8,7 +8,8 @@ namespace {
 
 void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.Section("Addresses");
-  settings.AddString("listen_address", &o.listen_address, "Where gRPC is served, HOST:PORT; port 0: any.");
+  settings.AddString("listen_address", &o.listen_address,
+                     "Where gRPC is served, HOST:PORT; port 0: any.");
   settings.AddString("metrics_address", &o.metrics_address,
                      "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.");
   settings.AddString("port_file", &o.port_file,
@@ -18,12 +19,15 @@ void AddAddresses(ServerOptions& o, Settings& settings) {
 
 void AddTimes(ServerOptions& o, Settings& settings) {
   settings.Section("Workers and executions");
-  settings.AddDuration("heartbeat_interval", &o.heartbeat_interval, "Time between the heartbeats of a worker.");
+  settings.AddDuration("heartbeat_interval", &o.heartbeat_interval,
+                       "Time between the heartbeats of a worker.");
   settings.AddDuration("lost_after", &o.lost_after, "A worker that is silent for longer is lost.");
-  settings.AddDuration("execution_deadline", &o.execution_deadline, "Deadline of executions that name none.");
+  settings.AddDuration("execution_deadline", &o.execution_deadline,
+                       "Deadline of executions that name none.");
   settings.AddDuration("quiesce_timeout", &o.quiesce_timeout,
                        "A worker that takes longer to end an aborted attempt is detached.");
-  settings.AddInt("windows_ahead", &o.windows_ahead, "Windows that are granted beyond those done everywhere.", 1, 1 << 20);
+  settings.AddInt("windows_ahead", &o.windows_ahead,
+                  "Windows that are granted beyond those done everywhere.", 1, 1 << 20);
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Executions to remember; the oldest that ended go first.", 1);
@@ -31,9 +35,11 @@ void AddTimes(ServerOptions& o, Settings& settings) {
 
 void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.Section("Plans");
-  settings.AddBytes("plan_cache_bytes", &o.plan_cache_bytes, "Memory for plans; the least recently used go first.");
+  settings.AddBytes("plan_cache_bytes", &o.plan_cache_bytes,
+                    "Memory for plans; the least recently used go first.");
   settings.AddInt("planner_threads", &o.planner_threads, "Threads that plan.", 1, 1024);
-  settings.AddInt("stream_threads", &o.stream_threads, "Threads that expand plans into host programs.", 1, 1024);
+  settings.AddInt("stream_threads", &o.stream_threads,
+                  "Threads that expand plans into host programs.", 1, 1024);
 }
 
 }  // namespace
@@ -41,19 +47,26 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
 void AddSettings(ServerOptions& o, Settings& settings) {
   AddAddresses(o, settings);
   settings.Section("Journal");
-  settings.AddString("journal_path", &o.journal_path,
-                     "File of states, decisions and the epoch, on a disk that survives this machine's restarts.");
-  settings.AddBool("recover_from_workers", &o.recover_from_workers,
-                   "Start although the journal is damaged, from what the workers hold. Not built yet: refused.");
+  settings.AddString(
+      "journal_path", &o.journal_path,
+      "File of states, decisions and the epoch, on a disk that survives this machine's restarts.");
+  settings.AddBool(
+      "recover_from_workers", &o.recover_from_workers,
+      "Start although the journal is damaged, from what the workers hold. Not built yet: refused.");
   AddTimes(o, settings);
   AddPlanning(o, settings);
   settings.Section("gRPC");
-  settings.AddBytes("message_bytes_max", &o.message_bytes_max, "Largest message that is accepted or sent.");
-  settings.AddDuration("keepalive_time", &o.keepalive_time, "Silence on a connection after which it is probed.");
-  settings.AddDuration("keepalive_timeout", &o.keepalive_timeout, "Time a probe may take before the connection ends.");
+  settings.AddBytes("message_bytes_max", &o.message_bytes_max,
+                    "Largest message that is accepted or sent.");
+  settings.AddDuration("keepalive_time", &o.keepalive_time,
+                       "Silence on a connection after which it is probed.");
+  settings.AddDuration("keepalive_timeout", &o.keepalive_timeout,
+                       "Time a probe may take before the connection ends.");
   settings.AddDuration("drain_delay", &o.drain_delay,
-                       "Time between NOT_SERVING and the end of service at shutdown; longer than a readiness period.");
-  settings.AddDuration("shutdown_grace", &o.shutdown_grace, "Time that calls under way get at shutdown.");
+                       "Time between NOT_SERVING and the end of service at shutdown; longer than a "
+                       "readiness period.");
+  settings.AddDuration("shutdown_grace", &o.shutdown_grace,
+                       "Time that calls under way get at shutdown.");
 }
 
 absl::Status Validate(const ServerOptions& o) {
@@ -61,13 +74,15 @@ absl::Status Validate(const ServerOptions& o) {
     return InvalidField("heartbeat_interval", FormatDuration(o.heartbeat_interval), "must be > 0");
   }
   if (o.lost_after < 2 * o.heartbeat_interval) {
-    return InvalidField("lost_after", FormatDuration(o.lost_after), "must be at least two heartbeat_intervals");
+    return InvalidField("lost_after", FormatDuration(o.lost_after),
+                        "must be at least two heartbeat_intervals");
   }
   if (o.execution_deadline.count() <= 0) {
     return InvalidField("execution_deadline", FormatDuration(o.execution_deadline), "must be > 0");
   }
   if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
-    return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max), "must be 4KiB to 1GiB");
+    return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
+                        "must be 4KiB to 1GiB");
   }
   return absl::OkStatus();
 }

@@ -5,7 +5,8 @@
 
 namespace remesh {
 
-ScriptedWorker::ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity, OnCommand on_command)
+ScriptedWorker::ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity,
+                               OnCommand on_command)
     : channel_(std::move(channel)),
       identity_(std::move(identity)),
       on_command_(std::move(on_command)),
@@ -91,7 +92,8 @@ void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
   while (reader->Read(&chunk)) {
     absl::MutexLock lock(&mutex_);
     operations_ += chunk.operations_size();
-    if (std::exchange(first, false) && chunk.fingerprint() != prepare.fingerprint()) operations_ = -1;
+    if (std::exchange(first, false) && chunk.fingerprint() != prepare.fingerprint())
+      operations_ = -1;
   }
   if (!reader->Finish().ok()) {
     absl::MutexLock lock(&mutex_);
@@ -131,7 +133,8 @@ int64_t ScriptedWorker::operations() {
   return operations_;
 }
 
-v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices, int64_t incarnation) {
+v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices,
+                            int64_t incarnation) {
   v1::Register identity;
   identity.set_host(name);
   identity.set_incarnation(incarnation);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/channel.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -8,21 +10,21 @@
 #include <thread>
 #include <vector>
 
-#include <grpcpp/channel.h>
-
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
 namespace remesh {
 
-// A worker for tests: attaches over a channel, seals what it is assigned, and does at once what it is told, moving nothing. Every command passes `on_command`
-// first; when that returns true the test has dealt with it. Thread-safe.
+// A worker for tests: attaches over a channel, seals what it is assigned, and does at once what it
+// is told, moving nothing. Every command passes `on_command` first; when that returns true the test
+// has dealt with it. Thread-safe.
 class ScriptedWorker {
  public:
   using OnCommand = std::function<bool(ScriptedWorker&, const v1::AttachResponse&)>;
 
-  ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity, OnCommand on_command = {});
+  ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity,
+                 OnCommand on_command = {});
   // Hangs up.
   ~ScriptedWorker();
 
@@ -62,6 +64,7 @@ class ScriptedWorker {
 };
 
 // Host `name` with devices first_device, first_device + 1, ...
-v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices, int64_t incarnation = 1);
+v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices,
+                            int64_t incarnation = 1);
 
 }  // namespace remesh

@@ -11,15 +11,16 @@
 namespace remesh {
 namespace {
 
-constexpr const char* kServices[] = {"", "remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
-                                     "remesh.v1.WorkerService"};
+constexpr const char* kServices[] = {"", "remesh.v1.StateService", "remesh.v1.PlanService",
+                                     "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
 
 int Millis(std::chrono::nanoseconds duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
 }
 
 void SetServing(grpc::Server& server, bool serving) {
-  for (const char* service : kServices) server.GetHealthCheckService()->SetServingStatus(service, serving);
+  for (const char* service : kServices)
+    server.GetHealthCheckService()->SetServingStatus(service, serving);
 }
 
 }  // namespace
@@ -46,16 +47,18 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(o.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // a second server must not share the port silently
-  for (grpc::Service* service : std::initializer_list<grpc::Service*>{&server->states_, &server->plans_,
-                                                                      &server->reshards_, &server->workers_}) {
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT,
+                             0);  // a second server must not share the port silently
+  for (grpc::Service* service : std::initializer_list<grpc::Service*>{
+           &server->states_, &server->plans_, &server->reshards_, &server->workers_}) {
     builder.RegisterService(service);
   }
   o.extend(builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr || server->port_ == 0) {
-    return MakeError(absl::StatusCode::kUnavailable, absl::StrCat("cannot listen on ", o.listen_address),
-                     {.reason = "LISTEN_FAILED", .metadata = {{"listen_address", o.listen_address}}});
+    return MakeError(
+        absl::StatusCode::kUnavailable, absl::StrCat("cannot listen on ", o.listen_address),
+        {.reason = "LISTEN_FAILED", .metadata = {{"listen_address", o.listen_address}}});
   }
   SetServing(*server->server_, true);
   return server;
@@ -73,8 +76,9 @@ void Server::Shutdown() {
   if (server_ == nullptr) return;
   SetNotServing();
   core_.Shutdown();
-  server_->Shutdown(std::chrono::system_clock::now() +
-                    std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));
+  server_->Shutdown(
+      std::chrono::system_clock::now() +
+      std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));
   server_->Wait();
   server_ = nullptr;
 }

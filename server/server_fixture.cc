@@ -32,7 +32,8 @@ bool Eventually(Predicate predicate) {
 }  // namespace
 
 ServerFixture::ServerFixture() : directory_(NewDirectory()) {
-  core_options_.controller.lost_after = std::chrono::seconds(60);  // scripted workers have no heartbeat
+  core_options_.controller.lost_after =
+      std::chrono::seconds(60);  // scripted workers have no heartbeat
   StartServer();
 }
 
@@ -65,8 +66,10 @@ void ServerFixture::StopServer() {
 
 void ServerFixture::AttachWorkers(ScriptedWorker::OnCommand on_command) {
   workers_.clear();
-  workers_.push_back(std::make_unique<ScriptedWorker>(channel_, WorkerIdentity("a", 0, 2), on_command));
-  workers_.push_back(std::make_unique<ScriptedWorker>(channel_, WorkerIdentity("b", 2, 2), on_command));
+  workers_.push_back(
+      std::make_unique<ScriptedWorker>(channel_, WorkerIdentity("a", 0, 2), on_command));
+  workers_.push_back(
+      std::make_unique<ScriptedWorker>(channel_, WorkerIdentity("b", 2, 2), on_command));
   for (const auto& worker : workers_) ASSERT_TRUE(worker->Await(v1::AttachResponse::kWelcome, 1));
 }
 
@@ -103,25 +106,32 @@ void ServerFixture::AwaitPhase(v1::State::Phase phase) {
   })) << GetState()->DebugString();
 }
 
-absl::StatusOr<v1::State> ServerFixture::Create(const v1::State& state, const std::string& request_id) {
+absl::StatusOr<v1::State> ServerFixture::Create(const v1::State& state,
+                                                const std::string& request_id) {
   v1::CreateStateRequest request;
   *request.mutable_state() = state;
   request.set_request_id(request_id);
-  return Ask<v1::State>([&](auto* context, auto* response) { return states_->CreateState(context, request, response); });
+  return Ask<v1::State>([&](auto* context, auto* response) {
+    return states_->CreateState(context, request, response);
+  });
 }
 
 absl::StatusOr<v1::State> ServerFixture::GetState(const std::string& name) {
   v1::GetStateRequest request;
   request.set_name(name);
-  return Ask<v1::State>([&](auto* context, auto* response) { return states_->GetState(context, request, response); });
+  return Ask<v1::State>(
+      [&](auto* context, auto* response) { return states_->GetState(context, request, response); });
 }
 
-absl::StatusOr<v1::Execution> ServerFixture::StartExecution(const v1::StartExecutionRequest& request) {
-  return Ask<v1::Execution>(
-      [&](auto* context, auto* response) { return reshards_->StartExecution(context, request, response); });
+absl::StatusOr<v1::Execution> ServerFixture::StartExecution(
+    const v1::StartExecutionRequest& request) {
+  return Ask<v1::Execution>([&](auto* context, auto* response) {
+    return reshards_->StartExecution(context, request, response);
+  });
 }
 
-absl::StatusOr<v1::Execution> ServerFixture::StartExecution(int64_t generation, const std::string& hlo) {
+absl::StatusOr<v1::Execution> ServerFixture::StartExecution(int64_t generation,
+                                                            const std::string& hlo) {
   v1::StartExecutionRequest request;
   request.set_state(kState);
   request.set_expected_generation(generation);
@@ -132,15 +142,17 @@ absl::StatusOr<v1::Execution> ServerFixture::StartExecution(int64_t generation, 
 absl::StatusOr<v1::Execution> ServerFixture::GetExecution(const std::string& name) {
   v1::GetExecutionRequest request;
   request.set_name(name);
-  return Ask<v1::Execution>(
-      [&](auto* context, auto* response) { return reshards_->GetExecution(context, request, response); });
+  return Ask<v1::Execution>([&](auto* context, auto* response) {
+    return reshards_->GetExecution(context, request, response);
+  });
 }
 
 absl::StatusOr<v1::CreatePlanResponse> ServerFixture::CreatePlan(const v1::PlanSpec& spec) {
   v1::CreatePlanRequest request;
   *request.mutable_spec() = spec;
-  return Ask<v1::CreatePlanResponse>(
-      [&](auto* context, auto* response) { return plans_->CreatePlan(context, request, response); });
+  return Ask<v1::CreatePlanResponse>([&](auto* context, auto* response) {
+    return plans_->CreatePlan(context, request, response);
+  });
 }
 
 v1::Execution ServerFixture::AwaitEnd(const std::string& execution) {

@@ -59,7 +59,9 @@ TEST_F(ServerTest, StatesGenerationsAndExecutionsSurviveARestart) {
 }
 
 TEST_F(ServerTest, AWorkerKilledInMidTransferFailsTheExecutionAndKeepsTheSource) {
-  AttachWorkers([](ScriptedWorker&, const Command& command) { return command.has_grant(); });  // moves nothing
+  AttachWorkers([](ScriptedWorker&, const Command& command) {
+    return command.has_grant();
+  });  // moves nothing
   CreateReadyState(kRows);
   const auto started = StartExecution(1, kColumns);
   ASSERT_TRUE(started.ok()) << started.status();
@@ -85,7 +87,8 @@ TEST_F(ServerTest, CancelEndsAnExecutionBeforeItsCommit) {
   v1::CancelExecutionRequest request;
   request.set_name(started.name());
   const auto cancel = [&] {
-    return Ask<v1::Execution>([&](auto* c, auto* r) { return reshards_->CancelExecution(c, request, r); });
+    return Ask<v1::Execution>(
+        [&](auto* c, auto* r) { return reshards_->CancelExecution(c, request, r); });
   };
   ASSERT_TRUE(cancel().ok());
   EXPECT_EQ(AwaitEnd(started.name()).phase(), v1::Execution::PHASE_CANCELLED);
@@ -120,7 +123,9 @@ TEST_F(ServerTest, AWatchedStateThatIsDeletedEndsTheWatch) {
   EXPECT_EQ(seen.phase(), v1::State::PHASE_READY);
   v1::DeleteStateRequest remove;
   remove.set_name(kState);
-  EXPECT_TRUE(Ask<google::protobuf::Empty>([&](auto* c, auto* r) { return states_->DeleteState(c, remove, r); }).ok());
+  EXPECT_TRUE(Ask<google::protobuf::Empty>([&](auto* c, auto* r) {
+                return states_->DeleteState(c, remove, r);
+              }).ok());
   while (reader->Read(&seen)) {
   }
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::NOT_FOUND);

@@ -17,7 +17,8 @@
 
 namespace remesh {
 
-// What the controller wants done. Actions are carried out in order; the answers come back as later events.
+// What the controller wants done. Actions are carried out in order; the answers come back as later
+// events.
 
 // Streams keep the order of what is sent to them.
 struct SendToWorker {
@@ -48,7 +49,8 @@ struct ReplyTo {
   absl::StatusOr<Reply> reply;
 };
 
-// The present value of what is watched: a State or an Execution. An unread older value may be dropped.
+// The present value of what is watched: a State or an Execution. An unread older value may be
+// dropped.
 struct Notify {
   WatchId watch = 0;
   Reply value;
@@ -89,8 +91,8 @@ struct Note {
   std::string line;
 };
 
-using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify, EndWatch, StartPlanning,
-                            ReleasePlan, TopologyChanged, ExecutionEnded, Note>;
+using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify, EndWatch,
+                            StartPlanning, ReleasePlan, TopologyChanged, ExecutionEnded, Note>;
 using Actions = std::vector<Action>;
 
 }  // namespace remesh

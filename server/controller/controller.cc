@@ -30,7 +30,8 @@ Actions Controller::Start(Moment now) {
   Persist({EpochRecord(epoch_)}, [] {});
   deleted_ = restored_.deleted;
   for (const auto& [name, state] : restored_.states) RestoreState(name, state);
-  for (const v1::Execution& execution : restored_.executions) RestoreExecution(execution, restored_);
+  for (const v1::Execution& execution : restored_.executions)
+    RestoreExecution(execution, restored_);
   restored_ = Restored{};
   return std::exchange(out_, {});
 }
@@ -43,25 +44,30 @@ Actions Controller::Handle(Event event, Moment now) {
 }
 
 void Controller::Dispatch(Event& event) {
-  std::visit(Overloaded{
-                 [this](const Call& call) {
-                   std::visit(Overloaded{
-                                  [&](const CreateState& request) { StartCreateState(call.id, request); },
-                                  [&](const v1::DeleteStateRequest& request) { StartDeleteState(call.id, request); },
-                                  [&](const v1::StartExecutionRequest& request) { StartExecution(call.id, request); },
-                                  [&](const auto& request) { Reply(call.id, Answer(request)); },
-                              },
-                              call.request);
-                 },
-                 [this](const WatchStarted& watch) { OnWatch(watch); },
-                 [this](const WatchEnded& watch) { OnWatchEnded(watch.id); },
-                 [this](const StreamMessage& message) { OnMessage(message.stream, message.message); },
-                 [this](const StreamEnded& ended) { OnStreamEnded(ended.stream); },
-                 [this](Planned& planned) { OnPlanned(planned.id, std::move(planned.move)); },
-                 [this](const Persisted& persisted) { OnPersisted(persisted.sequence); },
-                 [this](const Tick&) { OnTick(); },
-             },
-             event);
+  std::visit(
+      Overloaded{
+          [this](const Call& call) {
+            std::visit(Overloaded{
+                           [&](const CreateState& request) { StartCreateState(call.id, request); },
+                           [&](const v1::DeleteStateRequest& request) {
+                             StartDeleteState(call.id, request);
+                           },
+                           [&](const v1::StartExecutionRequest& request) {
+                             StartExecution(call.id, request);
+                           },
+                           [&](const auto& request) { Reply(call.id, Answer(request)); },
+                       },
+                       call.request);
+          },
+          [this](const WatchStarted& watch) { OnWatch(watch); },
+          [this](const WatchEnded& watch) { OnWatchEnded(watch.id); },
+          [this](const StreamMessage& message) { OnMessage(message.stream, message.message); },
+          [this](const StreamEnded& ended) { OnStreamEnded(ended.stream); },
+          [this](Planned& planned) { OnPlanned(planned.id, std::move(planned.move)); },
+          [this](const Persisted& persisted) { OnPersisted(persisted.sequence); },
+          [this](const Tick&) { OnTick(); },
+      },
+      event);
 }
 
 void Controller::Persist(std::vector<Record> records, Continuation then) {
@@ -81,9 +87,10 @@ void Controller::OnPersisted(uint64_t sequence) {
 void Controller::OnTick() {
   for (const StreamId stream : workers_.Silent(now_.steady, options_.lost_after)) {
     const std::string host = *workers_.HostOf(stream);
-    DropStream(stream, MakeError(absl::StatusCode::kUnavailable,
-                                 absl::StrCat("the worker of host ", host, " was silent for too long"),
-                                 {.reason = "WORKER_LOST", .metadata = {{"host", host}}}));
+    DropStream(stream,
+               MakeError(absl::StatusCode::kUnavailable,
+                         absl::StrCat("the worker of host ", host, " was silent for too long"),
+                         {.reason = "WORKER_LOST", .metadata = {{"host", host}}}));
   }
   for (const std::string& name : std::set<std::string>(running_)) {
     ExecutionActions actions;
@@ -96,7 +103,8 @@ void Controller::Reply(CallId call, absl::StatusOr<remesh::Reply> reply) {
   out_.push_back(ReplyTo{.call = call, .reply = std::move(reply)});
 }
 
-void Controller::Reply(const std::vector<CallId>& calls, const absl::StatusOr<remesh::Reply>& reply) {
+void Controller::Reply(const std::vector<CallId>& calls,
+                       const absl::StatusOr<remesh::Reply>& reply) {
   for (const CallId call : calls) Reply(call, reply);
 }
 

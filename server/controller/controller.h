@@ -24,8 +24,8 @@ struct ControllerOptions {
   Timestamp heartbeat_interval = std::chrono::seconds(1);
   Timestamp lost_after = std::chrono::seconds(5);            // of silence
   Timestamp execution_deadline = std::chrono::seconds(300);  // of requests that name none
-  Timestamp quiesce_timeout = std::chrono::seconds(30);      // most time for workers to end an attempt
-  int32_t grant_ahead = 8;                                   // windows granted beyond those done everywhere
+  Timestamp quiesce_timeout = std::chrono::seconds(30);  // most time for workers to end an attempt
+  int32_t grant_ahead = 8;  // windows granted beyond those done everywhere
   size_t states_max = 10'000;
   size_t finished_executions_max = 1000;  // older ones are dropped
 };
@@ -41,8 +41,9 @@ struct Census {
   int64_t executions_running = 0;
 };
 
-// Decides everything the server decides: who is attached, which states exist, what each execution does next. Events in, actions out; no I/O, no clock,
-// no locks, and randomness is handed in, so that a seed replays a life. Not thread-safe: one strand owns it.
+// Decides everything the server decides: who is attached, which states exist, what each execution
+// does next. Events in, actions out; no I/O, no clock, no locks, and randomness is handed in, so
+// that a seed replays a life. Not thread-safe: one strand owns it.
 class Controller {
  public:
   // 64 random bits a call; attempt tokens and execution ids are made of it.
@@ -115,7 +116,8 @@ class Controller {
   void StartCreateState(CallId call, const CreateState& request);
   absl::Status CheckCreateState(const CreateState& request) const;
   absl::Status CheckHosts(const std::string& host, const HostDevices& devices) const;
-  absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request, const std::string& digest);
+  absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
+                                  const std::string& digest);
   void FinishCreateState(StateEntry entry);
   void StartDeleteState(CallId call, const v1::DeleteStateRequest& request);
   absl::StatusOr<StateEntry*> FindState(std::string_view field, const std::string& name);
@@ -151,12 +153,12 @@ class Controller {
   WorkerRegistry workers_;
   StateRegistry states_;
   DeviceLedger ledger_;
-  std::map<std::string, Move> moves_;                  // by execution name
-  std::map<std::string, std::string> by_age_;          // order key, newest first -> execution name
-  std::set<std::string> running_;                      // executions that have not ended
-  std::map<std::string, std::string> request_ids_;     // -> execution name
-  std::map<uint64_t, PendingStart> starts_;            // by planning id
-  std::map<std::string, PendingCreate> creates_;       // by state name
+  std::map<std::string, Move> moves_;               // by execution name
+  std::map<std::string, std::string> by_age_;       // order key, newest first -> execution name
+  std::set<std::string> running_;                   // executions that have not ended
+  std::map<std::string, std::string> request_ids_;  // -> execution name
+  std::map<uint64_t, PendingStart> starts_;         // by planning id
+  std::map<std::string, PendingCreate> creates_;    // by state name
   std::set<std::string> deleted_;
   std::map<StreamId, std::vector<v1::AttachRequest>> parked_;  // until a higher epoch is on disk
 

@@ -45,12 +45,15 @@ absl::StatusOr<Reply> Controller::Answer(const v1::GetExecutionRequest& request)
 absl::StatusOr<Reply> Controller::Answer(const v1::ListExecutionsRequest& request) const {
   ASSIGN_OR_RETURN(const std::string prefix, ParseParent("parent", request.parent()));
   const std::string scope = absl::StrCat("executions of ", prefix);
-  ASSIGN_OR_RETURN(const PageStart start, ParsePage(request.page_size(), request.page_token(), scope));
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), scope));
   v1::ListExecutionsResponse response;
   response.set_next_page_token(FillPage(
       by_age_, start, scope,
       [&](const std::string& name) { return name.compare(0, prefix.size(), prefix) == 0; },
-      [&](const std::string& name) { *response.add_executions() = moves_.at(name).execution.resource(); }));
+      [&](const std::string& name) {
+        *response.add_executions() = moves_.at(name).execution.resource();
+      }));
   return response;
 }
 
@@ -93,7 +96,8 @@ void Controller::Apply(const std::string& name, ExecutionActions actions) {
                worker != nullptr && worker->alive()) {
       const std::string host = std::get<GiveUpOn>(action).host;
       DropStream(worker->stream,
-                 MakeError(absl::StatusCode::kUnavailable, absl::StrCat("host ", host, " did not quiesce in time"),
+                 MakeError(absl::StatusCode::kUnavailable,
+                           absl::StrCat("host ", host, " did not quiesce in time"),
                            {.reason = "NOT_QUIESCED", .metadata = {{"host", host}}}));
     }
   }
@@ -136,7 +140,8 @@ void Controller::EndMove(const std::string& name, Save what) {
   move.execution.DropTargets();
   if (move.keeps_plan) out_.push_back(ReleasePlan{.plan = resource.plan()});
   ExecutionEnded ended{.phase = resource.phase(),
-                       .seconds = absl::ToDoubleSeconds(ToTime(resource.end_time()) - ToTime(resource.create_time()))};
+                       .seconds = absl::ToDoubleSeconds(ToTime(resource.end_time()) -
+                                                        ToTime(resource.create_time()))};
   for (const v1::HostProgress& host : resource.hosts()) {
     ended.bytes_moved += host.bytes_received();
     ended.bytes_copied += host.bytes_copied();
@@ -171,7 +176,8 @@ void Controller::AdoptTarget(StateEntry& state, const Move& move) {
 }
 
 void Controller::DropOldExecutions() {
-  for (auto oldest = by_age_.end(); moves_.size() > options_.finished_executions_max && oldest != by_age_.begin();) {
+  for (auto oldest = by_age_.end();
+       moves_.size() > options_.finished_executions_max && oldest != by_age_.begin();) {
     --oldest;
     const std::string name = oldest->second;
     if (running_.contains(name)) continue;

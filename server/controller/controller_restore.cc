@@ -31,8 +31,10 @@ std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const Pl
 }  // namespace
 
 void Controller::RestoreState(const std::string& name, const RestoredState& restored) {
-  StateEntry entry{.declared = restored.state, .placed = restored.placed,
-                   .request_id = restored.request_id, .request_digest = restored.request_digest};
+  StateEntry entry{.declared = restored.state,
+                   .placed = restored.placed,
+                   .request_id = restored.request_id,
+                   .request_digest = restored.request_digest};
   entry.declared.clear_spec();
   states_.Add(std::move(entry));
 }
@@ -42,16 +44,21 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   const bool ended = Ended(execution.phase());
   StateEntry* state = states_.Find(execution.state());
   auto next = restored.next_states.find(execution.state());
-  const bool committing = execution.phase() == v1::Execution::PHASE_COMMITTING && state != nullptr &&
-                          next != restored.next_states.end();
+  const bool committing = execution.phase() == v1::Execution::PHASE_COMMITTING &&
+                          state != nullptr && next != restored.next_states.end();
   const std::shared_ptr<const PlacedState> target = committing ? next->second : nullptr;
 
-  ExecutionSpec spec{.attempt = {}, .fingerprint = "", .quiesce_timeout = options_.quiesce_timeout,
-                     .participants = ParticipantsOf(execution, state == nullptr ? nullptr : state->placed.get(), target.get())};
+  ExecutionSpec spec{
+      .attempt = {},
+      .fingerprint = "",
+      .quiesce_timeout = options_.quiesce_timeout,
+      .participants = ParticipantsOf(execution, state == nullptr ? nullptr : state->placed.get(),
+                                     target.get())};
   spec.attempt.set_execution(name);
   spec.attempt.set_attempt(1);
   ExecutionActions actions;
-  moves_.emplace(name, Move{.execution = Execution::Restore(std::move(spec), execution, actions), .target = target});
+  moves_.emplace(name, Move{.execution = Execution::Restore(std::move(spec), execution, actions),
+                            .target = target});
   by_age_[AgeKey(execution)] = name;
   if (!execution.request_id().empty()) {
     request_ids_[absl::StrCat(execution.state(), "\n", execution.request_id())] = name;
@@ -59,7 +66,8 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   if (ended || state == nullptr) return;
   state->execution = name;
   running_.insert(name);
-  AddNote(absl::StrCat("found ", name, " in the journal, ", v1::Execution::Phase_Name(execution.phase()).substr(6)));
+  AddNote(absl::StrCat("found ", name, " in the journal, ",
+                       v1::Execution::Phase_Name(execution.phase()).substr(6)));
   Apply(name, std::move(actions));
 }
 

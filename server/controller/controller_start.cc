@@ -31,7 +31,8 @@ absl::Status CheckDeadline(const google::protobuf::Duration& deadline) {
 absl::Status CheckStart(const v1::StartExecutionRequest& request) {
   RETURN_IF_ERROR(ParseStateName("state", request.state()).status());
   if (request.expected_generation() < 1) {
-    return InvalidField("expected_generation", absl::StrCat(request.expected_generation()), "must be >= 1");
+    return InvalidField("expected_generation", absl::StrCat(request.expected_generation()),
+                        "must be >= 1");
   }
   if (request.how_case() == v1::StartExecutionRequest::HOW_NOT_SET) {
     return InvalidField("how", "", "must be targets or plan");
@@ -44,8 +45,10 @@ absl::Status CheckStart(const v1::StartExecutionRequest& request) {
   }
   const v1::PlanOptions& options = request.options();
   if (options.donate()) return Unsupported("DONATION_UNSUPPORTED", "options.donate");
-  if (options.free_target_order()) return Unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
-  if (!options.lost_device_ids().empty()) return Unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
+  if (options.free_target_order())
+    return Unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
+  if (!options.lost_device_ids().empty())
+    return Unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
   return CheckDeadline(request.deadline());
 }
 
@@ -58,24 +61,31 @@ std::string RequestKey(const v1::StartExecutionRequest& request) {
 absl::Status Controller::CheckMovable(const StateEntry& state, int64_t expected_generation) const {
   const std::string& name = state.name();
   if (!state.execution.empty()) {
-    return MakeError(absl::StatusCode::kAborted, absl::StrCat(name, " is being moved by ", state.execution),
-                     {.reason = "STATE_MOVING", .metadata = {{"state", name}, {"execution", state.execution}}});
+    return MakeError(
+        absl::StatusCode::kAborted, absl::StrCat(name, " is being moved by ", state.execution),
+        {.reason = "STATE_MOVING", .metadata = {{"state", name}, {"execution", state.execution}}});
   }
   if (state.busy()) {
     return MakeError(absl::StatusCode::kAborted, absl::StrCat(name, " is about to move"),
                      {.reason = "STATE_MOVING", .metadata = {{"state", name}}});
   }
   if (state.generation() != expected_generation) {
-    const std::string expected = absl::StrCat(expected_generation), found = absl::StrCat(state.generation());
+    const std::string expected = absl::StrCat(expected_generation),
+                      found = absl::StrCat(state.generation());
     return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("expected_generation: value \"", expected, "\" is not ", found, ", the generation of ", name),
+                     absl::StrCat("expected_generation: value \"", expected, "\" is not ", found,
+                                  ", the generation of ", name),
                      {.reason = "GENERATION_MISMATCH",
-                      .metadata = {{"field", "expected_generation"}, {"value", expected}, {"generation", found}, {"state", name}}});
+                      .metadata = {{"field", "expected_generation"},
+                                   {"value", expected},
+                                   {"generation", found},
+                                   {"state", name}}});
   }
   const v1::State::Phase phase = PhaseOf(state, workers_);
   if (phase == v1::State::PHASE_READY) return absl::OkStatus();
   const std::string shown = v1::State::Phase_Name(phase).substr(6);
-  return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(name, " is ", shown, ", not READY"),
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(name, " is ", shown, ", not READY"),
                    {.reason = "STATE_NOT_READY", .metadata = {{"state", name}, {"phase", shown}}});
 }
 
@@ -85,7 +95,8 @@ absl::StatusOr<bool> Controller::JoinStart(CallId call, const v1::StartExecution
   if (auto known = request_ids_.find(RequestKey(request)); known != request_ids_.end()) {
     const v1::Execution& execution = moves_.at(known->second).execution.resource();
     if (execution.source_generation() != request.expected_generation()) {
-      return InvalidField("request_id", request.request_id(), "was used for another expected_generation");
+      return InvalidField("request_id", request.request_id(),
+                          "was used for another expected_generation");
     }
     Reply(call, execution);
     return true;
@@ -111,8 +122,12 @@ void Controller::StartExecution(CallId call, const v1::StartExecutionRequest& re
   const uint64_t id = next_planning_++;
   if (!request.validate_only()) (*state)->planning = id;
   starts_[id] = {.calls = {call}, .request = request, .asked = now_};
-  StartPlanning planning{.id = id, .source = (*state)->placed, .targets = {}, .plan = "",
-                         .options = request.options(), .keep = !request.validate_only()};
+  StartPlanning planning{.id = id,
+                         .source = (*state)->placed,
+                         .targets = {},
+                         .plan = "",
+                         .options = request.options(),
+                         .keep = !request.validate_only()};
   if (request.how_case() == v1::StartExecutionRequest::kPlan) {
     planning.plan = request.plan();
   } else {
@@ -152,8 +167,8 @@ void Controller::OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move) {
 
 namespace {
 
-v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedMove& move, absl::Time created,
-                          std::chrono::nanoseconds deadline, std::string name) {
+v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedMove& move,
+                          absl::Time created, std::chrono::nanoseconds deadline, std::string name) {
   v1::Execution resource;
   resource.set_name(std::move(name));
   resource.set_state(request.state());
@@ -169,9 +184,12 @@ v1::Execution NewResource(const v1::StartExecutionRequest& request, const Planne
   return resource;
 }
 
-Participant MakeParticipant(const std::string& host, const HostDevices& devices, const PlacedState& source,
-                            const PlannedMove& move, const v1::Execution& resource) {
-  Participant participant{.host = host, .target = {}, .device_ids = devices.device_ids,
+Participant MakeParticipant(const std::string& host, const HostDevices& devices,
+                            const PlacedState& source, const PlannedMove& move,
+                            const v1::Execution& resource) {
+  Participant participant{.host = host,
+                          .target = {},
+                          .device_ids = devices.device_ids,
                           .holds_source = source.hosts.contains(host)};
   if (auto part = move.target->hosts.find(host); part != move.target->hosts.end()) {
     participant.target = part->second.assignment;
@@ -191,9 +209,13 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
   const v1::Execution resource = NewResource(start.request, move, start.asked.wall, deadline, name);
 
-  ExecutionSpec spec{.attempt = {}, .fingerprint = move.fingerprint, .window_bytes = move.window_bytes,
-                     .grant_ahead = options_.grant_ahead, .deadline = start.asked.steady + deadline,
-                     .quiesce_timeout = options_.quiesce_timeout, .participants = {}};
+  ExecutionSpec spec{.attempt = {},
+                     .fingerprint = move.fingerprint,
+                     .window_bytes = move.window_bytes,
+                     .grant_ahead = options_.grant_ahead,
+                     .deadline = start.asked.steady + deadline,
+                     .quiesce_timeout = options_.quiesce_timeout,
+                     .participants = {}};
   spec.attempt.set_execution(name);
   spec.attempt.set_attempt(1);
   std::set<DeviceKey> devices;
@@ -201,14 +223,18 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
     spec.participants.push_back(MakeParticipant(host, named, *state.placed, move, resource));
     for (const int32_t local : named.local_devices) devices.insert({host, local});
   }
-  const auto [entry, added] = moves_.emplace(
-      name, Move{.execution = Execution(std::move(spec), resource), .target = move.target, .devices = std::move(devices), .keeps_plan = true});
+  const auto [entry, added] =
+      moves_.emplace(name, Move{.execution = Execution(std::move(spec), resource),
+                                .target = move.target,
+                                .devices = std::move(devices),
+                                .keeps_plan = true});
   running_.insert(name);
   by_age_[AgeKey(entry->second.execution.resource())] = name;
   if (!resource.request_id().empty()) request_ids_[RequestKey(start.request)] = name;
   state.execution = name;
   Touch(state.name());
-  AddNote(absl::StrCat("started ", name, ": ", state.name(), " to generation ", resource.target_generation()));
+  AddNote(absl::StrCat("started ", name, ": ", state.name(), " to generation ",
+                       resource.target_generation()));
   Persist({ExecutionRecord(entry->second.execution.resource())}, [this, name, calls = start.calls] {
     const Move& launched = moves_.at(name);
     Reply(calls, launched.execution.resource());

@@ -23,7 +23,8 @@ absl::Status StateError(absl::StatusCode code, std::string_view reason, const st
 
 absl::Status CheckLabels(const v1::State& state) {
   if (state.labels_size() > kLabelsMax) {
-    return InvalidField("state.labels", absl::StrCat(state.labels_size(), " labels"), "must be at most 64 labels");
+    return InvalidField("state.labels", absl::StrCat(state.labels_size(), " labels"),
+                        "must be at most 64 labels");
   }
   for (const auto& [key, value] : state.labels()) {
     if (key.empty() || key.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
@@ -39,7 +40,8 @@ absl::Status CheckLabels(const v1::State& state) {
 absl::StatusOr<StateEntry*> Controller::FindState(std::string_view field, const std::string& name) {
   RETURN_IF_ERROR(ParseStateName(field, name).status());
   StateEntry* state = states_.Find(name);
-  if (state == nullptr) return StateError(absl::StatusCode::kNotFound, "NOT_FOUND", name, "does not exist");
+  if (state == nullptr)
+    return StateError(absl::StatusCode::kNotFound, "NOT_FOUND", name, "does not exist");
   return state;
 }
 
@@ -51,7 +53,8 @@ absl::StatusOr<Reply> Controller::Answer(const v1::GetStateRequest& request) {
 absl::StatusOr<Reply> Controller::Answer(const v1::ListStatesRequest& request) const {
   ASSIGN_OR_RETURN(const std::string prefix, ParseParent("parent", request.parent()));
   const std::string scope = absl::StrCat("states of ", prefix);
-  ASSIGN_OR_RETURN(const PageStart start, ParsePage(request.page_size(), request.page_token(), scope));
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), scope));
   v1::ListStatesResponse response;
   response.set_next_page_token(FillPage(
       states_.states(), start, scope,
@@ -63,11 +66,13 @@ absl::StatusOr<Reply> Controller::Answer(const v1::ListStatesRequest& request) c
 absl::Status Controller::CheckHosts(const std::string& host, const HostDevices& devices) const {
   const WorkerEntry* worker = workers_.Find(host);
   if (worker == nullptr || !worker->alive()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat("host ", host, " has no live worker"),
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("host ", host, " has no live worker"),
                      {.reason = "HOST_NOT_ATTACHED", .metadata = {{"host", host}}});
   }
   const int known = worker->registration.devices_size();
-  if (devices.local_devices.empty() || devices.local_devices.back() < known) return absl::OkStatus();
+  if (devices.local_devices.empty() || devices.local_devices.back() < known)
+    return absl::OkStatus();
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("host ", host, " has ", known, " devices, not one of local index ",
                                 devices.local_devices.back()),
@@ -80,15 +85,18 @@ absl::Status Controller::CheckHosts(const std::string& host, const HostDevices& 
 absl::Status Controller::CheckCreateState(const CreateState& request) const {
   const v1::State& state = request.request.state();
   RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
-  if (state.step() < 0) return InvalidField("state.step", absl::StrCat(state.step()), "must be >= 0");
+  if (state.step() < 0)
+    return InvalidField("state.step", absl::StrCat(state.step()), "must be >= 0");
   RETURN_IF_ERROR(CheckLabels(state));
   if (request.request.request_id().size() > kRequestIdBytesMax) {
     return InvalidField("request_id", request.request.request_id(), "must have at most 256 bytes");
   }
-  for (const auto& [host, part] : request.placed->hosts) RETURN_IF_ERROR(CheckHosts(host, part.devices));
+  for (const auto& [host, part] : request.placed->hosts)
+    RETURN_IF_ERROR(CheckHosts(host, part.devices));
   if (states_.states().size() + creates_.size() >= options_.states_max) {
     const std::string most = absl::StrCat(options_.states_max);
-    return MakeError(absl::StatusCode::kResourceExhausted, absl::StrCat("there are ", most, " states already"),
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     absl::StrCat("there are ", most, " states already"),
                      {.reason = "TOO_MANY_STATES", .metadata = {{"states_max", most}}});
   }
   return absl::OkStatus();
@@ -102,7 +110,8 @@ absl::StatusOr<bool> Controller::JoinCreate(CallId call, const v1::CreateStateRe
   if (state == nullptr && pending == creates_.end()) return false;
   const std::string& id = state != nullptr ? state->request_id : pending->second.request_id;
   const std::string& known = state != nullptr ? state->request_digest : pending->second.digest;
-  if (request.request_id().empty() || id != request.request_id() || known != digest || request.validate_only()) {
+  if (request.request_id().empty() || id != request.request_id() || known != digest ||
+      request.validate_only()) {
     return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "exists already");
   }
   if (state != nullptr) {
@@ -121,8 +130,10 @@ void Controller::StartCreateState(CallId call, const CreateState& request) {
   if (*joined) return;
   if (absl::Status status = CheckCreateState(request); !status.ok()) return Reply(call, status);
 
-  StateEntry entry{.declared = {}, .placed = request.placed,
-                   .request_id = request.request.request_id(), .request_digest = digest};
+  StateEntry entry{.declared = {},
+                   .placed = request.placed,
+                   .request_id = request.request.request_id(),
+                   .request_digest = digest};
   entry.declared.set_name(asked.name());
   entry.declared.set_generation(1);
   entry.declared.set_step(asked.step());
@@ -157,20 +168,22 @@ void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& req
   const absl::StatusOr<StateEntry*> found = FindState("name", request.name());
   if (!found.ok()) return Reply(call, found.status());
   if ((*found)->busy()) {
-    return Reply(call, StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", request.name(), "is moving"));
+    return Reply(call, StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING",
+                                  request.name(), "is moving"));
   }
   (*found)->deleting = true;
   const std::string name = request.name();
-  Persist({NoStateRecord(name), NoCreateRequestRecord(name), DeletedRecord(name)}, [this, call, name] {
-    v1::AttachResponse forget;
-    forget.mutable_forget_state()->set_state(name);
-    for (const auto& [host, part] : states_.Find(name)->placed->hosts) Send(host, forget);
-    states_.Remove(name);
-    deleted_.insert(name);
-    Reply(call, google::protobuf::Empty());
-    AddNote(absl::StrCat("deleted ", name));
-    Touch(name);
-  });
+  Persist({NoStateRecord(name), NoCreateRequestRecord(name), DeletedRecord(name)},
+          [this, call, name] {
+            v1::AttachResponse forget;
+            forget.mutable_forget_state()->set_state(name);
+            for (const auto& [host, part] : states_.Find(name)->placed->hosts) Send(host, forget);
+            states_.Remove(name);
+            deleted_.insert(name);
+            Reply(call, google::protobuf::Empty());
+            AddNote(absl::StrCat("deleted ", name));
+            Touch(name);
+          });
 }
 
 }  // namespace remesh

@@ -13,7 +13,8 @@ absl::Status NotFound(const std::string& name) {
 }
 
 absl::Status CheckWatchable(const std::string& name) {
-  if (name.find("/executions/") != std::string::npos) return ParseExecutionName("name", name).status();
+  if (name.find("/executions/") != std::string::npos)
+    return ParseExecutionName("name", name).status();
   return ParseStateName("name", name).status();
 }
 

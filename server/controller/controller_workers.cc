@@ -55,32 +55,37 @@ void Controller::OnMessage(StreamId stream, const v1::AttachRequest& message) {
 
 void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
   absl::Status status = ValidateRegister(registration);
-  if (status.ok() && registration.highest_epoch() >= epoch_) return RaiseEpoch(stream, registration);
+  if (status.ok() && registration.highest_epoch() >= epoch_)
+    return RaiseEpoch(stream, registration);
   // Not `= status`: a StatusOr cannot be made from an OK status.
-  const absl::StatusOr<StreamId> replaced =
-      status.ok() ? workers_.Register(stream, registration, now_) : absl::StatusOr<StreamId>(status);
+  const absl::StatusOr<StreamId> replaced = status.ok()
+                                                ? workers_.Register(stream, registration, now_)
+                                                : absl::StatusOr<StreamId>(status);
   if (!replaced.ok()) {
     out_.push_back(CloseStream{.stream = stream, .status = AtField("register", replaced.status())});
     return;
   }
   const std::string& host = registration.host();
   if (*replaced != 0) {
-    out_.push_back(CloseStream{.stream = *replaced,
-                               .status = HostError(absl::StatusCode::kAborted, "SUPERSEDED", host,
-                                                   "attached again")});
+    out_.push_back(CloseStream{
+        .stream = *replaced,
+        .status = HostError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again")});
   }
-  AddNote(absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
+  AddNote(
+      absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
   // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
-  WorkerAway(host, HostError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
+  WorkerAway(host,
+             HostError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
   PublishTopology();
   Greet(host);
 }
 
 void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
   if (registration.highest_epoch() == std::numeric_limits<uint64_t>::max()) {
-    out_.push_back(CloseStream{.stream = stream,
-                               .status = InvalidField("register.highest_epoch", absl::StrCat(registration.highest_epoch()),
-                                                      "must leave room for a higher one")});
+    out_.push_back(CloseStream{
+        .stream = stream,
+        .status = InvalidField("register.highest_epoch", absl::StrCat(registration.highest_epoch()),
+                               "must leave room for a higher one")});
     return;
   }
   epoch_ = registration.highest_epoch() + 1;
@@ -89,7 +94,8 @@ void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
     strangers_ = true;
     records.push_back(StrangersRecord());
     AddNote(absl::StrCat("worker of host ", registration.host(), " followed a planner of epoch ",
-                         registration.highest_epoch(), " that this journal does not know: nothing unknown is discarded"));
+                         registration.highest_epoch(),
+                         " that this journal does not know: nothing unknown is discarded"));
   }
   v1::AttachRequest again;
   *again.mutable_register_() = registration;
@@ -105,7 +111,8 @@ void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
 
 void Controller::Greet(const std::string& host) {
   v1::AttachResponse welcome;
-  SetDuration(options_.heartbeat_interval, *welcome.mutable_welcome()->mutable_heartbeat_interval());
+  SetDuration(options_.heartbeat_interval,
+              *welcome.mutable_welcome()->mutable_heartbeat_interval());
   SetDuration(options_.lost_after, *welcome.mutable_welcome()->mutable_lost_after());
   Send(host, std::move(welcome));
 
@@ -114,9 +121,9 @@ void Controller::Greet(const std::string& host) {
   for (auto& [name, move] : moves_) {
     const v1::Execution& resource = move.execution.resource();
     auto manifest = manifests.find({resource.state(), resource.target_generation()});
-    const bool holds_target = manifest != manifests.end() &&
-                              (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
-                               manifest->second.phase() == v1::SHARD_PHASE_READY);
+    const bool holds_target =
+        manifest != manifests.end() && (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
+                                        manifest->second.phase() == v1::SHARD_PHASE_READY);
     ExecutionActions actions;
     move.execution.OnHostReturned(host, holds_target, actions);
     if (!actions.empty()) Apply(name, std::move(actions));
@@ -135,12 +142,14 @@ void Controller::Reconcile(const std::string& host, const v1::StateManifest& man
   if (state == nullptr) {
     if (strangers_ && !deleted_.contains(manifest.state())) return;
     message.mutable_forget_state()->set_state(manifest.state());
-  } else if (manifest.phase() == v1::SHARD_PHASE_PREPARED || manifest.phase() == v1::SHARD_PHASE_VERIFIED) {
+  } else if (manifest.phase() == v1::SHARD_PHASE_PREPARED ||
+             manifest.phase() == v1::SHARD_PHASE_VERIFIED) {
     auto move = moves_.find(manifest.execution());
     if (running_.contains(manifest.execution())) return;  // see Execution::OnHostReturned
     if (move == moves_.end() && strangers_) return;
-    const bool committed = move != moves_.end() && manifest.generation() == state->generation() &&
-                           move->second.execution.resource().phase() == v1::Execution::PHASE_SUCCEEDED;
+    const bool committed =
+        move != moves_.end() && manifest.generation() == state->generation() &&
+        move->second.execution.resource().phase() == v1::Execution::PHASE_SUCCEEDED;
     v1::AttemptId attempt;
     attempt.set_execution(manifest.execution());
     attempt.set_attempt(1);
@@ -164,27 +173,44 @@ void Controller::OnWorkerEvent(const std::string& host, const v1::AttachRequest&
     return OnManifestChanged(host, message.manifest_changed().manifest());
   }
   if (message.event_case() == Event::kRetired) {
-    workers_.Find(host)->manifests.erase({message.retired().state(), message.retired().generation()});
+    workers_.Find(host)->manifests.erase(
+        {message.retired().state(), message.retired().generation()});
     return;
   }
-  const v1::AttemptId& attempt = message.event_case() == Event::kPrepared      ? message.prepared().attempt()
-                                 : message.event_case() == Event::kWindowDone ? message.window_done().attempt()
-                                 : message.event_case() == Event::kVerified   ? message.verified().attempt()
-                                 : message.event_case() == Event::kCommitted  ? message.committed().attempt()
-                                 : message.event_case() == Event::kQuiesced   ? message.quiesced().attempt()
-                                                                              : message.failed().attempt();
+  const v1::AttemptId& attempt =
+      message.event_case() == Event::kPrepared     ? message.prepared().attempt()
+      : message.event_case() == Event::kWindowDone ? message.window_done().attempt()
+      : message.event_case() == Event::kVerified   ? message.verified().attempt()
+      : message.event_case() == Event::kCommitted  ? message.committed().attempt()
+      : message.event_case() == Event::kQuiesced   ? message.quiesced().attempt()
+                                                   : message.failed().attempt();
   auto found = moves_.find(attempt.execution());
-  if (found == moves_.end() || found->second.execution.spec().attempt.attempt() != attempt.attempt()) return;
+  if (found == moves_.end() ||
+      found->second.execution.spec().attempt.attempt() != attempt.attempt())
+    return;
   Execution& execution = found->second.execution;
   ExecutionActions actions;
   switch (message.event_case()) {
-    case Event::kPrepared: execution.OnPrepared(host, now_, actions); break;
-    case Event::kWindowDone: execution.OnWindowDone(host, message.window_done(), actions); break;
-    case Event::kVerified: execution.OnVerified(host, now_, actions); break;
-    case Event::kCommitted: execution.OnCommitted(host, actions); break;
-    case Event::kQuiesced: execution.OnQuiesced(host, now_, actions); break;
-    case Event::kFailed: execution.OnAttemptFailed(host, message.failed().error(), now_, actions); break;
-    default: return;
+    case Event::kPrepared:
+      execution.OnPrepared(host, now_, actions);
+      break;
+    case Event::kWindowDone:
+      execution.OnWindowDone(host, message.window_done(), actions);
+      break;
+    case Event::kVerified:
+      execution.OnVerified(host, now_, actions);
+      break;
+    case Event::kCommitted:
+      execution.OnCommitted(host, actions);
+      break;
+    case Event::kQuiesced:
+      execution.OnQuiesced(host, now_, actions);
+      break;
+    case Event::kFailed:
+      execution.OnAttemptFailed(host, message.failed().error(), now_, actions);
+      break;
+    default:
+      return;
   }
   Apply(attempt.execution(), std::move(actions));
 }
@@ -227,10 +253,13 @@ void Controller::Send(const std::string& host, v1::AttachResponse message) {
   out_.push_back(SendToWorker{.stream = worker->stream, .message = std::move(message)});
 }
 
-void Controller::PublishTopology() { out_.push_back(TopologyChanged{.topology = workers_.topology()}); }
+void Controller::PublishTopology() {
+  out_.push_back(TopologyChanged{.topology = workers_.topology()});
+}
 
 absl::StatusOr<remesh::Reply> Controller::Answer(const v1::ListWorkersRequest& request) const {
-  ASSIGN_OR_RETURN(const PageStart start, ParsePage(request.page_size(), request.page_token(), "workers"));
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), "workers"));
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
       workers_.workers(), start, "workers", [](const WorkerEntry&) { return true; },

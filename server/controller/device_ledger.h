@@ -14,8 +14,9 @@ namespace remesh {
 // A device of a worker: host and local index.
 using DeviceKey = std::pair<std::string, int32_t>;
 
-// Which execution may use which devices: each device serves one at a time, in the order of asking. An execution that waits holds its place on all its
-// devices, so a large one is not starved by small ones.
+// Which execution may use which devices: each device serves one at a time, in the order of asking.
+// An execution that waits holds its place on all its devices, so a large one is not starved by
+// small ones.
 class DeviceLedger {
  public:
   // REQUIRES: `name` is not in the ledger.

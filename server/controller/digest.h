@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
-
 #include <google/protobuf/message_lite.h>
+
+#include <string>
 
 namespace remesh {
 

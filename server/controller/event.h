@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/empty.pb.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <variant>
-
-#include <google/protobuf/empty.pb.h>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
@@ -34,11 +34,12 @@ struct CreateState {
   std::shared_ptr<const PlacedState> placed;
 };
 
-using Request = std::variant<CreateState, v1::GetStateRequest, v1::ListStatesRequest, v1::DeleteStateRequest,
-                             v1::StartExecutionRequest, v1::GetExecutionRequest, v1::ListExecutionsRequest,
-                             v1::CancelExecutionRequest, v1::ListWorkersRequest, v1::ForgetWorkerRequest>;
-using Reply = std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse, v1::Execution,
-                           v1::ListExecutionsResponse, v1::ListWorkersResponse>;
+using Request =
+    std::variant<CreateState, v1::GetStateRequest, v1::ListStatesRequest, v1::DeleteStateRequest,
+                 v1::StartExecutionRequest, v1::GetExecutionRequest, v1::ListExecutionsRequest,
+                 v1::CancelExecutionRequest, v1::ListWorkersRequest, v1::ForgetWorkerRequest>;
+using Reply = std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse,
+                           v1::Execution, v1::ListExecutionsResponse, v1::ListWorkersResponse>;
 
 // A caller asks; exactly one ReplyTo follows.
 struct Call {
@@ -77,6 +78,7 @@ struct Persisted {
 // Time passes; comes at least a few times per lost_after.
 struct Tick {};
 
-using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned, Persisted, Tick>;
+using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned,
+                           Persisted, Tick>;
 
 }  // namespace remesh

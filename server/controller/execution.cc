@@ -36,15 +36,17 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
     for (HostState& host : execution.hosts_) host.quiesced = true;
     return execution;
   }
-  const absl::Status error = MakeError(absl::StatusCode::kUnavailable, "the server restarted before the commit",
-                                       {.reason = "PLANNER_RESTARTED", .metadata = {}});
+  const absl::Status error =
+      MakeError(absl::StatusCode::kUnavailable, "the server restarted before the commit",
+                {.reason = "PLANNER_RESTARTED", .metadata = {}});
   execution.Fail(StatusToProto(error), v1::Execution::PHASE_FAILED, Moment{}, out);
   return execution;
 }
 
 int Execution::IndexOf(const std::string& host) const {
-  auto found = std::lower_bound(spec_.participants.begin(), spec_.participants.end(), host,
-                                [](const Participant& p, const std::string& name) { return p.host < name; });
+  auto found =
+      std::lower_bound(spec_.participants.begin(), spec_.participants.end(), host,
+                       [](const Participant& p, const std::string& name) { return p.host < name; });
   if (found == spec_.participants.end() || found->host != host) return -1;
   return static_cast<int>(found - spec_.participants.begin());
 }
@@ -99,7 +101,8 @@ int32_t Execution::WindowsDoneEverywhere() const {
 }
 
 void Execution::GrantAhead(ExecutionActions& out) {
-  const int64_t until = std::min<int64_t>(resource_.windows(), int64_t{WindowsDoneEverywhere()} + spec_.grant_ahead);
+  const int64_t until =
+      std::min<int64_t>(resource_.windows(), int64_t{WindowsDoneEverywhere()} + spec_.grant_ahead);
   if (until <= granted_) return;
   granted_ = static_cast<int32_t>(until);
   for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -109,7 +112,8 @@ void Execution::GrantAhead(ExecutionActions& out) {
   }
 }
 
-void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done, ExecutionActions& out) {
+void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done,
+                             ExecutionActions& out) {
   const int index = IndexOf(host);
   if (index < 0 || step_ != Step::kTransferring) return;
   v1::HostProgress& progress = *resource_.mutable_hosts(index);

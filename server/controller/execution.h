@@ -28,9 +28,9 @@ struct ExecutionSpec {
   v1::AttemptId attempt;
   std::string fingerprint;
   int64_t window_bytes = 0;
-  int32_t grant_ahead = 8;              // windows that may be granted beyond those done everywhere
-  Timestamp deadline{0};                // on the clock of Moment::steady
-  Timestamp quiesce_timeout{0};         // most time that workers get to end an attempt
+  int32_t grant_ahead = 8;       // windows that may be granted beyond those done everywhere
+  Timestamp deadline{0};         // on the clock of Moment::steady
+  Timestamp quiesce_timeout{0};  // most time that workers get to end an attempt
   std::vector<Participant> participants;  // by host; those with shards of the source or the target
 };
 
@@ -48,20 +48,33 @@ using ExecutionActions = std::vector<ExecutionAction>;
 
 // One run of a plan against a state:
 //
-//   queued → preparing → transferring → verifying → deciding → committing → finishing → ended (SUCCEEDED)
-//   └─────────── any failure ───────────────┘→ aborting → recording → ended (FAILED, CANCELLED)
+//   queued → preparing → transferring → verifying → deciding → committing → finishing → ended
+//   (SUCCEEDED) └─────────── any failure ───────────────┘→ aborting → recording → ended (FAILED,
+//   CANCELLED)
 //
-// deciding, finishing and recording wait for the journal. The decision to commit is made once, when every host has verified, and never taken back.
-// A pure state machine: answers of workers, their absence, and time come in; what is to be done goes to `out`.
+// deciding, finishing and recording wait for the journal. The decision to commit is made once, when
+// every host has verified, and never taken back. A pure state machine: answers of workers, their
+// absence, and time come in; what is to be done goes to `out`.
 class Execution {
  public:
   enum class Step : int8_t {
-    kQueued, kPreparing, kTransferring, kVerifying, kDeciding, kCommitting, kFinishing, kAborting, kRecording, kEnded,
+    kQueued,
+    kPreparing,
+    kTransferring,
+    kVerifying,
+    kDeciding,
+    kCommitting,
+    kFinishing,
+    kAborting,
+    kRecording,
+    kEnded,
   };
 
-  // `resource` holds name, state, generations, plan, summary, windows and create_time. Starts queued.
+  // `resource` holds name, state, generations, plan, summary, windows and create_time. Starts
+  // queued.
   Execution(ExecutionSpec spec, v1::Execution resource);
-  // As a journal tells it, every host away. COMMITTING goes on; earlier phases fail with PLANNER_RESTARTED; later ones stay.
+  // As a journal tells it, every host away. COMMITTING goes on; earlier phases fail with
+  // PLANNER_RESTARTED; later ones stay.
   static Execution Restore(ExecutionSpec spec, v1::Execution resource, ExecutionActions& out);
 
   // Its devices are free. `peers`: one a participant, in their order.
@@ -73,10 +86,13 @@ class Execution {
   void OnVerified(const std::string& host, Moment now, ExecutionActions& out);
   void OnCommitted(const std::string& host, ExecutionActions& out);
   void OnQuiesced(const std::string& host, Moment now, ExecutionActions& out);
-  void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now, ExecutionActions& out);
+  void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
+                       ExecutionActions& out);
   // The host's worker is away, or lives another life.
-  void OnHostAway(const std::string& host, const absl::Status& why, Moment now, ExecutionActions& out);
-  // It registered again; `holds_target`: verified or committed shards of the target generation are still there.
+  void OnHostAway(const std::string& host, const absl::Status& why, Moment now,
+                  ExecutionActions& out);
+  // It registered again; `holds_target`: verified or committed shards of the target generation are
+  // still there.
   void OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out);
   void OnSaved(Save what, Moment now, ExecutionActions& out);
   void OnTick(Moment now, ExecutionActions& out);
@@ -108,7 +124,8 @@ class Execution {
   template <typename Predicate>
   bool AllHosts(Predicate predicate) const;
   v1::AttachResponse& TellHost(int index, ExecutionActions& out) const;
-  void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now, ExecutionActions& out);
+  void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
+            ExecutionActions& out);
   void GrantAhead(ExecutionActions& out);
   void StartVerifying(ExecutionActions& out);
   void TellAbort(int index, ExecutionActions& out);
@@ -123,7 +140,8 @@ class Execution {
   std::vector<HostState> hosts_;  // as spec_.participants
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
-  v1::Execution::Phase end_phase_ = v1::Execution::PHASE_FAILED;  // of an execution that does not succeed
+  v1::Execution::Phase end_phase_ =
+      v1::Execution::PHASE_FAILED;  // of an execution that does not succeed
   Timestamp aborting_since_{0};
 };
 

@@ -43,8 +43,8 @@ void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions
   if (step_ == Step::kAborting) RecordIfQuiesced(out);
 }
 
-void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
-                                ExecutionActions& out) {
+void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Status& error,
+                                Moment now, ExecutionActions& out) {
   if (IndexOf(host) < 0) return;
   google::rpc::Status named = error;
   named.set_message(absl::StrCat("host ", host, ": ", error.message()));
@@ -52,7 +52,8 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   Fail(std::move(named), v1::Execution::PHASE_FAILED, now, out);
 }
 
-void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now, ExecutionActions& out) {
+void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now,
+                           ExecutionActions& out) {
   const int index = IndexOf(host);
   if (index < 0 || ended()) return;
   hosts_[index].away = true;
@@ -70,19 +71,22 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   if (index < 0) return;
   HostState& state = hosts_[index];
   state.away = false;
-  const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::PHASE_SUCCEEDED;
+  const bool failed =
+      step_ >= Step::kAborting && resource_.phase() != v1::Execution::PHASE_SUCCEEDED;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
   if (step_ != Step::kCommitting || state.committed) return;
   if (!spec_.participants[index].receives()) {
-    // It may live another life and know nothing of the attempt; if it does, the message ends the attempt there.
+    // It may live another life and know nothing of the attempt; if it does, the message ends the
+    // attempt there.
     TellCommit(index, out);
     state.committed = true;
     return FinishIfCommitted(out);
   }
   if (holds_target) return TellCommit(index, out);
-  const absl::Status error = MakeError(
-      absl::StatusCode::kDataLoss, absl::StrCat("host ", host, " came back without its shards of the target"),
-      {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
+  const absl::Status error =
+      MakeError(absl::StatusCode::kDataLoss,
+                absl::StrCat("host ", host, " came back without its shards of the target"),
+                {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
   *resource_.mutable_error() = StatusToProto(error);
 }
 
@@ -105,11 +109,13 @@ void Execution::OnTick(Moment now, ExecutionActions& out) {
 absl::Status Execution::Cancel(Moment now, ExecutionActions& out) {
   const ErrorInfo info{.reason = "", .metadata = {{"execution", resource_.name()}}};
   if (step_ >= Step::kDeciding && step_ <= Step::kFinishing) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(resource_.name(), " is committing"),
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(resource_.name(), " is committing"),
                      {.reason = "EXECUTION_COMMITTING", .metadata = info.metadata});
   }
   if (ended()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(resource_.name(), " has ended"),
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(resource_.name(), " has ended"),
                      {.reason = "EXECUTION_ENDED", .metadata = info.metadata});
   }
   const absl::Status error = MakeError(absl::StatusCode::kCancelled, "cancelled by the caller",

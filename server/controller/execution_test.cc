@@ -16,7 +16,11 @@ using std::chrono::seconds;
 class ExecutionTest : public testing::Test {
  protected:
   static ExecutionSpec Spec() {
-    ExecutionSpec spec{.fingerprint = "f", .window_bytes = 1, .grant_ahead = 2, .deadline = seconds(100), .quiesce_timeout = seconds(10)};
+    ExecutionSpec spec{.fingerprint = "f",
+                       .window_bytes = 1,
+                       .grant_ahead = 2,
+                       .deadline = seconds(100),
+                       .quiesce_timeout = seconds(10)};
     spec.attempt.set_execution("jobs/j/executions/e");
     spec.attempt.set_attempt(1);
     for (const char* host : {"a", "b", "c"}) {
@@ -69,9 +73,14 @@ class ExecutionTest : public testing::Test {
     for (const ExecutionAction& action : std::exchange(out_, {})) {
       if (!text.empty()) text += " ";
       if (const Tell* tell = std::get_if<Tell>(&action)) {
-        text += tell->host + ":" + v1::AttachResponse::descriptor()->FindFieldByNumber(tell->message.command_case())->name();
+        text += tell->host + ":" +
+                v1::AttachResponse::descriptor()
+                    ->FindFieldByNumber(tell->message.command_case())
+                    ->name();
       } else if (const Save* save = std::get_if<Save>(&action)) {
-        text += *save == Save::kDecision ? "save-decision" : *save == Save::kSuccess ? "save-success" : "save-failure";
+        text += *save == Save::kDecision  ? "save-decision"
+                : *save == Save::kSuccess ? "save-success"
+                                          : "save-failure";
       } else {
         text += "give-up-on:" + std::get<GiveUpOn>(action).host;
       }
@@ -79,13 +88,16 @@ class ExecutionTest : public testing::Test {
     return text;
   }
 
-  std::string Reason() const { return GetErrorInfo(StatusFromProto(execution_.resource().error())).reason; }
+  std::string Reason() const {
+    return GetErrorInfo(StatusFromProto(execution_.resource().error())).reason;
+  }
 
   static constexpr const char* kHosts[] = {"a", "b", "c"};
   Moment now_{.steady = seconds(1), .wall = absl::UnixEpoch()};
   ExecutionActions out_;
   Execution execution_{Spec(), Resource()};
-  const absl::Status lost_ = MakeError(absl::StatusCode::kUnavailable, "lost", {.reason = "WORKER_LOST", .metadata = {}});
+  const absl::Status lost_ =
+      MakeError(absl::StatusCode::kUnavailable, "lost", {.reason = "WORKER_LOST", .metadata = {}});
 };
 
 TEST_F(ExecutionTest, SucceedsStepByStep) {
@@ -97,7 +109,9 @@ TEST_F(ExecutionTest, SucceedsStepByStep) {
   execution_.OnPrepared("c", now_, out_);
   EXPECT_EQ(Taken(), "a:grant b:grant c:grant");
   AllTransferred();
-  EXPECT_EQ(Taken(), "a:grant b:grant c:grant a:grant b:grant c:grant a:grant b:grant c:grant a:verify b:verify c:verify");
+  EXPECT_EQ(Taken(),
+            "a:grant b:grant c:grant a:grant b:grant c:grant a:grant b:grant c:grant a:verify "
+            "b:verify c:verify");
   AllVerified();
   EXPECT_EQ(Taken(), "save-decision");
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_VERIFYING);

@@ -10,22 +10,25 @@
 
 namespace remesh {
 
-// Pages of a collection that is ordered by string keys (AIP-158). A token names the last key of its page, so that entries which come or go between
-// pages are neither repeated nor skipped.
+// Pages of a collection that is ordered by string keys (AIP-158). A token names the last key of its
+// page, so that entries which come or go between pages are neither repeated nor skipped.
 struct PageStart {
   int32_t size = 0;   // 1 to 1000
   std::string after;  // list keys greater than this
 };
 
-// `scope` stands for the other arguments of the request: a token of another scope is refused. INVALID_ARGUMENT: page_size, page_token.
-absl::StatusOr<PageStart> ParsePage(int32_t page_size, std::string_view page_token, std::string_view scope);
+// `scope` stands for the other arguments of the request: a token of another scope is refused.
+// INVALID_ARGUMENT: page_size, page_token.
+absl::StatusOr<PageStart> ParsePage(int32_t page_size, std::string_view page_token,
+                                    std::string_view scope);
 
 std::string MakePageToken(std::string_view scope, std::string_view last_key);
 
-// Calls add(value) for the entries of a page whose key passes `keep`; returns the token of the next page or "".
+// Calls add(value) for the entries of a page whose key passes `keep`; returns the token of the next
+// page or "".
 template <typename Value, typename Keep, typename Add>
-std::string FillPage(const std::map<std::string, Value>& entries, const PageStart& start, std::string_view scope,
-                     Keep keep, Add add) {
+std::string FillPage(const std::map<std::string, Value>& entries, const PageStart& start,
+                     std::string_view scope, Keep keep, Add add) {
   int32_t added = 0;
   std::string last;
   for (auto entry = entries.upper_bound(start.after); entry != entries.end(); ++entry) {

@@ -30,8 +30,9 @@ TEST(DeviceLedgerTest, ServesADeviceOnceAndInTheOrderOfAsking) {
 
 TEST(NamesTest, TakeTheFormsOfTheContractOnly) {
   EXPECT_EQ(*ParseStateName("name", "jobs/a/states/b-1.x"), "a");
-  for (const char* bad : {"", "jobs/a", "jobs//states/b", "jobs/a/states/", "jobs/a/states/b/c", "jobs/a/states/../b",
-                          "jobs/-/states/b", "jobs/a/executions/b", "Jobs/a/states/b", "jobs/a/states/b "}) {
+  for (const char* bad :
+       {"", "jobs/a", "jobs//states/b", "jobs/a/states/", "jobs/a/states/b/c", "jobs/a/states/../b",
+        "jobs/-/states/b", "jobs/a/executions/b", "Jobs/a/states/b", "jobs/a/states/b "}) {
     const absl::Status status = ParseStateName("name", bad).status();
     EXPECT_EQ(GetErrorInfo(status).metadata["field"], "name") << bad;
   }
@@ -78,8 +79,10 @@ TEST(WorkerRegistryTest, NewerLivesReplaceOlderOnesAndSilenceIsNoticed) {
   EXPECT_EQ(*workers.Register(1, Identity("b", 1), start), 0u);
   EXPECT_EQ(*workers.Register(2, Identity("a", 0), start), 0u);
   EXPECT_EQ(*workers.Register(3, Identity("b", 1, 2), start), 1u);
-  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("b", 1, 1), start).status()).reason, "SUPERSEDED");
-  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("c", 0), start).status()).reason, "DEVICE_ID_TAKEN");
+  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("b", 1, 1), start).status()).reason,
+            "SUPERSEDED");
+  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("c", 0), start).status()).reason,
+            "DEVICE_ID_TAKEN");
   EXPECT_EQ(workers.topology()->hosts[0].name, "a");
   const Moment later{.steady = std::chrono::seconds(6), .wall = absl::UnixEpoch()};
   workers.Heard(2, later);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <chrono>
-
 #include <google/protobuf/duration.pb.h>
 #include <google/protobuf/timestamp.pb.h>
+
+#include <chrono>
 
 #include "absl/time/time.h"
 

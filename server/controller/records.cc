@@ -19,7 +19,8 @@ constexpr char kDeleted[] = "deleted/";
 constexpr char kExecution[] = "execution/";
 
 absl::Status Unreadable(const std::string& key) {
-  return MakeError(absl::StatusCode::kDataLoss, absl::StrCat("journal record ", key, " cannot be read"),
+  return MakeError(absl::StatusCode::kDataLoss,
+                   absl::StrCat("journal record ", key, " cannot be read"),
                    {.reason = "JOURNAL_CORRUPT", .metadata = {{"key", key}}});
 }
 
@@ -29,7 +30,8 @@ bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest
   return true;
 }
 
-absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& bytes, const Placer& place) {
+absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& bytes,
+                                        const Placer& place) {
   RestoredState restored;
   if (!restored.state.ParseFromString(bytes)) return Unreadable(key);
   auto placed = place(restored.state.spec());
@@ -38,7 +40,8 @@ absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::strin
   return restored;
 }
 
-absl::Status ReadRecord(const std::string& key, const std::string& bytes, const Placer& place, Restored& restored) {
+absl::Status ReadRecord(const std::string& key, const std::string& bytes, const Placer& place,
+                        Restored& restored) {
   std::string name;
   if (key == kEpoch) {
     return absl::SimpleAtoi(bytes, &restored.epoch) ? absl::OkStatus() : Unreadable(key);
@@ -66,17 +69,26 @@ Record StrangersRecord() { return {kStrangers, ""}; }
 Record StateRecord(const v1::State& state) {
   return {absl::StrCat(kState, state.name()), state.SerializeAsString()};
 }
-Record NoStateRecord(const std::string& state) { return {absl::StrCat(kState, state), std::nullopt}; }
+Record NoStateRecord(const std::string& state) {
+  return {absl::StrCat(kState, state), std::nullopt};
+}
 Record NextStateRecord(const v1::State& state) {
   return {absl::StrCat(kNextState, state.name()), state.SerializeAsString()};
 }
-Record NoNextStateRecord(const std::string& state) { return {absl::StrCat(kNextState, state), std::nullopt}; }
-Record CreateRequestRecord(const std::string& state, const std::string& request_id, const std::string& digest) {
+Record NoNextStateRecord(const std::string& state) {
+  return {absl::StrCat(kNextState, state), std::nullopt};
+}
+Record CreateRequestRecord(const std::string& state, const std::string& request_id,
+                           const std::string& digest) {
   return {absl::StrCat(kRequest, state), absl::StrCat(digest, "\n", request_id)};
 }
-Record NoCreateRequestRecord(const std::string& state) { return {absl::StrCat(kRequest, state), std::nullopt}; }
+Record NoCreateRequestRecord(const std::string& state) {
+  return {absl::StrCat(kRequest, state), std::nullopt};
+}
 Record DeletedRecord(const std::string& state) { return {absl::StrCat(kDeleted, state), ""}; }
-Record NoDeletedRecord(const std::string& state) { return {absl::StrCat(kDeleted, state), std::nullopt}; }
+Record NoDeletedRecord(const std::string& state) {
+  return {absl::StrCat(kDeleted, state), std::nullopt};
+}
 Record ExecutionRecord(const v1::Execution& execution) {
   return {absl::StrCat(kExecution, execution.name()), execution.SerializeAsString()};
 }
@@ -84,7 +96,8 @@ Record NoExecutionRecord(const std::string& execution) {
   return {absl::StrCat(kExecution, execution), std::nullopt};
 }
 
-absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records, const Placer& place) {
+absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records,
+                                     const Placer& place) {
   Restored restored;
   for (const auto& [key, bytes] : records) RETURN_IF_ERROR(ReadRecord(key, bytes, place, restored));
   for (auto& [name, state] : restored.states) {

@@ -27,7 +27,8 @@ Record NoStateRecord(const std::string& state);
 Record NextStateRecord(const v1::State& state);
 Record NoNextStateRecord(const std::string& state);
 // Which request created the state.
-Record CreateRequestRecord(const std::string& state, const std::string& request_id, const std::string& digest);
+Record CreateRequestRecord(const std::string& state, const std::string& request_id,
+                           const std::string& digest);
 Record NoCreateRequestRecord(const std::string& state);
 // The state existed: workers that still hold it shall forget it.
 Record DeletedRecord(const std::string& state);
@@ -52,9 +53,11 @@ struct Restored {
 };
 
 // Lays out a state's spec; see PlaceState().
-using Placer = std::function<absl::StatusOr<std::shared_ptr<const PlacedState>>(const v1::StateSpec&)>;
+using Placer =
+    std::function<absl::StatusOr<std::shared_ptr<const PlacedState>>(const v1::StateSpec&)>;
 
 // DATA_LOSS names the first key that cannot be read.
-absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records, const Placer& place);
+absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records,
+                                     const Placer& place);
 
 }  // namespace remesh

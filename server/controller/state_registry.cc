@@ -6,7 +6,8 @@
 namespace remesh {
 namespace {
 
-// Generation 1 is filled by trainers, so a host without it can be filled again; later ones exist on the workers only.
+// Generation 1 is filled by trainers, so a host without it can be filled again; later ones exist on
+// the workers only.
 bool MustExist(const StateEntry& state) { return state.generation() > 1; }
 
 bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {

@@ -15,7 +15,8 @@
 
 namespace remesh {
 
-// A state: what was declared, and where it is in its life. Its phase is not stored: it follows from what the workers hold.
+// A state: what was declared, and where it is in its life. Its phase is not stored: it follows from
+// what the workers hold.
 struct StateEntry {
   v1::State declared;  // name, generation, step, labels, create_time; no spec
   std::shared_ptr<const PlacedState> placed;
@@ -44,8 +45,8 @@ class StateRegistry {
   std::map<std::string, StateEntry> states_;
 };
 
-// The state's phase: MOVING while an execution runs; LOST when a host is away, or back without what was committed there; READY when every host
-// has sealed everything; else BUILDING.
+// The state's phase: MOVING while an execution runs; LOST when a host is away, or back without what
+// was committed there; READY when every host has sealed everything; else BUILDING.
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers);
 
 // The resource as callers see it, spec included.

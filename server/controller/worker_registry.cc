@@ -29,7 +29,8 @@ absl::Status CheckDevices(const v1::Register& registration) {
   for (int i = 0; i < registration.devices_size(); ++i) {
     const int64_t id = registration.devices(i).id();
     if (id < 0 || !seen.insert(id).second) {
-      return InvalidField(absl::StrCat("devices[", i, "].id"), absl::StrCat(id), "must be >= 0 and unique");
+      return InvalidField(absl::StrCat("devices[", i, "].id"), absl::StrCat(id),
+                          "must be >= 0 and unique");
     }
   }
   return absl::OkStatus();
@@ -61,15 +62,17 @@ absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) 
   std::map<int64_t, const std::string*> owners;
   for (const auto& [host, worker] : workers_) {
     if (host == registration.host()) continue;
-    for (const v1::WorkerDevice& device : worker.registration.devices()) owners[device.id()] = &host;
+    for (const v1::WorkerDevice& device : worker.registration.devices())
+      owners[device.id()] = &host;
   }
   for (const v1::WorkerDevice& device : registration.devices()) {
     auto owner = owners.find(device.id());
     if (owner == owners.end()) continue;
     const std::string id = absl::StrCat(device.id());
-    return MakeError(absl::StatusCode::kAlreadyExists,
-                     absl::StrCat("device id ", id, " belongs to host ", *owner->second),
-                     {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", *owner->second}}});
+    return MakeError(
+        absl::StatusCode::kAlreadyExists,
+        absl::StrCat("device id ", id, " belongs to host ", *owner->second),
+        {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", *owner->second}}});
   }
   return absl::OkStatus();
 }
@@ -81,16 +84,20 @@ absl::StatusOr<StreamId> WorkerRegistry::Register(StreamId stream, const v1::Reg
   const WorkerEntry* known = Find(registration.host());
   if (known != nullptr && known->registration.incarnation() > registration.incarnation()) {
     const std::string newer = absl::StrCat(known->registration.incarnation());
-    return MakeError(absl::StatusCode::kAborted,
-                     absl::StrCat("incarnation ", newer, " of host ", registration.host(), " is newer"),
-                     {.reason = "SUPERSEDED",
-                      .metadata = {{"host", registration.host()}, {"incarnation", newer}}});
+    return MakeError(
+        absl::StatusCode::kAborted,
+        absl::StrCat("incarnation ", newer, " of host ", registration.host(), " is newer"),
+        {.reason = "SUPERSEDED",
+         .metadata = {{"host", registration.host()}, {"incarnation", newer}}});
   }
   WorkerEntry& worker = workers_[registration.host()];
   const StreamId replaced = worker.stream;
   if (replaced != 0) hosts_.erase(replaced);
-  worker = WorkerEntry{.registration = registration, .stream = stream, .heard = now.steady,
-                       .heard_wall = now.wall, .manifests = {}};
+  worker = WorkerEntry{.registration = registration,
+                       .stream = stream,
+                       .heard = now.steady,
+                       .heard_wall = now.wall,
+                       .manifests = {}};
   worker.registration.clear_manifests();
   for (const v1::StateManifest& manifest : registration.manifests()) {
     worker.manifests[{manifest.state(), manifest.generation()}] = manifest;
@@ -155,7 +162,8 @@ std::shared_ptr<const Topology> WorkerRegistry::topology() const {
               .nics = std::max(1, registration.nics()),
               .fabric_bytes_per_second = registration.fabric_bytes_per_second(),
               .parent = ""};
-    for (const v1::WorkerDevice& device : registration.devices()) host.device_ids.push_back(device.id());
+    for (const v1::WorkerDevice& device : registration.devices())
+      host.device_ids.push_back(device.id());
     topology->hosts.push_back(std::move(host));
   }
   return topology;

@@ -35,14 +35,16 @@ absl::Status ValidateRegister(const v1::Register& registration);
 // Who is there. Not thread-safe; its owner's strand protects it.
 class WorkerRegistry {
  public:
-  // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none. INVALID_ARGUMENT: see ValidateRegister. ABORTED
-  // (SUPERSEDED): a newer incarnation is known. ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
+  // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
+  // INVALID_ARGUMENT: see ValidateRegister. ABORTED (SUPERSEDED): a newer incarnation is known.
+  // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
   absl::StatusOr<StreamId> Register(StreamId stream, const v1::Register& registration, Moment now);
 
   // Host of an attached stream, or null.
   const std::string* HostOf(StreamId stream) const;
   void Heard(StreamId stream, Moment now);
-  // The worker of the stream is away from now on. Returns its host unless the stream was not attached.
+  // The worker of the stream is away from now on. Returns its host unless the stream was not
+  // attached.
   std::optional<std::string> Detach(StreamId stream);
   // Attached streams that were silent for longer than `lost_after`.
   std::vector<StreamId> Silent(Timestamp now, Timestamp lost_after) const;
@@ -54,7 +56,8 @@ class WorkerRegistry {
   void Forget(const std::string& host) { workers_.erase(host); }
   const std::map<std::string, WorkerEntry>& workers() const { return workers_; }
 
-  // Every registered worker, by name, in the workers' own device numbering; null when there is none.
+  // Every registered worker, by name, in the workers' own device numbering; null when there is
+  // none.
   std::shared_ptr<const Topology> topology() const;
 
  private:

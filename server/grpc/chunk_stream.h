@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <utility>
-
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
+
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
@@ -12,7 +12,8 @@
 
 namespace remesh {
 
-// A stream that one thread fills at the reader's pace. Write() and End() are for that thread; End() comes last, once, after which the object is gone.
+// A stream that one thread fills at the reader's pace. Write() and End() are for that thread; End()
+// comes last, once, after which the object is gone.
 template <typename T>
 class ChunkStream : public grpc::ServerWriteReactor<T> {
  public:

@@ -26,14 +26,15 @@ void ForEachTransferChunk(const BoundPlan& plan, Emit emit) {
   v1::Plan chunk;
   size_t bytes = 0;
   bool wanted = true;
-  ForEachTransferProto(plan.cached->plan, plan.cached->request, plan.binding, [&](const v1::Transfer& transfer) {
-    if (!wanted) return;
-    *chunk.add_transfers() = transfer;
-    bytes += transfer.ByteSizeLong() + 4;
-    if (bytes < kChunkBytes) return;
-    wanted = emit(std::exchange(chunk, {}));
-    bytes = 0;
-  });
+  ForEachTransferProto(plan.cached->plan, plan.cached->request, plan.binding,
+                       [&](const v1::Transfer& transfer) {
+                         if (!wanted) return;
+                         *chunk.add_transfers() = transfer;
+                         bytes += transfer.ByteSizeLong() + 4;
+                         if (bytes < kChunkBytes) return;
+                         wanted = emit(std::exchange(chunk, {}));
+                         bytes = 0;
+                       });
   if (wanted && !chunk.transfers().empty()) emit(std::move(chunk));
 }
 
@@ -49,32 +50,41 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
   });
   if (bytes <= kFullBytesMax) return plan;
   const std::string most = absl::StrCat(kFullBytesMax);
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat(request.name(), " has more than ", most, " bytes: ask StreamPlan"),
-                   {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"bytes_max", most}}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(request.name(), " has more than ", most, " bytes: ask StreamPlan"),
+      {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"bytes_max", most}}});
 }
 
-absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request, ChunkWriter<v1::Plan>& writer) {
+absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request,
+                        ChunkWriter<v1::Plan>& writer) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  if (!writer.Write(ToProto(listed)) || request.view() != v1::PLAN_VIEW_FULL) return absl::OkStatus();
-  ForEachTransferChunk(*listed.plan, [&](v1::Plan chunk) { return writer.Write(std::move(chunk)); });
+  if (!writer.Write(ToProto(listed)) || request.view() != v1::PLAN_VIEW_FULL)
+    return absl::OkStatus();
+  ForEachTransferChunk(*listed.plan,
+                       [&](v1::Plan chunk) { return writer.Write(std::move(chunk)); });
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache, const v1::ListPlansRequest& request) {
-  ASSIGN_OR_RETURN(const PageStart start, ParsePage(request.page_size(), request.page_token(), "plans"));
+absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache,
+                                                const v1::ListPlansRequest& request) {
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), "plans"));
   uint64_t before = 0;
   if (!start.after.empty() && !absl::SimpleAtoi(start.after, &before)) {
-    return InvalidField("page_token", request.page_token(), "must be the next_page_token of the same request");
+    return InvalidField("page_token", request.page_token(),
+                        "must be the next_page_token of the same request");
   }
   v1::ListPlansResponse response;
   uint64_t next = 0;
-  for (const ListedPlan& listed : cache.List(start.size, before, next)) *response.add_plans() = ToProto(listed);
+  for (const ListedPlan& listed : cache.List(start.size, before, next))
+    *response.add_plans() = ToProto(listed);
   if (next != 0) response.set_next_page_token(MakePageToken("plans", absl::StrCat(next)));
   return response;
 }
 
-absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache, const v1::ExplainPlanRequest& request) {
+absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
+                                                    const v1::ExplainPlanRequest& request) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   const CachedPlan& cached = *listed.plan->cached;
   const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
@@ -97,8 +107,9 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 template <typename Response, typename Answer>
-ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char* method, const std::string& resource,
-                                     Response* response, Answer answer) {
+ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char* method,
+                                     const std::string& resource, Response* response,
+                                     Answer answer) {
   return AskPlanner(backend_, context, method, resource, [=](Completion completion) {
     absl::StatusOr<Response> result = answer();
     if (result.ok()) *response = *std::move(result);
@@ -107,27 +118,30 @@ ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char*
 }
 
 template <typename Chunk, typename Fill>
-grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* context, const char* method,
+grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* context,
+                                                     const char* method,
                                                      const std::string& resource, Fill fill) {
   const absl::Status status = backend_.Authorize(*context, method, resource);
   if (!status.ok()) return new RefusedStream<Chunk>(status);
   auto* stream = new ChunkStream<Chunk>(context);
-  backend_.core.streamers().Post([fill = std::move(fill), writer = ChunkWriter<Chunk>(stream)]() mutable {
-    const absl::Status end = fill(writer);
-    writer.End(end);
-  });
+  backend_.core.streamers().Post(
+      [fill = std::move(fill), writer = ChunkWriter<Chunk>(stream)]() mutable {
+        const absl::Status end = fill(writer);
+        writer.End(end);
+      });
   return stream;
 }
 
-ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context, const v1::CreatePlanRequest* request,
+ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
+                                            const v1::CreatePlanRequest* request,
                                             v1::CreatePlanResponse* response) {
   return Ask(context, "CreatePlan", "", response, [=, this] {
     return remesh::CreatePlan(backend_.core.plans(), *request, backend_.core.topology().get());
   });
 }
 
-ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context, const v1::GetPlanRequest* request,
-                                         v1::Plan* response) {
+ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
+                                         const v1::GetPlanRequest* request, v1::Plan* response) {
   return Ask(context, "GetPlan", request->name(), response,
              [=, this] { return remesh::GetPlan(backend_.core.plans(), *request); });
 }
@@ -140,13 +154,15 @@ grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContex
                           });
 }
 
-ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context, const v1::ListPlansRequest* request,
+ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
+                                           const v1::ListPlansRequest* request,
                                            v1::ListPlansResponse* response) {
   return Ask(context, "ListPlans", "", response,
              [=, this] { return remesh::ListPlans(backend_.core.plans(), *request); });
 }
 
-ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context, const v1::DeletePlanRequest* request,
+ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context,
+                                            const v1::DeletePlanRequest* request,
                                             google::protobuf::Empty* response) {
   return Ask(context, "DeletePlan", request->name(), response,
              [=, this]() -> absl::StatusOr<google::protobuf::Empty> {
@@ -155,45 +171,49 @@ ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context, cons
              });
 }
 
-ServerUnaryReactor* PlanService::PinPlan(CallbackServerContext* context, const v1::PinPlanRequest* request,
-                                         v1::Plan* response) {
+ServerUnaryReactor* PlanService::PinPlan(CallbackServerContext* context,
+                                         const v1::PinPlanRequest* request, v1::Plan* response) {
   return Ask(context, "PinPlan", request->name(), response,
              [=, this] { return SetPinned(backend_.core.plans(), request->name(), true); });
 }
 
-ServerUnaryReactor* PlanService::UnpinPlan(CallbackServerContext* context, const v1::UnpinPlanRequest* request,
+ServerUnaryReactor* PlanService::UnpinPlan(CallbackServerContext* context,
+                                           const v1::UnpinPlanRequest* request,
                                            v1::Plan* response) {
   return Ask(context, "UnpinPlan", request->name(), response,
              [=, this] { return SetPinned(backend_.core.plans(), request->name(), false); });
 }
 
-ServerUnaryReactor* PlanService::GetCacheStats(CallbackServerContext* context, const v1::GetCacheStatsRequest*,
+ServerUnaryReactor* PlanService::GetCacheStats(CallbackServerContext* context,
+                                               const v1::GetCacheStatsRequest*,
                                                v1::CacheStats* response) {
   return Ask(context, "GetCacheStats", "", response,
              [this]() -> absl::StatusOr<v1::CacheStats> { return backend_.core.plans().stats(); });
 }
 
-grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(CallbackServerContext* context,
-                                                                            const v1::GetHostProgramRequest* request) {
+grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(
+    CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
   return Stream<v1::HostProgramChunk>(
       context, "GetHostProgram", request->plan(),
       [this, request = *request](ChunkWriter<v1::HostProgramChunk>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
-        return ForEachProgramChunk(cached.plan, cached.request, listed.plan->binding, request.host(),
-                                   [&](const v1::HostProgramChunk& chunk) { return writer.Write(chunk); });
+        return ForEachProgramChunk(
+            cached.plan, cached.request, listed.plan->binding, request.host(),
+            [&](const v1::HostProgramChunk& chunk) { return writer.Write(chunk); });
       });
 }
 
-ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context, const v1::ExplainPlanRequest* request,
+ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
+                                             const v1::ExplainPlanRequest* request,
                                              v1::ExplainPlanResponse* response) {
   return Ask(context, "ExplainPlan", request->name(), response,
              [=, this] { return remesh::ExplainPlan(backend_.core.plans(), *request); });
 }
 
-ServerUnaryReactor* PlanService::SuggestIntermediateSharding(CallbackServerContext* context,
-                                                             const v1::SuggestIntermediateShardingRequest* request,
-                                                             v1::SuggestIntermediateShardingResponse* response) {
+ServerUnaryReactor* PlanService::SuggestIntermediateSharding(
+    CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,
+    v1::SuggestIntermediateShardingResponse* response) {
   return Ask(context, "SuggestIntermediateSharding", "", response,
              [=] { return remesh::SuggestIntermediateSharding(*request); });
 }

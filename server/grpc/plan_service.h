@@ -10,35 +10,41 @@ class PlanService : public v1::PlanService::CallbackService {
  public:
   explicit PlanService(const Backend& backend) : backend_(backend) {}
 
-  grpc::ServerUnaryReactor* CreatePlan(grpc::CallbackServerContext* context, const v1::CreatePlanRequest* request,
+  grpc::ServerUnaryReactor* CreatePlan(grpc::CallbackServerContext* context,
+                                       const v1::CreatePlanRequest* request,
                                        v1::CreatePlanResponse* response) override;
-  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context, const v1::GetPlanRequest* request,
-                                    v1::Plan* response) override;
+  grpc::ServerUnaryReactor* GetPlan(grpc::CallbackServerContext* context,
+                                    const v1::GetPlanRequest* request, v1::Plan* response) override;
   grpc::ServerWriteReactor<v1::Plan>* StreamPlan(grpc::CallbackServerContext* context,
                                                  const v1::GetPlanRequest* request) override;
-  grpc::ServerUnaryReactor* ListPlans(grpc::CallbackServerContext* context, const v1::ListPlansRequest* request,
+  grpc::ServerUnaryReactor* ListPlans(grpc::CallbackServerContext* context,
+                                      const v1::ListPlansRequest* request,
                                       v1::ListPlansResponse* response) override;
-  grpc::ServerUnaryReactor* DeletePlan(grpc::CallbackServerContext* context, const v1::DeletePlanRequest* request,
+  grpc::ServerUnaryReactor* DeletePlan(grpc::CallbackServerContext* context,
+                                       const v1::DeletePlanRequest* request,
                                        google::protobuf::Empty* response) override;
-  grpc::ServerUnaryReactor* PinPlan(grpc::CallbackServerContext* context, const v1::PinPlanRequest* request,
-                                    v1::Plan* response) override;
-  grpc::ServerUnaryReactor* UnpinPlan(grpc::CallbackServerContext* context, const v1::UnpinPlanRequest* request,
+  grpc::ServerUnaryReactor* PinPlan(grpc::CallbackServerContext* context,
+                                    const v1::PinPlanRequest* request, v1::Plan* response) override;
+  grpc::ServerUnaryReactor* UnpinPlan(grpc::CallbackServerContext* context,
+                                      const v1::UnpinPlanRequest* request,
                                       v1::Plan* response) override;
-  grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context, const v1::GetCacheStatsRequest* request,
+  grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,
+                                          const v1::GetCacheStatsRequest* request,
                                           v1::CacheStats* response) override;
-  grpc::ServerWriteReactor<v1::HostProgramChunk>* GetHostProgram(grpc::CallbackServerContext* context,
-                                                                 const v1::GetHostProgramRequest* request) override;
-  grpc::ServerUnaryReactor* ExplainPlan(grpc::CallbackServerContext* context, const v1::ExplainPlanRequest* request,
+  grpc::ServerWriteReactor<v1::HostProgramChunk>* GetHostProgram(
+      grpc::CallbackServerContext* context, const v1::GetHostProgramRequest* request) override;
+  grpc::ServerUnaryReactor* ExplainPlan(grpc::CallbackServerContext* context,
+                                        const v1::ExplainPlanRequest* request,
                                         v1::ExplainPlanResponse* response) override;
-  grpc::ServerUnaryReactor* SuggestIntermediateSharding(grpc::CallbackServerContext* context,
-                                                        const v1::SuggestIntermediateShardingRequest* request,
-                                                        v1::SuggestIntermediateShardingResponse* response) override;
+  grpc::ServerUnaryReactor* SuggestIntermediateSharding(
+      grpc::CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,
+      v1::SuggestIntermediateShardingResponse* response) override;
 
  private:
   // A call whose answer is `answer()`, an absl::StatusOr of the response.
   template <typename Response, typename Answer>
-  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const char* method, const std::string& resource,
-                                Response* response, Answer answer);
+  grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const char* method,
+                                const std::string& resource, Response* response, Answer answer);
   // A stream that `fill(writer)` writes on a thread; it returns how the stream ends.
   template <typename Chunk, typename Fill>
   grpc::ServerWriteReactor<Chunk>* Stream(grpc::CallbackServerContext* context, const char* method,

@@ -10,12 +10,14 @@ using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
 ServerUnaryReactor* ReshardService::StartExecution(CallbackServerContext* context,
-                                                   const v1::StartExecutionRequest* request, v1::Execution* response) {
+                                                   const v1::StartExecutionRequest* request,
+                                                   v1::Execution* response) {
   return AskController(backend_, context, "StartExecution", request->state(), *request, response);
 }
 
 ServerUnaryReactor* ReshardService::GetExecution(CallbackServerContext* context,
-                                                 const v1::GetExecutionRequest* request, v1::Execution* response) {
+                                                 const v1::GetExecutionRequest* request,
+                                                 v1::Execution* response) {
   return AskController(backend_, context, "GetExecution", request->name(), *request, response);
 }
 
@@ -25,8 +27,8 @@ ServerUnaryReactor* ReshardService::ListExecutions(CallbackServerContext* contex
   return AskController(backend_, context, "ListExecutions", request->parent(), *request, response);
 }
 
-grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(CallbackServerContext* context,
-                                                                        const v1::WatchExecutionRequest* request) {
+grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(
+    CallbackServerContext* context, const v1::WatchExecutionRequest* request) {
   const absl::Status status = backend_.Authorize(*context, "WatchExecution", request->name());
   if (!status.ok()) return new RefusedStream<v1::Execution>(status);
   return WatchStream<v1::Execution>::Start(backend_.core, request->name());

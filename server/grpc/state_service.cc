@@ -11,7 +11,8 @@ namespace remesh {
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context, const v1::CreateStateRequest* request,
+ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
+                                              const v1::CreateStateRequest* request,
                                               v1::State* response) {
   const std::string& name = request->state().name();
   return AskPlanner(backend_, context, "CreateState", name, [=, this](Completion completion) {
@@ -22,24 +23,27 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context, co
   });
 }
 
-ServerUnaryReactor* StateService::GetState(CallbackServerContext* context, const v1::GetStateRequest* request,
+ServerUnaryReactor* StateService::GetState(CallbackServerContext* context,
+                                           const v1::GetStateRequest* request,
                                            v1::State* response) {
   return AskController(backend_, context, "GetState", request->name(), *request, response);
 }
 
-ServerUnaryReactor* StateService::ListStates(CallbackServerContext* context, const v1::ListStatesRequest* request,
+ServerUnaryReactor* StateService::ListStates(CallbackServerContext* context,
+                                             const v1::ListStatesRequest* request,
                                              v1::ListStatesResponse* response) {
   return AskController(backend_, context, "ListStates", request->parent(), *request, response);
 }
 
-grpc::ServerWriteReactor<v1::State>* StateService::WatchState(CallbackServerContext* context,
-                                                              const v1::WatchStateRequest* request) {
+grpc::ServerWriteReactor<v1::State>* StateService::WatchState(
+    CallbackServerContext* context, const v1::WatchStateRequest* request) {
   const absl::Status status = backend_.Authorize(*context, "WatchState", request->name());
   if (!status.ok()) return new RefusedStream<v1::State>(status);
   return WatchStream<v1::State>::Start(backend_.core, request->name());
 }
 
-ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context, const v1::DeleteStateRequest* request,
+ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context,
+                                              const v1::DeleteStateRequest* request,
                                               google::protobuf::Empty* response) {
   return AskController(backend_, context, "DeleteState", request->name(), *request, response);
 }

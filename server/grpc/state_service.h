@@ -10,15 +10,19 @@ class StateService : public v1::StateService::CallbackService {
  public:
   explicit StateService(const Backend& backend) : backend_(backend) {}
 
-  grpc::ServerUnaryReactor* CreateState(grpc::CallbackServerContext* context, const v1::CreateStateRequest* request,
+  grpc::ServerUnaryReactor* CreateState(grpc::CallbackServerContext* context,
+                                        const v1::CreateStateRequest* request,
                                         v1::State* response) override;
-  grpc::ServerUnaryReactor* GetState(grpc::CallbackServerContext* context, const v1::GetStateRequest* request,
+  grpc::ServerUnaryReactor* GetState(grpc::CallbackServerContext* context,
+                                     const v1::GetStateRequest* request,
                                      v1::State* response) override;
-  grpc::ServerUnaryReactor* ListStates(grpc::CallbackServerContext* context, const v1::ListStatesRequest* request,
+  grpc::ServerUnaryReactor* ListStates(grpc::CallbackServerContext* context,
+                                       const v1::ListStatesRequest* request,
                                        v1::ListStatesResponse* response) override;
   grpc::ServerWriteReactor<v1::State>* WatchState(grpc::CallbackServerContext* context,
                                                   const v1::WatchStateRequest* request) override;
-  grpc::ServerUnaryReactor* DeleteState(grpc::CallbackServerContext* context, const v1::DeleteStateRequest* request,
+  grpc::ServerUnaryReactor* DeleteState(grpc::CallbackServerContext* context,
+                                        const v1::DeleteStateRequest* request,
                                         google::protobuf::Empty* response) override;
 
  private:

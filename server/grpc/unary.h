@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_callback.h>
+
 #include <memory>
 #include <string>
 #include <utility>
-
-#include <grpcpp/server_context.h>
-#include <grpcpp/support/server_callback.h>
 
 #include "server/core.h"
 #include "service/authorization.h"
@@ -20,7 +20,8 @@ struct Backend {
   const Authorizer& authorizer;
 
   // Whether the caller may do this to the resource of that name ("" for none).
-  absl::Status Authorize(const grpc::ServerContextBase& context, const char* method, const std::string& resource) const {
+  absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
+                         const std::string& resource) const {
     return authorizer(IdentityOf(context), JobOf(resource), method);
   }
 };
@@ -35,7 +36,9 @@ class Completion {
     if (reactor_ != nullptr) Finish(ShuttingDown());
   }
 
-  void Finish(const absl::Status& status) { std::exchange(reactor_, nullptr)->Finish(StatusToGrpc(status)); }
+  void Finish(const absl::Status& status) {
+    std::exchange(reactor_, nullptr)->Finish(StatusToGrpc(status));
+  }
 
  private:
   grpc::ServerUnaryReactor* reactor_;
@@ -52,8 +55,10 @@ Core::ReplyFn ReplyInto(Response* response, Completion completion) {
 
 // A call that the controller answers.
 template <typename Response>
-grpc::ServerUnaryReactor* AskController(const Backend& backend, grpc::CallbackServerContext* context, const char* method,
-                                        const std::string& resource, Request request, Response* response) {
+grpc::ServerUnaryReactor* AskController(const Backend& backend,
+                                        grpc::CallbackServerContext* context, const char* method,
+                                        const std::string& resource, Request request,
+                                        Response* response) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
@@ -64,10 +69,11 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend, grpc::CallbackSe
   return reactor;
 }
 
-// A call that takes a thread to answer. `work(completion)` runs on one and may use request and response until it has finished the completion.
+// A call that takes a thread to answer. `work(completion)` runs on one and may use request and
+// response until it has finished the completion.
 template <typename Work>
-grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServerContext* context, const char* method,
-                                     const std::string& resource, Work work) {
+grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServerContext* context,
+                                     const char* method, const std::string& resource, Work work) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
@@ -75,7 +81,9 @@ grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServe
     return reactor;
   }
   backend.core.planners().Post(
-      [work = std::move(work), completion = std::move(completion)]() mutable { work(std::move(completion)); });
+      [work = std::move(work), completion = std::move(completion)]() mutable {
+        work(std::move(completion));
+      });
   return reactor;
 }
 

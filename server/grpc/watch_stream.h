@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/support/server_callback.h>
+
 #include <memory>
 #include <optional>
 #include <string>
 #include <utility>
-
-#include <grpcpp/support/server_callback.h>
 
 #include "absl/synchronization/mutex.h"
 #include "server/core.h"
@@ -14,7 +14,8 @@
 
 namespace remesh {
 
-// A stream that sends the newest value of one resource: while a write is under way, later values replace each other. Lives until gRPC says OnDone.
+// A stream that sends the newest value of one resource: while a write is under way, later values
+// replace each other. Lives until gRPC says OnDone.
 template <typename T>
 class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
  public:

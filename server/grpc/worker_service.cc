@@ -8,14 +8,16 @@ namespace remesh {
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
 
-grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::Attach(CallbackServerContext* context) {
+grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::Attach(
+    CallbackServerContext* context) {
   WorkerStream* stream = WorkerStream::Start(backend_.core);
   const absl::Status status = backend_.Authorize(*context, "Attach", "");
   if (!status.ok()) stream->Close(status);
   return stream;
 }
 
-ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context, const v1::ListWorkersRequest* request,
+ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context,
+                                               const v1::ListWorkersRequest* request,
                                                v1::ListWorkersResponse* response) {
   return AskController(backend_, context, "ListWorkers", "", *request, response);
 }

@@ -12,9 +12,11 @@ class WorkerService : public v1::WorkerService::CallbackService {
 
   grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* Attach(
       grpc::CallbackServerContext* context) override;
-  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context, const v1::ListWorkersRequest* request,
+  grpc::ServerUnaryReactor* ListWorkers(grpc::CallbackServerContext* context,
+                                        const v1::ListWorkersRequest* request,
                                         v1::ListWorkersResponse* response) override;
-  grpc::ServerUnaryReactor* ForgetWorker(grpc::CallbackServerContext* context, const v1::ForgetWorkerRequest* request,
+  grpc::ServerUnaryReactor* ForgetWorker(grpc::CallbackServerContext* context,
+                                         const v1::ForgetWorkerRequest* request,
                                          google::protobuf::Empty* response) override;
 
  private:

@@ -20,7 +20,8 @@ absl::Status TooSlow() {
 }
 
 absl::Status TooFast() {
-  return MakeError(absl::StatusCode::kResourceExhausted, "the worker sends faster than the server can follow",
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "the worker sends faster than the server can follow",
                    {.reason = "WORKER_TOO_FAST", .metadata = {}});
 }
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <grpcpp/support/server_callback.h>
+
 #include <atomic>
 #include <deque>
 #include <memory>
 #include <optional>
-
-#include <grpcpp/support/server_callback.h>
 
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/worker.pb.h"
@@ -14,9 +14,10 @@
 
 namespace remesh {
 
-// One worker's Attach stream: messages go to the core as they come; commands wait in a bounded queue, one write under way. Lives until gRPC says
-// OnDone.
-class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>, public WorkerSink {
+// One worker's Attach stream: messages go to the core as they come; commands wait in a bounded
+// queue, one write under way. Lives until gRPC says OnDone.
+class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,
+                     public WorkerSink {
  public:
   static WorkerStream* Start(Core& core);
 
@@ -37,8 +38,8 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   Core& core_;
   StreamId id_ = 0;
   std::shared_ptr<WorkerStream> self_;
-  v1::AttachRequest incoming_;   // belongs to the read under way
-  v1::AttachResponse outgoing_;  // belongs to the write under way
+  v1::AttachRequest incoming_;     // belongs to the read under way
+  v1::AttachResponse outgoing_;    // belongs to the write under way
   std::atomic<int> unhandled_{0};  // messages that the core has not come to
 
   absl::Mutex mutex_;

@@ -60,8 +60,9 @@ absl::Status Journal::Error(int code) const {
 
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path) {
   sqlite3* database = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &database,
-                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
+  const int code =
+      sqlite3_open_v2(path.c_str(), &database,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   std::unique_ptr<Journal> journal(new Journal(path, database));
   if (code != SQLITE_OK) return journal->Error(code);
   RETURN_IF_ERROR(journal->Prepare());
@@ -76,9 +77,10 @@ absl::Status Journal::Prepare() {
   RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE; COMMIT"));
   RETURN_IF_ERROR(CheckIntegrity());
   RETURN_IF_ERROR(CheckVersion());
-  for (const auto& [sql, statement] :
-       {std::pair{"INSERT INTO records(key, bytes) VALUES(?1, ?2) ON CONFLICT(key) DO UPDATE SET bytes = ?2", &put_},
-        std::pair{"DELETE FROM records WHERE key = ?1", &remove_}}) {
+  for (const auto& [sql, statement] : {std::pair{"INSERT INTO records(key, bytes) VALUES(?1, ?2) "
+                                                 "ON CONFLICT(key) DO UPDATE SET bytes = ?2",
+                                                 &put_},
+                                       std::pair{"DELETE FROM records WHERE key = ?1", &remove_}}) {
     const int code = sqlite3_prepare_v2(database_, sql, -1, statement, nullptr);
     if (code != SQLITE_OK) return Error(code);
   }
@@ -88,21 +90,24 @@ absl::Status Journal::Prepare() {
 absl::Status Journal::CheckIntegrity() {
   ASSIGN_OR_RETURN(const std::string verdict, QueryText("PRAGMA integrity_check(1)"));
   if (verdict == "ok") return absl::OkStatus();
-  return MakeError(absl::StatusCode::kDataLoss, absl::StrCat("journal ", path_, " is damaged: ", verdict),
-                   {.reason = "JOURNAL_CORRUPT", .metadata = {{"path", path_}, {"error", verdict}}});
+  return MakeError(
+      absl::StatusCode::kDataLoss, absl::StrCat("journal ", path_, " is damaged: ", verdict),
+      {.reason = "JOURNAL_CORRUPT", .metadata = {{"path", path_}, {"error", verdict}}});
 }
 
 absl::Status Journal::CheckVersion() {
   ASSIGN_OR_RETURN(const std::string version, QueryText("PRAGMA user_version"));
   if (version == "0") {
     return Execute(
-        "BEGIN IMMEDIATE; CREATE TABLE records(key TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT ROWID;"
+        "BEGIN IMMEDIATE; CREATE TABLE records(key TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT "
+        "ROWID;"
         "PRAGMA user_version=1; COMMIT");
   }
   if (version == absl::StrCat(kVersion)) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat("journal ", path_, " has version ", version, ", this program reads 1"),
-                   {.reason = "JOURNAL_VERSION", .metadata = {{"path", path_}, {"version", version}}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("journal ", path_, " has version ", version, ", this program reads 1"),
+      {.reason = "JOURNAL_VERSION", .metadata = {{"path", path_}, {"version", version}}});
 }
 
 Journal::~Journal() {
@@ -130,7 +135,8 @@ absl::StatusOr<std::string> Journal::QueryText(const char* sql) {
 absl::StatusOr<std::map<std::string, std::string>> Journal::ReadAll() {
   std::map<std::string, std::string> records;
   sqlite3_stmt* statement = nullptr;
-  int code = sqlite3_prepare_v2(database_, "SELECT key, bytes FROM records", -1, &statement, nullptr);
+  int code =
+      sqlite3_prepare_v2(database_, "SELECT key, bytes FROM records", -1, &statement, nullptr);
   if (code != SQLITE_OK) return Error(code);
   while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
     records[ColumnBytes(statement, 0)] = ColumnBytes(statement, 1);

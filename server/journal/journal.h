@@ -15,11 +15,13 @@ struct sqlite3_stmt;
 
 namespace remesh {
 
-// A SQLite file of keys and bytes, written synchronously (WAL, synchronous=FULL). One process at a time. Not thread-safe.
+// A SQLite file of keys and bytes, written synchronously (WAL, synchronous=FULL). One process at a
+// time. Not thread-safe.
 class Journal {
  public:
-  // Opens or creates the file and checks every page of it. DATA_LOSS (JOURNAL_CORRUPT) when damaged, FAILED_PRECONDITION (JOURNAL_VERSION,
-  // JOURNAL_LOCKED) when written by a newer program or open elsewhere, UNAVAILABLE (JOURNAL_IO) otherwise.
+  // Opens or creates the file and checks every page of it. DATA_LOSS (JOURNAL_CORRUPT) when
+  // damaged, FAILED_PRECONDITION (JOURNAL_VERSION, JOURNAL_LOCKED) when written by a newer program
+  // or open elsewhere, UNAVAILABLE (JOURNAL_IO) otherwise.
   static absl::StatusOr<std::unique_ptr<Journal>> Open(const std::string& path);
   ~Journal();
 
@@ -28,7 +30,8 @@ class Journal {
 
   absl::StatusOr<std::map<std::string, std::string>> ReadAll();
 
-  // All records, in order, in one transaction: on disk when it returns OK. RESOURCE_EXHAUSTED (JOURNAL_FULL) or UNAVAILABLE otherwise: nothing is.
+  // All records, in order, in one transaction: on disk when it returns OK. RESOURCE_EXHAUSTED
+  // (JOURNAL_FULL) or UNAVAILABLE otherwise: nothing is.
   absl::Status Write(const std::vector<Record>& records);
 
  private:

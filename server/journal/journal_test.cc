@@ -17,7 +17,8 @@ namespace {
 class JournalTest : public testing::Test {
  protected:
   JournalTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "remesh-journal-XXXXXX").string();
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "remesh-journal-XXXXXX").string();
     directory_ = mkdtemp(pattern.data());
     path_ = directory_ / "journal.db";
   }
@@ -36,7 +37,8 @@ class JournalTest : public testing::Test {
 
 std::vector<Record> ManyRecords(int count) {
   std::vector<Record> records;
-  for (int i = 0; i < count; ++i) records.push_back({"state/" + std::to_string(i), std::string(500, 'x')});
+  for (int i = 0; i < count; ++i)
+    records.push_back({"state/" + std::to_string(i), std::string(500, 'x')});
   return records;
 }
 
@@ -44,12 +46,14 @@ TEST_F(JournalTest, WhatIsWrittenIsThereWhenOpenedAgain) {
   {
     auto journal = Open();
     ASSERT_TRUE(journal.ok()) << journal.status();
-    EXPECT_TRUE((*journal)->Write({{"a", "1"}, {"b", std::string("\0\xff", 2)}, {"empty", ""}}).ok());
+    EXPECT_TRUE(
+        (*journal)->Write({{"a", "1"}, {"b", std::string("\0\xff", 2)}, {"empty", ""}}).ok());
     EXPECT_TRUE((*journal)->Write({{"a", "2"}, {"gone", "x"}, {"gone", std::nullopt}}).ok());
   }
   auto journal = Open();
   ASSERT_TRUE(journal.ok()) << journal.status();
-  const std::map<std::string, std::string> expected = {{"a", "2"}, {"b", std::string("\0\xff", 2)}, {"empty", ""}};
+  const std::map<std::string, std::string> expected = {
+      {"a", "2"}, {"b", std::string("\0\xff", 2)}, {"empty", ""}};
   EXPECT_EQ(*(*journal)->ReadAll(), expected);
 }
 
@@ -94,7 +98,8 @@ TEST_F(JournalTest, TheWriterTellsWhatIsOnDiskAndWritesAllBeforeItEnds) {
                                          told = sequence;
                                        },
                                    .failed = [](absl::Status status) { ADD_FAILURE() << status; }});
-    for (uint64_t i = 1; i <= 200; ++i) writer.Write({.sequence = i, .records = {{"n", std::to_string(i)}}});
+    for (uint64_t i = 1; i <= 200; ++i)
+      writer.Write({.sequence = i, .records = {{"n", std::to_string(i)}}});
   }
   EXPECT_EQ(told, 200u);
   EXPECT_TRUE(rose);

@@ -13,10 +13,12 @@
 
 namespace remesh {
 
-// Writes to a journal on a thread of its own; what comes while a write runs goes into one transaction. Thread-safe.
+// Writes to a journal on a thread of its own; what comes while a write runs goes into one
+// transaction. Thread-safe.
 class JournalWriter {
  public:
-  // Both are called on the writer's thread. `persisted`: everything up to the sequence is on disk. `failed`: nothing after it will be; called once.
+  // Both are called on the writer's thread. `persisted`: everything up to the sequence is on disk.
+  // `failed`: nothing after it will be; called once.
   struct Callbacks {
     absl::AnyInvocable<void(uint64_t sequence)> persisted;
     absl::AnyInvocable<void(absl::Status)> failed;

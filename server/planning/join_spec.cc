@@ -46,7 +46,8 @@ v1::StateSpec HalfOf(const v1::PlanSpec& spec, bool source) {
 
 }  // namespace
 
-v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target, const v1::PlanOptions& options) {
+v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target,
+                       const v1::PlanOptions& options) {
   REMESH_CHECK(source.arrays_size() == target.arrays_size());
   v1::PlanSpec spec;
   *spec.mutable_topology() = target.topology();

@@ -6,9 +6,11 @@
 
 namespace remesh {
 
-// The question "from `source` to `target`" as a PlanSpec: names of shardings and device lists get the prefixes "source." and "target.". The
-// topology is the target's. REQUIRES: the same arrays in the same order.
-v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target, const v1::PlanOptions& options);
+// The question "from `source` to `target`" as a PlanSpec: names of shardings and device lists get
+// the prefixes "source." and "target.". The topology is the target's. REQUIRES: the same arrays in
+// the same order.
+v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target,
+                       const v1::PlanOptions& options);
 
 // The halves of a question.
 v1::StateSpec SourceOf(const v1::PlanSpec& spec);

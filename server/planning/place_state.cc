@@ -27,22 +27,30 @@ absl::flat_hash_map<int64_t, Seat> SeatsOf(const Topology& topology) {
   absl::flat_hash_map<int64_t, Seat> seats;
   for (size_t h = 0; h < topology.hosts.size(); ++h) {
     const std::vector<int64_t>& ids = topology.hosts[h].device_ids;
-    for (size_t i = 0; i < ids.size(); ++i) seats[ids[i]] = {static_cast<int32_t>(h), static_cast<int32_t>(i)};
+    for (size_t i = 0; i < ids.size(); ++i)
+      seats[ids[i]] = {static_cast<int32_t>(h), static_cast<int32_t>(i)};
   }
   return seats;
 }
 
 std::string MemoryKindName(MemoryKind kind) {
-  return kind == MemoryKind::kPinnedHost ? "pinned_host" : kind == MemoryKind::kUnpinnedHost ? "unpinned_host" : "";
+  return kind == MemoryKind::kPinnedHost     ? "pinned_host"
+         : kind == MemoryKind::kUnpinnedHost ? "unpinned_host"
+                                             : "";
 }
 
-int64_t BytesOf(const Box& box, ElementType type) { return (box.element_count() * BitWidth(type) + 7) / 8; }
+int64_t BytesOf(const Box& box, ElementType type) {
+  return (box.element_count() * BitWidth(type) + 7) / 8;
+}
 
 // Fills the parts of all hosts, array by array.
 class Placing {
  public:
   Placing(const StateLayout& layout, PlacedState& placed)
-      : layout_(layout), placed_(placed), seats_(SeatsOf(layout.topology)), locals_(layout.topology.hosts.size()) {}
+      : layout_(layout),
+        placed_(placed),
+        seats_(SeatsOf(layout.topology)),
+        locals_(layout.topology.hosts.size()) {}
 
   absl::Status AddArray(int index) {
     const PlacedArray& array = layout_.arrays[index];
@@ -103,7 +111,8 @@ class Placing {
 
   static absl::Status TooManyShards() {
     const std::string most = absl::StrCat(kShardsMax);
-    return MakeError(absl::StatusCode::kResourceExhausted, absl::StrCat("a state may have at most ", most, " shards"),
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     absl::StrCat("a state may have at most ", most, " shards"),
                      {.reason = "TOO_MANY_SHARDS", .metadata = {{"shards_max", most}}});
   }
 
@@ -116,17 +125,20 @@ class Placing {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec, const Topology* fallback) {
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+                                                              const Topology* fallback) {
   ASSIGN_OR_RETURN(StateLayout layout, ToStateLayout(spec, fallback));
   return PlaceState(spec, std::move(layout));
 }
 
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec, StateLayout layout) {
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+                                                              StateLayout layout) {
   auto placed = std::make_shared<PlacedState>();
   placed->spec = spec;
   if (spec.topology().hosts().empty()) *placed->spec.mutable_topology() = ToProto(layout.topology);
   Placing placing(layout, *placed);
-  for (size_t a = 0; a < layout.arrays.size(); ++a) RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a)));
+  for (size_t a = 0; a < layout.arrays.size(); ++a)
+    RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a)));
   placing.Finish();
   placed->layout = std::make_shared<const StateLayout>(std::move(layout));
   return placed;

@@ -16,14 +16,19 @@ namespace remesh {
 // Most shards that a state may have: every one is a message to a worker.
 inline constexpr int64_t kShardsMax = 2'000'000;
 
-// Lays a state out and takes it apart for its hosts; shards come in the order of arrays, local devices and boxes. An empty topology becomes `fallback` in
-// the result's spec, for what the workers' numbering means may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED (TOO_MANY_SHARDS).
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec, const Topology* fallback);
+// Lays a state out and takes it apart for its hosts; shards come in the order of arrays, local
+// devices and boxes. An empty topology becomes `fallback` in the result's spec, for what the
+// workers' numbering means may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
+// (TOO_MANY_SHARDS).
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+                                                              const Topology* fallback);
 
 // The same for a layout that is known already. REQUIRES: `layout` is `spec` laid out.
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec, StateLayout layout);
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+                                                              StateLayout layout);
 
-// The hosts of the devices that `layout` names, whether they hold a shard or not; added to `named`: host -> local devices.
+// The hosts of the devices that `layout` names, whether they hold a shard or not; added to `named`:
+// host -> local devices.
 void AddNamedDevices(const StateLayout& layout, std::map<std::string, std::set<int32_t>>& named);
 
 }  // namespace remesh

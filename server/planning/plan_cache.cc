@@ -19,15 +19,19 @@ absl::Status PlanError(absl::StatusCode code, std::string_view reason, const std
 
 // Estimates: strings and vectors with their headers.
 int64_t BytesOf(const Binding& binding) {
-  int64_t bytes = static_cast<int64_t>(binding.device_ids.size() * 8 + binding.array_indices.size() * 4);
-  for (const std::string& name : binding.host_names) bytes += 32 + static_cast<int64_t>(name.size());
-  for (const std::string& name : binding.array_names) bytes += 32 + static_cast<int64_t>(name.size());
+  int64_t bytes =
+      static_cast<int64_t>(binding.device_ids.size() * 8 + binding.array_indices.size() * 4);
+  for (const std::string& name : binding.host_names)
+    bytes += 32 + static_cast<int64_t>(name.size());
+  for (const std::string& name : binding.array_names)
+    bytes += 32 + static_cast<int64_t>(name.size());
   return bytes;
 }
 
 int64_t BytesOf(const CachedPlan& cached) {
   const ReshardRequest& request = cached.request.request;
-  return cached.plan.memory_bytes() + static_cast<int64_t>(request.arrays.size() * sizeof(ArraySpec)) +
+  return cached.plan.memory_bytes() +
+         static_cast<int64_t>(request.arrays.size() * sizeof(ArraySpec)) +
          static_cast<int64_t>(request.topology.hosts.size() * sizeof(Host));
 }
 
@@ -49,7 +53,9 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Co
     absl::MutexLock lock(&mutex_);
     if (computing_.contains(fingerprint)) {
       stats_.set_single_flight_waits(stats_.single_flight_waits() + 1);
-      auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return !computing_.contains(fingerprint); };
+      auto done = [&]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+        return !computing_.contains(fingerprint);
+      };
       mutex_.Await(absl::Condition(&done));
     }
     if (Answer answer = FindLocked(question, name); answer.plan != nullptr) return answer;
@@ -60,7 +66,8 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Co
   absl::MutexLock lock(&mutex_);
   computing_.erase(fingerprint);
   RETURN_IF_ERROR(computed.status());
-  const BoundPlanPtr plan = Bind(question, name, std::make_shared<const CachedPlan>(*std::move(computed)));
+  const BoundPlanPtr plan =
+      Bind(question, name, std::make_shared<const CachedPlan>(*std::move(computed)));
   if (question.store) Store(plan, question);
   return Answer{plan, v1::Planning::CACHE_MISS};
 }
@@ -93,7 +100,8 @@ PlanCache::Name& PlanCache::Store(const BoundPlanPtr& plan, const Question& ques
   }
   entry->second.names.insert(plan->name);
   Name& name = names_[plan->name];
-  name = {.plan = plan, .bytes = BytesOf(plan->binding) + static_cast<int64_t>(plan->spec->SpaceUsedLong()),
+  name = {.plan = plan,
+          .bytes = BytesOf(plan->binding) + static_cast<int64_t>(plan->spec->SpaceUsedLong()),
           .users = question.use ? 1 : 0};
   bytes_ += name.bytes;
   Touch(name);
@@ -133,11 +141,14 @@ absl::StatusOr<PlanCache::Name*> PlanCache::FindName(const std::string& name) {
   if (name.substr(0, 6) != "plans/") return InvalidField("name", name, "must be plans/{...}");
   auto found = names_.find(name);
   if (found != names_.end()) return &found->second;
-  return PlanError(absl::StatusCode::kNotFound, "PLAN_NOT_FOUND", name, "was never made or is gone");
+  return PlanError(absl::StatusCode::kNotFound, "PLAN_NOT_FOUND", name,
+                   "was never made or is gone");
 }
 
 ListedPlan PlanCache::ToListed(const Name& name) const {
-  return {.plan = name.plan, .pinned = name.pinned, .hits = name.hits,
+  return {.plan = name.plan,
+          .pinned = name.pinned,
+          .hits = name.hits,
           .cached_bytes = name.bytes + entries_.at(name.plan->cached->request.fingerprint).bytes};
 }
 
@@ -175,9 +186,11 @@ absl::StatusOr<ListedPlan> PlanCache::SetPinned(const std::string& name, bool pi
 absl::Status PlanCache::Delete(const std::string& name) {
   absl::MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(const Name* const found, FindName(name));
-  if (found->pinned) return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_PINNED", name, "is pinned");
+  if (found->pinned)
+    return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_PINNED", name, "is pinned");
   if (found->users > 0) {
-    return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_IN_USE", name, "is used by an execution");
+    return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_IN_USE", name,
+                     "is used by an execution");
   }
   RemoveName(name);
   return absl::OkStatus();
@@ -187,7 +200,8 @@ std::vector<ListedPlan> PlanCache::List(size_t size, uint64_t before, uint64_t& 
   absl::MutexLock lock(&mutex_);
   std::vector<ListedPlan> plans;
   next = 0;
-  auto entry = std::make_reverse_iterator(before == 0 ? by_use_.end() : by_use_.lower_bound(before));
+  auto entry =
+      std::make_reverse_iterator(before == 0 ? by_use_.end() : by_use_.lower_bound(before));
   for (; entry != by_use_.rend(); ++entry) {
     if (plans.size() == size) return plans;
     next = entry->first;

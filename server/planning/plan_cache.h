@@ -43,9 +43,10 @@ struct ListedPlan {
   int64_t cached_bytes = 0;
 };
 
-// Plans by the fingerprint of their canonical request, each under the names of every binding that asked for it; the least recently used go when their bytes
-// exceed the limit, but none that is pinned or in use. Equal requests that come together are computed once. Thread-safe. Losing an entry
-// costs time, never correctness.
+// Plans by the fingerprint of their canonical request, each under the names of every binding that
+// asked for it; the least recently used go when their bytes exceed the limit, but none that is
+// pinned or in use. Equal requests that come together are computed once. Thread-safe. Losing an
+// entry costs time, never correctness.
 class PlanCache {
  public:
   explicit PlanCache(int64_t bytes_max) : bytes_max_(bytes_max) {}
@@ -75,7 +76,8 @@ class PlanCache {
   // FAILED_PRECONDITION (PLAN_PINNED, PLAN_IN_USE).
   absl::Status Delete(const std::string& name);
 
-  // Up to `size` plans used before `before` (0: all), most recently used first; `next`: what the next page starts before, 0 when there is none.
+  // Up to `size` plans used before `before` (0: all), most recently used first; `next`: what the
+  // next page starts before, 0 when there is none.
   std::vector<ListedPlan> List(size_t size, uint64_t before, uint64_t& next);
 
   v1::CacheStats stats();
@@ -98,9 +100,11 @@ class PlanCache {
   };
 
   // The answer from memory; no plan when there is none.
-  Answer FindLocked(const Question& question, const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Answer FindLocked(const Question& question, const std::string& name)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Files the plan under its name, if it is not yet.
-  Name& Store(const BoundPlanPtr& plan, const Question& question) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Name& Store(const BoundPlanPtr& plan, const Question& question)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Touch(Name& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void RemoveName(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void MakeRoom(const std::string& spared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

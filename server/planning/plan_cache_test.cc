@@ -14,7 +14,8 @@ namespace {
 
 constexpr int64_t kPlenty = 1 << 30;
 
-absl::StatusOr<v1::CreatePlanResponse> Create(PlanCache& cache, const v1::PlanSpec& spec, bool validate_only = false) {
+absl::StatusOr<v1::CreatePlanResponse> Create(PlanCache& cache, const v1::PlanSpec& spec,
+                                              bool validate_only = false) {
   v1::CreatePlanRequest request;
   *request.mutable_spec() = spec;
   request.set_validate_only(validate_only);
@@ -102,7 +103,8 @@ TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
   spec.mutable_options()->set_memory_limit_bytes(8);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] { EXPECT_EQ(GetErrorInfo(Create(cache, spec).status()).reason, "MEMORY_LIMIT"); });
+    threads.emplace_back(
+        [&] { EXPECT_EQ(GetErrorInfo(Create(cache, spec).status()).reason, "MEMORY_LIMIT"); });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(cache.stats().entries(), 0);
@@ -111,7 +113,8 @@ TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
 TEST(PlanCacheTest, ListsByUseInPages) {
   PlanCache cache(kPlenty);
   std::vector<std::string> names;
-  for (const int64_t rows : {8, 12, 16}) names.push_back(Create(cache, SpecOfShape(rows))->plan().name());
+  for (const int64_t rows : {8, 12, 16})
+    names.push_back(Create(cache, SpecOfShape(rows))->plan().name());
   ASSERT_TRUE(cache.Find(names[0]).ok());  // now the newest
   uint64_t next = 0;
   auto page = cache.List(2, 0, next);

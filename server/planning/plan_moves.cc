@@ -27,7 +27,8 @@ double SecondsSince(Timestamp start) {
 absl::StatusOr<CachedPlan> Compute(const CanonicalRequest& request) {
   const Timestamp start = SteadyClock().Now();
   ASSIGN_OR_RETURN(Plan plan, MakePlan(request));
-  return CachedPlan{.request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
+  return CachedPlan{
+      .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
 }
 
 struct FoundPlan {
@@ -36,11 +37,15 @@ struct FoundPlan {
 };
 
 absl::StatusOr<FoundPlan> FindOrPlan(PlanCache& cache, const ReshardRequest& request,
-                                   std::shared_ptr<const v1::PlanSpec> spec, bool store, bool use, Timestamp start) {
+                                     std::shared_ptr<const v1::PlanSpec> spec, bool store, bool use,
+                                     Timestamp start) {
   ASSIGN_OR_RETURN(CanonicalizedRequest canonicalized, Canonicalize(request));
   ASSIGN_OR_RETURN(PlanCache::Answer answer,
-                   cache.FindOrCompute({.canonicalized = std::move(canonicalized), .spec = std::move(spec),
-                                        .now = absl::Now(), .store = store, .use = use},
+                   cache.FindOrCompute({.canonicalized = std::move(canonicalized),
+                                        .spec = std::move(spec),
+                                        .now = absl::Now(),
+                                        .store = store,
+                                        .use = use},
                                        Compute));
   FoundPlan planned{.plan = std::move(answer.plan), .planning = {}};
   planned.planning.set_seconds(SecondsSince(start));
@@ -80,7 +85,8 @@ void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   for (const v1::Host& host : topology.hosts()) {
     auto worker = known.find(host.name());
     if (worker != known.end() &&
-        std::vector<int64_t>(host.device_ids().begin(), host.device_ids().end()) != worker->second->device_ids) {
+        std::vector<int64_t>(host.device_ids().begin(), host.device_ids().end()) !=
+            worker->second->device_ids) {
       return;
     }
     present.insert(host.name());
@@ -92,8 +98,8 @@ void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   }
 }
 
-absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& question, const Topology* workers,
-                                        Timestamp start) {
+absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& question,
+                                        const Topology* workers, Timestamp start) {
   v1::Targets targets = *question.targets;
   if (targets.topology().hosts().empty()) {
     *targets.mutable_topology() = question.source->spec.topology();
@@ -103,29 +109,34 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
   RETURN_IF_ERROR(AtField("targets", spec.status()));
   absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
   RETURN_IF_ERROR(AtField("targets", target.status()));
-  ASSIGN_OR_RETURN(const ReshardRequest request,
-                   ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
-  auto joined = std::make_shared<const v1::PlanSpec>(JoinSpecs(question.source->spec, (*target)->spec, question.options));
-  ASSIGN_OR_RETURN(const FoundPlan planned,
-                   FindOrPlan(cache, request, std::move(joined), question.keep, question.keep, start));
+  ASSIGN_OR_RETURN(
+      const ReshardRequest request,
+      ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
+  auto joined = std::make_shared<const v1::PlanSpec>(
+      JoinSpecs(question.source->spec, (*target)->spec, question.options));
+  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, request, std::move(joined),
+                                                       question.keep, question.keep, start));
   return ToMove(*planned.plan, planned.planning, *question.source->layout, *std::move(target));
 }
 
 absl::Status CheckPlanUsable(const v1::PlanSpec& spec) {
   const auto unsupported = [](std::string_view reason, std::string_view field) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("plan: ", std::string(field), " is not supported by executions yet"),
-                     {.reason = std::string(reason), .metadata = {{"field", std::string(field)}}});
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("plan: ", std::string(field), " is not supported by executions yet"),
+        {.reason = std::string(reason), .metadata = {{"field", std::string(field)}}});
   };
   if (spec.options().donate()) return unsupported("DONATION_UNSUPPORTED", "options.donate");
-  if (spec.options().free_target_order()) return unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
+  if (spec.options().free_target_order())
+    return unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
   if (!spec.options().lost_device_ids().empty()) {
     return unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& question, Timestamp start) {
+absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& question,
+                                       Timestamp start) {
   absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
   RETURN_IF_ERROR(AtField("plan", listed.status()));
   const BoundPlan& plan = *listed->plan;
@@ -133,10 +144,13 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
   ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(*plan.spec), nullptr));
   if (absl::Status same = CheckSameLayout(source, *question.source->layout); !same.ok()) {
     const std::string why(same.message());
-    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(question.plan, " starts elsewhere: ", why),
-                     {.reason = "PLAN_SOURCE_MISMATCH", .metadata = {{"plan", question.plan}, {"difference", why}}});
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(question.plan, " starts elsewhere: ", why),
+                     {.reason = "PLAN_SOURCE_MISMATCH",
+                      .metadata = {{"plan", question.plan}, {"difference", why}}});
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(*plan.spec), nullptr));
+  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
+                   PlaceState(TargetOf(*plan.spec), nullptr));
   v1::Planning planning;
   planning.set_seconds(SecondsSince(start));
   planning.set_cache(v1::Planning::CACHE_HIT);
@@ -146,15 +160,16 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
 
 }  // namespace
 
-absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache, const v1::CreatePlanRequest& request,
+absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
+                                                  const v1::CreatePlanRequest& request,
                                                   const Topology* workers) {
   const Timestamp start = SteadyClock().Now();
   absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers);
   RETURN_IF_ERROR(AtField("spec", question.status()));
   auto spec = std::make_shared<v1::PlanSpec>(request.spec());
   if (spec->topology().hosts().empty()) *spec->mutable_topology() = ToProto(question->topology);
-  ASSIGN_OR_RETURN(const FoundPlan planned,
-                   FindOrPlan(cache, *question, std::move(spec), !request.validate_only(), false, start));
+  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, *question, std::move(spec),
+                                                       !request.validate_only(), false, start));
   v1::CreatePlanResponse response;
   absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);
   *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = planned.plan});
@@ -162,7 +177,8 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache, const v1::Cr
   return response;
 }
 
-absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question, const Topology* workers) {
+absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
+                                     const Topology* workers) {
   const Timestamp start = SteadyClock().Now();
   if (question.targets) return PlanTargets(cache, question, workers, start);
   return PlanByName(cache, question, start);

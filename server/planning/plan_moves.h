@@ -12,13 +12,17 @@
 
 namespace remesh {
 
-// Answers questions from the cache, or by planning. Blocks for as long as planning takes: not for strands and gRPC's threads.
+// Answers questions from the cache, or by planning. Blocks for as long as planning takes: not for
+// strands and gRPC's threads.
 
 // PlanService.CreatePlan. `workers`: what an empty topology means; may be null.
-absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache, const v1::CreatePlanRequest& request,
+absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
+                                                  const v1::CreatePlanRequest& request,
                                                   const Topology* workers);
 
-// A state's way to its targets, or by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts elsewhere.
-absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question, const Topology* workers);
+// A state's way to its targets, or by a plan that exists: FAILED_PRECONDITION
+// (PLAN_SOURCE_MISMATCH) when that starts elsewhere.
+absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
+                                     const Topology* workers);
 
 }  // namespace remesh

@@ -19,8 +19,14 @@ class PlanMovesTest : public testing::Test {
     return *placed;
   }
 
-  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr) {
-    StartPlanning question{.id = 1, .source = source_, .targets = v1::Targets(), .plan = "", .options = {}, .keep = true};
+  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target,
+                                     const Topology* workers = nullptr) {
+    StartPlanning question{.id = 1,
+                           .source = source_,
+                           .targets = v1::Targets(),
+                           .plan = "",
+                           .options = {},
+                           .keep = true};
     *question.targets->mutable_shardings() = target.shardings();
     *question.targets->mutable_device_lists() = target.device_lists();
     for (const v1::StateArray& array : target.arrays()) {
@@ -32,7 +38,10 @@ class PlanMovesTest : public testing::Test {
   }
 
   absl::StatusOr<PlannedMove> PlanBy(const std::string& plan) {
-    return PlanMove(cache_, {.id = 1, .source = source_, .targets = {}, .plan = plan, .options = {}, .keep = true}, nullptr);
+    return PlanMove(
+        cache_,
+        {.id = 1, .source = source_, .targets = {}, .plan = plan, .options = {}, .keep = true},
+        nullptr);
   }
 
   PlanCache cache_{1 << 30};
@@ -80,8 +89,12 @@ TEST_F(PlanMovesTest, APlanThatStartsElsewhereIsRefused) {
 
 TEST_F(PlanMovesTest, TargetsMayNameWorkersThatCameLater) {
   Topology workers = source_->layout->topology;
-  workers.hosts.push_back({.name = "host-9", .device_ids = {8, 9}, .nic_bytes_per_second = 1e9, .nics = 1,
-                           .fabric_bytes_per_second = 1e11, .parent = ""});
+  workers.hosts.push_back({.name = "host-9",
+                           .device_ids = {8, 9},
+                           .nic_bytes_per_second = 1e9,
+                           .nics = 1,
+                           .fabric_bytes_per_second = 1e11,
+                           .parent = ""});
   v1::StateSpec target = TargetOf(TestSpec());
   v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
   devices.clear_ids();

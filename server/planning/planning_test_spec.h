@@ -9,7 +9,8 @@
 namespace remesh {
 
 // One array f32[8, 8] from rows to columns over four devices on two hosts.
-inline v1::PlanSpec TestSpec(const std::vector<int64_t>& ids = {0, 1, 2, 3}, const std::string& host_prefix = "host-") {
+inline v1::PlanSpec TestSpec(const std::vector<int64_t>& ids = {0, 1, 2, 3},
+                             const std::string& host_prefix = "host-") {
   v1::PlanSpec spec;
   for (int h = 0; h < 2; ++h) {
     v1::Host& host = *spec.mutable_topology()->add_hosts();
@@ -21,7 +22,8 @@ inline v1::PlanSpec TestSpec(const std::vector<int64_t>& ids = {0, 1, 2, 3}, con
     host.set_fabric_bytes_per_second(1e11);
   }
   for (const int64_t id : ids) (*spec.mutable_device_lists())["all"].add_ids(id);
-  for (const auto& [name, text] : {std::pair{"rows", "{devices=[4,1]<=[4]}"}, std::pair{"columns", "{devices=[1,4]<=[4]}"}}) {
+  for (const auto& [name, text] :
+       {std::pair{"rows", "{devices=[4,1]<=[4]}"}, std::pair{"columns", "{devices=[1,4]<=[4]}"}}) {
     v1::Sharding& sharding = (*spec.mutable_shardings())[name];
     sharding.set_hlo_text(text);
     sharding.mutable_devices()->set_ref("all");

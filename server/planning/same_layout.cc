@@ -13,7 +13,9 @@
 namespace remesh {
 namespace {
 
-absl::Status Differ(std::string_view what) { return absl::FailedPreconditionError(std::string(what)); }
+absl::Status Differ(std::string_view what) {
+  return absl::FailedPreconditionError(std::string(what));
+}
 
 absl::flat_hash_map<int64_t, std::pair<std::string, size_t>> SeatsOf(const Topology& topology) {
   absl::flat_hash_map<int64_t, std::pair<std::string, size_t>> seats;
@@ -31,7 +33,8 @@ absl::flat_hash_map<int64_t, int32_t> PositionsOf(const DeviceList& devices) {
 
 // Whether every device holds the same boxes, in the same subgroup, on both sides.
 bool SamePlaces(const Placement& a, const Placement& b) {
-  if (a.memory_kind != b.memory_kind || a.layout->subgroup_kind != b.layout->subgroup_kind) return false;
+  if (a.memory_kind != b.memory_kind || a.layout->subgroup_kind != b.layout->subgroup_kind)
+    return false;
   const auto in_b = PositionsOf(*b.devices);
   size_t held = 0;
   for (size_t p = 0; p < a.devices->size(); ++p) {
@@ -46,7 +49,8 @@ bool SamePlaces(const Placement& a, const Placement& b) {
       return false;
     }
   }
-  for (const int32_t tile : b.layout->tile_of) held -= tile >= 0 && !b.layout->tiles[tile].boxes.empty();
+  for (const int32_t tile : b.layout->tile_of)
+    held -= tile >= 0 && !b.layout->tiles[tile].boxes.empty();
   return held == 0;
 }
 
@@ -74,17 +78,20 @@ absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b) {
   RETURN_IF_ERROR(CheckSameSeats(a, b));
   absl::flat_hash_map<std::string, const PlacedArray*> in_b;
   for (const PlacedArray& array : b.arrays) in_b[array.name] = &array;
-  using Pair = std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*, MemoryKind, MemoryKind>;
+  using Pair = std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*,
+                          MemoryKind, MemoryKind>;
   absl::flat_hash_set<Pair> same;  // many arrays share few placements
   for (const PlacedArray& array : a.arrays) {
     auto found = in_b.find(array.name);
-    if (found == in_b.end()) return Differ(absl::StrCat("array ", array.name, " is not in the state"));
+    if (found == in_b.end())
+      return Differ(absl::StrCat("array ", array.name, " is not in the state"));
     const PlacedArray& other = *found->second;
     if (array.shape != other.shape || array.element_type != other.element_type) {
       return Differ(absl::StrCat("array ", array.name, " has another shape or type"));
     }
     const Placement &p = array.placement, &q = other.placement;
-    const Pair pair = {p.layout.get(), p.devices.get(), q.layout.get(), q.devices.get(), p.memory_kind, q.memory_kind};
+    const Pair pair = {p.layout.get(),  p.devices.get(), q.layout.get(),
+                       q.devices.get(), p.memory_kind,   q.memory_kind};
     if (same.contains(pair)) continue;
     if (!SamePlaces(p, q)) return Differ(absl::StrCat("array ", array.name, " lies elsewhere"));
     same.insert(pair);

@@ -6,8 +6,9 @@
 
 namespace remesh {
 
-// OK when both hold the same arrays (names, shapes, types, in any order) in the same places: the same boxes on the same local devices of the same
-// hosts under the same ids, in the same memory. Else FAILED_PRECONDITION says what differs.
+// OK when both hold the same arrays (names, shapes, types, in any order) in the same places: the
+// same boxes on the same local devices of the same hosts under the same ids, in the same memory.
+// Else FAILED_PRECONDITION says what differs.
 absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b);
 
 }  // namespace remesh

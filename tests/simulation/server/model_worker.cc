@@ -40,7 +40,8 @@ void ModelWorker::Obey(const v1::AttachResponse& command) {
       return Assign(command.assign_state().assignment());
     case v1::AttachResponse::kForgetState:
       for (auto held = held_.begin(); held != held_.end();) {
-        held = held->first.first == command.forget_state().state() ? held_.erase(held) : std::next(held);
+        held = held->first.first == command.forget_state().state() ? held_.erase(held)
+                                                                   : std::next(held);
       }
       return;
     case v1::AttachResponse::kPrepare:
@@ -67,7 +68,8 @@ void ModelWorker::Obey(const v1::AttachResponse& command) {
 void ModelWorker::Assign(const v1::Assignment& assignment) {
   const Key key = {assignment.state(), assignment.generation()};
   if (assignment.committed() || held_.contains(key)) return;
-  held_[key] = {.phase = v1::SHARD_PHASE_READY, .execution = "", .shards = assignment.shards_size()};
+  held_[key] = {
+      .phase = v1::SHARD_PHASE_READY, .execution = "", .shards = assignment.shards_size()};
   v1::AttachRequest answer;
   v1::StateManifest& manifest = *answer.mutable_manifest_changed()->mutable_manifest();
   manifest.set_state(assignment.state());
@@ -95,11 +97,13 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
     return Fail(prepare.attempt(), "the source is not ready");
   }
   auto left = held_.find({target.state(), target.generation()});
-  if (left != held_.end() && !Pending(left->second.phase)) callbacks_.violation(host_ + ": prepared over a readable generation");
+  if (left != held_.end() && !Pending(left->second.phase))
+    callbacks_.violation(host_ + ": prepared over a readable generation");
   if (callbacks_.fails()) return Fail(prepare.attempt(), "no memory");
   attempts_[execution] = {};
   if (!target.shards().empty()) {
-    held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution, target.shards_size()};
+    held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
+                                                    target.shards_size()};
   }
   v1::AttachRequest answer;
   *answer.mutable_prepared()->mutable_attempt() = prepare.attempt();
@@ -151,7 +155,8 @@ void ModelWorker::Abort(const v1::Abort& abort) {
   attempts_.erase(abort.attempt().execution());
   auto held = held_.find({abort.state(), abort.generation()});
   if (held != held_.end() && held->second.execution == abort.attempt().execution()) {
-    if (!Pending(held->second.phase)) callbacks_.violation(host_ + ": told to abort what is committed");
+    if (!Pending(held->second.phase))
+      callbacks_.violation(host_ + ": told to abort what is committed");
     held_.erase(held);
   }
   v1::AttachRequest answer;

@@ -12,8 +12,9 @@
 
 namespace remesh {
 
-// What a worker remembers and says, without bytes: manifests survive its deaths, attempts do not. It seals what it is assigned, and answers each command at once;
-// the world delays. Every rule it is told to break goes to `violation`.
+// What a worker remembers and says, without bytes: manifests survive its deaths, attempts do not.
+// It seals what it is assigned, and answers each command at once; the world delays. Every rule it
+// is told to break goes to `violation`.
 class ModelWorker {
  public:
   using Key = std::pair<std::string, int64_t>;  // state, generation
@@ -26,7 +27,7 @@ class ModelWorker {
     std::function<void(v1::AttachRequest)> say;
     std::function<bool()> fails;  // whether an attempt shall fail now
     std::function<void(const std::string&)> violation;
-    std::function<void(const v1::Commit&)> committing;             // before a commit takes effect
+    std::function<void(const v1::Commit&)> committing;          // before a commit takes effect
     std::function<void(const std::string&, int64_t)> retiring;  // before a generation goes
   };
 

@@ -16,17 +16,22 @@ Simulation::Simulation(Options options) : options_(options), random_(options.see
         .fails = [this] { return !settling_ && Chance(options_.failure); },
         .violation = [this](const std::string& what) { Violate(what); },
         .committing = [this](const v1::Commit& commit) { CheckCommit(commit); },
-        .retiring = [this](const std::string& state, int64_t generation) { CheckRetire(state, generation); }};
-    workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), i, std::move(callbacks))});
+        .retiring = [this](const std::string& state,
+                           int64_t generation) { CheckRetire(state, generation); }};
+    workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), i,
+                                                               std::move(callbacks))});
   }
   StartServer();
   for (int i = 0; i < options_.workers; ++i) Attach(i);
 }
 
-void Simulation::At(int64_t time, std::function<void()> what) { agenda_[{time, order_++}] = std::move(what); }
+void Simulation::At(int64_t time, std::function<void()> what) {
+  agenda_[{time, order_++}] = std::move(what);
+}
 
 void Simulation::Violate(std::string what) {
-  violations_.push_back(absl::StrCat("seed ", options_.seed, " at ", now_ / kMillisecond, " ms: ", what));
+  violations_.push_back(
+      absl::StrCat("seed ", options_.seed, " at ", now_ / kMillisecond, " ms: ", what));
 }
 
 void Simulation::Run(double seconds) {
@@ -36,7 +41,9 @@ void Simulation::Run(double seconds) {
     At(t + 1, [this] { Heartbeat(); });
     if (settling_) continue;
     At(Soon(end - now_), [this] { Ask(); });
-    At(Soon(end - now_), [this] { if (Chance(options_.trouble * 10)) MakeTrouble(); });
+    At(Soon(end - now_), [this] {
+      if (Chance(options_.trouble * 10)) MakeTrouble();
+    });
   }
   while (!agenda_.empty() && agenda_.begin()->first.first <= end) {
     auto next = agenda_.extract(agenda_.begin());
@@ -56,8 +63,10 @@ void Simulation::StartServer() {
   options.finished_executions_max = 20;
   options.quiesce_timeout = std::chrono::seconds(3);
   options.execution_deadline = std::chrono::seconds(8);
-  controller_ = std::make_unique<Controller>(options, [this] { return random_(); }, *std::move(restored));
-  Perform(controller_->Start({.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
+  controller_ = std::make_unique<Controller>(
+      options, [this] { return random_(); }, *std::move(restored));
+  Perform(controller_->Start(
+      {.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
 }
 
 void Simulation::CrashServer() {
@@ -71,8 +80,8 @@ void Simulation::CrashServer() {
 
 void Simulation::Handle(Event event) {
   if (controller_ == nullptr) return;
-  Perform(controller_->Handle(std::move(event),
-                              {.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
+  Perform(controller_->Handle(std::move(event), {.steady = std::chrono::microseconds(now_),
+                                                 .wall = absl::FromUnixMicros(now_)}));
 }
 
 void Simulation::Perform(Actions actions) {
@@ -83,20 +92,22 @@ void Simulation::Do(SendToWorker& action) {
   Stream& stream = streams_.at(action.stream);
   if (!stream.open) return Violate("sent to a closed stream");
   stream.last_down = std::max(stream.last_down + 1, Soon(50 * kMillisecond));
-  At(stream.last_down, [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
-    Worker& worker = workers_[index];
-    if (worker.alive && worker.stream == id) worker.model->Obey(message);
-  });
+  At(stream.last_down,
+     [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
+       Worker& worker = workers_[index];
+       if (worker.alive && worker.stream == id) worker.model->Obey(message);
+     });
 }
 
 void Simulation::Do(CloseStream& action) {
   Stream& stream = streams_.at(action.stream);
   stream.open = false;
-  At(std::max(stream.last_down + 1, Soon(50 * kMillisecond)), [this, id = action.stream, index = stream.worker] {
-    if (workers_[index].stream != id) return;
-    workers_[index].stream = 0;
-    if (workers_[index].alive) At(Soon(kSecond), [this, index] { Attach(index); });
-  });
+  At(std::max(stream.last_down + 1, Soon(50 * kMillisecond)),
+     [this, id = action.stream, index = stream.worker] {
+       if (workers_[index].stream != id) return;
+       workers_[index].stream = 0;
+       if (workers_[index].alive) At(Soon(kSecond), [this, index] { Attach(index); });
+     });
 }
 
 void Simulation::Do(Persist& action) {
@@ -104,7 +115,10 @@ void Simulation::Do(Persist& action) {
   At(disk_busy_until_, [this, life = life_, action] {
     if (life != life_) return;  // lost with the process
     for (const Record& record : action.records) {
-      if (record.bytes) disk_[record.key] = *record.bytes; else disk_.erase(record.key);
+      if (record.bytes)
+        disk_[record.key] = *record.bytes;
+      else
+        disk_.erase(record.key);
     }
     // The crash that matters most: written, but nobody was told.
     if (!settling_ && Chance(options_.trouble / 4)) return CrashServer();
@@ -152,7 +166,8 @@ void Simulation::Say(int index, v1::AttachRequest message) {
   Stream& stream = streams_.at(id);
   stream.last_up = std::max(stream.last_up + 1, Soon(50 * kMillisecond));
   At(stream.last_up, [this, life = life_, id, message = std::move(message)] {
-    if (life == life_ && streams_.at(id).open) Handle(StreamMessage{.stream = id, .message = message});
+    if (life == life_ && streams_.at(id).open)
+      Handle(StreamMessage{.stream = id, .message = message});
   });
 }
 
@@ -206,13 +221,15 @@ void Simulation::MakeTrouble() {
 
 void Simulation::Ask() {
   if (controller_ == nullptr) return;
-  const std::string state = absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
+  const std::string state =
+      absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
   const CallId id = next_call_++;
   if (!generations_.contains(state)) {
     CreateState create{.request = {}, .placed = Place(RandomSpec())};
     create.request.mutable_state()->set_name(state);
     calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
-      if (reply.ok() || absl::IsAlreadyExists(reply.status())) generations_[state] = std::max<int64_t>(generations_[state], 1);
+      if (reply.ok() || absl::IsAlreadyExists(reply.status()))
+        generations_[state] = std::max<int64_t>(generations_[state], 1);
     };
     return Handle(Call{.id = id, .request = std::move(create)});
   }

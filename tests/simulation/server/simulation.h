@@ -15,8 +15,9 @@
 
 namespace remesh {
 
-// A world around the real controller: model workers, streams that delay but keep their order, a disk, callers, and trouble. Everything follows from the
-// seed. Laws are checked as things happen; breaches are collected.
+// A world around the real controller: model workers, streams that delay but keep their order, a
+// disk, callers, and trouble. Everything follows from the seed. Laws are checked as things happen;
+// breaches are collected.
 class Simulation {
  public:
   struct Options {
@@ -49,8 +50,12 @@ class Simulation {
   };
 
   void At(int64_t time, std::function<void()> what);
-  int64_t Soon(int64_t most) { return now_ + 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most)); }
-  bool Chance(double probability) { return std::uniform_real_distribution<double>(0, 1)(random_) < probability; }
+  int64_t Soon(int64_t most) {
+    return now_ + 1 + static_cast<int64_t>(random_() % static_cast<uint64_t>(most));
+  }
+  bool Chance(double probability) {
+    return std::uniform_real_distribution<double>(0, 1)(random_) < probability;
+  }
   void Violate(std::string what);
 
   void StartServer();
@@ -95,9 +100,10 @@ class Simulation {
   CallId next_call_ = 1;
   bool settling_ = false;
 
-  std::map<std::pair<std::string, int64_t>, std::string> committed_by_;  // (state, generation) -> execution
-  std::map<std::string, int64_t> generations_;                           // as callers were told
-  std::map<std::string, std::string> running_;                           // execution -> state, as callers were told
+  std::map<std::pair<std::string, int64_t>, std::string>
+      committed_by_;                            // (state, generation) -> execution
+  std::map<std::string, int64_t> generations_;  // as callers were told
+  std::map<std::string, std::string> running_;  // execution -> state, as callers were told
   std::map<v1::Execution::Phase, int> outcomes_;
   std::map<CallId, std::function<void(const absl::StatusOr<Reply>&)>> calls_;
   std::vector<std::string> violations_;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The laws, and how states lie over workers here: every host of the spec's topology holds one shard.
+// The laws, and how states lie over workers here: every host of the spec's topology holds one
+// shard.
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/server/simulation.h"
 
@@ -34,12 +35,15 @@ v1::StateSpec Simulation::RandomSpec() {
 void Simulation::CheckCommit(const v1::Commit& commit) {
   const std::string& execution = commit.attempt().execution();
   auto [known, first] = committed_by_.try_emplace({commit.state(), commit.generation()}, execution);
-  if (known->second != execution) Violate(absl::StrCat(commit.state(), " generation ", commit.generation(), " is committed twice"));
+  if (known->second != execution)
+    Violate(
+        absl::StrCat(commit.state(), " generation ", commit.generation(), " is committed twice"));
   for (const Worker& worker : workers_) {
     auto held = worker.model->held().find({commit.state(), commit.generation()});
     if (held == worker.model->held().end()) continue;
     if (held->second.execution == execution && held->second.phase == v1::SHARD_PHASE_PREPARED) {
-      Violate(absl::StrCat("commit of ", execution, " while ", worker.model->host(), " has not verified"));
+      Violate(absl::StrCat("commit of ", execution, " while ", worker.model->host(),
+                           " has not verified"));
     }
   }
 }
@@ -54,7 +58,8 @@ void Simulation::CheckRetire(const std::string& state, int64_t generation) {
       auto winner = committed_by_.find(key);  // leftovers of aborted executions do not count
       const bool counts = winner != committed_by_.end() && winner->second == held.execution;
       if (key.second == generation + 1 && counts && held.phase != v1::SHARD_PHASE_READY) {
-        Violate(absl::StrCat(state, " generation ", generation, " is retired before the next is committed on ", worker.model->host()));
+        Violate(absl::StrCat(state, " generation ", generation,
+                             " is retired before the next is committed on ", worker.model->host()));
       }
     }
   }
@@ -64,13 +69,16 @@ void Simulation::CheckRetire(const std::string& state, int64_t generation) {
 // What callers are told never goes back, and lies complete on the workers.
 void Simulation::CheckState(const v1::State& state) {
   int64_t& told = generations_[state.name()];
-  if (state.generation() < told) Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
+  if (state.generation() < told)
+    Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
   told = std::max(told, state.generation());
   if (state.generation() == 1 && state.phase() != v1::State::PHASE_READY) return;  // being built
   for (const v1::Host& host : state.spec().topology().hosts()) {
     for (const Worker& worker : workers_) {
-      if (worker.model->host() == host.name() && !worker.model->holds(state.name(), state.generation(), v1::SHARD_PHASE_READY)) {
-        Violate(absl::StrCat(state.name(), " generation ", state.generation(), " is not on ", host.name()));
+      if (worker.model->host() == host.name() &&
+          !worker.model->holds(state.name(), state.generation(), v1::SHARD_PHASE_READY)) {
+        Violate(absl::StrCat(state.name(), " generation ", state.generation(), " is not on ",
+                             host.name()));
       }
     }
   }
@@ -83,15 +91,18 @@ void Simulation::SettleAndCheck() {
   const CallId executions = next_call_++, states = next_call_++;
   std::set<std::pair<std::string, int64_t>> current;
   calls_[executions] = [&](const absl::StatusOr<Reply>& reply) {
-    for (const v1::Execution& execution : std::get<v1::ListExecutionsResponse>(*reply).executions()) {
-      if (!execution.has_end_time()) Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
+    for (const v1::Execution& execution :
+         std::get<v1::ListExecutionsResponse>(*reply).executions()) {
+      if (!execution.has_end_time())
+        Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
     }
   };
   calls_[states] = [&](const absl::StatusOr<Reply>& reply) {
     for (const v1::State& state : std::get<v1::ListStatesResponse>(*reply).states()) {
       current.insert({state.name(), state.generation()});
       CheckState(state);
-      if (state.phase() != v1::State::PHASE_READY) Violate(absl::StrCat(state.name(), " did not settle: ", state.ShortDebugString()));
+      if (state.phase() != v1::State::PHASE_READY)
+        Violate(absl::StrCat(state.name(), " did not settle: ", state.ShortDebugString()));
     }
   };
   Handle(Call{.id = executions, .request = v1::ListExecutionsRequest()});
@@ -99,7 +110,8 @@ void Simulation::SettleAndCheck() {
   for (const Worker& worker : workers_) {
     for (const auto& [key, held] : worker.model->held()) {
       if (held.phase != v1::SHARD_PHASE_READY || !current.contains(key)) {
-        Violate(absl::StrCat(worker.model->host(), " still holds ", key.first, " generation ", key.second));
+        Violate(absl::StrCat(worker.model->host(), " still holds ", key.first, " generation ",
+                             key.second));
       }
     }
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Law 4: no interleaving of crash, delay, loss and restart loses a generation or commits half of one. REMESH_SEED replays one seed, REMESH_SEEDS runs as many.
+// Law 4: no interleaving of crash, delay, loss and restart loses a generation or commits half of
+// one. REMESH_SEED replays one seed, REMESH_SEEDS runs as many.
 #include "tests/simulation/server/simulation.h"
 
 #include <gtest/gtest.h>
@@ -35,7 +36,8 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   EXPECT_GT(outcomes[v1::Execution::PHASE_SUCCEEDED], static_cast<int>(seeds));
   EXPECT_GT(outcomes[v1::Execution::PHASE_FAILED], static_cast<int>(seeds) / 10);
   EXPECT_GT(outcomes[v1::Execution::PHASE_CANCELLED], 0);
-  for (const auto& [phase, count] : outcomes) RecordProperty(v1::Execution::Phase_Name(phase), count);
+  for (const auto& [phase, count] : outcomes)
+    RecordProperty(v1::Execution::Phase_Name(phase), count);
 }
 
 }  // namespace
