@@ -44,7 +44,9 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
   ASSIGN_OR_RETURN(const CanonicalizedRequest canonical, Canonicalize(request));
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(canonical.canonical));
+  const absl::StatusOr<Plan> made = MakePlan(canonical.canonical);
+  if (!made.ok()) return BindRefusal(made.status(), canonical.binding);
+  const Plan& plan = *made;
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   Answer answer;
   ASSIGN_OR_RETURN(answer.explanation, WritePlanReport(options.report, canonical, plan));

@@ -7,10 +7,13 @@
 #include <map>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "planner/element_type.h"
 
@@ -200,6 +203,24 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
   }
   message.set_cached_bytes(plan.memory_bytes());
   return message;
+}
+
+absl::Status BindRefusal(const absl::Status& status, const Binding& binding) {
+  ErrorInfo info = GetErrorInfo(status);
+  size_t array = 0;
+  if (!absl::IsDataLoss(status) || !absl::SimpleAtoi(info.metadata["array"], &array)) return status;
+  info.metadata["array"] = binding.array_names.at(array);
+  std::vector<int64_t> devices;
+  for (absl::string_view text : absl::StrSplit(info.metadata["lost_devices"], ',', absl::SkipEmpty())) {
+    size_t device = 0;
+    if (absl::SimpleAtoi(text, &device)) devices.push_back(binding.device_ids.at(device));
+  }
+  info.metadata["lost_devices"] = absl::StrJoin(devices, ",");
+  return MakeError(status.code(),
+                   absl::StrCat(info.metadata["boxes"], " boxes are held by lost devices only, the first is ",
+                                info.metadata["box"], " of array ", info.metadata["array"], " on devices ",
+                                info.metadata["lost_devices"], ", and no fallback is declared"),
+                   info);
 }
 
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,

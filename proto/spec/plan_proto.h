@@ -5,6 +5,7 @@
 #include <string>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/canonical.h"
 #include "planner/plan.h"
@@ -26,6 +27,9 @@ std::string PlanName(const std::string& fingerprint, const Binding& binding);
 
 // Everything but transfers and what only a cache knows (times, pins, hits).
 v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding);
+
+// A refusal of MakePlan() in the caller's words: arrays and devices that it names are canonical ones. Other statuses come back as they are.
+absl::Status BindRefusal(const absl::Status& status, const Binding& binding);
 
 // Visits the plan's transfers, in order, as messages that live for the call only.
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,

@@ -174,7 +174,7 @@ class BadInputTest(ClusterTest):
     def test_lost_devices_that_held_the_only_copy(self):
         spec = self.spec()
         spec.options.lost_device_ids.append(4)
-        info = self.plan_refused([], spec, code=grpc.StatusCode.DATA_LOSS)
+        info = self.plan_refused(["w", "4", "[8:10,0:2]"], spec, code=grpc.StatusCode.DATA_LOSS)
         self.assertEqual(info.reason, "DATA_LOSS")
 
     def test_unknown_plan(self):
