@@ -60,34 +60,47 @@ RoundPacker::RoundPacker(const Network& network, int64_t bits_max, int64_t opera
 
 bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const {
   for (int32_t device : {from, to}) {
-    if (round.bits[device] > 0 && round.bits[device] + bits > bits_max_) return false;
+    const int64_t load = round.out[device] + round.in[device];
+    if (load > 0 && load + bits > bits_max_) return false;
   }
   if (from == to) return true;
   return round.operations[network_.host_of[from]] < operations_max_ &&
          round.operations[network_.host_of[to]] < operations_max_;
 }
 
-int32_t RoundPacker::Place(int32_t from, int32_t to, int64_t bits, int64_t preferred) {
-  while (static_cast<int64_t>(rounds_.size()) < preferred) {
+void RoundPacker::AddRounds(int64_t count) {
+  while (static_cast<int64_t>(rounds_.size()) < count) {
     rounds_.push_back({std::vector<int64_t>(network_.device_count(), 0),
+                       std::vector<int64_t>(network_.device_count(), 0),
                        std::vector<int32_t>(network_.host_count(), 0)});
   }
+}
+
+int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const {
   int32_t best = -1;
   int64_t least = 0;
-  for (int32_t r = 0; r < rounds(); ++r) {
+  for (int64_t k = 0; k < preferred; ++k) {
+    const int32_t r = static_cast<int32_t>((int64_t{from} + to + k) % preferred);
     if (!Fits(rounds_[r], from, to, bits)) continue;
-    const int64_t load = std::max(rounds_[r].bits[from], rounds_[r].bits[to]);
-    if (best < 0 || load < least) {
-      best = r;
-      least = load;
-    }
-    if (r + 1 >= preferred) break;  // any with room will do
+    const int64_t load = std::max(rounds_[r].out[from], rounds_[r].in[to]);
+    if (best >= 0 && load >= least) continue;
+    best = r;
+    least = load;
   }
-  if (best < 0) return Place(from, to, bits, rounds() + 1);
+  return best;
+}
+
+int32_t RoundPacker::Place(int32_t from, int32_t to, int64_t bits, int64_t preferred) {
+  AddRounds(preferred);
+  int32_t best = LeastLoaded(from, to, bits, preferred);
+  for (int32_t r = static_cast<int32_t>(preferred); best < 0; ++r) {
+    AddRounds(r + 1);
+    if (Fits(rounds_[r], from, to, bits)) best = r;
+  }
   Round& round = rounds_[best];
-  round.bits[from] += bits;
+  round.out[from] += bits;
   if (from == to) return best;
-  round.bits[to] += bits;
+  round.in[to] += bits;
   ++round.operations[network_.host_of[from]];
   if (network_.host_of[from] != network_.host_of[to]) ++round.operations[network_.host_of[to]];
   return best;

@@ -41,17 +41,22 @@ class RoundPacker {
   RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max);
 
   // The round for a pair that puts `bits` on its devices in every slice: of the first `preferred`
-  // rounds the one where they have least to do, else the first with room, else a new one.
+  // rounds the one where the sender's egress and the receiver's ingress have least to do, else the
+  // first with room, else a new one. Ties go to round (from + to) mod preferred and those that
+  // follow, which spreads an all-to-all of equal messages perfectly.
   int32_t Place(int32_t from, int32_t to, int64_t bits, int64_t preferred);
 
   int32_t rounds() const { return static_cast<int32_t>(rounds_.size()); }
 
  private:
   struct Round {
-    std::vector<int64_t> bits;        // per device
+    std::vector<int64_t> out;  // bits, per device; copies in place count here
+    std::vector<int64_t> in;
     std::vector<int32_t> operations;  // per host
   };
   bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
+  int32_t LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const;
+  void AddRounds(int64_t count);
 
   const Network& network_;
   const int64_t bits_max_;

@@ -67,19 +67,17 @@ int64_t SliceBits(const PlanDraft& draft, const Move& move) {
          kRoundingBits + 2 * draft.atoms.tapes.slack_bits;
 }
 
-bool PlaceMoves(const PairList& list, size_t heavy, int64_t heavy_rounds, RoundPacker& packer,
-                int64_t bits_max, PlanDraft& draft) {
-  for (size_t i = 0; i < list.pairs.size(); ++i) {
-    const PairWork& pair = list.pairs[i];
+bool PlaceMoves(const PairList& list, int64_t heavy_rounds, RoundPacker& packer, int64_t bits_max,
+                PlanDraft& draft) {
+  for (const PairWork& pair : list.pairs) {
     const auto moves = absl::MakeConstSpan(list.order).subspan(pair.first, pair.count);
-    const int64_t preferred = i < heavy ? heavy_rounds : 1;
     int64_t together = 0;
     for (int32_t m : moves) together += SliceBits(draft, draft.moves[m]);
     const bool split = together > bits_max;  // then each move finds a round of its own
-    int32_t round = split ? 0 : packer.Place(pair.from, pair.to, together, preferred);
+    int32_t round = split ? 0 : packer.Place(pair.from, pair.to, together, heavy_rounds);
     for (int32_t m : moves) {
       if (split)
-        round = packer.Place(pair.from, pair.to, SliceBits(draft, draft.moves[m]), preferred);
+        round = packer.Place(pair.from, pair.to, SliceBits(draft, draft.moves[m]), heavy_rounds);
       draft.moves[m].round = round;
     }
     if (int64_t{packer.rounds()} * draft.schedule.slices > kWindowsMax) return false;
@@ -155,7 +153,7 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
   draft.atoms.tapes.slack_bits =
       std::min(draft.atoms.tapes.slack_bits, draft.schedule.part_bits_min / 8);
   RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
-  if (!PlaceMoves(list, heavy, heavy_rounds, packer, window_bits, draft)) {
+  if (!PlaceMoves(list, heavy_rounds, packer, window_bits, draft)) {
     return TooManyWindows(window_bytes);
   }
   draft.schedule.rounds = std::max(1, packer.rounds());
