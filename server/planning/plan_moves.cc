@@ -40,16 +40,18 @@ absl::StatusOr<FoundPlan> FindOrPlan(PlanCache& cache, const ReshardRequest& req
                                      std::shared_ptr<const v1::PlanSpec> spec, bool store, bool use,
                                      Timestamp start) {
   ASSIGN_OR_RETURN(CanonicalizedRequest canonicalized, Canonicalize(request));
-  ASSIGN_OR_RETURN(PlanCache::Answer answer,
-                   cache.FindOrCompute({.canonicalized = std::move(canonicalized),
-                                        .spec = std::move(spec),
-                                        .now = absl::Now(),
-                                        .store = store,
-                                        .use = use},
-                                       Compute));
-  FoundPlan planned{.plan = std::move(answer.plan), .planning = {}};
+  const Binding binding = canonicalized.binding;
+  absl::StatusOr<PlanCache::Answer> answer =
+      cache.FindOrCompute({.canonicalized = std::move(canonicalized),
+                           .spec = std::move(spec),
+                           .now = absl::Now(),
+                           .store = store,
+                           .use = use},
+                          Compute);
+  if (!answer.ok()) return BindRefusal(answer.status(), binding);
+  FoundPlan planned{.plan = std::move(answer->plan), .planning = {}};
   planned.planning.set_seconds(SecondsSince(start));
-  planned.planning.set_cache(answer.cache);
+  planned.planning.set_cache(answer->cache);
   return planned;
 }
 
