@@ -21,8 +21,8 @@
 namespace remesh {
 namespace {
 
-// Links closer to the busiest than this part count as busy as it.
-constexpr double kTie = 1e-9;
+// Links this close to the busiest count as busy as it: cuts fall between elements, and rows.
+constexpr double kTie = 1e-3;
 
 int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
 

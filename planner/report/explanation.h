@@ -23,7 +23,7 @@ struct DomainTraffic {
   double egress_bytes_per_second = 0;
   double seconds_in = 0;
   double seconds_out = 0;
-  bool binding = false;  // busy for all of PlanSummary::bottleneck_seconds
+  bool binding = false;  // busy for 99.9 % of PlanSummary::bottleneck_seconds, or all
 
   friend bool operator==(const DomainTraffic&, const DomainTraffic&) = default;
 };

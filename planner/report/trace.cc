@@ -195,7 +195,9 @@ class TraceWriter {
 // At most one arrow for each pair of devices and window.
 bool FewArrows(const CanonicalRequest& request, const Plan& plan, const Network& network,
                int64_t arrows_max) {
-  if (plan.summary().operations <= arrows_max) return true;
+  const int64_t messages = plan.summary().operations;  // those inside hosts included
+  if (messages <= arrows_max) return true;
+  if (messages > 16 * arrows_max) return false;
   int64_t arrows = 0;
   ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
     for (const Flow& flow : flows) {

@@ -309,7 +309,7 @@ function drawTimelineOnce() {
 // ---- hosts ----
 function drawDomains() {
   for (const d of data.domains) {
-    const cell = t => d.binding && t >= s.bottleneckSeconds * (1 - 1e-9)
+    const cell = t => d.binding && t >= s.bottleneckSeconds * 0.999
       ? element('td', { text: seconds(t), class: 'number binding' }) : seconds(t);
     row('domains', element('th', { scope: 'row', text: d.name, children: d.binding ? [element('small', { text: 'binds' })] : [] }),
       [bytes(d.bytesIn), rate(d.capacityIn), cell(d.secondsIn), bytes(d.bytesOut), rate(d.capacityOut), cell(d.secondsOut)]);
