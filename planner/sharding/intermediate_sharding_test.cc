@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "base/error.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/sdy_text.h"
@@ -119,6 +121,44 @@ TEST(IntermediateShardingTest, SubAxesStaySubAxes) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_THAT(result->replicated_axes, ElementsAre("x:(4)2"));
   ExpectEveryDeviceKeepsItsBox(source, *result, 16, {16, 16});
+}
+
+TEST(IntermediateShardingTest, RandomMeshesKeepTheLaw) {
+  const Shape shape(3, 20736);  // divisible by all tiles of four axes of up to 4
+  std::mt19937_64 random(1);
+  int found = 0;
+  for (int i = 0; i < 3000; ++i) {
+    std::vector<MeshAxis> axes;
+    NamedSharding named{.dims = std::vector<NamedSharding::Dim>(3)};
+    int64_t devices = 1;
+    for (int64_t a = 0; a < 4; ++a) {
+      axes.push_back(
+          {std::string(1, static_cast<char>('a' + a)), static_cast<int64_t>(random() % 4 + 1)});
+      devices *= axes.back().size;
+      const size_t dim = random() % 4;  // the last: replicated
+      if (dim < 3) named.dims[dim].axes.push_back({a, std::nullopt});
+    }
+    named.mesh = *MakeMesh(axes);
+    Tiled tiled;
+    const int64_t wanted = static_cast<int64_t>(random() % 8 + 1);
+    std::vector<int64_t> dims = {1, 1, 1};
+    dims[random() % 3] = wanted;
+    tiled.tiles = *TileAssignment::FromIota(dims, {wanted}, {0});
+    const HloSharding source{.form = *Canonicalized(named)};
+    const auto result = FindIntermediateSharding(source, {.form = tiled});
+    if (!result.ok()) {
+      EXPECT_EQ(result.status().code(), absl::StatusCode::kFailedPrecondition);
+      continue;
+    }
+    ++found;
+    ExpectEveryDeviceKeepsItsBox(source, *result, static_cast<int32_t>(devices), shape);
+    const HloSharding tiles{.form = ToTiles(std::get<NamedSharding>(source.form))};
+    const auto same = FindIntermediateSharding(tiles, {.form = tiled});
+    ASSERT_TRUE(same.ok()) << same.status();
+    EXPECT_EQ(same->tiles, result->tiles);
+    ExpectEveryDeviceKeepsItsBox(tiles, *same, static_cast<int32_t>(devices), shape);
+  }
+  EXPECT_GT(found, 100);
 }
 
 TEST(IntermediateShardingTest, SeveralDimensionsShareTheFactor) {
