@@ -32,22 +32,36 @@ PairList CollectPairs(const std::vector<Move>& moves) {
   return list;
 }
 
-size_t CountHeavy(const std::vector<PairWork>& pairs) {
+namespace {
+
+// Size of the smallest pair that is heavy among those inside hosts, or across. Pairs come largest
+// first.
+int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bool inside) {
+  const auto counts = [&](const PairWork& pair) {
+    return pair.from != pair.to &&
+           (network.host_of[pair.from] == network.host_of[pair.to]) == inside;
+  };
   int64_t total = 0;
-  for (const PairWork& pair : pairs) total += pair.bits;
+  for (const PairWork& pair : pairs) total += counts(pair) ? pair.bits : 0;
   int64_t left = total;
-  size_t count = 0;
-  while (count < pairs.size() && left > total / 100) left -= pairs[count++].bits;
-  return count;
+  for (const PairWork& pair : pairs) {
+    if (!counts(pair)) continue;
+    left -= pair.bits;
+    if (left <= total / 100) return pair.bits;
+  }
+  return 0;
 }
 
-int64_t RoundsFor(const std::vector<PairWork>& pairs, size_t count, const Network& network,
-                  int64_t operations_max) {
+}  // namespace
+
+int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
+                       int64_t operations_max) {
+  const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false), HeavyFrom(pairs, network, true)};
   std::vector<int64_t> operations(network.host_count(), 0);
-  for (size_t i = 0; i < count; ++i) {
-    if (pairs[i].from == pairs[i].to) continue;
-    const int32_t from = network.host_of[pairs[i].from];
-    const int32_t to = network.host_of[pairs[i].to];
+  for (const PairWork& pair : pairs) {
+    const int32_t from = network.host_of[pair.from];
+    const int32_t to = network.host_of[pair.to];
+    if (pair.from == pair.to || pair.bits < heavy_from[from == to]) continue;
     ++operations[from];
     if (from != to) ++operations[to];
   }
@@ -60,8 +74,7 @@ RoundPacker::RoundPacker(const Network& network, int64_t bits_max, int64_t opera
 
 bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const {
   for (int32_t device : {from, to}) {
-    const int64_t load = round.out[device] + round.in[device];
-    if (load > 0 && load + bits > bits_max_) return false;
+    if (round.bits[device] > 0 && round.bits[device] + bits > bits_max_) return false;
   }
   if (from == to) return true;
   return round.operations[network_.host_of[from]] < operations_max_ &&
@@ -70,19 +83,20 @@ bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bit
 
 void RoundPacker::AddRounds(int64_t count) {
   while (static_cast<int64_t>(rounds_.size()) < count) {
-    rounds_.push_back({std::vector<int64_t>(network_.device_count(), 0),
-                       std::vector<int64_t>(network_.device_count(), 0),
-                       std::vector<int32_t>(network_.host_count(), 0)});
+    const std::vector<int64_t> none(network_.device_count(), 0);
+    rounds_.push_back(
+        {none, {none, none}, {none, none}, std::vector<int32_t>(network_.host_count(), 0)});
   }
 }
 
 int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const {
+  const bool inside = network_.host_of[from] == network_.host_of[to];
   int32_t best = -1;
   int64_t least = 0;
   for (int64_t k = 0; k < preferred; ++k) {
     const int32_t r = static_cast<int32_t>((int64_t{from} + to + k) % preferred);
     if (!Fits(rounds_[r], from, to, bits)) continue;
-    const int64_t load = std::max(rounds_[r].out[from], rounds_[r].in[to]);
+    const int64_t load = std::max(rounds_[r].out[inside][from], rounds_[r].in[inside][to]);
     if (best >= 0 && load >= least) continue;
     best = r;
     least = load;
@@ -98,11 +112,14 @@ int32_t RoundPacker::Place(int32_t from, int32_t to, int64_t bits, int64_t prefe
     if (Fits(rounds_[r], from, to, bits)) best = r;
   }
   Round& round = rounds_[best];
-  round.out[from] += bits;
+  round.bits[from] += bits;
   if (from == to) return best;
-  round.in[to] += bits;
+  round.bits[to] += bits;
+  const bool inside = network_.host_of[from] == network_.host_of[to];
+  round.out[inside][from] += bits;
+  round.in[inside][to] += bits;
   ++round.operations[network_.host_of[from]];
-  if (network_.host_of[from] != network_.host_of[to]) ++round.operations[network_.host_of[to]];
+  if (!inside) ++round.operations[network_.host_of[to]];
   return best;
 }
 

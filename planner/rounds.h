@@ -26,12 +26,10 @@ struct PairList {
 
 PairList CollectPairs(const std::vector<Move>& moves);
 
-// How many of the first pairs carry all but a hundredth of the bits.
-size_t CountHeavy(const std::vector<PairWork>& pairs);
-
-// Fewest rounds in which no host has more than `operations_max` of the first `count` pairs.
-int64_t RoundsFor(const std::vector<PairWork>& pairs, size_t count, const Network& network,
-                  int64_t operations_max);
+// Fewest rounds in which no host has more than `operations_max` heavy pairs: those that carry all
+// but a hundredth of what crosses hosts, and of what moves inside them.
+int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
+                       int64_t operations_max);
 
 // Puts work into rounds under limits on bits per device and pairs per host.
 class RoundPacker {
@@ -50,8 +48,10 @@ class RoundPacker {
 
  private:
   struct Round {
-    std::vector<int64_t> out;  // bits, per device; copies in place count here
-    std::vector<int64_t> in;
+    std::vector<int64_t> bits;  // per device, all together
+    // Bits per device that leave and enter it: index 0 across hosts, 1 inside.
+    std::vector<int64_t> out[2];
+    std::vector<int64_t> in[2];
     std::vector<int32_t> operations;  // per host
   };
   bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;

@@ -51,7 +51,8 @@ TransportProblem MakeProblem(const std::vector<DemandClass>& classes, std::vecto
     problem.items.push_back({.demand = one.bits * (static_cast<int64_t>(one.needers.size()) - 1),
                              .bins = std::move(all),
                              .priority = 1,
-                             .preferred = holders});
+                             .preferred = holders,
+                             .even = even[a]});
   }
   return problem;
 }

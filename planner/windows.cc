@@ -26,8 +26,8 @@ constexpr int64_t kSliceBitsMin = int64_t{8} << 20;
 
 // Hops in a row: more than any cluster needs, and what a packed move can count.
 constexpr int32_t kStagesMax = 32000;
-// Loads (rounds * devices) that packing may keep count of: 512 MiB.
-constexpr int64_t kRoundLoadsMax = int64_t{1} << 26;
+// Loads (rounds * devices) that packing may keep count of: 640 MiB.
+constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -136,8 +136,7 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
                              PlanDraft& draft) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
   const PairList list = CollectPairs(draft.moves);
-  const size_t heavy = CountHeavy(list.pairs);
-  const int64_t heavy_rounds = RoundsFor(list.pairs, heavy, network, kOperationsPerWindowMax);
+  const int64_t heavy_rounds = RoundsForHeavy(list.pairs, network, kOperationsPerWindowMax);
   const Busiest busiest = FindBusiest(network, draft.moves);
   for (const Move& move : draft.moves)
     draft.schedule.stages = std::max<int32_t>(draft.schedule.stages, move.stage + 1);
