@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bytes of plans come back as the same plans, and no other bytes come back as anything unsafe.
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include <vector>
+
+#include "base/error.h"
+#include "planner/plan_bytes.h"
+#include "tests/testing/random_request.h"
+
+namespace remesh {
+namespace {
+
+using testing::Random;
+using testing::RandomRequest;
+using testing::RandomRequestOptions;
+using testing::Uniform;
+
+// The request of `seed` with its plan, or nullopt where there is none.
+std::optional<AnsweredRequest> Answered(uint64_t seed, const RandomRequestOptions& options = {}) {
+  auto canonical = Canonicalize(RandomRequest(seed, options));
+  EXPECT_TRUE(canonical.ok()) << canonical.status();
+  auto plan = MakePlan(canonical->canonical);
+  if (!plan.ok()) return std::nullopt;
+  return AnsweredRequest{canonical->canonical, *std::move(plan)};
+}
+
+std::vector<Transfer> TransfersOf(const Plan& plan) {
+  std::vector<Transfer> transfers;
+  plan.ForEachTransfer([&](const Transfer& transfer) { transfers.push_back(transfer); });
+  return transfers;
+}
+
+// Bytes with the checksum that their first part asks for.
+std::string Resealed(std::string bytes) {
+  const size_t body = bytes.size() - sizeof(XXH128_canonical_t);
+  XXH128_canonical_t sum;
+  XXH128_canonicalFromHash(&sum, XXH3_128bits(bytes.data(), body));
+  return bytes.replace(body, std::string::npos, reinterpret_cast<const char*>(sum.digest),
+                       sizeof(sum.digest));
+}
+
+void ExpectEqualPlacements(const Placement& a, const Placement& b) {
+  EXPECT_EQ(*a.layout, *b.layout);
+  EXPECT_EQ(a.layout->partitions, b.layout->partitions);
+  EXPECT_EQ(a.layout->tile_of, b.layout->tile_of);
+  EXPECT_EQ(*a.devices, *b.devices);
+  EXPECT_EQ(a.memory_kind, b.memory_kind);
+}
+
+TEST(PlanBytesLawTest, DecodeIsTheInverseOfEncode) {
+  int plans = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto answered = Answered(seed);
+    if (!answered) continue;
+    ++plans;
+    const std::string bytes = EncodePlan(answered->request, answered->plan);
+    const auto decoded = DecodePlan(bytes);
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    EXPECT_TRUE(decoded->plan == answered->plan);
+    EXPECT_EQ(TransfersOf(decoded->plan), TransfersOf(answered->plan));
+    EXPECT_EQ(EncodePlan(decoded->request, decoded->plan), bytes);
+    const ReshardRequest& was = answered->request.request;
+    const ReshardRequest& is = decoded->request.request;
+    EXPECT_EQ(decoded->request.fingerprint, answered->request.fingerprint);
+    EXPECT_EQ(is.topology, was.topology);
+    EXPECT_EQ(is.options, was.options);
+    EXPECT_EQ(is.fallbacks, was.fallbacks);
+    ASSERT_EQ(is.arrays.size(), was.arrays.size());
+    for (size_t i = 0; i < is.arrays.size(); ++i) {
+      EXPECT_EQ(is.arrays[i].shape, was.arrays[i].shape);
+      EXPECT_EQ(is.arrays[i].element_type, was.arrays[i].element_type);
+      ExpectEqualPlacements(is.arrays[i].source, was.arrays[i].source);
+      ExpectEqualPlacements(is.arrays[i].target, was.arrays[i].target);
+    }
+    EXPECT_TRUE(*MakePlan(decoded->request) == answered->plan);
+  }
+  EXPECT_GT(plans, 400);
+}
+
+TEST(PlanBytesLawTest, ChangedBytesAreCorrupt) {
+  Random random(1);
+  for (uint64_t seed = 0; seed < 20; ++seed) {
+    const auto answered = Answered(seed);
+    if (!answered) continue;
+    const std::string bytes = EncodePlan(answered->request, answered->plan);
+    for (int i = 0; i < 100; ++i) {
+      std::string changed = bytes;
+      changed[Uniform(random, 0, changed.size() - 1)] ^= 1 << Uniform(random, 0, 7);
+      EXPECT_EQ(DecodePlan(changed).status().code(), absl::StatusCode::kDataLoss);
+      const size_t size = Uniform(random, 0, bytes.size() - 1);
+      EXPECT_EQ(DecodePlan(bytes.substr(0, size)).status().code(), absl::StatusCode::kDataLoss);
+    }
+  }
+}
+
+// Even with a checksum that fits, as a hostile file would have it: refused, or safe to expand.
+TEST(PlanBytesLawTest, ForgedBytesAreRefusedOrSafe) {
+  Random random(2);
+  int refused = 0;
+  int safe = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto answered = Answered(seed, {.arrays_max = 2, .elements_max = 100});
+    if (!answered) continue;
+    const std::string bytes = EncodePlan(answered->request, answered->plan);
+    for (int i = 0; i < 300; ++i) {
+      std::string changed = bytes;
+      for (int64_t n = Uniform(random, 1, 3); n > 0; --n) {
+        changed[Uniform(random, 8, changed.size() - 17)] = static_cast<char>(
+            Uniform(random, 0, 2) == 0 ? Uniform(random, 0, 3) : Uniform(random, 0, 255));
+      }
+      if (Uniform(random, 0, 9) == 0) changed.erase(Uniform(random, 8, changed.size() - 17), 1);
+      const auto decoded = DecodePlan(Resealed(changed));
+      if (!decoded.ok()) {
+        ++refused;
+        continue;
+      }
+      ++safe;
+      int64_t seen = 0;
+      decoded->plan.ForEachTransfer([&](const Transfer& transfer) { seen += transfer.box.rank(); });
+      EXPECT_GE(seen, 0);
+      decoded->plan.Validate(decoded->request).IgnoreError();
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(safe, 100);
+}
+
+TEST(PlanBytesLawTest, AnotherFormatIsSaidSo) {
+  const auto answered = Answered(1);
+  ASSERT_TRUE(answered.has_value());
+  std::string bytes = EncodePlan(answered->request, answered->plan);
+  bytes[8] = 4;  // format 2
+  const absl::Status status = DecodePlan(Resealed(bytes)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(GetErrorInfo(status).reason, "PLAN_BYTES_FORMAT");
+}
+
+}  // namespace
+}  // namespace remesh
