@@ -10,19 +10,24 @@
 
 namespace remesh {
 
-// A request with everything renamed by structure: devices are 0..n-1 (host by host), hosts 0..m-1, arrays 0..k-1; names are gone. Requests that
-// differ only in names, front ends, order of arrays or numbering of devices and hosts have equal canonical requests (a missed
-// equality may happen when structure ties; a false one never). When the target order is free, the target lists are in the order chosen: the device
-// at position i of the caller's list is replaced by device i of the canonical one.
+// A request with everything renamed by structure: devices are 0..n-1 (host by host), hosts 0..m-1,
+// arrays 0..k-1; names are gone. Requests that differ only in names, front ends, order of arrays or
+// numbering of devices and hosts have equal canonical requests (a missed equality may happen when
+// structure ties; a false one never). When the target order is free, the target lists are in the
+// order chosen: the device at position i of the caller's list is replaced by device i of the
+// canonical one.
 struct CanonicalRequest {
-  ReshardRequest request;      // host names "", array names "", device ids canonical
-  std::string fingerprint;     // "1-" + 32 hex digits: format number, then a 128-bit hash of all of the above
+  ReshardRequest request;  // host names "", array names "", device ids canonical
+  std::string
+      fingerprint;  // "1-" + 32 hex digits: format number, then a 128-bit hash of all of the above
 };
 
 // How the caller's names map onto the canonical ones.
 struct Binding {
-  std::vector<int64_t> device_ids;       // canonical device -> caller's id
-  std::vector<std::string> host_names;   // canonical host -> caller's name
+  std::vector<int64_t> device_ids;      // canonical device -> caller's id
+  std::vector<std::string> host_names;  // canonical host -> caller's name
+  std::vector<std::string>
+      domain_names;  // canonical domain (by its place in the topology) -> caller's name
   std::vector<std::string> array_names;  // canonical array -> caller's name
   std::vector<int32_t> array_indices;    // canonical array -> index in the caller's request
 

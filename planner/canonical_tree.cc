@@ -155,6 +155,7 @@ class Tree {
       const std::vector<size_t>& domains = nodes_[index].domains;
       for (size_t i = 0; i < domains.size(); ++i) {
         const Domain& domain = topology_.domains[domains[i] - 1];
+        tree.domain_names.push_back(domain.name);
         tree.topology.domains.push_back(
             {.name = absl::StrCat(tree.topology.domains.size()),
              .parent = name,

@@ -16,7 +16,8 @@ namespace remesh {
 struct CanonicalTree {
   Topology topology;                // host names "", domain names "0", "1" ..., device ids 0, 1 ...
   std::vector<int64_t> device_ids;  // canonical device -> caller's id
-  std::vector<std::string> host_names;  // canonical host -> caller's name
+  std::vector<std::string> host_names;    // canonical host -> caller's name
+  std::vector<std::string> domain_names;  // canonical domain -> caller's name
 };
 
 // Orders the hosts of `topology` that have a device with used(id), and the domains above them.

@@ -56,6 +56,15 @@ TEST(CanonicalLawTest, BindingNamesEveryDeviceAndArrayOnce) {
     const std::set<int64_t> ids(binding.device_ids.begin(), binding.device_ids.end());
     EXPECT_EQ(ids.size(), binding.device_ids.size());
     ASSERT_EQ(binding.array_indices.size(), request.arrays.size());
+    const Topology& topology = canonical->canonical.request.topology;
+    ASSERT_EQ(binding.domain_names.size(), topology.domains.size());
+    for (size_t d = 0; d < topology.domains.size(); ++d) {
+      const auto given =
+          std::find_if(request.topology.domains.begin(), request.topology.domains.end(),
+                       [&](const Domain& g) { return g.name == binding.domain_names[d]; });
+      ASSERT_NE(given, request.topology.domains.end());
+      EXPECT_EQ(given->egress_bytes_per_second, topology.domains[d].egress_bytes_per_second);
+    }
     for (size_t i = 0; i < request.arrays.size(); ++i) {
       const ArraySpec& array = request.arrays[binding.array_indices[i]];
       EXPECT_EQ(array.name, binding.array_names[i]);
