@@ -16,9 +16,9 @@ struct RoutedSegment {
   const std::vector<RouteEdge>* edges = nullptr;
 };
 
-// Appends the segments of all subs to draft.segments. Every sub of a class is cut in the proportions
-// of the class's route, so that each host has all of its devices at work on it; cuts are whole
-// elements, and the rounding error is carried from sub to sub.
+// Appends the segments of all subs to draft.segments. Every sub of a class is cut in the
+// proportions of the class's route, so that each host has all of its devices at work on it; cuts
+// are whole elements, and the rounding error is carried from sub to sub.
 std::vector<RoutedSegment> CutSubs(const DemandClasses& demand, const std::vector<Route>& routes,
                                    PlanDraft& draft);
 

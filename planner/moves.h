@@ -11,8 +11,8 @@
 
 namespace remesh {
 
-// Turns routes between hosts into segments and moves between devices, appended to `draft`; no NIC is
-// busier than `t0` if striping can help it. Rounds are not set. See segment_moves.h.
+// Turns routes between hosts into segments and moves between devices, appended to `draft`; no NIC
+// is busier than `t0` if striping can help it. Rounds are not set. See segment_moves.h.
 void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& routes,
                       const Rational& t0, const Network& network, PlanDraft& draft);
 

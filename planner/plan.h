@@ -14,11 +14,12 @@
 
 namespace remesh {
 
-// Where the bytes of a transfer lie on a device: in its shards of the source generation, in its shards of the target generation, or in
-// staging memory that exists for the execution only.
+// Where the bytes of a transfer lie on a device: in its shards of the source generation, in its
+// shards of the target generation, or in staging memory that exists for the execution only.
 enum class Space : int8_t { kSource, kTarget, kStaging };
 
-// One box on its way from one device to another (or, with equal devices, from source to target shard in place). Ids are canonical.
+// One box on its way from one device to another (or, with equal devices, from source to target
+// shard in place). Ids are canonical.
 struct Transfer {
   int32_t window = 0;
   int32_t array = 0;
@@ -32,10 +33,14 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// What proves that no plan is faster than bits / 8 / capacity seconds. Checkable from the request alone:
-// - kIngress: `members` is one domain (or host), and needs `bits` bits that none of its living devices holds.
-// - kEgress: every holder of these `bits` bits lies in `members`, and each of them is needed by a domain that does not hold it.
-// - kRelay (proves T0 only): as kEgress for hosts, and what the members must send includes the second and further copies of bits whose
+// What proves that no plan is faster than bits / 8 / capacity seconds. Checkable from the request
+// alone:
+// - kIngress: `members` is one domain (or host), and needs `bits` bits that none of its living
+// devices holds.
+// - kEgress: every holder of these `bits` bits lies in `members`, and each of them is needed by a
+// domain that does not hold it.
+// - kRelay (proves T0 only): as kEgress for hosts, and what the members must send includes the
+// second and further copies of bits whose
 //   holders and needers are all members, since only those may pass a bit on without third hosts.
 // `capacity` is the sum of the members' capacities in that direction, bytes per second.
 struct Certificate {
@@ -50,16 +55,19 @@ struct Certificate {
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 
-// Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte. Seconds come from capacities alone.
+// Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte.
+// Seconds come from capacities alone.
 struct PlanSummary {
-  int64_t bytes_total = 0;     // all target shards but what is missing = kept + local + crossing
-  int64_t bytes_kept = 0;      // held by the same device in the same memory before
-  int64_t bytes_local = 0;     // from another device or memory of the same host
-  int64_t bytes_crossing = 0;  // from a device of another host, straight to a device that needs them
-  int64_t bytes_relayed = 0;   // brought to a device that does not need them itself: not in bytes_total
-  int64_t bottleneck_bytes = 0;      // through the busiest NIC or uplink, in its busier direction ...
-  double bottleneck_seconds = 0;     // ... over its capacity, as achieved
-  double lower_bound_seconds = 0;    // LB: no plan is faster
+  int64_t bytes_total = 0;  // all target shards but what is missing = kept + local + crossing
+  int64_t bytes_kept = 0;   // held by the same device in the same memory before
+  int64_t bytes_local = 0;  // from another device or memory of the same host
+  int64_t bytes_crossing =
+      0;  // from a device of another host, straight to a device that needs them
+  int64_t bytes_relayed =
+      0;  // brought to a device that does not need them itself: not in bytes_total
+  int64_t bottleneck_bytes = 0;    // through the busiest NIC or uplink, in its busier direction ...
+  double bottleneck_seconds = 0;   // ... over its capacity, as achieved
+  double lower_bound_seconds = 0;  // LB: no plan is faster
   double routing_bound_seconds = 0;  // T0: no plan without third hosts is faster
   double quality = 1;                // bottleneck_seconds / LB; 1 when both are 0
   std::string certificate;           // the domain or cut that proves LB, in words (canonical ids)
@@ -81,8 +89,9 @@ struct MissingBox {
   friend bool operator==(const MissingBox&, const MissingBox&) = default;
 };
 
-// The answer to a CanonicalRequest, in canonical ids: immutable, built by MakePlan() only, thread-safe to read. Transfers are kept in a
-// compact form (classes and segments) and expanded on demand.
+// The answer to a CanonicalRequest, in canonical ids: immutable, built by MakePlan() only,
+// thread-safe to read. Transfers are kept in a compact form (classes and segments) and expanded on
+// demand.
 class Plan {
  public:
   struct Rep;  // planner/plan_rep.h: for the planner's own files
@@ -98,14 +107,15 @@ class Plan {
   // Estimate of the memory that this object holds: what a cache accounts.
   int64_t memory_bytes() const;
 
-  // Every transfer, ordered by window, and such that a sender always holds what it sends. Includes moves inside a host and kept boxes
-  // (from_device == to_device, kSource -> kTarget).
+  // Every transfer, ordered by window, and such that a sender always holds what it sends. Includes
+  // moves inside a host and kept boxes (from_device == to_device, kSource -> kTarget).
   void ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const;
   // The same order, only those with an end on `host` (canonical index).
   void ForEachTransferOfHost(int32_t host, absl::FunctionRef<void(const Transfer&)> visit) const;
 
-  // OK when the expanded transfers write every element of every target shard exactly once with the right source element, senders hold
-  // what they send when they send it, and window, memory and operation limits hold. INTERNAL otherwise. O(transfers): for tests.
+  // OK when the expanded transfers write every element of every target shard exactly once with the
+  // right source element, senders hold what they send when they send it, and window, memory and
+  // operation limits hold. INTERNAL otherwise. O(transfers): for tests.
   absl::Status Validate(const CanonicalRequest& request) const;
 
   std::string DebugString() const;
@@ -117,8 +127,9 @@ class Plan {
   std::shared_ptr<const Rep> rep_;
 };
 
-// Plans `request`. The same request gives the same plan on any machine. RESOURCE_EXHAUSTED (reason MEMORY_LIMIT, metadata
-// "needed_bytes") when memory_limit_bytes cannot be met; DATA_LOSS when boxes are lost and no fallback is declared.
+// Plans `request`. The same request gives the same plan on any machine. RESOURCE_EXHAUSTED (reason
+// MEMORY_LIMIT, metadata "needed_bytes") when memory_limit_bytes cannot be met; DATA_LOSS when
+// boxes are lost and no fallback is declared.
 absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request);
 
 }  // namespace remesh
