@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planner/canonical.h"
+#include "planner/plan.h"
+
+namespace remesh {
+
+// A plan in canonical ids and what it answers. Immutable.
+struct CachedPlan {
+  CanonicalRequest request;
+  Plan plan;
+  double compute_seconds = 0;
+};
+
+}  // namespace remesh
