@@ -22,13 +22,13 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kRetryInterval = std::chrono::milliseconds(500);
 
 std::string Phase(const v1::Execution& execution) {
-  return WithoutPrefix(v1::Execution::Phase_Name(execution.phase()), "PHASE_");
+  return v1::Execution::Phase_Name(execution.phase());
 }
 
 bool Ended(const v1::Execution& execution) {
-  return execution.phase() == v1::Execution::PHASE_SUCCEEDED ||
-         execution.phase() == v1::Execution::PHASE_FAILED ||
-         execution.phase() == v1::Execution::PHASE_CANCELLED;
+  return execution.phase() == v1::Execution::SUCCEEDED ||
+         execution.phase() == v1::Execution::FAILED ||
+         execution.phase() == v1::Execution::CANCELLED;
 }
 
 double Seconds(const google::protobuf::Timestamp& from, const google::protobuf::Timestamp& to) {
@@ -81,8 +81,8 @@ absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::stri
 }
 
 absl::Status Outcome(const v1::Execution& execution) {
-  if (execution.phase() != v1::Execution::PHASE_FAILED &&
-      execution.phase() != v1::Execution::PHASE_CANCELLED) {
+  if (execution.phase() != v1::Execution::FAILED &&
+      execution.phase() != v1::Execution::CANCELLED) {
     return absl::OkStatus();
   }
   absl::Status error = StatusFromProto(execution.error());

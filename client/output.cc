@@ -60,9 +60,4 @@ std::string FormatTime(const google::protobuf::Timestamp& time) {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-std::string WithoutPrefix(const std::string& enum_name, std::string_view prefix) {
-  return enum_name.compare(0, prefix.size(), prefix) == 0 ? enum_name.substr(prefix.size())
-                                                          : enum_name;
-}
-
 }  // namespace remesh

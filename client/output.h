@@ -34,7 +34,4 @@ std::string FormatSeconds(double seconds);                        // "1.20 s", "
 std::string FormatTime(const google::protobuf::Timestamp& time);  // RFC 3339, UTC; "-" when unset
 std::string OrDash(const std::string& text);                      // "-" when empty
 
-// "PHASE_READY" without "PHASE_".
-std::string WithoutPrefix(const std::string& enum_name, std::string_view prefix);
-
 }  // namespace remesh

@@ -40,7 +40,7 @@ void ProgressBar::Show(const v1::Execution& execution) {
     bytes += host.bytes_received() + host.bytes_copied();
   }
   const std::string phase =
-      absl::AsciiStrToLower(WithoutPrefix(v1::Execution::Phase_Name(execution.phase()), "PHASE_"));
+      absl::AsciiStrToLower(v1::Execution::Phase_Name(execution.phase()));
   const int filled = static_cast<int>(std::lround(done * kWidth));
   std::cerr << kWipe
             << absl::StrFormat("%-13s[%s%s] %3.0f %%  %s", phase, std::string(filled, '#'),

@@ -93,7 +93,7 @@ TEST(RemeshctlTest, PlanOfTheExample) {
   EXPECT_EQ(summary["quality"], 1.0);
   EXPECT_EQ(summary["lowerBoundSeconds"], 3.2e-8);
   EXPECT_EQ(response["plan"]["transfers"], Json::array());
-  EXPECT_EQ(response["planning"]["cache"], "CACHE_MISS");
+  EXPECT_EQ(response["planning"]["cache"], "MISS");
 }
 
 TEST(RemeshctlTest, TheFullViewListsTransfers) {
@@ -159,7 +159,7 @@ class FakePlanService : public v1::PlanService::Service {
                     {.reason = "MEMORY_LIMIT", .metadata = {{"needed_bytes", "77"}}}));
     }
     response->mutable_plan()->set_name("plans/x");
-    response->mutable_planning()->set_cache(v1::Planning::CACHE_HIT);
+    response->mutable_planning()->set_cache(v1::Planning::HIT);
     return grpc::Status::OK;
   }
   grpc::Status StreamPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
@@ -187,7 +187,7 @@ TEST(RemeshctlTest, PlansOnAServer) {
   const std::string where = absl::StrCat(" -o json --server 127.0.0.1:", port);
   Result r = Remeshctl(absl::StrCat("plan -f ", kExample, where));
   EXPECT_EQ(r.code, 0) << r.err;
-  EXPECT_EQ(Json::parse(r.out)["planning"]["cache"], "CACHE_HIT");
+  EXPECT_EQ(Json::parse(r.out)["planning"]["cache"], "HIT");
   r = Remeshctl(absl::StrCat("plan --view full -f ", kExample, where));
   EXPECT_EQ(r.code, 0) << r.err;
   const Json plan = Json::parse(r.out)["plan"];

@@ -18,7 +18,7 @@ class BadInputTest : public ServerFixture {
   }
 
   void TearDown() override {
-    EXPECT_EQ(GetState()->phase(), v1::State::PHASE_READY);
+    EXPECT_EQ(GetState()->phase(), v1::State::READY);
     EXPECT_EQ(GetState()->generation(), 1);
     v1::ListStatesRequest request;
     EXPECT_EQ(Ask<v1::ListStatesResponse>([&](auto* c, auto* r) {

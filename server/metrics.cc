@@ -10,12 +10,12 @@ namespace remesh {
 namespace {
 
 constexpr v1::Execution::Phase kOutcomes[] = {
-    v1::Execution::PHASE_SUCCEEDED, v1::Execution::PHASE_FAILED, v1::Execution::PHASE_CANCELLED};
-constexpr v1::State::Phase kStatePhases[] = {v1::State::PHASE_BUILDING, v1::State::PHASE_READY,
-                                             v1::State::PHASE_MOVING, v1::State::PHASE_LOST};
+    v1::Execution::SUCCEEDED, v1::Execution::FAILED, v1::Execution::CANCELLED};
+constexpr v1::State::Phase kStatePhases[] = {v1::State::BUILDING, v1::State::READY,
+                                             v1::State::MOVING, v1::State::LOST};
 
-// "PHASE_READY" -> "ready".
-std::string Label(const std::string& phase) { return absl::AsciiStrToLower(phase.substr(6)); }
+// "READY" -> "ready".
+std::string Label(const std::string& phase) { return absl::AsciiStrToLower(phase); }
 
 using Read = double (*)(const v1::CacheStats& stats);
 

@@ -96,7 +96,7 @@ v1::Targets ServerFixture::MakeTargets(const std::string& hlo) {
 void ServerFixture::CreateReadyState(const std::string& hlo) {
   const auto state = Create(MakeState(hlo));
   ASSERT_TRUE(state.ok()) << state.status();
-  AwaitPhase(v1::State::PHASE_READY);
+  AwaitPhase(v1::State::READY);
 }
 
 void ServerFixture::AwaitPhase(v1::State::Phase phase) {

@@ -19,8 +19,8 @@ TEST_F(ServerTest, AStateMovesAndItsPlanIsFoundAgain) {
   const auto started = StartExecution(1, kColumns);
   ASSERT_TRUE(started.ok()) << started.status();
   const v1::Execution ended = AwaitEnd(started->name());
-  EXPECT_EQ(ended.phase(), v1::Execution::PHASE_SUCCEEDED) << ended.DebugString();
-  EXPECT_EQ(ended.planning().cache(), v1::Planning::CACHE_MISS);
+  EXPECT_EQ(ended.phase(), v1::Execution::SUCCEEDED) << ended.DebugString();
+  EXPECT_EQ(ended.planning().cache(), v1::Planning::MISS);
   EXPECT_GT(ended.windows(), 0);
   EXPECT_EQ(ended.summary().bytes_total(), 256);
   ASSERT_EQ(ended.hosts_size(), 2);
@@ -32,13 +32,13 @@ TEST_F(ServerTest, AStateMovesAndItsPlanIsFoundAgain) {
   auto state = GetState();
   ASSERT_TRUE(state.ok());
   EXPECT_EQ(state->generation(), 2);
-  EXPECT_EQ(state->phase(), v1::State::PHASE_READY);
+  EXPECT_EQ(state->phase(), v1::State::READY);
   EXPECT_EQ(state->spec().arrays(0).sharding().hlo_text(), kColumns);
 
-  EXPECT_EQ(AwaitEnd(StartExecution(2, kRows)->name()).phase(), v1::Execution::PHASE_SUCCEEDED);
+  EXPECT_EQ(AwaitEnd(StartExecution(2, kRows)->name()).phase(), v1::Execution::SUCCEEDED);
   const v1::Execution again = AwaitEnd(StartExecution(3, kColumns)->name());
-  EXPECT_EQ(again.phase(), v1::Execution::PHASE_SUCCEEDED);
-  EXPECT_EQ(again.planning().cache(), v1::Planning::CACHE_HIT);
+  EXPECT_EQ(again.phase(), v1::Execution::SUCCEEDED);
+  EXPECT_EQ(again.planning().cache(), v1::Planning::HIT);
 }
 
 TEST_F(ServerTest, StatesGenerationsAndExecutionsSurviveARestart) {
@@ -49,13 +49,13 @@ TEST_F(ServerTest, StatesGenerationsAndExecutionsSurviveARestart) {
   workers_.clear();
   StopServer();
   StartServer();
-  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_LOST);
+  EXPECT_EQ(GetState()->phase(), v1::State::LOST);
   EXPECT_EQ(GetState()->lost_hosts_size(), 2);
   AttachWorkers();
-  AwaitPhase(v1::State::PHASE_READY);
+  AwaitPhase(v1::State::READY);
   EXPECT_EQ(GetState()->SerializeAsString(), before.SerializeAsString());
-  EXPECT_EQ(GetExecution(ended.name())->phase(), v1::Execution::PHASE_SUCCEEDED);
-  EXPECT_EQ(AwaitEnd(StartExecution(2, kRows)->name()).phase(), v1::Execution::PHASE_SUCCEEDED);
+  EXPECT_EQ(GetExecution(ended.name())->phase(), v1::Execution::SUCCEEDED);
+  EXPECT_EQ(AwaitEnd(StartExecution(2, kRows)->name()).phase(), v1::Execution::SUCCEEDED);
 }
 
 TEST_F(ServerTest, AWorkerKilledInMidTransferFailsTheExecutionAndKeepsTheSource) {
@@ -68,14 +68,14 @@ TEST_F(ServerTest, AWorkerKilledInMidTransferFailsTheExecutionAndKeepsTheSource)
   ASSERT_TRUE(workers_[0]->Await(Command::kGrant, 1));
   workers_[1]->Kill();
   const v1::Execution ended = AwaitEnd(started->name());
-  EXPECT_EQ(ended.phase(), v1::Execution::PHASE_FAILED);
+  EXPECT_EQ(ended.phase(), v1::Execution::FAILED);
   EXPECT_EQ(GetErrorInfo(StatusFromProto(ended.error())).reason, "WORKER_LOST");
   EXPECT_EQ(workers_[0]->CommandCount(Command::kAbort), 1);
-  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_LOST);
+  EXPECT_EQ(GetState()->phase(), v1::State::LOST);
   EXPECT_EQ(GetState()->generation(), 1);
   AttachWorkers();
-  AwaitPhase(v1::State::PHASE_READY);
-  EXPECT_EQ(AwaitEnd(StartExecution(1, kColumns)->name()).phase(), v1::Execution::PHASE_SUCCEEDED);
+  AwaitPhase(v1::State::READY);
+  EXPECT_EQ(AwaitEnd(StartExecution(1, kColumns)->name()).phase(), v1::Execution::SUCCEEDED);
 }
 
 TEST_F(ServerTest, CancelEndsAnExecutionBeforeItsCommit) {
@@ -91,9 +91,9 @@ TEST_F(ServerTest, CancelEndsAnExecutionBeforeItsCommit) {
         [&](auto* c, auto* r) { return reshards_->CancelExecution(c, request, r); });
   };
   ASSERT_TRUE(cancel().ok());
-  EXPECT_EQ(AwaitEnd(started.name()).phase(), v1::Execution::PHASE_CANCELLED);
+  EXPECT_EQ(AwaitEnd(started.name()).phase(), v1::Execution::CANCELLED);
   EXPECT_EQ(GetErrorInfo(cancel().status()).reason, "EXECUTION_ENDED");
-  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_READY);
+  EXPECT_EQ(GetState()->phase(), v1::State::READY);
 }
 
 TEST_F(ServerTest, WatchesSendTheLastPhaseAndEnd) {
@@ -108,7 +108,7 @@ TEST_F(ServerTest, WatchesSendTheLastPhaseAndEnd) {
   while (reader->Read(&seen)) {
   }
   EXPECT_TRUE(reader->Finish().ok());
-  EXPECT_EQ(seen.phase(), v1::Execution::PHASE_SUCCEEDED);
+  EXPECT_EQ(seen.phase(), v1::Execution::SUCCEEDED);
 }
 
 TEST_F(ServerTest, AWatchedStateThatIsDeletedEndsTheWatch) {
@@ -120,7 +120,7 @@ TEST_F(ServerTest, AWatchedStateThatIsDeletedEndsTheWatch) {
   auto reader = states_->WatchState(&context, request);
   v1::State seen;
   ASSERT_TRUE(reader->Read(&seen));
-  EXPECT_EQ(seen.phase(), v1::State::PHASE_READY);
+  EXPECT_EQ(seen.phase(), v1::State::READY);
   v1::DeleteStateRequest remove;
   remove.set_name(kState);
   EXPECT_TRUE(Ask<google::protobuf::Empty>([&](auto* c, auto* r) {
@@ -165,7 +165,7 @@ TEST_F(ServerTest, RepeatedRequestsStartOneExecutionAndOneState) {
   EXPECT_EQ(Create(state, "id-1")->name(), kState);
   EXPECT_EQ(Create(state, "id-2").status().code(), absl::StatusCode::kAlreadyExists);
   EXPECT_EQ(Create(MakeState(kColumns), "id-1").status().code(), absl::StatusCode::kAlreadyExists);
-  AwaitPhase(v1::State::PHASE_READY);
+  AwaitPhase(v1::State::READY);
   v1::StartExecutionRequest request;
   request.set_state(kState);
   request.set_expected_generation(1);
@@ -189,7 +189,7 @@ TEST_F(ServerTest, ValidateOnlyPlansAndMovesNothing) {
   ASSERT_TRUE(preview.ok()) << preview.status();
   EXPECT_EQ(preview->name(), "");
   EXPECT_EQ(preview->summary().bytes_total(), 256);
-  EXPECT_EQ(GetState()->phase(), v1::State::PHASE_READY);
+  EXPECT_EQ(GetState()->phase(), v1::State::READY);
   EXPECT_EQ(workers_[0]->CommandCount(Command::kPrepare), 0);
 }
 

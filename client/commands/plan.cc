@@ -55,7 +55,7 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
   response.mutable_planning()->set_seconds(seconds.count());
-  response.mutable_planning()->set_cache(v1::Planning::CACHE_MISS);
+  response.mutable_planning()->set_cache(v1::Planning::MISS);
   if (options.full) {
     ForEachTransferProto(plan, canonical.canonical, canonical.binding,
                          [&](const v1::Transfer& transfer) {
@@ -80,7 +80,7 @@ absl::StatusOr<Answer> PlanThere(const Endpoint& server, v1::PlanSpec spec,
   if (!options.full) return answer;
   v1::GetPlanRequest get;
   get.set_name(response.plan().name());
-  get.set_view(v1::PLAN_VIEW_FULL);
+  get.set_view(v1::FULL);
   grpc::ClientContext context;
   SetDeadline(context, server.timeout_seconds);
   const auto reader = stub->StreamPlan(&context, get);
@@ -113,8 +113,7 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});
   table.AddRow({"planned in",
                 absl::StrCat(FormatSeconds(response.planning().seconds()), ", cache ",
-                             WithoutPrefix(v1::Planning::Cache_Name(response.planning().cache()),
-                                           "CACHE_"))});
+                             v1::Planning::Cache_Name(response.planning().cache()))});
   return table;
 }
 

@@ -85,7 +85,7 @@ absl::Status Get(const Options& options) {
   v1::GetPlanRequest request;
   request.set_name(options.name);
   if (options.full) {
-    request.set_view(v1::PLAN_VIEW_FULL);
+    request.set_view(v1::FULL);
     ASSIGN_OR_RETURN(const v1::Plan plan, GetWhole(options, request));
     Print(options.format, plan, [&] { return TransferRows(plan); });
     return absl::OkStatus();

@@ -90,9 +90,9 @@ void AddPlanningFlags(CLI::App& reshard, Options& options) {
   reshard.add_flag("--free-target-order", options.free_target_order,
                    "The planner may permute the target devices");
   const auto set_strategy = [&options](const std::string& text) {
-    options.strategy = text == "p2p"      ? v1::PlanOptions::STRATEGY_P2P
-                       : text == "gather" ? v1::PlanOptions::STRATEGY_GATHER
-                                          : v1::PlanOptions::STRATEGY_OPTIMAL;
+    options.strategy = text == "p2p"      ? v1::PlanOptions::P2P
+                       : text == "gather" ? v1::PlanOptions::GATHER
+                                          : v1::PlanOptions::OPTIMAL;
   };
   reshard
       .add_option_function<std::string>("--strategy", set_strategy,

@@ -26,7 +26,7 @@ struct Options {
 };
 
 std::string Phase(const v1::State& state) {
-  return WithoutPrefix(v1::State::Phase_Name(state.phase()), "PHASE_");
+  return v1::State::Phase_Name(state.phase());
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {

@@ -16,11 +16,11 @@ namespace {
 absl::StatusOr<Strategy> ToStrategy(v1::PlanOptions::Strategy strategy) {
   switch (strategy) {
     case v1::PlanOptions::STRATEGY_UNSPECIFIED:
-    case v1::PlanOptions::STRATEGY_OPTIMAL:
+    case v1::PlanOptions::OPTIMAL:
       return Strategy::kOptimal;
-    case v1::PlanOptions::STRATEGY_P2P:
+    case v1::PlanOptions::P2P:
       return Strategy::kP2p;
-    case v1::PlanOptions::STRATEGY_GATHER:
+    case v1::PlanOptions::GATHER:
       return Strategy::kGather;
     default:
       return InvalidField("strategy", absl::StrCat(static_cast<int>(strategy)),

@@ -67,7 +67,7 @@ TEST(PlanSpecTest, ZeroBytesOfOpShardingAreReplicated) {
 TEST(PlanSpecTest, DefaultsAndOptions) {
   const auto request = Read(Spec(
       kRows, R"({"hlo_text":"{replicated}","devices":{"ids":[1]},"memory_kind":"pinned_host"})",
-      R"(,"options":{"donate":true,"lost_device_ids":[],"strategy":"STRATEGY_P2P"},
+      R"(,"options":{"donate":true,"lost_device_ids":[],"strategy":"P2P"},
                                      "fallbacks":[{"host_snapshot":"a","step":7},{"checkpoint":"/c"}])"));
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->topology.hosts[1].nics, 1);

@@ -8,8 +8,8 @@ namespace remesh {
 namespace {
 
 bool Ended(v1::Execution::Phase phase) {
-  return phase == v1::Execution::PHASE_SUCCEEDED || phase == v1::Execution::PHASE_FAILED ||
-         phase == v1::Execution::PHASE_CANCELLED;
+  return phase == v1::Execution::SUCCEEDED || phase == v1::Execution::FAILED ||
+         phase == v1::Execution::CANCELLED;
 }
 
 // Participants as far as Commit, Abort and Retire need to know them.
@@ -44,7 +44,7 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   const bool ended = Ended(execution.phase());
   StateEntry* state = states_.Find(execution.state());
   auto next = restored.next_states.find(execution.state());
-  const bool committing = execution.phase() == v1::Execution::PHASE_COMMITTING &&
+  const bool committing = execution.phase() == v1::Execution::COMMITTING &&
                           state != nullptr && next != restored.next_states.end();
   const std::shared_ptr<const PlacedState> target = committing ? next->second : nullptr;
 

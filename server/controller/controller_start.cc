@@ -82,7 +82,7 @@ absl::Status Controller::CheckMovable(const StateEntry& state, int64_t expected_
                                    {"state", name}}});
   }
   const v1::State::Phase phase = PhaseOf(state, workers_);
-  if (phase == v1::State::PHASE_READY) return absl::OkStatus();
+  if (phase == v1::State::READY) return absl::OkStatus();
   const std::string shown = v1::State::Phase_Name(phase).substr(6);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat(name, " is ", shown, ", not READY"),

@@ -149,7 +149,7 @@ void Controller::Reconcile(const std::string& host, const v1::StateManifest& man
     if (move == moves_.end() && strangers_) return;
     const bool committed =
         move != moves_.end() && manifest.generation() == state->generation() &&
-        move->second.execution.resource().phase() == v1::Execution::PHASE_SUCCEEDED;
+        move->second.execution.resource().phase() == v1::Execution::SUCCEEDED;
     v1::AttemptId attempt;
     attempt.set_execution(manifest.execution());
     attempt.set_attempt(1);

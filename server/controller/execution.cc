@@ -13,7 +13,7 @@ namespace remesh {
 
 Execution::Execution(ExecutionSpec spec, v1::Execution resource)
     : spec_(std::move(spec)), resource_(std::move(resource)), hosts_(spec_.participants.size()) {
-  resource_.set_phase(v1::Execution::PHASE_PREPARING);
+  resource_.set_phase(v1::Execution::PREPARING);
   resource_.clear_hosts();
   for (const Participant& participant : spec_.participants) {
     resource_.add_hosts()->set_host(participant.host);
@@ -25,7 +25,7 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   Execution execution(std::move(spec), std::move(resource));
   execution.resource_ = before;
   for (HostState& host : execution.hosts_) host = HostState{.told = true, .away = true};
-  if (before.phase() == v1::Execution::PHASE_COMMITTING) {
+  if (before.phase() == v1::Execution::COMMITTING) {
     execution.step_ = Step::kCommitting;
     execution.FinishIfCommitted(out);
     return execution;
@@ -39,7 +39,7 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   const absl::Status error =
       MakeError(absl::StatusCode::kUnavailable, "the server restarted before the commit",
                 {.reason = "PLANNER_RESTARTED", .metadata = {}});
-  execution.Fail(StatusToProto(error), v1::Execution::PHASE_FAILED, Moment{}, out);
+  execution.Fail(StatusToProto(error), v1::Execution::FAILED, Moment{}, out);
   return execution;
 }
 
@@ -88,7 +88,7 @@ void Execution::OnPrepared(const std::string& host, Moment now, ExecutionActions
   hosts_[index].prepared = true;
   if (!AllHosts([](const HostState& state, const Participant&) { return state.prepared; })) return;
   step_ = Step::kTransferring;
-  resource_.set_phase(v1::Execution::PHASE_TRANSFERRING);
+  resource_.set_phase(v1::Execution::TRANSFERRING);
   SetTime(now.wall, *resource_.mutable_transfer_start_time());
   GrantAhead(out);
   if (resource_.windows() == 0) StartVerifying(out);
@@ -128,7 +128,7 @@ void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done
 
 void Execution::StartVerifying(ExecutionActions& out) {
   step_ = Step::kVerifying;
-  resource_.set_phase(v1::Execution::PHASE_VERIFYING);
+  resource_.set_phase(v1::Execution::VERIFYING);
   for (size_t i = 0; i < hosts_.size(); ++i) {
     *TellHost(i, out).mutable_verify()->mutable_attempt() = spec_.attempt;
   }
@@ -172,7 +172,7 @@ void Execution::FinishIfCommitted(ExecutionActions& out) {
 void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
   if (what == Save::kDecision && step_ == Step::kDeciding) {
     step_ = Step::kCommitting;
-    resource_.set_phase(v1::Execution::PHASE_COMMITTING);
+    resource_.set_phase(v1::Execution::COMMITTING);
     for (size_t i = 0; i < hosts_.size(); ++i) {
       if (!hosts_[i].away) TellCommit(i, out);
     }
@@ -204,10 +204,10 @@ void Execution::DropTargets() {
 v1::Execution Execution::ToSave(Save what, Moment now) const {
   v1::Execution saved = resource_;
   if (what == Save::kDecision) {
-    saved.set_phase(v1::Execution::PHASE_COMMITTING);
+    saved.set_phase(v1::Execution::COMMITTING);
     return saved;
   }
-  saved.set_phase(what == Save::kSuccess ? v1::Execution::PHASE_SUCCEEDED : end_phase_);
+  saved.set_phase(what == Save::kSuccess ? v1::Execution::SUCCEEDED : end_phase_);
   SetTime(now.wall, *saved.mutable_end_time());
   return saved;
 }

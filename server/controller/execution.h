@@ -141,7 +141,7 @@ class Execution {
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
   v1::Execution::Phase end_phase_ =
-      v1::Execution::PHASE_FAILED;  // of an execution that does not succeed
+      v1::Execution::FAILED;  // of an execution that does not succeed
   Timestamp aborting_since_{0};
 };
 

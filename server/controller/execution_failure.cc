@@ -49,7 +49,7 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   google::rpc::Status named = error;
   named.set_message(absl::StrCat("host ", host, ": ", error.message()));
   if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
-  Fail(std::move(named), v1::Execution::PHASE_FAILED, now, out);
+  Fail(std::move(named), v1::Execution::FAILED, now, out);
 }
 
 void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now,
@@ -58,7 +58,7 @@ void Execution::OnHostAway(const std::string& host, const absl::Status& why, Mom
   if (index < 0 || ended()) return;
   hosts_[index].away = true;
   if (can_fail()) {
-    Fail(StatusToProto(why), v1::Execution::PHASE_FAILED, now, out);
+    Fail(StatusToProto(why), v1::Execution::FAILED, now, out);
   } else if (step_ == Step::kAborting) {
     RecordIfQuiesced(out);
   } else if (step_ == Step::kCommitting) {
@@ -72,7 +72,7 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   HostState& state = hosts_[index];
   state.away = false;
   const bool failed =
-      step_ >= Step::kAborting && resource_.phase() != v1::Execution::PHASE_SUCCEEDED;
+      step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
   if (step_ != Step::kCommitting || state.committed) return;
   if (!spec_.participants[index].receives()) {
@@ -95,7 +95,7 @@ void Execution::OnTick(Moment now, ExecutionActions& out) {
     const absl::Status error =
         MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
                   {.reason = "EXECUTION_DEADLINE", .metadata = {}});
-    Fail(StatusToProto(error), v1::Execution::PHASE_FAILED, now, out);
+    Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
   }
   if (step_ != Step::kAborting || now.steady - aborting_since_ < spec_.quiesce_timeout) return;
   for (size_t i = 0; i < hosts_.size(); ++i) {
@@ -120,7 +120,7 @@ absl::Status Execution::Cancel(Moment now, ExecutionActions& out) {
   }
   const absl::Status error = MakeError(absl::StatusCode::kCancelled, "cancelled by the caller",
                                        {.reason = "EXECUTION_CANCELLED", .metadata = {}});
-  Fail(StatusToProto(error), v1::Execution::PHASE_CANCELLED, now, out);
+  Fail(StatusToProto(error), v1::Execution::CANCELLED, now, out);
   return absl::OkStatus();
 }
 

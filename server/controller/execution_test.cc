@@ -114,7 +114,7 @@ TEST_F(ExecutionTest, SucceedsStepByStep) {
             "b:verify c:verify");
   AllVerified();
   EXPECT_EQ(Taken(), "save-decision");
-  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_VERIFYING);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::VERIFYING);
   execution_.OnSaved(Save::kDecision, now_, out_);
   EXPECT_EQ(Taken(), "a:commit b:commit c:commit");
   for (const char* host : kHosts) execution_.OnCommitted(host, out_);
@@ -122,7 +122,7 @@ TEST_F(ExecutionTest, SucceedsStepByStep) {
   execution_.OnSaved(Save::kSuccess, now_, out_);
   EXPECT_EQ(Taken(), "a:retire c:retire");
   EXPECT_TRUE(execution_.ended());
-  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_SUCCEEDED);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
 }
 
 TEST_F(ExecutionTest, GrantsRunAheadOfTheSlowestHost) {
@@ -157,14 +157,14 @@ TEST_F(ExecutionTest, AFailureAbortsAllAndWaitsUntilTheyAreQuiet) {
   error.set_message("the source was modified");
   execution_.OnAttemptFailed("b", error, now_, out_);
   EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
-  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_TRANSFERRING);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::TRANSFERRING);
   execution_.OnQuiesced("a", now_, out_);
   execution_.OnHostAway("c", lost_, now_, out_);
   EXPECT_EQ(Taken(), "");
   execution_.OnQuiesced("b", now_, out_);
   EXPECT_EQ(Taken(), "save-failure");
   execution_.OnSaved(Save::kFailure, now_, out_);
-  EXPECT_EQ(execution_.resource().phase(), v1::Execution::PHASE_FAILED);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::FAILED);
   EXPECT_EQ(execution_.resource().error().message(), "host b: the source was modified");
   execution_.OnHostReturned("c", false, out_);  // it still thinks the attempt runs
   EXPECT_EQ(Taken(), "c:abort");
@@ -241,13 +241,13 @@ TEST_F(ExecutionTest, TheDeadlineFailsAndSlowAbortsAreGivenUpOn) {
 
 TEST_F(ExecutionTest, RestoredExecutionsCommitOnOrFail) {
   v1::Execution resource = execution_.resource();
-  resource.set_phase(v1::Execution::PHASE_COMMITTING);
+  resource.set_phase(v1::Execution::COMMITTING);
   execution_ = Execution::Restore(Spec(), resource, out_);
   EXPECT_EQ(Taken(), "");
   execution_.OnHostReturned("a", true, out_);
   execution_.OnHostReturned("b", true, out_);
   EXPECT_EQ(Taken(), "a:commit b:commit");
-  resource.set_phase(v1::Execution::PHASE_TRANSFERRING);
+  resource.set_phase(v1::Execution::TRANSFERRING);
   execution_ = Execution::Restore(Spec(), resource, out_);
   EXPECT_EQ(Taken(), "save-failure");
   EXPECT_EQ(Reason(), "PLANNER_RESTARTED");

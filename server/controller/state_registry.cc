@@ -49,14 +49,14 @@ std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
 }
 
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers) {
-  if (!state.execution.empty()) return v1::State::PHASE_MOVING;
+  if (!state.execution.empty()) return v1::State::MOVING;
   bool ready = true;
   for (const auto& [host, part] : state.placed->hosts) {
-    if (LostOn(state, workers, host)) return v1::State::PHASE_LOST;
+    if (LostOn(state, workers, host)) return v1::State::LOST;
     const v1::StateManifest* manifest = LiveManifest(state, workers, host);
     ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;
   }
-  return ready ? v1::State::PHASE_READY : v1::State::PHASE_BUILDING;
+  return ready ? v1::State::READY : v1::State::BUILDING;
 }
 
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {

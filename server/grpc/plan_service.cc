@@ -41,7 +41,7 @@ void ForEachTransferChunk(const BoundPlan& plan, Emit emit) {
 absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& request) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   v1::Plan plan = ToProto(listed);
-  if (request.view() != v1::PLAN_VIEW_FULL) return plan;
+  if (request.view() != v1::FULL) return plan;
   size_t bytes = plan.ByteSizeLong();
   ForEachTransferChunk(*listed.plan, [&](v1::Plan chunk) {
     bytes += chunk.ByteSizeLong();
@@ -59,7 +59,7 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
 absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request,
                         ChunkWriter<v1::Plan>& writer) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  if (!writer.Write(ToProto(listed)) || request.view() != v1::PLAN_VIEW_FULL)
+  if (!writer.Write(ToProto(listed)) || request.view() != v1::FULL)
     return absl::OkStatus();
   ForEachTransferChunk(*listed.plan,
                        [&](v1::Plan chunk) { return writer.Write(std::move(chunk)); });

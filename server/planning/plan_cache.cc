@@ -69,7 +69,7 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Co
   const BoundPlanPtr plan =
       Bind(question, name, std::make_shared<const CachedPlan>(*std::move(computed)));
   if (question.store) Store(plan, question);
-  return Answer{plan, v1::Planning::CACHE_MISS};
+  return Answer{plan, v1::Planning::MISS};
 }
 
 PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
@@ -82,12 +82,12 @@ PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::str
     ++known->second.hits;
     known->second.users += question.use;
     Touch(known->second);
-    return {known->second.plan, v1::Planning::CACHE_HIT};
+    return {known->second.plan, v1::Planning::HIT};
   }
   stats_.set_isomorphic_hits(stats_.isomorphic_hits() + 1);
   const BoundPlanPtr plan = Bind(question, name, entry->second.cached);
   if (question.store) ++Store(plan, question).hits;
-  return {plan, v1::Planning::CACHE_ISOMORPHIC};
+  return {plan, v1::Planning::ISOMORPHIC};
 }
 
 PlanCache::Name& PlanCache::Store(const BoundPlanPtr& plan, const Question& question) {

@@ -60,7 +60,7 @@ class PlanCache {
   };
   struct Answer {
     BoundPlanPtr plan;
-    v1::Planning::Cache cache = v1::Planning::CACHE_MISS;
+    v1::Planning::Cache cache = v1::Planning::MISS;
   };
   using Compute = absl::FunctionRef<absl::StatusOr<CachedPlan>(const CanonicalRequest&)>;
   // Finds the plan or computes it, without the lock; waits when an equal request is being computed.

@@ -32,12 +32,12 @@ TEST(PlanCacheTest, MissThenHitThenIsomorphic) {
   PlanCache cache(kPlenty);
   const auto miss = Create(cache, TestSpec());
   ASSERT_TRUE(miss.ok()) << miss.status();
-  EXPECT_EQ(miss->planning().cache(), v1::Planning::CACHE_MISS);
+  EXPECT_EQ(miss->planning().cache(), v1::Planning::MISS);
   const auto hit = Create(cache, TestSpec());
-  EXPECT_EQ(hit->planning().cache(), v1::Planning::CACHE_HIT);
+  EXPECT_EQ(hit->planning().cache(), v1::Planning::HIT);
   EXPECT_EQ(hit->plan().name(), miss->plan().name());
   const auto renamed = Create(cache, TestSpec({70, 30, 50, 10}, "other-"));
-  EXPECT_EQ(renamed->planning().cache(), v1::Planning::CACHE_ISOMORPHIC);
+  EXPECT_EQ(renamed->planning().cache(), v1::Planning::ISOMORPHIC);
   EXPECT_EQ(renamed->plan().fingerprint(), miss->plan().fingerprint());
   EXPECT_NE(renamed->plan().name(), miss->plan().name());
   const v1::CacheStats stats = cache.stats();

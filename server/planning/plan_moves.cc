@@ -155,7 +155,7 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
                    PlaceState(TargetOf(*plan.spec), nullptr));
   v1::Planning planning;
   planning.set_seconds(SecondsSince(start));
-  planning.set_cache(v1::Planning::CACHE_HIT);
+  planning.set_cache(v1::Planning::HIT);
   if (question.keep) RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true).status());
   return ToMove(plan, planning, source, std::move(target));
 }

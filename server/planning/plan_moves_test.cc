@@ -66,7 +66,7 @@ TEST_F(PlanMovesTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
   const auto first = PlanTo(TargetOf(TestSpec()));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->hosts.size(), 2u);
-  EXPECT_EQ(first->planning.cache(), v1::Planning::CACHE_MISS);
+  EXPECT_EQ(first->planning.cache(), v1::Planning::MISS);
   const auto second = PlanBy(first->plan);
   ASSERT_TRUE(second.ok()) << second.status();
   EXPECT_EQ(second->fingerprint, first->fingerprint);

@@ -45,7 +45,7 @@ class BadInputTest(ClusterTest):
         self.assertEqual(self.cluster.server.popen.pid, self._pid)
         listed = self.controller.states.ListStates(state_pb2.ListStatesRequest(), timeout=10).states
         self.assertEqual([(state.name, state.generation, state.phase) for state in listed],
-                         [(STATE, 1, state_pb2.State.PHASE_READY)])
+                         [(STATE, 1, state_pb2.State.READY)])
 
     def refused(self, code, fragments, call, *arguments, **keywords):
         """`call` is refused with `code`; message and metadata hold every fragment."""

@@ -26,7 +26,7 @@ class FailureTest(ClusterTest):
         name, execution = self._start_slow("cancelled")
         self.controller.reshards.CancelExecution(reshard_pb2.CancelExecutionRequest(name=execution), timeout=20)
         failure = self._ends(execution)
-        self.assertEqual(failure.execution.phase, reshard_pb2.Execution.PHASE_CANCELLED)
+        self.assertEqual(failure.execution.phase, reshard_pb2.Execution.CANCELLED)
         self._goes_on(name)
 
     def test_a_second_execution_on_a_moving_state(self):
@@ -47,7 +47,7 @@ class FailureTest(ClusterTest):
         request.deadline.FromMilliseconds(300)
         started = self.controller.reshards.StartExecution(request, timeout=20)
         failure = self._ends(started.name)
-        self.assertEqual(failure.execution.phase, reshard_pb2.Execution.PHASE_FAILED)
+        self.assertEqual(failure.execution.phase, reshard_pb2.Execution.FAILED)
         self.assertIn("DEADLINE", str(failure))
         self._goes_on(name)
 
@@ -103,7 +103,7 @@ class FailureTest(ClusterTest):
         self.cluster.wait_workers()
         ended = self.wait_until("the execution has ended", lambda: self._ended(execution), timeout_seconds=60)
         state = self.wait_until("the state is READY", lambda: self._ready(name))
-        succeeded = ended.phase == reshard_pb2.Execution.PHASE_SUCCEEDED
+        succeeded = ended.phase == reshard_pb2.Execution.SUCCEEDED
         self.assertEqual(state.generation, 2 if succeeded else 1)
         self.check_everywhere(name, state.generation, LARGE)
         self.move(name, state.generation, targets(LARGE, COLUMNS))
@@ -127,7 +127,7 @@ class FailureTest(ClusterTest):
     def _wait_for_bytes(self, execution: str) -> None:
         def moving():
             now = self._execution(execution)
-            self.assertIn(now.phase, (reshard_pb2.Execution.PHASE_PREPARING, reshard_pb2.Execution.PHASE_TRANSFERRING))
+            self.assertIn(now.phase, (reshard_pb2.Execution.PREPARING, reshard_pb2.Execution.TRANSFERRING))
             return any(host.bytes_received > 0 for host in now.hosts)
         self.wait_until("bytes move", moving)
 
@@ -156,7 +156,7 @@ class FailureTest(ClusterTest):
 
     def _ready(self, name: str):
         state = self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=20)
-        return state if state.phase == state_pb2.State.PHASE_READY else None
+        return state if state.phase == state_pb2.State.READY else None
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ class ReshardTest(ClusterTest):
     def test_every_element_arrives(self):
         name = STATE.format("happy")
         state = self.create_and_write(name, ARRAYS, ROWS)
-        self.assertEqual((state.generation, state.phase), (1, state_pb2.State.PHASE_READY))
+        self.assertEqual((state.generation, state.phase), (1, state_pb2.State.READY))
         self.assertEqual(state.sealed_shards, state.total_shards)
         self.check_everywhere(name, 1, ARRAYS)
 
@@ -32,7 +32,7 @@ class ReshardTest(ClusterTest):
             self.assertEqual(element_count(places, array.name), array.shape[0] * array.shape[1], array.name)
         self.assertEqual({device for _, device, _, _ in places}, {0, 1, 2, 5})
         state = self.controller.states.GetState(state_pb2.GetStateRequest(name=name))
-        self.assertEqual((state.generation, state.phase, state.execution), (2, state_pb2.State.PHASE_READY, ""))
+        self.assertEqual((state.generation, state.phase, state.execution), (2, state_pb2.State.READY, ""))
 
     def test_replicas_arrive_everywhere(self):
         name, arrays = STATE.format("replicas"), [Array("w", "f32", (9, 5))]

@@ -31,7 +31,7 @@ class WorkerCrashTest(ClusterTest):
             self.controller.wait_execution(started.name, timeout_seconds=3 * FAILED_WITHIN_SECONDS)
         self.assertLess(time.monotonic() - killed, FAILED_WITHIN_SECONDS)
         execution = failure.exception.execution
-        self.assertEqual(execution.phase, reshard_pb2.Execution.PHASE_FAILED)
+        self.assertEqual(execution.phase, reshard_pb2.Execution.FAILED)
         self.assertIn(victim, str(failure.exception))
         self.assertEqual(self._state(name).generation, 1)
 
@@ -39,7 +39,7 @@ class WorkerCrashTest(ClusterTest):
         del self.trainers[victim]
         self.check_everywhere(name, 1, ARRAYS)
         self._restart(victim)
-        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.PHASE_READY)
+        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
         self.check_everywhere(name, 1, ARRAYS)
 
         self.move(name, 1, targets(ARRAYS, COLUMNS))
@@ -49,10 +49,10 @@ class WorkerCrashTest(ClusterTest):
         name, victim, arrays = "jobs/test/states/idle-crash", "host-2", [Array("w", "bf16", (60, 33))]
         self.create_and_write(name, arrays, ROWS)
         self.cluster.workers[victim].kill()
-        self.wait_until("the state is LOST", lambda: self._state(name).phase == state_pb2.State.PHASE_LOST)
+        self.wait_until("the state is LOST", lambda: self._state(name).phase == state_pb2.State.LOST)
         self.assertIn(victim, list(self._state(name).lost_hosts))
         self._restart(victim)
-        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.PHASE_READY)
+        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
         self.check_everywhere(name, 1, arrays)
         self.move(name, 1, targets(arrays, COLUMNS))
         self.check_everywhere(name, 2, arrays)
@@ -61,7 +61,7 @@ class WorkerCrashTest(ClusterTest):
         """Until bytes have crossed hosts, with most of them still to come."""
         def moving():
             now = self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=execution))
-            self.assertIn(now.phase, (reshard_pb2.Execution.PHASE_PREPARING, reshard_pb2.Execution.PHASE_TRANSFERRING))
+            self.assertIn(now.phase, (reshard_pb2.Execution.PREPARING, reshard_pb2.Execution.TRANSFERRING))
             return any(host.bytes_received > 0 for host in now.hosts)
         self.wait_until("bytes move", moving)
 

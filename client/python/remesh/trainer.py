@@ -29,8 +29,8 @@ from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard
 _CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
                     ("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
 _CALL_SECONDS = 30.0
-_SUCCEEDED = reshard_pb2.Execution.PHASE_SUCCEEDED
-_ENDED = (_SUCCEEDED, reshard_pb2.Execution.PHASE_FAILED, reshard_pb2.Execution.PHASE_CANCELLED)
+_SUCCEEDED = reshard_pb2.Execution.SUCCEEDED
+_ENDED = (_SUCCEEDED, reshard_pb2.Execution.FAILED, reshard_pb2.Execution.CANCELLED)
 
 
 class ExecutionFailed(Exception):
@@ -86,7 +86,7 @@ class Trainer:
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
         """Waits until every shard of every host is sealed."""
         for now in self.states.WatchState(state_pb2.WatchStateRequest(name=state), timeout=timeout_seconds):
-            if now.phase == state_pb2.State.PHASE_READY:
+            if now.phase == state_pb2.State.READY:
                 return now
         raise RuntimeError(f"{state}: the server ended the watch before the state was READY")
 

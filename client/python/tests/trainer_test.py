@@ -57,7 +57,7 @@ class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateS
     def WatchExecution(self, request, context):
         """Breaks off once, as a restarting server does."""
         self.watches += 1
-        yield reshard_pb2.Execution(name=request.name, phase=reshard_pb2.Execution.PHASE_TRANSFERRING)
+        yield reshard_pb2.Execution(name=request.name, phase=reshard_pb2.Execution.TRANSFERRING)
         if self.watches == 1:
             context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
         yield reshard_pb2.Execution(name=request.name, phase=self.last_phase, error=_details())
@@ -68,7 +68,7 @@ class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateS
 
 
 class TrainerTest(unittest.TestCase):
-    def start(self, last_phase=reshard_pb2.Execution.PHASE_SUCCEEDED):
+    def start(self, last_phase=reshard_pb2.Execution.SUCCEEDED):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="trainer-test-"))
         self.addCleanup(shutil.rmtree, folder)
         server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
@@ -103,13 +103,13 @@ class TrainerTest(unittest.TestCase):
     def test_waits_over_a_restart_of_the_server(self):
         seen = []
         ended = self.start().wait_execution("jobs/a/executions/1", 10, on_change=seen.append)
-        self.assertEqual(ended.phase, reshard_pb2.Execution.PHASE_SUCCEEDED)
+        self.assertEqual(ended.phase, reshard_pb2.Execution.SUCCEEDED)
         self.assertEqual(len(seen), 3)
 
     def test_a_failure_says_why(self):
         with self.assertRaises(ExecutionFailed) as failure:
-            self.start(reshard_pb2.Execution.PHASE_FAILED).wait_execution("jobs/a/executions/1", 10)
-        self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in PHASE_FAILED: "
+            self.start(reshard_pb2.Execution.FAILED).wait_execution("jobs/a/executions/1", 10)
+        self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in FAILED: "
                          "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
 
     def test_a_refusal_says_why(self):

@@ -72,7 +72,7 @@ void Simulation::CheckState(const v1::State& state) {
   if (state.generation() < told)
     Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
   told = std::max(told, state.generation());
-  if (state.generation() == 1 && state.phase() != v1::State::PHASE_READY) return;  // being built
+  if (state.generation() == 1 && state.phase() != v1::State::READY) return;  // being built
   for (const v1::Host& host : state.spec().topology().hosts()) {
     for (const Worker& worker : workers_) {
       if (worker.model->host() == host.name() &&
@@ -101,7 +101,7 @@ void Simulation::SettleAndCheck() {
     for (const v1::State& state : std::get<v1::ListStatesResponse>(*reply).states()) {
       current.insert({state.name(), state.generation()});
       CheckState(state);
-      if (state.phase() != v1::State::PHASE_READY)
+      if (state.phase() != v1::State::READY)
         Violate(absl::StrCat(state.name(), " did not settle: ", state.ShortDebugString()));
     }
   };

@@ -33,9 +33,9 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   }
   if (only != 0) return;
   // The world must have been one in which things happen.
-  EXPECT_GT(outcomes[v1::Execution::PHASE_SUCCEEDED], static_cast<int>(seeds));
-  EXPECT_GT(outcomes[v1::Execution::PHASE_FAILED], static_cast<int>(seeds) / 10);
-  EXPECT_GT(outcomes[v1::Execution::PHASE_CANCELLED], 0);
+  EXPECT_GT(outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
+  EXPECT_GT(outcomes[v1::Execution::FAILED], static_cast<int>(seeds) / 10);
+  EXPECT_GT(outcomes[v1::Execution::CANCELLED], 0);
   for (const auto& [phase, count] : outcomes)
     RecordProperty(v1::Execution::Phase_Name(phase), count);
 }

@@ -29,7 +29,7 @@ def moved(execution: dict, transfer_seconds: float, seconds: float) -> None:
     total = int(s["bytesTotal"])
     planning = execution["planning"]
     print(f"  plan      {execution['plan']} in {1e3 * float(planning['seconds']):.0f} ms "
-          f"({planning['cache'].removeprefix('CACHE_').lower()})")
+          f"({planning['cache'].lower()})")
     print(f"  bytes     {_gb(total)} = {_share('kept', s['bytesKept'], total)} + {_share('local', s['bytesLocal'], total)} + "
           f"{_share('crossing hosts', s['bytesCrossing'], total)}")
     print(f"  bound     LB {s['lowerBoundSeconds']:.4f} s, planned {s['bottleneckSeconds']:.4f} s, Q {s['quality']:.3f} "
@@ -91,7 +91,7 @@ class Progress:
         done = sum(host["windowsDone"] for host in hosts) / windows
         moved_bytes = sum(int(host["bytesReceived"]) + int(host["bytesCopied"]) for host in hosts)
         bar = "#" * round(done * self._WIDTH)
-        phase = execution["phase"].removeprefix("PHASE_").lower()
+        phase = execution["phase"].lower()
         print(f"\r\x1b[K  {phase:<13}[{bar:<{self._WIDTH}}] {100 * done:3.0f} %  {_gb(moved_bytes)}", end="", file=sys.stderr,
               flush=True)
 
