@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "server/planning/place_state.h"
 #include "server/planning/plan_moves.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
@@ -27,6 +28,15 @@ absl::Duration TickInterval(Timestamp lost_after) {
                     absl::Milliseconds(250));
 }
 
+// Null where plans are to be kept, or can be kept, in memory only.
+std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
+  if (options.path.empty()) return nullptr;
+  absl::StatusOr<std::unique_ptr<PlanStore>> store = PlanStore::Open(options);
+  if (store.ok()) return *std::move(store);
+  LogWarning("plans are kept in memory only", {{"error", store.status()}});
+  return nullptr;
+}
+
 }  // namespace
 
 absl::Status ShuttingDown() {
@@ -37,13 +47,15 @@ absl::Status ShuttingDown() {
 Core::Core(Options options, CoreObserver& observer)
     : options_(options),
       observer_(observer),
-      plans_(options.plan_cache_bytes),
+      plan_store_(OpenPlanStore(options.plan_store)),
+      plans_(options.plan_cache_bytes, plan_store_.get()),
       planners_(options.planner_threads, options.waiting_max),
       streamers_(options.stream_threads, options.waiting_max) {}
 
 absl::StatusOr<std::unique_ptr<Core>> Core::Start(Options options, std::unique_ptr<Journal> journal,
                                                   CoreObserver& observer) {
   std::unique_ptr<Core> core(new Core(options, observer));
+  if (core->plan_store_ != nullptr) RestorePins(core->plans_, *core->plan_store_);
   RETURN_IF_ERROR(core->Restore(std::move(journal)));
   core->ticker_ = std::thread([core = core.get()] { core->Tick(); });
   return core;

@@ -55,6 +55,7 @@ class Core {
   struct Options {
     ControllerOptions controller;
     int64_t plan_cache_bytes = int64_t{256} << 20;
+    PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
     int planner_threads = 2;
     int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
     size_t waiting_max = 10000;  // questions that may wait for a thread
@@ -114,6 +115,7 @@ class Core {
 
   const Options options_;
   CoreObserver& observer_;
+  const std::unique_ptr<PlanStore> plan_store_;  // may be null
   PlanCache plans_;
   std::atomic<uint64_t> next_id_{1};
 

@@ -39,6 +39,16 @@ constexpr CacheSeries kCacheCounters[] = {
      [](const v1::CacheStats& s) { return static_cast<double>(s.single_flight_waits()); }},
     {"remesh_plan_cache_compute_saved_seconds_total", "Seconds of planning that hits saved.",
      [](const v1::CacheStats& s) { return s.compute_seconds_saved(); }},
+    {"remesh_plan_cache_disk_hits_total", "Plans found on disk.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().hits()); }},
+    {"remesh_plan_cache_disk_misses_total", "Plans looked for on disk in vain.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().misses()); }},
+    {"remesh_plan_cache_disk_evictions_total", "Plans on disk dropped by age or to make room.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().evictions()); }},
+    {"remesh_plan_cache_disk_corrupt_total", "Damaged plans and files that were set aside.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().corrupt()); }},
+    {"remesh_plan_cache_disk_errors_total", "Reads and writes of plans that failed.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().errors()); }},
 };
 
 constexpr CacheSeries kCacheGauges[] = {
@@ -48,6 +58,10 @@ constexpr CacheSeries kCacheGauges[] = {
      [](const v1::CacheStats& s) { return static_cast<double>(s.bytes()); }},
     {"remesh_plan_cache_max_bytes", "Memory that plans may take.",
      [](const v1::CacheStats& s) { return static_cast<double>(s.bytes_max()); }},
+    {"remesh_plan_cache_disk_entries", "Plans on disk.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().entries()); }},
+    {"remesh_plan_cache_disk_bytes", "Disk that plans take, compressed.",
+     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().bytes()); }},
 };
 
 }  // namespace

@@ -37,6 +37,14 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.Section("Plans");
   settings.AddBytes("plan_cache_bytes", &o.plan_cache_bytes,
                     "Memory for plans; the least recently used go first.");
+  settings.AddString("plan_store_path", &o.plan_store_path,
+                     "File of plans that outlive the server; empty: journal_path + \".plans\". "
+                     "Safe to delete while no server runs.");
+  settings.AddBytes("plan_store_bytes", &o.plan_store_bytes,
+                    "Disk for plans, compressed; 0: plans are kept in memory only.");
+  settings.AddInt("plan_store_entries", &o.plan_store_entries, "Most plans on disk.", 1);
+  settings.AddDuration("plan_store_age", &o.plan_store_age,
+                       "Plans on disk that nobody asks for are dropped after this time.");
   settings.AddInt("planner_threads", &o.planner_threads, "Threads that plan.", 1, 1024);
   settings.AddInt("stream_threads", &o.stream_threads,
                   "Threads that expand plans into host programs.", 1, 1024);
@@ -97,6 +105,13 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
                      .states_max = static_cast<size_t>(o.states_max),
                      .finished_executions_max = static_cast<size_t>(o.finished_executions_max)};
   core.plan_cache_bytes = o.plan_cache_bytes;
+  if (o.plan_store_bytes > 0) {
+    core.plan_store.path =
+        o.plan_store_path.empty() ? o.journal_path + ".plans" : o.plan_store_path;
+  }
+  core.plan_store.limits = {.bytes_max = o.plan_store_bytes,
+                            .entries_max = o.plan_store_entries,
+                            .age_max = absl::FromChrono(o.plan_store_age)};
   core.planner_threads = static_cast<int>(o.planner_threads);
   core.stream_threads = static_cast<int>(o.stream_threads);
   return core;

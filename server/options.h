@@ -29,6 +29,10 @@ struct ServerOptions {
   int64_t finished_executions_max = 1000;
 
   int64_t plan_cache_bytes = int64_t{256} << 20;
+  std::string plan_store_path;
+  int64_t plan_store_bytes = int64_t{1} << 30;
+  int64_t plan_store_entries = 100'000;
+  std::chrono::nanoseconds plan_store_age = std::chrono::hours(24 * 30);
   int64_t planner_threads = 2;
   int64_t stream_threads = 8;
 

@@ -59,17 +59,34 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Co
       mutex_.Await(absl::Condition(&done));
     }
     if (Answer answer = FindLocked(question, name); answer.plan != nullptr) return answer;
-    stats_.set_misses(stats_.misses() + 1);
     computing_.insert(fingerprint);
   }
-  absl::StatusOr<CachedPlan> computed = compute(question.canonicalized.canonical);
+  absl::StatusOr<Found> found = FindBelow(question.canonicalized.canonical, compute);
   absl::MutexLock lock(&mutex_);
   computing_.erase(fingerprint);
-  RETURN_IF_ERROR(computed.status());
-  const BoundPlanPtr plan =
-      Bind(question, name, std::make_shared<const CachedPlan>(*std::move(computed)));
+  RETURN_IF_ERROR(found.status());
+  const auto cached = std::make_shared<const CachedPlan>(std::move(found->plan));
+  const BoundPlanPtr plan = Bind(question, name, cached);
+  const bool computed = found->cache == v1::Planning::MISS;
+  if (computed) {
+    stats_.set_misses(stats_.misses() + 1);
+  } else {
+    stats_.set_compute_seconds_saved(stats_.compute_seconds_saved() + cached->compute_seconds);
+  }
   if (question.store) Store(plan, question);
-  return Answer{plan, v1::Planning::MISS};
+  if (question.store && computed && store_ != nullptr) store_->Store(cached);
+  return Answer{plan, found->cache};
+}
+
+absl::StatusOr<PlanCache::Found> PlanCache::FindBelow(const CanonicalRequest& request,
+                                                      Compute compute) {
+  if (store_ != nullptr) {
+    if (std::optional<CachedPlan> stored = store_->Find(request)) {
+      return Found{*std::move(stored), v1::Planning::DISK};
+    }
+  }
+  ASSIGN_OR_RETURN(CachedPlan computed, compute(request));
+  return Found{std::move(computed), v1::Planning::MISS};
 }
 
 PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
@@ -178,6 +195,12 @@ absl::StatusOr<ListedPlan> PlanCache::SetPinned(const std::string& name, bool pi
   absl::MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(Name* const found, FindName(name));
   found->pinned = pinned;
+  if (store_ != nullptr && pinned) {
+    store_->Pin({.name = name,
+                 .fingerprint = found->plan->cached->request.fingerprint,
+                 .spec = found->plan->spec->SerializeAsString()});
+  }
+  if (store_ != nullptr && !pinned) store_->Unpin(name);
   const ListedPlan listed = ToListed(*found);
   if (!pinned) MakeRoom(name);
   return listed;
@@ -192,7 +215,9 @@ absl::Status PlanCache::Delete(const std::string& name) {
     return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_IN_USE", name,
                      "is used by an execution");
   }
+  const std::string fingerprint = found->plan->cached->request.fingerprint;
   RemoveName(name);
+  if (store_ != nullptr && !entries_.contains(fingerprint)) store_->Remove(fingerprint);
   return absl::OkStatus();
 }
 
@@ -217,6 +242,17 @@ v1::CacheStats PlanCache::stats() {
   stats.set_entries(static_cast<int64_t>(names_.size()));
   stats.set_bytes(bytes_);
   stats.set_bytes_max(bytes_max_);
+  if (store_ == nullptr) return stats;
+  const PlanStore::Stats on_disk = store_->stats();
+  v1::DiskCacheStats& disk = *stats.mutable_disk();
+  disk.set_entries(on_disk.entries);
+  disk.set_bytes(on_disk.bytes);
+  disk.set_bytes_max(on_disk.bytes_max);
+  disk.set_hits(on_disk.hits);
+  disk.set_misses(on_disk.misses);
+  disk.set_evictions(on_disk.evictions);
+  disk.set_corrupt(on_disk.corrupt);
+  disk.set_errors(on_disk.errors);
   return stats;
 }
 

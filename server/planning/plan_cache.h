@@ -13,17 +13,11 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "planner/canonical.h"
-#include "planner/plan.h"
 #include "remesh/v1/plan.pb.h"
+#include "server/planning/cached_plan.h"
+#include "server/planning/plan_store.h"
 
 namespace remesh {
-
-// A plan in canonical ids and what it answers. Immutable.
-struct CachedPlan {
-  CanonicalRequest request;
-  Plan plan;
-  double compute_seconds = 0;
-};
 
 // A cached plan with a caller's names.
 struct BoundPlan {
@@ -45,11 +39,14 @@ struct ListedPlan {
 
 // Plans by the fingerprint of their canonical request, each under the names of every binding that
 // asked for it; the least recently used go when their bytes exceed the limit, but none that is
-// pinned or in use. Equal requests that come together are computed once. Thread-safe. Losing an
-// entry costs time, never correctness.
+// pinned or in use. Equal requests that come together are computed once. Behind it may stand a
+// store on disk, asked before a plan is computed. Thread-safe. Losing an entry costs time, never
+// correctness.
 class PlanCache {
  public:
-  explicit PlanCache(int64_t bytes_max) : bytes_max_(bytes_max) {}
+  // `store` may be null; else it must outlive the cache.
+  explicit PlanCache(int64_t bytes_max, PlanStore* store = nullptr)
+      : bytes_max_(bytes_max), store_(store) {}
 
   struct Question {
     CanonicalizedRequest canonicalized;
@@ -71,9 +68,10 @@ class PlanCache {
   // The same without counting as a use.
   absl::StatusOr<ListedPlan> Peek(const std::string& name);
   void EndUse(const std::string& name);
-  // Pins (or unpins) and returns the plan.
+  // Pins (or unpins) and returns the plan. Pins are kept on disk too.
   absl::StatusOr<ListedPlan> SetPinned(const std::string& name, bool pinned);
-  // FAILED_PRECONDITION (PLAN_PINNED, PLAN_IN_USE).
+  // Forgets the plan, on disk too unless it has other names. FAILED_PRECONDITION (PLAN_PINNED,
+  // PLAN_IN_USE).
   absl::Status Delete(const std::string& name);
 
   // Up to `size` plans used before `before` (0: all), most recently used first; `next`: what the
@@ -99,6 +97,12 @@ class PlanCache {
     int64_t bytes = 0;
   };
 
+  struct Found {
+    CachedPlan plan;
+    v1::Planning::Cache cache;
+  };
+  // From disk, or computed.
+  absl::StatusOr<Found> FindBelow(const CanonicalRequest& request, Compute compute);
   // The answer from memory; no plan when there is none.
   Answer FindLocked(const Question& question, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -112,6 +116,7 @@ class PlanCache {
   absl::StatusOr<Name*> FindName(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const int64_t bytes_max_;
+  PlanStore* const store_;
   absl::Mutex mutex_;
   std::map<std::string, Entry> entries_ ABSL_GUARDED_BY(mutex_);  // by fingerprint
   std::map<std::string, Name> names_ ABSL_GUARDED_BY(mutex_);

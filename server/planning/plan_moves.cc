@@ -16,6 +16,7 @@
 #include "server/planning/join_spec.h"
 #include "server/planning/place_state.h"
 #include "server/planning/same_layout.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
@@ -177,6 +178,20 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
   *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = planned.plan});
   *response.mutable_planning() = planned.planning;
   return response;
+}
+
+void RestorePins(PlanCache& cache, PlanStore& store) {
+  for (const PlanFile::Pin& pin : store.Pins()) {
+    v1::CreatePlanRequest request;
+    absl::Status status = absl::DataLossError("the pin's question cannot be read");
+    if (request.mutable_spec()->ParseFromString(pin.spec)) {
+      status = CreatePlan(cache, request, nullptr).status();
+    }
+    if (status.ok()) status = cache.SetPinned(pin.name, true).status();
+    if (status.ok()) continue;
+    LogWarning("a pin is dropped", {{"plan", pin.name}, {"error", status}});
+    store.Unpin(pin.name);
+  }
 }
 
 absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,

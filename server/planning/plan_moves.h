@@ -20,6 +20,10 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
                                                   const Topology* workers);
 
+// Asks the questions of all pins on disk again, so that their plans are in memory, pinned. What
+// cannot be answered any more is logged and no longer pinned.
+void RestorePins(PlanCache& cache, PlanStore& store);
+
 // A state's way to its targets, or by a plan that exists: FAILED_PRECONDITION
 // (PLAN_SOURCE_MISMATCH) when that starts elsewhere.
 absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
