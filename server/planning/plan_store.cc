@@ -122,6 +122,13 @@ std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
 }
 
 void PlanStore::Store(std::shared_ptr<const CachedPlan> plan) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (waiting_.size() >= options_.waiting_max) {
+      ++stats_.errors;
+      return;
+    }
+  }
   PostPrepared([plan = std::move(plan), now = options_.now()]() -> Write {
     PlanFile::Row row{.bytes = Compressed(EncodePlan(plan->request, plan->plan)),
                       .compute_seconds = plan->compute_seconds};
@@ -195,11 +202,7 @@ void PlanStore::Post(Write write) {
 
 void PlanStore::PostPrepared(Prepare prepare) {
   absl::MutexLock lock(&mutex_);
-  if (waiting_.size() < options_.waiting_max) {
-    waiting_.push_back(std::move(prepare));
-  } else {
-    ++stats_.errors;
-  }
+  waiting_.push_back(std::move(prepare));
 }
 
 void PlanStore::Run() {

@@ -104,6 +104,19 @@ TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
   EXPECT_EQ(store->stats().entries, 2);
 }
 
+TEST_F(PlanStoreTest, PlansThatCannotWaitAreDroppedPinsAreNot) {
+  options_.waiting_max = 0;
+  {
+    auto store = Open();
+    store->Store(PlanOf(1));
+    store->Pin({.name = "plans/x", .fingerprint = "f", .spec = "spec"});
+    EXPECT_EQ(store->stats().errors, 1);
+  }
+  auto store = Open();
+  EXPECT_FALSE(store->Find(PlanOf(1)->request).has_value());
+  EXPECT_EQ(store->Pins().size(), 1u);
+}
+
 TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {
   auto store = Open();
   store->Store(PlanOf(1));
