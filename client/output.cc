@@ -48,7 +48,8 @@ std::string FormatBytes(int64_t bytes) {
 std::string FormatSeconds(double seconds) {
   if (seconds >= 1 || seconds == 0) return absl::StrFormat("%.2f s", seconds);
   if (seconds >= 1e-3) return absl::StrFormat("%.1f ms", seconds * 1e3);
-  return absl::StrFormat("%.1f us", seconds * 1e6);
+  if (seconds >= 1e-6) return absl::StrFormat("%.1f us", seconds * 1e6);
+  return absl::StrFormat("%.0f ns", seconds * 1e9);
 }
 
 std::string FormatTime(const google::protobuf::Timestamp& time) {

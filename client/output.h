@@ -30,7 +30,7 @@ void Print(OutputFormat format, const google::protobuf::Message& message,
            absl::FunctionRef<Table()> table);
 
 std::string FormatBytes(int64_t bytes);                           // "2.47 GB", "12 B"
-std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms"
+std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms", "32 ns"
 std::string FormatTime(const google::protobuf::Timestamp& time);  // RFC 3339, UTC; "-" when unset
 std::string OrDash(const std::string& text);                      // "-" when empty
 

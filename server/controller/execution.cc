@@ -141,7 +141,7 @@ void Execution::OnVerified(const std::string& host, Moment now, ExecutionActions
   if (!AllHosts([](const HostState& state, const Participant&) { return state.verified; })) return;
   step_ = Step::kDeciding;
   SetTime(now.wall, *resource_.mutable_transfer_end_time());
-  out.push_back(Save::kDecision);
+  out.emplace_back(Save::kDecision);
 }
 
 void Execution::TellCommit(int index, ExecutionActions& out) {
@@ -166,7 +166,7 @@ void Execution::FinishIfCommitted(ExecutionActions& out) {
     return;
   }
   step_ = Step::kFinishing;
-  out.push_back(Save::kSuccess);
+  out.emplace_back(Save::kSuccess);
 }
 
 void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {

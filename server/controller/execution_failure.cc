@@ -33,7 +33,7 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
     if (host.told && !host.quiesced && !host.away) return;
   }
   step_ = Step::kRecording;
-  out.push_back(Save::kFailure);
+  out.emplace_back(Save::kFailure);
 }
 
 void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions& out) {
