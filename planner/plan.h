@@ -74,7 +74,7 @@ struct PlanSummary {
   double predicted_seconds = 0;
   int64_t peak_bytes_max = 0;  // over devices
   int32_t windows = 0;
-  int64_t operations = 0;
+  int64_t operations = 0;  // messages: ordered device pairs at work, summed over windows
 
   friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
 };

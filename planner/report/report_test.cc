@@ -1,4 +1,6 @@
-// SPDX-License-Identifier: Apache-2.0
+    if (event["ph"] == "s" || event["ph"] == "f") {
+      EXPECT_TRUE(starts.contains({track, ts}));
+    }// SPDX-License-Identifier: Apache-2.0
 // Reports of plans whose numbers are known by hand, and of random ones against their transfers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

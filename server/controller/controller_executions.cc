@@ -147,7 +147,7 @@ void Controller::EndMove(const std::string& name, Save what) {
     ended.bytes_copied += host.bytes_copied();
   }
   out_.push_back(ended);
-  AddNote(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()).substr(6),
+  AddNote(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()),
                        resource.has_error() ? ": " : "", resource.error().message()));
   DropOldExecutions();
   AdmitMoves();

@@ -67,7 +67,7 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   state->execution = name;
   running_.insert(name);
   AddNote(absl::StrCat("found ", name, " in the journal, ",
-                       v1::Execution::Phase_Name(execution.phase()).substr(6)));
+                       v1::Execution::Phase_Name(execution.phase())));
   Apply(name, std::move(actions));
 }
 

@@ -83,7 +83,7 @@ absl::Status Controller::CheckMovable(const StateEntry& state, int64_t expected_
   }
   const v1::State::Phase phase = PhaseOf(state, workers_);
   if (phase == v1::State::READY) return absl::OkStatus();
-  const std::string shown = v1::State::Phase_Name(phase).substr(6);
+  const std::string shown = v1::State::Phase_Name(phase);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat(name, " is ", shown, ", not READY"),
                    {.reason = "STATE_NOT_READY", .metadata = {{"state", name}, {"phase", shown}}});
