@@ -1,6 +1,4 @@
-    if (event["ph"] == "s" || event["ph"] == "f") {
-      EXPECT_TRUE(starts.contains({track, ts}));
-    }// SPDX-License-Identifier: Apache-2.0
+// SPDX-License-Identifier: Apache-2.0
 // Reports of plans whose numbers are known by hand, and of random ones against their transfers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -270,7 +268,9 @@ void CheckTrace(const Json& trace) {
     }
     if (event["ph"] == "s") arrow_ends[event["id"].get<int>()] += 1;
     if (event["ph"] == "f") arrow_ends[event["id"].get<int>()] += 2;
-    if (event["ph"] == "s" || event["ph"] == "f") EXPECT_TRUE(starts.contains({track, ts}));
+    if (event["ph"] == "s" || event["ph"] == "f") {
+      EXPECT_TRUE(starts.contains({track, ts}));
+    }
   }
   for (const auto& [id, ends] : arrow_ends) EXPECT_EQ(ends, 3) << id;
 }
