@@ -2,42 +2,64 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "planner/request.h"
+#include "remesh/v1/plan.pb.h"
+#include "tests/benchmark/models.h"
 
 namespace remesh::testing {
 
-// A request that planners are measured by, with what is known of the best answer.
+// A question that planners are measured by, as a controller would send it. Built when asked for:
+// the big ones take memory.
 struct PlannerCase {
+  std::string suite;
   std::string name;
-  ReshardRequest request;
+  std::function<v1::PlanSpec()> spec;
 };
 
-// `hosts` hosts of `devices` devices, `nics` NICs of `nic` bytes per second each; device ids count
-// up from `first_id`.
-void AddHosts(int64_t hosts, int64_t devices, int32_t nics, double nic, int64_t first_id,
-              Topology& topology);
+// All of them, suite by suite (notes on where they come from: tests/benchmark/peers.json).
+std::vector<PlannerCase> PlannerCases();
+std::vector<PlannerCase> PlannerCasesOf(const std::string& suite);
 
-// Alpa's nine micro-benchmarks, and the four whose numbers do not divide.
-std::vector<PlannerCase> AlpaCases();
-std::vector<PlannerCase> UnevenCases();
-PlannerCase AllToAllCase();  // (8,8) -> (8,8), RS01R -> S01RR
+// The request that a spec becomes. REQUIRES: a valid spec.
+ReshardRequest RequestOf(const v1::PlanSpec& spec);
 
-// Llama-3.1-405B in bf16 between Megatron layouts (tensor, pipeline, data parallel), eight GPUs
-// with a NIC each a host.
-struct Megatron {
+// How a model lies over pp x dp x tp devices in Megatron's order: tensor parallel fastest, pipeline
+// stages slowest. Experts lie over ep groups of etp devices instead, and over as many replicas as
+// are left in a stage.
+struct ModelMesh {
   int64_t tp = 1;
   int64_t pp = 1;
   int64_t dp = 1;
+  int64_t ep = 1;
+  int64_t etp = 1;
 
-  int64_t devices() const { return tp * pp * dp; }
+  int64_t stage_devices() const { return tp * dp; }
+  int64_t devices() const { return stage_devices() * pp; }
 };
-PlannerCase Llama405bCase(const Megatron& source, const Megatron& target, bool same_devices);
-PlannerCase Qwen32bCase();
-PlannerCase DeepSeekCase();  // every expert its own array, 2048 -> 1536
-// Llama-3.1-405B with fp32 master weights and Adam moments, every array flat over all devices.
-PlannerCase FlatCase(int64_t source_devices, int64_t target_devices, bool all_states);
+
+enum class Targets { kSameDevices, kOtherDevices };
+
+// `model` from one mesh to another on hosts of `devices_of_host` GPUs with a 400G NIC each.
+v1::PlanSpec ModelSpec(const Model& model, const ModelMesh& source, const ModelMesh& target,
+                       Targets targets, int64_t devices_of_host = 8);
+// Every expert an array of its own. REQUIRES: experts have no replicas.
+v1::PlanSpec ExpertsApartSpec(const Model& model, const ModelMesh& source, const ModelMesh& target);
+// Llama-3.1-405B, every array flat over all devices; all_states: with fp32 master weights and
+// Adam's moments.
+v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_states);
+
+// One array between two meshes (hosts, devices of a host) with one NIC a host; a sharding is
+// written as in "RS01R": a letter a dimension with the mesh axes that cut it.
+struct MeshSide {
+  int64_t hosts = 1;
+  int64_t devices = 1;
+  std::string sharding;
+};
+v1::PlanSpec MeshSpec(const std::vector<int64_t>& shape, const MeshSide& source,
+                      const MeshSide& target);
 
 }  // namespace remesh::testing

@@ -3,22 +3,26 @@
 // be.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "planner/plan.h"
 #include "tests/benchmark/planner_cases.h"
+#include "tests/benchmark/spec_builder.h"
 
 namespace remesh {
 namespace {
 
-using testing::Llama405bCase;
+using testing::FlatSpec;
 using testing::PlannerCase;
+using testing::RequestOf;
+using testing::Targets;
 
 struct Planned {
   CanonicalRequest request;
   Plan plan;
 };
 
-Planned PlanFor(const PlannerCase& one) {
-  auto canonical = Canonicalize(one.request);
+Planned PlanFor(const v1::PlanSpec& spec) {
+  auto canonical = Canonicalize(RequestOf(spec));
   EXPECT_TRUE(canonical.ok()) << canonical.status();
   auto plan = MakePlan(canonical->canonical);
   EXPECT_TRUE(plan.ok()) << plan.status();
@@ -30,31 +34,40 @@ void ExpectOptimal(const PlanSummary& summary) {
   EXPECT_LE(summary.predicted_seconds, 1.05 * summary.bottleneck_seconds);
 }
 
-TEST(KnownCasesTest, AlpaAndItsUnevenCousins) {
-  std::vector<PlannerCase> cases = testing::AlpaCases();
-  for (PlannerCase& one : testing::UnevenCases()) cases.push_back(std::move(one));
-  cases.push_back(testing::AllToAllCase());
+// Cases small enough to be replayed.
+class KnownSuiteTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(KnownSuiteTest, IsOptimalAndValid) {
+  const std::vector<PlannerCase> cases = testing::PlannerCasesOf(GetParam());
+  ASSERT_FALSE(cases.empty());
   for (const PlannerCase& one : cases) {
     SCOPED_TRACE(one.name);
-    const Planned planned = PlanFor(one);
+    const Planned planned = PlanFor(one.spec());
     ExpectOptimal(planned.plan.summary());
     const absl::Status valid = planned.plan.Validate(planned.request);
     EXPECT_TRUE(valid.ok()) << valid;
   }
 }
 
+INSTANTIATE_TEST_SUITE_P(Suites, KnownSuiteTest,
+                         ::testing::Values("alpa", "uneven", "one to many", "scaling"));
+
 TEST(KnownCasesTest, Llama405bGrows) {
-  const Planned planned = PlanFor(Llama405bCase({8, 16, 1}, {8, 2, 32}, false));
+  const Planned planned =
+      PlanFor(ModelSpec(testing::Llama405b(), {8, 16, 1}, {8, 2, 32}, Targets::kOtherDevices));
   ExpectOptimal(planned.plan.summary());
   EXPECT_LE(planned.plan.summary().bottleneck_bytes, 1.001 * 50.74e9);
 }
 
 TEST(KnownCasesTest, Llama405bShrinks) {
-  ExpectOptimal(PlanFor(Llama405bCase({8, 16, 8}, {8, 2, 32}, true)).plan.summary());
+  ExpectOptimal(
+      PlanFor(ModelSpec(testing::Llama405b(), {8, 16, 8}, {8, 2, 32}, Targets::kSameDevices))
+          .plan.summary());
 }
 
 TEST(KnownCasesTest, QwenEntersEachNodeOnce) {
-  const Planned planned = PlanFor(testing::Qwen32bCase());
+  const Planned planned =
+      PlanFor(ModelSpec(testing::Qwen3Dense32b(), {4, 4, 2}, {4, 1, 8}, Targets::kOtherDevices));
   ExpectOptimal(planned.plan.summary());
   EXPECT_LE(planned.plan.summary().bottleneck_bytes, 1.001 * 8.1905e9);
 }
@@ -62,29 +75,20 @@ TEST(KnownCasesTest, QwenEntersEachNodeOnce) {
 // One host of rack a holds it all, four of rack a and six of rack b need it; the uplinks are
 // narrower than a NIC.
 TEST(KnownCasesTest, ANarrowUplinkBindsAndIsCrossedOnce) {
-  PlannerCase one{.name = "racks", .request = {}};
-  Topology& topology = one.request.topology;
-  testing::AddHosts(11, 1, 1, 1e9, 0, topology);
+  testing::SpecBuilder builder;
+  builder.AddHosts(11, {.devices = 1, .nics = 1, .nic_bytes_per_second = 1e9});
+  v1::Topology& topology = *builder.spec().mutable_topology();
   for (const char* rack : {"a", "b"}) {
-    topology.domains.push_back(
-        {.name = rack, .egress_bytes_per_second = 5e8, .ingress_bytes_per_second = 5e8});
+    v1::Domain& domain = *topology.add_domains();
+    domain.set_name(rack);
+    domain.set_egress_bytes_per_second(5e8);
+    domain.set_ingress_bytes_per_second(5e8);
   }
-  for (size_t h = 0; h < 11; ++h) topology.hosts[h].parent = h < 5 ? "a" : "b";
-  const Shape shape = {1 << 20};
-  const auto replicated = [&](int64_t devices) {
-    const std::vector<std::vector<int64_t>> parts(devices, {0});
-    return std::make_shared<const Layout>(
-        MakeSeparableLayout(shape, {TilePartition(shape[0], 1)}, parts));
-  };
-  const auto list = [](std::vector<int64_t> ids) {
-    return std::make_shared<const DeviceList>(ids);
-  };
-  one.request.arrays = {{.name = "w",
-                         .shape = shape,
-                         .element_type = ElementType::kF32,
-                         .source = {replicated(1), list({0})},
-                         .target = {replicated(10), list({1, 2, 3, 4, 5, 6, 7, 8, 9, 10})}}};
-  const Planned planned = PlanFor(one);
+  for (int h = 0; h < 11; ++h) topology.mutable_hosts(h)->set_parent(h < 5 ? "a" : "b");
+  const v1::Sharding replicated = testing::HloTiles({1}, {{}});
+  builder.Add("w", {1 << 20}, "f32", builder.Sharding(replicated, 0, 1),
+              builder.Sharding(replicated, 1, 10));
+  const Planned planned = PlanFor(builder.spec());
   EXPECT_LE(planned.plan.summary().quality, 1.001) << planned.plan.DebugString();
   EXPECT_FALSE(planned.plan.lower_bound_certificate().domains.empty());
   EXPECT_NEAR(planned.plan.summary().bottleneck_seconds, (4 << 20) / 5e8, 1e-6);
@@ -92,30 +96,49 @@ TEST(KnownCasesTest, ANarrowUplinkBindsAndIsCrossedOnce) {
   EXPECT_TRUE(valid.ok()) << valid;
 }
 
+double MovedShare(const v1::PlanSpec& spec) {
+  const PlanSummary summary = PlanFor(spec).plan.summary();
+  return 1 - static_cast<double>(summary.bytes_kept) / static_cast<double>(summary.bytes_total);
+}
+
 TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
-  PlannerCase one = testing::FlatCase(1024, 1016, false);
-  const PlanSummary given = PlanFor(one).plan.summary();
-  one.request.options.free_target_order = true;
-  const PlanSummary freed = PlanFor(one).plan.summary();
-  const auto moved = [](const PlanSummary& s) {
-    return 1 - static_cast<double>(s.bytes_kept) / static_cast<double>(s.bytes_total);
+  struct Case {
+    int64_t before, after;
+    double given, freed;  // the assignment optimum
   };
-  EXPECT_NEAR(moved(given), 0.938, 0.001);
-  EXPECT_NEAR(moved(freed), 0.260, 0.001);
+  for (const Case& one : {Case{1024, 1016, 0.938, 0.260}, Case{128, 120, 0.938, 0.310},
+                          Case{64, 72, 0.938, 0.278}, Case{512, 1024, 0.999, 0.500}}) {
+    SCOPED_TRACE(absl::StrCat(one.before, " -> ", one.after));
+    v1::PlanSpec spec = FlatSpec(one.before, one.after, /*all_states=*/false);
+    EXPECT_NEAR(MovedShare(spec), one.given, 0.001);
+    spec.mutable_options()->set_free_target_order(true);
+    EXPECT_NEAR(MovedShare(spec), one.freed, 0.001);
+  }
 }
 
 TEST(KnownCasesTest, DonationKeepsThePeakNearTheLargerSide) {
-  PlannerCase one = Llama405bCase({8, 16, 2}, {8, 8, 4}, true);
-  const int64_t both = PlanFor(one).plan.summary().peak_bytes_max;
-  one.request.options.donate = true;
-  const int64_t donated = PlanFor(one).plan.summary().peak_bytes_max;
+  v1::PlanSpec spec =
+      ModelSpec(testing::Llama405b(), {8, 16, 2}, {8, 8, 4}, Targets::kSameDevices);
+  const int64_t both = PlanFor(spec).plan.summary().peak_bytes_max;
+  spec.mutable_options()->set_donate(true);
+  const int64_t donated = PlanFor(spec).plan.summary().peak_bytes_max;
   // The target is twice the source, so that the larger side is two thirds of both.
   EXPECT_LE(static_cast<double>(donated), 1.10 * static_cast<double>(both) * 2 / 3);
 }
 
 TEST(KnownCasesTest, APlanDependsOnTheMeshNotOnTheModel) {
-  const int64_t bytes = PlanFor(Llama405bCase({8, 16, 8}, {8, 2, 32}, true)).plan.memory_bytes();
+  const int64_t bytes =
+      PlanFor(ModelSpec(testing::Llama405b(), {8, 16, 8}, {8, 2, 32}, Targets::kSameDevices))
+          .plan.memory_bytes();
   EXPECT_LE(bytes, int64_t{2} << 20);
+}
+
+TEST(KnownCasesTest, ALargeFlatStateIsSmallAsRequestAndAsPlan) {
+  const v1::PlanSpec spec = FlatSpec(16384, 12288, /*all_states=*/false);
+  EXPECT_EQ(spec.arrays_size(), 1137);
+  EXPECT_LE(spec.ByteSizeLong(), size_t{256} << 10);
+  EXPECT_LE(PlanFor(FlatSpec(16384, 12288, /*all_states=*/true)).plan.memory_bytes(),
+            int64_t{8} << 20);
 }
 
 }  // namespace
