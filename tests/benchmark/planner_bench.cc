@@ -8,6 +8,8 @@
 #include <time.h>
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <utility>
 
 #include "base/check.h"
@@ -73,6 +75,31 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   state.SetLabel(s.certificate);
 }
 
+// The most bytes that any device holds of all arrays, before or after.
+double LargerSideBytes(const ReshardRequest& request) {
+  // Arrays alike share layouts and lists: their bits of one element add up.
+  std::map<std::tuple<const Layout*, const DeviceList*, bool>, int64_t> width_of;
+  for (const ArraySpec& array : request.arrays) {
+    for (bool is_target : {false, true}) {
+      const Placement& p = is_target ? array.target : array.source;
+      width_of[{p.layout.get(), p.devices.get(), is_target}] += BitWidth(array.element_type);
+    }
+  }
+  std::map<std::pair<int64_t, bool>, double> bytes_of;
+  double largest = 0;
+  for (const auto& [key, width] : width_of) {
+    const auto& [layout, devices, is_target] = key;
+    for (size_t i = 0; i < devices->size(); ++i) {
+      double& bytes = bytes_of[{(*devices)[i], is_target}];
+      for (const Box& box : BoxesOf(*layout, static_cast<int32_t>(i))) {
+        bytes += static_cast<double>(box.element_count() * width) / 8;
+      }
+      largest = std::max(largest, bytes);
+    }
+  }
+  return largest;
+}
+
 void MeasurePlanning(benchmark::State& state, const PlannerCase& one) {
   size_t spec_bytes = 0;
   const v1::PlanSpec spec = Decoded(one, spec_bytes);
@@ -92,6 +119,7 @@ void MeasurePlanning(benchmark::State& state, const PlannerCase& one) {
   }
   rusage usage;
   getrusage(RUSAGE_SELF, &usage);
+  state.counters["larger_side_bytes"] = LargerSideBytes(testing::RequestOf(spec));
   state.counters["spec_bytes"] = static_cast<double>(spec_bytes);
   state.counters["arrays"] = spec.arrays_size();
   state.counters["first_seconds"] = first.total();

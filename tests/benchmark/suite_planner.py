@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner's section: what planning costs and how good plans are, beside what peers reach (peers.json)."""
+
+import json
+import pathlib
+import re
+import subprocess
+import sys
+
+from report import table
+
+TITLE = "Planner"
+TARGETS = ["planner-bench"]
+REPETITIONS = 5
+PEERS = pathlib.Path(__file__).with_name("peers.json")
+
+LEGEND = """Planning is CPU time of one thread from a decoded `PlanSpec` to a plan ready to serve (front ends, validation, canonical form, fingerprint,
+atoms, routing, striping, windows, memory), nothing cached: the least of {repetitions} averages, each over many plans; *first* is the very first plan of
+a fresh process. LB is the least seconds that any plan can take, T0 the least without third hosts; *busiest* the bytes through the busiest
+NIC in its busier direction, Q its seconds ÷ LB, *price* the schedule's predicted seconds ÷ those of the busiest NIC. *Peak* is the most that one
+device holds. Plan is the plan in memory, spec the request on the wire. Peers' figures were measured by their makers, or with their own code where
+a note says so."""
+
+
+def run(binary, name, *options):
+    """The results of one benchmark, in a process of its own."""
+    exact = "^" + re.sub(r"([][().*+?^$|{}\\])", r"\\\1", name) + "$"
+    command = [binary, f"--benchmark_filter={exact}", "--benchmark_format=json", *options]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    results = [r for r in json.loads(output)["benchmarks"] if r["run_type"] == "iteration"]
+    for result in results:
+        if result.get("error_occurred"):
+            sys.exit(f"{name}: {result['error_message']}")
+    return results
+
+
+def measure_all(binary):
+    """{(suite, case): counters}, in the order of the binary, with planning and program seconds where measured."""
+    names = subprocess.run([binary, "--benchmark_list_tests"], check=True, capture_output=True, text=True).stdout.splitlines()
+    cases = {}
+    for name in names:
+        kind, suite, case = name.split("/", 2)
+        case = case.removesuffix("/iterations:1")
+        print(name, file=sys.stderr)
+        if kind == "program":
+            cases[suite, case]["program_seconds"] = run(binary, name)[0]["program_seconds"]
+            continue
+        results = run(binary, name, "--benchmark_min_time=0.2", f"--benchmark_repetitions={REPETITIONS}")
+        best = min(results, key=lambda result: result["cpu_time"])
+        cases[suite, case] = dict(best, planning_seconds=best["cpu_time"] / 1e3, first_seconds=results[0]["first_seconds"])
+    return cases
+
+
+def moved(r):
+    return 1 - r["bytes_kept"] / r["bytes_total"]
+
+
+def price(r):
+    return r["predicted_seconds"] / r["bottleneck_seconds"] if r["bottleneck_seconds"] else 1.0
+
+
+COLUMNS = [
+    ("LB s", lambda r: f"{r['lower_bound_seconds']:.4g}"),
+    ("T0 s", lambda r: f"{r['routing_bound_seconds']:.4g}"),
+    ("busiest GB", lambda r: f"{r['bottleneck_bytes'] / 1e9:.3f}"),
+    ("Q", lambda r: f"{r['quality']:.4f}"),
+    ("price", lambda r: f"{price(r):.3f}"),
+    ("moved", lambda r: f"{100 * moved(r):.1f} %"),
+    ("planning ms", lambda r: f"{1e3 * r['planning_seconds']:.3g}"),
+    ("first ms", lambda r: f"{1e3 * r['first_seconds']:.3g}"),
+    ("windows", lambda r: f"{r['windows']:.0f}"),
+    ("peak GB", lambda r: f"{r['peak_bytes'] / 1e9:.3f}"),
+    ("plan KiB", lambda r: f"{r['plan_bytes'] / 1024:.1f}"),
+    ("spec KiB", lambda r: f"{r['spec_bytes'] / 1024:.1f}"),
+]
+
+FLAT = ("scale", "flat 16384 -> 12288 x4")
+DONATED = ("memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256), donated")
+GROWS = ("elastic", "Llama-405B TP8 PP16 (128) -> TP8 PP2 DP32 (512)")
+
+# What, of which cases (a suite or one case), how much, the limit, unit.
+ACCEPTANCE = [
+    ("Alpa's nine: largest Q", "alpa", lambda r: r["quality"], 1.001, ""),
+    ("numbers that do not divide: largest Q", "uneven", lambda r: r["quality"], 1.001, ""),
+    ("405B 128 → 512: busiest NIC", GROWS, lambda r: r["bottleneck_bytes"] / 1e9, 1.001 * 50.73, "GB"),
+    ("405B 128 → 512: predicted ÷ busiest NIC", GROWS, price, 1.05, ""),
+    ("Qwen3-32B 32 → 32: busiest NIC", ("m2n", "Qwen3-32B TP4 PP4 DP2 (32) -> TP4 DP8 (32)"), lambda r: r["bottleneck_bytes"] / 1e9,
+     1.001 * 8.19, "GB"),
+    ("(8,8) → (8,8), one array: planning", ("scaling", "(8,8) RS01R -> (8,8) S01RR"), lambda r: 1e3 * r["planning_seconds"], 2, "ms"),
+    ("405B 1024 → 512, all arrays: planning", ("elastic", "Llama-405B TP8 PP16 DP8 (1024) -> TP8 PP2 DP32 (512)"),
+     lambda r: 1e3 * r["planning_seconds"], 10, "ms"),
+    ("DeepSeek-V3, each expert an array: planning", ("elastic", "DeepSeek-V3 FP8, each expert an array (2048) -> (1536)"),
+     lambda r: 1e3 * r["planning_seconds"], 100, "ms"),
+    ("flat 16,384 → 12,288, all states: planning", FLAT, lambda r: 1e3 * r["planning_seconds"], 250, "ms"),
+    ("… peak memory of the process", FLAT, lambda r: r["process_peak_bytes"] / 2**20, 256, "MiB"),
+    ("… program of the slowest host", FLAT, lambda r: 1e3 * r["program_seconds"], 20, "ms"),
+    ("… plan in memory", FLAT, lambda r: r["plan_bytes"] / 2**20, 8, "MiB"),
+    ("1,137 arrays over 16,384 devices: spec on the wire", ("scale", "flat 16384 -> 12288"), lambda r: r["spec_bytes"] / 1024, 256, "KiB"),
+    ("flat 1024 → 1016, free target order: moved", ("target order", "flat 1024 -> 1016, free"), lambda r: 100 * moved(r), 26.05, "%"),
+    ("405B donated: peak ÷ larger side", DONATED, lambda r: r["peak_bytes"] / r["larger_side_bytes"], 1.10, ""),
+]
+
+
+def acceptance_rows(cases):
+    for label, where, value_of, limit, unit in ACCEPTANCE:
+        chosen = [r for key, r in cases.items() if key == where or key[0] == where]
+        value = max(value_of(r) for r in chosen)
+        suffix = f" {unit}" if unit else ""
+        yield [label, f"≤ {limit:.5g}{suffix}", f"{value:.5g}{suffix}", "yes" if value <= limit else "**no**"]
+
+
+def suite_lines(suite, cases, peers):
+    has_peers = any(f"{suite}/{case}" in peers["cases"] for case in cases)
+    header = ["case", *(name for name, _ in COLUMNS), *(["peers"] if has_peers else [])]
+    rows = [[case.replace("->", "→"), *(cell(r) for _, cell in COLUMNS), *([peers["cases"].get(f"{suite}/{case}", "")] if has_peers else [])]
+            for case, r in cases.items()]
+    return [f"#### {suite[0].upper()}{suite[1:]}", "", peers["notes"][suite], "", *table(header, rows), ""]
+
+
+def measure(build, arguments):
+    if arguments:
+        sys.exit("scripts/bench planner takes no further arguments")
+    peers = json.loads(PEERS.read_text())
+    cases = measure_all(build / "bin" / "planner-bench")
+    lines = [LEGEND.format(repetitions=REPETITIONS), "", "### What must hold", ""]
+    lines += table(["figure", "limit", "measured", "holds"], acceptance_rows(cases))
+    lines += ["", "Random requests (validity, bounds, certificates) are a test: `ctest -R planner_law_test`.", "", "### Cases", ""]
+    for suite in dict.fromkeys(suite for suite, _ in cases):
+        lines += suite_lines(suite, {case: r for (s, case), r in cases.items() if s == suite}, peers)
+    return lines[:-1]
