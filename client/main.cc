@@ -6,6 +6,7 @@
 
 #include "CLI/CLI.hpp"
 #include "base/error.h"
+#include "client/commands/cache.h"
 #include "client/commands/command.h"
 #include "client/commands/demo.h"
 #include "client/commands/executions.h"
@@ -45,6 +46,7 @@ int Main(int argc, char** argv) {
   AddSuggest(app, command);
   AddPlan(app, command);
   AddPlans(app, command);
+  AddCache(app, command);
   AddStates(app, command);
   AddPut(app, command);
   AddGet(app, command);

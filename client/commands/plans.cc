@@ -120,25 +120,6 @@ absl::Status Unpin(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Stats(const Options& options) {
-  ASSIGN_OR_RETURN(
-      const v1::CacheStats stats,
-      Call(options.server, *options.Connect(), &Stub::GetCacheStats, v1::GetCacheStatsRequest()));
-  Print(options.format, stats, [&] {
-    Table table({"plans in memory", absl::StrCat(stats.entries())});
-    table.AddRow({"bytes", absl::StrCat(FormatBytes(stats.bytes()), " of ",
-                                        FormatBytes(stats.bytes_max()))});
-    table.AddRow({"hits", absl::StrCat(stats.hits())});
-    table.AddRow({"isomorphic hits", absl::StrCat(stats.isomorphic_hits())});
-    table.AddRow({"misses", absl::StrCat(stats.misses())});
-    table.AddRow({"evictions", absl::StrCat(stats.evictions())});
-    table.AddRow({"single-flight waits", absl::StrCat(stats.single_flight_waits())});
-    table.AddRow({"planning saved", FormatSeconds(stats.compute_seconds_saved())});
-    return table;
-  });
-  return absl::OkStatus();
-}
-
 }  // namespace
 
 void AddPlans(CLI::App& app, Command& command) {
@@ -149,7 +130,7 @@ void AddPlans(CLI::App& app, Command& command) {
     auto options = std::make_shared<Options>();
     AddServerFlags(*sub, options->server);
     AddOutputFlag(*sub, options->format);
-    if (run != List && run != Stats)
+    if (run != List)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
     if (run == Get) sub->add_flag("--full", options->full, "Every transfer");
     sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
@@ -159,7 +140,6 @@ void AddPlans(CLI::App& app, Command& command) {
   add("delete", "Drop a plan from the cache", Delete);
   add("pin", "Keep a plan from eviction", Pin);
   add("unpin", "End a pin", Unpin);
-  add("stats", "Counters of the cache", Stats);
 }
 
 }  // namespace remesh

@@ -69,9 +69,11 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Co
   const BoundPlanPtr plan = Bind(question, name, cached);
   const bool computed = found->cache == v1::Planning::MISS;
   if (computed) {
-    stats_.set_misses(stats_.misses() + 1);
+    stats_.set_computations(stats_.computations() + 1);
+    stats_.set_compute_seconds(stats_.compute_seconds() + cached->compute_seconds);
   } else {
-    stats_.set_compute_seconds_saved(stats_.compute_seconds_saved() + cached->compute_seconds);
+    v1::TierStats& disk = *stats_.mutable_disk();
+    disk.set_compute_seconds_saved(disk.compute_seconds_saved() + cached->compute_seconds);
   }
   if (question.store) Store(plan, question);
   if (question.store && computed && store_ != nullptr) store_->Store(cached);
@@ -91,17 +93,21 @@ absl::StatusOr<PlanCache::Found> PlanCache::FindBelow(const CanonicalRequest& re
 
 PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
   auto entry = entries_.find(question.canonicalized.canonical.fingerprint);
-  if (entry == entries_.end()) return {};
+  if (entry == entries_.end()) {
+    stats_.mutable_memory()->set_misses(stats_.memory().misses() + 1);
+    return {};
+  }
   const CachedPlan& cached = *entry->second.cached;
-  stats_.set_compute_seconds_saved(stats_.compute_seconds_saved() + cached.compute_seconds);
+  v1::TierStats& memory = *stats_.mutable_memory();
+  memory.set_compute_seconds_saved(memory.compute_seconds_saved() + cached.compute_seconds);
   if (auto known = names_.find(name); known != names_.end()) {
-    stats_.set_hits(stats_.hits() + 1);
+    memory.set_hits(memory.hits() + 1);
     ++known->second.hits;
     known->second.users += question.use;
     Touch(known->second);
     return {known->second.plan, v1::Planning::HIT};
   }
-  stats_.set_isomorphic_hits(stats_.isomorphic_hits() + 1);
+  memory.set_isomorphic_hits(memory.isomorphic_hits() + 1);
   const BoundPlanPtr plan = Bind(question, name, entry->second.cached);
   if (question.store) ++Store(plan, question).hits;
   return {plan, v1::Planning::ISOMORPHIC};
@@ -150,7 +156,8 @@ void PlanCache::MakeRoom(const std::string& spared) {
     const std::string name = (oldest++)->second;
     if (name == spared || names_.at(name).kept()) continue;
     RemoveName(name);
-    stats_.set_evictions(stats_.evictions() + 1);
+    v1::Evictions& evictions = *stats_.mutable_memory()->mutable_evictions();
+    evictions.set_bytes(evictions.bytes() + 1);
   }
 }
 
@@ -239,19 +246,21 @@ std::vector<ListedPlan> PlanCache::List(size_t size, uint64_t before, uint64_t& 
 v1::CacheStats PlanCache::stats() {
   absl::MutexLock lock(&mutex_);
   v1::CacheStats stats = stats_;
-  stats.set_entries(static_cast<int64_t>(names_.size()));
-  stats.set_bytes(bytes_);
-  stats.set_bytes_max(bytes_max_);
+  v1::TierStats& memory = *stats.mutable_memory();
+  memory.set_entries(static_cast<int64_t>(names_.size()));
+  memory.set_plans(static_cast<int64_t>(entries_.size()));
+  memory.set_bytes(bytes_);
+  memory.set_bytes_max(bytes_max_);
   if (store_ == nullptr) return stats;
   const PlanStore::Stats on_disk = store_->stats();
-  v1::DiskCacheStats& disk = *stats.mutable_disk();
-  disk.set_entries(on_disk.entries);
+  v1::TierStats& disk = *stats.mutable_disk();
+  disk.set_plans(on_disk.entries);
   disk.set_bytes(on_disk.bytes);
   disk.set_bytes_max(on_disk.bytes_max);
   disk.set_hits(on_disk.hits);
   disk.set_misses(on_disk.misses);
-  disk.set_evictions(on_disk.evictions);
-  disk.set_corrupt(on_disk.corrupt);
+  disk.mutable_evictions()->set_bytes(on_disk.evictions);
+  disk.mutable_evictions()->set_corrupt(on_disk.corrupt);
   disk.set_errors(on_disk.errors);
   return stats;
 }

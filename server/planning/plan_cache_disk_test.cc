@@ -67,10 +67,10 @@ TEST_F(PlanCacheDiskTest, TheFirstRequestAfterARestartIsAnsweredFromDisk) {
   EXPECT_EQ(v1::Planning::Cache_Name(disk.planning().cache()),
             v1::Planning::Cache_Name(v1::Planning::DISK));
   EXPECT_EQ(Lasting(disk.plan()), Lasting(miss.plan()));
-  EXPECT_EQ(cache_->stats().misses(), 0);
+  EXPECT_EQ(cache_->stats().computations(), 0);
   EXPECT_EQ(cache_->stats().disk().hits(), 1);
   Create(TestSpec());
-  EXPECT_EQ(cache_->stats().hits(), 1);
+  EXPECT_EQ(cache_->stats().memory().hits(), 1);
   EXPECT_EQ(cache_->stats().disk().hits(), 1);  // memory answers without the disk
 }
 
@@ -79,7 +79,7 @@ TEST_F(PlanCacheDiskTest, OtherDevicesOfTheSameStructureFindThePlanOnDisk) {
   Restart();
   const auto disk = Create(TestSpec({70, 30, 50, 10}, "other-"));
   EXPECT_EQ(disk.plan().fingerprint(), miss.plan().fingerprint());
-  EXPECT_EQ(cache_->stats().misses(), 0);
+  EXPECT_EQ(cache_->stats().computations(), 0);
 }
 
 TEST_F(PlanCacheDiskTest, PinsSurviveAndUnpinnedPlansStayNameless) {
@@ -101,7 +101,7 @@ TEST_F(PlanCacheDiskTest, DeletedPlansAndTrialsAreNotOnDisk) {
   Create(TestSpec(), /*validate_only=*/true);
   Restart();
   Create(TestSpec());
-  EXPECT_EQ(cache_->stats().misses(), 1);
+  EXPECT_EQ(cache_->stats().computations(), 1);
 }
 
 TEST_F(PlanCacheDiskTest, AThousandEqualColdRequestsAreOnePlanning) {
@@ -109,8 +109,8 @@ TEST_F(PlanCacheDiskTest, AThousandEqualColdRequestsAreOnePlanning) {
   for (int i = 0; i < 1000; ++i) threads.emplace_back([&] { Create(TestSpec()); });
   for (std::thread& thread : threads) thread.join();
   const v1::CacheStats stats = cache_->stats();
-  EXPECT_EQ(stats.misses(), 1);
-  EXPECT_EQ(stats.hits(), 999);
+  EXPECT_EQ(stats.computations(), 1);
+  EXPECT_EQ(stats.memory().hits(), 999);
   EXPECT_EQ(stats.disk().misses(), 1);
 }
 

@@ -41,16 +41,16 @@ TEST(PlanCacheTest, MissThenHitThenIsomorphic) {
   EXPECT_EQ(renamed->plan().fingerprint(), miss->plan().fingerprint());
   EXPECT_NE(renamed->plan().name(), miss->plan().name());
   const v1::CacheStats stats = cache.stats();
-  EXPECT_EQ(stats.misses(), 1);
-  EXPECT_EQ(stats.hits(), 1);
-  EXPECT_EQ(stats.isomorphic_hits(), 1);
-  EXPECT_EQ(stats.entries(), 2);
+  EXPECT_EQ(stats.computations(), 1);
+  EXPECT_EQ(stats.memory().hits(), 1);
+  EXPECT_EQ(stats.memory().isomorphic_hits(), 1);
+  EXPECT_EQ(stats.memory().entries(), 2);
 }
 
 TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
   PlanCache probe(kPlenty);
   ASSERT_TRUE(Create(probe, SpecOfShape(8)).ok());
-  PlanCache cache(probe.stats().bytes() * 5 / 2);  // two fit
+  PlanCache cache(probe.stats().memory().bytes() * 5 / 2);  // two fit
   const std::string pinned = Create(cache, SpecOfShape(8))->plan().name();
   ASSERT_TRUE(cache.SetPinned(pinned, true).ok());
   const std::string second = Create(cache, SpecOfShape(12))->plan().name();
@@ -58,13 +58,13 @@ TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
   EXPECT_TRUE(cache.Find(pinned).ok());
   EXPECT_EQ(GetErrorInfo(cache.Find(second).status()).reason, "PLAN_NOT_FOUND");
   EXPECT_TRUE(cache.Find(third).ok());
-  EXPECT_EQ(cache.stats().evictions(), 1);
-  EXPECT_LE(cache.stats().bytes(), cache.stats().bytes_max());
+  EXPECT_EQ(cache.stats().memory().evictions().bytes(), 1);
+  EXPECT_LE(cache.stats().memory().bytes(), cache.stats().memory().bytes_max());
   EXPECT_EQ(GetErrorInfo(cache.Delete(pinned)).reason, "PLAN_PINNED");
   ASSERT_TRUE(cache.SetPinned(pinned, false).ok());
   EXPECT_TRUE(cache.Delete(pinned).ok());
   EXPECT_TRUE(cache.Delete(third).ok());
-  EXPECT_EQ(cache.stats().bytes(), 0);
+  EXPECT_EQ(cache.stats().memory().bytes(), 0);
 }
 
 TEST(PlanCacheTest, APlanInUseStays) {
@@ -83,7 +83,7 @@ TEST(PlanCacheTest, ValidateOnlyKeepsNothing) {
   const auto plan = Create(cache, TestSpec(), /*validate_only=*/true);
   ASSERT_TRUE(plan.ok());
   EXPECT_FALSE(cache.Find(plan->plan().name()).ok());
-  EXPECT_EQ(cache.stats().bytes(), 0);
+  EXPECT_EQ(cache.stats().memory().bytes(), 0);
 }
 
 TEST(PlanCacheTest, EqualRequestsTogetherAreComputedOnce) {
@@ -93,8 +93,8 @@ TEST(PlanCacheTest, EqualRequestsTogetherAreComputedOnce) {
     threads.emplace_back([&] { EXPECT_TRUE(Create(cache, SpecOfShape(4096)).ok()); });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(cache.stats().misses(), 1);
-  EXPECT_EQ(cache.stats().hits(), 7);
+  EXPECT_EQ(cache.stats().computations(), 1);
+  EXPECT_EQ(cache.stats().memory().hits(), 7);
 }
 
 TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
@@ -107,7 +107,7 @@ TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
         [&] { EXPECT_EQ(GetErrorInfo(Create(cache, spec).status()).reason, "MEMORY_LIMIT"); });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(cache.stats().entries(), 0);
+  EXPECT_EQ(cache.stats().memory().entries(), 0);
 }
 
 TEST(PlanCacheTest, ListsByUseInPages) {

@@ -159,7 +159,7 @@ class CommandTest(ClusterTest):
         delivered = sum(int(transfer["bytes"]) for transfer in full["transfers"] if not transfer["relay"])
         self.assertGreaterEqual(delivered, int(full["summary"]["bytesTotal"]))
         self.ctl("plans", "delete", plan)
-        self.assertGreater(int(self.json("plans", "stats")["misses"]), 0)
+        self.assertGreater(int(self.json("cache", "stats")["computations"]), 0)
         workers = self.json("workers", "list")["workers"]
         self.assertEqual([w["name"] for w in workers], [f"workers/{host}" for host in self.cluster.host_names])
         self.assertTrue(self.json("workers", "get", "workers/host-1")["alive"])
