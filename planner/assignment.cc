@@ -7,6 +7,8 @@
 #include <queue>
 #include <utility>
 
+#include "base/check.h"
+
 namespace remesh {
 namespace {
 
@@ -42,12 +44,12 @@ class Matcher {
   }
 
  private:
-  static constexpr int64_t kFar = std::numeric_limits<int64_t>::max();
-  using Entry = std::pair<int64_t, int32_t>;  // distance, right node
+  static constexpr __int128 kFar = std::numeric_limits<__int128>::max();
+  using Entry = std::pair<__int128, int32_t>;  // distance, right node
 
-  void Relax(int32_t left, int64_t base) {
+  void Relax(int32_t left, __int128 base) {
     for (const auto& [right, cost] : edges_of_[left]) {
-      const int64_t distance = base + cost - left_price_[left] - right_price_[right];
+      const __int128 distance = base + cost - left_price_[left] - right_price_[right];
       if (distance >= distance_[right]) continue;
       if (distance_[right] == kFar) touched_.push_back(right);
       distance_[right] = distance;
@@ -61,7 +63,7 @@ class Matcher {
     Relax(start, 0);
     std::vector<int32_t> settled;
     int32_t free_right = -1;
-    int64_t length = 0;
+    __int128 length = 0;
     while (true) {  // a free right node is always in reach: the start's own
       const auto [distance, right] = heap_.top();
       heap_.pop();
@@ -76,7 +78,7 @@ class Matcher {
     }
     left_price_[start] += length;
     for (int32_t right : settled) {
-      const int64_t change = distance_[right] - length;
+      const __int128 change = distance_[right] - length;
       right_price_[right] += change;
       left_price_[match_of_right_[right]] -= change;
     }
@@ -91,22 +93,92 @@ class Matcher {
   }
 
   const int32_t rights_;
-  std::vector<std::vector<std::pair<int32_t, int64_t>>> edges_of_;
-  std::vector<int64_t> left_price_;
-  std::vector<int64_t> right_price_;
+  std::vector<std::vector<std::pair<int32_t, __int128>>> edges_of_;
+  std::vector<__int128> left_price_;
+  std::vector<__int128> right_price_;
   std::vector<int32_t> match_of_left_;
   std::vector<int32_t> match_of_right_;
-  std::vector<int64_t> distance_;
+  std::vector<__int128> distance_;
   std::vector<int32_t> parent_;
   std::vector<int32_t> touched_;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap_;
 };
+
+// Whether n lefts find n different rights along the pairs that are allowed: augmenting paths by
+// depth-first search.
+class PerfectMatching {
+ public:
+  PerfectMatching(int32_t n, const std::vector<bool>& allowed)
+      : n_(n), allowed_(allowed), left_of_(n, -1), seen_(n, -1) {}
+
+  bool Exists() {
+    for (int32_t left = 0; left < n_; ++left) {
+      if (!Augment(left, left)) return false;
+    }
+    return true;
+  }
+
+ private:
+  bool Augment(int32_t left, int32_t round) {
+    for (int32_t right = 0; right < n_; ++right) {
+      if (!Allowed(left, right) || left_of_[right] >= 0) continue;
+      left_of_[right] = left;
+      return true;
+    }
+    for (int32_t right = 0; right < n_; ++right) {
+      if (!Allowed(left, right) || seen_[right] == round) continue;
+      seen_[right] = round;
+      if (!Augment(left_of_[right], round)) continue;
+      left_of_[right] = left;
+      return true;
+    }
+    return false;
+  }
+  bool Allowed(int32_t left, int32_t right) const {
+    return allowed_[static_cast<size_t>(left) * n_ + right];
+  }
+
+  const int32_t n_;
+  const std::vector<bool>& allowed_;
+  std::vector<int32_t> left_of_;
+  std::vector<int32_t> seen_;  // by right: the last round that came by
+};
+
+std::vector<bool> PairsUpTo(int64_t load, absl::Span<const PairCost> costs) {
+  std::vector<bool> allowed(costs.size());
+  for (size_t i = 0; i < costs.size(); ++i) allowed[i] = costs[i].load <= load;
+  return allowed;
+}
 
 }  // namespace
 
 std::vector<int32_t> MaxWeightMatching(int32_t lefts, int32_t rights,
                                        absl::Span<const WeightedEdge> edges) {
   return Matcher(lefts, rights, edges).Run();
+}
+
+std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> costs) {
+  REMESH_CHECK(costs.size() == static_cast<size_t>(n) * n);
+  if (n == 0) return {};
+  std::vector<int64_t> loads;
+  for (const PairCost& pair : costs) loads.push_back(pair.load);
+  std::sort(loads.begin(), loads.end());
+  const auto bottleneck =
+      std::partition_point(loads.begin(), loads.end() - 1, [&](int64_t load) {
+        return !PerfectMatching(n, PairsUpTo(load, costs)).Exists();
+      });
+  const std::vector<bool> allowed = PairsUpTo(*bottleneck, costs);
+  __int128 most = 0;
+  for (const PairCost& pair : costs) most = std::max<__int128>(most, pair.cost);
+  // Any left without a right would cost more than all costs together.
+  const __int128 bonus = most * n + 1;
+  std::vector<WeightedEdge> edges;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    if (!allowed[i]) continue;
+    edges.push_back({static_cast<int32_t>(i / n), static_cast<int32_t>(i % n),
+                     bonus + most - costs[i].cost});
+  }
+  return MaxWeightMatching(n, n, edges);
 }
 
 }  // namespace remesh

@@ -99,7 +99,7 @@ class Canonicalizer {
   bool IsFree(bool is_target) const { return is_target && request_.options.free_target_order; }
 
   // The tile that the device at `position` holds, as a label. When the order is free, any device
-  // may hold any.
+  // may hold any tile.
   uint64_t RoleOf(const Placement& placement, size_t position, bool is_target) const {
     if (IsFree(is_target)) return 1;
     const int32_t tile = placement.layout->tile_of[position];
@@ -119,14 +119,14 @@ class Canonicalizer {
       sum.high += one.high;
       sum.low += one.low;
     }
-    if (IsFree(is_target)) {  // which list it is matters still: lists are relabelled one by one
+    if (IsFree(is_target)) {  // the order of a list says which places of others go with its own
       for (int64_t id : *placement.devices) sum = Mixed(sum, static_cast<uint64_t>(id));
     }
     return entry->second = Mixed(sum, static_cast<uint64_t>(placement.memory_kind));
   }
 
   // A device's label: for each class of equal arrays in canonical order, which tiles it holds
-  // before and after.
+  // before and after; when the order is free, after that only whether it is a target at all.
   void LabelDevices() {
     const absl::flat_hash_set<int64_t> lost(request_.options.lost_device_ids.begin(),
                                             request_.options.lost_device_ids.end());
@@ -139,12 +139,24 @@ class Canonicalizer {
       if (!seen.insert({source, PlacementHash(array.target, true)}).second) continue;
       ++class_count;
       for (bool is_target : {false, true}) {
+        if (IsFree(is_target)) continue;
         const Placement& placement = is_target ? array.target : array.source;
         for (size_t i = 0; i < placement.devices->size(); ++i) {
           const int64_t id = (*placement.devices)[i];
           Hash128& label = labels_.try_emplace(id, Hash128{1, lost.contains(id)}).first->second;
           label = Mixed(Mixed(label, class_count * 2 + is_target), RoleOf(placement, i, is_target));
         }
+      }
+    }
+    if (!request_.options.free_target_order) return;
+    absl::flat_hash_set<int64_t> takers;
+    absl::flat_hash_set<const DeviceList*> lists;
+    for (const ArraySpec& array : request_.arrays) {
+      if (!lists.insert(array.target.devices.get()).second) continue;
+      for (int64_t id : *array.target.devices) {
+        if (!takers.insert(id).second) continue;
+        Hash128& label = labels_.try_emplace(id, Hash128{1, lost.contains(id)}).first->second;
+        label = Mixed(label, 1);
       }
     }
   }
@@ -165,12 +177,14 @@ class Canonicalizer {
     result_.binding.domain_names = std::move(tree.domain_names);
   }
 
-  DeviceListPtr RenameDevices(const DeviceList& devices, std::vector<int32_t>& new_position) {
+  // Rising when `sort` is set, else in the caller's order.
+  DeviceListPtr RenameDevices(const DeviceList& devices, bool sort,
+                              std::vector<int32_t>& new_position) {
     std::vector<std::pair<int64_t, int32_t>> order;
     for (size_t i = 0; i < devices.size(); ++i) {
       order.emplace_back(canonical_of_.at(devices[i]), static_cast<int32_t>(i));
     }
-    std::sort(order.begin(), order.end());
+    if (sort) std::sort(order.begin(), order.end());
     DeviceList sorted;
     new_position.resize(devices.size());
     for (const auto& [id, position] : order) {
@@ -190,11 +204,11 @@ class Canonicalizer {
     const Hash128 hash = PlacementHash(placement, is_target);
     std::vector<int32_t> new_position;
     Placement renamed = placement;
-    renamed.devices = RenameDevices(*placement.devices, new_position);
+    renamed.devices = RenameDevices(*placement.devices, !IsFree(is_target), new_position);
     const bool has_empty_tile =
         std::any_of(placement.layout->tiles.begin(), placement.layout->tiles.end(),
                     [](const Tile& tile) { return tile.boxes.empty(); });
-    if (!IsFree(is_target) && (has_empty_tile || !IsIdentity(new_position))) {
+    if (has_empty_tile || !IsIdentity(new_position)) {
       renamed.layout = std::make_shared<const Layout>(Renumbered(*placement.layout, new_position));
     }
     const auto [same, inserted] = by_hash_.try_emplace({hash, is_target}, renamed);
@@ -216,21 +230,19 @@ class Canonicalizer {
     }
   }
 
-  // Chooses the order of each different list of target devices, for all arrays that share it.
+  // Puts other devices in the places of the target lists, all lists alike.
   void OrderTargets() {
     ReshardRequest& request = result_.canonical.request;
-    std::map<DeviceList, std::vector<size_t>> arrays_of;
-    for (size_t i = 0; i < request.arrays.size(); ++i) {
-      arrays_of[*request.arrays[i].target.devices].push_back(i);
-    }
-    std::vector<std::pair<std::vector<size_t>, DeviceListPtr>> chosen;
-    for (const auto& [list, arrays] : arrays_of) {
-      ReshardRequest part{.topology = request.topology, .arrays = {}, .options = request.options};
-      for (size_t i : arrays) part.arrays.push_back(request.arrays[i]);
-      chosen.emplace_back(arrays, std::make_shared<const DeviceList>(ChooseTargetOrder(part)));
-    }
-    for (const auto& [arrays, order] : chosen) {
-      for (size_t i : arrays) request.arrays[i].target.devices = order;
+    const std::vector<int64_t> taker = ChooseTargetOrder(request);
+    absl::flat_hash_map<const DeviceList*, DeviceListPtr> ordered;  // lists_ keeps the keys
+    for (ArraySpec& array : request.arrays) {
+      DeviceListPtr& list = ordered[array.target.devices.get()];
+      if (list == nullptr) {
+        DeviceList devices;
+        for (int64_t id : *array.target.devices) devices.push_back(taker[id]);
+        list = std::make_shared<const DeviceList>(std::move(devices));
+      }
+      array.target.devices = list;
     }
   }
 

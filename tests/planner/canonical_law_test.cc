@@ -3,7 +3,10 @@
 // goes unseen.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <set>
+#include <vector>
 
 #include "planner/canonical.h"
 #include "planner/plan.h"
@@ -45,6 +48,63 @@ TEST(CanonicalLawTest, AnotherRequestIsAnother) {
       continue;
     EXPECT_TRUE(seen.insert(canonical->canonical.fingerprint).second) << seed;
   }
+}
+
+// The request with the target lists as the plan's answer names them, and nothing free any more.
+ReshardRequest WithChosenOrder(ReshardRequest request, const CanonicalizedRequest& chosen) {
+  request.options.free_target_order = false;
+  for (size_t i = 0; i < request.arrays.size(); ++i) {
+    DeviceList devices;
+    for (int64_t id : *chosen.canonical.request.arrays[i].target.devices) {
+      devices.push_back(chosen.binding.device_ids[id]);
+    }
+    request.arrays[chosen.binding.array_indices[i]].target.devices =
+        std::make_shared<const DeviceList>(std::move(devices));
+  }
+  return request;
+}
+
+// Where the caller's array 0.. put their positions, after a free order was chosen.
+std::vector<DeviceList> TargetsOf(const ReshardRequest& request) {
+  std::vector<DeviceList> lists;
+  for (const ArraySpec& array : request.arrays) lists.push_back(*array.target.devices);
+  return lists;
+}
+
+// The order is chosen by structure: under other names the same plan is found, and bound to them it
+// is an order of these devices, the same for all arrays, whose own plan costs the same.
+TEST(CanonicalLawTest, AFreeOrderIsBoundToTheCallersDevices) {
+  int hits = 0, cases = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    Random random(seed);
+    ReshardRequest request = RandomRequest(seed, {.elements_max = 200});
+    request.options.free_target_order = true;
+    const ReshardRequest renamed = Renamed(random, request);
+    const auto one = Canonicalize(request), other = Canonicalize(renamed);
+    ASSERT_TRUE(one.ok() && other.ok()) << one.status() << other.status();
+    ++cases;
+    hits += one->canonical.fingerprint == other->canonical.fingerprint;
+    // As a hit is answered: the plan of the first, in the names of the second.
+    CanonicalizedRequest bound = *other;
+    if (one->canonical.fingerprint == other->canonical.fingerprint) bound.canonical = one->canonical;
+    const ReshardRequest fixed = WithChosenOrder(renamed, bound);
+    std::map<int64_t, int64_t> taker;
+    const std::vector<DeviceList> given = TargetsOf(renamed), chosen = TargetsOf(fixed);
+    for (size_t a = 0; a < given.size(); ++a) {
+      for (size_t p = 0; p < given[a].size(); ++p) {
+        EXPECT_EQ(taker.try_emplace(given[a][p], chosen[a][p]).first->second, chosen[a][p]);
+      }
+    }
+    const auto free_plan = MakePlan(bound.canonical);
+    const auto own = Canonicalize(fixed);
+    ASSERT_TRUE(free_plan.ok() && own.ok()) << free_plan.status() << own.status();
+    const auto own_plan = MakePlan(own->canonical);
+    ASSERT_TRUE(own_plan.ok()) << own_plan.status();
+    EXPECT_EQ(own_plan->summary().bytes_kept, free_plan->summary().bytes_kept);
+    EXPECT_EQ(own_plan->summary().lower_bound_seconds, free_plan->summary().lower_bound_seconds);
+  }
+  EXPECT_GE(hits, cases * 9 / 10) << "ties may miss, but not many";
 }
 
 TEST(CanonicalLawTest, BindingNamesEveryDeviceAndArrayOnce) {

@@ -151,16 +151,18 @@ TEST(PlanLawTest, NoNaivePlanIsFaster) {
   }
 }
 
-TEST(PlanLawTest, AFreeOrderKeepsNoLess) {
+// Bounds that differ by a thousandth count as equal.
+TEST(PlanLawTest, AFreeOrderIsBoundNoHigher) {
   for (uint64_t seed : Seeds(200)) {
     SCOPED_TRACE("seed " + std::to_string(seed));
-    ReshardRequest request = RandomRequest(seed, {.arrays_max = 1});
+    ReshardRequest request = RandomRequest(seed);
     const auto given = PlanFor(request);
     request.options.free_target_order = true;
     CheckPlan(request, true);
     const auto freed = PlanFor(request);
     ASSERT_TRUE(given.ok() && freed.ok()) << given.status() << freed.status();
-    EXPECT_LE(given->plan.summary().bytes_kept, freed->plan.summary().bytes_kept);
+    EXPECT_LE(freed->plan.summary().lower_bound_seconds,
+              1.001 * given->plan.summary().lower_bound_seconds);
   }
 }
 

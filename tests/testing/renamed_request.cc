@@ -72,7 +72,11 @@ ReshardRequest Renamed(Random& random, const ReshardRequest& request, bool array
   for (ArraySpec& array : renamed.arrays) {
     array.name = "other-" + array.name;
     for (Placement* p : {&array.source, &array.target}) {
-      *p = Moved(*p, RandomPermutation(random, p->devices->size()), new_id);
+      std::vector<int32_t> to = RandomPermutation(random, p->devices->size());
+      // Positions are all that is left of the target when its order is free.
+      const bool keeps_positions = p == &array.target && request.options.free_target_order;
+      if (keeps_positions) std::iota(to.begin(), to.end(), 0);
+      *p = Moved(*p, to, new_id);
     }
   }
   for (int64_t& id : renamed.options.lost_device_ids) id = new_id.at(id);
