@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <vector>
@@ -18,6 +19,7 @@ namespace {
 using testing::Random;
 using testing::RandomRequest;
 using testing::Renamed;
+using testing::Uniform;
 
 std::string FingerprintOf(const ReshardRequest& request) {
   auto canonical = Canonicalize(request);
@@ -105,6 +107,119 @@ TEST(CanonicalLawTest, AFreeOrderIsBoundToTheCallersDevices) {
     EXPECT_EQ(own_plan->summary().lower_bound_seconds, free_plan->summary().lower_bound_seconds);
   }
   EXPECT_GE(hits, cases * 9 / 10) << "ties may miss, but not many";
+}
+
+bool SameCanonical(const ReshardRequest& a, const ReshardRequest& b) {
+  const auto same_placement = [](const Placement& p, const Placement& q) {
+    return *p.layout == *q.layout && *p.devices == *q.devices && p.memory_kind == q.memory_kind;
+  };
+  if (!(a.topology == b.topology) || !(a.options == b.options) || !(a.fallbacks == b.fallbacks))
+    return false;
+  return std::equal(a.arrays.begin(), a.arrays.end(), b.arrays.begin(), b.arrays.end(),
+                    [&](const ArraySpec& x, const ArraySpec& y) {
+                      return x.shape == y.shape && x.element_type == y.element_type &&
+                             same_placement(x.source, y.source) &&
+                             same_placement(x.target, y.target);
+                    });
+}
+
+// Small changes of structure, some of which a renaming undoes and others not.
+struct Change {
+  const char* name;
+  std::function<void(Random&, ReshardRequest&)> apply;
+};
+
+Host& AnyHost(Random& random, ReshardRequest& request) {
+  return request.topology
+      .hosts[Uniform(random, 0, static_cast<int64_t>(request.topology.hosts.size()) - 1)];
+}
+
+ArraySpec& AnyArray(Random& random, ReshardRequest& request) {
+  return request.arrays[Uniform(random, 0, static_cast<int64_t>(request.arrays.size()) - 1)];
+}
+
+void SwapTwoDevices(Random& random, Placement& placement) {
+  DeviceList devices = *placement.devices;
+  const int64_t last = static_cast<int64_t>(devices.size()) - 1;
+  std::swap(devices[Uniform(random, 0, last)], devices[Uniform(random, 0, last)]);
+  placement.devices = std::make_shared<const DeviceList>(std::move(devices));
+}
+
+const std::vector<Change>& Changes() {
+  static const auto* changes = new std::vector<Change>{
+      {"window", [](Random&, ReshardRequest& r) { r.options.window_bytes += 1; }},
+      {"limit", [](Random&, ReshardRequest& r) { r.options.memory_limit_bytes += 1; }},
+      {"donation", [](Random&, ReshardRequest& r) { r.options.donate = true; }},
+      {"strategy", [](Random&, ReshardRequest& r) { r.options.strategy = Strategy::kP2p; }},
+      {"fallback",
+       [](Random&, ReshardRequest& r) { r.fallbacks.push_back({.location = "/elsewhere"}); }},
+      {"NIC", [](Random& n, ReshardRequest& r) { AnyHost(n, r).nic_bytes_per_second *= 1.5; }},
+      {"NICs", [](Random& n, ReshardRequest& r) { AnyHost(n, r).nics += 1; }},
+      {"fabric", [](Random& n, ReshardRequest& r) { AnyHost(n, r).fabric_bytes_per_second *= 3; }},
+      {"element type",
+       [](Random& n, ReshardRequest& r) {
+         ElementType& type = AnyArray(n, r).element_type;
+         type = type == ElementType::kF32 ? ElementType::kS32 : ElementType::kF32;
+       }},
+      {"memory kind",
+       [](Random& n, ReshardRequest& r) {
+         AnyArray(n, r).target.memory_kind = MemoryKind::kUnpinnedHost;
+       }},
+      {"source places",
+       [](Random& n, ReshardRequest& r) { SwapTwoDevices(n, AnyArray(n, r).source); }},
+      {"target places",
+       [](Random& n, ReshardRequest& r) { SwapTwoDevices(n, AnyArray(n, r).target); }},
+      {"seats",
+       [](Random& n, ReshardRequest& r) {
+         Host &one = AnyHost(n, r), &other = AnyHost(n, r);
+         std::swap(one.device_ids.back(), other.device_ids.front());
+       }},
+      {"a device less",
+       [](Random& n, ReshardRequest& r) {
+         Host& host = AnyHost(n, r);
+         for (const ArraySpec& array : r.arrays) {
+           for (const Placement* p : {&array.source, &array.target}) {
+             if (std::count(p->devices->begin(), p->devices->end(), host.device_ids.back()) > 0) return;
+           }
+         }
+         if (host.device_ids.size() > 1) host.device_ids.pop_back();
+       }},
+      {"an array twice",
+       [](Random& n, ReshardRequest& r) {
+         ArraySpec array = AnyArray(n, r);
+         array.name = "twice";
+         r.arrays.push_back(std::move(array));
+       }},
+  };
+  return *changes;
+}
+
+// Two requests have one fingerprint exactly when they are one request in canonical form, to the
+// last value that planning can see.
+TEST(CanonicalLawTest, NoChangeOfStructureEverHits) {
+  std::map<std::string, int> misses;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    const ReshardRequest request = RandomRequest(seed, {.elements_max = 100, .lost_devices = false});
+    const auto one = Canonicalize(request);
+    ASSERT_TRUE(one.ok()) << one.status();
+    for (const Change& change : Changes()) {
+      SCOPED_TRACE(change.name + std::string(", seed ") + std::to_string(seed));
+      Random random(seed);
+      ReshardRequest changed = request;
+      change.apply(random, changed);
+      changed = Renamed(random, changed);
+      const auto other = Canonicalize(changed);
+      ASSERT_TRUE(other.ok()) << other.status();
+      const bool hit = one->canonical.fingerprint == other->canonical.fingerprint;
+      EXPECT_EQ(hit, SameCanonical(one->canonical.request, other->canonical.request));
+      misses[change.name] += !hit;
+    }
+  }
+  for (const Change& change : Changes()) EXPECT_GT(misses[change.name], 20) << change.name;
+  for (const char* always : {"window", "limit", "donation", "strategy", "fallback", "element type",
+                             "an array twice"}) {
+    EXPECT_EQ(misses[always], 300) << always;
+  }
 }
 
 TEST(CanonicalLawTest, BindingNamesEveryDeviceAndArrayOnce) {
