@@ -58,6 +58,11 @@ class AtomMaker {
       }
       classes[entry->second].arrays.push_back(static_cast<int32_t>(i));
     }
+    // Wide elements first on every tape, so that cuts at multiples of the widest fall between
+    // elements of the others too.
+    std::stable_sort(
+        classes.begin(), classes.end(),
+        [](const ArrayClass& a, const ArrayClass& b) { return a.element_bits > b.element_bits; });
   }
 
   int32_t Intern(const Group& group) {
@@ -115,7 +120,6 @@ class AtomMaker {
     next_cell_ += array_class.cell_count;
     if (next_cell_ > kCellsMax) return TooManyCells();
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
-    const bool may_stage = array.target.layout->subgroup_kind.empty();
     for (const Cell& cell : cells) {
       const int32_t holders = Union(cell.source_tiles, holders_of);
       const int32_t needers = Union(cell.target_tiles, needers_of);
@@ -124,7 +128,7 @@ class AtomMaker {
         if (static_cast<int64_t>(atoms_.missing.size()) > kCellsMax) return TooManyCells();
         continue;
       }
-      const int32_t index = SubOf(holders, needers, same_memory, may_stage);
+      const int32_t index = SubOf(holders, needers, same_memory);
       Sub& sub = atoms_.subs[index];
       sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
       sub.bits += array_class.CellBox(cell.id).element_count() * array_class.element_bits *
@@ -134,16 +138,13 @@ class AtomMaker {
     return absl::OkStatus();
   }
 
-  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory, bool may_stage) {
+  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
     const uint64_t key = static_cast<uint64_t>(holders) << 33 |
-                         static_cast<uint64_t>(needers) << 2 |
-                         static_cast<uint64_t>(same_memory) << 1 | static_cast<uint64_t>(may_stage);
+                         static_cast<uint64_t>(needers) << 1 |
+                         static_cast<uint64_t>(same_memory);
     const auto [entry, inserted] = sub_of_.try_emplace(key, static_cast<int32_t>(sub_of_.size()));
     if (inserted) {
-      atoms_.subs.push_back({.holders = holders,
-                             .needers = needers,
-                             .same_memory = same_memory,
-                             .may_stage = may_stage});
+      atoms_.subs.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
     }
     return entry->second;
   }

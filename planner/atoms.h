@@ -22,7 +22,6 @@ struct Sub {
   int32_t needers = 0;      // into Atoms::groups, never empty
   bool same_memory = true;  // whether source and target lie in the same kind of memory: else
                             // nothing is kept in place
-  bool may_stage = true;    // false where values of other subgroups go by the same array and box
   int64_t bits = 0;         // length of the tape
   int32_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
   int32_t first_cell = 0;   // of its tape, into Atoms::cells

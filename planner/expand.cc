@@ -9,20 +9,23 @@
 namespace remesh {
 namespace {
 
-// Where the cut at `at` of a segment of `size` bits falls in a slice of `length` bits of it, in
-// whole units. Each slice rounds another way (the fractional parts of slice * golden ratio are
-// spread evenly), so that over all slices a stripe gets its part to within a few units.
-int64_t CutInSlice(int64_t length, int64_t at, int64_t size, int64_t unit, int32_t slice) {
-  if (at == 0) return 0;
-  if (at == size) return length;
-  const __int128 product = static_cast<__int128>(length / unit) * at;
-  const uint64_t whole = static_cast<uint64_t>(product / size);
-  const uint64_t fraction = static_cast<uint64_t>(((product % size) << 32) / size);
-  const uint64_t dither =
-      static_cast<uint32_t>(static_cast<uint32_t>(slice) * 2654435769u + (1u << 31));
-  const int64_t units = static_cast<int64_t>(whole + ((fraction + dither) >> 32));
-  return std::min(units * unit, length);
-}
+// Which parts of a segment its units fall to: unit u of the segment's N stands for part u mod P, so
+// that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them from
+// every part to less than one, and n in all: nothing is rounded that adds up over the parts. What is
+// over when the size is no multiple of the unit belongs to the last part's end.
+struct Parts {
+  int64_t units = 0;  // N
+  int64_t count = 1;  // P
+
+  // Units before part p.
+  int64_t Begin(int64_t part) const {
+    return part * (units / count) + std::min(part, units % count);
+  }
+  // Of the segment's first `at` units, those that fall to part p.
+  int64_t Cut(int64_t part, int64_t at) const {
+    return at / count + (part < at % count ? 1 : 0);
+  }
+};
 
 // A move as it is expanded, with the tape it runs on.
 struct Work {
@@ -32,22 +35,22 @@ struct Work {
   const Tape* tape = nullptr;
 };
 
-// Range of the tape that `slice` of the work takes. Slices of a segment and stripes of a slice
-// adjoin without gaps.
+// Range of the tape that `slice` of the work takes: at most one part of the segment. Parts of a
+// segment, and stripes within a part, adjoin without gaps.
 Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice) {
   const int64_t size = work.segment.size();
   const int64_t unit = work.tape->unit_bits;
-  const int64_t parts = schedule.PartsOf(size);
+  const Parts parts{size / unit, schedule.PartsOf(size)};
   // Segments of few parts take turns in the cycles.
   const int64_t phase = work.move.segment * 7919LL % schedule.slices;
-  const auto slice_begin = [&](int32_t i) {
-    const int64_t done = (parts * i + phase) / schedule.slices;
-    return done == parts ? size : MulDiv(size / unit, done, parts) * unit;
+  const int64_t part = (parts.count * slice + phase) / schedule.slices;
+  if ((parts.count * (slice + 1) + phase) / schedule.slices == part) return {0, 0};
+  const int64_t begin = work.segment.lo + parts.Begin(part) * unit;
+  const auto cut = [&](int64_t at) {
+    const bool all = at == size && part + 1 == parts.count;
+    return all ? work.segment.hi : begin + parts.Cut(part, at / unit) * unit;
   };
-  const int64_t begin = slice_begin(slice);
-  const int64_t length = slice_begin(slice + 1) - begin;
-  return {work.segment.lo + begin + CutInSlice(length, work.stripe.lo, size, unit, slice),
-          work.segment.lo + begin + CutInSlice(length, work.stripe.hi, size, unit, slice)};
+  return {cut(work.stripe.lo), cut(work.stripe.hi)};
 }
 
 // The moves of a plan that are wanted, round by round, and their tapes.
@@ -98,7 +101,8 @@ class Program {
              .from_device = work.move.from_device,
              .to_device = work.move.to_device,
              .from_space = work.move.from_space(),
-             .to_space = work.move.to_space()});
+             .to_space = work.move.to_space(),
+             .sub = work.segment.sub});
     });
   }
 

@@ -71,11 +71,7 @@ void MakeGatherMoves(const Network& network, PlanDraft& draft) {
   int32_t gatherer = 0;
   while (gatherer < network.device_count() && network.nic_of[gatherer] < 0) ++gatherer;
   for (size_t s = 0; s < draft.atoms.subs.size(); ++s) {
-    if (draft.atoms.subs[s].may_stage) {
-      GatherSub(static_cast<int32_t>(s), gatherer, network, draft);
-    } else {
-      PullSub(static_cast<int32_t>(s), network, draft);
-    }
+    GatherSub(static_cast<int32_t>(s), gatherer, network, draft);
   }
 }
 

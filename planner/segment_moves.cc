@@ -30,7 +30,6 @@ void SegmentMover::Begin(int32_t segment) {
   segment_ = segment;
   size_ = draft_.segments[segment].size();
   unit_ = sub.unit_bits;
-  may_stage_ = sub.may_stage;
   holders_ = &draft_.atoms.groups[sub.holders];
   needers_ = &draft_.atoms.groups[sub.needers];
   for (const auto& [host, stripes] : arrivals_) arrival_of_host_[host] = -1;
@@ -49,8 +48,8 @@ int32_t SegmentMover::InMask(int32_t host) {
 void SegmentMover::AddDemands(int32_t segment, const std::vector<RouteEdge>& edges) {
   Begin(segment);
   for (const RouteEdge& edge : edges) {
-    striping_.AddDemand(Direction::kOut, OutMask(edge.from_host), may_stage_, size_);
-    striping_.AddDemand(Direction::kIn, InMask(edge.to_host), may_stage_, size_);
+    striping_.AddDemand(Direction::kOut, OutMask(edge.from_host), size_);
+    striping_.AddDemand(Direction::kIn, InMask(edge.to_host), size_);
   }
 }
 
@@ -82,7 +81,7 @@ void SegmentMover::MoveInside() {
 void SegmentMover::Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi,
                         std::vector<Lane>& lanes) {
   while (lo < hi) {
-    const Striping::Taken taken = striping_.Take(direction, mask, may_stage_, hi - lo, unit_);
+    const Striping::Taken taken = striping_.Take(direction, mask, hi - lo, unit_);
     lanes.push_back({lo, lo + taken.bits, taken.nic});
     lo += taken.bits;
   }
@@ -100,7 +99,7 @@ void SegmentMover::FindEgressLanes(int32_t host) {
   for (const Stripe& arrived : arrivals_[arrival_of_host_[host]].second) {
     const int32_t nic = network_.nic_of[arrived.device];
     const int64_t here =
-        striping_.TakeFrom(Direction::kOut, mask, may_stage_, nic, arrived.hi - arrived.lo, unit_);
+        striping_.TakeFrom(Direction::kOut, mask, nic, arrived.hi - arrived.lo, unit_);
     if (here > 0) out_.push_back({arrived.lo, arrived.lo + here, nic});
     Deal(Direction::kOut, mask, arrived.lo + here, arrived.hi, out_);
   }

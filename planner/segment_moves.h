@@ -75,7 +75,6 @@ class SegmentMover {
   int32_t segment_ = 0;
   int64_t size_ = 0;
   int64_t unit_ = 1;
-  bool may_stage_ = true;
   const Group* holders_ = nullptr;
   const Group* needers_ = nullptr;
   std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1

@@ -19,7 +19,7 @@ int32_t Striping::Intern(std::vector<int32_t> nics) {
   if (inserted) {
     masks_of_host_[network_.nics[nics.front()].host].push_back(entry->second);
     masks_.push_back(std::move(nics));
-    demands_.resize(4 * masks_.size());
+    demands_.resize(2 * masks_.size());
   }
   return entry->second;
 }
@@ -38,12 +38,12 @@ int32_t Striping::MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_
   return Intern(std::move(nics));
 }
 
-Striping::Demand& Striping::DemandOf(Direction direction, int32_t mask, bool may_stage) {
-  return demands_[4 * mask + 2 * static_cast<int>(direction) + may_stage];
+Striping::Demand& Striping::DemandOf(Direction direction, int32_t mask) {
+  return demands_[2 * mask + static_cast<int>(direction)];
 }
 
-void Striping::AddDemand(Direction direction, int32_t mask, bool may_stage, int64_t bits) {
-  DemandOf(direction, mask, may_stage).bits += bits;
+void Striping::AddDemand(Direction direction, int32_t mask, int64_t bits) {
+  DemandOf(direction, mask).bits += bits;
 }
 
 void Striping::Solve(const Rational& t) {
@@ -58,17 +58,14 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
   TransportProblem problem;
   std::vector<Demand*> demands;
   int64_t total = 0;
-  for (bool may_stage : {false, true}) {
-    for (int32_t mask : masks_of_host_[host]) {
-      Demand& demand = DemandOf(direction, mask, may_stage);
-      if (demand.bits == 0) continue;
-      total += demand.bits;
-      demands.push_back(&demand);
-      std::vector<int32_t> bins;
-      for (int32_t nic : masks_[mask]) bins.push_back(nic - node.nics.front());
-      problem.items.push_back(
-          {.demand = demand.bits, .bins = std::move(bins), .priority = may_stage ? 1 : 0});
-    }
+  for (int32_t mask : masks_of_host_[host]) {
+    Demand& demand = DemandOf(direction, mask);
+    if (demand.bits == 0) continue;
+    total += demand.bits;
+    demands.push_back(&demand);
+    std::vector<int32_t> bins;
+    for (int32_t nic : masks_[mask]) bins.push_back(nic - node.nics.front());
+    problem.items.push_back({.demand = demand.bits, .bins = std::move(bins)});
   }
   if (demands.empty()) return;
   problem.capacity.assign(node.nics.size(), node.nic_capacity);
@@ -88,27 +85,20 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
       room[bin] -= bits;
     }
   }
-  for (size_t i = 0; i < demands.size(); ++i) {
-    int64_t& bits = demands[i]->bits;
-    if (bits > 0 &&
-        problem.items[i].priority == 0) {  // may not stage: one of its own NICs takes the rest
-      demands[i]->shares.push_back({node.nics.front() + problem.items[i].bins.front(), bits});
-      continue;
-    }
-    for (size_t bin = 0; bin < room.size() && bits > 0; ++bin) {
-      const int64_t taken = std::min(bits, room[bin]);
+  for (Demand* demand : demands) {
+    for (size_t bin = 0; bin < room.size() && demand->bits > 0; ++bin) {
+      const int64_t taken = std::min(demand->bits, room[bin]);
       if (taken <= 0) continue;
-      demands[i]->shares.push_back({node.nics.front() + static_cast<int32_t>(bin), taken});
+      demand->shares.push_back({node.nics.front() + static_cast<int32_t>(bin), taken});
       room[bin] -= taken;
-      bits -= taken;
+      demand->bits -= taken;
     }
-    REMESH_CHECK(bits == 0 || problem.items[i].priority == 0);
+    REMESH_CHECK(demand->bits == 0);
   }
 }
 
-Striping::Taken Striping::Take(Direction direction, int32_t mask, bool may_stage, int64_t bits,
-                               int64_t unit) {
-  Demand& demand = DemandOf(direction, mask, may_stage);
+Striping::Taken Striping::Take(Direction direction, int32_t mask, int64_t bits, int64_t unit) {
+  Demand& demand = DemandOf(direction, mask);
   while (demand.next + 1 < demand.shares.size() && demand.shares[demand.next].left <= unit / 2) {
     // What is left or lacking is carried over.
     demand.shares[demand.next + 1].left += demand.shares[demand.next].left;
@@ -125,9 +115,9 @@ Striping::Taken Striping::Take(Direction direction, int32_t mask, bool may_stage
   return {share.nic, taken};
 }
 
-int64_t Striping::TakeFrom(Direction direction, int32_t mask, bool may_stage, int32_t nic,
-                           int64_t bits, int64_t unit) {
-  Demand& demand = DemandOf(direction, mask, may_stage);
+int64_t Striping::TakeFrom(Direction direction, int32_t mask, int32_t nic, int64_t bits,
+                           int64_t unit) {
+  Demand& demand = DemandOf(direction, mask);
   for (size_t i = demand.next; i < demand.shares.size(); ++i) {
     Share& share = demand.shares[i];
     if (share.nic != nic) continue;

@@ -27,8 +27,8 @@ class Striping {
   int32_t MaskOf(absl::Span<const int32_t> devices);
   int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others);
 
-  // First all demands are made known. `may_stage` false: only NICs of the mask will do.
-  void AddDemand(Direction direction, int32_t mask, bool may_stage, int64_t bits);
+  // First all demands are made known.
+  void AddDemand(Direction direction, int32_t mask, int64_t bits);
   // Then NICs are chosen, no busier than t if possible.
   void Solve(const Rational& t);
 
@@ -39,9 +39,8 @@ class Striping {
     int32_t nic = 0;
     int64_t bits = 0;
   };
-  Taken Take(Direction direction, int32_t mask, bool may_stage, int64_t bits, int64_t unit);
-  int64_t TakeFrom(Direction direction, int32_t mask, bool may_stage, int32_t nic, int64_t bits,
-                   int64_t unit);
+  Taken Take(Direction direction, int32_t mask, int64_t bits, int64_t unit);
+  int64_t TakeFrom(Direction direction, int32_t mask, int32_t nic, int64_t bits, int64_t unit);
 
  private:
   struct Share {
@@ -53,7 +52,7 @@ class Striping {
     std::vector<Share> shares;
     size_t next = 0;
   };
-  Demand& DemandOf(Direction direction, int32_t mask, bool may_stage);
+  Demand& DemandOf(Direction direction, int32_t mask);
   void SolveHost(int32_t host, Direction direction, const Rational& t);
   int32_t Intern(std::vector<int32_t> nics);
 
@@ -61,7 +60,7 @@ class Striping {
   std::vector<std::vector<int32_t>> masks_;  // mask i < number of NICs: NIC i alone
   absl::flat_hash_map<std::vector<int32_t>, int32_t> mask_of_;
   std::vector<std::vector<int32_t>> masks_of_host_;
-  std::vector<Demand> demands_;  // 4 * mask + 2 * direction + may_stage
+  std::vector<Demand> demands_;  // 2 * mask + direction
 };
 
 }  // namespace remesh

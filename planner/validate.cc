@@ -75,12 +75,10 @@ class Replay {
   absl::Status CheckSender(const Transfer& t) {
     const Key key = {t.array, t.from_device};
     if (t.from_space != Space::kSource) {
-      const auto& held = t.from_space == Space::kTarget ? targets_ : staging_;
-      const auto found = held.find(key);
-      if (found == held.end() || VolumeIn(found->second, t.box) < t.box.element_count()) {
-        return Bad(t, "sends what has not arrived");
-      }
-      return absl::OkStatus();
+      const std::vector<Box>& held =
+          t.from_space == Space::kTarget ? targets_[key] : staging_[{key, t.sub}];
+      const bool arrived = VolumeIn(held, t.box) == t.box.element_count();
+      return arrived ? absl::OkStatus() : Bad(t, "sends what has not arrived");
     }
     const Placement& source = request_.arrays[t.array].source;
     const Tile* tile = TileAt(source, t.from_device);
@@ -136,8 +134,8 @@ class Replay {
     in_flight_.clear();
     operations_.clear();
     for (const Transfer& t : arriving_) {
-      auto& space = t.to_space == Space::kTarget ? targets_ : staging_;
-      space[{t.array, t.to_device}].push_back(t.box);
+      const Key key = {t.array, t.to_device};
+      (t.to_space == Space::kTarget ? targets_[key] : staging_[{key, t.sub}]).push_back(t.box);
     }
     arriving_.clear();
     return absl::OkStatus();
@@ -194,7 +192,7 @@ class Replay {
   int32_t window_ = 0;
   std::vector<Transfer> arriving_;
   std::map<Key, std::vector<Box>> targets_;
-  std::map<Key, std::vector<Box>> staging_;
+  std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // and sub
   std::map<int32_t, int64_t> in_flight_;         // device -> bits
   std::map<int32_t, std::set<Key>> operations_;  // host -> device pairs
 };

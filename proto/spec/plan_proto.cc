@@ -108,6 +108,9 @@ void AddOperation(const Transfer& transfer, const Binding& binding, v1::HostProg
   operation.set_to_device(binding.device_ids[transfer.to_device]);
   operation.set_from_space(ToProto(transfer.from_space));
   operation.set_to_space(ToProto(transfer.to_space));
+  if (transfer.from_space == Space::kStaging || transfer.to_space == Space::kStaging) {
+    operation.set_staging_key(transfer.sub);
+  }
 }
 
 }  // namespace

@@ -132,7 +132,7 @@ TEST(PlanBytesLawTest, AnotherFormatIsSaidSo) {
   const auto answered = Answered(1);
   ASSERT_TRUE(answered.has_value());
   std::string bytes = EncodePlan(answered->request, answered->plan);
-  bytes[8] = 4;  // format 2
+  bytes[8] = 2 * (kPlanBytesFormat + 1);  // the next format, as a number of either sign is written
   const absl::Status status = DecodePlan(Resealed(bytes)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(GetErrorInfo(status).reason, "PLAN_BYTES_FORMAT");

@@ -101,6 +101,7 @@ class Simulation {
   struct Write {
     Place place;
     Space space;
+    int32_t sub;
     int64_t index;
     int64_t value;
   };
@@ -129,22 +130,22 @@ class Simulation {
       if (!named_.contains(device)) return absl::InternalError(Text(t) + "device is not named");
       if (lost_.contains(device)) return absl::InternalError(Text(t) + "device is lost");
     }
-    const auto& spaces = t.from_space == Space::kSource   ? source_
-                         : t.from_space == Space::kTarget ? target_
-                                                          : staging_;
-    const auto store = spaces.find({t.array, t.from_device});
+    const Place place{t.array, t.from_device};
+    const Store& store = t.from_space == Space::kSource   ? source_[place]
+                         : t.from_space == Space::kTarget ? target_[place]
+                                                          : staging_[{place, t.sub}];
     absl::Status status;
     int64_t elements = 0;
     ForEachIndex(request_.arrays[t.array].shape, t.box, [&](int64_t index) {
       if (!status.ok()) return;
       ++elements;
-      if (store == spaces.end() || !store->second.contains(index)) {
+      if (!store.contains(index)) {
         status = absl::InternalError(absl::StrCat(Text(t), "sender lacks element ", index));
         return;
       }
-      const int64_t value = store->second.at(index);
+      const int64_t value = store.at(index);
       status = CheckEntry(t, index, value);
-      writes_.push_back({{t.array, t.to_device}, t.to_space, index, value});
+      writes_.push_back({{t.array, t.to_device}, t.to_space, t.sub, index, value});
     });
     if (elements == 0) return absl::InternalError(Text(t) + "is empty");
     Count(t, elements * BitWidth(request_.arrays[t.array].element_type));
@@ -178,8 +179,7 @@ class Simulation {
 
   void Arrive() {
     for (const Write& w : writes_) {
-      auto& spaces = w.space == Space::kTarget ? target_ : staging_;
-      spaces[w.place][w.index] = w.value;
+      (w.space == Space::kTarget ? target_[w.place] : staging_[{w.place, w.sub}])[w.index] = w.value;
       if (w.space == Space::kTarget) ++times_written_[w.place][w.index];
     }
     writes_.clear();
@@ -227,7 +227,7 @@ class Simulation {
   std::set<int64_t> lost_;
   std::map<Place, Store> source_;
   std::map<Place, Store> target_;
-  std::map<Place, Store> staging_;
+  std::map<std::pair<Place, int32_t>, Store> staging_;  // and sub
   std::map<Place, Store> times_written_;
   std::set<std::tuple<int32_t, int32_t, int64_t, int64_t>>
       in_host_;  // host, array, subgroup, index

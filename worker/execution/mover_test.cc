@@ -337,5 +337,23 @@ TEST_F(BindTest, RelaysPassOnInALaterWindow) {
   EXPECT_TRUE(Bind(1).ok());
 }
 
+// Two subgroups' values go by the same array and box: each leaves from where it was staged.
+TEST_F(BindTest, StagedValuesOfOtherKeysLieApart) {
+  case_.hosts = 3;
+  case_.source = {{0, 0, box_}, {0, 1, box_}};
+  case_.target = {{0, 4, box_}, {0, 5, box_}};
+  case_.operations = {{0, 0, box_, 0, 2, Space::kSource, Space::kStaging, 7},
+                      {0, 0, box_, 1, 2, Space::kSource, Space::kStaging, 8},
+                      {1, 0, box_, 2, 4, Space::kStaging, Space::kTarget, 7},
+                      {1, 0, box_, 2, 5, Space::kStaging, Space::kTarget, 8}};
+  MemoryFabric fabric;
+  const auto list = TestHost(case_, 1, fabric.NewTransport("x"), {}).Bind(case_);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_EQ(list->moves[2].source, list->moves[0].target);
+  EXPECT_EQ(list->moves[3].source, list->moves[1].target);
+  case_.operations[3].staging_key = 9;
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "was not brought before");
+}
+
 }  // namespace
 }  // namespace remesh::testing

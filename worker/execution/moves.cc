@@ -125,7 +125,12 @@ class Binder {
     std::vector<int> moves;
     absl::flat_hash_map<Box, int> by_box;
   };
-  using Place = std::tuple<int, int, Space>;  // array, device ordinal, space
+  // Array, device ordinal, space, and in staging the key.
+  using Place = std::tuple<int, int, Space, int32_t>;
+
+  static Place PlaceIn(Space space, int device, const Program::Operation& operation) {
+    return {operation.array, device, space, space == Space::kStaging ? operation.staging_key : 0};
+  }
 
   // Whether `move` reads what comes from another host in its own window. Sends that did could wait
   // for each other in a circle.
@@ -144,7 +149,7 @@ class Binder {
         return Mismatch(program_, operation, operation.from, "is in no source shard");
       return absl::OkStatus();
     }
-    const Brought& brought = brought_[{operation.array, operation.from, operation.from_space}];
+    const Brought& brought = brought_[PlaceIn(operation.from_space, operation.from, operation)];
     if (const auto exact = brought.by_box.find(operation.box); exact != brought.by_box.end()) {
       move.carries = exact->second;
       move.after = {exact->second};
@@ -175,7 +180,7 @@ class Binder {
     }
     if (move.target == nullptr)
       return Mismatch(program_, operation, operation.to, "is in no target shard");
-    Brought& brought = brought_[{operation.array, operation.to, operation.to_space}];
+    Brought& brought = brought_[PlaceIn(operation.to_space, operation.to, operation)];
     const int index = static_cast<int>(list_.moves.size());
     brought.moves.push_back(index);
     brought.by_box[operation.box] = index;

@@ -102,6 +102,7 @@ absl::StatusOr<Program::Operation> ProgramReader::Read(const v1::ProgramOperatio
   ASSIGN_OR_RETURN(operation.to_space, ReadSpace("to_space", message.to_space()));
   if (operation.to_space == Space::kSource)
     return InvalidField("to_space", "SPACE_SOURCE", "is never written");
+  operation.staging_key = message.staging_key();
   return operation;
 }
 

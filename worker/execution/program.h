@@ -28,6 +28,7 @@ struct Program {
     int to = 0;
     Space from_space = Space::kSource;
     Space to_space = Space::kTarget;
+    int32_t staging_key = 0;  // boxes staged by another key lie apart
   };
 
   int32_t windows = 0;

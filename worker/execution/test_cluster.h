@@ -195,6 +195,7 @@ class TestHost {
       message.set_to_device(100 + operation.to);
       message.set_from_space(static_cast<v1::Space>(static_cast<int>(operation.from_space) + 1));
       message.set_to_space(static_cast<v1::Space>(static_cast<int>(operation.to_space) + 1));
+      message.set_staging_key(operation.staging_key);
     }
     return chunk;
   }
