@@ -36,12 +36,15 @@ class WatchSink {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// Told what happens, for logs and metrics. Called on the core's strand, but for OnFatal.
+// Told what happens, for logs and metrics. Called on the core's strand, but for OnPlanned and
+// OnFatal, which any thread calls.
 class CoreObserver {
  public:
   virtual ~CoreObserver() = default;
   virtual void OnLog(const std::string& line) = 0;
   virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
+  // A question was answered with a plan.
+  virtual void OnPlanned(const v1::Planning& planning) = 0;
   // A few times a second.
   virtual void OnCensus(const Census& census, const v1::CacheStats& plans) = 0;
   // The journal cannot be written: the process must end, for nothing may be decided any more.
@@ -85,6 +88,7 @@ class Core {
   // What an empty topology means now; may be null.
   std::shared_ptr<const Topology> topology();
   PlanCache& plans() { return plans_; }
+  CoreObserver& observer() { return observer_; }
   ThreadPool& planners() { return planners_; }
   ThreadPool& streamers() { return streamers_; }
 

@@ -17,52 +17,14 @@ constexpr v1::State::Phase kStatePhases[] = {v1::State::BUILDING, v1::State::REA
 // "READY" -> "ready".
 std::string Label(const std::string& phase) { return absl::AsciiStrToLower(phase); }
 
-using Read = double (*)(const v1::CacheStats& stats);
+// How plans come about.
+constexpr v1::Planning::Cache kWays[] = {v1::Planning::MISS, v1::Planning::HIT,
+                                         v1::Planning::ISOMORPHIC, v1::Planning::DISK};
 
-struct CacheSeries {
-  const char* name;
-  const char* help;
-  Read read;
-};
-
-constexpr CacheSeries kCacheCounters[] = {
-    {"remesh_plan_cache_hits_total", "Plans found for the same devices.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.memory().hits()); }},
-    {"remesh_plan_cache_isomorphic_hits_total",
-     "Plans found for other devices of the same structure.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.memory().isomorphic_hits()); }},
-    {"remesh_plan_cache_misses_total", "Plans that had to be computed.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.computations()); }},
-    {"remesh_plan_cache_evictions_total", "Plans dropped to make room.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.memory().evictions().bytes()); }},
-    {"remesh_plan_cache_single_flight_waits_total", "Requests that waited for an equal one.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.single_flight_waits()); }},
-    {"remesh_plan_cache_compute_saved_seconds_total", "Seconds of planning that hits saved.",
-     [](const v1::CacheStats& s) { return s.memory().compute_seconds_saved(); }},
-    {"remesh_plan_cache_disk_hits_total", "Plans found on disk.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().hits()); }},
-    {"remesh_plan_cache_disk_misses_total", "Plans looked for on disk in vain.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().misses()); }},
-    {"remesh_plan_cache_disk_evictions_total", "Plans on disk dropped by age or to make room.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().evictions().bytes()); }},
-    {"remesh_plan_cache_disk_corrupt_total", "Damaged plans and files that were set aside.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().evictions().corrupt()); }},
-    {"remesh_plan_cache_disk_errors_total", "Reads and writes of plans that failed.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().errors()); }},
-};
-
-constexpr CacheSeries kCacheGauges[] = {
-    {"remesh_plan_cache_entries", "Plans in memory.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.memory().entries()); }},
-    {"remesh_plan_cache_bytes", "Memory that plans take.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.memory().bytes()); }},
-    {"remesh_plan_cache_max_bytes", "Memory that plans may take.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.memory().bytes_max()); }},
-    {"remesh_plan_cache_disk_entries", "Plans on disk.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().plans()); }},
-    {"remesh_plan_cache_disk_bytes", "Disk that plans take, compressed.",
-     [](const v1::CacheStats& s) { return static_cast<double>(s.disk().bytes()); }},
-};
+// From a hit in memory to minutes of planning.
+const prometheus::Histogram::BucketBoundaries kPlanningSeconds = {
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
 }  // namespace
 
@@ -78,7 +40,7 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                              .Add({}, prometheus::Histogram::BucketBoundaries{0.1, 0.3, 1, 3, 10,
                                                                               30, 100, 300, 1000})),
       bytes_(prometheus::BuildCounter()
-                 .Name("remesh_bytes_moved_total")
+                 .Name("remesh_execution_bytes_total")
                  .Help("Bytes that ended executions moved, between hosts (crossing) and inside "
                        "them (local).")
                  .Register(registry)),
@@ -94,18 +56,19 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                    .Name("remesh_executions_running")
                    .Help("Executions that have not ended.")
                    .Register(registry)
-                   .Add({})) {
+                   .Add({})),
+      planning_seconds_(
+          prometheus::BuildHistogram()
+              .Name("remesh_planning_seconds")
+              .Help("Seconds from a decoded question to its plan, by where the plan came from.")
+              .Register(registry)),
+      cache_(registry) {
   for (const auto phase : kOutcomes)
     executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});
   for (const char* path : {"crossing", "local"}) bytes_.Add({{"path", path}});
-  for (const CacheSeries& series : kCacheCounters) {
-    auto& family =
-        prometheus::BuildCounter().Name(series.name).Help(series.help).Register(registry);
-    cache_counters_.push_back({family.Add({}), series.read});
-  }
-  for (const CacheSeries& series : kCacheGauges) {
-    auto& family = prometheus::BuildGauge().Name(series.name).Help(series.help).Register(registry);
-    cache_gauges_.push_back({family.Add({}), series.read});
+  for (const auto way : kWays) {
+    by_way_[way] = &planning_seconds_.Add({{"cache", Label(v1::Planning::Cache_Name(way))}},
+                                          kPlanningSeconds);
   }
   OnCensus({}, {});
 }
@@ -119,6 +82,11 @@ void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
   bytes_.Add({{"path", "local"}}).Increment(static_cast<double>(ended.bytes_copied));
 }
 
+void ServerMetrics::OnPlanned(const v1::Planning& planning) {
+  const auto way = by_way_.find(planning.cache());
+  if (way != by_way_.end()) way->second->Observe(planning.seconds());
+}
+
 void ServerMetrics::OnCensus(const Census& census, const v1::CacheStats& plans) {
   workers_.Add({{"alive", "true"}}).Set(static_cast<double>(census.workers_alive));
   workers_.Add({{"alive", "false"}})
@@ -129,10 +97,7 @@ void ServerMetrics::OnCensus(const Census& census, const v1::CacheStats& plans) 
         .Set(count == census.states.end() ? 0 : static_cast<double>(count->second));
   }
   running_.Set(static_cast<double>(census.executions_running));
-  for (const CacheCounter& series : cache_counters_) {
-    series.counter.Increment(series.read(plans) - series.counter.Value());
-  }
-  for (const CacheGauge& series : cache_gauges_) series.gauge.Set(series.read(plans));
+  cache_.Update(plans);
 }
 
 void ServerMetrics::OnFatal(const absl::Status& status) {

@@ -6,9 +6,10 @@
 #include <prometheus/histogram.h>
 #include <prometheus/registry.h>
 
+#include <map>
 #include <string>
-#include <vector>
 
+#include "server/cache_metrics.h"
 #include "server/core.h"
 
 namespace remesh {
@@ -21,6 +22,7 @@ class ServerMetrics : public CoreObserver {
 
   void OnLog(const std::string& line) override;
   void OnExecutionEnded(const ExecutionEnded& ended) override;
+  void OnPlanned(const v1::Planning& planning) override;
   void OnCensus(const Census& census, const v1::CacheStats& plans) override;
   // Logs and ends the process: what it decided and could not write, nobody was told.
   void OnFatal(const absl::Status& status) override;
@@ -32,18 +34,9 @@ class ServerMetrics : public CoreObserver {
   prometheus::Family<prometheus::Gauge>& workers_;
   prometheus::Family<prometheus::Gauge>& states_;
   prometheus::Gauge& running_;
-
-  // A number of the plan cache and how to read it.
-  struct CacheCounter {
-    prometheus::Counter& counter;
-    double (*read)(const v1::CacheStats& stats);
-  };
-  struct CacheGauge {
-    prometheus::Gauge& gauge;
-    double (*read)(const v1::CacheStats& stats);
-  };
-  std::vector<CacheCounter> cache_counters_;
-  std::vector<CacheGauge> cache_gauges_;
+  prometheus::Family<prometheus::Histogram>& planning_seconds_;
+  std::map<v1::Planning::Cache, prometheus::Histogram*> by_way_;  // constant after construction
+  CacheMetrics cache_;
 };
 
 }  // namespace remesh

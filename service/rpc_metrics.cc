@@ -26,7 +26,8 @@ constexpr std::array<const char*, 17> kCodes = {
     "DataLoss", "Unauthenticated"};
 
 const prometheus::Histogram::BucketBoundaries kBuckets = {
-    0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+    0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
 const char* TypeName(ServerRpcInfo::Type type) {
   switch (type) {

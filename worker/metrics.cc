@@ -1,10 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/metrics.h"
 
+#include <iterator>
+
+#include "base/check.h"
 #include "base/error.h"
 
 namespace remesh {
 namespace {
+
+// By Attempt::Phase; kOver is none that an attempt leaves.
+constexpr const char* kPhases[] = {"reserving", "fetching",   "opening",   "transferring", "verifying",
+                                   "verified",  "committing", "committed", "failed",       "stopping"};
+static_assert(std::size(kPhases) == static_cast<size_t>(Attempt::Phase::kOver));
+
+// Those that alerts ask for before they have happened.
+constexpr const char* kExpectedErrors[] = {"DIGEST_MISMATCH", "PEER_LOST", "SOURCE_MODIFIED",
+                                           "TRANSPORT_FAILED"};
+
+const prometheus::Histogram::BucketBoundaries kSeconds = {0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
+                                                          1,     3,     10,   30,   100, 300};
 
 prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry, const char* name,
                                                   const char* help) {
@@ -15,6 +30,11 @@ prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, co
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
 }
 
+prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& registry,
+                                                      const char* name, const char* help) {
+  return prometheus::BuildHistogram().Name(name).Help(help).Register(registry);
+}
+
 }  // namespace
 
 WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& transport)
@@ -23,32 +43,63 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
       sent_(bytes_.Add({{"direction", "sent"}, {"transport", transport}})),
       received_(bytes_.Add({{"direction", "received"}, {"transport", transport}})),
       copied_(bytes_.Add({{"direction", "copied"}, {"transport", "local"}})),
-      window_seconds_(
-          prometheus::BuildHistogram()
-              .Name("remesh_worker_window_seconds")
-              .Help("Seconds from the start of a window to its end on this host.")
-              .Register(registry)
-              .Add({}, prometheus::Histogram::BucketBoundaries{0.001, 0.003, 0.01, 0.03, 0.1, 0.3,
-                                                               1, 3, 10, 30})),
+      pieces_verified_(Counters(registry, "remesh_worker_pieces_verified_total",
+                                "Pieces that arrived with the origin's digest.")
+                           .Add({})),
+      mismatches_(Counters(registry, "remesh_worker_digest_mismatches_total",
+                           "Attempts that ended because a digest was another than expected.")),
+      arrived_wrong_(mismatches_.Add({{"where", "arrival"}})),
+      source_modified_(mismatches_.Add({{"where", "source"}})),
+      window_seconds_(Histograms(registry, "remesh_worker_window_seconds",
+                                 "Seconds from the start of a window to its end on this host.")
+                          .Add({}, kSeconds)),
       buffer_bytes_(OneGauge(registry, "remesh_worker_buffer_bytes",
                              "Bytes reserved for shards and staging.")),
+      buffer_bytes_max_(OneGauge(registry, "remesh_worker_buffer_max_bytes",
+                                 "Bytes that shards and staging may take; 0: no limit.")),
       errors_(Counters(registry, "remesh_worker_errors_total",
                        "Attempts and commands that failed, by reason.")),
+      heartbeats_(Counters(registry, "remesh_worker_heartbeats_total",
+                           "Heartbeats sent to the planner.")
+                      .Add({})),
       attached_(OneGauge(registry, "remesh_worker_attached",
-                         "1 while the planner has welcomed this worker.")) {}
+                         "1 while the planner has welcomed this worker.")) {
+  auto& phases = Histograms(registry, "remesh_worker_phase_seconds",
+                            "Seconds that attempts spent in each phase on this host.");
+  for (const char* phase : kPhases) phase_seconds_.push_back(&phases.Add({{"phase", phase}}, kSeconds));
+  for (const char* reason : kExpectedErrors) errors_.Add({{"reason", reason}});
+}
 
 void WorkerMetrics::WindowDone(const MoverBytes& delta, double seconds) {
   sent_.Increment(static_cast<double>(delta.sent));
   received_.Increment(static_cast<double>(delta.received));
   copied_.Increment(static_cast<double>(delta.copied));
+  pieces_verified_.Increment(static_cast<double>(delta.pieces_verified));
   window_seconds_.Observe(seconds);
+}
+
+void WorkerMetrics::PhaseDone(Attempt::Phase phase, double seconds) {
+  REMESH_CHECK(phase != Attempt::Phase::kOver);
+  phase_seconds_[static_cast<size_t>(phase)]->Observe(seconds);
+}
+
+void WorkerMetrics::MovingFailed(const absl::Status& status) {
+  const std::string reason = GetErrorInfo(status).reason;
+  if (reason == "DIGEST_MISMATCH") arrived_wrong_.Increment();
+  if (reason == "SOURCE_MODIFIED") source_modified_.Increment();
 }
 
 void WorkerMetrics::SetBufferBytes(int64_t bytes) { buffer_bytes_.Set(static_cast<double>(bytes)); }
 
+void WorkerMetrics::SetBufferBytesMax(int64_t bytes) {
+  buffer_bytes_max_.Set(static_cast<double>(bytes));
+}
+
 void WorkerMetrics::CountError(const absl::Status& status) {
   errors_.Add({{"reason", GetErrorInfo(status).reason}}).Increment();
 }
+
+void WorkerMetrics::CountHeartbeat() { heartbeats_.Increment(); }
 
 void WorkerMetrics::SetAttached(bool attached) { attached_.Set(attached ? 1 : 0); }
 

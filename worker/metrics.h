@@ -9,17 +9,16 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "worker/execution/attempt.h"
 #include "worker/execution/mover.h"
 
 namespace remesh {
 
-// What a worker tells Prometheus. Thread-safe.
-//
-//   remesh_worker_transfer_bytes_total{direction="sent|received|copied",transport}
-//   remesh_worker_window_seconds (histogram) remesh_worker_buffer_bytes
-//   remesh_worker_errors_total{reason}   remesh_worker_attached
+// What a worker tells Prometheus: remesh_worker_*, each described in docs/metrics.md. Every series
+// exists from the start, but for rare reasons of errors. Thread-safe.
 class WorkerMetrics {
  public:
   // `registry` must outlive it.
@@ -27,8 +26,14 @@ class WorkerMetrics {
 
   // `delta`: since the attempt's window before.
   void WindowDone(const MoverBytes& delta, double seconds);
+  // An attempt has left `phase`, which is not kOver.
+  void PhaseDone(Attempt::Phase phase, double seconds);
+  // What ended a mover; counted when digests did not match.
+  void MovingFailed(const absl::Status& status);
   void SetBufferBytes(int64_t bytes);
+  void SetBufferBytesMax(int64_t bytes);
   void CountError(const absl::Status& status);
+  void CountHeartbeat();
   void SetAttached(bool attached);
 
  private:
@@ -36,9 +41,16 @@ class WorkerMetrics {
   prometheus::Counter& sent_;
   prometheus::Counter& received_;
   prometheus::Counter& copied_;
+  prometheus::Counter& pieces_verified_;
+  prometheus::Family<prometheus::Counter>& mismatches_;
+  prometheus::Counter& arrived_wrong_;
+  prometheus::Counter& source_modified_;
   prometheus::Histogram& window_seconds_;
+  std::vector<prometheus::Histogram*> phase_seconds_;  // by Attempt::Phase
   prometheus::Gauge& buffer_bytes_;
+  prometheus::Gauge& buffer_bytes_max_;
   prometheus::Family<prometheus::Counter>& errors_;
+  prometheus::Counter& heartbeats_;
   prometheus::Gauge& attached_;
 };
 

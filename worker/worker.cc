@@ -53,6 +53,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
   worker->boot_id_ = BootId();
   worker->metrics_ =
       std::make_unique<WorkerMetrics>(*worker->registry_, std::string(transport->name()));
+  worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
   worker->data_ =
@@ -185,6 +186,7 @@ void Worker::MakeLink() {
     LogWarning("not attached",
                {{"server", options_.server_address}, {"error", StatusFromGrpc(status)}});
   };
+  events.heartbeat = [this] { metrics_->CountHeartbeat(); };
   const std::shared_ptr<grpc::Channel> channel = Dial(options_.server_address);
   fetcher_ = std::make_unique<ProgramFetcher>(channel);
   link_ = std::make_unique<PlannerLink>(channel, PlannerLink::Options(), std::move(events));

@@ -136,7 +136,10 @@ ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
                                             const v1::CreatePlanRequest* request,
                                             v1::CreatePlanResponse* response) {
   return Ask(context, "CreatePlan", "", response, [=, this] {
-    return remesh::CreatePlan(backend_.core.plans(), *request, backend_.core.topology().get());
+    auto created =
+        remesh::CreatePlan(backend_.core.plans(), *request, backend_.core.topology().get());
+    if (created.ok()) backend_.core.observer().OnPlanned(created->planning());
+    return created;
   });
 }
 

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "base/strand.h"
 #include "remesh/v1/worker.pb.h"
+#include "worker/agent/phase_timer.h"
 #include "worker/execution/attempt.h"
 #include "worker/execution/data_thread.h"
 #include "worker/execution/program.h"
@@ -71,6 +72,7 @@ class Agent {
     std::shared_ptr<const MappedShards> source;
     std::shared_ptr<const MappedShards> target;
     Program program;
+    PhaseTimer phase_timer;
   };
 
   absl::Status Obey(uint64_t epoch);

@@ -21,6 +21,7 @@ void Agent::PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Action
 void Agent::Run(const std::string& key, Attempt::Actions actions) {
   const auto it = attempts_.find(key);
   if (it == attempts_.end()) return;
+  it->second.phase_timer.Enter(it->second.attempt.phase(), *metrics_);
   for (Attempt::Action& action : actions) {
     std::visit([&](const auto& todo) { Do(key, it->second, todo); }, action);
   }
@@ -104,15 +105,18 @@ Mover::Events Agent::MakeEvents(const std::string& key) {
   events.window_done = [this, key, before = MoverBytes()](const WindowReport& report) mutable {
     const MoverBytes& now = report.bytes;
     metrics_->WindowDone(
-        {now.sent - before.sent, now.received - before.received, now.copied - before.copied},
+        {now.sent - before.sent, now.received - before.received, now.copied - before.copied,
+         now.pieces_verified - before.pieces_verified},
         std::chrono::duration<double>(report.duration).count());
     before = now;
     PostEvent(key, [report](Entry& e) { return e.attempt.WindowDone(report); });
   };
   events.failed = [this, key](absl::Status status) {
+    metrics_->MovingFailed(status);
     PostEvent(key, [status](Entry& e) { return e.attempt.MovingFailed(status); });
   };
   events.verified = [this, key](absl::Status status) {
+    metrics_->MovingFailed(status);
     PostEvent(key, [status](Entry& e) { return e.attempt.SourcesChecked(status); });
   };
   return events;

@@ -112,6 +112,7 @@ void PlannerLink::Write(Stream* stream) {
     }
     // A failed write ends the stream for the reader too, who tells why.
     if (!stream->Write(message)) return;
+    if (message.has_heartbeat()) events_.heartbeat();
   }
 }
 

@@ -32,6 +32,8 @@ class PlannerLink {
     absl::AnyInvocable<void(v1::AttachResponse)> received;
     // The stream ended, or could not be opened. On the link's thread.
     absl::AnyInvocable<void(const grpc::Status&)> disconnected;
+    // A heartbeat was sent. On the writer's thread.
+    absl::AnyInvocable<void()> heartbeat = [] {};
   };
 
   PlannerLink(std::shared_ptr<grpc::Channel> channel, Options options, Events events);

@@ -25,6 +25,7 @@ struct MoverBytes {
   int64_t sent = 0;      // to other hosts
   int64_t received = 0;  // from other hosts, verified
   int64_t copied = 0;    // inside the host
+  int64_t pieces_verified = 0;  // of those received
 };
 
 // A window is done on this host.

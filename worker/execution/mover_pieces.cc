@@ -201,6 +201,7 @@ void Mover::Settle(int index, int piece_index) {
         {{"host", peer_names_[message.peer]}, {"window", absl::StrCat(message.window)}}));
   }
   bytes_.received += PackedBytes(box, move.bits_per_element());
+  ++bytes_.pieces_verified;
   PieceDone({piece.move, piece.piece});
 }
 

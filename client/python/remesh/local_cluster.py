@@ -85,6 +85,7 @@ class LocalCluster:
         self._nic_bytes_per_second = nic_bytes_per_second
         self._server_config, self._worker_config = list(server_config), list(worker_config)
         self._server_port = self._metrics_port = 0
+        self._worker_metrics_ports: Dict[str, int] = {}
         self.server: Optional[Process] = None
         self.workers: Dict[str, Process] = {}
         # Of each host: the life that the server last told us of, and the last one that is over.
@@ -132,6 +133,9 @@ class LocalCluster:
     def server_metrics_url(self) -> str:
         return f"http://127.0.0.1:{self._metrics_port}/metrics"
 
+    def worker_metrics_url(self, host: str) -> str:
+        return f"http://127.0.0.1:{self._worker_metrics_ports[host]}/metrics"
+
     def worker_socket(self, host: str) -> str:
         return str(self.root / f"{host}.sock")
 
@@ -158,7 +162,7 @@ class LocalCluster:
         """Starts a worker, or starts it again on the buffers that it left."""
         self._ended_incarnations[host] = self._incarnations.get(host, 0)
         ids = self.device_ids(host)
-        self._start(host, self.bin_dir / "remesh-worker", [
+        ports = self._start(host, self.bin_dir / "remesh-worker", [
             f"host: {host}",
             f"server_address: {self.server_address}",
             f"device_ids: {ids}",
@@ -167,6 +171,7 @@ class LocalCluster:
             f"buffer_directory: {self.buffers / host}",
             f"socket_path: {self.worker_socket(host)}",
             *self._worker_config])
+        self._worker_metrics_ports[host] = int(ports["metrics_port"])
         if wait:
             self.wait_workers([host])
 
