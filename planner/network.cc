@@ -11,8 +11,6 @@
 namespace remesh {
 namespace {
 
-constexpr double kCapacityMax = 70368744177664.0;  // 2^46
-
 int64_t ToInteger(double bytes_per_second) {
   return static_cast<int64_t>(std::llround(std::clamp(bytes_per_second, 1.0, kCapacityMax)));
 }

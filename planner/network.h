@@ -43,7 +43,7 @@ struct Network {
   int32_t host_count() const { return static_cast<int32_t>(hosts.size()); }
 };
 
-// Capacities are rounded to whole bytes per second, at least 1 and at most 2^46.
+// Capacities are rounded to whole bytes per second, at least 1 and at most kCapacityMax.
 Network MakeNetwork(const ReshardRequest& canonical);
 
 }  // namespace remesh

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <limits>
+#include <numeric>
 
 #include "base/error.h"
 #include "planner/canonical.h"
@@ -161,6 +162,45 @@ TEST(RequestTest, TooManyWindowsAreRefused) {
   request.arrays[0].target.layout = Rows(int64_t{1} << 40, 4);
   const auto refused = MakePlan(Canonicalize(request)->canonical);
   EXPECT_EQ(GetErrorInfo(refused.status()).reason, "TOO_MANY_WINDOWS") << refused.status();
+}
+
+// 2^18 NICs of 2^46 bytes per second once made a capacity of 2^64, that is 0, and a division by it.
+TEST(RequestTest, NicsOfAllHostsTogetherStayCountable) {
+  Topology topology;
+  for (int64_t h = 0; h < 3; ++h) {
+    std::vector<int64_t> devices(8192);
+    std::iota(devices.begin(), devices.end(), h * 8192);
+    topology.hosts.push_back({.name = std::to_string(h),
+                              .device_ids = devices,
+                              .nic_bytes_per_second = 1e15,
+                              .nics = 1 << 18,
+                              .fabric_bytes_per_second = 1e15});
+  }
+  const absl::Status refused = ValidateTopology(topology);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "hosts[2].nic_bytes_per_second") << refused;
+  topology.hosts.pop_back();
+  EXPECT_TRUE(ValidateTopology(topology).ok());
+}
+
+// As many pairs of cell and holder as the square of the boxes: 16,000 such boxes once took 5 GB.
+TEST(RequestTest, NestedBoxesAreRefusedBeforeTheyTakeAllMemory) {
+  constexpr int64_t kDevices = 6000;
+  ReshardRequest request = Good();
+  DeviceList all(kDevices);
+  std::iota(all.begin(), all.end(), 0);
+  request.topology.hosts[0].device_ids = all;
+  request.topology.hosts.resize(1);
+  std::vector<std::vector<Box>> nested;
+  for (int64_t d = 0; d < kDevices; ++d) nested.push_back({Box({{d, kDevices}})});
+  const absl::StatusOr<Layout> layout = MakeBoxLayout({kDevices}, nested);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  request.arrays[0].shape = {kDevices};
+  request.arrays[0].source = {std::make_shared<const Layout>(*layout), Devices(all)};
+  request.arrays[0].target = {Rows(kDevices, kDevices), request.arrays[0].source.devices};
+  const auto refused = MakePlan(Canonicalize(request)->canonical);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetErrorInfo(refused.status()).reason, "TOO_MANY_OVERLAPS") << refused.status();
 }
 
 }  // namespace

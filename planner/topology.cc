@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/topology.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "absl/container/flat_hash_map.h"
@@ -39,6 +40,12 @@ absl::Status CheckHost(const Host& host, absl::flat_hash_map<int64_t, std::strin
   if (host.nics < 1) return InvalidField("nics", absl::StrCat(host.nics), "must be >= 1");
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second));
   return CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second);
+}
+
+// What the NICs of a host carry together, bytes per second. A NIC counts only when a device uses it.
+double Capacity(const Host& host) {
+  const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));
+  return nics * std::min(host.nic_bytes_per_second, kCapacityMax);
 }
 
 using DomainIndex = absl::flat_hash_map<std::string, size_t>;
@@ -90,12 +97,18 @@ absl::Status ValidateTopology(const Topology& topology) {
   RETURN_IF_ERROR(CheckAcyclic(topology.domains, index_of));
   absl::flat_hash_set<std::string> host_names;
   absl::flat_hash_map<int64_t, std::string> owner;
+  double capacity = 0;
   for (size_t i = 0; i < topology.hosts.size(); ++i) {
     const Host& host = topology.hosts[i];
     const std::string field = absl::StrCat("hosts[", i, "]");
     RETURN_IF_ERROR(CheckName(field + ".name", host.name, host_names));
     RETURN_IF_ERROR(AtField(field, CheckHost(host, owner)));
     RETURN_IF_ERROR(AtField(field, CheckParent(host.parent, index_of)));
+    capacity += Capacity(host);
+    if (capacity > kCapacitySumMax) {
+      return InvalidField(field + ".nic_bytes_per_second", absl::StrCat(host.nic_bytes_per_second),
+                          "brings the NICs of all hosts above 2^60 bytes per second");
+    }
   }
   return absl::OkStatus();
 }

@@ -39,8 +39,13 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
+// The planner counts in integers: a capacity above kCapacityMax counts as that, and the NICs of all
+// hosts together must not exceed kCapacitySumMax. Bytes per second.
+inline constexpr double kCapacityMax = 70368744177664.0;        // 2^46
+inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
+
 // INVALID_ARGUMENT unless: there is a host; host and domain names are unique and not empty; device ids are unique and >= 0; every
-// host has a device and 1 <= nics; capacities are finite and > 0; parents exist and make no cycle. Fields: "hosts[i].nics" ...
+// host has a device and 1 <= nics; capacities are finite and > 0, within kCapacitySumMax together; parents exist and make no cycle. Fields: "hosts[i].nics" ...
 absl::Status ValidateTopology(const Topology& topology);
 
 }  // namespace remesh
