@@ -76,7 +76,10 @@ class AtomMaker {
     }
     const auto [entry, inserted] =
         group_of_.try_emplace(group, static_cast<int32_t>(atoms_.groups.size()));
-    if (inserted) atoms_.groups.push_back(group);
+    if (inserted) {
+      atoms_.groups.push_back(group);
+      overlaps_ += static_cast<int64_t>(group.size());
+    }
     return entry->second;
   }
 
@@ -123,6 +126,7 @@ class AtomMaker {
     for (const Cell& cell : cells) {
       const int32_t holders = Union(cell.source_tiles, holders_of);
       const int32_t needers = Union(cell.target_tiles, needers_of);
+      if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
       if (holders == 0) {
         AddMissing(array_class, cell, array);
         if (static_cast<int64_t>(atoms_.missing.size()) > kCellsMax) return TooManyCells();
@@ -186,6 +190,7 @@ class AtomMaker {
   absl::flat_hash_map<uint64_t, int32_t> sub_of_;
   std::vector<CellOfSub> cells_;
   int32_t next_cell_ = 0;
+  int64_t overlaps_ = 0;  // devices of group_of_
 };
 
 }  // namespace

@@ -42,8 +42,8 @@ struct Atoms {
 // of source and target are merged in one walk, and the product of these walks is exactly the
 // non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the
 // array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
-// elements move between equal subgroups only. RESOURCE_EXHAUSTED (reason TOO_MANY_CELLS) above
-// 2^22 cells.
+// elements move between equal subgroups only. RESOURCE_EXHAUSTED above kCellsMax
+// (TOO_MANY_CELLS) or kOverlapsMax (TOO_MANY_OVERLAPS).
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network);
 
 }  // namespace remesh

@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 
 namespace remesh {
 namespace {
@@ -151,9 +152,9 @@ class BoxCutter {
   BoxCutter(ArrayClass& array_class, std::vector<Cell>& cells)
       : array_class_(array_class), cells_(cells) {}
 
-  bool Cut(const Box& region, const std::vector<Piece>& pieces) {
+  absl::Status Cut(const Box& region, const std::vector<Piece>& pieces) {
     if (std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.is_target; })) {
-      return true;
+      return absl::OkStatus();
     }
     const std::pair<int, int64_t> cut = MedianCut(region, pieces);
     if (cut.first < 0) return Emit(region, pieces);
@@ -164,9 +165,9 @@ class BoxCutter {
       for (const Piece& piece : pieces) {
         if (Intersect(half, *piece.box)) inside.push_back(piece);
       }
-      if (!Cut(half, inside)) return false;
+      RETURN_IF_ERROR(Cut(half, inside));
     }
-    return true;
+    return absl::OkStatus();
   }
 
  private:
@@ -192,8 +193,10 @@ class BoxCutter {
     return {best_dim, *median};
   }
 
-  bool Emit(const Box& region, const std::vector<Piece>& pieces) {
-    if (static_cast<int64_t>(array_class_.boxes.size()) >= kCellsMax) return false;
+  absl::Status Emit(const Box& region, const std::vector<Piece>& pieces) {
+    if (static_cast<int64_t>(array_class_.boxes.size()) >= kCellsMax) return TooManyCells();
+    overlaps_ += static_cast<int64_t>(pieces.size());
+    if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
     Cell cell{.id = array_class_.first_cell + array_class_.cell_count++,
               .source_tiles = {},
               .target_tiles = {}};
@@ -202,11 +205,12 @@ class BoxCutter {
       (piece.is_target ? cell.target_tiles : cell.source_tiles).push_back(piece.tile);
     }
     cells_.push_back(std::move(cell));
-    return true;
+    return absl::OkStatus();
   }
 
   ArrayClass& array_class_;
   std::vector<Cell>& cells_;
+  int64_t overlaps_ = 0;
 };
 
 void AddPieces(const Layout& layout, int64_t subgroup, bool is_target, std::vector<Piece>& pieces) {
@@ -225,7 +229,7 @@ absl::StatusOr<std::vector<Cell>> CutBoxes(const Layout& source, const Layout& t
     std::vector<Piece> pieces;
     AddPieces(source, subgroup, false, pieces);
     AddPieces(target, subgroup, true, pieces);
-    if (!cutter.Cut(Box::Whole(source.shape), pieces)) return TooManyCells();
+    RETURN_IF_ERROR(cutter.Cut(Box::Whole(source.shape), pieces));
   }
   return cells;
 }
@@ -236,6 +240,13 @@ absl::Status TooManyCells() {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("the layouts cut the arrays into more than ", kCellsMax, " cells"),
                    {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kCellsMax)}}});
+}
+
+absl::Status TooManyOverlaps() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("the boxes overlap too much: more than ", kOverlapsMax,
+                                " pairs of a piece and a device that holds or needs it"),
+                   {"TOO_MANY_OVERLAPS", {{"limit", absl::StrCat(kOverlapsMax)}}});
 }
 
 absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,

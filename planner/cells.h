@@ -21,9 +21,14 @@ struct Cell {
 
 inline constexpr int64_t kCellsMax = int64_t{1} << 22;
 absl::Status TooManyCells();
+// Tiles of all cells of a class, and devices of all groups of holders and needers: nested boxes can
+// make as many as the square of their number.
+inline constexpr int64_t kOverlapsMax = int64_t{1} << 24;
+absl::Status TooManyOverlaps();
 
 // Fills the cells' geometry in `array_class`, whose first_cell is set, and returns the cells,
-// subgroup by subgroup. RESOURCE_EXHAUSTED above kCellsMax.
+// subgroup by subgroup. RESOURCE_EXHAUSTED above kCellsMax (TOO_MANY_CELLS) or kOverlapsMax
+// (TOO_MANY_OVERLAPS).
 absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
                                                ArrayClass& array_class);
 
