@@ -108,7 +108,8 @@ Table ExecutionDetails(const v1::Execution& e) {
   Table table({"execution", OrDash(e.name())});
   table.AddRow({"state", e.state()});
   table.AddRow({"generation", absl::StrCat(e.source_generation(), " -> ", e.target_generation())});
-  table.AddRow({"phase", Phase(e)});
+  // One that was only validated never had a phase.
+  table.AddRow({"phase", e.phase() == v1::Execution::PHASE_UNSPECIFIED ? "-" : Phase(e)});
   table.AddRow({"plan", OrDash(e.plan())});
   AddCosts(e.summary(), table);
   if (e.has_transfer_start_time() && e.has_transfer_end_time()) {
