@@ -19,7 +19,7 @@ std::set<int64_t> SubgroupsOf(const Layout& layout) {
   return subgroups;
 }
 
-// The tile of a tuple of parts, as a number in mixed radix, in one subgroup.
+// The tile of a number (Tile::number) in one subgroup.
 class TileIndex {
  public:
   TileIndex(const Layout& layout, int64_t subgroup) {
@@ -33,9 +33,7 @@ class TileIndex {
     for (size_t t = 0; t < layout.tiles.size(); ++t) {
       const Tile& tile = layout.tiles[t];
       if (tile.subgroup != subgroup || tile.positions.empty()) continue;
-      int64_t key = 0;
-      for (size_t d = 0; d < strides_.size(); ++d) key += strides_[d] * tile.parts[d];
-      (dense_.empty() ? sparse_[key] : dense_[key]) = static_cast<int32_t>(t);
+      (dense_.empty() ? sparse_[tile.number] : dense_[tile.number]) = static_cast<int32_t>(t);
     }
   }
 

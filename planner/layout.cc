@@ -2,6 +2,7 @@
 #include "planner/layout.h"
 
 #include <algorithm>
+#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -19,58 +20,120 @@ namespace {
 constexpr int64_t kBoxesMax = int64_t{1} << 20;
 constexpr size_t kTilesShownMax = 64;
 
-// The intervals of each part of one dimension, neighbours joined. Part p has intervals[first[p]] ..
-// intervals[first[p + 1] - 1].
+// The maximal intervals of each part of one dimension. Part p has intervals[first[p]] .. intervals[first[p + 1] - 1],
+// rising.
 struct PartIntervals {
   explicit PartIntervals(const DimPartition& partition) : first(partition.parts + 1, 0) {
-    for (int64_t part : partition.part_of) ++first[part + 1];
+    std::vector<int64_t> end_of(partition.parts, -1);  // of the last interval so far
+    const auto for_each = [&](const auto& visit) {
+      for (size_t i = 0; i < partition.part_of.size(); ++i) {
+        const int64_t part = partition.part_of[i];
+        visit(part, partition.cuts[i], partition.cuts[i + 1], end_of[part] == partition.cuts[i]);
+        end_of[part] = partition.cuts[i + 1];
+      }
+      end_of.assign(partition.parts, -1);
+    };
+    for_each([&](int64_t part, int64_t, int64_t, bool joins) { first[part + 1] += !joins; });
     for (int64_t p = 0; p < partition.parts; ++p) first[p + 1] += first[p];
-    intervals.resize(partition.part_of.size());
+    intervals.resize(first.back());
     std::vector<int64_t> next(first.begin(), first.end() - 1);
-    for (size_t i = 0; i < partition.part_of.size(); ++i) {
-      intervals[next[partition.part_of[i]]++] = {partition.cuts[i], partition.cuts[i + 1]};
-    }
+    for_each([&](int64_t part, int64_t lo, int64_t hi, bool joins) {
+      if (joins) {
+        intervals[next[part] - 1].hi = hi;
+      } else {
+        intervals[next[part]++] = {lo, hi};
+      }
+    });
   }
 
-  // Calls visit for every maximal interval of the part, rising.
-  template <typename Visit>
-  void ForEach(int64_t part, const Visit& visit) const {
-    for (int64_t i = first[part]; i < first[part + 1];) {
-      Interval joined = intervals[i++];
-      while (i < first[part + 1] && intervals[i].lo == joined.hi) joined.hi = intervals[i++].hi;
-      visit(joined);
+  int64_t parts() const { return static_cast<int64_t>(first.size()) - 1; }
+  absl::Span<const Interval> Of(int64_t part) const {
+    return absl::MakeSpan(intervals).subspan(first[part], first[part + 1] - first[part]);
+  }
+  // Whether parts that hold anything begin in the order of their numbers.
+  bool InOrder() const {
+    int64_t last = -1;
+    for (int64_t p = 0; p < parts(); ++p) {
+      if (first[p] == first[p + 1]) continue;
+      if (intervals[first[p]].lo < last) return false;
+      last = intervals[first[p]].lo;
     }
+    return true;
   }
 
   std::vector<int64_t> first;
   std::vector<Interval> intervals;
 };
 
-// The product of the parts' intervals, sorted.
-std::vector<Box> BoxesOfParts(const std::vector<PartIntervals>& dims,
-                              const std::vector<int64_t>& parts) {
-  std::vector<Box> boxes(1);
-  for (size_t d = 0; d < dims.size(); ++d) {
-    std::vector<Box> longer;
-    for (Box& box : boxes) {
-      dims[d].ForEach(parts[d], [&](const Interval& interval) {
-        longer.push_back(box);
-        longer.back().dims.push_back(interval);
-      });
+// The boxes of tiles: products of the intervals of their parts.
+class TileBoxes {
+ public:
+  explicit TileBoxes(const std::vector<DimPartition>& partitions)
+      : dims_(partitions.begin(), partitions.end()) {
+    parts_.resize(dims_.size());
+    box_.dims.resize(dims_.size());
+    for (const PartIntervals& dim : dims_) {
+      REMESH_CHECK(!__builtin_mul_overflow(count_, dim.parts(), &count_));
     }
-    boxes = std::move(longer);
   }
-  return boxes;
+
+  // Of tiles, empty ones included.
+  int64_t count() const { return count_; }
+
+  // Whether boxes rise with the numbers of their tiles: the first box of a tile is that of its parts' first intervals.
+  bool InOrder() const {
+    return std::all_of(dims_.begin(), dims_.end(), [](const auto& dim) { return dim.InOrder(); });
+  }
+
+  // Sorted; none for an empty tile.
+  void Append(int64_t number, absl::InlinedVector<Box, 1>& boxes) {
+    for (size_t d = dims_.size(); d-- > 0; number /= dims_[d].parts()) {
+      parts_[d] = number % dims_[d].parts();
+    }
+    AppendFrom(0, boxes);
+  }
+
+ private:
+  void AppendFrom(size_t dim, absl::InlinedVector<Box, 1>& boxes) {
+    if (dim == dims_.size()) return boxes.push_back(box_);
+    for (const Interval& interval : dims_[dim].Of(parts_[dim])) {
+      box_.dims[dim] = interval;
+      AppendFrom(dim + 1, boxes);
+    }
+  }
+
+  std::vector<PartIntervals> dims_;
+  int64_t count_ = 1;
+  absl::InlinedVector<int64_t, 4> parts_;  // of the tile at hand
+  Box box_;
+};
+
+// Positions in the order of their keys, equal ones rising.
+std::vector<int32_t> OrderByKey(const std::vector<int64_t>& keys) {
+  std::vector<int32_t> order(keys.size());
+  std::iota(order.begin(), order.end(), 0);
+  if (std::is_sorted(keys.begin(), keys.end())) return order;
+  const size_t greatest = *std::max_element(keys.begin(), keys.end());
+  if (greatest / 4 > keys.size()) {
+    std::stable_sort(order.begin(), order.end(),
+                     [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    return order;
+  }
+  std::vector<int32_t> next(greatest + 2, 0);  // few keys: counted
+  for (int64_t key : keys) ++next[key + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  for (size_t i = 0; i < keys.size(); ++i) order[next[keys[i]]++] = static_cast<int32_t>(i);
+  return order;
 }
 
 auto OrderOf(const Tile& tile) { return std::tie(tile.subgroup, tile.boxes); }
 
-// Puts the tiles in their order and fills tile_of.
-void Finish(Layout& layout) {
-  const auto before = [](const Tile& a, const Tile& b) { return OrderOf(a) < OrderOf(b); };
-  if (!std::is_sorted(layout.tiles.begin(), layout.tiles.end(), before)) {
-    std::sort(layout.tiles.begin(), layout.tiles.end(), before);
-  }
+void SortTiles(Layout& layout) {
+  std::sort(layout.tiles.begin(), layout.tiles.end(),
+            [](const Tile& a, const Tile& b) { return OrderOf(a) < OrderOf(b); });
+}
+
+void FillTileOf(Layout& layout) {
   layout.tile_of.assign(layout.device_count, -1);
   for (size_t t = 0; t < layout.tiles.size(); ++t) {
     for (int32_t position : layout.tiles[t].positions)
@@ -119,6 +182,8 @@ absl::StatusOr<std::vector<Box>> CheckedBoxes(const Shape& shape, const std::vec
 DimPartition TilePartition(int64_t extent, int64_t parts) {
   REMESH_CHECK(extent >= 0 && parts >= 1);
   DimPartition partition{.parts = parts, .cuts = {0}, .part_of = {}};
+  partition.cuts.reserve(std::min(extent, parts) + 1);
+  partition.part_of.reserve(std::min(extent, parts));
   const int64_t tile = extent / parts + (extent % parts != 0 ? 1 : 0);
   int64_t part = 0;
   for (int64_t lo = 0; lo < extent; lo += tile) {
@@ -152,40 +217,37 @@ std::string Layout::DebugString() const {
 }
 
 Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
-                           absl::Span<const std::vector<int64_t>> parts,
-                           absl::Span<const int64_t> subgroups, std::string subgroup_kind) {
+                           absl::Span<const int64_t> numbers, absl::Span<const int64_t> subgroups,
+                           std::string subgroup_kind) {
   REMESH_CHECK(partitions.size() == shape.size());
-  REMESH_CHECK(subgroups.empty() || subgroups.size() == parts.size());
+  REMESH_CHECK(subgroups.empty() || subgroups.size() == numbers.size());
   Layout layout{.shape = std::move(shape),
-                .device_count = static_cast<int32_t>(parts.size()),
+                .device_count = static_cast<int32_t>(numbers.size()),
                 .subgroup_kind = std::move(subgroup_kind)};
-  const std::vector<PartIntervals> dims(partitions.begin(), partitions.end());
-  // Keys of tiles are their subgroup and parts in mixed radix; kEmpty stands for tiles without
-  // elements.
-  constexpr int32_t kEmpty = -1;
-  absl::flat_hash_map<int64_t, int32_t> tile_of_key;
-  for (size_t position = 0; position < parts.size(); ++position) {
-    int64_t key = subgroups.empty() ? 0 : subgroups[position];
-    for (size_t d = 0; d < dims.size(); ++d) {
-      REMESH_CHECK(parts[position][d] >= 0 && parts[position][d] < partitions[d].parts);
-      REMESH_CHECK(!__builtin_mul_overflow(key, partitions[d].parts, &key));
-      key += parts[position][d];
-    }
-    const auto [entry, inserted] = tile_of_key.try_emplace(key, kEmpty);
-    if (inserted) {
-      std::vector<Box> boxes = BoxesOfParts(dims, parts[position]);
-      if (boxes.empty()) continue;
-      entry->second = static_cast<int32_t>(layout.tiles.size());
-      layout.tiles.push_back({.boxes = std::move(boxes),
-                              .positions = {},
-                              .subgroup = subgroups.empty() ? 0 : subgroups[position],
-                              .parts = parts[position]});
-    }
-    if (entry->second != kEmpty)
-      layout.tiles[entry->second].positions.push_back(static_cast<int32_t>(position));
+  TileBoxes boxes(partitions);
+  std::vector<int64_t> keys(numbers.begin(), numbers.end());  // of (subgroup, number)
+  for (size_t i = 0; i < keys.size(); ++i) {
+    REMESH_CHECK(keys[i] >= 0 && keys[i] < boxes.count());
+    if (subgroups.empty()) continue;
+    int64_t first = 0;
+    REMESH_CHECK(subgroups[i] >= 0);
+    REMESH_CHECK(!__builtin_mul_overflow(subgroups[i], boxes.count(), &first));
+    REMESH_CHECK(!__builtin_add_overflow(first, keys[i], &keys[i]));
   }
+  const std::vector<int32_t> order = OrderByKey(keys);
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const int32_t position = order[begin];
+    while (end < order.size() && keys[order[end]] == keys[position]) ++end;
+    Tile& tile = layout.tiles.emplace_back();
+    boxes.Append(numbers[position], tile.boxes);
+    tile.positions.assign(order.begin() + begin, order.begin() + end);
+    tile.subgroup = subgroups.empty() ? 0 : subgroups[position];
+    tile.number = numbers[position];
+    if (tile.boxes.empty()) layout.tiles.pop_back();
+  }
+  if (!boxes.InOrder()) SortTiles(layout);
   layout.partitions = std::move(partitions);
-  Finish(layout);
+  FillTileOf(layout);
   return layout;
 }
 
@@ -202,10 +264,11 @@ absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<B
     if (checked->empty()) continue;
     const auto [entry, inserted] =
         tile_of_boxes.try_emplace(*checked, static_cast<int32_t>(layout.tiles.size()));
-    if (inserted) layout.tiles.push_back({.boxes = *std::move(checked)});
+    if (inserted) layout.tiles.emplace_back().boxes.assign(checked->begin(), checked->end());
     layout.tiles[entry->second].positions.push_back(static_cast<int32_t>(position));
   }
-  Finish(layout);
+  SortTiles(layout);
+  FillTileOf(layout);
   return layout;
 }
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "planner/box.h"
@@ -28,12 +29,13 @@ struct DimPartition {
 // REQUIRES: s >= 0, k >= 1.
 DimPartition TilePartition(int64_t extent, int64_t parts);
 
-// Devices that hold the same boxes in the same subgroup: replicas of each other.
+// Devices that hold the same boxes in the same subgroup: replicas of each other. Large meshes have a tile a device, so the usual tile,
+// one box on few devices, takes no memory of its own.
 struct Tile {
-  std::vector<Box> boxes;          // disjoint, none empty, sorted; no box at all for an empty shard
-  std::vector<int32_t> positions;  // in the device list, rising
-  int64_t subgroup = 0;            // peers of other subgroups are not replicas, though their boxes be equal
-  std::vector<int64_t> parts;      // per dimension when the layout is separable, else empty
+  absl::InlinedVector<Box, 1> boxes;          // disjoint, none empty, sorted; no box at all for an empty shard
+  absl::InlinedVector<int32_t, 4> positions;  // in the device list, rising
+  int64_t subgroup = 0;                       // peers of other subgroups are not replicas, though their boxes be equal
+  int64_t number = -1;                        // of a separable layout: its parts in mixed radix, last dimension fastest
 
   friend bool operator==(const Tile&, const Tile&) = default;
 };
@@ -52,7 +54,7 @@ struct Layout {
   // between layouts with equal subgroup kinds and, position by position of the request's devices, equal subgroups.
   std::string subgroup_kind;
 
-  // Ignores how the layout came to be (parts, partitions): boxes, positions and subgroups decide.
+  // Ignores how the layout came to be (numbers, partitions): boxes, positions and subgroups decide.
   friend bool operator==(const Layout& a, const Layout& b);
   std::string DebugString() const;
 };
@@ -62,10 +64,12 @@ using LayoutPtr = std::shared_ptr<const Layout>;
 // The most boxes that one position of a box layout may hold.
 inline constexpr int64_t kBoxesOfPositionMax = 4096;
 
-// Position i holds parts[i][d] of each dimension d, in subgroup subgroups[i] (empty: all 0).
-// REQUIRES: partitions.size() == shape.size(), every part in range; subgroups x the product of all DimPartition::parts fits int64.
+// Position i holds the tile numbers[i] (see Tile::number), in subgroup subgroups[i] (empty: all 0). Example: over partitions of 2 and 3
+// parts, tile 4 is part 1 of dimension 0 and part 1 of dimension 1.
+// REQUIRES: partitions.size() == shape.size(); every number is below the product of all DimPartition::parts, every subgroup >= 0, and
+// (greatest subgroup + 1) x that product fits int64.
 Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
-                           absl::Span<const std::vector<int64_t>> parts, absl::Span<const int64_t> subgroups = {},
+                           absl::Span<const int64_t> numbers, absl::Span<const int64_t> subgroups = {},
                            std::string subgroup_kind = "");
 
 // Position i holds boxes[i]. INVALID_ARGUMENT (fields "[i].boxes[j]") when a box has another rank than the shape, does not fit it,

@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t kPartsMax = int64_t{1} << 24;
 constexpr int64_t kBoxesMax = int64_t{1} << 22;
 
-// What a layout is built from. A separable layout's tiles have parts, another's have boxes.
+// What a layout is built from. A separable layout's tiles have numbers, another's have boxes.
 struct LayoutBytes {
   Shape shape;
   std::string subgroup_kind;
@@ -64,7 +64,7 @@ void LayoutFields(Archive& a, T& layout) {
   });
   a.Each(layout.tiles, [&](auto& tile) {
     a.Number(tile.subgroup);
-    if (layout.separable) return a.Steps(tile.parts);
+    if (layout.separable) return a.Number(tile.number);
     a.Each(tile.boxes, [&](auto& box) { BoxFields(a, box); });
   });
   a.Steps(layout.tile_of);
@@ -205,29 +205,29 @@ class LayoutBuilder {
       std::vector<int64_t>& count = pieces.emplace_back(partition.parts, 0);
       for (int64_t part : partition.part_of) ++count[part];
     }
-    std::vector<std::vector<int64_t>> parts;
+    std::vector<int64_t> numbers;
     std::vector<int64_t> subgroups;
     for (const Tile& tile : bytes.tiles) {
       RETURN_IF_ERROR(TakeBoxes(tile, pieces));
-      parts.push_back(tile.parts);
+      numbers.push_back(tile.number);
       subgroups.push_back(tile.subgroup);
     }
-    return MakeSeparableLayout(bytes.shape, bytes.partitions, parts, subgroups,
+    return MakeSeparableLayout(bytes.shape, bytes.partitions, numbers, subgroups,
                                bytes.subgroup_kind);
   }
 
   absl::Status TakeBoxes(const Tile& tile, const std::vector<std::vector<int64_t>>& pieces) {
-    if (tile.parts.size() != pieces.size()) return CorruptPlan("a tile has another rank");
+    if (tile.number < 0) return CorruptPlan("a tile has no number");
+    int64_t rest = tile.number;
     int64_t boxes = 1;
-    for (size_t d = 0; d < pieces.size(); ++d) {
-      const int64_t part = tile.parts[d];
-      if (part < 0 || part >= static_cast<int64_t>(pieces[d].size())) {
-        return CorruptPlan("a tile has no such part");
-      }
-      if (__builtin_mul_overflow(boxes, pieces[d][part], &boxes) || boxes > boxes_left_) {
+    for (size_t d = pieces.size(); d-- > 0;) {
+      const int64_t parts = static_cast<int64_t>(pieces[d].size());
+      if (__builtin_mul_overflow(boxes, pieces[d][rest % parts], &boxes) || boxes > boxes_left_) {
         return CorruptPlan("many boxes");
       }
+      rest /= parts;
     }
+    if (rest != 0) return CorruptPlan("a tile has no such part");
     boxes_left_ -= boxes;
     return absl::OkStatus();
   }
@@ -235,7 +235,7 @@ class LayoutBuilder {
   absl::StatusOr<Layout> Boxes(const LayoutBytes& bytes) const {
     if (!bytes.subgroup_kind.empty()) return CorruptPlan("boxes have no subgroups");
     std::vector<std::vector<Box>> boxes;
-    for (const Tile& tile : bytes.tiles) boxes.push_back(tile.boxes);
+    for (const Tile& tile : bytes.tiles) boxes.emplace_back(tile.boxes.begin(), tile.boxes.end());
     return MakeBoxLayout(bytes.shape, boxes);
   }
 
@@ -243,7 +243,7 @@ class LayoutBuilder {
   static absl::Status CheckTiles(const LayoutBytes& bytes, const Layout& layout) {
     const bool same = std::equal(bytes.tiles.begin(), bytes.tiles.end(), layout.tiles.begin(),
                                  layout.tiles.end(), [&](const Tile& a, const Tile& b) {
-                                   return a.subgroup == b.subgroup && a.parts == b.parts &&
+                                   return a.subgroup == b.subgroup && a.number == b.number &&
                                           (bytes.separable || a.boxes == b.boxes);
                                  });
     return same ? absl::OkStatus() : CorruptPlan("tiles are not in their order");

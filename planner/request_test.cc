@@ -15,12 +15,12 @@ namespace remesh {
 namespace {
 
 LayoutPtr Rows(int64_t rows, int64_t parts, std::string subgroup_kind = "") {
-  std::vector<std::vector<int64_t>> of_position;
+  std::vector<int64_t> numbers;
   std::vector<int64_t> subgroups;
-  for (int64_t p = 0; p < parts; ++p) of_position.push_back({p});
+  for (int64_t p = 0; p < parts; ++p) numbers.push_back(p);
   if (!subgroup_kind.empty()) subgroups.assign(parts, 0);
   return std::make_shared<const Layout>(MakeSeparableLayout({rows}, {TilePartition(rows, parts)},
-                                                            of_position, subgroups, subgroup_kind));
+                                                            numbers, subgroups, subgroup_kind));
 }
 
 DeviceListPtr Devices(DeviceList ids) { return std::make_shared<const DeviceList>(std::move(ids)); }

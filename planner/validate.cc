@@ -19,7 +19,7 @@ namespace {
 
 using Key = std::pair<int32_t, int32_t>;  // array, device
 
-int64_t VolumeIn(const std::vector<Box>& boxes, const Box& frame) {
+int64_t VolumeIn(absl::Span<const Box> boxes, const Box& frame) {
   int64_t volume = 0;
   for (const Box& box : boxes) {
     if (const auto common = Intersect(box, frame)) volume += common->element_count();

@@ -28,15 +28,15 @@ using ::testing::Not;
 using Json = nlohmann::json;
 
 Placement Tiles(const Shape& shape, int64_t rows, int64_t columns, int64_t first_device = 0) {
-  std::vector<std::vector<int64_t>> parts;
+  std::vector<int64_t> numbers;
   DeviceList ids;
   for (int64_t i = 0; i < rows * columns; ++i) {
-    parts.push_back({i / columns, i % columns});
+    numbers.push_back(i);
     ids.push_back(first_device + i);
   }
   std::vector<DimPartition> partitions = {TilePartition(shape[0], rows),
                                           TilePartition(shape[1], columns)};
-  return {.layout = std::make_shared<Layout>(MakeSeparableLayout(shape, partitions, parts)),
+  return {.layout = std::make_shared<Layout>(MakeSeparableLayout(shape, partitions, numbers)),
           .devices = std::make_shared<DeviceList>(ids)};
 }
 
@@ -184,7 +184,7 @@ TEST(ExplainTest, ReplicasShareWritingAndAreReadOnceAHost) {
   const Shape shape = {8, 8};
   Placement replicated = Tiles(shape, 1, 1);
   Layout layout = MakeSeparableLayout(shape, {TilePartition(8, 1), TilePartition(8, 1)},
-                                      std::vector<std::vector<int64_t>>(4, {0, 0}));
+                                      std::vector<int64_t>(4, 0));
   replicated.layout = std::make_shared<Layout>(std::move(layout));
   replicated.devices = std::make_shared<DeviceList>(DeviceList{0, 1, 2, 3});
   request.arrays.push_back(

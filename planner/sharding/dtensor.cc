@@ -255,7 +255,7 @@ absl::StatusOr<Layout> ToLayout(const DTensorSharding& sharding, const Shape& sh
     partitions.push_back(std::move(partition));
   }
   const std::string kind = KindOf(roles, sharding.mesh_shape);
-  std::vector<std::vector<int64_t>> parts(device_count, std::vector<int64_t>(shape.size(), 0));
+  std::vector<int64_t> numbers(device_count, 0);
   std::vector<int64_t> subgroups(kind.empty() ? 0 : device_count, 0);
   std::vector<int64_t> coordinates(sharding.mesh_shape.size());
   for (int32_t position = 0; position < device_count; ++position) {
@@ -266,7 +266,7 @@ absl::StatusOr<Layout> ToLayout(const DTensorSharding& sharding, const Shape& sh
     }
     for (size_t d = 0; d < shape.size(); ++d) {
       for (size_t m : roles.splitters[d]) {
-        parts[position][d] = parts[position][d] * sharding.mesh_shape[m] + coordinates[m];
+        numbers[position] = numbers[position] * sharding.mesh_shape[m] + coordinates[m];
       }
     }
     if (kind.empty()) continue;
@@ -274,7 +274,7 @@ absl::StatusOr<Layout> ToLayout(const DTensorSharding& sharding, const Shape& sh
       subgroups[position] = subgroups[position] * sharding.mesh_shape[m] + coordinates[m];
     }
   }
-  return MakeSeparableLayout(shape, std::move(partitions), parts, subgroups, kind);
+  return MakeSeparableLayout(shape, std::move(partitions), numbers, subgroups, kind);
 }
 
 }  // namespace remesh

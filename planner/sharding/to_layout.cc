@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/sharding/to_layout.h"
 
+#include <numeric>
 #include <string>
 #include <utility>
 #include <variant>
@@ -25,13 +26,12 @@ std::vector<DimPartition> WholePartitions(const Shape& shape) {
 
 // Every position holds the whole array, each in a subgroup of its own when `kind` is not empty.
 Layout WholeEverywhere(const Shape& shape, int32_t device_count, const std::string& kind) {
-  const std::vector<std::vector<int64_t>> parts(device_count,
-                                                std::vector<int64_t>(shape.size(), 0));
+  const std::vector<int64_t> numbers(device_count, 0);
   if (kind.empty() || device_count == 1)
-    return MakeSeparableLayout(shape, WholePartitions(shape), parts);
-  std::vector<int64_t> subgroups;
-  for (int32_t i = 0; i < device_count; ++i) subgroups.push_back(i);
-  return MakeSeparableLayout(shape, WholePartitions(shape), parts, subgroups,
+    return MakeSeparableLayout(shape, WholePartitions(shape), numbers);
+  std::vector<int64_t> subgroups(device_count);
+  std::iota(subgroups.begin(), subgroups.end(), 0);
+  return MakeSeparableLayout(shape, WholePartitions(shape), numbers, subgroups,
                              absl::StrCat(kind, "(", device_count, ")"));
 }
 
@@ -86,7 +86,7 @@ absl::StatusOr<Layout> TiledLayout(const Tiled& tiled, const Shape& shape, int32
       kinds.push_back(absl::StrCat(KindOf(tiled.subgroups[g], tiled.reduction), "(", size, ")"));
     }
   }
-  std::vector<std::vector<int64_t>> parts(device_count, std::vector<int64_t>(rank));
+  std::vector<int64_t> numbers(device_count);
   std::vector<int64_t> subgroups(kinds.empty() ? 0 : device_count);
   const std::vector<int64_t> positions = tiled.tiles.Positions();
   const int64_t peers = device_count / replicas;
@@ -96,15 +96,11 @@ absl::StatusOr<Layout> TiledLayout(const Tiled& tiled, const Shape& shape, int32
   for (int64_t i = 0; i < device_count; ++i) {
     const int64_t position = positions[i];
     if (position >= device_count) return PositionError(position, device_count);
-    int64_t tile = i / replicas;
-    if (!subgroups.empty()) subgroups[position] = tile % subgroup_count;
-    tile /= subgroup_count;
-    for (size_t d = rank; d-- > 0;) {
-      parts[position][d] = tile % dims[d];
-      tile /= dims[d];
-    }
+    const int64_t peer = i / replicas;
+    if (!subgroups.empty()) subgroups[position] = peer % subgroup_count;
+    numbers[position] = peer / subgroup_count;
   }
-  return MakeSeparableLayout(shape, std::move(partitions), parts, subgroups,
+  return MakeSeparableLayout(shape, std::move(partitions), numbers, subgroups,
                              absl::StrJoin(kinds, ","));
 }
 

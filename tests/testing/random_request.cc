@@ -113,7 +113,7 @@ DimPartition RandomPartition(Random& random, int64_t extent, int64_t parts) {
 
 struct Separable {
   std::vector<DimPartition> partitions;
-  std::vector<std::vector<int64_t>> parts;
+  std::vector<int64_t> numbers;
 };
 
 // Tiles of random partitions, dealt to `device_count` positions in random order with replicas for
@@ -127,16 +127,8 @@ Separable RandomSeparable(Random& random, const Shape& shape, int32_t device_cou
     result.partitions.push_back(RandomPartition(random, shape[d], parts));
     tiles *= parts;
   }
-  for (int32_t i = 0; i < device_count; ++i) {
-    int64_t tile = i % tiles;
-    std::vector<int64_t> parts(shape.size());
-    for (size_t d = shape.size(); d-- > 0;) {
-      parts[d] = tile % result.partitions[d].parts;
-      tile /= result.partitions[d].parts;
-    }
-    result.parts.push_back(std::move(parts));
-  }
-  if (OneIn(random, 2)) Shuffle(random, result.parts);
+  for (int32_t i = 0; i < device_count; ++i) result.numbers.push_back(i % tiles);
+  if (OneIn(random, 2)) Shuffle(random, result.numbers);
   return result;
 }
 
@@ -173,16 +165,16 @@ void MakeSubgroups(Random& random, const ArraySpec& array, int64_t groups, Place
   const int32_t count = static_cast<int32_t>(placement.devices->size());
   const int32_t each = count / static_cast<int32_t>(groups);
   Separable separable = RandomSeparable(random, array.shape, each);
-  std::vector<std::vector<int64_t>> parts;
+  std::vector<int64_t> numbers;
   std::vector<int64_t> subgroups;
   for (int32_t i = 0; i < each * groups; ++i) {
-    parts.push_back(separable.parts[i % each]);
+    numbers.push_back(separable.numbers[i % each]);
     subgroups.push_back(i / each);
   }
   placement.devices = std::make_shared<const DeviceList>(
       placement.devices->begin(), placement.devices->begin() + each * groups);
   placement.layout = std::make_shared<const Layout>(
-      MakeSeparableLayout(array.shape, separable.partitions, parts, subgroups,
+      MakeSeparableLayout(array.shape, separable.partitions, numbers, subgroups,
                           "manual(" + std::to_string(groups) + ")"));
 }
 
@@ -236,7 +228,7 @@ LayoutPtr RandomLayout(Random& random, const Shape& shape, int32_t device_count,
   }
   Separable separable = RandomSeparable(random, shape, device_count);
   return std::make_shared<const Layout>(
-      MakeSeparableLayout(shape, std::move(separable.partitions), separable.parts));
+      MakeSeparableLayout(shape, std::move(separable.partitions), separable.numbers));
 }
 
 ReshardRequest RandomRequest(uint64_t seed, const RandomRequestOptions& options) {
