@@ -12,18 +12,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/canonical_tree.h"
+#include "planner/device_table.h"
 #include "planner/fingerprint.h"
 #include "planner/free_order.h"
+#include "planner/request_hasher.h"
 
 namespace remesh {
 namespace {
-
-constexpr char kFormat[] = "1";
-
-// What identifies a placement in one request: shared layouts and lists are looked at once.
-using PlacementKey = std::tuple<const Layout*, const DeviceList*, MemoryKind>;
-
-PlacementKey KeyOf(const Placement& p) { return {p.layout.get(), p.devices.get(), p.memory_kind}; }
 
 // Positions of layouts renumbered so that position i is devices[i] of the sorted list `devices`.
 Layout Renumbered(const Layout& layout, const std::vector<int32_t>& new_position) {
@@ -53,58 +48,113 @@ bool IsIdentity(const std::vector<int32_t>& permutation) {
 
 class Canonicalizer {
  public:
-  explicit Canonicalizer(const ReshardRequest& request) : request_(request) {}
+  explicit Canonicalizer(const ReshardRequest& request)
+      : request_(request),
+        table_(request.topology),
+        labels_(table_.size()),
+        named_(table_.size(), false),
+        lost_(table_.size(), false) {
+    for (int64_t id : request.options.lost_device_ids) lost_[table_.NumberOf(id)] = true;
+  }
 
   CanonicalizedRequest Run() {
+    GatherQuestions();
     OrderArrays();
     LabelDevices();
     RenameTopology();
     RenameArrays();
     RenameOptions();
     if (request_.options.free_target_order) OrderTargets();
-    result_.canonical.fingerprint = absl::StrCat(kFormat, "-", Fingerprint().Hex());
+    result_.canonical.fingerprint = absl::StrCat(kRequestFormat, "-", Fingerprint().Hex());
     return std::move(result_);
   }
 
  private:
-  const Hash128& LayoutHash(const LayoutPtr& layout) {
-    const auto [entry, inserted] = layout_hashes_.try_emplace(layout.get());
-    if (inserted) entry->second = HashWithoutDevices(*layout);
+  // Arrays alike but for their names: looked at once.
+  struct Question {
+    const ArraySpec* array = nullptr;  // the first of them
+    Hash128 label;                     // what it is apart from devices
+    Placement source;                  // renamed
+    Placement target;
+  };
+
+  struct LayoutFacts {
+    Hash128 hash;
+    bool has_idle_tile = false;  // one without boxes or positions
+  };
+
+  const LayoutFacts& FactsOf(const Layout& layout) {
+    const auto [entry, inserted] = layout_facts_.try_emplace(&layout);
+    if (inserted) {
+      entry->second = {HashWithoutDevices(layout),
+                       std::any_of(layout.tiles.begin(), layout.tiles.end(),
+                                   [](const Tile& tile) {
+                                     return tile.boxes.empty() || tile.positions.empty();
+                                   })};
+    }
     return entry->second;
   }
 
-  // Arrays by what they are apart from devices, ties in request order.
+  void GatherQuestions() {
+    absl::flat_hash_map<std::tuple<ElementType, PlacementKey, PlacementKey>, int32_t> number_of;
+    question_of_.reserve(request_.arrays.size());
+    for (const ArraySpec& array : request_.arrays) {
+      const auto [entry, inserted] =
+          number_of.try_emplace({array.element_type, KeyOf(array.source), KeyOf(array.target)},
+                                static_cast<int32_t>(questions_.size()));
+      if (inserted) questions_.push_back({.array = &array, .label = LabelOf(array)});
+      question_of_.push_back(entry->second);
+    }
+  }
+
+  Hash128 LabelOf(const ArraySpec& array) {
+    Hash128 label = Mixed({}, static_cast<uint64_t>(array.element_type));
+    for (const Placement* p : {&array.source, &array.target}) {
+      const Hash128& layout = FactsOf(*p->layout).hash;
+      label = Mixed(Mixed(label, layout.high), layout.low);
+      label = Mixed(label, static_cast<uint64_t>(p->memory_kind));
+    }
+    return label;
+  }
+
+  // Arrays by their labels, ties in request order.
   void OrderArrays() {
     std::vector<Hash128> labels;
-    for (const ArraySpec& array : request_.arrays) {
-      Hash128 label = Mixed({}, static_cast<uint64_t>(array.element_type));
-      for (const Placement* p : {&array.source, &array.target}) {
-        const Hash128& layout = LayoutHash(p->layout);
-        label = Mixed(Mixed(label, layout.high), layout.low);
-        label = Mixed(label, static_cast<uint64_t>(p->memory_kind));
-      }
-      labels.push_back(label);
+    for (const Question& question : questions_) labels.push_back(question.label);
+    std::sort(labels.begin(), labels.end());
+    std::vector<int32_t> rank_of;  // of questions
+    for (const Question& question : questions_) {
+      const auto at = std::lower_bound(labels.begin(), labels.end(), question.label);
+      rank_of.push_back(static_cast<int32_t>(at - labels.begin()));
     }
+    std::vector<int32_t> next(labels.size() + 1, 0);
+    for (int32_t question : question_of_) ++next[rank_of[question] + 1];
+    std::partial_sum(next.begin(), next.end(), next.begin());
     std::vector<int32_t>& order = result_.binding.array_indices;
-    order.resize(labels.size());
-    std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](int32_t a, int32_t b) { return labels[a] < labels[b]; });
+    order.resize(question_of_.size());
+    for (size_t i = 0; i < question_of_.size(); ++i) {
+      order[next[rank_of[question_of_[i]]]++] = static_cast<int32_t>(i);
+    }
+    result_.binding.array_names.reserve(order.size());
     for (int32_t index : order) {
       result_.binding.array_names.push_back(request_.arrays[index].name);
     }
-    array_labels_ = std::move(labels);
   }
 
   bool IsFree(bool is_target) const { return is_target && request_.options.free_target_order; }
 
-  // The tile that the device at `position` holds, as a label. When the order is free, any device
-  // may hold any tile.
-  uint64_t RoleOf(const Placement& placement, size_t position, bool is_target) const {
-    if (IsFree(is_target)) return 1;
-    const int32_t tile = placement.layout->tile_of[position];
-    if (tile < 0 || placement.layout->tiles[tile].boxes.empty()) return 1;
-    return static_cast<uint64_t>(tile) + 2;
+  // The tile that each position holds, as a label. When the order is free, any device may hold any
+  // tile.
+  std::vector<uint64_t> RolesOf(const Layout& layout, bool is_target) {
+    std::vector<uint64_t> roles(layout.device_count, 1);
+    if (IsFree(is_target)) return roles;
+    const bool may_be_idle = FactsOf(layout).has_idle_tile;
+    for (size_t i = 0; i < roles.size(); ++i) {
+      const int32_t tile = layout.tile_of[i];
+      if (tile < 0 || (may_be_idle && layout.tiles[tile].boxes.empty())) continue;
+      roles[i] = static_cast<uint64_t>(tile) + 2;
+    }
+    return roles;
   }
 
   // Equal when two placements put the same tiles on the same devices, however listed.
@@ -112,10 +162,11 @@ class Canonicalizer {
     const auto [entry, inserted] =
         placement_hashes_.try_emplace(std::make_pair(KeyOf(placement), is_target));
     if (!inserted) return entry->second;
-    Hash128 sum = LayoutHash(placement.layout);
+    Hash128 sum = FactsOf(*placement.layout).hash;
+    const std::vector<uint64_t> roles = RolesOf(*placement.layout, is_target);
     for (size_t i = 0; i < placement.devices->size(); ++i) {
       const uint64_t id = static_cast<uint64_t>((*placement.devices)[i]);
-      const Hash128 one = Mixed(Mixed({}, id), RoleOf(placement, i, is_target));
+      const Hash128 one = Mixed(Mixed({}, id), roles[i]);
       sum.high += one.high;
       sum.low += one.low;
     }
@@ -128,48 +179,61 @@ class Canonicalizer {
   // A device's label: for each class of equal arrays in canonical order, which tiles it holds
   // before and after; when the order is free, after that only whether it is a target at all.
   void LabelDevices() {
-    const absl::flat_hash_set<int64_t> lost(request_.options.lost_device_ids.begin(),
-                                            request_.options.lost_device_ids.end());
     absl::flat_hash_set<std::pair<Hash128, Hash128>> seen;
+    std::vector<bool> looked_at(questions_.size(), false);
     uint64_t class_count = 0;
     for (int32_t index : result_.binding.array_indices) {
-      const ArraySpec& array = request_.arrays[index];
-      Hash128 source = PlacementHash(array.source, false);
-      source = Mixed(source, array_labels_[index].low);
+      if (looked_at[question_of_[index]]) continue;
+      looked_at[question_of_[index]] = true;
+      const Question& question = questions_[question_of_[index]];
+      const ArraySpec& array = *question.array;
+      const Hash128 source = Mixed(PlacementHash(array.source, false), question.label.low);
       if (!seen.insert({source, PlacementHash(array.target, true)}).second) continue;
       ++class_count;
       for (bool is_target : {false, true}) {
-        if (IsFree(is_target)) continue;
-        const Placement& placement = is_target ? array.target : array.source;
-        for (size_t i = 0; i < placement.devices->size(); ++i) {
-          const int64_t id = (*placement.devices)[i];
-          Hash128& label = labels_.try_emplace(id, Hash128{1, lost.contains(id)}).first->second;
-          label = Mixed(Mixed(label, class_count * 2 + is_target), RoleOf(placement, i, is_target));
+        if (!IsFree(is_target)) {
+          LabelHolders(is_target ? array.target : array.source, is_target, class_count);
         }
       }
     }
-    if (!request_.options.free_target_order) return;
-    absl::flat_hash_set<int64_t> takers;
-    absl::flat_hash_set<const DeviceList*> lists;
-    for (const ArraySpec& array : request_.arrays) {
-      if (!lists.insert(array.target.devices.get()).second) continue;
-      for (int64_t id : *array.target.devices) {
-        if (!takers.insert(id).second) continue;
-        Hash128& label = labels_.try_emplace(id, Hash128{1, lost.contains(id)}).first->second;
+    if (request_.options.free_target_order) LabelTakers();
+  }
+
+  void LabelHolders(const Placement& placement, bool is_target, uint64_t class_number) {
+    const std::vector<int32_t>& devices = table_.NumbersOf(*placement.devices);
+    const std::vector<uint64_t> roles = RolesOf(*placement.layout, is_target);
+    for (size_t i = 0; i < devices.size(); ++i) {
+      Hash128& label = LabelOfDevice(devices[i]);
+      label = Mixed(Mixed(label, class_number * 2 + is_target), roles[i]);
+    }
+  }
+
+  void LabelTakers() {
+    std::vector<bool> taker(table_.size(), false);
+    for (const Question& question : questions_) {
+      for (int32_t device : table_.NumbersOf(*question.array->target.devices)) {
+        if (taker[device]) continue;
+        taker[device] = true;
+        Hash128& label = LabelOfDevice(device);
         label = Mixed(label, 1);
       }
     }
   }
 
+  Hash128& LabelOfDevice(int32_t device) {
+    if (!named_[device]) labels_[device] = {1, lost_[device]};
+    named_[device] = true;
+    return labels_[device];
+  }
+
   void RenameTopology() {
     CanonicalTree tree = CanonicalizeTree(
-        request_.topology, [&](int64_t id) { return labels_.contains(id); },
-        [&](int64_t id) {
-          const auto label = labels_.find(id);
-          return label == labels_.end() ? Hash128{} : label->second;
-        });
+        request_.topology, [&](int64_t id) { return named_[table_.NumberOf(id)]; },
+        [&](int64_t id) { return labels_[table_.NumberOf(id)]; });
+    canonical_of_.assign(table_.size(), -1);
     for (size_t i = 0; i < tree.device_ids.size(); ++i) {
-      canonical_of_[tree.device_ids[i]] = static_cast<int64_t>(i);
+      number_of_canonical_.push_back(table_.NumberOf(tree.device_ids[i]));
+      canonical_of_[number_of_canonical_.back()] = static_cast<int64_t>(i);
     }
     result_.canonical.request.topology = std::move(tree.topology);
     result_.binding.device_ids = std::move(tree.device_ids);
@@ -177,23 +241,32 @@ class Canonicalizer {
     result_.binding.domain_names = std::move(tree.domain_names);
   }
 
+  struct RenamedList {
+    DeviceListPtr devices;
+    std::vector<int32_t> new_position;  // of the old positions
+    bool keeps_order = true;
+  };
+
   // Rising when `sort` is set, else in the caller's order.
-  DeviceListPtr RenameDevices(const DeviceList& devices, bool sort,
-                              std::vector<int32_t>& new_position) {
+  const RenamedList& RenameDevices(const DeviceList& devices, bool sort) {
+    RenamedList& renamed = renamed_lists_[{&devices, sort}];
+    if (renamed.devices != nullptr) return renamed;
     std::vector<std::pair<int64_t, int32_t>> order;
-    for (size_t i = 0; i < devices.size(); ++i) {
-      order.emplace_back(canonical_of_.at(devices[i]), static_cast<int32_t>(i));
+    for (int32_t number : table_.NumbersOf(devices)) {
+      order.emplace_back(canonical_of_[number], static_cast<int32_t>(order.size()));
     }
     if (sort) std::sort(order.begin(), order.end());
     DeviceList sorted;
-    new_position.resize(devices.size());
+    renamed.new_position.resize(devices.size());
     for (const auto& [id, position] : order) {
-      new_position[position] = static_cast<int32_t>(sorted.size());
+      renamed.new_position[position] = static_cast<int32_t>(sorted.size());
       sorted.push_back(id);
     }
-    auto& shared = lists_[sorted];
+    renamed.keeps_order = IsIdentity(renamed.new_position);
+    DeviceListPtr& shared = lists_[sorted];
     if (shared == nullptr) shared = std::make_shared<const DeviceList>(std::move(sorted));
-    return shared;
+    renamed.devices = shared;
+    return renamed;
   }
 
   // The placement in canonical ids. Equal placements share their layout and their list.
@@ -202,31 +275,38 @@ class Canonicalizer {
     const auto known = renamed_.find(key);
     if (known != renamed_.end()) return known->second;
     const Hash128 hash = PlacementHash(placement, is_target);
-    std::vector<int32_t> new_position;
+    const RenamedList& list = RenameDevices(*placement.devices, !IsFree(is_target));
     Placement renamed = placement;
-    renamed.devices = RenameDevices(*placement.devices, !IsFree(is_target), new_position);
-    const bool has_empty_tile =
-        std::any_of(placement.layout->tiles.begin(), placement.layout->tiles.end(),
-                    [](const Tile& tile) { return tile.boxes.empty(); });
-    if (has_empty_tile || !IsIdentity(new_position)) {
-      renamed.layout = std::make_shared<const Layout>(Renumbered(*placement.layout, new_position));
+    renamed.devices = list.devices;
+    const LayoutFacts facts = FactsOf(*placement.layout);
+    if (facts.has_idle_tile || !list.keeps_order) {
+      renamed.layout =
+          std::make_shared<const Layout>(Renumbered(*placement.layout, list.new_position));
     }
     const auto [same, inserted] = by_hash_.try_emplace({hash, is_target}, renamed);
     if (!inserted && *same->second.layout == *renamed.layout &&
         *same->second.devices == *renamed.devices) {
       renamed = same->second;
     }
+    // Positions do not count.
+    if (!facts.has_idle_tile) layout_facts_.try_emplace(renamed.layout.get(), facts);
     return renamed_[key] = renamed;
   }
 
   void RenameArrays() {
+    std::vector<ArraySpec>& arrays = result_.canonical.request.arrays;
+    arrays.reserve(request_.arrays.size());
     for (int32_t index : result_.binding.array_indices) {
-      const ArraySpec& array = request_.arrays[index];
-      result_.canonical.request.arrays.push_back({.name = "",
-                                                  .shape = array.shape,
-                                                  .element_type = array.element_type,
-                                                  .source = Rename(array.source, false),
-                                                  .target = Rename(array.target, true)});
+      Question& question = questions_[question_of_[index]];
+      if (question.source.layout == nullptr) {
+        question.source = Rename(question.array->source, false);
+        question.target = Rename(question.array->target, true);
+      }
+      arrays.push_back({.name = "",
+                        .shape = question.array->shape,
+                        .element_type = question.array->element_type,
+                        .source = question.source,
+                        .target = question.target});
     }
   }
 
@@ -251,77 +331,38 @@ class Canonicalizer {
     request.options = request_.options;
     request.fallbacks = request_.fallbacks;
     std::vector<int64_t>& lost = request.options.lost_device_ids;
-    std::erase_if(lost, [&](int64_t id) { return !labels_.contains(id); });
-    for (int64_t& id : lost) id = canonical_of_.at(id);
+    std::erase_if(lost, [&](int64_t id) { return !named_[table_.NumberOf(id)]; });
+    for (int64_t& id : lost) id = canonical_of_[table_.NumberOf(id)];
     std::sort(lost.begin(), lost.end());
   }
 
   Hash128 Fingerprint() {
-    Hasher hasher;
-    hasher.AddText(kFormat);
-    AddOptions(hasher);
-    AddTopology(hasher);
-    absl::flat_hash_map<PlacementKey, int64_t> number_of;
-    for (const ArraySpec& array : result_.canonical.request.arrays) {
-      hasher.Add(static_cast<int64_t>(array.element_type));
-      for (const Placement* p : {&array.source, &array.target}) {
-        const auto [entry, inserted] = number_of.try_emplace(KeyOf(*p), number_of.size());
-        hasher.Add(entry->second);
-        if (inserted) AddPlacement(*p, hasher);
-      }
+    const ReshardRequest& request = result_.canonical.request;
+    std::vector<bool> named;
+    for (int32_t number : number_of_canonical_) named.push_back(named_[number]);
+    RequestHasher hasher(request, named);
+    std::vector<RequestHasher::Numbers> numbers(questions_.size());
+    for (size_t i = 0; i < request.arrays.size(); ++i) {
+      hasher.AddArray(request.arrays[i],
+                      [&](const Layout& layout) { return FactsOf(layout).hash; },
+                      numbers[question_of_[result_.binding.array_indices[i]]]);
     }
     return hasher.Digest();
   }
 
-  void AddOptions(Hasher& hasher) const {
-    const ReshardRequest& request = result_.canonical.request;
-    const PlanOptions& options = request.options;
-    hasher.Add(options.window_bytes).Add(options.memory_limit_bytes).Add(options.donate);
-    hasher.Add(options.free_target_order).Add(static_cast<int64_t>(options.strategy));
-    hasher.Add(static_cast<int64_t>(options.lost_device_ids.size()));
-    for (int64_t id : options.lost_device_ids) hasher.Add(id);
-    hasher.Add(static_cast<int64_t>(request.fallbacks.size()));
-    for (const Fallback& fallback : request.fallbacks) {
-      hasher.Add(static_cast<int64_t>(fallback.kind)).AddText(fallback.location);
-      hasher.Add(fallback.step);
-    }
-  }
-
-  void AddTopology(Hasher& hasher) const {
-    const Topology& topology = result_.canonical.request.topology;
-    hasher.Add(static_cast<int64_t>(topology.domains.size()));
-    for (const Domain& domain : topology.domains) {
-      hasher.AddText(domain.parent).AddDouble(domain.egress_bytes_per_second);
-      hasher.AddDouble(domain.ingress_bytes_per_second);
-    }
-    hasher.Add(static_cast<int64_t>(topology.hosts.size()));
-    for (const Host& host : topology.hosts) {
-      hasher.AddText(host.parent).AddDouble(host.nic_bytes_per_second).Add(host.nics);
-      hasher.AddDouble(host.fabric_bytes_per_second);
-      hasher.Add(static_cast<int64_t>(host.device_ids.size()));
-      // A device that no list names holds its place but carries nothing.
-      for (int64_t id : host.device_ids) {
-        hasher.Add(labels_.contains(result_.binding.device_ids[id]));
-      }
-    }
-  }
-
-  void AddPlacement(const Placement& placement, Hasher& hasher) {
-    hasher.AddHash(LayoutHash(placement.layout)).Add(static_cast<int64_t>(placement.memory_kind));
-    hasher.Add(static_cast<int64_t>(placement.devices->size()));
-    for (int64_t id : *placement.devices) hasher.Add(id);
-    for (const Tile& tile : placement.layout->tiles) {
-      for (int32_t position : tile.positions) hasher.Add(position);
-    }
-  }
-
   const ReshardRequest& request_;
-  absl::flat_hash_map<const Layout*, Hash128> layout_hashes_;
+  std::vector<Question> questions_;
+  std::vector<int32_t> question_of_;  // by the caller's index of the array
+  absl::flat_hash_map<const Layout*, LayoutFacts> layout_facts_;
   absl::flat_hash_map<std::pair<PlacementKey, bool>, Hash128> placement_hashes_;
-  std::vector<Hash128> array_labels_;             // by the caller's index
-  absl::flat_hash_map<int64_t, Hash128> labels_;  // by the caller's id, of every named device
-  absl::flat_hash_map<int64_t, int64_t> canonical_of_;
+  DeviceTable table_;
+  std::vector<Hash128> labels_;  // by the table's numbers, of every named device
+  std::vector<bool> named_;      // whether a list has the device
+  std::vector<bool> lost_;
+  std::vector<int64_t> canonical_of_;         // by the table's numbers
+  std::vector<int32_t> number_of_canonical_;  // the inverse
   std::map<DeviceList, DeviceListPtr> lists_;
+  std::map<std::pair<const DeviceList*, bool>, RenamedList> renamed_lists_;
   absl::flat_hash_map<std::pair<PlacementKey, bool>, Placement> renamed_;
   absl::flat_hash_map<std::pair<Hash128, bool>, Placement> by_hash_;
   CanonicalizedRequest result_;

@@ -21,11 +21,8 @@ DeviceListPtr List(std::vector<int64_t> ids) {
 LayoutPtr Cut(int dim, int64_t parts, const std::vector<int64_t>& part_of_position) {
   std::vector<DimPartition> partitions = {TilePartition(12, dim == 0 ? parts : 1),
                                           TilePartition(8, dim == 1 ? parts : 1)};
-  std::vector<std::vector<int64_t>> at;
-  for (int64_t part : part_of_position) {
-    at.push_back(dim == 0 ? std::vector<int64_t>{part, 0} : std::vector<int64_t>{0, part});
-  }
-  return std::make_shared<const Layout>(MakeSeparableLayout({12, 8}, std::move(partitions), at));
+  return std::make_shared<const Layout>(
+      MakeSeparableLayout({12, 8}, std::move(partitions), part_of_position));
 }
 
 // Rows over the four devices of two hosts become columns.

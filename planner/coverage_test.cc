@@ -69,8 +69,8 @@ TEST(CoverageTest, LivingBoxesOfAnyKindCoverExactlyWhenEveryElementIsHeld) {
 }
 
 TEST(CoverageTest, ATileIsCoveredAsLongAsOneOfItsReplicasLives) {
-  const std::vector<std::vector<int64_t>> parts = {{0}, {1}, {0}, {1}};
-  const Layout layout = MakeSeparableLayout({10}, {TilePartition(10, 2)}, parts);
+  const std::vector<int64_t> numbers = {0, 1, 0, 1};
+  const Layout layout = MakeSeparableLayout({10}, {TilePartition(10, 2)}, numbers);
   EXPECT_TRUE(CheckCovers(layout, {0, 3}).ok());
   const absl::Status status = CheckCovers(layout, {1, 3});
   EXPECT_EQ(GetErrorInfo(status).metadata["value"], "[5:10]");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/element_type.h"
 
+#include <array>
+
 #include "base/check.h"
 #include "base/error.h"
 
@@ -48,12 +50,17 @@ constexpr TypeRow kTypes[] = {
     {ElementType::kC128, "c128", 128},
 };
 
+// By the numbers of the types; nullptr where there is none.
+constexpr auto kRowOf = [] {
+  std::array<const TypeRow*, 64> rows = {};
+  for (const TypeRow& row : kTypes) rows[static_cast<size_t>(row.type)] = &row;
+  return rows;
+}();
+
 const TypeRow& Row(ElementType type) {
-  for (const TypeRow& row : kTypes) {
-    if (row.type == type) return row;
-  }
-  REMESH_CHECK(false);
-  return kTypes[0];
+  const size_t number = static_cast<size_t>(type);
+  REMESH_CHECK(number < kRowOf.size() && kRowOf[number] != nullptr);
+  return *kRowOf[number];
 }
 
 }  // namespace

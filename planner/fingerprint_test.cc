@@ -41,12 +41,12 @@ TEST(FingerprintTest, MixedDependsOnTheOrder) {
 
 // Which device holds a tile does not count, how many do does.
 TEST(FingerprintTest, LayoutsAreHashedWithoutDevices) {
-  const auto tiles = [](const std::vector<std::vector<int64_t>>& parts) {
-    return HashWithoutDevices(MakeSeparableLayout({8}, {TilePartition(8, 2)}, parts));
+  const auto tiles = [](const std::vector<int64_t>& numbers) {
+    return HashWithoutDevices(MakeSeparableLayout({8}, {TilePartition(8, 2)}, numbers));
   };
-  EXPECT_EQ(tiles({{0}, {1}}), tiles({{1}, {0}}));
-  EXPECT_NE(tiles({{0}, {1}}), tiles({{0}, {1}, {1}}));
-  EXPECT_NE(tiles({{0}, {1}, {1}}), tiles({{0}, {0}, {1}}));
+  EXPECT_EQ(tiles({0, 1}), tiles({1, 0}));
+  EXPECT_NE(tiles({0, 1}), tiles({0, 1, 1}));
+  EXPECT_NE(tiles({0, 1, 1}), tiles({0, 0, 1}));
 }
 
 }  // namespace

@@ -2,6 +2,8 @@
 #include "planner/request.h"
 
 #include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
@@ -14,6 +16,12 @@
 namespace remesh {
 namespace {
 
+// Paths are made for errors only: there are as many as arrays and devices.
+absl::Status AtIndex(const char* list, size_t index, const absl::Status& status) {
+  if (status.ok()) return status;
+  return AtField(absl::StrCat(list, "[", index, "]"), status);
+}
+
 // What a request must say of its parts, with the checks of shared layouts and device lists done
 // once.
 class Checker {
@@ -22,22 +30,18 @@ class Checker {
 
   absl::Status Check() {
     RETURN_IF_ERROR(AtField("topology", ValidateTopology(request_.topology)));
+    size_t device_count = 0;
+    for (const Host& host : request_.topology.hosts) device_count += host.device_ids.size();
+    devices_.reserve(device_count);
     for (const Host& host : request_.topology.hosts) {
       devices_.insert(host.device_ids.begin(), host.device_ids.end());
     }
     RETURN_IF_ERROR(AtField("options", CheckOptions()));
     RETURN_IF_ERROR(CheckFallbacks());
     if (request_.arrays.empty()) return InvalidField("arrays", "", "must name an array");
-    absl::flat_hash_set<std::string> names;
+    names_.reserve(request_.arrays.size());
     for (size_t i = 0; i < request_.arrays.size(); ++i) {
-      const std::string field = absl::StrCat("arrays[", i, "]");
-      const std::string& name = request_.arrays[i].name;
-      if (name.empty()) return InvalidField(field + ".name", name, "must not be empty");
-      if (!names.insert(name).second) {
-        return InvalidField(field + ".name", name, "must be unique");
-      }
-      RETURN_IF_ERROR(AtField(field, CheckArray(request_.arrays[i])));
-      RETURN_IF_ERROR(AtField(field, CountBits(request_.arrays[i])));
+      RETURN_IF_ERROR(AtIndex("arrays", i, CheckArray(request_.arrays[i])));
     }
     return absl::OkStatus();
   }
@@ -53,12 +57,7 @@ class Checker {
                           "must be >= 0");
     }
     for (size_t i = 0; i < options.lost_device_ids.size(); ++i) {
-      const int64_t id = options.lost_device_ids[i];
-      const std::string field = absl::StrCat("lost_device_ids[", i, "]");
-      if (!devices_.contains(id)) {
-        return InvalidField(field, absl::StrCat(id), "must be a device of the topology");
-      }
-      if (!lost_.insert(id).second) return InvalidField(field, absl::StrCat(id), "is repeated");
+      RETURN_IF_ERROR(AtIndex("lost_device_ids", i, CheckDevice(options.lost_device_ids[i], lost_)));
     }
     return absl::OkStatus();
   }
@@ -78,12 +77,23 @@ class Checker {
   }
 
   absl::Status CheckArray(const ArraySpec& array) {
+    if (array.name.empty()) return InvalidField("name", array.name, "must not be empty");
+    if (!names_.insert(array.name).second) {
+      return InvalidField("name", array.name, "must be unique");
+    }
     RETURN_IF_ERROR(ValidateShape(array.shape, BitWidth(array.element_type)));
     RETURN_IF_ERROR(AtField("source", CheckPlacement(array, array.source)));
     RETURN_IF_ERROR(AtField("target", CheckPlacement(array, array.target)));
-    RETURN_IF_ERROR(AtField("target", CheckTargetIsAlive(array.target)));
-    RETURN_IF_ERROR(AtField("source", CheckSource(*array.source.layout)));
-    return CheckSubgroups(*array.source.layout, *array.target.layout);
+    const bool new_pair = checked_arrays_
+                              .insert({array.source.layout.get(), array.source.devices.get(),
+                                       array.target.layout.get(), array.target.devices.get()})
+                              .second;
+    if (new_pair) {
+      RETURN_IF_ERROR(AtField("target", CheckTargetIsAlive(array.target)));
+      RETURN_IF_ERROR(AtField("source", CheckSource(*array.source.layout)));
+      RETURN_IF_ERROR(CheckSubgroups(*array.source.layout, *array.target.layout));
+    }
+    return CountBits(array);
   }
 
   // Keeps every sum that planning takes over arrays and devices below 2^62.
@@ -117,14 +127,18 @@ class Checker {
   absl::Status CheckDevices(const DeviceListPtr& devices) {
     if (!checked_devices_.insert(devices.get()).second) return absl::OkStatus();
     absl::flat_hash_set<int64_t> seen;
+    seen.reserve(devices->size());
     for (size_t i = 0; i < devices->size(); ++i) {
-      const int64_t id = (*devices)[i];
-      const std::string field = absl::StrCat("devices[", i, "]");
-      if (!devices_.contains(id)) {
-        return InvalidField(field, absl::StrCat(id), "must be a device of the topology");
-      }
-      if (!seen.insert(id).second) return InvalidField(field, absl::StrCat(id), "is repeated");
+      RETURN_IF_ERROR(AtIndex("devices", i, CheckDevice((*devices)[i], seen)));
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDevice(int64_t id, absl::flat_hash_set<int64_t>& seen) const {
+    if (!devices_.contains(id)) {
+      return InvalidField("", absl::StrCat(id), "must be a device of the topology");
+    }
+    if (!seen.insert(id).second) return InvalidField("", absl::StrCat(id), "is repeated");
     return absl::OkStatus();
   }
 
@@ -176,6 +190,10 @@ class Checker {
   absl::flat_hash_set<const DeviceList*> checked_targets_;
   absl::flat_hash_set<const Layout*> checked_sources_;
   absl::flat_hash_set<std::pair<const Layout*, const Layout*>> checked_pairs_;
+  absl::flat_hash_set<
+      std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*>>
+      checked_arrays_;
+  absl::flat_hash_set<std::string_view> names_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
@@ -13,29 +14,39 @@
 namespace remesh {
 namespace {
 
-absl::Status CheckCapacity(const std::string& field, double bytes_per_second) {
+// Paths are made for errors only: there are as many as devices.
+absl::Status AtIndex(const char* list, size_t index, const absl::Status& status) {
+  if (status.ok()) return status;
+  return AtField(absl::StrCat(list, "[", index, "]"), status);
+}
+
+absl::Status CheckCapacity(const char* field, double bytes_per_second) {
   if (std::isfinite(bytes_per_second) && bytes_per_second > 0) return absl::OkStatus();
   return InvalidField(field, absl::StrCat(bytes_per_second), "must be finite and > 0");
 }
 
-absl::Status CheckName(const std::string& field, const std::string& name,
-                       absl::flat_hash_set<std::string>& names) {
-  if (name.empty()) return InvalidField(field, name, "must not be empty");
-  if (!names.insert(name).second) return InvalidField(field, name, "must be unique");
+absl::Status CheckName(const std::string& name, absl::flat_hash_set<std::string_view>& names) {
+  if (name.empty()) return InvalidField("name", name, "must not be empty");
+  if (!names.insert(name).second) return InvalidField("name", name, "must be unique");
   return absl::OkStatus();
 }
 
-absl::Status CheckHost(const Host& host, absl::flat_hash_map<int64_t, std::string>& owner) {
+using OwnerOf = absl::flat_hash_map<int64_t, const Host*>;
+
+absl::Status CheckDevice(int64_t id, const Host& host, OwnerOf& owner_of) {
+  if (id < 0) return InvalidField("", absl::StrCat(id), "must be >= 0");
+  const auto [owner, inserted] = owner_of.try_emplace(id, &host);
+  if (inserted) return absl::OkStatus();
+  return InvalidField("", absl::StrCat(id),
+                      absl::StrCat("must be unique, but host ", owner->second->name, " has it"));
+}
+
+absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& names,
+                       OwnerOf& owner_of) {
+  RETURN_IF_ERROR(CheckName(host.name, names));
   if (host.device_ids.empty()) return InvalidField("device_ids", "", "must name a device");
   for (size_t i = 0; i < host.device_ids.size(); ++i) {
-    const int64_t id = host.device_ids[i];
-    const std::string field = absl::StrCat("device_ids[", i, "]");
-    if (id < 0) return InvalidField(field, absl::StrCat(id), "must be >= 0");
-    const auto [entry, inserted] = owner.try_emplace(id, host.name);
-    if (!inserted) {
-      return InvalidField(field, absl::StrCat(id),
-                          absl::StrCat("must be unique, but host ", entry->second, " has it"));
-    }
+    RETURN_IF_ERROR(AtIndex("device_ids", i, CheckDevice(host.device_ids[i], host, owner_of)));
   }
   if (host.nics < 1) return InvalidField("nics", absl::StrCat(host.nics), "must be >= 1");
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second));
@@ -46,6 +57,12 @@ absl::Status CheckHost(const Host& host, absl::flat_hash_map<int64_t, std::strin
 double Capacity(const Host& host) {
   const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));
   return nics * std::min(host.nic_bytes_per_second, kCapacityMax);
+}
+
+absl::Status CheckDomain(const Domain& domain, absl::flat_hash_set<std::string_view>& names) {
+  RETURN_IF_ERROR(CheckName(domain.name, names));
+  RETURN_IF_ERROR(CheckCapacity("egress_bytes_per_second", domain.egress_bytes_per_second));
+  return CheckCapacity("ingress_bytes_per_second", domain.ingress_bytes_per_second);
 }
 
 using DomainIndex = absl::flat_hash_map<std::string, size_t>;
@@ -78,35 +95,29 @@ absl::Status CheckAcyclic(const std::vector<Domain>& domains, const DomainIndex&
 
 absl::Status ValidateTopology(const Topology& topology) {
   if (topology.hosts.empty()) return InvalidField("hosts", "", "must name a host");
-  absl::flat_hash_set<std::string> domain_names;
+  absl::flat_hash_set<std::string_view> domain_names;
   DomainIndex index_of;
   for (size_t i = 0; i < topology.domains.size(); ++i) {
-    const Domain& domain = topology.domains[i];
-    const std::string field = absl::StrCat("domains[", i, "].");
-    RETURN_IF_ERROR(CheckName(field + "name", domain.name, domain_names));
-    RETURN_IF_ERROR(
-        CheckCapacity(field + "egress_bytes_per_second", domain.egress_bytes_per_second));
-    RETURN_IF_ERROR(
-        CheckCapacity(field + "ingress_bytes_per_second", domain.ingress_bytes_per_second));
-    index_of[domain.name] = i;
+    RETURN_IF_ERROR(AtIndex("domains", i, CheckDomain(topology.domains[i], domain_names)));
+    index_of[topology.domains[i].name] = i;
   }
   for (size_t i = 0; i < topology.domains.size(); ++i) {
-    RETURN_IF_ERROR(AtField(absl::StrCat("domains[", i, "]"),
-                            CheckParent(topology.domains[i].parent, index_of)));
+    RETURN_IF_ERROR(AtIndex("domains", i, CheckParent(topology.domains[i].parent, index_of)));
   }
   RETURN_IF_ERROR(CheckAcyclic(topology.domains, index_of));
-  absl::flat_hash_set<std::string> host_names;
-  absl::flat_hash_map<int64_t, std::string> owner;
+  absl::flat_hash_set<std::string_view> host_names;
+  host_names.reserve(topology.hosts.size());
+  OwnerOf owner_of;
+  owner_of.reserve(topology.hosts.size() * topology.hosts.front().device_ids.size());
   double capacity = 0;
   for (size_t i = 0; i < topology.hosts.size(); ++i) {
     const Host& host = topology.hosts[i];
-    const std::string field = absl::StrCat("hosts[", i, "]");
-    RETURN_IF_ERROR(CheckName(field + ".name", host.name, host_names));
-    RETURN_IF_ERROR(AtField(field, CheckHost(host, owner)));
-    RETURN_IF_ERROR(AtField(field, CheckParent(host.parent, index_of)));
+    RETURN_IF_ERROR(AtIndex("hosts", i, CheckHost(host, host_names, owner_of)));
+    RETURN_IF_ERROR(AtIndex("hosts", i, CheckParent(host.parent, index_of)));
     capacity += Capacity(host);
     if (capacity > kCapacitySumMax) {
-      return InvalidField(field + ".nic_bytes_per_second", absl::StrCat(host.nic_bytes_per_second),
+      return InvalidField(absl::StrCat("hosts[", i, "].nic_bytes_per_second"),
+                          absl::StrCat(host.nic_bytes_per_second),
                           "brings the NICs of all hosts above 2^60 bytes per second");
     }
   }

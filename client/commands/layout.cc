@@ -78,9 +78,8 @@ absl::StatusOr<std::vector<BothSides>> ReadArrays(const std::string& path) {
   std::vector<BothSides> arrays;
   for (int i = 0; i < spec.arrays_size(); ++i) {
     const v1::ArraySpec& array = spec.arrays(i);
-    const std::string field = absl::StrCat("arrays[", i, "]");
-    ASSIGN_OR_RETURN(auto source, ToPlacedArray(array, "source", array.source(), field, shardings));
-    ASSIGN_OR_RETURN(auto target, ToPlacedArray(array, "target", array.target(), field, shardings));
+    ASSIGN_OR_RETURN(auto source, ToPlacedArray(array, i, "source", array.source(), shardings));
+    ASSIGN_OR_RETURN(auto target, ToPlacedArray(array, i, "target", array.target(), shardings));
     arrays.push_back({array.name(), std::move(source.placement), std::move(target.placement)});
   }
   return arrays;
@@ -116,7 +115,7 @@ absl::Status ShowText(const Options& options) {
   RETURN_IF_ERROR(ValidateShape(shape, 8));
   v1::Sharding sharding = ShardingOfText(options.sharding);
   ASSIGN_OR_RETURN(*sharding.mutable_devices(), ParseDevices(options.devices));
-  ASSIGN_OR_RETURN(const Placement placement, Shardings().Resolve(sharding, shape, "sharding"));
+  ASSIGN_OR_RETURN(const Placement placement, Shardings().Resolve(sharding, shape, [] { return "sharding"; }));
   if (options.format == OutputFormat::kJson) {
     std::cout << "{\"devices\":";
     WriteDevices(placement);

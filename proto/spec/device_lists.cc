@@ -26,10 +26,9 @@ absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t
   absl::flat_hash_set<int64_t> seen;
   seen.reserve(ids.size());
   for (int i = 0; i < ids.size(); ++i) {
-    const std::string value = absl::StrCat(ids[i]);
-    if (ids[i] < 0) return InvalidField(absl::StrCat("ids[", i, "]"), value, "must be >= 0");
-    if (!seen.insert(ids[i]).second)
-      return InvalidField(absl::StrCat("ids[", i, "]"), value, "is repeated");
+    if (ids[i] >= 0 && seen.insert(ids[i]).second) continue;
+    return InvalidField(absl::StrCat("ids[", i, "]"), absl::StrCat(ids[i]),
+                        ids[i] < 0 ? "must be >= 0" : "is repeated");
   }
   return DeviceList(ids.begin(), ids.end());
 }

@@ -14,21 +14,24 @@
 
 namespace remesh {
 
-// One side of an array message (v1::ArraySpec, v1::StateArray): its name, shape and type, and
-// `sharding`, its field called `side`. `field` is the array's path, as in "arrays[3]".
+// One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its name,
+// shape and type, and `sharding`, its field called `side`.
 template <typename ArrayMessage>
-absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, const std::string& side,
-                                          const v1::Sharding& sharding, const std::string& field,
+absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
+                                          const std::string& side, const v1::Sharding& sharding,
                                           Shardings& shardings) {
+  const auto path = [&] { return absl::StrCat("arrays[", index, "]"); };  // for errors only
   PlacedArray value{.name = array.name(),
                     .shape = Shape(array.shape().begin(), array.shape().end())};
-  if (value.name.empty()) return InvalidField(field + ".name", "", "must not be empty");
+  if (value.name.empty()) return InvalidField(path() + ".name", "", "must not be empty");
   auto type = ParseElementType(array.element_type());
-  RETURN_IF_ERROR(AtField(field, type.status()));
+  if (!type.ok()) return AtField(path(), type.status());
   value.element_type = *type;
-  RETURN_IF_ERROR(AtField(field, ValidateShape(value.shape, BitWidth(value.element_type))));
-  ASSIGN_OR_RETURN(value.placement,
-                   shardings.Resolve(sharding, value.shape, absl::StrCat(field, ".", side)));
+  const absl::Status valid = ValidateShape(value.shape, BitWidth(value.element_type));
+  if (!valid.ok()) return AtField(path(), valid);
+  ASSIGN_OR_RETURN(value.placement, shardings.Resolve(sharding, value.shape, [&] {
+    return absl::StrCat(path(), ".", side);
+  }));
   return value;
 }
 

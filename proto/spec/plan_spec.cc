@@ -51,14 +51,14 @@ absl::StatusOr<Fallback> ToFallback(const v1::Fallback& fallback) {
   }
 }
 
-absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, const std::string& field,
-                                  Shardings& shardings) {
+absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, int index, Shardings& shardings) {
   ASSIGN_OR_RETURN(PlacedArray source,
-                   ToPlacedArray(array, "source", array.source(), field, shardings));
-  ASSIGN_OR_RETURN(PlacedArray target,
-                   ToPlacedArray(array, "target", array.target(), field, shardings));
+                   ToPlacedArray(array, index, "source", array.source(), shardings));
+  ASSIGN_OR_RETURN(Placement target, shardings.Resolve(array.target(), source.shape, [&] {
+    return absl::StrCat("arrays[", index, "].target");
+  }));
   return ArraySpec{std::move(source.name), std::move(source.shape), source.element_type,
-                   std::move(source.placement), std::move(target.placement)};
+                   std::move(source.placement), std::move(target)};
 }
 
 }  // namespace
@@ -123,8 +123,7 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec,
   RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
   request.arrays.reserve(spec.arrays_size());
   for (int i = 0; i < spec.arrays_size(); ++i) {
-    ASSIGN_OR_RETURN(ArraySpec array,
-                     ToArray(spec.arrays(i), absl::StrCat("arrays[", i, "]"), shardings));
+    ASSIGN_OR_RETURN(ArraySpec array, ToArray(spec.arrays(i), i, shardings));
     request.arrays.push_back(std::move(array));
   }
   RETURN_IF_ERROR(ValidateRequest(request));

@@ -64,28 +64,28 @@ absl::Status Shardings::SetNamed(const Named& shardings, const DeviceLists::Name
 }
 
 absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const Shape& shape,
-                                             const std::string& used_by) {
+                                             absl::FunctionRef<std::string()> used_by) {
   if (!sharding.has_ref()) {
     auto entry = ToEntry(sharding);
-    RETURN_IF_ERROR(AtField(used_by, entry.status()));
+    if (!entry.ok()) return AtField(used_by(), entry.status());
     auto placement = Place(*entry, shape);
-    RETURN_IF_ERROR(AtField(used_by, placement.status()));
+    if (!placement.ok()) return AtField(used_by(), placement.status());
     return placement;
   }
   if (sharding.has_devices()) {
-    return InvalidField(used_by + ".devices", sharding.devices().ShortDebugString(),
+    return InvalidField(used_by() + ".devices", sharding.devices().ShortDebugString(),
                         "must be empty beside ref");
   }
   if (!sharding.memory_kind().empty()) {
-    return InvalidField(used_by + ".memory_kind", sharding.memory_kind(),
+    return InvalidField(used_by() + ".memory_kind", sharding.memory_kind(),
                         "must be empty beside ref");
   }
   const auto found = named_.find(sharding.ref());
   if (found == named_.end())
-    return InvalidField(used_by + ".ref", sharding.ref(), "must be a key of shardings");
+    return InvalidField(used_by() + ".ref", sharding.ref(), "must be a key of shardings");
   auto placement = Place(found->second, shape);
   if (placement.ok()) return placement;
-  return UsedBy(used_by,
+  return UsedBy(used_by(),
                 AtField(absl::StrCat("shardings[", sharding.ref(), "]"), placement.status()));
 }
 

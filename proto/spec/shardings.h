@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "planner/request.h"
 #include "proto/spec/device_lists.h"
@@ -29,10 +30,10 @@ class Shardings {
   absl::Status SetNamed(const Named& shardings, const DeviceLists::Named& lists);
 
   // Where an array of `shape` lies. Fields are relative to the sharding; with a reference they
-  // start at "shardings[key]", and `used_by`, the caller's path, stands in the expectation.
+  // start at "shardings[key]", and the caller's path, used_by(), stands in the expectation.
   // REQUIRES: ValidateShape() passed.
   absl::StatusOr<Placement> Resolve(const v1::Sharding& sharding, const Shape& shape,
-                                    const std::string& used_by);
+                                    absl::FunctionRef<std::string()> used_by);
 
  private:
   // A sharding without its shape.

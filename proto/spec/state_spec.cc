@@ -93,12 +93,13 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec, const Topol
   layout.arrays.reserve(spec.arrays_size());
   for (int i = 0; i < spec.arrays_size(); ++i) {
     const v1::StateArray& array = spec.arrays(i);
-    const std::string field = absl::StrCat("arrays[", i, "]");
     ASSIGN_OR_RETURN(PlacedArray value,
-                     ToPlacedArray(array, "sharding", array.sharding(), field, shardings));
-    if (!names.insert(array.name()).second)
-      return InvalidField(field + ".name", array.name(), "must be unique");
-    RETURN_IF_ERROR(AtField(field + ".sharding", checker.Check(value.placement)));
+                     ToPlacedArray(array, i, "sharding", array.sharding(), shardings));
+    if (!names.insert(array.name()).second) {
+      return InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(), "must be unique");
+    }
+    const absl::Status placed = checker.Check(value.placement);
+    if (!placed.ok()) return AtField(absl::StrCat("arrays[", i, "].sharding"), placed);
     layout.arrays.push_back(std::move(value));
   }
   return layout;
