@@ -122,6 +122,7 @@ class AtomMaker {
     const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
     next_cell_ += array_class.cell_count;
     if (next_cell_ > kCellsMax) return TooManyCells();
+    sub_of_.reserve(cells.size());
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
     for (const Cell& cell : cells) {
       const int32_t holders = Union(cell.source_tiles, holders_of);
@@ -135,7 +136,7 @@ class AtomMaker {
       const int32_t index = SubOf(holders, needers, same_memory);
       Sub& sub = atoms_.subs[index];
       sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
-      sub.bits += array_class.CellBox(cell.id).element_count() * array_class.element_bits *
+      sub.bits += cell.elements * array_class.element_bits *
                   static_cast<int64_t>(array_class.arrays.size());
       cells_.push_back({index, cell.id});
     }

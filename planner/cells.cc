@@ -83,18 +83,22 @@ class ProductWalk {
 
   template <typename Visit>
   void Run(const Visit& visit) {
-    Descend(0, 0, 0, visit);
+    Descend(0, 1, 0, 0, visit);
   }
 
  private:
   template <typename Visit>
-  void Descend(size_t dim, int64_t source_key, int64_t target_key, const Visit& visit) {
+  void Descend(size_t dim, int64_t elements, int64_t source_key, int64_t target_key,
+               const Visit& visit) {
     if (dim == dims_.size()) {
-      visit(cell_++, source_.Find(source_key), target_.Find(target_key));
+      visit(cell_++, elements, source_.Find(source_key), target_.Find(target_key));
       return;
     }
+    int64_t lo = 0;
     for (const Stretch& stretch : dims_[dim]) {
-      Descend(dim + 1, source_key + source_.stride(dim) * stretch.source_part,
+      const int64_t size = stretch.hi - lo;
+      lo = stretch.hi;
+      Descend(dim + 1, elements * size, source_key + source_.stride(dim) * stretch.source_part,
               target_key + target_.stride(dim) * stretch.target_part, visit);
     }
   }
@@ -121,12 +125,16 @@ absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout&
   }
   array_class.cell_count = static_cast<int32_t>(count);
   std::vector<Cell> cells;
+  cells.reserve(std::min<int64_t>(count, int64_t{1} << 16));
   for (int64_t subgroup : SubgroupsOf(target)) {
     const TileIndex source_index(source, subgroup);
     const TileIndex target_index(target, subgroup);
-    const auto take = [&](int32_t index, int32_t s, int32_t t) {
+    const auto take = [&](int32_t index, int64_t elements, int32_t s, int32_t t) {
       if (t < 0) return;
-      Cell cell{.id = array_class.first_cell + index, .source_tiles = {}, .target_tiles = {t}};
+      Cell cell{.id = array_class.first_cell + index,
+                .elements = elements,
+                .source_tiles = {},
+                .target_tiles = {t}};
       if (s >= 0) cell.source_tiles.push_back(s);
       cells.push_back(std::move(cell));
     };
@@ -196,6 +204,7 @@ class BoxCutter {
     overlaps_ += static_cast<int64_t>(pieces.size());
     if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
     Cell cell{.id = array_class_.first_cell + array_class_.cell_count++,
+              .elements = region.element_count(),
               .source_tiles = {},
               .target_tiles = {}};
     array_class_.boxes.push_back(region);

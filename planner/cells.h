@@ -15,6 +15,7 @@ namespace remesh {
 // subgroup). A cell that no tile needs does not appear.
 struct Cell {
   int32_t id = 0;  // see ArrayClass
+  int64_t elements = 0;
   absl::InlinedVector<int32_t, 2> source_tiles;
   absl::InlinedVector<int32_t, 2> target_tiles;
 };
