@@ -45,7 +45,7 @@ def measure_all(binary):
         if kind == "program":
             cases[suite, case]["program_seconds"] = run(binary, name)[0]["program_seconds"]
             continue
-        results = run(binary, name, "--benchmark_min_time=0.2", f"--benchmark_repetitions={REPETITIONS}")
+        results = run(binary, name, "--benchmark_min_time=0.05", f"--benchmark_repetitions={REPETITIONS}")
         best = min(results, key=lambda result: result["cpu_time"])
         cases[suite, case] = dict(best, planning_seconds=best["cpu_time"] / 1e3, first_seconds=results[0]["first_seconds"])
     return cases
