@@ -5,51 +5,19 @@
 #include <limits>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/cost_model.h"
 #include "planner/domain_routing.h"
-#include "planner/lower_bound.h"
-#include "planner/memory.h"
 #include "planner/moves.h"
 #include "planner/network.h"
+#include "planner/plan_figures.h"
 #include "planner/plan_rep.h"
 #include "planner/units.h"
 #include "planner/windows.h"
 
 namespace remesh {
 namespace {
-
-int64_t CeilBytes(int64_t bits) { return bits / 8 + (bits % 8 != 0 ? 1 : 0); }
-
-absl::Status CheckMissing(const ReshardRequest& request, const std::vector<MissingBox>& missing) {
-  if (missing.empty() || !request.fallbacks.empty()) return absl::OkStatus();
-  const MissingBox& first = missing.front();
-  const std::string array = absl::StrCat(first.array);
-  const std::string box = first.box.DebugString();
-  const std::string devices = absl::StrJoin(first.lost_devices, ",");
-  return MakeError(
-      absl::StatusCode::kDataLoss,
-      absl::StrCat(missing.size(), " boxes are held by lost devices only, the first is ", box,
-                   " of array ", array, " on devices ", devices, ", and no fallback is declared"),
-      {"DATA_LOSS",
-       {{"array", array},
-        {"box", box},
-        {"lost_devices", devices},
-        {"boxes", absl::StrCat(missing.size())}}});
-}
-
-absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("options.memory_limit_bytes: value \"", limit, "\" is below the ", needed,
-                   " bytes needed"),
-      {"MEMORY_LIMIT",
-       {{"memory_limit_bytes", absl::StrCat(limit)}, {"needed_bytes", absl::StrCat(needed)}}});
-}
 
 // Slices so thin that source memory is given back about as fast as target memory is taken.
 constexpr int64_t kDonationSlices = 64;
@@ -62,13 +30,8 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
   int64_t needed = 0;
   for (int64_t slices = options.donate ? kDonationSlices : 1;; slices *= 2) {
     RETURN_IF_ERROR(ScheduleWindows(network, options.window_bytes, slices, draft));
-    draft.peak_bytes = PeakBytes(request, network, draft);
-    draft.summary.peak_bytes_max =
-        *std::max_element(draft.peak_bytes.begin(), draft.peak_bytes.end());
+    if (SetPeaks(request, network, draft).ok()) return absl::OkStatus();
     const int64_t peak = draft.summary.peak_bytes_max;
-    if (options.memory_limit_bytes == 0 || peak <= options.memory_limit_bytes) {
-      return absl::OkStatus();
-    }
     needed = needed == 0 ? peak : std::min(needed, peak);
     if (!options.donate || slices >= kDonationSlicesMax) break;
   }
@@ -106,19 +69,7 @@ void TryDomains(const DemandClasses& demand, const Network& network, const Ratio
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
 void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
                PlanDraft& draft) {
-  const Bound lower = LowerBound(demand, network);
-  const Routing routing =
-      RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network));
-  const Bound reachable = RoutingBound(demand, network, routing);
-  draft.lower_bound = lower.certificate;
-  draft.routing_bound = reachable.certificate;
-  draft.summary.lower_bound_seconds = lower.t.seconds();
-  draft.summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
-  draft.summary.certificate = lower.certificate.DebugString();
-  if (lower.t < reachable.t) {
-    absl::StrAppend(&draft.summary.certificate, "; without third hosts ",
-                    reachable.certificate.DebugString());
-  }
+  const Routing routing = SetBounds(demand, network, draft);
   // A cut may move by this much to fall between rows: a hundred thousandth of what the slowest NIC
   // can do in time T0.
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -134,29 +85,6 @@ void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& ne
   if (!network.domains.empty()) TryDomains(demand, network, routing.t0, draft);
 }
 
-void SumBytes(PlanDraft& draft) {
-  int64_t kept = 0, local = 0, crossing = 0, relayed = 0;
-  for (const Move& move : draft.moves) {
-    const int64_t bits = move.hi - move.lo;
-    const bool same_memory = draft.atoms.subs[draft.segments[move.segment].sub].same_memory;
-    if (move.to_space == Space::kStaging) {
-      relayed += bits;
-    } else if (move.from_device == move.to_device && same_memory) {
-      kept += bits;
-    } else if (draft.host_of[move.from_device] == draft.host_of[move.to_device]) {
-      local += bits;
-    } else {
-      crossing += bits;
-    }
-  }
-  PlanSummary& summary = draft.summary;
-  summary.bytes_kept = CeilBytes(kept);
-  summary.bytes_local = CeilBytes(local);
-  summary.bytes_crossing = CeilBytes(crossing);
-  summary.bytes_relayed = CeilBytes(relayed);
-  summary.bytes_total = summary.bytes_kept + summary.bytes_local + summary.bytes_crossing;
-}
-
 }  // namespace
 
 absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
@@ -169,16 +97,7 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   const DemandClasses demand = MakeDemandClasses(draft.atoms, network);
   MakeMoves(canonical.options.strategy, demand, network, draft);
   RETURN_IF_ERROR(ScheduleInMemory(canonical, network, draft));
-  SumBytes(draft);
-  PlanSummary& summary = draft.summary;
-  const Cost cost = Estimate(draft, network);
-  summary.bottleneck_bytes = cost.bottleneck_bytes;
-  summary.bottleneck_seconds = cost.bottleneck_seconds;
-  summary.predicted_seconds = cost.predicted_seconds;
-  summary.quality = summary.lower_bound_seconds > 0
-                        ? summary.bottleneck_seconds / summary.lower_bound_seconds
-                        : 1;
-  summary.windows = draft.moves.empty() ? 0 : draft.schedule.windows();
+  SetFigures(network, draft);
   return Plan(Pack(std::move(draft)));
 }
 

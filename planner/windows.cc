@@ -86,7 +86,19 @@ bool PlaceMoves(const PairList& list, int64_t heavy_rounds, RoundPacker& packer,
   return true;
 }
 
-// Messages: device pairs at work, summed over windows. In one round, a pair with moves in stages l
+void SortMoves(PlanDraft& draft) {
+  std::stable_sort(draft.moves.begin(), draft.moves.end(), [](const Move& a, const Move& b) {
+    return a.round != b.round ? a.round < b.round : a.stage < b.stage;
+  });
+  draft.round_begin.assign(draft.schedule.rounds + 1, 0);
+  for (const Move& move : draft.moves) ++draft.round_begin[move.round + 1];
+  for (int32_t r = 0; r < draft.schedule.rounds; ++r)
+    draft.round_begin[r + 1] += draft.round_begin[r];
+}
+
+}  // namespace
+
+// In one round, a pair with moves in stages l
 // works in the cycles l .. l + slices - 1, and in no more of them than its moves have parts.
 int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
   int64_t operations = 0;
@@ -115,18 +127,6 @@ int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
   }
   return operations;
 }
-
-void SortMoves(PlanDraft& draft) {
-  std::stable_sort(draft.moves.begin(), draft.moves.end(), [](const Move& a, const Move& b) {
-    return a.round != b.round ? a.round < b.round : a.stage < b.stage;
-  });
-  draft.round_begin.assign(draft.schedule.rounds + 1, 0);
-  for (const Move& move : draft.moves) ++draft.round_begin[move.round + 1];
-  for (int32_t r = 0; r < draft.schedule.rounds; ++r)
-    draft.round_begin[r + 1] += draft.round_begin[r];
-}
-
-}  // namespace
 
 int64_t EffectiveWindowBytes(int64_t window_bytes) {
   return std::clamp(window_bytes, kWindowBytesMin, int64_t{1} << 50);

@@ -33,4 +33,8 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
                              PlanDraft& draft);
 
+struct PairList;
+// Messages: device pairs at work, summed over windows. REQUIRES: `list` is of the draft's moves.
+int64_t CountOperations(const PairList& list, const PlanDraft& draft);
+
 }  // namespace remesh
