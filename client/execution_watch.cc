@@ -111,6 +111,7 @@ Table ExecutionDetails(const v1::Execution& e) {
   // One that was only validated never had a phase.
   table.AddRow({"phase", e.phase() == v1::Execution::PHASE_UNSPECIFIED ? "-" : Phase(e)});
   table.AddRow({"plan", OrDash(e.plan())});
+  AddTargetOrders(e.target_device_lists(), table);
   AddCosts(e.summary(), table);
   if (e.has_transfer_start_time() && e.has_transfer_end_time()) {
     const double seconds = Seconds(e.transfer_start_time(), e.transfer_end_time());

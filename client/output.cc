@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/spec/text.h"
 
@@ -33,6 +34,18 @@ void Print(OutputFormat format, const google::protobuf::Message& message,
     std::cout << ToJson(message, /*pretty=*/true) << std::flush;
   } else {
     std::cout << table().ToString() << std::flush;
+  }
+}
+
+void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceList>& lists,
+                     Table& table) {
+  constexpr int kShown = 16;
+  for (const v1::TargetDeviceList& list : lists) {
+    const auto& ids = list.devices().ids();
+    const auto end = ids.begin() + std::min(ids.size(), kShown);
+    table.AddRow({"target order",
+                  absl::StrCat(absl::StrJoin(ids.begin(), end, ","), end == ids.end() ? "" : ",...",
+                               " (", ids.size(), " devices, ", list.arrays_size(), " arrays)")});
   }
 }
 

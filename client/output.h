@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/timestamp.pb.h"
+#include "remesh/v1/plan.pb.h"
 
 namespace remesh {
 
@@ -28,6 +29,11 @@ class Table {
 // Writes `message` to stdout, as JSON or as `table` says.
 void Print(OutputFormat format, const google::protobuf::Message& message,
            absl::FunctionRef<Table()> table);
+
+// A row for each list of target devices whose order the planner chose: how many arrays it is of, and
+// its first devices.
+void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceList>& lists,
+                     Table& table);
 
 std::string FormatBytes(int64_t bytes);                           // "2.47 GB", "12 B"
 std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms", "32 ns"

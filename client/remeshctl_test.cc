@@ -109,6 +109,28 @@ TEST(RemeshctlTest, TheFullViewListsTransfers) {
   EXPECT_EQ(bytes, 128);
 }
 
+// Rows that turn around on their four devices, of which two are listed first.
+TEST(RemeshctlTest, AFreeTargetOrderIsShown) {
+  const std::string spec = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".json");
+  std::ofstream(spec) << R"({"topology":{"hosts":[
+      {"name":"a","device_ids":[0,1],"nics":1,"nic_bytes_per_second":1e9,"fabric_bytes_per_second":1e11},
+      {"name":"b","device_ids":[2,3],"nics":1,"nic_bytes_per_second":1e9,"fabric_bytes_per_second":1e11}]},
+      "shardings":{"before":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"ids":[0,1,2,3]}},
+                   "after":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"ids":[2,3,1,0]}}},
+      "arrays":[{"name":"w","shape":[8,8],"element_type":"bf16","source":{"ref":"before"},"target":{"ref":"after"}}],
+      "options":{"free_target_order":true}})";
+  const Result json = Remeshctl(absl::StrCat("plan -o json -f ", spec));
+  const Result table = Remeshctl(absl::StrCat("plan -f ", spec));
+  std::remove(spec.c_str());
+  ASSERT_EQ(json.code, 0) << json.err;
+  const Json plan = Json::parse(json.out)["plan"];
+  EXPECT_EQ(plan["summary"]["bytesKept"], "128");
+  ASSERT_EQ(plan["targetDeviceLists"].size(), 1u);
+  EXPECT_EQ(plan["targetDeviceLists"][0]["arrays"], Json::array({"w"}));
+  EXPECT_EQ(plan["targetDeviceLists"][0]["devices"]["ids"], Json::array({"0", "1", "2", "3"}));
+  EXPECT_NE(table.out.find("0,1,2,3 (4 devices, 1 arrays)"), std::string::npos) << table.out;
+}
+
 TEST(RemeshctlTest, YamlIsTaken) {
   const Result json = Remeshctl(absl::StrCat("plan -o json -f ", kExample));
   const Result yaml = Remeshctl("plan -o json -f client/testdata/example_spec.yaml");

@@ -111,6 +111,7 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"operations", absl::StrCat(s.operations())});
   table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});
+  AddTargetOrders(plan.target_device_lists(), table);
   table.AddRow({"planned in",
                 absl::StrCat(FormatSeconds(response.planning().seconds()), ", cache ",
                              v1::Planning::Cache_Name(response.planning().cache()))});

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status_macros.h"
 #include "client/execution_watch.h"
@@ -24,6 +25,7 @@ struct Options {
   int64_t generation = 0, window_bytes = 0, memory_limit_bytes = 0;
   double deadline_seconds = 0;
   bool donate = false, free_target_order = false, no_wait = false, validate_only = false;
+  std::vector<int64_t> lost_devices;
   Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
 };
 
@@ -56,6 +58,7 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const Options& options) {
     planning.set_donate(options.donate);
     planning.set_free_target_order(options.free_target_order);
     planning.set_strategy(options.strategy);
+    for (const int64_t id : options.lost_devices) planning.add_lost_device_ids(id);
   }
   ASSIGN_OR_RETURN(const int64_t generation, Generation(options));
   request.set_expected_generation(generation);
@@ -89,6 +92,10 @@ void AddPlanningFlags(CLI::App& reshard, Options& options) {
                    "Source shards may be released while the move goes on");
   reshard.add_flag("--free-target-order", options.free_target_order,
                    "The planner may permute the target devices");
+  reshard
+      .add_option("--lost-devices", options.lost_devices,
+                  "Devices whose shards are gone: 4,5; their hosts may be away")
+      ->delimiter(',');
   const auto set_strategy = [&options](const std::string& text) {
     options.strategy = text == "p2p"      ? v1::PlanOptions::P2P
                        : text == "gather" ? v1::PlanOptions::GATHER

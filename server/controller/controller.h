@@ -127,7 +127,8 @@ class Controller {
   // controller_start.cc
   void StartExecution(CallId call, const v1::StartExecutionRequest& request);
   absl::StatusOr<bool> JoinStart(CallId call, const v1::StartExecutionRequest& request);
-  absl::Status CheckMovable(const StateEntry& state, int64_t expected_generation) const;
+  absl::Status CheckFree(const StateEntry& state, int64_t expected_generation) const;
+  absl::Status CheckReady(const StateEntry& state, const std::set<std::string>& spared) const;
   void OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move);
   absl::Status CheckMove(const PendingStart& start, const PlannedMove& move);
   void Launch(const PendingStart& start, const PlannedMove& move);

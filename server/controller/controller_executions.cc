@@ -159,6 +159,11 @@ void Controller::AdoptTarget(StateEntry& state, const Move& move) {
   const int64_t adopted = move.execution.resource().target_generation();
   for (const auto& [host, part] : state.placed->hosts) {
     if (WorkerEntry* worker = workers_.Find(host)) worker->manifests.erase({state.name(), retired});
+    if (move.execution.has_participant(host)) continue;  // the execution tells those itself
+    v1::AttachResponse retire;
+    retire.mutable_retire()->set_state(state.name());
+    retire.mutable_retire()->set_generation(retired);
+    Send(host, std::move(retire));
   }
   state.declared.set_generation(adopted);
   state.placed = move.target;

@@ -15,10 +15,10 @@ namespace {
 
 constexpr int64_t kDeadlineSecondsMax = 30 * 24 * 3600;
 
-absl::Status Unsupported(std::string_view reason, std::string_view field) {
+absl::Status DonationUnsupported() {
   return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat(std::string(field), " is not supported by executions yet"),
-                   {.reason = std::string(reason), .metadata = {{"field", std::string(field)}}});
+                   "options.donate is not supported by executions yet",
+                   {.reason = "DONATION_UNSUPPORTED", .metadata = {{"field", "options.donate"}}});
 }
 
 absl::Status CheckDeadline(const google::protobuf::Duration& deadline) {
@@ -43,12 +43,7 @@ absl::Status CheckStart(const v1::StartExecutionRequest& request) {
   if (request.request_id().size() > 256) {
     return InvalidField("request_id", request.request_id(), "must have at most 256 bytes");
   }
-  const v1::PlanOptions& options = request.options();
-  if (options.donate()) return Unsupported("DONATION_UNSUPPORTED", "options.donate");
-  if (options.free_target_order())
-    return Unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
-  if (!options.lost_device_ids().empty())
-    return Unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
+  if (request.options().donate()) return DonationUnsupported();
   return CheckDeadline(request.deadline());
 }
 
@@ -58,7 +53,7 @@ std::string RequestKey(const v1::StartExecutionRequest& request) {
 
 }  // namespace
 
-absl::Status Controller::CheckMovable(const StateEntry& state, int64_t expected_generation) const {
+absl::Status Controller::CheckFree(const StateEntry& state, int64_t expected_generation) const {
   const std::string& name = state.name();
   if (!state.execution.empty()) {
     return MakeError(
@@ -81,8 +76,14 @@ absl::Status Controller::CheckMovable(const StateEntry& state, int64_t expected_
                                    {"generation", found},
                                    {"state", name}}});
   }
-  const v1::State::Phase phase = PhaseOf(state, workers_);
+  return absl::OkStatus();
+}
+
+absl::Status Controller::CheckReady(const StateEntry& state,
+                                    const std::set<std::string>& spared) const {
+  const v1::State::Phase phase = PhaseOf(state, workers_, spared);
   if (phase == v1::State::READY) return absl::OkStatus();
+  const std::string& name = state.name();
   const std::string shown = v1::State::Phase_Name(phase);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat(name, " is ", shown, ", not READY"),
@@ -110,15 +111,17 @@ absl::StatusOr<bool> Controller::JoinStart(CallId call, const v1::StartExecution
 }
 
 void Controller::StartExecution(CallId call, const v1::StartExecutionRequest& request) {
-  if (absl::Status status = CheckStart(request); !status.ok()) return Reply(call, status);
+  if (absl::Status bad = CheckStart(request); !bad.ok()) return Reply(call, bad);
   const absl::StatusOr<bool> joined = JoinStart(call, request);
   if (!joined.ok()) return Reply(call, joined.status());
   if (*joined) return;
   const absl::StatusOr<StateEntry*> state = FindState("state", request.state());
   if (!state.ok()) return Reply(call, state.status());
-  if (absl::Status status = CheckMovable(**state, request.expected_generation()); !status.ok()) {
-    return Reply(call, status);
-  }
+  absl::Status status = CheckFree(**state, request.expected_generation());
+  // Which hosts a loss of devices spares is known once the move is planned.
+  const bool may_spare = !request.options().lost_device_ids().empty() || !request.plan().empty();
+  if (status.ok() && !may_spare) status = CheckReady(**state, {});
+  if (!status.ok()) return Reply(call, status);
   const uint64_t id = next_planning_++;
   if (!request.validate_only()) (*state)->planning = id;
   starts_[id] = {.calls = {call}, .request = request, .asked = now_};
@@ -138,10 +141,32 @@ void Controller::StartExecution(CallId call, const v1::StartExecutionRequest& re
 
 absl::Status Controller::CheckMove(const PendingStart& start, const PlannedMove& move) {
   ASSIGN_OR_RETURN(const StateEntry* state, FindState("state", start.request.state()));
-  RETURN_IF_ERROR(CheckMovable(*state, start.request.expected_generation()));
+  RETURN_IF_ERROR(CheckFree(*state, start.request.expected_generation()));
+  RETURN_IF_ERROR(CheckReady(*state, move.spared_hosts));
   for (const auto& [host, devices] : move.hosts) RETURN_IF_ERROR(CheckHosts(host, devices));
   return absl::OkStatus();
 }
+
+namespace {
+
+// What is known of an execution before it has a name.
+v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedMove& move) {
+  v1::Execution preview;
+  preview.set_state(request.state());
+  preview.set_source_generation(request.expected_generation());
+  preview.set_target_generation(request.expected_generation() + 1);
+  preview.set_plan(move.plan);
+  *preview.mutable_summary() = move.summary;
+  *preview.mutable_planning() = move.planning;
+  preview.set_windows(move.summary.windows());
+  for (const v1::TargetDeviceList& list : move.target_device_lists) {
+    *preview.add_target_device_lists() = list;
+  }
+  for (const int64_t id : move.lost_device_ids) preview.add_lost_device_ids(id);
+  return preview;
+}
+
+}  // namespace
 
 void Controller::OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move) {
   auto node = starts_.extract(id);
@@ -154,30 +179,15 @@ void Controller::OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move) {
   if (status.ok() && !start.request.validate_only()) return Launch(start, *move);
   if (!start.request.validate_only()) out_.push_back(ReleasePlan{.plan = move->plan});
   if (!status.ok()) return Reply(start.calls, status);
-  v1::Execution preview;
-  preview.set_state(start.request.state());
-  preview.set_source_generation(state->generation());
-  preview.set_target_generation(state->generation() + 1);
-  preview.set_plan(move->plan);
-  *preview.mutable_summary() = move->summary;
-  *preview.mutable_planning() = move->planning;
-  preview.set_windows(move->summary.windows());
-  Reply(start.calls, preview);
+  Reply(start.calls, Preview(start.request, *move));
 }
 
 namespace {
 
 v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedMove& move,
                           absl::Time created, std::chrono::nanoseconds deadline, std::string name) {
-  v1::Execution resource;
+  v1::Execution resource = Preview(request, move);
   resource.set_name(std::move(name));
-  resource.set_state(request.state());
-  resource.set_source_generation(request.expected_generation());
-  resource.set_target_generation(request.expected_generation() + 1);
-  resource.set_plan(move.plan);
-  *resource.mutable_summary() = move.summary;
-  *resource.mutable_planning() = move.planning;
-  resource.set_windows(move.summary.windows());
   resource.set_request_id(request.request_id());
   SetTime(created, *resource.mutable_create_time());
   SetDuration(deadline, *resource.mutable_deadline());

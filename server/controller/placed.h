@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -38,7 +39,11 @@ struct PlacedState {
 // The answer to "from this state to those targets".
 struct PlannedMove {
   std::shared_ptr<const PlacedState> target;
-  std::map<std::string, HostDevices> hosts;  // every host that the plan names, relays included
+  // Every host that the plan names, relays included, but for those with lost devices only.
+  std::map<std::string, HostDevices> hosts;
+  std::set<std::string> spared_hosts;  // whose shards of the source are all on lost devices
+  std::vector<int64_t> lost_device_ids;
+  std::vector<v1::TargetDeviceList> target_device_lists;  // when their order was free
   std::string plan;                          // plans/{...}; kept in the cache until released
   std::string fingerprint;
   v1::PlanSummary summary;

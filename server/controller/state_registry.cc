@@ -48,10 +48,12 @@ std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
   return names;
 }
 
-v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers) {
+v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
+                         const std::set<std::string>& spared) {
   if (!state.execution.empty()) return v1::State::MOVING;
   bool ready = true;
   for (const auto& [host, part] : state.placed->hosts) {
+    if (spared.contains(host)) continue;
     if (LostOn(state, workers, host)) return v1::State::LOST;
     const v1::StateManifest* manifest = LiveManifest(state, workers, host);
     ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;

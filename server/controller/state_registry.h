@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,10 @@ class StateRegistry {
 };
 
 // The state's phase: MOVING while an execution runs; LOST when a host is away, or back without what
-// was committed there; READY when every host has sealed everything; else BUILDING.
-v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers);
+// was committed there; READY when every host has sealed everything; else BUILDING. The hosts in
+// `spared` do not count.
+v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
+                         const std::set<std::string>& spared = {});
 
 // The resource as callers see it, spec included.
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);

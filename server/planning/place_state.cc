@@ -144,12 +144,14 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpe
   return placed;
 }
 
-void AddNamedDevices(const StateLayout& layout, std::map<std::string, std::set<int32_t>>& named) {
+void AddNamedDevices(const StateLayout& layout, const std::set<int64_t>& lost,
+                     std::map<std::string, std::set<int32_t>>& named) {
   const absl::flat_hash_map<int64_t, Seat> seats = SeatsOf(layout.topology);
   absl::flat_hash_set<const DeviceList*> seen;
   for (const PlacedArray& array : layout.arrays) {
     if (!seen.insert(array.placement.devices.get()).second) continue;
     for (const int64_t id : *array.placement.devices) {
+      if (lost.contains(id)) continue;
       const Seat seat = seats.at(id);
       named[layout.topology.hosts[seat.host].name].insert(seat.local);
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <set>
@@ -27,8 +28,9 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpe
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
                                                               StateLayout layout);
 
-// The hosts of the devices that `layout` names, whether they hold a shard or not; added to `named`:
-// host -> local devices.
-void AddNamedDevices(const StateLayout& layout, std::map<std::string, std::set<int32_t>>& named);
+// The hosts of the devices that `layout` names, but for those in `lost`, whether they hold a shard
+// or not; added to `named`: host -> local devices.
+void AddNamedDevices(const StateLayout& layout, const std::set<int64_t>& lost,
+                     std::map<std::string, std::set<int32_t>>& named);
 
 }  // namespace remesh

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/planning/plan_moves.h"
 
+#include <algorithm>
 #include <chrono>
 #include <set>
 #include <utility>
@@ -16,6 +17,7 @@
 #include "server/planning/join_spec.h"
 #include "server/planning/place_state.h"
 #include "server/planning/same_layout.h"
+#include "server/planning/target_order.h"
 #include "service/log.h"
 
 namespace remesh {
@@ -56,20 +58,41 @@ absl::StatusOr<FoundPlan> FindOrPlan(PlanCache& cache, const ReshardRequest& req
   return planned;
 }
 
-// What the controller needs to know of a plan from `source` to `target`.
-PlannedMove ToMove(const BoundPlan& plan, const v1::Planning& planning, const StateLayout& source,
-                   std::shared_ptr<const PlacedState> target) {
+bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>& lost) {
+  return std::all_of(devices.local_devices.begin(), devices.local_devices.end(),
+                     [&](int32_t local) { return lost.contains(devices.device_ids[local]); });
+}
+
+// What the controller needs to know of a plan from `source` to `given`, a target whose order may
+// be free. `lost`: as the request for the plan named them.
+absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& planning,
+                                   const PlacedState& source,
+                                   std::shared_ptr<const PlacedState> given,
+                                   const std::set<int64_t>& lost) {
   const CachedPlan& cached = *plan.cached;
+  const TargetOrder order = ChosenOrder(cached.request, plan.binding, *given->layout);
+  std::shared_ptr<const PlacedState> target = given;
+  if (!order.empty()) {
+    ASSIGN_OR_RETURN(target, PlaceState(WithOrder(given->spec, order), nullptr));
+  }
   std::map<std::string, std::set<int32_t>> named;
-  AddNamedDevices(source, named);
-  AddNamedDevices(*target->layout, named);
+  AddNamedDevices(*source.layout, lost, named);
+  AddNamedDevices(*target->layout, lost, named);
+  const v1::Plan resource = ToProto(cached.plan, cached.request, plan.binding);
   PlannedMove move{.target = target,
                    .hosts = {},
+                   .spared_hosts = {},
+                   .lost_device_ids = {lost.begin(), lost.end()},
+                   .target_device_lists = {resource.target_device_lists().begin(),
+                                           resource.target_device_lists().end()},
                    .plan = plan.name,
                    .fingerprint = cached.request.fingerprint,
-                   .summary = ToProto(cached.plan.summary(), plan.binding),
+                   .summary = resource.summary(),
                    .planning = planning,
                    .window_bytes = cached.request.request.options.window_bytes};
+  for (const auto& [host, part] : source.hosts) {
+    if (HoldsOnLostDevicesOnly(part.devices, lost)) move.spared_hosts.insert(host);
+  }
   for (const Host& host : target->layout->topology.hosts) {
     auto devices = named.find(host.name);
     if (devices == named.end()) continue;
@@ -119,23 +142,25 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
       JoinSpecs(question.source->spec, (*target)->spec, question.options));
   ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, request, std::move(joined),
                                                        question.keep, question.keep, start));
-  return ToMove(*planned.plan, planned.planning, *question.source->layout, *std::move(target));
+  return ToMove(
+      *planned.plan, planned.planning, *question.source, *std::move(target),
+      {question.options.lost_device_ids().begin(), question.options.lost_device_ids().end()});
 }
 
-absl::Status CheckPlanUsable(const v1::PlanSpec& spec) {
-  const auto unsupported = [](std::string_view reason, std::string_view field) {
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition,
-        absl::StrCat("plan: ", std::string(field), " is not supported by executions yet"),
-        {.reason = std::string(reason), .metadata = {{"field", std::string(field)}}});
-  };
-  if (spec.options().donate()) return unsupported("DONATION_UNSUPPORTED", "options.donate");
-  if (spec.options().free_target_order())
-    return unsupported("FREE_ORDER_UNSUPPORTED", "options.free_target_order");
-  if (!spec.options().lost_device_ids().empty()) {
-    return unsupported("LOST_DEVICES_UNSUPPORTED", "options.lost_device_ids");
+absl::Status CheckPlanUsable(const BoundPlan& plan) {
+  if (plan.spec->options().donate()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     "plan: options.donate is not supported by executions yet",
+                     {.reason = "DONATION_UNSUPPORTED", .metadata = {{"field", "options.donate"}}});
   }
-  return absl::OkStatus();
+  const std::vector<MissingBox>& missing = plan.cached->plan.missing();
+  if (missing.empty()) return absl::OkStatus();
+  const std::string boxes = absl::StrCat(missing.size());
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(plan.name, " takes ", boxes,
+                                " boxes from a fallback, which executions cannot read yet"),
+                   {.reason = "FALLBACK_UNSUPPORTED",
+                    .metadata = {{"plan", plan.name}, {"boxes", boxes}}});
 }
 
 absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& question,
@@ -143,7 +168,7 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
   absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
   RETURN_IF_ERROR(AtField("plan", listed.status()));
   const BoundPlan& plan = *listed->plan;
-  RETURN_IF_ERROR(CheckPlanUsable(*plan.spec));
+  RETURN_IF_ERROR(CheckPlanUsable(plan));
   ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(*plan.spec), nullptr));
   if (absl::Status same = CheckSameLayout(source, *question.source->layout); !same.ok()) {
     const std::string why(same.message());
@@ -158,7 +183,8 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
   planning.set_seconds(SecondsSince(start));
   planning.set_cache(v1::Planning::HIT);
   if (question.keep) RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true).status());
-  return ToMove(plan, planning, source, std::move(target));
+  const auto& lost = plan.spec->options().lost_device_ids();
+  return ToMove(plan, planning, *question.source, std::move(target), {lost.begin(), lost.end()});
 }
 
 }  // namespace

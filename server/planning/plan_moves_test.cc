@@ -20,12 +20,13 @@ class PlanMovesTest : public testing::Test {
   }
 
   absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target,
-                                     const Topology* workers = nullptr) {
+                                     const Topology* workers = nullptr,
+                                     const v1::PlanOptions& options = {}) {
     StartPlanning question{.id = 1,
                            .source = source_,
                            .targets = v1::Targets(),
                            .plan = "",
-                           .options = {},
+                           .options = options,
                            .keep = true};
     *question.targets->mutable_shardings() = target.shardings();
     *question.targets->mutable_device_lists() = target.device_lists();
@@ -106,6 +107,103 @@ TEST_F(PlanMovesTest, TargetsMayNameWorkersThatCameLater) {
   EXPECT_TRUE(move->target->hosts.contains("host-9"));
   workers.hosts[0].device_ids = {1, 0};  // the state's numbering is not the workers'
   EXPECT_FALSE(PlanTo(target, &workers).ok());
+}
+
+// Rows of a reversed list: every device is at the place of another.
+v1::StateSpec ReversedRows() {
+  v1::StateSpec target = SourceOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {3, 2, 1, 0}) devices.add_ids(id);
+  return target;
+}
+
+TEST_F(PlanMovesTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
+  v1::PlanOptions options;
+  options.set_free_target_order(true);
+  const auto move = PlanTo(ReversedRows(), nullptr, options);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_EQ(move->summary.bytes_kept(), 256);
+  ASSERT_EQ(move->target_device_lists.size(), 1u);
+  EXPECT_EQ(move->target_device_lists[0].arrays(0), "w");
+  const v1::DeviceList& chosen = move->target_device_lists[0].devices();
+  EXPECT_EQ(std::vector<int64_t>(chosen.ids().begin(), chosen.ids().end()),
+            (std::vector<int64_t>{0, 1, 2, 3}));
+  const v1::DeviceList& placed = move->target->spec.device_lists().at("all");
+  EXPECT_EQ(placed.SerializeAsString(), chosen.SerializeAsString());
+  EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
+  // By its name too, though the question had the list as it was given.
+  const auto again = PlanBy(move->plan);
+  ASSERT_TRUE(again.ok()) << again.status();
+  for (const char* host : {"host-0", "host-1"}) {
+    EXPECT_EQ(again->target->hosts.at(host).assignment.SerializeAsString(),
+              move->target->hosts.at(host).assignment.SerializeAsString());
+  }
+}
+
+// Explicit boxes name their devices themselves.
+TEST_F(PlanMovesTest, AFreeOrderRenamesBoxesToo) {
+  v1::StateSpec target = SourceOf(TestSpec());
+  v1::Sharding boxes;
+  for (const int64_t id : {3, 2, 1, 0}) {
+    v1::DeviceBoxes& of = *boxes.mutable_boxes()->add_devices();
+    of.set_device(id);
+    v1::Box& box = *of.add_boxes();
+    for (const int64_t lo : {2 * (3 - id), int64_t{0}}) box.add_lo(lo);
+    for (const int64_t hi : {2 * (4 - id), int64_t{8}}) box.add_hi(hi);
+  }
+  *target.mutable_arrays(0)->mutable_sharding() = boxes;
+  v1::PlanOptions options;
+  options.set_free_target_order(true);
+  const auto move = PlanTo(target, nullptr, options);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_EQ(move->summary.bytes_kept(), 256);
+  EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
+}
+
+TEST_F(PlanMovesTest, AHostWhoseDevicesAreLostIsSpared) {
+  v1::StateSpec everywhere = SourceOf(TestSpec());
+  (*everywhere.mutable_shardings())["rows"].set_hlo_text("{replicated}");
+  source_ = Place(everywhere);
+  v1::StateSpec target = TargetOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {0, 1}) devices.add_ids(id);
+  (*target.mutable_shardings())["columns"].set_hlo_text("{devices=[1,2]<=[2]}");
+  v1::PlanOptions options;
+  options.add_lost_device_ids(3);
+  const auto one = PlanTo(target, nullptr, options);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_TRUE(one->spared_hosts.empty());
+  EXPECT_EQ(one->hosts.at("host-1").local_devices, std::vector<int32_t>{0});
+  options.add_lost_device_ids(2);
+  const auto both = PlanTo(target, nullptr, options);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->spared_hosts, std::set<std::string>{"host-1"});
+  EXPECT_FALSE(both->hosts.contains("host-1"));
+  EXPECT_EQ(both->lost_device_ids, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(PlanBy(both->plan)->spared_hosts, both->spared_hosts);
+}
+
+TEST_F(PlanMovesTest, WhatOnlyLostDevicesHoldIsRefused) {
+  v1::StateSpec target = TargetOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {0, 1}) devices.add_ids(id);
+  (*target.mutable_shardings())["columns"].set_hlo_text("{devices=[1,2]<=[2]}");
+  v1::PlanOptions options;
+  options.add_lost_device_ids(2);
+  const absl::Status status = PlanTo(target, nullptr, options).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(GetErrorInfo(status).metadata.at("lost_devices"), "2");
+  // With a fallback there is a plan, but nobody to read the fallback.
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = JoinSpecs(source_->spec, target, options);
+  request.mutable_spec()->add_fallbacks()->set_checkpoint("/checkpoints");
+  const auto plan = CreatePlan(cache_, request, nullptr);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->plan().missing_size(), 0);
+  EXPECT_EQ(GetErrorInfo(PlanBy(plan->plan().name()).status()).reason, "FALLBACK_UNSUPPORTED");
 }
 
 TEST_F(PlanMovesTest, BadTargetsNameTheField) {

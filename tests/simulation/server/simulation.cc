@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/server/simulation.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "server/controller/records.h"
 
@@ -132,17 +134,35 @@ void Simulation::Do(ReplyTo& action) {
 }
 
 void Simulation::Do(StartPlanning& action) {
-  PlannedMove move;
-  move.target = Place(RandomSpec());
-  move.plan = "plans/p";
-  move.fingerprint = "f";
-  move.summary.set_windows(static_cast<int32_t>(random_() % 12));
-  for (const auto& placed : {action.source, move.target}) {
-    for (const auto& [host, part] : placed->hosts) move.hosts[host] = part.devices;
-  }
+  absl::StatusOr<PlannedMove> move = MakeMove(action);
   At(Soon(200 * kMillisecond), [this, life = life_, id = action.id, move] {
     if (life == life_) Handle(Planned{.id = id, .move = move});
   });
+}
+
+// Every host of the source that is left holds all that is needed.
+absl::StatusOr<PlannedMove> Simulation::MakeMove(const StartPlanning& question) {
+  PlannedMove move;
+  const auto& lost = question.options.lost_device_ids();
+  move.lost_device_ids = {lost.begin(), lost.end()};
+  move.target = Place(RandomSpec(move.lost_device_ids));
+  move.plan = "plans/p";
+  move.fingerprint = "f";
+  move.summary.set_windows(static_cast<int32_t>(random_() % 12));
+  for (const auto& placed : {question.source, move.target}) {
+    for (const auto& [host, part] : placed->hosts) {
+      const bool is_lost = std::find(lost.begin(), lost.end(), part.devices.device_ids[0]) != lost.end();
+      if (is_lost) {
+        move.spared_hosts.insert(host);
+      } else {
+        move.hosts[host] = part.devices;
+      }
+    }
+  }
+  if (move.spared_hosts.size() == question.source->hosts.size()) {
+    return absl::DataLossError("no host of the source is left");
+  }
+  return move;
 }
 
 void Simulation::Do(ExecutionEnded& action) { ++outcomes_[action.phase]; }
@@ -219,6 +239,14 @@ void Simulation::MakeTrouble() {
 
 // ---- the callers ----
 
+// The dead, and now and then one that lives; one host is left.
+void Simulation::GiveUpHosts(v1::PlanOptions& options) {
+  for (int i = 0; i < options_.workers; ++i) {
+    if (options.lost_device_ids_size() + 1 == options_.workers) return;
+    if (!workers_[i].alive || Chance(0.1)) options.add_lost_device_ids(i);
+  }
+}
+
 void Simulation::Ask() {
   if (controller_ == nullptr) return;
   const std::string state =
@@ -242,8 +270,12 @@ void Simulation::Ask() {
   start.set_state(state);
   start.set_expected_generation(generations_[state]);
   start.mutable_targets();
+  if (Chance(0.3)) GiveUpHosts(*start.mutable_options());
   calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) running_[std::get<v1::Execution>(*reply).name()] = state;
+    if (!reply.ok()) return;
+    const v1::Execution& execution = std::get<v1::Execution>(*reply);
+    running_[execution.name()] = state;
+    CheckLostHostsAreSpared(execution);
   };
   Handle(Call{.id = id, .request = std::move(start)});
 

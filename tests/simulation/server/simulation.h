@@ -36,6 +36,8 @@ class Simulation {
 
   const std::vector<std::string>& violations() const { return violations_; }
   const std::map<v1::Execution::Phase, int>& outcomes() const { return outcomes_; }
+  // Executions without lost hosts that succeeded while the server still knew them at the end.
+  int succeeded_without_lost() const { return succeeded_without_lost_; }
 
  private:
   struct Worker {
@@ -80,9 +82,12 @@ class Simulation {
   void CheckCommit(const v1::Commit& commit);
   void CheckRetire(const std::string& state, int64_t generation);
   void CheckState(const v1::State& state);
+  void CheckLostHostsAreSpared(const v1::Execution& execution);
 
   std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) const;
-  v1::StateSpec RandomSpec();
+  v1::StateSpec RandomSpec(const std::vector<int64_t>& lost = {});
+  absl::StatusOr<PlannedMove> MakeMove(const StartPlanning& question);
+  void GiveUpHosts(v1::PlanOptions& options);
 
   const Options options_;
   std::mt19937_64 random_;
@@ -105,6 +110,7 @@ class Simulation {
   std::map<std::string, int64_t> generations_;  // as callers were told
   std::map<std::string, std::string> running_;  // execution -> state, as callers were told
   std::map<v1::Execution::Phase, int> outcomes_;
+  int succeeded_without_lost_ = 0;
   std::map<CallId, std::function<void(const absl::StatusOr<Reply>&)>> calls_;
   std::vector<std::string> violations_;
 };

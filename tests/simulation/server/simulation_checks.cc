@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The laws, and how states lie over workers here: every host of the spec's topology holds one
 // shard.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/server/simulation.h"
 
@@ -18,11 +20,11 @@ std::shared_ptr<const PlacedState> Simulation::Place(const v1::StateSpec& spec) 
   return placed;
 }
 
-v1::StateSpec Simulation::RandomSpec() {
+v1::StateSpec Simulation::RandomSpec(const std::vector<int64_t>& lost) {
   v1::StateSpec spec;
   while (spec.topology().hosts().empty()) {
     for (int i = 0; i < options_.workers; ++i) {
-      if (Chance(0.5)) continue;
+      if (std::find(lost.begin(), lost.end(), i) != lost.end() || Chance(0.5)) continue;
       v1::Host& host = *spec.mutable_topology()->add_hosts();
       host.set_name(absl::StrCat("host-", i));
       host.add_device_ids(i);
@@ -84,6 +86,16 @@ void Simulation::CheckState(const v1::State& state) {
   }
 }
 
+// Nothing is asked of a host whose devices are lost.
+void Simulation::CheckLostHostsAreSpared(const v1::Execution& execution) {
+  for (const int64_t device : execution.lost_device_ids()) {
+    for (const v1::HostProgress& host : execution.hosts()) {
+      if (host.host() == absl::StrCat("host-", device))
+        Violate(absl::StrCat(execution.name(), " takes part of lost ", host.host()));
+    }
+  }
+}
+
 void Simulation::SettleAndCheck() {
   settling_ = true;
   Run(60);
@@ -93,6 +105,10 @@ void Simulation::SettleAndCheck() {
   calls_[executions] = [&](const absl::StatusOr<Reply>& reply) {
     for (const v1::Execution& execution :
          std::get<v1::ListExecutionsResponse>(*reply).executions()) {
+      if (execution.phase() == v1::Execution::SUCCEEDED &&
+          !execution.lost_device_ids().empty()) {
+        ++succeeded_without_lost_;
+      }
       if (!execution.has_end_time())
         Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
     }

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "absl/container/flat_hash_map.h"
+#include "planner/canonical.h"
+#include "proto/spec/plan_spec.h"
+#include "remesh/v1/state.pb.h"
+
+namespace remesh {
+
+// Which device takes a target device's place; those not in it keep theirs.
+using TargetOrder = absl::flat_hash_map<int64_t, int64_t>;
+
+// The order that was chosen for a request whose target is `given`, in the caller's ids; empty when
+// the order was not free. REQUIRES: `request` and `binding` came of that request.
+TargetOrder ChosenOrder(const CanonicalRequest& request, const Binding& binding,
+                        const StateLayout& given);
+
+// The same shardings with the places of devices taken as `order` says.
+v1::StateSpec WithOrder(v1::StateSpec spec, const TargetOrder& order);
+
+}  // namespace remesh
