@@ -177,7 +177,8 @@ void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& req
           [this, call, name] {
             v1::AttachResponse forget;
             forget.mutable_forget_state()->set_state(name);
-            for (const auto& [host, part] : states_.Find(name)->placed->hosts) Send(host, forget);
+            // All hosts: those that only gave to its present generation hold an empty one.
+            for (const auto& [host, worker] : workers_.workers()) Send(host, forget);
             states_.Remove(name);
             deleted_.insert(name);
             Reply(call, google::protobuf::Empty());

@@ -64,7 +64,8 @@ class ElasticTest(ClusterTest):
             self.assertEqual(sorted(chosen.devices.ids), [0, 1, 4, 5])
             self.assertEqual(set(chosen.arrays), {array.name for array in ARRAYS})
             # What GetState says, what Execution says and what lies where agree.
-            sharding = self.state(name).spec.shardings["all"]
+            spec = self.state(name).spec
+            sharding = spec.shardings[spec.arrays[0].sharding.ref]
             self.assertEqual(list(sharding.devices.ids), list(chosen.devices.ids))
             places = self.check_on(("host-0", "host-2"), name, 2)
             for array in ARRAYS:
