@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan::ForEachTransfer(): from moves of subs to boxes of arrays.
+// Plan::ForEachTransfer() and ForEachFlow(): from moves of subs to slices of them in windows, and to
+// boxes of arrays.
 #include <algorithm>
 #include <memory>
 
@@ -70,12 +71,16 @@ class Program {
     }
   }
 
-  void Run(absl::FunctionRef<void(const Transfer&)> visit) const {
+  // Calls visit(window, work, range of its tape) for every slice that holds something.
+  template <typename Visit>
+  void Run(const Visit& visit) const {
     for (int32_t window = 0; window < rep_.summary.windows; ++window) {
       const int32_t cycle = window / rep_.schedule.rounds;
       for (const Work& work : work_of_round_[window % rep_.schedule.rounds]) {
         const int32_t slice = cycle - work.move.stage;
-        if (slice >= 0 && slice < rep_.schedule.slices) VisitSlice(work, slice, window, visit);
+        if (slice < 0 || slice >= rep_.schedule.slices) continue;
+        const Interval range = SliceOf(work, rep_.schedule, slice);
+        if (range.lo != range.hi) visit(window, work, range);
       }
     }
   }
@@ -90,11 +95,15 @@ class Program {
     work.push_back({move, segment, range, tape.get()});
   }
 
-  void VisitSlice(const Work& work, int32_t slice, int32_t window,
-                  absl::FunctionRef<void(const Transfer&)> visit) const {
-    const Interval range = SliceOf(work, rep_.schedule, slice);
-    if (range.lo == range.hi) return;
-    rep_.tapes.ForEachBox(*work.tape, range.lo, range.hi, [&](int32_t array, const Box& box) {
+  const Plan::Rep& rep_;
+  std::vector<std::unique_ptr<Tape>> tape_of_sub_;
+  std::vector<std::vector<Work>> work_of_round_;
+};
+
+void VisitTransfers(const Plan::Rep& rep, const Program& program,
+                    absl::FunctionRef<void(const Transfer&)> visit) {
+  program.Run([&](int32_t window, const Work& work, Interval range) {
+    rep.tapes.ForEachBox(*work.tape, range.lo, range.hi, [&](int32_t array, const Box& box) {
       visit({.window = window,
              .array = array,
              .box = box,
@@ -104,17 +113,13 @@ class Program {
              .to_space = work.move.to_space(),
              .sub = work.segment.sub});
     });
-  }
-
-  const Plan::Rep& rep_;
-  std::vector<std::unique_ptr<Tape>> tape_of_sub_;
-  std::vector<std::vector<Work>> work_of_round_;
-};
+  });
+}
 
 }  // namespace
 
 void Plan::ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const {
-  Program(*rep_, [](const PackedMove&) { return true; }).Run(visit);
+  VisitTransfers(*rep_, Program(*rep_, [](const PackedMove&) { return true; }), visit);
 }
 
 void Plan::ForEachTransferOfHost(int32_t host,
@@ -122,7 +127,19 @@ void Plan::ForEachTransferOfHost(int32_t host,
   const auto keep = [&](const PackedMove& move) {
     return rep_->host_of[move.from_device] == host || rep_->host_of[move.to_device] == host;
   };
-  Program(*rep_, keep).Run(visit);
+  VisitTransfers(*rep_, Program(*rep_, keep), visit);
+}
+
+void Plan::ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const {
+  const auto keep = [](const PackedMove& move) { return move.from_device != move.to_device; };
+  Program(*rep_, keep).Run([&](int32_t window, const Work& work, Interval range) {
+    const int64_t bits = rep_->tapes.BitsOfRange(*work.tape, range.lo, range.hi);
+    if (bits == 0) return;
+    visit({.window = window,
+           .from_device = work.move.from_device,
+           .to_device = work.move.to_device,
+           .bits = bits});
+  });
 }
 
 }  // namespace remesh

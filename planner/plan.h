@@ -37,6 +37,16 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
+// What one move puts on its way in one window, all boxes of all arrays together.
+struct Flow {
+  int32_t window = 0;
+  int32_t from_device = 0;
+  int32_t to_device = 0;  // another one
+  int64_t bits = 0;
+
+  friend bool operator==(const Flow&, const Flow&) = default;
+};
+
 // What proves that no plan is faster than bits / 8 / capacity seconds. Checkable from the request
 // alone:
 // - kIngress: `members` is one domain (or host), and needs `bits` bits that none of its living
@@ -116,6 +126,9 @@ class Plan {
   void ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const;
   // The same order, only those with an end on `host` (canonical index).
   void ForEachTransferOfHost(int32_t host, absl::FunctionRef<void(const Transfer&)> visit) const;
+  // The same bits by window and pair of different devices, which may come more than once in a
+  // window. Costs O(moves x slices), however many arrays and boxes there are.
+  void ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const;
 
   // OK when the expanded transfers write every element of every target shard exactly once with the
   // right source element, senders hold what they send when they send it, and window, memory and

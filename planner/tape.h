@@ -60,6 +60,11 @@ struct Tapes {
   void ForEachBox(const Tape& tape, int64_t begin, int64_t end,
                   absl::FunctionRef<void(int32_t array, const Box& box)> visit) const;
 
+  // Bits of those elements.
+  int64_t BitsOfRange(const Tape& tape, int64_t begin, int64_t end) const {
+    return Rounded(tape, end) - Rounded(tape, begin);
+  }
+
   friend bool operator==(const Tapes&, const Tapes&) = default;
 
  private:

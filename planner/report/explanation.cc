@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <tuple>
 #include <utility>
 
@@ -13,7 +14,6 @@
 #include "base/status_macros.h"
 #include "planner/network.h"
 #include "planner/report/checkpoint_cost.h"
-#include "planner/report/flows.h"
 #include "planner/report/links.h"
 #include "planner/report/names.h"
 #include "planner/report/units.h"
@@ -26,11 +26,10 @@ constexpr double kTie = 1e-3;
 
 int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
 
-LinkLoads TotalLoads(const CanonicalRequest& request, const Plan& plan, const Links& links) {
+LinkLoads TotalLoads(const Plan& plan, const Links& links) {
   LinkLoads loads(links);
-  ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
-    for (const Flow& flow : flows) loads.Add(flow.from_device, flow.to_device, flow.bits);
-  });
+  plan.ForEachFlow(
+      [&](const Flow& flow) { loads.Add(flow.from_device, flow.to_device, flow.bits); });
   return loads;
 }
 
@@ -55,7 +54,7 @@ std::string BottleneckText(const Links& links, const LinkLoads& loads, const Nam
   }
   const Link& link = links.all()[busiest];
   const std::string name =
-      link.kind == Link::Kind::kNic ? names.Nic(link.index) : names.Domain(link.index);
+      link.kind == Link::Kind::kNic ? names.Nic(link.index) : "domain " + names.Domain(link.index);
   return absl::StrFormat("%s of %s carries %s at %s/s, %s; %d of %d links in use are as busy",
                          link.egress ? "egress" : "ingress", name,
                          BytesText(static_cast<double>(loads.BitsOf(busiest)) / 8),
@@ -74,8 +73,10 @@ std::vector<DomainTraffic> EmptyRows(const Network& network, const Names& names)
   }
   for (int32_t d = 0; d < static_cast<int32_t>(network.domains.size()); ++d) {
     const Network::DomainNode& domain = network.domains[d];
+    const size_t parent = network.hosts.size() + std::max(domain.parent, 0);
     rows.push_back({.kind = DomainTraffic::Kind::kDomain,
                     .name = names.Domain(d),
+                    .level = domain.parent < 0 ? 0 : rows[parent].level + 1,
                     .ingress_bytes_per_second = static_cast<double>(domain.ingress),
                     .egress_bytes_per_second = static_cast<double>(domain.egress)});
   }
@@ -113,10 +114,29 @@ std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links
   }
   rows = InNameOrder(std::move(rows), HostsByName(binding));
   std::erase_if(rows, [](const DomainTraffic& r) { return r.bytes_in == 0 && r.bytes_out == 0; });
+  // What binds is alike but for roundings: it stays in the order of names.
   std::stable_sort(rows.begin(), rows.end(), [](const DomainTraffic& a, const DomainTraffic& b) {
+    if (a.binding || b.binding) return a.binding && !b.binding;
     return std::max(a.seconds_in, a.seconds_out) > std::max(b.seconds_in, b.seconds_out);
   });
   return rows;
+}
+
+std::vector<LevelTraffic> LevelsOf(const std::vector<DomainTraffic>& rows) {
+  const auto seconds = [](const DomainTraffic& row) {
+    return std::max(row.seconds_in, row.seconds_out);
+  };
+  std::map<std::pair<bool, int32_t>, LevelTraffic> levels;
+  for (const DomainTraffic& row : rows) {
+    LevelTraffic& level = levels[{row.kind == DomainTraffic::Kind::kHost, row.level}];
+    if (level.count == 0 || seconds(level.busiest) < seconds(row)) level.busiest = row;
+    ++level.count;
+    level.bytes_out += row.bytes_out;
+    level.binding |= row.binding;
+  }
+  std::vector<LevelTraffic> list;
+  for (auto& [key, level] : levels) list.push_back(std::move(level));
+  return list;
 }
 
 StrategyCost CostOf(const PlanSummary& summary, std::string name, std::string how) {
@@ -187,13 +207,14 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Names names(network, binding);
-  const LinkLoads loads = TotalLoads(request, plan, links);
+  const LinkLoads loads = TotalLoads(plan, links);
   const PlanSummary& summary = plan.summary();
-  Explanation explanation{.certificate = names.Words(plan.lower_bound_certificate()),
+  Explanation explanation{.certificate = Words(plan.lower_bound_certificate(), binding),
                           .bottleneck = BottleneckText(links, loads, names),
                           .domains = DomainRows(network, links, loads, names, binding)};
+  explanation.levels = LevelsOf(explanation.domains);
   if (summary.routing_bound_seconds > summary.lower_bound_seconds) {
-    explanation.routing_certificate = names.Words(plan.routing_bound_certificate());
+    explanation.routing_certificate = Words(plan.routing_bound_certificate(), binding);
   }
   ASSIGN_OR_RETURN(explanation.strategies, Strategies(request, plan, options));
   return explanation;

@@ -16,7 +16,8 @@ namespace remesh {
 struct DomainTraffic {
   enum class Kind : int8_t { kHost, kDomain };
   Kind kind = Kind::kHost;
-  std::string name;  // the caller's; "domain of a, b" for a domain
+  std::string name;   // the caller's
+  int32_t level = 0;  // of domains: 0 next to the root, one more a step down; 0 for hosts
   int64_t bytes_in = 0;
   int64_t bytes_out = 0;
   double ingress_bytes_per_second = 0;  // of all NICs that carry
@@ -26,6 +27,16 @@ struct DomainTraffic {
   bool binding = false;  // busy for 99.9 % of PlanSummary::bottleneck_seconds, or all
 
   friend bool operator==(const DomainTraffic&, const DomainTraffic&) = default;
+};
+
+// All hosts, or all domains of a level: as slow as its busiest.
+struct LevelTraffic {
+  int64_t count = 0;        // of hosts or domains with traffic
+  int64_t bytes_out = 0;    // that leave one of them: what crosses the network at this level
+  bool binding = false;     // whether one of them binds
+  DomainTraffic busiest;    // says kind and level
+
+  friend bool operator==(const LevelTraffic&, const LevelTraffic&) = default;
 };
 
 // What one way to do the same would cost.
@@ -46,7 +57,8 @@ struct Explanation {
   std::string certificate;             // what proves the lower bound
   std::string routing_certificate;     // what proves T0 where it is above the lower bound, else ""
   std::string bottleneck;              // which links are busiest in this plan
-  std::vector<DomainTraffic> domains;  // with traffic; busiest first
+  std::vector<DomainTraffic> domains;  // with traffic; what binds first, by name, then by seconds
+  std::vector<LevelTraffic> levels;    // domains next to the root first, hosts last
   std::vector<StrategyCost> strategies;  // the plan first
 
   friend bool operator==(const Explanation&, const Explanation&) = default;

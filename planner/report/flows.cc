@@ -1,34 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/report/flows.h"
 
+#include <algorithm>
+#include <tuple>
 #include <vector>
 
-#include "planner/element_type.h"
-
 namespace remesh {
+namespace {
 
-void ForEachWindow(const CanonicalRequest& request, const Plan& plan,
-                   absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit) {
-  int32_t window = 0;
-  std::vector<Flow> flows;
-  plan.ForEachTransfer([&](const Transfer& transfer) {
-    if (transfer.from_device == transfer.to_device) return;
-    if (transfer.window != window && !flows.empty()) {
-      visit(window, flows);
-      flows.clear();
-    }
-    window = transfer.window;
-    const int64_t bits = transfer.box.element_count() *
-                         BitWidth(request.request.arrays[transfer.array].element_type);
-    // A plan lists what one device sends another array by array.
-    if (!flows.empty() && flows.back().from_device == transfer.from_device &&
-        flows.back().to_device == transfer.to_device) {
-      flows.back().bits += bits;
+// Sums up what a pair of devices sends by several moves.
+void MergePairs(std::vector<Flow>& flows) {
+  const auto pair = [](const Flow& flow) { return std::tie(flow.from_device, flow.to_device); };
+  std::sort(flows.begin(), flows.end(),
+            [&](const Flow& a, const Flow& b) { return pair(a) < pair(b); });
+  size_t end = 0;
+  for (size_t i = 0; i < flows.size(); ++i) {
+    if (end > 0 && pair(flows[end - 1]) == pair(flows[i])) {
+      flows[end - 1].bits += flows[i].bits;
     } else {
-      flows.push_back({transfer.from_device, transfer.to_device, bits});
+      flows[end++] = flows[i];
     }
+  }
+  flows.resize(end);
+}
+
+}  // namespace
+
+void ForEachWindow(const Plan& plan,
+                   absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit) {
+  std::vector<Flow> flows;
+  const auto flush = [&] {
+    if (flows.empty()) return;
+    MergePairs(flows);
+    visit(flows[0].window, flows);
+    flows.clear();
+  };
+  plan.ForEachFlow([&](const Flow& flow) {
+    if (!flows.empty() && flow.window != flows[0].window) flush();
+    flows.push_back(flow);
   });
-  if (!flows.empty()) visit(window, flows);
+  flush();
 }
 
 }  // namespace remesh

@@ -29,6 +29,16 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
   json.Key("operations").Int(s.operations).EndObject();
 }
 
+void WriteDomain(const DomainTraffic& row, JsonWriter& json) {
+  json.BeginObject().Key("name").String(row.name);
+  json.Key("host").Bool(row.kind == DomainTraffic::Kind::kHost).Key("level").Int(row.level);
+  json.Key("bytesIn").Int(row.bytes_in).Key("bytesOut").Int(row.bytes_out);
+  json.Key("capacityIn").Double(row.ingress_bytes_per_second);
+  json.Key("capacityOut").Double(row.egress_bytes_per_second);
+  json.Key("secondsIn").Double(row.seconds_in).Key("secondsOut").Double(row.seconds_out);
+  json.Key("binding").Bool(row.binding).EndObject();
+}
+
 void WriteExplanation(const Explanation& explanation, JsonWriter& json) {
   json.Key("certificate").String(explanation.certificate);
   json.Key("routingCertificate").String(explanation.routing_certificate);
@@ -44,14 +54,14 @@ void WriteExplanation(const Explanation& explanation, JsonWriter& json) {
   const size_t shown = std::min(explanation.domains.size(), kDomainRowsMax);
   json.Int(static_cast<int64_t>(explanation.domains.size() - shown)).Key("domains").BeginArray();
   for (size_t i = 0; i < shown; ++i) {
-    const DomainTraffic& row = explanation.domains[i];
-    json.BeginObject().Key("name").String(row.name);
-    json.Key("host").Bool(row.kind == DomainTraffic::Kind::kHost);
-    json.Key("bytesIn").Int(row.bytes_in).Key("bytesOut").Int(row.bytes_out);
-    json.Key("capacityIn").Double(row.ingress_bytes_per_second);
-    json.Key("capacityOut").Double(row.egress_bytes_per_second);
-    json.Key("secondsIn").Double(row.seconds_in).Key("secondsOut").Double(row.seconds_out);
-    json.Key("binding").Bool(row.binding).EndObject();
+    WriteDomain(explanation.domains[i], json);
+  }
+  json.EndArray().Key("levels").BeginArray();
+  for (const LevelTraffic& level : explanation.levels) {
+    json.BeginObject().Key("count").Int(level.count).Key("bytesOut").Int(level.bytes_out);
+    json.Key("binding").Bool(level.binding).Key("busiest");
+    WriteDomain(level.busiest, json);
+    json.EndObject();
   }
   json.EndArray();
 }

@@ -53,38 +53,39 @@ std::string Listed(std::vector<std::string> names) {
   return text;
 }
 
-}  // namespace
-
-std::string Names::Domain(int32_t domain) const {
-  std::vector<std::string> hosts;
-  for (int32_t h = 0; h < network_.host_count(); ++h) {
-    int32_t d = network_.hosts[h].parent;
-    while (d >= 0 && d != domain) d = network_.domains[d].parent;
-    if (d == domain) hosts.push_back(Host(h));
+// "hosts a, b and 7 more and domain r".
+std::string Members(const Certificate& certificate, const Binding& binding) {
+  std::vector<std::string> hosts, domains;
+  for (const int32_t host : certificate.hosts) hosts.push_back(binding.host_names[host]);
+  for (const int32_t domain : certificate.domains) {
+    domains.push_back(binding.domain_names[domain]);
   }
-  return absl::StrCat("domain of ", Listed(std::move(hosts)));
+  std::string text;
+  if (!hosts.empty()) text = absl::StrCat(hosts.size() == 1 ? "host " : "hosts ", Listed(hosts));
+  if (!domains.empty()) {
+    absl::StrAppend(&text, text.empty() ? "" : " and ",
+                    domains.size() == 1 ? "domain " : "domains ", Listed(domains));
+  }
+  return text;
 }
+
+}  // namespace
 
 std::string Names::Nic(int32_t nic) const {
   const int32_t host = network_.nics[nic].host;
   const std::vector<int32_t>& nics = network_.hosts[host].nics;
   const auto at = std::find(nics.begin(), nics.end(), nic);
-  return absl::StrCat("NIC ", at - nics.begin(), " of ", Host(host));
+  return absl::StrCat("NIC ", at - nics.begin(), " of host ", Host(host));
 }
 
-std::string Names::Words(const Certificate& certificate) const {
+std::string Words(const Certificate& certificate, const Binding& binding) {
   if (certificate.kind == Certificate::Kind::kNone) return "nothing has to cross the network";
-  std::vector<std::string> members;
-  for (const int32_t host : certificate.hosts) members.push_back(Host(host));
-  for (const int32_t domain : certificate.domains) {
-    members.push_back(absl::StrCat("the ", Domain(domain)));
-  }
-  const bool one = members.size() == 1;
+  const std::string who = Members(certificate, binding);
+  const bool one = certificate.hosts.size() + certificate.domains.size() == 1;
   const double bytes = static_cast<double>(certificate.bits) / 8;
   const double capacity = static_cast<double>(certificate.capacity);
   const std::string cost =
       absl::StrFormat("at %s/s, %s", BytesText(capacity), SecondsText(bytes / capacity));
-  const std::string who = Listed(std::move(members));
   switch (certificate.kind) {
     case Certificate::Kind::kNone:
       break;
@@ -99,6 +100,15 @@ std::string Names::Words(const Certificate& certificate) const {
                           " without help of third hosts, copies for each other included: ", cost);
   }
   return "";
+}
+
+std::string BoundInWords(const Plan& plan, const Binding& binding) {
+  std::string text = Words(plan.lower_bound_certificate(), binding);
+  if (plan.summary().lower_bound_seconds < plan.summary().routing_bound_seconds) {
+    absl::StrAppend(&text, "; without third hosts, ",
+                    Words(plan.routing_bound_certificate(), binding));
+  }
+  return text;
 }
 
 std::vector<int32_t> HostsByName(const Binding& binding) {

@@ -17,18 +17,20 @@ class Names {
   Names(const Network& network, const Binding& binding) : network_(network), binding_(binding) {}
 
   std::string Host(int32_t host) const { return binding_.host_names[host]; }
-  // Domains lose their names in a canonical request; their hosts tell them apart: "domain of a, b".
-  std::string Domain(int32_t domain) const;
-  // "NIC 2 of a": counted among the NICs of the host that carry.
+  std::string Domain(int32_t domain) const { return binding_.domain_names[domain]; }
+  // "NIC 2 of host a": counted among the NICs of the host that carry.
   std::string Nic(int32_t nic) const;
-
-  // What a certificate says, in a sentence.
-  std::string Words(const Certificate& certificate) const;
 
  private:
   const Network& network_;
   const Binding& binding_;
 };
+
+// What a certificate says, in a sentence: "domain rack-7 must receive 4 GB that none of ...".
+std::string Words(const Certificate& certificate, const Binding& binding);
+
+// What proves the lower bound of a plan, and T0 where that is more.
+std::string BoundInWords(const Plan& plan, const Binding& binding);
 
 // Canonical hosts in the order a person would list their names: "gpu-2" before "gpu-10".
 std::vector<int32_t> HostsByName(const Binding& binding);

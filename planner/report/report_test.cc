@@ -8,7 +8,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "planner/plan_rep.h"
 #include "planner/report/explanation.h"
 #include "planner/report/flows.h"
 #include "planner/report/html.h"
@@ -88,21 +90,81 @@ Planned PlanOf(const ReshardRequest& request) {
   return {canonical->canonical, canonical->binding, *plan};
 }
 
-TEST(FlowsTest, CountTheBitsOfTheTransfers) {
-  using Key = std::tuple<int32_t, int32_t, int32_t>;  // window, devices
+// Bits by window and pair of devices, from the boxes that devices really send each other.
+using BitsOfPairs = std::map<std::tuple<int32_t, int32_t, int32_t>, int64_t>;
+
+BitsOfPairs BitsOfTransfers(const Planned& planned) {
+  BitsOfPairs bits;
+  planned.plan.ForEachTransfer([&](const Transfer& t) {
+    if (t.from_device == t.to_device) return;
+    const ElementType type = planned.request.request.arrays[t.array].element_type;
+    bits[{t.window, t.from_device, t.to_device}] += t.box.element_count() * BitWidth(type);
+  });
+  return bits;
+}
+
+void ExpectFlowsOfTransfers(const Planned& planned) {
+  BitsOfPairs found, merged;
+  int32_t last = -1;
+  planned.plan.ForEachFlow([&](const Flow& f) {
+    EXPECT_GE(f.window, last);
+    EXPECT_NE(f.from_device, f.to_device);
+    EXPECT_GT(f.bits, 0);
+    last = f.window;
+    found[{f.window, f.from_device, f.to_device}] += f.bits;
+  });
+  EXPECT_EQ(found, BitsOfTransfers(planned));
+  ForEachWindow(planned.plan, [&](int32_t window, absl::Span<const Flow> flows) {
+    for (const Flow& f : flows) {
+      const bool first = merged.insert({{window, f.from_device, f.to_device}, f.bits}).second;
+      EXPECT_TRUE(first) << "a pair of devices comes once a window";
+    }
+  });
+  EXPECT_EQ(merged, found);
+}
+
+TEST(FlowsTest, AreTheBitsOfTheTransfers) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    ExpectFlowsOfTransfers(PlanOf(testing::RandomRequest(seed)));
+  }
+}
+
+// Large enough that cuts move to whole rows, in many windows.
+TEST(FlowsTest, FollowTransfersToWholeRows) {
+  ReshardRequest request = Hosts({"a", "b", "c"});
+  request.options.window_bytes = 1 << 20;
+  for (const int64_t n : {3000, 4096}) {
+    const Shape shape = {n, n};
+    request.arrays.push_back({.name = n == 3000 ? "v" : "w",
+                              .shape = shape,
+                              .element_type = ElementType::kBf16,
+                              .source = Tiles(shape, 4, 1),
+                              .target = Tiles(shape, 2, 3)});
+  }
+  const Planned planned = PlanOf(request);
+  EXPECT_GT(planned.plan.rep().tapes.slack_bits, 16);
+  EXPECT_GT(planned.plan.summary().windows, 4);
+  ExpectFlowsOfTransfers(planned);
+}
+
+// Sums over host pairs do not depend on how a plan is told.
+TEST(TrafficTest, TheMatrixHoldsWhatHostsSendEachOther) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const Planned planned = PlanOf(testing::RandomRequest(seed));
-    std::map<Key, int64_t> expected, found;
-    planned.plan.ForEachTransfer([&](const Transfer& t) {
-      if (t.from_device == t.to_device) return;
-      expected[{t.window, t.from_device, t.to_device}] +=
-          t.box.element_count() * BitWidth(planned.request.request.arrays[t.array].element_type);
-    });
-    ForEachWindow(planned.request, planned.plan, [&](int32_t window, absl::Span<const Flow> flows) {
-      for (const Flow& f : flows) found[{window, f.from_device, f.to_device}] += f.bits;
-    });
-    EXPECT_EQ(found, expected);
+    const std::vector<int32_t> order = HostsByName(planned.binding);
+    std::vector<size_t> row_of(order.size());
+    for (size_t i = 0; i < order.size(); ++i) row_of[order[i]] = i;
+    const std::vector<int32_t>& host_of = planned.plan.rep().host_of;
+    std::vector<int64_t> bits(order.size() * order.size(), 0);
+    for (const auto& [key, sent] : BitsOfTransfers(planned)) {
+      const auto& [window, from, to] = key;
+      bits[row_of[host_of[from]] * order.size() + row_of[host_of[to]]] += sent;
+    }
+    const Traffic traffic = planned.traffic({.groups_max = 1 << 20});
+    ASSERT_EQ(traffic.matrix.size(), bits.size());
+    for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(traffic.matrix[i], (bits[i] + 7) / 8);
   }
 }
 
@@ -205,13 +267,59 @@ TEST(ExplainTest, ANarrowRackBinds) {
   request.topology.domains = {{"a-rack", "", 1e8, 1e8}, {"b-rack", "", 1e9, 1e9}};
   const Planned planned = PlanOf(request);
   const Explanation explanation = planned.explanation();
-  EXPECT_EQ(explanation.domains[0].name, "domain of a");
+  EXPECT_EQ(explanation.domains[0].name, "a-rack");
   EXPECT_EQ(explanation.domains[0].kind, DomainTraffic::Kind::kDomain);
   EXPECT_TRUE(explanation.domains[0].binding);
-  EXPECT_THAT(explanation.bottleneck, HasSubstr("domain of a"));
+  EXPECT_THAT(explanation.bottleneck, HasSubstr("gress of domain a-rack carries"));
+  EXPECT_THAT(explanation.certificate, HasSubstr("domain a-rack"));
   EXPECT_NEAR(std::max(explanation.domains[0].seconds_in, explanation.domains[0].seconds_out),
               planned.plan.summary().bottleneck_seconds,
               1e-9 * planned.plan.summary().bottleneck_seconds);
+}
+
+// Two racks of two hosts; an uplink carries half of what the NICs of its two hosts could. Of 2000 x
+// 2000 bytes each device needs a quarter, half of which lies in the other rack: 2 x 500 kB enter
+// each rack at 1 GB/s in 1 ms, while a host's 750 kB take 0.75 ms.
+TEST(ExplainTest, ARackNarrowerThanItsHostsBinds) {
+  ReshardRequest request;
+  for (int64_t h = 0; h < 4; ++h) {
+    request.topology.hosts.push_back({.name = absl::StrCat("h", h),
+                                      .device_ids = {h},
+                                      .nic_bytes_per_second = 1e9,
+                                      .nics = 1,
+                                      .fabric_bytes_per_second = 1e11,
+                                      .parent = h < 2 ? "east" : "west"});
+  }
+  request.topology.domains = {{"pod", "", 1e12, 1e12}, {"east", "pod", 1e9, 1e9},
+                              {"west", "pod", 1e9, 1e9}};
+  const Shape shape = {2000, 2000};
+  request.arrays.push_back({.name = "w",
+                            .shape = shape,
+                            .element_type = ElementType::kU8,
+                            .source = Tiles(shape, 4, 1),
+                            .target = Tiles(shape, 1, 4)});
+  const Planned planned = PlanOf(request);
+  EXPECT_DOUBLE_EQ(planned.plan.summary().lower_bound_seconds, 1e-3);
+  EXPECT_LE(planned.plan.summary().quality, 1.001);
+  const Explanation explanation = planned.explanation();
+  EXPECT_THAT(explanation.certificate,
+              ::testing::MatchesRegex("domain (east|west) must receive 1 MB that none of its "
+                                      "devices holds: at 1 GB/s, 1 ms"));
+  ASSERT_EQ(explanation.levels.size(), 2u);
+  EXPECT_EQ(explanation.levels[0].count, 2);
+  EXPECT_EQ(explanation.levels[0].bytes_out, 2'000'000);
+  EXPECT_TRUE(explanation.levels[0].binding);
+  EXPECT_EQ(explanation.levels[1].busiest.kind, DomainTraffic::Kind::kHost);
+  EXPECT_EQ(explanation.levels[1].bytes_out, 4 * 750'000);
+  EXPECT_FALSE(explanation.levels[1].binding);
+  ASSERT_EQ(explanation.domains.size(), 6u);
+  for (const DomainTraffic& row : explanation.domains) {
+    const bool rack = row.kind == DomainTraffic::Kind::kDomain;
+    EXPECT_EQ(row.binding, rack) << row.name;
+    EXPECT_EQ(row.level, rack ? 1 : 0) << row.name;
+    EXPECT_NEAR(row.seconds_in, rack ? 1e-3 : 0.75e-3, 1e-6) << row.name;
+    EXPECT_EQ(row.ingress_bytes_per_second, 1e9) << row.name;
+  }
 }
 
 TEST(ExplainTest, RefusesRatesThatAreNoRates) {

@@ -193,13 +193,12 @@ class TraceWriter {
 };
 
 // At most one arrow for each pair of devices and window.
-bool FewArrows(const CanonicalRequest& request, const Plan& plan, const Network& network,
-               int64_t arrows_max) {
+bool FewArrows(const Plan& plan, const Network& network, int64_t arrows_max) {
   const int64_t messages = plan.summary().operations;  // those inside hosts included
   if (messages <= arrows_max) return true;
   if (messages > 16 * arrows_max) return false;
   int64_t arrows = 0;
-  ForEachWindow(request, plan, [&](int32_t, absl::Span<const Flow> flows) {
+  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
     for (const Flow& flow : flows) {
       arrows += network.host_of[flow.from_device] != network.host_of[flow.to_device];
     }
@@ -214,7 +213,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   const Detail detail = ChooseDetail(network, plan, options.events_max);
-  const bool arrows = FewArrows(request, plan, network, options.arrows_max);
+  const bool arrows = FewArrows(plan, network, options.arrows_max);
   TraceWriter writer(network, binding, detail);
   LinkLoads window_loads(links);
   std::vector<Flow> step_flows;
@@ -228,7 +227,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
     step_flows.clear();
     step_seconds = 0;
   };
-  ForEachWindow(request, plan, [&](int32_t window, absl::Span<const Flow> flows) {
+  ForEachWindow(plan, [&](int32_t window, absl::Span<const Flow> flows) {
     if (window / detail.windows_per_step != step) flush();
     step = window / detail.windows_per_step;
     window_loads.Clear();

@@ -118,7 +118,7 @@ Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Bindi
   traffic.groups = GroupsOf(network, binding, order, traffic.hosts_per_group);
   traffic.windows_per_step = std::max(1, CeilDiv(plan.summary().windows, options.steps_max));
   Recorder recorder(network, links, order, plan.summary().windows, traffic);
-  ForEachWindow(request, plan, [&](int32_t window, absl::Span<const Flow> flows) {
+  ForEachWindow(plan, [&](int32_t window, absl::Span<const Flow> flows) {
     recorder.AddWindow(window, flows);
   });
   recorder.Finish();

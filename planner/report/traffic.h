@@ -48,7 +48,7 @@ struct Traffic {
 };
 
 struct TrafficOptions {
-  int32_t groups_max = 64;  // >= 1
+  int32_t groups_max = 128;  // >= 1
   int32_t steps_max = 300;  // >= 1
 };
 

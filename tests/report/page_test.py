@@ -100,6 +100,7 @@ class PageTest(unittest.TestCase):
             self.assertIn(row, page.text["strategies"])
         self.assertRegex(page.text["matrix-read"], r"Most: [abcd] sends 1\.024 kB to [abcd]")
         self.assertIn("12.29 kB", page.text["figures"])
+        self.assertRegex(page.text["levels"], r"hosts\s*binds\s*4\s*12\.29 kB\s*[abcd]\s*3\.072 kB in\s*1 GB/s\s*3\.072 µs")
         self.assertGreater(page.count("tr"), 10)
 
     def test_names_of_hosts_stay_text(self):
@@ -109,8 +110,8 @@ class PageTest(unittest.TestCase):
         self.assertIn("onerror", page.text["domains"])
 
     def test_many_hosts_are_grouped(self):
-        page = self.open_page(spec([f"n{i}" for i in range(100)], size=400, window_bytes=1 << 20))
-        self.assertEqual(page.count("rect", "cell"), 50 * 50)
+        page = self.open_page(spec([f"n{i}" for i in range(150)], size=600, window_bytes=1 << 20))
+        self.assertEqual(page.count("rect", "cell"), 75 * 75)
         self.assertIn("Each row stands for 2 hosts", page.text["matrix-note"])
 
     def test_nothing_moves(self):

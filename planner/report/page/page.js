@@ -143,9 +143,11 @@ function drawMatrix() {
   const size = { w: left + n * cell + 1, h: top + n * cell + 1 };
   const svg = element('svg', { viewBox: `0 0 ${size.w} ${size.h}`, 'aria-hidden': 'true',
     style: `max-width:${size.w}px` });
+  svg.append(element('rect', { x: left, y: top, width: n * cell, height: n * cell, fill: colour(0) }));
   for (let i = 0; i < n; ++i) {
     for (let j = 0; j < n; ++j) {
       const value = bytesFrom(i, j);
+      if (value === 0) continue;
       svg.append(element('rect', { class: 'cell', x: left + j * cell, y: top + i * cell, width: cell, height: cell,
         rx: Math.min(4, cell / 6), fill: colour(Math.sqrt(value / matrixMax)), 'data-bytes': value,
         opacity: i === j ? 0.75 : 1 }));
@@ -307,6 +309,16 @@ function drawTimelineOnce() {
 }
 
 // ---- hosts ----
+function drawLevels() {
+  for (const level of data.levels) {
+    const d = level.busiest, into = d.secondsIn >= d.secondsOut;
+    row('levels', element('th', { scope: 'row', text: d.host ? 'hosts' : `domains, level ${d.level}`,
+      children: level.binding ? [element('small', { text: 'binds' })] : [] }),
+      [level.count.toLocaleString('en'), bytes(level.bytesOut), element('td', { text: d.name }),
+        `${bytes(into ? d.bytesIn : d.bytesOut)} ${into ? 'in' : 'out'}`, rate(into ? d.capacityIn : d.capacityOut),
+        element('td', { text: seconds(into ? d.secondsIn : d.secondsOut), class: level.binding ? 'number binding' : 'number' })]);
+  }
+}
 function drawDomains() {
   for (const d of data.domains) {
     const cell = t => d.binding && t >= s.bottleneckSeconds * 0.999
@@ -332,6 +344,7 @@ drawBound();
 drawStrategies();
 drawMatrixOnce();
 drawTimelineOnce();
+drawLevels();
 drawDomains();
 setTheme(matchMedia('(prefers-color-scheme: dark)').matches);
 document.documentElement.dataset.ready = 'true';
