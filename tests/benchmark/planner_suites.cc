@@ -87,9 +87,10 @@ void AddRefits(Cases& cases) {
   AddModel("m2n", "Qwen3-32B", Qwen3Dense32b, {2, 4, 2}, {1, 1, 16}, apart, cases, 4);
   AddModel("m2n", "DeepSeek-V3 FP8", DeepSeekFp8, {1, 8, 16, 16, 1}, {8, 1, 16, 1, 8}, apart,
            cases);
-  AddModel("m2n", "DeepSeek-V3 FP8", DeepSeekFp8, {1, 4, 32, 16, 1}, {8, 1, 16, 1, 8}, apart,
-           cases);
-  AddModel("m2n", "Qwen3-235B", Qwen3Moe235b, {2, 4, 8, 16, 1}, {8, 1, 8, 1, 8}, apart, cases);
+  // The peer's figures for these are from NVL72 racks, 64 GPUs of each in use.
+  AddModel("m2n", "DeepSeek-V3 FP8", DeepSeekFp8, {1, 4, 32, 16, 1}, {8, 1, 16, 1, 8}, apart, cases,
+           64);
+  AddModel("m2n", "Qwen3-235B", Qwen3Moe235b, {2, 4, 8, 16, 1}, {8, 1, 8, 1, 8}, apart, cases, 64);
   AddModel("fan-out", "Kimi-K2 FP8", KimiFp8, {1, 16, 16, 16, 1}, {16, 1, 16, 1, 16}, apart, cases);
   AddModel("fan-out", "Kimi-K2 FP8", KimiFp8, {1, 16, 16, 16, 1}, {16, 1, 8, 1, 16}, apart, cases);
   AddModel("fan-out", "DeepSeek-V3 BF16", DeepSeekBf16, {1, 16, 16, 16, 1}, {32, 1, 8, 1, 32},

@@ -9,6 +9,7 @@ A suite is a module suite_NAME.py beside this file with
 
 import datetime
 import importlib
+import os
 import pathlib
 import platform
 import re
@@ -46,8 +47,9 @@ def circumstances(suite):
     if output_of("git", "status", "--porcelain", "--", ".", ":!docs"):
         commit += " with changes"
     today = datetime.datetime.now(datetime.timezone.utc).date()
-    return (f"*{cpu_model()}, {cores} cores, {memory_gib()} GiB, {platform.system()} {platform.machine()}; {compiler}, release preset; "
-            f"commit {commit}; {today}. Again: `scripts/bench {suite}`.*")
+    load = os.getloadavg()[1]
+    return (f"*{cpu_model()}, {cores} cores (load {load:.1f} while measuring), {memory_gib()} GiB, {platform.system()} {platform.machine()}; "
+            f"{compiler}, release preset; commit {commit}; {today}. Again: `scripts/bench {suite}`.*")
 
 
 def with_section(page, suite, lines):
