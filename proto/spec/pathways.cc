@@ -14,6 +14,7 @@
 #include "base/status_macros.h"
 #include "proto/spec/json_guard.h"
 #include "proto/spec/text.h"
+#include "proto/spec/yaml_to_json.h"
 
 namespace remesh {
 namespace {
@@ -71,7 +72,7 @@ class Reader {
     ASSIGN_OR_RETURN(const Json* memory_kind, Member(sharding, path, "memory_kind",
                                                      Json::value_t::string, /*optional=*/true));
     if (memory_kind != nullptr) value.set_memory_kind(memory_kind->get<std::string>());
-    const std::string name = absl::StrCat("s", sharding_names_.size());
+    const std::string name = path.substr(sizeof(kRoot));  // errors name it: "inSharding[3]"
     const auto [at, inserted] = sharding_names_.try_emplace(value.SerializeAsString(), name);
     if (inserted) (*spec_.mutable_shardings())[name] = std::move(value);
     reference.set_ref(at->second);
@@ -94,7 +95,7 @@ class Reader {
       }
       list.add_ids(id.get<int64_t>());
     }
-    const std::string name = absl::StrCat("d", list_names_.size());
+    const std::string name = path.substr(sizeof(kRoot));
     const auto [at, inserted] = list_names_.try_emplace(list.SerializeAsString(), name);
     if (inserted) (*spec_.mutable_device_lists())[name] = std::move(list);
     return at->second;
@@ -115,11 +116,20 @@ class Reader {
   std::map<std::string, std::string> list_names_, sharding_names_;  // by serialized value
 };
 
+// JSON as it is, else YAML as JSON.
+absl::StatusOr<std::string> ArraysAsJson(std::string_view text) {
+  const size_t start = text.find_first_not_of(" \t\r\n");
+  const bool json = start == std::string_view::npos || text[start] == '[' || text[start] == '{';
+  if (!json) return YamlToJson(text);
+  RETURN_IF_ERROR(CheckJson(text));
+  return std::string(text);
+}
+
 // Names, shapes and types into `spec`.
 absl::Status ReadArrays(std::string_view text, v1::PlanSpec& spec) {
-  RETURN_IF_ERROR(CheckJson(text));
   v1::PlanSpec arrays;
-  RETURN_IF_ERROR(ParseText(absl::StrCat("{\"arrays\":", std::string(text), "}"), arrays));
+  ASSIGN_OR_RETURN(const std::string json, ArraysAsJson(text));
+  RETURN_IF_ERROR(ParseText(absl::StrCat("{\"arrays\":", json, "}"), arrays));
   for (int i = 0; i < arrays.arrays_size(); ++i) {
     for (const char* side : {"source", "target"}) {
       const bool set = *side == 's' ? arrays.arrays(i).has_source() : arrays.arrays(i).has_target();
@@ -156,8 +166,8 @@ absl::StatusOr<v1::PlanSpec> ParsePathways(std::string_view request, std::string
   RETURN_IF_ERROR(CheckJson(request));
   const Json root = Json::parse(request, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) return InvalidField(kRoot, "", "must stand in a JSON object");
-  RETURN_IF_ERROR(CheckKeys(root, "", {kRoot}));
   ASSIGN_OR_RETURN(const Json* body, Member(root, "", kRoot, Json::value_t::object));
+  RETURN_IF_ERROR(CheckKeys(root, "", {kRoot}));
   RETURN_IF_ERROR(CheckKeys(*body, kRoot, {"donateInput", "inSharding", "outSharding"}));
   Reader reader;
   RETURN_IF_ERROR(ReadArrays(arrays, reader.spec()));

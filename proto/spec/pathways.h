@@ -16,10 +16,10 @@ namespace remesh {
 //                                       "memory_kind": "device"}, ...],
 //                       "outSharding": [...]}}
 //
-// which says nothing of shapes and types: `arrays` is JSON of our own, one entry for each sharding
-// in turn: [{"name": "w", "shape": [8, 8], "element_type": "bf16"}, ...]. memory_kind may be
-// missing. Equal shardings and equal device lists become one entry of the spec's maps, so that the
-// spec is as small as one of ours.
+// which says nothing of shapes and types: `arrays` is JSON or YAML of our own, one entry for each
+// sharding in turn: [{"name": "w", "shape": [8, 8], "element_type": "bf16"}, ...]. memory_kind may
+// be missing. Equal shardings and equal device lists become one entry of the spec's maps, named
+// after the first, as in "inSharding[0]", so that the spec is as small as one of ours.
 //
 // INVALID_ARGUMENT: INVALID_TEXT with line and column for bad JSON; else the field is named, as in
 // "reshardRequest.inSharding[2].devices.device_ids[0]" or "arrays[1].shape". What the shardings say

@@ -66,6 +66,15 @@ TEST(PathwaysTest, ARequestWithItsArraysIsASpec) {
   EXPECT_EQ(request->arrays[1].target.memory_kind, MemoryKind::kPinnedHost);
 }
 
+TEST(PathwaysTest, ArraysMayBeYaml) {
+  const auto json = ParsePathways(GoodRequest(), kArrays);
+  const auto yaml = ParsePathways(GoodRequest(), R"(# shapes
+- {name: w, shape: [4, 4], element_type: bf16}
+- {name: v, shape: [4, 2], element_type: f32})");
+  ASSERT_TRUE(yaml.ok()) << yaml.status();
+  EXPECT_EQ(yaml->DebugString(), json->DebugString());
+}
+
 TEST(PathwaysTest, DonationMayBeLeftOut) {
   const std::string request = R"({"reshardRequest":{"inSharding":[],"outSharding":[]}})";
   const auto spec = ParsePathways(request, "[]");
@@ -142,7 +151,7 @@ TEST(PathwaysTest, BadShardingsAreFoundLater) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   const Topology topology = TwoHosts();
   const auto request = ToReshardRequest(*spec, &topology);
-  EXPECT_EQ(GetErrorInfo(request.status()).metadata["field"], "shardings[s0].op_sharding");
+  EXPECT_EQ(GetErrorInfo(request.status()).metadata["field"], "shardings[inSharding[0]].op_sharding");
 }
 
 }  // namespace
