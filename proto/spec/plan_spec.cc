@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/spec/placed_arrays.h"
+#include "proto/spec/presets.h"
 #include "proto/spec/shardings.h"
 
 namespace remesh {
@@ -69,7 +70,9 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
     return InvalidField("hosts", "", "must name a host, for no workers are known here");
   }
   Topology value;
-  for (const v1::Host& host : topology.hosts()) {
+  for (int i = 0; i < topology.hosts_size(); ++i) {
+    v1::Host host = topology.hosts(i);
+    RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), FillFromPreset(host)));
     value.hosts.push_back({.name = host.name(),
                            .device_ids = {host.device_ids().begin(), host.device_ids().end()},
                            .nic_bytes_per_second = host.nic_bytes_per_second(),
