@@ -48,9 +48,13 @@ Core::Core(Options options, CoreObserver& observer)
     : options_(options),
       observer_(observer),
       plan_store_(OpenPlanStore(options.plan_store)),
-      plans_(options.plan_cache_bytes, plan_store_.get()),
+      plans_(PlanCache::Options{.limits = {.bytes_max = options.plan_cache_bytes,
+                                           .entries_max = options.plan_cache_entries,
+                                           .age_max = options.plan_cache_age},
+                                .store = plan_store_.get()}),
       planners_(options.planner_threads, options.waiting_max),
-      streamers_(options.stream_threads, options.waiting_max) {}
+      streamers_(options.stream_threads, options.waiting_max),
+      precomputer_(plans_, planners_) {}
 
 absl::StatusOr<std::unique_ptr<Core>> Core::Start(Options options, std::unique_ptr<Journal> journal,
                                                   CoreObserver& observer) {
@@ -176,6 +180,7 @@ void Core::Shutdown() {
     done.Notify();
   });
   if (posted) done.WaitForNotification();
+  plans_.watchers().EndAll(ShuttingDown());
 }
 
 void Core::Do(SendToWorker& action) {
@@ -239,6 +244,7 @@ void Core::Tick() {
       absl::MutexLock lock(&ticker_mutex_);
       if (ticker_mutex_.AwaitWithTimeout(absl::Condition(&ticker_stops_), interval)) return;
     }
+    plans_.Tick();
     Post([this] {
       Handle(remesh::Tick{});
       observer_.OnCensus(controller_->TakeCensus(), plans_.stats());

@@ -16,6 +16,7 @@
 #include "server/controller/controller.h"
 #include "server/journal/journal_writer.h"
 #include "server/planning/plan_cache.h"
+#include "server/planning/precompute.h"
 #include "server/planning/thread_pool.h"
 
 namespace remesh {
@@ -58,6 +59,8 @@ class Core {
   struct Options {
     ControllerOptions controller;
     int64_t plan_cache_bytes = int64_t{256} << 20;
+    int64_t plan_cache_entries = 0;  // 0: no limit
+    absl::Duration plan_cache_age = absl::InfiniteDuration();
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
     int planner_threads = 2;
     int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
@@ -89,6 +92,7 @@ class Core {
   std::shared_ptr<const Topology> topology();
   PlanCache& plans() { return plans_; }
   CoreObserver& observer() { return observer_; }
+  Precomputer& precomputer() { return precomputer_; }
   ThreadPool& planners() { return planners_; }
   ThreadPool& streamers() { return streamers_; }
 
@@ -135,6 +139,7 @@ class Core {
 
   ThreadPool planners_;
   ThreadPool streamers_;
+  Precomputer precomputer_;
   Strand strand_;
   std::unique_ptr<JournalWriter> writer_;
 

@@ -37,12 +37,16 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.Section("Plans");
   settings.AddBytes("plan_cache_bytes", &o.plan_cache_bytes,
                     "Memory for plans; the least recently used go first.");
+  settings.AddInt("plan_cache_entries", &o.plan_cache_entries,
+                  "Most plans in memory; one bound to other devices counts as another.", 1);
+  settings.AddDuration("plan_cache_age", &o.plan_cache_age,
+                       "Plans in memory that nobody asks for are dropped after this time.");
   settings.AddString("plan_store_path", &o.plan_store_path,
                      "File of plans that outlive the server; empty: journal_path + \".plans\". "
                      "Safe to delete while no server runs.");
   settings.AddBytes("plan_store_bytes", &o.plan_store_bytes,
                     "Disk for plans, compressed; 0: plans are kept in memory only.");
-  settings.AddInt("plan_store_entries", &o.plan_store_entries, "Most plans on disk.", 1);
+  settings.AddInt("plan_store_entries", &o.plan_store_entries, "Most plans on disk, counted as in memory.", 1);
   settings.AddDuration("plan_store_age", &o.plan_store_age,
                        "Plans on disk that nobody asks for are dropped after this time.");
   settings.AddInt("planner_threads", &o.planner_threads, "Threads that plan.", 1, 1024);
@@ -105,6 +109,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
                      .states_max = static_cast<size_t>(o.states_max),
                      .finished_executions_max = static_cast<size_t>(o.finished_executions_max)};
   core.plan_cache_bytes = o.plan_cache_bytes;
+  core.plan_cache_entries = o.plan_cache_entries;
+  core.plan_cache_age = absl::FromChrono(o.plan_cache_age);
   if (o.plan_store_bytes > 0) {
     core.plan_store.path =
         o.plan_store_path.empty() ? o.journal_path + ".plans" : o.plan_store_path;

@@ -29,6 +29,8 @@ struct ServerOptions {
   int64_t finished_executions_max = 1000;
 
   int64_t plan_cache_bytes = int64_t{256} << 20;
+  int64_t plan_cache_entries = 100'000;
+  std::chrono::nanoseconds plan_cache_age = std::chrono::hours(24 * 7);
   std::string plan_store_path;
   int64_t plan_store_bytes = int64_t{1} << 30;
   int64_t plan_store_entries = 100'000;

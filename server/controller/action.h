@@ -68,6 +68,7 @@ struct StartPlanning {
   std::string plan;
   v1::PlanOptions options;
   bool keep = false;  // the plan stays in the cache until ReleasePlan
+  std::string state = "";  // whose move it is
 };
 struct ReleasePlan {
   std::string plan;

@@ -130,7 +130,8 @@ void Controller::StartExecution(CallId call, const v1::StartExecutionRequest& re
                          .targets = {},
                          .plan = "",
                          .options = request.options(),
-                         .keep = !request.validate_only()};
+                         .keep = !request.validate_only(),
+                         .state = request.state()};
   if (request.how_case() == v1::StartExecutionRequest::kPlan) {
     planning.plan = request.plan();
   } else {

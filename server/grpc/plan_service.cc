@@ -11,8 +11,12 @@
 #include "proto/spec/suggest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
+#include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
+#include "server/planning/join_spec.h"
+#include "server/planning/plan_filter.h"
 #include "server/planning/plan_moves.h"
+#include "server/planning/plan_transport.h"
 
 namespace remesh {
 namespace {
@@ -38,9 +42,16 @@ void ForEachTransferChunk(const BoundPlan& plan, Emit emit) {
   if (wanted && !chunk.transfers().empty()) emit(std::move(chunk));
 }
 
+absl::Status CheckView(v1::PlanView view, bool list) {
+  if (v1::PlanView_IsValid(view) && !(list && view == v1::FULL)) return absl::OkStatus();
+  return InvalidField("view", absl::StrCat(view),
+                      list ? "must be BASIC or SUMMARY" : "must be BASIC, SUMMARY or FULL");
+}
+
 absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& request) {
+  RETURN_IF_ERROR(CheckView(request.view(), /*list=*/false));
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  v1::Plan plan = ToProto(listed);
+  v1::Plan plan = ToProto(listed, request.view());
   if (request.view() != v1::FULL) return plan;
   size_t bytes = plan.ByteSizeLong();
   ForEachTransferChunk(*listed.plan, [&](v1::Plan chunk) {
@@ -58,29 +69,85 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
 
 absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request,
                         ChunkWriter<v1::Plan>& writer) {
+  RETURN_IF_ERROR(CheckView(request.view(), /*list=*/false));
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  if (!writer.Write(ToProto(listed)) || request.view() != v1::FULL)
+  if (!writer.Write(ToProto(listed, request.view())) || request.view() != v1::FULL)
     return absl::OkStatus();
   ForEachTransferChunk(*listed.plan,
                        [&](v1::Plan chunk) { return writer.Write(std::move(chunk)); });
   return absl::OkStatus();
 }
 
+// Tokens carry the last plan's time and name.
+absl::StatusOr<PlanCache::Place> PlaceOf(const std::string& after, const std::string& token) {
+  PlanCache::Place place;
+  if (after.empty()) return place;
+  const size_t colon = after.find(':');
+  int64_t micros = 0;
+  if (colon == std::string::npos || !absl::SimpleAtoi(after.substr(0, colon), &micros)) {
+    return InvalidField("page_token", token, "must be the next_page_token of the same request");
+  }
+  return PlanCache::Place{absl::FromUnixMicros(micros), after.substr(colon + 1)};
+}
+
 absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache,
                                                 const v1::ListPlansRequest& request) {
+  RETURN_IF_ERROR(CheckView(request.view(), /*list=*/true));
+  RETURN_IF_ERROR(AtField("filter", ValidateFilter(request.filter())));
   ASSIGN_OR_RETURN(const PageStart start,
                    ParsePage(request.page_size(), request.page_token(), "plans"));
-  uint64_t before = 0;
-  if (!start.after.empty() && !absl::SimpleAtoi(start.after, &before)) {
-    return InvalidField("page_token", request.page_token(),
-                        "must be the next_page_token of the same request");
-  }
+  ASSIGN_OR_RETURN(PlanCache::Place after, PlaceOf(start.after, request.page_token()));
+  const v1::PlanView view = request.view() == v1::SUMMARY ? v1::SUMMARY : v1::BASIC;
+  PlanCache::Page page = cache.List(start.size, std::move(after), request.filter(), view);
   v1::ListPlansResponse response;
-  uint64_t next = 0;
-  for (const ListedPlan& listed : cache.List(start.size, before, next))
-    *response.add_plans() = ToProto(listed);
-  if (next != 0) response.set_next_page_token(MakePageToken("plans", absl::StrCat(next)));
+  for (v1::Plan& plan : page.plans) *response.add_plans() = std::move(plan);
+  if (page.next) {
+    const int64_t micros = absl::ToUnixMicros(page.next->created);
+    response.set_next_page_token(
+        MakePageToken("plans", absl::StrCat(micros, ":", page.next->name)));
+  }
   return response;
+}
+
+absl::StatusOr<v1::FlushPlansResponse> FlushPlans(PlanCache& cache,
+                                                  const v1::FlushPlansRequest& request) {
+  bool memory = request.tiers().empty();
+  bool disk = memory;
+  for (int i = 0; i < request.tiers_size(); ++i) {
+    const int tier = request.tiers(i);
+    memory = memory || tier == v1::MEMORY;
+    disk = disk || tier == v1::DISK;
+    if (tier == v1::MEMORY || tier == v1::DISK) continue;
+    return InvalidField(absl::StrCat("tiers[", i, "]"), absl::StrCat(tier),
+                        "must be MEMORY or DISK");
+  }
+  return cache.Flush(memory, disk);
+}
+
+absl::Status StreamExport(PlanCache& cache, const v1::ExportPlanRequest& request,
+                          ChunkWriter<v1::ExportPlanResponse>& writer) {
+  ASSIGN_OR_RETURN(const std::string file, remesh::ExportPlan(cache, request.name()));
+  for (size_t at = 0; at < file.size(); at += kChunkBytes) {
+    v1::ExportPlanResponse chunk;
+    chunk.set_data(file.substr(at, kChunkBytes));
+    if (!writer.Write(std::move(chunk))) break;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(Core& core,
+                                                            const v1::PrecomputePlansRequest& request,
+                                                            const v1::StateSpec* state) {
+  const auto workers = core.topology();
+  if (state != nullptr) {
+    return core.precomputer().Start(request, *state, request.options(), workers.get());
+  }
+  if (!request.has_spec()) return InvalidField("layout", "", "must be spec or state");
+  if (request.has_options()) {
+    return InvalidField("options", "set", "must be empty with a spec: the spec has its own");
+  }
+  return core.precomputer().Start(request, TargetOf(request.spec()), request.spec().options(),
+                                  workers.get());
 }
 
 absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
@@ -192,6 +259,51 @@ ServerUnaryReactor* PlanService::GetCacheStats(CallbackServerContext* context,
                                                v1::CacheStats* response) {
   return Ask(context, "GetCacheStats", "", response,
              [this]() -> absl::StatusOr<v1::CacheStats> { return backend_.core.plans().stats(); });
+}
+
+ServerUnaryReactor* PlanService::FlushPlans(CallbackServerContext* context,
+                                            const v1::FlushPlansRequest* request,
+                                            v1::FlushPlansResponse* response) {
+  return Ask(context, "FlushPlans", "", response,
+             [=, this] { return remesh::FlushPlans(backend_.core.plans(), *request); });
+}
+
+grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
+    CallbackServerContext* context, const v1::ExportPlanRequest* request) {
+  return Stream<v1::ExportPlanResponse>(
+      context, "ExportPlan", request->name(),
+      [this, request = *request](ChunkWriter<v1::ExportPlanResponse>& writer) {
+        return StreamExport(backend_.core.plans(), request, writer);
+      });
+}
+
+ServerUnaryReactor* PlanService::ImportPlan(CallbackServerContext* context,
+                                            const v1::ImportPlanRequest* request,
+                                            v1::Plan* response) {
+  return Ask(context, "ImportPlan", "", response, [=, this] {
+    return remesh::ImportPlan(backend_.core.plans(), *request, backend_.core.topology().get());
+  });
+}
+
+grpc::ServerWriteReactor<v1::WatchPlansResponse>* PlanService::WatchPlans(
+    CallbackServerContext* context, const v1::WatchPlansRequest* request) {
+  absl::Status status = backend_.Authorize(*context, "WatchPlans", request->filter().state());
+  if (status.ok()) status = AtField("filter", ValidateFilter(request->filter()));
+  if (!status.ok()) return new RefusedStream<v1::WatchPlansResponse>(status);
+  return PlanWatchStream::Start(backend_.core, request->filter());
+}
+
+ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
+                                                 const v1::PrecomputePlansRequest* request,
+                                                 v1::PrecomputePlansResponse* response) {
+  if (!request->has_state()) {
+    return Ask(context, "PrecomputePlans", "", response,
+               [=, this] { return remesh::PrecomputePlans(backend_.core, *request, nullptr); });
+  }
+  return AskPlannerOfState(backend_, context, "PrecomputePlans", request->state(), response,
+                           [=, this](const v1::State& state) {
+                             return remesh::PrecomputePlans(backend_.core, *request, &state.spec());
+                           });
 }
 
 grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(

@@ -31,6 +31,19 @@ class PlanService : public v1::PlanService::CallbackService {
   grpc::ServerUnaryReactor* GetCacheStats(grpc::CallbackServerContext* context,
                                           const v1::GetCacheStatsRequest* request,
                                           v1::CacheStats* response) override;
+  grpc::ServerUnaryReactor* FlushPlans(grpc::CallbackServerContext* context,
+                                       const v1::FlushPlansRequest* request,
+                                       v1::FlushPlansResponse* response) override;
+  grpc::ServerWriteReactor<v1::ExportPlanResponse>* ExportPlan(
+      grpc::CallbackServerContext* context, const v1::ExportPlanRequest* request) override;
+  grpc::ServerUnaryReactor* ImportPlan(grpc::CallbackServerContext* context,
+                                       const v1::ImportPlanRequest* request,
+                                       v1::Plan* response) override;
+  grpc::ServerWriteReactor<v1::WatchPlansResponse>* WatchPlans(
+      grpc::CallbackServerContext* context, const v1::WatchPlansRequest* request) override;
+  grpc::ServerUnaryReactor* PrecomputePlans(grpc::CallbackServerContext* context,
+                                            const v1::PrecomputePlansRequest* request,
+                                            v1::PrecomputePlansResponse* response) override;
   grpc::ServerWriteReactor<v1::HostProgramChunk>* GetHostProgram(
       grpc::CallbackServerContext* context, const v1::GetHostProgramRequest* request) override;
   grpc::ServerUnaryReactor* ExplainPlan(grpc::CallbackServerContext* context,

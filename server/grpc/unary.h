@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "base/error.h"
 #include "server/core.h"
 #include "service/authorization.h"
 #include "service/error_info.h"
@@ -84,6 +85,34 @@ grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServe
       [work = std::move(work), completion = std::move(completion)]() mutable {
         work(std::move(completion));
       });
+  return reactor;
+}
+
+// A call about a state that takes a thread to answer: `answer(state)`, an absl::StatusOr of the
+// response, runs on one once the controller has said what the state is.
+template <typename Response, typename Answer>
+grpc::ServerUnaryReactor* AskPlannerOfState(const Backend& backend,
+                                            grpc::CallbackServerContext* context,
+                                            const char* method, const std::string& name,
+                                            Response* response, Answer answer) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  if (absl::Status status = backend.Authorize(*context, method, name); !status.ok()) {
+    completion.Finish(status);
+    return reactor;
+  }
+  v1::GetStateRequest get;
+  get.set_name(name);
+  backend.core.Call(get, [=, &core = backend.core, completion = std::move(completion)](
+                             absl::StatusOr<Reply> reply) mutable {
+    if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
+    core.planners().Post([=, state = std::get<v1::State>(*std::move(reply)),
+                          completion = std::move(completion)]() mutable {
+      absl::StatusOr<Response> result = answer(state);
+      if (result.ok()) *response = *std::move(result);
+      completion.Finish(result.status());
+    });
+  });
   return reactor;
 }
 

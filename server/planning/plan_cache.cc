@@ -1,54 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
+// Finding plans: in memory, on disk, or by planning.
 #include "server/planning/plan_cache.h"
 
+#include <utility>
+
 #include "absl/strings/str_cat.h"
-#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/spec/plan_proto.h"
-#include "server/controller/proto_time.h"
+#include "proto/spec/plan_spec.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
 
-absl::Status PlanError(absl::StatusCode code, std::string_view reason, const std::string& name,
-                       std::string_view what) {
-  return MakeError(code, absl::StrCat(name, " ", std::string(what)),
-                   {.reason = std::string(reason), .metadata = {{"plan", name}}});
-}
+using Event = v1::WatchPlansResponse;
 
-// Estimates: strings and vectors with their headers.
-int64_t BytesOf(const Binding& binding) {
-  int64_t bytes =
-      static_cast<int64_t>(binding.device_ids.size() * 8 + binding.array_indices.size() * 4);
-  for (const std::string& name : binding.host_names)
-    bytes += 32 + static_cast<int64_t>(name.size());
-  for (const std::string& name : binding.array_names)
-    bytes += 32 + static_cast<int64_t>(name.size());
-  return bytes;
-}
-
-int64_t BytesOf(const CachedPlan& cached) {
-  const ReshardRequest& request = cached.request.request;
-  return cached.plan.memory_bytes() +
-         static_cast<int64_t>(request.arrays.size() * sizeof(ArraySpec)) +
-         static_cast<int64_t>(request.topology.hosts.size() * sizeof(Host));
+absl::Status NotFound(const std::string& name) {
+  return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " was never made or is gone"),
+                   {.reason = "PLAN_NOT_FOUND", .metadata = {{"plan", name}}});
 }
 
 BoundPlanPtr Bind(const PlanCache::Question& question, const std::string& name,
                   std::shared_ptr<const CachedPlan> cached) {
+  const PlanCounts counts = CountsOf(cached->request.request);
   return std::make_shared<const BoundPlan>(BoundPlan{.name = name,
                                                      .cached = std::move(cached),
                                                      .binding = question.canonicalized.binding,
                                                      .spec = question.spec,
-                                                     .create_time = question.now});
+                                                     .counts = counts});
+}
+
+std::string NameOf(const PlanCache::Question& question) {
+  return PlanName(question.canonicalized.canonical.fingerprint, question.canonicalized.binding);
+}
+
+// The question that a name on disk stands for.
+absl::StatusOr<PlanCache::Question> QuestionOf(const PlanFile::Name& row) {
+  auto spec = std::make_shared<v1::PlanSpec>();
+  if (!spec->ParseFromString(row.spec)) return absl::DataLossError("the question cannot be read");
+  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(*spec, nullptr));
+  PlanCache::Question question;
+  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
+  question.spec = std::move(spec);
+  if (NameOf(question) != row.name) {
+    return absl::DataLossError("its question has another name now");
+  }
+  return question;
 }
 
 }  // namespace
 
-absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Compute compute) {
+PlanCache::PlanCache(Options options)
+    : options_(std::move(options)), store_(options_.store), memory_(options_.limits) {
+  {
+    absl::MutexLock lock(&mutex_);
+    saved_ = Now();
+  }
+  if (store_ == nullptr) return;
+  store_->SetOnLeft([this](const std::vector<PlanFile::Left>& left) { OnLeftDisk(left); });
+}
+
+PlanCache::~PlanCache() {
+  if (store_ == nullptr) return;
+  {
+    absl::MutexLock lock(&mutex_);
+    SaveFacts();
+  }
+  store_->SetOnLeft(nullptr);
+}
+
+absl::Time PlanCache::Now() const { return absl::FromUnixMicros(absl::ToUnixMicros(options_.now())); }
+
+absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(const Question& question,
+                                                           Compute compute) {
   const std::string& fingerprint = question.canonicalized.canonical.fingerprint;
-  const std::string name = PlanName(fingerprint, question.canonicalized.binding);
+  const std::string name = NameOf(question);
   {
     absl::MutexLock lock(&mutex_);
     if (computing_.contains(fingerprint)) {
@@ -61,219 +88,178 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(Question question, Co
     if (Answer answer = FindLocked(question, name); answer.plan != nullptr) return answer;
     computing_.insert(fingerprint);
   }
-  absl::StatusOr<Found> found = FindBelow(question.canonicalized.canonical, compute);
+  absl::StatusOr<Found> found = FindBelow(question, name, compute);
   absl::MutexLock lock(&mutex_);
   computing_.erase(fingerprint);
   RETURN_IF_ERROR(found.status());
-  const auto cached = std::make_shared<const CachedPlan>(std::move(found->plan));
+  return FileFound(question, name, *std::move(found));
+}
+
+absl::StatusOr<PlanCache::Found> PlanCache::FindBelow(const Question& question,
+                                                      const std::string& name, Compute compute) {
+  const CanonicalRequest& request = question.canonicalized.canonical;
+  std::optional<NameFacts> facts = question.facts;
+  if (store_ != nullptr) {
+    if (!facts) {
+      if (std::optional<PlanFile::Name> row = store_->FindName(name)) facts = FactsOf(*row);
+    }
+    if (std::optional<CachedPlan> stored = store_->Find(request)) {
+      return Found{*std::move(stored), v1::Planning::DISK, std::move(facts)};
+    }
+  }
+  ASSIGN_OR_RETURN(CachedPlan computed, compute(request));
+  return Found{std::move(computed), v1::Planning::MISS, std::move(facts)};
+}
+
+void PlanCache::CountUse(const Question& question, Name& name) {
+  name.listed.users += question.use;
+  AddState(question.state, name.listed.facts);
+  if (question.ahead) return;
+  const BoundPlan& plan = *name.listed.plan;
+  if (ahead_.erase(plan.cached->request.fingerprint) == 0) return;
+  stats_.mutable_precompute()->set_used(stats_.precompute().used() + 1);
+}
+
+PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
+  v1::TierStats& stats = *stats_.mutable_memory();
+  const auto cached = memory_.FindPlan(question.canonicalized.canonical.fingerprint);
+  if (cached == nullptr) {
+    stats.set_misses(stats.misses() + !question.ahead);
+    return {};
+  }
+  if (!question.ahead) {
+    stats.set_compute_seconds_saved(stats.compute_seconds_saved() + cached->compute_seconds);
+  }
+  if (Name* const known = memory_.Find(name)) {
+    if (question.ahead) return {known->listed.plan, v1::Planning::HIT};
+    stats.set_hits(stats.hits() + 1);
+    ++known->listed.facts.hits;
+    known->changed = true;
+    CountUse(question, *known);
+    memory_.Touch(*known, Now());
+    return {known->listed.plan, v1::Planning::HIT};
+  }
+  if (!question.ahead) stats.set_isomorphic_hits(stats.isomorphic_hits() + 1);
   const BoundPlanPtr plan = Bind(question, name, cached);
-  const bool computed = found->cache == v1::Planning::MISS;
+  if (!question.store) return {plan, v1::Planning::ISOMORPHIC};
+  Name& filed = File(plan, question, question.facts);
+  filed.listed.facts.hits += !question.ahead;
+  if (store_ != nullptr && !question.facts) store_->StoreName(ToFileName(filed.listed, /*with_spec=*/true));
+  return {plan, v1::Planning::ISOMORPHIC};
+}
+
+PlanCache::Answer PlanCache::FileFound(const Question& question, const std::string& name,
+                                       Found found) {
+  const auto cached = std::make_shared<const CachedPlan>(std::move(found.plan));
+  const BoundPlanPtr plan = Bind(question, name, cached);
+  const bool computed = found.cache == v1::Planning::MISS;
   if (computed) {
     stats_.set_computations(stats_.computations() + 1);
     stats_.set_compute_seconds(stats_.compute_seconds() + cached->compute_seconds);
   } else {
     v1::TierStats& disk = *stats_.mutable_disk();
     disk.set_compute_seconds_saved(disk.compute_seconds_saved() + cached->compute_seconds);
+    const bool same = found.facts.has_value();
+    disk.set_hits(disk.hits() + same);
+    disk.set_isomorphic_hits(disk.isomorphic_hits() + !same);
   }
-  if (question.store) Store(plan, question);
-  if (question.store && computed && store_ != nullptr) store_->Store(cached);
-  return Answer{plan, found->cache};
+  if (!question.store) return {plan, found.cache};
+  if (computed && question.ahead) ahead_.insert(cached->request.fingerprint);
+  const bool known = found.facts.has_value();
+  Name& filed = File(plan, question, found.facts);
+  filed.listed.facts.hits += !computed && !question.ahead;
+  filed.changed = known;
+  if (store_ == nullptr) return {plan, found.cache};
+  if (computed) store_->Store(cached, ToFileName(filed.listed, /*with_spec=*/true));
+  if (!computed && !known) store_->StoreName(ToFileName(filed.listed, /*with_spec=*/true));
+  return {plan, found.cache};
 }
 
-absl::StatusOr<PlanCache::Found> PlanCache::FindBelow(const CanonicalRequest& request,
-                                                      Compute compute) {
-  if (store_ != nullptr) {
-    if (std::optional<CachedPlan> stored = store_->Find(request)) {
-      return Found{*std::move(stored), v1::Planning::DISK};
-    }
-  }
-  ASSIGN_OR_RETURN(CachedPlan computed, compute(request));
-  return Found{std::move(computed), v1::Planning::MISS};
-}
-
-PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
-  auto entry = entries_.find(question.canonicalized.canonical.fingerprint);
-  if (entry == entries_.end()) {
-    stats_.mutable_memory()->set_misses(stats_.memory().misses() + 1);
-    return {};
-  }
-  const CachedPlan& cached = *entry->second.cached;
-  v1::TierStats& memory = *stats_.mutable_memory();
-  memory.set_compute_seconds_saved(memory.compute_seconds_saved() + cached.compute_seconds);
-  if (auto known = names_.find(name); known != names_.end()) {
-    memory.set_hits(memory.hits() + 1);
-    ++known->second.hits;
-    known->second.users += question.use;
-    Touch(known->second);
-    return {known->second.plan, v1::Planning::HIT};
-  }
-  memory.set_isomorphic_hits(memory.isomorphic_hits() + 1);
-  const BoundPlanPtr plan = Bind(question, name, entry->second.cached);
-  if (question.store) ++Store(plan, question).hits;
-  return {plan, v1::Planning::ISOMORPHIC};
-}
-
-PlanCache::Name& PlanCache::Store(const BoundPlanPtr& plan, const Question& question) {
-  const std::string& fingerprint = plan->cached->request.fingerprint;
-  auto [entry, added] = entries_.try_emplace(fingerprint);
-  if (added) {
-    entry->second.cached = plan->cached;
-    entry->second.bytes = BytesOf(*plan->cached);
-    bytes_ += entry->second.bytes;
-  }
-  entry->second.names.insert(plan->name);
-  Name& name = names_[plan->name];
-  name = {.plan = plan,
-          .bytes = BytesOf(plan->binding) + static_cast<int64_t>(plan->spec->SpaceUsedLong()),
-          .users = question.use ? 1 : 0};
-  bytes_ += name.bytes;
-  Touch(name);
+PlanCache::Name& PlanCache::File(const BoundPlanPtr& plan, const Question& question,
+                                 const std::optional<NameFacts>& facts, Event::Event event) {
+  NameFacts filed = facts.value_or(NameFacts{.created = Now()});
+  filed.used = Now();
+  Name& name = memory_.Add(plan, std::move(filed));
+  CountUse(question, name);
+  Publish(facts.has_value() ? Event::LOADED : event, name.listed);
   MakeRoom(plan->name);
   return name;
 }
 
-void PlanCache::Touch(Name& name) {
-  by_use_.erase(name.used);
-  name.used = next_use_++;
-  by_use_[name.used] = name.plan->name;
-}
-
-void PlanCache::RemoveName(const std::string& name) {
-  const Name& removed = names_.at(name);
-  const std::string fingerprint = removed.plan->cached->request.fingerprint;
-  Entry& entry = entries_.at(fingerprint);
-  bytes_ -= removed.bytes;
-  by_use_.erase(removed.used);
-  entry.names.erase(name);
-  names_.erase(name);
-  if (!entry.names.empty()) return;
-  bytes_ -= entry.bytes;
-  entries_.erase(fingerprint);
-}
-
-void PlanCache::MakeRoom(const std::string& spared) {
-  for (auto oldest = by_use_.begin(); bytes_ > bytes_max_ && oldest != by_use_.end();) {
-    const std::string name = (oldest++)->second;
-    if (name == spared || names_.at(name).kept()) continue;
-    RemoveName(name);
-    v1::Evictions& evictions = *stats_.mutable_memory()->mutable_evictions();
-    evictions.set_bytes(evictions.bytes() + 1);
+bool PlanCache::Has(const std::string& fingerprint) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (memory_.FindPlan(fingerprint) != nullptr) return true;
   }
+  return store_ != nullptr && store_->Has(fingerprint);
+}
+
+ListedPlan PlanCache::Import(const Question& question, CachedPlan plan) {
+  const std::string name = NameOf(question);
+  absl::MutexLock lock(&mutex_);
+  if (const Name* known = memory_.Find(name)) return known->listed;
+  auto cached = memory_.FindPlan(plan.request.fingerprint);
+  if (cached == nullptr) cached = std::make_shared<const CachedPlan>(std::move(plan));
+  const Name& filed = File(Bind(question, name, cached), question, {}, Event::IMPORTED);
+  if (store_ != nullptr) store_->Store(cached, ToFileName(filed.listed, /*with_spec=*/true));
+  return filed.listed;
+}
+
+absl::Status PlanCache::Load(const std::string& name) {
+  if (store_ == nullptr || name.substr(0, 6) != "plans/") return absl::OkStatus();
+  {
+    absl::MutexLock lock(&mutex_);
+    if (memory_.Find(name) != nullptr) return absl::OkStatus();
+  }
+  const std::optional<PlanFile::Name> row = store_->FindName(name);
+  if (!row.has_value()) return absl::OkStatus();
+  absl::StatusOr<Question> question = QuestionOf(*row);
+  if (!question.ok()) {
+    LogWarning("a name on disk is dropped", {{"plan", name}, {"error", question.status()}});
+    return store_->RemoveName(name).status();
+  }
+  question->ahead = true;  // whoever asks by name is no hit
+  question->facts = FactsOf(*row);
+  const auto no_planning = [&](const CanonicalRequest&) { return NotFound(name); };
+  const absl::Status status = FindOrCompute(*question, no_planning).status();
+  return absl::IsNotFound(status) ? store_->RemoveName(name).status() : status;
 }
 
 absl::StatusOr<PlanCache::Name*> PlanCache::FindName(const std::string& name) {
   if (name.substr(0, 6) != "plans/") return InvalidField("name", name, "must be plans/{...}");
-  auto found = names_.find(name);
-  if (found != names_.end()) return &found->second;
-  return PlanError(absl::StatusCode::kNotFound, "PLAN_NOT_FOUND", name,
-                   "was never made or is gone");
+  if (Name* const found = memory_.Find(name)) return found;
+  return NotFound(name);
 }
 
-ListedPlan PlanCache::ToListed(const Name& name) const {
-  return {.plan = name.plan,
-          .pinned = name.pinned,
-          .hits = name.hits,
-          .cached_bytes = name.bytes + entries_.at(name.plan->cached->request.fingerprint).bytes};
-}
-
-absl::StatusOr<ListedPlan> PlanCache::Find(const std::string& name, bool use) {
+absl::StatusOr<ListedPlan> PlanCache::Find(const std::string& name, bool use,
+                                           const std::string& state) {
+  RETURN_IF_ERROR(Load(name));
   absl::MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(Name* const found, FindName(name));
-  found->users += use;
-  Touch(*found);
-  return ToListed(*found);
+  if (use) {
+    Question question;
+    question.use = true;
+    question.state = state;
+    ++found->listed.facts.hits;
+    CountUse(question, *found);
+  }
+  found->changed = true;
+  memory_.Touch(*found, Now());
+  return found->listed;
 }
 
 absl::StatusOr<ListedPlan> PlanCache::Peek(const std::string& name) {
   absl::MutexLock lock(&mutex_);
   ASSIGN_OR_RETURN(const Name* const found, FindName(name));
-  return ToListed(*found);
+  return found->listed;
 }
 
 void PlanCache::EndUse(const std::string& name) {
   absl::MutexLock lock(&mutex_);
-  auto found = names_.find(name);
-  if (found == names_.end() || found->second.users == 0) return;
-  --found->second.users;
+  Name* const found = memory_.Find(name);
+  if (found == nullptr || found->listed.users == 0) return;
+  --found->listed.users;
   MakeRoom("");
-}
-
-absl::StatusOr<ListedPlan> PlanCache::SetPinned(const std::string& name, bool pinned) {
-  absl::MutexLock lock(&mutex_);
-  ASSIGN_OR_RETURN(Name* const found, FindName(name));
-  found->pinned = pinned;
-  if (store_ != nullptr && pinned) {
-    store_->Pin({.name = name,
-                 .fingerprint = found->plan->cached->request.fingerprint,
-                 .spec = found->plan->spec->SerializeAsString()});
-  }
-  if (store_ != nullptr && !pinned) store_->Unpin(name);
-  const ListedPlan listed = ToListed(*found);
-  if (!pinned) MakeRoom(name);
-  return listed;
-}
-
-absl::Status PlanCache::Delete(const std::string& name) {
-  absl::MutexLock lock(&mutex_);
-  ASSIGN_OR_RETURN(const Name* const found, FindName(name));
-  if (found->pinned)
-    return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_PINNED", name, "is pinned");
-  if (found->users > 0) {
-    return PlanError(absl::StatusCode::kFailedPrecondition, "PLAN_IN_USE", name,
-                     "is used by an execution");
-  }
-  const std::string fingerprint = found->plan->cached->request.fingerprint;
-  RemoveName(name);
-  if (store_ != nullptr && !entries_.contains(fingerprint)) store_->Remove(fingerprint);
-  return absl::OkStatus();
-}
-
-std::vector<ListedPlan> PlanCache::List(size_t size, uint64_t before, uint64_t& next) {
-  absl::MutexLock lock(&mutex_);
-  std::vector<ListedPlan> plans;
-  next = 0;
-  auto entry =
-      std::make_reverse_iterator(before == 0 ? by_use_.end() : by_use_.lower_bound(before));
-  for (; entry != by_use_.rend(); ++entry) {
-    if (plans.size() == size) return plans;
-    next = entry->first;
-    plans.push_back(ToListed(names_.at(entry->second)));
-  }
-  next = 0;
-  return plans;
-}
-
-v1::CacheStats PlanCache::stats() {
-  absl::MutexLock lock(&mutex_);
-  v1::CacheStats stats = stats_;
-  v1::TierStats& memory = *stats.mutable_memory();
-  memory.set_entries(static_cast<int64_t>(names_.size()));
-  memory.set_plans(static_cast<int64_t>(entries_.size()));
-  memory.set_bytes(bytes_);
-  memory.set_bytes_max(bytes_max_);
-  if (store_ == nullptr) return stats;
-  const PlanStore::Stats on_disk = store_->stats();
-  v1::TierStats& disk = *stats.mutable_disk();
-  disk.set_plans(on_disk.entries);
-  disk.set_bytes(on_disk.bytes);
-  disk.set_bytes_max(on_disk.bytes_max);
-  disk.set_hits(on_disk.hits);
-  disk.set_misses(on_disk.misses);
-  disk.mutable_evictions()->set_bytes(on_disk.evictions);
-  disk.mutable_evictions()->set_corrupt(on_disk.corrupt);
-  disk.set_errors(on_disk.errors);
-  return stats;
-}
-
-v1::Plan ToProto(const ListedPlan& listed) {
-  const CachedPlan& cached = *listed.plan->cached;
-  v1::Plan plan = ToProto(cached.plan, cached.request, listed.plan->binding);
-  plan.set_name(listed.plan->name);
-  SetTime(listed.plan->create_time, *plan.mutable_create_time());
-  plan.set_pinned(listed.pinned);
-  plan.set_hits(listed.hits);
-  plan.set_cached_bytes(listed.cached_bytes);
-  return plan;
 }
 
 }  // namespace remesh

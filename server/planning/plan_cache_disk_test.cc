@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plan cache in front of its store: what a restart finds again.
 #include <gtest/gtest.h>
+#include <sqlite3.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <thread>
 
+#include "proto/spec/plan_spec.h"
 #include "server/planning/plan_moves.h"
 #include "server/planning/planning_test_spec.h"
 
@@ -57,6 +59,7 @@ std::string Lasting(v1::Plan plan) {
   plan.clear_create_time();
   plan.clear_hits();
   plan.clear_cached_bytes();
+  plan.clear_last_use_time();
   return plan.DebugString();
 }
 
@@ -82,17 +85,107 @@ TEST_F(PlanCacheDiskTest, OtherDevicesOfTheSameStructureFindThePlanOnDisk) {
   EXPECT_EQ(cache_->stats().computations(), 0);
 }
 
-TEST_F(PlanCacheDiskTest, PinsSurviveAndUnpinnedPlansStayNameless) {
+TEST_F(PlanCacheDiskTest, PinsSurvive) {
   const std::string pinned = Create(TestSpec()).plan().name();
-  const std::string other = Create(TestSpec({70, 30, 50, 10}, "other-")).plan().name();
   ASSERT_TRUE(cache_->SetPinned(pinned, true).ok());
   Restart();
   ASSERT_TRUE(cache_->Peek(pinned).ok());
-  EXPECT_TRUE(cache_->Peek(pinned)->pinned);
-  EXPECT_FALSE(cache_->Peek(other).ok());
+  EXPECT_TRUE(cache_->Peek(pinned)->facts.pinned);
   ASSERT_TRUE(cache_->SetPinned(pinned, false).ok());
   Restart();
   EXPECT_FALSE(cache_->Peek(pinned).ok());
+  EXPECT_FALSE(cache_->Find(pinned)->facts.pinned);
+}
+
+TEST_F(PlanCacheDiskTest, APinIsOnDiskBeforeItIsAnswered) {
+  const std::string name = Create(TestSpec()).plan().name();
+  ASSERT_TRUE(cache_->SetPinned(name, true).ok());
+  ASSERT_EQ(store_->PinnedNames().size(), 1u);  // without waiting for anything
+  ASSERT_TRUE(cache_->SetPinned(name, false).ok());
+  EXPECT_TRUE(store_->PinnedNames().empty());
+}
+
+TEST_F(PlanCacheDiskTest, NamesAreFoundAfterARestartWithWhatWasKnownOfThem) {
+  const v1::Plan made = Create(TestSpec()).plan();
+  const std::string other = Create(TestSpec({70, 30, 50, 10}, "other-")).plan().name();
+  Create(TestSpec());
+  ASSERT_TRUE(cache_->Find(made.name(), /*use=*/true, "jobs/a/states/s").ok());
+  Restart();
+  const auto found = cache_->Find(made.name());
+  ASSERT_TRUE(found.ok()) << found.status();
+  const v1::Plan plan = ToProto(*found);
+  EXPECT_EQ(plan.hits(), 2);
+  EXPECT_EQ(plan.create_time().DebugString(), made.create_time().DebugString());
+  ASSERT_EQ(plan.states_size(), 1);
+  EXPECT_EQ(plan.states(0), "jobs/a/states/s");
+  EXPECT_EQ(plan.summary().DebugString(), made.summary().DebugString());
+  EXPECT_EQ(cache_->stats().computations(), 0);
+  EXPECT_EQ(cache_->stats().disk().hits(), 1);
+  EXPECT_EQ(cache_->stats().memory().hits(), 0);
+  EXPECT_TRUE(cache_->Find(other).ok());  // bound to the plan that is in memory now
+  EXPECT_EQ(cache_->stats().disk().hits(), 1);
+}
+
+TEST_F(PlanCacheDiskTest, ANameWhosePlanIsGoneIsNoName) {
+  const std::string name = Create(TestSpec()).plan().name();
+  store_->Flush();
+  cache_ = nullptr;
+  store_ = nullptr;
+  sqlite3* database = nullptr;
+  ASSERT_EQ(sqlite3_open((directory_ / "plans.db").c_str(), &database), SQLITE_OK);
+  EXPECT_EQ(sqlite3_exec(database, "DELETE FROM plans", nullptr, nullptr, nullptr), SQLITE_OK);
+  sqlite3_close(database);
+  Restart();
+  EXPECT_TRUE(absl::IsNotFound(cache_->Find(name).status()));
+  EXPECT_FALSE(store_->FindName(name).has_value());
+}
+
+// "The cached path never touches disk or the planner."
+TEST_F(PlanCacheDiskTest, WhatMemoryAnswersTouchesNeitherDiskNorPlanner) {
+  const auto request = ToReshardRequest(TestSpec(), nullptr);
+  PlanCache::Question question;
+  question.canonicalized = *Canonicalize(*request);
+  question.spec = std::make_shared<const v1::PlanSpec>(TestSpec());
+  ASSERT_TRUE(cache_->FindOrCompute(question, ComputePlan).ok());
+  store_->Flush();
+  const int64_t reads = store_->stats().reads;
+  const auto never = [](const CanonicalRequest&) -> absl::StatusOr<CachedPlan> {
+    ADD_FAILURE() << "planned";
+    return absl::InternalError("");
+  };
+  for (int i = 0; i < 100; ++i) {
+    const auto answer = cache_->FindOrCompute(question, never);
+    ASSERT_TRUE(answer.ok());
+    EXPECT_EQ(answer->cache, v1::Planning::HIT);
+    EXPECT_TRUE(cache_->Find(answer->plan->name).ok());
+    EXPECT_TRUE(cache_->Peek(answer->plan->name).ok());
+  }
+  const auto other = ToReshardRequest(TestSpec({70, 30, 50, 10}, "other-"), nullptr);
+  question.canonicalized = *Canonicalize(*other);
+  EXPECT_EQ(cache_->FindOrCompute(question, never)->cache, v1::Planning::ISOMORPHIC);
+  EXPECT_EQ(store_->stats().reads, reads);
+}
+
+TEST_F(PlanCacheDiskTest, FlushedMemoryIsFoundOnDiskAndAFlushedDiskIsEmpty) {
+  const std::string name = Create(TestSpec()).plan().name();
+  v1::PlanSpec wide = TestSpec();
+  wide.mutable_arrays(0)->set_shape(0, 16);
+  const std::string pinned = Create(wide).plan().name();
+  ASSERT_TRUE(cache_->SetPinned(pinned, true).ok());
+  auto flushed = cache_->Flush(/*memory=*/true, /*disk=*/false);
+  ASSERT_TRUE(flushed.ok()) << flushed.status();
+  EXPECT_EQ(flushed->memory(), 1);
+  EXPECT_EQ(flushed->disk(), 0);
+  EXPECT_EQ(flushed->kept(), 1);
+  EXPECT_FALSE(cache_->Peek(name).ok());
+  EXPECT_EQ(Create(TestSpec()).planning().cache(), v1::Planning::DISK);
+  flushed = cache_->Flush(/*memory=*/true, /*disk=*/true);
+  EXPECT_EQ(flushed->memory(), 1);
+  EXPECT_EQ(flushed->disk(), 1);
+  EXPECT_TRUE(cache_->Peek(pinned).ok());
+  EXPECT_EQ(Create(TestSpec()).planning().cache(), v1::Planning::MISS);
+  EXPECT_EQ(cache_->stats().memory().evictions().flushed(), 2);
+  EXPECT_EQ(cache_->stats().disk().evictions().flushed(), 1);
 }
 
 TEST_F(PlanCacheDiskTest, DeletedPlansAndTrialsAreNotOnDisk) {

@@ -110,22 +110,35 @@ TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
   EXPECT_EQ(cache.stats().memory().entries(), 0);
 }
 
-TEST(PlanCacheTest, ListsByUseInPages) {
+TEST(PlanCacheTest, LimitsOfEntriesAndAgeHold) {
+  absl::Time now = absl::FromUnixSeconds(1000);
+  PlanCache cache(PlanCache::Options{
+      .limits = {.bytes_max = kPlenty, .entries_max = 2, .age_max = absl::Seconds(60)},
+      .now = [&] { return now; }});
+  const std::string first = Create(cache, SpecOfShape(8))->plan().name();
+  now += absl::Seconds(40);
+  const std::string second = Create(cache, SpecOfShape(12))->plan().name();
+  const std::string third = Create(cache, SpecOfShape(16))->plan().name();
+  EXPECT_FALSE(cache.Peek(first).ok());
+  EXPECT_EQ(cache.stats().memory().evictions().entries(), 1);
+  now += absl::Seconds(40);
+  ASSERT_TRUE(cache.Find(third).ok());
+  now += absl::Seconds(40);
+  cache.Tick();
+  EXPECT_FALSE(cache.Peek(second).ok());
+  EXPECT_TRUE(cache.Peek(third).ok());
+  EXPECT_EQ(cache.stats().memory().evictions().age(), 1);
+}
+
+TEST(PlanCacheTest, CountsWhatAnswersSaved) {
   PlanCache cache(kPlenty);
-  std::vector<std::string> names;
-  for (const int64_t rows : {8, 12, 16})
-    names.push_back(Create(cache, SpecOfShape(rows))->plan().name());
-  ASSERT_TRUE(cache.Find(names[0]).ok());  // now the newest
-  uint64_t next = 0;
-  auto page = cache.List(2, 0, next);
-  ASSERT_EQ(page.size(), 2u);
-  EXPECT_EQ(page[0].plan->name, names[0]);
-  EXPECT_EQ(page[1].plan->name, names[2]);
-  ASSERT_NE(next, 0u);
-  page = cache.List(2, next, next);
-  ASSERT_EQ(page.size(), 1u);
-  EXPECT_EQ(page[0].plan->name, names[1]);
-  EXPECT_EQ(next, 0u);
+  const double seconds = Create(cache, SpecOfShape(8))->plan().compute_seconds();
+  EXPECT_EQ(cache.stats().compute_seconds(), seconds);
+  EXPECT_EQ(cache.stats().memory().compute_seconds_saved(), 0);
+  EXPECT_TRUE(Create(cache, SpecOfShape(8)).ok());
+  EXPECT_TRUE(Create(cache, SpecOfShape(8)).ok());
+  EXPECT_DOUBLE_EQ(cache.stats().memory().compute_seconds_saved(), 2 * seconds);
+  EXPECT_EQ(cache.stats().memory().misses(), 1);
 }
 
 }  // namespace

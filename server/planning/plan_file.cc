@@ -22,9 +22,18 @@ constexpr const char* kMigrations[] = {
     "CREATE INDEX pins_by_fingerprint ON pins(fingerprint);"
     "CREATE TABLE set_aside(id INTEGER PRIMARY KEY, fingerprint TEXT NOT NULL, why TEXT NOT NULL, "
     "bytes BLOB NOT NULL);",
+    "CREATE TABLE names(name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, spec BLOB NOT NULL, "
+    "about BLOB NOT NULL, size INTEGER NOT NULL, created INTEGER NOT NULL, used INTEGER NOT NULL, "
+    "hits INTEGER NOT NULL, pinned INTEGER NOT NULL);"
+    "INSERT INTO names SELECT name, fingerprint, spec, x'', length(spec), 0, 0, 0, 1 FROM pins;"
+    "DROP TABLE pins;"
+    "CREATE INDEX names_by_fingerprint ON names(fingerprint);"
+    "CREATE INDEX names_by_creation ON names(created DESC, name);"
+    "CREATE INDEX names_by_use ON names(pinned, used);"
+    "CREATE INDEX names_by_size ON names(size);",
 };
 constexpr int kVersion = std::size(kMigrations);
-constexpr char kUnpinned[] = "fingerprint NOT IN (SELECT fingerprint FROM pins)";
+constexpr char kUnpinned[] = "fingerprint NOT IN (SELECT fingerprint FROM names WHERE pinned = 1)";
 
 std::string ColumnBytes(sqlite3_stmt* statement, int column) {
   const void* bytes = sqlite3_column_blob(statement, column);
@@ -35,6 +44,25 @@ std::string ColumnBytes(sqlite3_stmt* statement, int column) {
 struct Finalize {
   void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 };
+
+constexpr char kNameColumns[] =
+    "name, fingerprint, about, created, used, hits, pinned, size + (SELECT coalesce(sum(size), 0) "
+    "FROM plans WHERE plans.fingerprint = names.fingerprint)";
+
+// Of the columns above; a spec may follow.
+PlanFile::Name NameOf(sqlite3_stmt* row) {
+  PlanFile::Name name{.name = ColumnBytes(row, 0),
+                      .fingerprint = ColumnBytes(row, 1),
+                      .spec = "",
+                      .about = ColumnBytes(row, 2),
+                      .created = absl::FromUnixMicros(sqlite3_column_int64(row, 3)),
+                      .used = absl::FromUnixMicros(sqlite3_column_int64(row, 4)),
+                      .hits = sqlite3_column_int64(row, 5),
+                      .pinned = sqlite3_column_int64(row, 6) != 0,
+                      .bytes = sqlite3_column_int64(row, 7)};
+  if (sqlite3_column_count(row) > 8) name.spec = ColumnBytes(row, 8);
+  return name;
+}
 
 int Bind(sqlite3_stmt* statement, int index,
          const std::variant<int64_t, double, std::string, const std::string*>& v) {
@@ -139,6 +167,13 @@ absl::StatusOr<std::optional<PlanFile::Row>> PlanFile::Read(const std::string& f
   return found;
 }
 
+absl::StatusOr<bool> PlanFile::Has(const std::string& fingerprint) {
+  bool found = false;
+  RETURN_IF_ERROR(Query("SELECT 1 FROM plans WHERE fingerprint = ?1", {fingerprint},
+                        [&](sqlite3_stmt*) { found = true; }));
+  return found;
+}
+
 absl::Status PlanFile::Write(const std::string& fingerprint, const Row& row, absl::Time now) {
   return Query("INSERT OR REPLACE INTO plans VALUES(?1, ?2, length(?2), ?3, ?4)",
                {fingerprint, &row.bytes, row.compute_seconds, absl::ToUnixMicros(now)});
@@ -149,69 +184,162 @@ absl::Status PlanFile::Touch(const std::string& fingerprint, absl::Time now) {
                {fingerprint, absl::ToUnixMicros(now)});
 }
 
-absl::Status PlanFile::Remove(const std::string& fingerprint) {
-  return Query("DELETE FROM plans WHERE fingerprint = ?1", {fingerprint});
-}
-
-absl::Status PlanFile::RemoveAll() {
-  return Execute(absl::StrCat("DELETE FROM plans WHERE ", kUnpinned).c_str());
-}
-
-absl::Status PlanFile::SetAside(const std::string& fingerprint, const std::string& why) {
+absl::Status PlanFile::SetAside(const std::string& fingerprint, const std::string& why,
+                                std::vector<Left>& left) {
   RETURN_IF_ERROR(
       Query("INSERT INTO set_aside(fingerprint, why, bytes) SELECT fingerprint, ?2, bytes FROM "
             "plans WHERE fingerprint = ?1",
             {fingerprint, why}));
   RETURN_IF_ERROR(
       Execute("DELETE FROM set_aside WHERE id <= (SELECT max(id) FROM set_aside) - 16"));
-  return Remove(fingerprint);
-}
-
-absl::Status PlanFile::WritePin(const Pin& pin) {
-  return Query("INSERT OR REPLACE INTO pins VALUES(?1, ?2, ?3)",
-               {pin.name, pin.fingerprint, &pin.spec});
-}
-
-absl::Status PlanFile::RemovePin(const std::string& name) {
-  return Query("DELETE FROM pins WHERE name = ?1", {name});
-}
-
-absl::StatusOr<std::vector<PlanFile::Pin>> PlanFile::Pins() {
-  std::vector<Pin> pins;
   RETURN_IF_ERROR(
-      Query("SELECT name, fingerprint, spec FROM pins ORDER BY name", {}, [&](sqlite3_stmt* row) {
-        pins.push_back({ColumnBytes(row, 0), ColumnBytes(row, 1), ColumnBytes(row, 2)});
-      }));
-  return pins;
+      RemoveNames("fingerprint = ?1 AND pinned = 0", {fingerprint}, Cause::kCorrupt, left));
+  return Query("DELETE FROM plans WHERE fingerprint = ?1", {fingerprint});
 }
 
-absl::StatusOr<int64_t> PlanFile::Trim(const Limits& limits, absl::Time now) {
-  RETURN_IF_ERROR(Query(absl::StrCat("DELETE FROM plans WHERE used < ?1 AND ", kUnpinned).c_str(),
-                        {absl::ToUnixMicros(now - limits.age_max)}));
-  int64_t removed = sqlite3_changes64(database_);
-  ASSIGN_OR_RETURN(Size now_held, size());
-  const std::string oldest = absl::StrCat("SELECT fingerprint, size FROM plans WHERE ", kUnpinned,
-                                          " ORDER BY used LIMIT 1");
-  while (now_held.entries > limits.entries_max || now_held.bytes > limits.bytes_max) {
-    std::string fingerprint;
-    int64_t bytes = 0;
-    RETURN_IF_ERROR(Query(oldest.c_str(), {}, [&](sqlite3_stmt* row) {
-      fingerprint = ColumnBytes(row, 0);
-      bytes = sqlite3_column_int64(row, 1);
-    }));
-    if (fingerprint.empty()) break;  // the rest is pinned
-    RETURN_IF_ERROR(Remove(fingerprint));
-    --now_held.entries;
-    now_held.bytes -= bytes;
-    ++removed;
+absl::Status PlanFile::WriteName(const Name& name) {
+  return Query(
+      "INSERT OR REPLACE INTO names VALUES(?1, ?2, ?3, ?4, length(?3) + length(?4), ?5, ?6, ?7, ?8)",
+      {name.name, name.fingerprint, &name.spec, &name.about, absl::ToUnixMicros(name.created),
+       absl::ToUnixMicros(name.used), name.hits, int64_t{name.pinned}});
+}
+
+absl::Status PlanFile::UpdateName(const Name& name) {
+  RETURN_IF_ERROR(Query("UPDATE names SET about = ?2, size = length(spec) + length(?2), used = ?3, "
+                        "hits = ?4 WHERE name = ?1",
+                        {name.name, &name.about, absl::ToUnixMicros(name.used), name.hits}));
+  return Touch(name.fingerprint, name.used);
+}
+
+absl::StatusOr<std::optional<PlanFile::Name>> PlanFile::ReadName(const std::string& name) {
+  std::optional<Name> found;
+  RETURN_IF_ERROR(
+      Query(absl::StrCat("SELECT ", kNameColumns, ", spec FROM names WHERE name = ?1").c_str(),
+            {name}, [&](sqlite3_stmt* row) { found = NameOf(row); }));
+  return found;
+}
+
+absl::StatusOr<bool> PlanFile::RemoveName(const std::string& name) {
+  std::string fingerprint;
+  RETURN_IF_ERROR(Query("DELETE FROM names WHERE name = ?1 RETURNING fingerprint", {name},
+                        [&](sqlite3_stmt* row) { fingerprint = ColumnBytes(row, 0); }));
+  if (fingerprint.empty()) return false;
+  RETURN_IF_ERROR(Query(
+      "DELETE FROM plans WHERE fingerprint = ?1 AND fingerprint NOT IN (SELECT fingerprint FROM names)",
+      {fingerprint}));
+  return true;
+}
+
+absl::Status PlanFile::SetPinned(const std::string& name, bool pinned) {
+  return Query("UPDATE names SET pinned = ?2 WHERE name = ?1", {name, int64_t{pinned}});
+}
+
+absl::StatusOr<std::vector<PlanFile::Name>> PlanFile::PinnedNames() {
+  std::vector<Name> names;
+  const std::string sql =
+      absl::StrCat("SELECT ", kNameColumns, ", spec FROM names WHERE pinned = 1 ORDER BY name");
+  RETURN_IF_ERROR(
+      Query(sql.c_str(), {}, [&](sqlite3_stmt* row) { names.push_back(NameOf(row)); }));
+  return names;
+}
+
+absl::StatusOr<std::vector<PlanFile::Name>> PlanFile::NamesAfter(absl::Time created,
+                                                                 const std::string& name,
+                                                                 int64_t count) {
+  std::vector<Name> names;
+  const std::string sql =
+      absl::StrCat("SELECT ", kNameColumns,
+                   " FROM names WHERE created < ?1 OR (created = ?1 AND name > ?2) ORDER BY created "
+                   "DESC, name LIMIT ?3");
+  RETURN_IF_ERROR(Query(sql.c_str(), {absl::ToUnixMicros(created), name, count},
+                        [&](sqlite3_stmt* row) { names.push_back(NameOf(row)); }));
+  return names;
+}
+
+absl::Status PlanFile::RemoveNames(const std::string& condition, const Values& values, Cause cause,
+                                   std::vector<Left>& left) {
+  return Query(
+      absl::StrCat("DELETE FROM names WHERE ", condition, " RETURNING name, about").c_str(), values,
+      [&](sqlite3_stmt* row) {
+        left.push_back({.name = ColumnBytes(row, 0), .about = ColumnBytes(row, 1), .cause = cause});
+      });
+}
+
+absl::StatusOr<std::vector<PlanFile::Left>> PlanFile::RemoveAll(
+    const std::vector<std::string>& kept) {
+  std::vector<Left> left;
+  RETURN_IF_ERROR(Execute("CREATE TEMP TABLE kept(name TEXT PRIMARY KEY)"));
+  absl::Status status;
+  for (size_t i = 0; i < kept.size() && status.ok(); ++i) {
+    status = Query("INSERT OR IGNORE INTO kept VALUES(?1)", {kept[i]});
   }
-  return removed;
+  if (status.ok()) {
+    status = RemoveNames("pinned = 0 AND name NOT IN (SELECT name FROM kept)", {}, Cause::kFlushed,
+                         left);
+  }
+  RETURN_IF_ERROR(Execute("DROP TABLE kept"));
+  RETURN_IF_ERROR(status);
+  RETURN_IF_ERROR(
+      Execute("DELETE FROM plans WHERE fingerprint NOT IN (SELECT fingerprint FROM names)"));
+  return left;
+}
+
+absl::StatusOr<bool> PlanFile::RemoveOldest(Cause cause, std::vector<Left>& left) {
+  std::string name, fingerprint;
+  int64_t name_used = 0, plan_used = 0;
+  RETURN_IF_ERROR(Query("SELECT name, used FROM names WHERE pinned = 0 ORDER BY used LIMIT 1", {},
+                        [&](sqlite3_stmt* row) {
+                          name = ColumnBytes(row, 0);
+                          name_used = sqlite3_column_int64(row, 1);
+                        }));
+  RETURN_IF_ERROR(Query(absl::StrCat("SELECT fingerprint, used FROM plans WHERE ", kUnpinned,
+                                     " ORDER BY used LIMIT 1")
+                            .c_str(),
+                        {}, [&](sqlite3_stmt* row) {
+                          fingerprint = ColumnBytes(row, 0);
+                          plan_used = sqlite3_column_int64(row, 1);
+                        }));
+  if (name.empty() && fingerprint.empty()) return false;
+  if (fingerprint.empty() || (!name.empty() && name_used < plan_used)) {
+    RETURN_IF_ERROR(RemoveNames("name = ?1", {name}, cause, left));
+    return true;
+  }
+  const size_t before = left.size();
+  RETURN_IF_ERROR(RemoveNames("fingerprint = ?1", {fingerprint}, cause, left));
+  if (left.size() == before) left.push_back({.name = "", .about = "", .cause = cause});
+  RETURN_IF_ERROR(Query("DELETE FROM plans WHERE fingerprint = ?1", {fingerprint}));
+  return true;
+}
+
+absl::StatusOr<std::vector<PlanFile::Left>> PlanFile::Trim(const Limits& limits, absl::Time now) {
+  std::vector<Left> left;
+  const int64_t oldest = absl::ToUnixMicros(now - limits.age_max);
+  RETURN_IF_ERROR(RemoveNames("pinned = 0 AND used < ?1", {oldest}, Cause::kAge, left));
+  RETURN_IF_ERROR(
+      Query(absl::StrCat("DELETE FROM plans WHERE used < ?1 AND ", kUnpinned).c_str(), {oldest}));
+  while (true) {
+    ASSIGN_OR_RETURN(const Size held, size());
+    const bool bytes = held.bytes > limits.bytes_max;
+    if (!bytes && held.plans <= limits.entries_max && held.names <= limits.entries_max) break;
+    ASSIGN_OR_RETURN(const bool removed,
+                     RemoveOldest(bytes ? Cause::kBytes : Cause::kEntries, left));
+    if (!removed) break;  // the rest is pinned
+  }
+  return left;
 }
 
 absl::StatusOr<PlanFile::Size> PlanFile::size() {
   Size size;
   RETURN_IF_ERROR(Query("SELECT count(*), total(size) FROM plans", {}, [&](sqlite3_stmt* row) {
-    size = {sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1)};
+    size.plans = sqlite3_column_int64(row, 0);
+    size.bytes = sqlite3_column_int64(row, 1);
+  }));
+  RETURN_IF_ERROR(Query("SELECT count(*), total(size) FROM names", {}, [&](sqlite3_stmt* row) {
+    size.names = sqlite3_column_int64(row, 0);
+    size.bytes += sqlite3_column_int64(row, 1);
+  }));
+  RETURN_IF_ERROR(Query("SELECT count(*) FROM names WHERE pinned = 1", {}, [&](sqlite3_stmt* row) {
+    size.pinned = sqlite3_column_int64(row, 0);
   }));
   return size;
 }

@@ -17,7 +17,7 @@ struct sqlite3_stmt;
 
 namespace remesh {
 
-// A SQLite file of plans' bytes by fingerprint, and of pins. WAL without waiting for the disk at
+// A SQLite file of plans' bytes by fingerprint, and of the names under which somebody knows them. WAL without waiting for the disk at
 // each commit: a killed process loses nothing that was committed, a machine that loses power may
 // lose the last commits, but neither damages the file. One process at a time. Not thread-safe.
 class PlanFile {
@@ -35,33 +35,61 @@ class PlanFile {
     double compute_seconds = 0;
   };
   absl::StatusOr<std::optional<Row>> Read(const std::string& fingerprint);
+  absl::StatusOr<bool> Has(const std::string& fingerprint);
   absl::Status Write(const std::string& fingerprint, const Row& row, absl::Time now);
   absl::Status Touch(const std::string& fingerprint, absl::Time now);
-  absl::Status Remove(const std::string& fingerprint);
-  absl::Status RemoveAll();  // but what pins hold
-  // Takes a row out of use and keeps its bytes for whoever wants to know; of many, the last 16.
-  absl::Status SetAside(const std::string& fingerprint, const std::string& why);
+  // Takes a row out of use, with its names but pinned ones, and keeps its bytes for whoever wants to
+  // know; of many, the last 16.
+  struct Left;
+  absl::Status SetAside(const std::string& fingerprint, const std::string& why,
+                        std::vector<Left>& left);
 
-  // Somebody's question whose plan must stay.
-  struct Pin {
+  // Somebody's question and what is known of it. Times are kept to the microsecond.
+  struct Name {
     std::string name;
     std::string fingerprint;
-    std::string spec;  // a v1.PlanSpec
+    std::string spec;   // a v1.PlanSpec; empty in lists
+    std::string about;  // a v1.Plan
+    absl::Time created;
+    absl::Time used;
+    int64_t hits = 0;
+    bool pinned = false;
+    int64_t bytes = 0;  // filled by reading: of the row
   };
-  absl::Status WritePin(const Pin& pin);
-  absl::Status RemovePin(const std::string& name);
-  absl::StatusOr<std::vector<Pin>> Pins();
+  absl::Status WriteName(const Name& name);
+  // All but the spec, of a name that is there; its plan counts as used then too.
+  absl::Status UpdateName(const Name& name);
+  absl::StatusOr<std::optional<Name>> ReadName(const std::string& name);
+  // Removes the name, and its plan when it was the last; whether it was there.
+  absl::StatusOr<bool> RemoveName(const std::string& name);
+  absl::Status SetPinned(const std::string& name, bool pinned);
+  absl::StatusOr<std::vector<Name>> PinnedNames();
+  // Newest first, equal times by name: up to `count` that come after (created, name).
+  absl::StatusOr<std::vector<Name>> NamesAfter(absl::Time created, const std::string& name,
+                                               int64_t count);
+
+  // A name that is gone.
+  enum class Cause { kBytes, kEntries, kAge, kCorrupt, kFlushed };
+  struct Left {
+    std::string name;  // "" for a plan without one
+    std::string about;
+    Cause cause = Cause::kBytes;
+  };
+  // Removes everything but pinned names, `kept` and their plans.
+  absl::StatusOr<std::vector<Left>> RemoveAll(const std::vector<std::string>& kept);
 
   struct Limits {
     int64_t bytes_max = 0;
-    int64_t entries_max = 0;
-    absl::Duration age_max;  // since the last use
+    int64_t entries_max = 0;  // of names, and of plans
+    absl::Duration age_max;   // since the last use
   };
-  // Removes what is too old, then the least recently used, none pinned; returns how many.
-  absl::StatusOr<int64_t> Trim(const Limits& limits, absl::Time now);
+  // Removes what is too old, then the least recently used, none pinned.
+  absl::StatusOr<std::vector<Left>> Trim(const Limits& limits, absl::Time now);
 
   struct Size {
-    int64_t entries = 0;
+    int64_t plans = 0;
+    int64_t names = 0;
+    int64_t pinned = 0;
     int64_t bytes = 0;
   };
   absl::StatusOr<Size> size();
@@ -80,6 +108,11 @@ class PlanFile {
       const char* sql, const Values& values,
       absl::FunctionRef<void(sqlite3_stmt*)> visit = [](sqlite3_stmt*) {});
   absl::Status Error(int code) const;
+  // Deletes names WHERE `condition`, which become Left.
+  absl::Status RemoveNames(const std::string& condition, const Values& values, Cause cause,
+                           std::vector<Left>& left);
+  // Removes the plan or name that nobody used for longest; false when the rest is pinned.
+  absl::StatusOr<bool> RemoveOldest(Cause cause, std::vector<Left>& left);
 
   const std::string path_;
   sqlite3* const database_;

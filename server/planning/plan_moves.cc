@@ -8,7 +8,6 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
-#include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -27,31 +26,16 @@ double SecondsSince(Timestamp start) {
   return std::chrono::duration<double>(SteadyClock().Now() - start).count();
 }
 
-absl::StatusOr<CachedPlan> Compute(const CanonicalRequest& request) {
-  const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(Plan plan, MakePlan(request));
-  return CachedPlan{
-      .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
-}
-
 struct FoundPlan {
   BoundPlanPtr plan;
   v1::Planning planning;
 };
 
 absl::StatusOr<FoundPlan> FindOrPlan(PlanCache& cache, const ReshardRequest& request,
-                                     std::shared_ptr<const v1::PlanSpec> spec, bool store, bool use,
-                                     Timestamp start) {
-  ASSIGN_OR_RETURN(CanonicalizedRequest canonicalized, Canonicalize(request));
-  const Binding binding = canonicalized.binding;
-  absl::StatusOr<PlanCache::Answer> answer =
-      cache.FindOrCompute({.canonicalized = std::move(canonicalized),
-                           .spec = std::move(spec),
-                           .now = absl::Now(),
-                           .store = store,
-                           .use = use},
-                          Compute);
-  if (!answer.ok()) return BindRefusal(answer.status(), binding);
+                                     PlanCache::Question question, Timestamp start) {
+  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
+  absl::StatusOr<PlanCache::Answer> answer = cache.FindOrCompute(question, ComputePlan);
+  if (!answer.ok()) return BindRefusal(answer.status(), question.canonicalized.binding);
   FoundPlan planned{.plan = std::move(answer->plan), .planning = {}};
   planned.planning.set_seconds(SecondsSince(start));
   planned.planning.set_cache(answer->cache);
@@ -140,8 +124,12 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
       ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
   auto joined = std::make_shared<const v1::PlanSpec>(
       JoinSpecs(question.source->spec, (*target)->spec, question.options));
-  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, request, std::move(joined),
-                                                       question.keep, question.keep, start));
+  PlanCache::Question asked{.canonicalized = {},
+                            .spec = std::move(joined),
+                            .store = question.keep,
+                            .use = question.keep,
+                            .state = question.state};
+  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, request, std::move(asked), start));
   return ToMove(
       *planned.plan, planned.planning, *question.source, *std::move(target),
       {question.options.lost_device_ids().begin(), question.options.lost_device_ids().end()});
@@ -182,12 +170,21 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
   v1::Planning planning;
   planning.set_seconds(SecondsSince(start));
   planning.set_cache(v1::Planning::HIT);
-  if (question.keep) RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true).status());
+  if (question.keep) {
+    RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true, question.state).status());
+  }
   const auto& lost = plan.spec->options().lost_device_ids();
   return ToMove(plan, planning, *question.source, std::move(target), {lost.begin(), lost.end()});
 }
 
 }  // namespace
+
+absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request) {
+  const Timestamp start = SteadyClock().Now();
+  ASSIGN_OR_RETURN(Plan plan, MakePlan(request));
+  return CachedPlan{
+      .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
+}
 
 absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
@@ -197,26 +194,31 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
   RETURN_IF_ERROR(AtField("spec", question.status()));
   auto spec = std::make_shared<v1::PlanSpec>(request.spec());
   if (spec->topology().hosts().empty()) *spec->mutable_topology() = ToProto(question->topology);
-  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, *question, std::move(spec),
-                                                       !request.validate_only(), false, start));
+  PlanCache::Question asked{
+      .canonicalized = {}, .spec = std::move(spec), .store = !request.validate_only()};
+  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, *question, std::move(asked), start));
   v1::CreatePlanResponse response;
-  absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);
+  const absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);
   *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = planned.plan});
+  if (!listed.ok()) response.mutable_plan()->clear_tier();
   *response.mutable_planning() = planned.planning;
   return response;
 }
 
 void RestorePins(PlanCache& cache, PlanStore& store) {
-  for (const PlanFile::Pin& pin : store.Pins()) {
+  for (const PlanFile::Name& pin : store.PinnedNames()) {
     v1::CreatePlanRequest request;
     absl::Status status = absl::DataLossError("the pin's question cannot be read");
+    std::string name = pin.name;
     if (request.mutable_spec()->ParseFromString(pin.spec)) {
-      status = CreatePlan(cache, request, nullptr).status();
+      const absl::StatusOr<v1::CreatePlanResponse> made = CreatePlan(cache, request, nullptr);
+      status = made.status();
+      if (made.ok()) name = made->plan().name();  // another one where fingerprints have changed
     }
-    if (status.ok()) status = cache.SetPinned(pin.name, true).status();
-    if (status.ok()) continue;
-    LogWarning("a pin is dropped", {{"plan", pin.name}, {"error", status}});
-    store.Unpin(pin.name);
+    if (status.ok()) status = cache.SetPinned(name, true).status();
+    if (status.ok() && name == pin.name) continue;
+    if (!status.ok()) LogWarning("a pin is dropped", {{"plan", pin.name}, {"error", status}});
+    store.RemoveName(pin.name).status().IgnoreError();
   }
 }
 

@@ -15,6 +15,9 @@ namespace remesh {
 // Answers questions from the cache, or by planning. Blocks for as long as planning takes: not for
 // strands and gRPC's threads.
 
+// Plans, and takes the time.
+absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request);
+
 // PlanService.CreatePlan. `workers`: what an empty topology means; may be null.
 absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,

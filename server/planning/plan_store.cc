@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/plan_bytes.h"
@@ -74,14 +75,15 @@ absl::StatusOr<std::unique_ptr<PlanStore>> PlanStore::Open(Options options) {
   ASSIGN_OR_RETURN(std::unique_ptr<PlanFile> file, OpenOrBegin(options.path, corrupt));
   std::unique_ptr<PlanStore> store(new PlanStore(std::move(options), std::move(file)));
   absl::MutexLock lock(&store->mutex_);
-  store->stats_.corrupt += corrupt;
+  v1::Evictions& evictions = store->stats_.evictions;
+  evictions.set_corrupt(evictions.corrupt() + corrupt);
   return store;
 }
 
 PlanStore::PlanStore(Options options, std::unique_ptr<PlanFile> file)
     : options_(std::move(options)), file_(std::move(file)) {
-  stats_.bytes_max = options_.limits.bytes_max;
-  Post([](PlanFile&) { return absl::OkStatus(); });  // trims what has become too old
+  // Trims what has become too old.
+  Post([](PlanFile&, LeftNames&) { return absl::OkStatus(); });
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -93,93 +95,169 @@ PlanStore::~PlanStore() {
   thread_.join();
 }
 
-std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
-  const std::string& fingerprint = request.fingerprint;
-  std::optional<PlanFile::Row> row;
+template <typename T>
+T PlanStore::Read(absl::FunctionRef<absl::StatusOr<T>(PlanFile&)> read) {
+  absl::MutexLock lock(&file_mutex_);
+  if (file_ == nullptr) return T();
   {
-    absl::MutexLock lock(&file_mutex_);
-    if (file_ == nullptr) return std::nullopt;
-    absl::StatusOr<std::optional<PlanFile::Row>> read = file_->Read(fingerprint);
-    if (read.ok()) row = *std::move(read);
-    if (!read.ok()) OnError(read.status());
+    absl::MutexLock stats_lock(&mutex_);
+    ++stats_.reads;
   }
+  absl::StatusOr<T> answer = read(*file_);
+  if (answer.ok()) return *std::move(answer);
+  OnError(answer.status());
+  return T();
+}
+
+std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
+  using Row = std::optional<PlanFile::Row>;
+  const std::string& fingerprint = request.fingerprint;
+  const Row row = Read<Row>([&](PlanFile& file) { return file.Read(fingerprint); });
   absl::StatusOr<CachedPlan> plan = absl::NotFoundError("");
   if (row.has_value()) plan = Unpacked(*row, fingerprint);
   {
     absl::MutexLock lock(&mutex_);
     ++(plan.ok() ? stats_.hits : stats_.misses);
-    if (row.has_value() && !plan.ok()) ++stats_.corrupt;
   }
   if (plan.ok()) {
-    Post([fingerprint, now = options_.now()](PlanFile& f) { return f.Touch(fingerprint, now); });
+    Post([fingerprint, now = options_.now()](PlanFile& file, LeftNames&) {
+      return file.Touch(fingerprint, now);
+    });
     return *std::move(plan);
   }
   if (!row.has_value()) return std::nullopt;
   const std::string why(plan.status().message());
   LogWarning("a plan on disk is set aside", {{"fingerprint", fingerprint}, {"error", why}});
-  Post([fingerprint, why](PlanFile& file) { return file.SetAside(fingerprint, why); });
+  Post([fingerprint, why](PlanFile& file, LeftNames& left) {
+    return file.SetAside(fingerprint, why, left);
+  });
+  absl::MutexLock lock(&mutex_);
+  stats_.evictions.set_corrupt(stats_.evictions.corrupt() + 1);
   return std::nullopt;
 }
 
-void PlanStore::Store(std::shared_ptr<const CachedPlan> plan) {
-  {
-    absl::MutexLock lock(&mutex_);
-    if (waiting_.size() >= options_.waiting_max) {
-      ++stats_.errors;
-      return;
-    }
+std::optional<PlanFile::Name> PlanStore::FindName(const std::string& name) {
+  using Row = std::optional<PlanFile::Name>;
+  Row row = Read<Row>([&](PlanFile& file) { return file.ReadName(name); });
+  if (!row.has_value()) return row;
+  absl::StatusOr<std::string> spec = Decompressed(row->spec);
+  if (spec.ok()) {
+    row->spec = *std::move(spec);
+    return row;
   }
-  PostPrepared([plan = std::move(plan), now = options_.now()]() -> Write {
+  LogWarning("a name on disk is dropped", {{"plan", name}, {"error", spec.status()}});
+  Post([name](PlanFile& file, LeftNames& left) {
+    left.push_back({.name = name, .about = "", .cause = PlanFile::Cause::kCorrupt});
+    return file.RemoveName(name).status();
+  });
+  absl::MutexLock lock(&mutex_);
+  stats_.evictions.set_corrupt(stats_.evictions.corrupt() + 1);
+  return std::nullopt;
+}
+
+std::vector<PlanFile::Name> PlanStore::PinnedNames() {
+  using Rows = std::vector<PlanFile::Name>;
+  Rows sound;
+  for (const PlanFile::Name& name :
+       Read<Rows>([](PlanFile& file) { return file.PinnedNames(); })) {
+    if (auto whole = FindName(name.name)) sound.push_back(*std::move(whole));
+  }
+  return sound;
+}
+
+std::vector<PlanFile::Name> PlanStore::NamesAfter(absl::Time created, const std::string& name,
+                                                  int64_t count) {
+  using Rows = std::vector<PlanFile::Name>;
+  return Read<Rows>([&](PlanFile& file) { return file.NamesAfter(created, name, count); });
+}
+
+bool PlanStore::HasRoom() {
+  absl::MutexLock lock(&mutex_);
+  if (waiting_.size() < options_.waiting_max) return true;
+  ++stats_.errors;
+  return false;
+}
+
+void PlanStore::Store(std::shared_ptr<const CachedPlan> plan, std::optional<PlanFile::Name> name) {
+  if (!HasRoom()) return;
+  PostPrepared([plan = std::move(plan), name = std::move(name), now = options_.now()]() -> Write {
     PlanFile::Row row{.bytes = Compressed(EncodePlan(plan->request, plan->plan)),
                       .compute_seconds = plan->compute_seconds};
-    return [fingerprint = plan->request.fingerprint, row = std::move(row), now](PlanFile& file) {
+    std::optional<PlanFile::Name> packed = name;
+    if (packed.has_value()) packed->spec = Compressed(name->spec);
+    return [fingerprint = plan->request.fingerprint, row = std::move(row),
+            packed = std::move(packed), now](PlanFile& file, LeftNames&) {
       if (row.bytes.empty()) return absl::ResourceExhaustedError("no memory to compress a plan");
-      return file.Write(fingerprint, row, now);
+      RETURN_IF_ERROR(file.Write(fingerprint, row, now));
+      return packed.has_value() ? file.WriteName(*packed) : absl::OkStatus();
     };
   });
 }
 
-void PlanStore::Remove(const std::string& fingerprint) {
-  Post([fingerprint](PlanFile& file) { return file.Remove(fingerprint); });
-}
-
-void PlanStore::RemoveAll() {
-  Post([](PlanFile& file) { return file.RemoveAll(); });
-}
-
-void PlanStore::Pin(PlanFile::Pin pin) {
-  Post([pin = std::move(pin)](PlanFile& file) {
-    PlanFile::Pin packed = pin;
-    packed.spec = Compressed(pin.spec);
-    return file.WritePin(packed);
+void PlanStore::StoreName(PlanFile::Name name) {
+  if (!HasRoom()) return;
+  name.spec = Compressed(name.spec);
+  Post([name = std::move(name)](PlanFile& file, LeftNames&) {
+    RETURN_IF_ERROR(file.WriteName(name));
+    return file.Touch(name.fingerprint, name.used);
   });
 }
 
-void PlanStore::Unpin(const std::string& name) {
-  Post([name](PlanFile& file) { return file.RemovePin(name); });
+void PlanStore::UpdateNames(std::vector<PlanFile::Name> names) {
+  Post([names = std::move(names)](PlanFile& file, LeftNames&) {
+    for (const PlanFile::Name& name : names) RETURN_IF_ERROR(file.UpdateName(name));
+    return absl::OkStatus();
+  });
 }
 
-std::vector<PlanFile::Pin> PlanStore::Pins() {
-  std::vector<PlanFile::Pin> sound;
-  absl::MutexLock lock(&file_mutex_);
-  if (file_ == nullptr) return sound;
-  absl::StatusOr<std::vector<PlanFile::Pin>> pins = file_->Pins();
-  if (!pins.ok()) {
-    OnError(pins.status());
-    return sound;
+bool PlanStore::Has(const std::string& fingerprint) {
+  return Read<bool>([&](PlanFile& file) { return file.Has(fingerprint); });
+}
+
+absl::Status PlanStore::Pin(PlanFile::Name name) {
+  name.spec = Compressed(name.spec);
+  bool written = false;
+  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, LeftNames&) {
+    written = true;
+    return file.WriteName(name);
+  }));
+  if (written) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("plans in ", options_.path, " cannot be written: pins would not last"),
+                   {.reason = "PIN_NOT_DURABLE", .metadata = {{"path", options_.path}}});
+}
+
+absl::Status PlanStore::Unpin(const std::string& name) {
+  return PostAndWait([&](PlanFile& file, LeftNames&) { return file.SetPinned(name, false); });
+}
+
+absl::StatusOr<bool> PlanStore::RemoveName(const std::string& name) {
+  bool removed = false;
+  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, LeftNames&) -> absl::Status {
+    ASSIGN_OR_RETURN(removed, file.RemoveName(name));
+    return absl::OkStatus();
+  }));
+  if (removed) {
+    absl::MutexLock lock(&mutex_);
+    stats_.evictions.set_deleted(stats_.evictions.deleted() + 1);
   }
-  for (PlanFile::Pin& pin : *pins) {
-    absl::StatusOr<std::string> spec = Decompressed(pin.spec);
-    if (spec.ok()) {
-      sound.push_back({pin.name, pin.fingerprint, *std::move(spec)});
-      continue;
-    }
-    LogWarning("a pin on disk is dropped", {{"plan", pin.name}, {"error", spec.status()}});
-    Unpin(pin.name);
-    absl::MutexLock stats_lock(&mutex_);
-    ++stats_.corrupt;
-  }
-  return sound;
+  return removed;
+}
+
+absl::StatusOr<int64_t> PlanStore::RemoveAll(std::vector<std::string> kept) {
+  int64_t removed = 0;
+  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, LeftNames& left) -> absl::Status {
+    ASSIGN_OR_RETURN(LeftNames flushed, file.RemoveAll(kept));
+    removed = static_cast<int64_t>(flushed.size());
+    left = std::move(flushed);
+    return absl::OkStatus();
+  }));
+  return removed;
+}
+
+void PlanStore::SetOnLeft(OnLeft on_left) {
+  absl::MutexLock lock(&left_mutex_);
+  on_left_ = std::move(on_left);
 }
 
 PlanStore::Stats PlanStore::stats() {
@@ -198,6 +276,29 @@ void PlanStore::Flush() {
 
 void PlanStore::Post(Write write) {
   PostPrepared([write = std::move(write)]() mutable { return std::move(write); });
+}
+
+absl::Status PlanStore::PostAndWait(Write write) {
+  // Whatever becomes of the write, its end is told.
+  struct Outcome {
+    absl::Status status;
+    absl::Notification done;
+  };
+  struct Done {
+    Outcome* outcome;
+    explicit Done(Outcome* o) : outcome(o) {}
+    Done(Done&& other) noexcept : outcome(std::exchange(other.outcome, nullptr)) {}
+    ~Done() {
+      if (outcome != nullptr) outcome->done.Notify();
+    }
+  };
+  Outcome outcome;
+  Post([&outcome, &write, done = Done(&outcome)](PlanFile& file, LeftNames& left) {
+    outcome.status = write(file, left);
+    return outcome.status;
+  });
+  outcome.done.WaitForNotification();
+  return outcome.status;
 }
 
 void PlanStore::PostPrepared(Prepare prepare) {
@@ -227,22 +328,40 @@ void PlanStore::Run() {
 }
 
 void PlanStore::Perform(Write& write) {
-  absl::MutexLock lock(&file_mutex_);
-  if (file_ == nullptr) return;
-  if (const absl::Status status = write(*file_); !status.ok()) return OnError(status);
-  const absl::StatusOr<int64_t> evicted = file_->Trim(options_.limits, options_.now());
-  if (!evicted.ok()) return OnError(evicted.status());
-  UpdateSize();
-  absl::MutexLock stats_lock(&mutex_);
-  stats_.evictions += *evicted;
+  LeftNames left;
+  {
+    absl::MutexLock lock(&file_mutex_);
+    if (file_ == nullptr) return;
+    if (const absl::Status status = PerformLocked(write, left); !status.ok()) OnError(status);
+  }
+  if (left.empty()) return;
+  Count(left);
+  absl::MutexLock lock(&left_mutex_);
+  if (on_left_) on_left_(left);
 }
 
-void PlanStore::UpdateSize() {
-  const absl::StatusOr<PlanFile::Size> size = file_->size();
-  if (!size.ok()) return OnError(size.status());
+absl::Status PlanStore::PerformLocked(Write& write, LeftNames& left) {
+  RETURN_IF_ERROR(write(*file_, left));
+  ASSIGN_OR_RETURN(LeftNames trimmed, file_->Trim(options_.limits, options_.now()));
+  left.insert(left.end(), trimmed.begin(), trimmed.end());
+  ASSIGN_OR_RETURN(const PlanFile::Size held, file_->size());
   absl::MutexLock lock(&mutex_);
-  stats_.entries = size->entries;
-  stats_.bytes = size->bytes;
+  stats_.held = held;
+  return absl::OkStatus();
+}
+
+void PlanStore::Count(const LeftNames& left) {
+  absl::MutexLock lock(&mutex_);
+  v1::Evictions& e = stats_.evictions;
+  for (const PlanFile::Left& one : left) {
+    switch (one.cause) {
+      case PlanFile::Cause::kBytes: e.set_bytes(e.bytes() + 1); break;
+      case PlanFile::Cause::kEntries: e.set_entries(e.entries() + 1); break;
+      case PlanFile::Cause::kAge: e.set_age(e.age() + 1); break;
+      case PlanFile::Cause::kFlushed: e.set_flushed(e.flushed() + 1); break;
+      case PlanFile::Cause::kCorrupt: break;  // counted where it was found
+    }
+  }
 }
 
 void PlanStore::OnError(const absl::Status& status) {
@@ -258,7 +377,7 @@ void PlanStore::OnError(const absl::Status& status) {
   }
   absl::MutexLock lock(&mutex_);
   ++stats_.errors;
-  stats_.corrupt += corrupt;
+  stats_.evictions.set_corrupt(stats_.evictions.corrupt() + corrupt);
 }
 
 }  // namespace remesh

@@ -11,16 +11,18 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
+#include "remesh/v1/cache.pb.h"
 #include "server/planning/cached_plan.h"
 #include "server/planning/plan_file.h"
 
 namespace remesh {
 
-// The disk tier of the plan cache: plans by fingerprint, as compressed checked bytes, that outlive
-// the process. Writes happen on a thread of its own. Losing a plan costs time, so nothing here
+// The disk tier of the plan cache: plans by fingerprint, as compressed checked bytes, and the names
+// that they are bound to; both outlive the process. Writes happen on a thread of its own. Losing a plan costs time, so nothing here
 // fails its caller: damaged rows and files are set aside, logged and counted. Thread-safe.
 class PlanStore {
  public:
@@ -41,42 +43,72 @@ class PlanStore {
   // The plan of that request if it is there and sound. Reads the disk.
   std::optional<CachedPlan> Find(const CanonicalRequest& request);
 
-  void Store(std::shared_ptr<const CachedPlan> plan);
-  void Remove(const std::string& fingerprint);
-  void RemoveAll();  // but pinned ones
-  void Pin(PlanFile::Pin pin);
-  void Unpin(const std::string& name);
-  std::vector<PlanFile::Pin> Pins();
+  // Whether there is a plan, sound or not.
+  bool Has(const std::string& fingerprint);
+
+  // The name with its spec, if it is there and sound. Reads the disk.
+  std::optional<PlanFile::Name> FindName(const std::string& name);
+  std::vector<PlanFile::Name> PinnedNames();
+  // See PlanFile::NamesAfter().
+  std::vector<PlanFile::Name> NamesAfter(absl::Time created, const std::string& name,
+                                         int64_t count);
+
+  // Written some time later, in order.
+  void Store(std::shared_ptr<const CachedPlan> plan, std::optional<PlanFile::Name> name = {});
+  void StoreName(PlanFile::Name name);
+  void UpdateNames(std::vector<PlanFile::Name> names);  // see PlanFile
+
+  // These return when it is written; what was asked for before is written then too.
+  absl::Status Pin(PlanFile::Name name);  // UNAVAILABLE when plans are kept in memory only
+  absl::Status Unpin(const std::string& name);
+  absl::StatusOr<bool> RemoveName(const std::string& name);
+  // All but pinned names and `kept`; how many names went.
+  absl::StatusOr<int64_t> RemoveAll(std::vector<std::string> kept);
+
+  // Told, on the store's thread, of names that leave without having been removed by name. May be
+  // empty. Returns when the one before is not called any more; not to be called by it.
+  using OnLeft = std::function<void(const std::vector<PlanFile::Left>&)>;
+  void SetOnLeft(OnLeft on_left);
 
   struct Stats {
-    int64_t entries = 0;
-    int64_t bytes = 0;  // compressed
-    int64_t bytes_max = 0;
-    int64_t hits = 0;
-    int64_t misses = 0;
-    int64_t evictions = 0;
-    int64_t corrupt = 0;  // rows and files set aside
-    int64_t errors = 0;   // reads and writes that failed or were dropped
+    PlanFile::Size held;
+    int64_t hits = 0;    // plans found
+    int64_t misses = 0;  // and not
+    int64_t reads = 0;   // of the file, for whatever
+    v1::Evictions evictions;
+    int64_t errors = 0;  // reads and writes that failed or were dropped
   };
   Stats stats();
+  const PlanFile::Limits& limits() const { return options_.limits; }
 
   // Returns when all that was asked for before is written.
   void Flush();
 
  private:
-  using Write = absl::AnyInvocable<absl::Status(PlanFile&)>;
+  using LeftNames = std::vector<PlanFile::Left>;
+  using Write = absl::AnyInvocable<absl::Status(PlanFile&, LeftNames&)>;
   using Prepare = absl::AnyInvocable<Write()>;  // what needs time but no file
 
   PlanStore(Options options, std::unique_ptr<PlanFile> file);
   void Post(Write write);
+  absl::Status PostAndWait(Write write);
+  bool HasRoom();
   void PostPrepared(Prepare prepare);
   void Run();
   void Perform(Write& write);
+  absl::Status PerformLocked(Write& write, LeftNames& left)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
+  void Count(const LeftNames& left);
+  // The answer to a read, or nothing after an error.
+  template <typename T>
+  T Read(absl::FunctionRef<absl::StatusOr<T>(PlanFile&)> read);
   // Counts and logs; sets a damaged file aside.
   void OnError(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
   void UpdateSize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
 
   const Options options_;
+  absl::Mutex left_mutex_;  // held while on_left_ runs
+  OnLeft on_left_ ABSL_GUARDED_BY(left_mutex_);
   absl::Mutex file_mutex_;
   std::unique_ptr<PlanFile> file_ ABSL_GUARDED_BY(file_mutex_);  // null: given up
 

@@ -32,6 +32,18 @@ std::shared_ptr<const CachedPlan> PlanOf(uint64_t seed) {
   return std::make_shared<const CachedPlan>(CachedPlan{request->canonical, *plan, 1.5});
 }
 
+PlanFile::Name NameOf(const std::string& name, const std::string& fingerprint,
+                      const std::string& spec = "spec") {
+  return {.name = name,
+          .fingerprint = fingerprint,
+          .spec = spec,
+          .about = "",
+          .created = absl::FromUnixSeconds(1000),
+          .used = absl::FromUnixSeconds(1'000'000),
+          .hits = 3,
+          .pinned = true};
+}
+
 class PlanStoreTest : public ::testing::Test {
  protected:
   PlanStoreTest() {
@@ -62,35 +74,96 @@ class PlanStoreTest : public ::testing::Test {
   std::atomic<absl::Time> now_{absl::FromUnixSeconds(1'000'000)};
 };
 
-TEST_F(PlanStoreTest, PlansAndPinsOutliveTheStore) {
+TEST_F(PlanStoreTest, PlansAndNamesOutliveTheStore) {
   const auto plan = PlanOf(1);
+  const std::string& fingerprint = plan->request.fingerprint;
   {
     auto store = Open();
     EXPECT_FALSE(store->Find(plan->request).has_value());
-    store->Store(plan);
-    store->Pin({.name = "plans/x", .fingerprint = plan->request.fingerprint, .spec = "spec"});
+    PlanFile::Name name = NameOf("plans/x", fingerprint);
+    name.pinned = false;
+    store->Store(plan, name);
+    EXPECT_TRUE(store->Pin(NameOf("plans/y", fingerprint)).ok());
   }
   auto store = Open();
   const auto found = store->Find(plan->request);
   ASSERT_TRUE(found.has_value());
   EXPECT_TRUE(found->plan == plan->plan);
   EXPECT_EQ(found->compute_seconds, 1.5);
-  ASSERT_EQ(store->Pins().size(), 1u);
-  EXPECT_EQ(store->Pins()[0].name, "plans/x");
-  EXPECT_EQ(store->Pins()[0].spec, "spec");
-  store->Unpin("plans/x");
-  store->Remove(plan->request.fingerprint);
-  store->Flush();
-  EXPECT_TRUE(store->Pins().empty());
+  const auto name = store->FindName("plans/x");
+  ASSERT_TRUE(name.has_value());
+  EXPECT_EQ(name->spec, "spec");
+  EXPECT_EQ(name->hits, 3);
+  EXPECT_EQ(name->created, absl::FromUnixSeconds(1000));
+  EXPECT_FALSE(name->pinned);
+  ASSERT_EQ(store->PinnedNames().size(), 1u);
+  EXPECT_EQ(store->PinnedNames()[0].name, "plans/y");
+  EXPECT_TRUE(store->Unpin("plans/y").ok());
+  EXPECT_TRUE(store->PinnedNames().empty());
+  EXPECT_TRUE(*store->RemoveName("plans/y"));
+  EXPECT_TRUE(store->Has(fingerprint));  // the other name needs it
+  EXPECT_TRUE(*store->RemoveName("plans/x"));
+  EXPECT_FALSE(*store->RemoveName("plans/x"));
   EXPECT_FALSE(store->Find(plan->request).has_value());
   EXPECT_EQ(store->stats().hits, 1);
-  EXPECT_EQ(store->stats().entries, 0);
+  EXPECT_EQ(store->stats().held.plans, 0);
+  EXPECT_EQ(store->stats().evictions.deleted(), 2);
+}
+
+TEST_F(PlanStoreTest, NamesAreListedNewestFirst) {
+  auto store = Open();
+  for (int i = 0; i < 5; ++i) {
+    PlanFile::Name name = NameOf("plans/" + std::to_string(i), "f");
+    name.created = absl::FromUnixSeconds(i / 2);
+    store->StoreName(name);
+  }
+  store->Flush();
+  std::vector<std::string> seen;
+  PlanFile::Name last;
+  last.created = absl::InfiniteFuture();
+  while (true) {
+    const auto names = store->NamesAfter(last.created, last.name, 2);
+    for (const auto& name : names) seen.push_back(name.name.substr(6));
+    if (names.size() < 2) break;
+    last = names.back();
+  }
+  EXPECT_EQ(seen, (std::vector<std::string>{"4", "2", "3", "0", "1"}));
+}
+
+TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
+  options_.limits.entries_max = 2;
+  auto store = Open();
+  std::vector<std::string> left;
+  store->SetOnLeft([&](const std::vector<PlanFile::Left>& names) {
+    for (const PlanFile::Left& one : names) {
+      EXPECT_EQ(one.cause, PlanFile::Cause::kEntries);
+      left.push_back(one.name);
+    }
+  });
+  for (uint64_t seed = 1; seed <= 3; ++seed) {
+    PlanFile::Name name = NameOf("plans/" + std::to_string(seed), PlanOf(seed)->request.fingerprint);
+    name.pinned = false;
+    name.used = now_.load();
+    store->Store(PlanOf(seed), name);
+    store->Flush();
+    now_ = now_.load() + absl::Seconds(1);
+  }
+  store->SetOnLeft(nullptr);
+  EXPECT_EQ(left, std::vector<std::string>{"plans/1"});
+  EXPECT_FALSE(store->FindName("plans/1").has_value());
+  EXPECT_FALSE(store->Has(PlanOf(1)->request.fingerprint));
+  EXPECT_TRUE(store->FindName("plans/3").has_value());
+  EXPECT_EQ(store->stats().evictions.entries(), 1);
+  EXPECT_EQ(*store->RemoveAll({"plans/3"}), 1);
+  EXPECT_TRUE(store->Has(PlanOf(3)->request.fingerprint));
+  EXPECT_EQ(store->stats().held.names, 1);
+  EXPECT_EQ(store->stats().evictions.flushed(), 1);
 }
 
 TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
   options_.limits.entries_max = 2;
   auto store = Open();
-  store->Pin({.name = "plans/x", .fingerprint = PlanOf(1)->request.fingerprint, .spec = ""});
+  ASSERT_TRUE(store->Pin(NameOf("plans/x", PlanOf(1)->request.fingerprint)).ok());
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     store->Store(PlanOf(seed));
     store->Flush();
@@ -100,8 +173,8 @@ TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
   EXPECT_FALSE(store->Find(PlanOf(2)->request).has_value());
   EXPECT_FALSE(store->Find(PlanOf(3)->request).has_value());
   EXPECT_TRUE(store->Find(PlanOf(4)->request).has_value());
-  EXPECT_EQ(store->stats().evictions, 2);
-  EXPECT_EQ(store->stats().entries, 2);
+  EXPECT_EQ(store->stats().evictions.entries(), 2);
+  EXPECT_EQ(store->stats().held.plans, 2);
 }
 
 TEST_F(PlanStoreTest, PlansThatCannotWaitAreDroppedPinsAreNot) {
@@ -109,34 +182,34 @@ TEST_F(PlanStoreTest, PlansThatCannotWaitAreDroppedPinsAreNot) {
   {
     auto store = Open();
     store->Store(PlanOf(1));
-    store->Pin({.name = "plans/x", .fingerprint = "f", .spec = "spec"});
+    EXPECT_TRUE(store->Pin(NameOf("plans/x", "f")).ok());
     EXPECT_EQ(store->stats().errors, 1);
   }
   auto store = Open();
   EXPECT_FALSE(store->Find(PlanOf(1)->request).has_value());
-  EXPECT_EQ(store->Pins().size(), 1u);
+  EXPECT_EQ(store->PinnedNames().size(), 1u);
 }
 
 TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {
   auto store = Open();
   store->Store(PlanOf(1));
   store->Flush();
-  options_.limits.bytes_max = store->stats().bytes;
+  options_.limits.bytes_max = store->stats().held.bytes;
   store = nullptr;
   store = Open();
   now_ = now_.load() + absl::Seconds(1);
   store->Store(PlanOf(1));  // again: replaced, not added
   store->Flush();
-  EXPECT_EQ(store->stats().entries, 1);
+  EXPECT_EQ(store->stats().held.plans, 1);
   store->Store(PlanOf(2));
   store->Flush();
-  EXPECT_LE(store->stats().bytes, options_.limits.bytes_max);
+  EXPECT_LE(store->stats().held.bytes, options_.limits.bytes_max);
   EXPECT_FALSE(store->Find(PlanOf(1)->request).has_value());
   store = nullptr;
   now_ = now_.load() + options_.limits.age_max + absl::Seconds(1);
   store = Open();
   store->Flush();
-  EXPECT_EQ(store->stats().entries, 0);
+  EXPECT_EQ(store->stats().held.plans, 0);
 }
 
 TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
@@ -150,8 +223,8 @@ TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
     auto store = Open();
     EXPECT_FALSE(store->Find(plan->request).has_value());
     store->Flush();
-    EXPECT_EQ(store->stats().corrupt, 1);
-    EXPECT_EQ(store->stats().entries, 0);
+    EXPECT_EQ(store->stats().evictions.corrupt(), 1);
+    EXPECT_EQ(store->stats().held.plans, 0);
     store->Store(plan);
     store->Flush();
     EXPECT_TRUE(store->Find(plan->request).has_value());
@@ -165,7 +238,7 @@ TEST_F(PlanStoreTest, APlanUnderAnothersFingerprintIsNoAnswer) {
   Execute("UPDATE plans SET fingerprint = '" + other->request.fingerprint + "'");
   auto store = Open();
   EXPECT_FALSE(store->Find(other->request).has_value());
-  EXPECT_EQ(store->stats().corrupt, 1);
+  EXPECT_EQ(store->stats().evictions.corrupt(), 1);
 }
 
 TEST_F(PlanStoreTest, ADamagedFileIsSetAside) {
@@ -181,7 +254,7 @@ TEST_F(PlanStoreTest, ADamagedFileIsSetAside) {
   }
   auto store = Open();
   ASSERT_NE(store, nullptr);
-  EXPECT_EQ(store->stats().corrupt, 1);
+  EXPECT_EQ(store->stats().evictions.corrupt(), 1);
   EXPECT_TRUE(std::filesystem::exists(options_.path + ".corrupt"));
   EXPECT_FALSE(store->Find(plan->request).has_value());
   store->Store(plan);
@@ -191,27 +264,45 @@ TEST_F(PlanStoreTest, ADamagedFileIsSetAside) {
 
 TEST_F(PlanStoreTest, AnEmptyOrForeignFileIsNoObstacle) {
   std::ofstream(options_.path) << "";
-  EXPECT_EQ(Open()->stats().corrupt, 0);
+  EXPECT_EQ(Open()->stats().evictions.corrupt(), 0);
   std::ofstream(options_.path, std::ios::trunc) << std::string(10'000, 'x');
-  EXPECT_EQ(Open()->stats().corrupt, 1);
+  EXPECT_EQ(Open()->stats().evictions.corrupt(), 1);
 }
 
 TEST_F(PlanStoreTest, OlderSchemasMigrateAndNewerOnesAreSetAside) {
   const auto plan = PlanOf(1);
   Open()->Store(plan);
-  Execute("DROP TABLE pins; DROP TABLE set_aside; PRAGMA user_version=1");  // as version 1 was
+  Execute("DROP TABLE names; DROP TABLE set_aside; PRAGMA user_version=1");  // as version 1 was
   {
     auto store = Open();
-    EXPECT_EQ(store->stats().corrupt, 0);
+    EXPECT_EQ(store->stats().evictions.corrupt(), 0);
     EXPECT_TRUE(store->Find(plan->request).has_value());
-    store->Pin({.name = "plans/x", .fingerprint = plan->request.fingerprint, .spec = ""});
-    store->Flush();
+    EXPECT_TRUE(store->Pin(NameOf("plans/x", plan->request.fingerprint)).ok());
     EXPECT_EQ(store->stats().errors, 0);
   }
   Execute("PRAGMA user_version=99");
   auto store = Open();
-  EXPECT_EQ(store->stats().corrupt, 1);
+  EXPECT_EQ(store->stats().evictions.corrupt(), 1);
   EXPECT_FALSE(store->Find(plan->request).has_value());
+}
+
+TEST_F(PlanStoreTest, PinsOfTheSecondSchemaBecomeNames) {
+  const auto plan = PlanOf(1);
+  {
+    auto store = Open();
+    ASSERT_TRUE(store->Pin(NameOf("plans/x", plan->request.fingerprint)).ok());
+    store->Store(plan);
+  }
+  Execute(
+      "CREATE TABLE pins(name TEXT PRIMARY KEY, fingerprint TEXT NOT NULL, spec BLOB NOT NULL);"
+      "CREATE INDEX pins_by_fingerprint ON pins(fingerprint);"
+      "INSERT INTO pins SELECT name, fingerprint, spec FROM names; DROP TABLE names;"
+      "PRAGMA user_version=2");
+  auto store = Open();
+  ASSERT_EQ(store->PinnedNames().size(), 1u);
+  EXPECT_EQ(store->PinnedNames()[0].spec, "spec");
+  EXPECT_EQ(store->PinnedNames()[0].fingerprint, plan->request.fingerprint);
+  EXPECT_TRUE(store->Find(plan->request).has_value());
 }
 
 TEST_F(PlanStoreTest, IsOpenOnlyOnce) {
@@ -285,7 +376,7 @@ TEST_F(PlanStoreTest, AKilledWriterLeavesNothingWrongBehind) {
       ++found;
       EXPECT_TRUE(answer->plan == plan->plan);
     }
-    EXPECT_EQ(store->stats().corrupt, 0);
+    EXPECT_EQ(store->stats().evictions.corrupt(), 0);
     EXPECT_EQ(store->stats().errors, 0);
   }
   EXPECT_GT(found, 0);

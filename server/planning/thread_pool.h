@@ -10,7 +10,8 @@
 
 namespace remesh {
 
-// Runs tasks on a fixed number of threads, oldest first. Thread-safe.
+// Runs tasks on a fixed number of threads, oldest first, and background tasks on one more, which
+// yields to all others: one at a time, each begins only while no task waits. Thread-safe.
 class ThreadPool {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -21,18 +22,23 @@ class ThreadPool {
 
   // False when `waiting_max` tasks wait already, or after Stop(): the task is dropped.
   bool Post(Task task);
+  bool PostBackground(Task task);
 
   // Drops what waits, waits for what runs. Idempotent; not to be called from a task.
   void Stop();
 
  private:
   void Run();
+  void RunBackground();
+  bool HasTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t waiting_max_;
   absl::Mutex mutex_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Task> background_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // last: they use all of the above
+  std::vector<std::thread> threads_;  // of the tasks
+  std::thread background_thread_;     // begun by the first background task; last: uses all above
 };
 
 }  // namespace remesh

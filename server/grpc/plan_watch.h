@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <deque>
+#include <memory>
+#include <optional>
+
+#include "absl/synchronization/mutex.h"
+#include "remesh/v1/plan.pb.h"
+#include "server/core.h"
+
+namespace remesh {
+
+// A stream of WatchPlans: the plans that are there, page by page at the reader's pace, then what
+// happens. What happens meanwhile waits, up to kWaitingMax events; more end the stream. Takes no
+// thread while it waits. Lives until gRPC says OnDone.
+class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
+                        public PlanWatcher {
+ public:
+  static constexpr size_t kWaitingMax = 1024;
+
+  // REQUIRES: a valid filter.
+  static PlanWatchStream* Start(Core& core, const v1::PlanFilter& filter);
+
+  void Offer(const v1::WatchPlansResponse& event) override;
+  void End(const absl::Status& status) override;
+
+  void OnWriteDone(bool ok) override;
+  void OnCancel() override;
+  void OnDone() override;
+
+ private:
+  PlanWatchStream(Core& core, const v1::PlanFilter& filter) : core_(core), filter_(filter) {}
+
+  // On a thread: appends the next page of what is there.
+  void LoadPage();
+  void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
+  void Proceed(absl::ReleasableMutexLock& lock);
+
+  Core& core_;
+  const v1::PlanFilter filter_;
+  uint64_t watch_ = 0;
+  std::shared_ptr<PlanWatchStream> self_;
+  v1::WatchPlansResponse current_;  // belongs to the write under way
+  absl::Mutex mutex_;
+  std::deque<v1::WatchPlansResponse> ready_ ABSL_GUARDED_BY(mutex_);
+  std::deque<v1::WatchPlansResponse> later_ ABSL_GUARDED_BY(mutex_);  // until all is sent that is there
+  std::optional<PlanCache::Place> next_page_ ABSL_GUARDED_BY(mutex_) = PlanCache::Place();
+  bool loading_ ABSL_GUARDED_BY(mutex_) = false;
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
+  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
+  bool finished_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace remesh

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/memory_tier.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace remesh {
+namespace {
+
+// Estimates: strings and vectors with their headers.
+int64_t BytesOf(const Binding& binding) {
+  int64_t bytes =
+      static_cast<int64_t>(binding.device_ids.size() * 8 + binding.array_indices.size() * 4);
+  for (const std::string& name : binding.host_names)
+    bytes += 32 + static_cast<int64_t>(name.size());
+  for (const std::string& name : binding.array_names)
+    bytes += 32 + static_cast<int64_t>(name.size());
+  return bytes;
+}
+
+int64_t BytesOf(const CachedPlan& cached) {
+  const ReshardRequest& request = cached.request.request;
+  return cached.plan.memory_bytes() +
+         static_cast<int64_t>(request.arrays.size() * sizeof(ArraySpec)) +
+         static_cast<int64_t>(request.topology.hosts.size() * sizeof(Host));
+}
+
+}  // namespace
+
+MemoryTier::Name* MemoryTier::Find(const std::string& name) {
+  auto found = names_.find(name);
+  return found == names_.end() ? nullptr : &found->second;
+}
+
+std::shared_ptr<const CachedPlan> MemoryTier::FindPlan(const std::string& fingerprint) const {
+  auto found = entries_.find(fingerprint);
+  return found == entries_.end() ? nullptr : found->second.cached;
+}
+
+MemoryTier::Name& MemoryTier::Add(const BoundPlanPtr& plan, NameFacts facts) {
+  if (Find(plan->name) != nullptr) Remove(plan->name);
+  auto [entry, added] = entries_.try_emplace(plan->cached->request.fingerprint);
+  if (added) {
+    entry->second.cached = plan->cached;
+    entry->second.bytes = BytesOf(*plan->cached);
+    bytes_ += entry->second.bytes;
+  }
+  entry->second.names.insert(plan->name);
+  Name& name = names_[plan->name];
+  name.own_bytes = BytesOf(plan->binding) + static_cast<int64_t>(plan->spec->SpaceUsedLong());
+  name.listed = {.plan = plan,
+                 .facts = std::move(facts),
+                 .cached_bytes = name.own_bytes + entry->second.bytes};
+  bytes_ += name.own_bytes;
+  by_creation_.insert({name.listed.facts.created, plan->name});
+  Touch(name, name.listed.facts.used);
+  return name;
+}
+
+void MemoryTier::Touch(Name& name, absl::Time now) {
+  by_use_.erase(name.order);
+  name.order = next_use_++;
+  by_use_[name.order] = name.listed.plan->name;
+  name.listed.facts.used = std::max(name.listed.facts.used, now);
+}
+
+void MemoryTier::Remove(const std::string& name) {
+  const auto found = names_.find(name);
+  const Name& removed = found->second;
+  const auto entry = entries_.find(removed.listed.plan->cached->request.fingerprint);
+  bytes_ -= removed.own_bytes;
+  by_use_.erase(removed.order);
+  by_creation_.erase({removed.listed.facts.created, name});
+  entry->second.names.erase(name);
+  names_.erase(found);
+  if (!entry->second.names.empty()) return;
+  bytes_ -= entry->second.bytes;
+  entries_.erase(entry);
+}
+
+std::pair<const MemoryTier::Name*, PlanFile::Cause> MemoryTier::NextToLeave(
+    absl::Time now, const std::string& spared) const {
+  const bool many_bytes = bytes_ > limits_.bytes_max;
+  const bool many_names =
+      limits_.entries_max > 0 && static_cast<int64_t>(names_.size()) > limits_.entries_max;
+  for (const auto& [order, key] : by_use_) {
+    const Name& name = names_.at(key);
+    const bool old = now - name.listed.facts.used > limits_.age_max;
+    if (!many_bytes && !many_names && !old) return {};  // those behind are younger
+    if (key == spared || name.kept()) continue;
+    return {&name, many_bytes   ? PlanFile::Cause::kBytes
+                   : many_names ? PlanFile::Cause::kEntries
+                                : PlanFile::Cause::kAge};
+  }
+  return {};
+}
+
+int64_t MemoryTier::pinned_count() const {
+  return std::count_if(names_.begin(), names_.end(),
+                       [](const auto& entry) { return entry.second.listed.facts.pinned; });
+}
+
+std::vector<const MemoryTier::Name*> MemoryTier::NamesAfter(absl::Time created,
+                                                            const std::string& name,
+                                                            size_t count) const {
+  std::vector<const Name*> names;
+  for (auto key = by_creation_.upper_bound({created, name});
+       key != by_creation_.end() && names.size() < count; ++key) {
+    names.push_back(&names_.at(key->second));
+  }
+  return names;
+}
+
+}  // namespace remesh

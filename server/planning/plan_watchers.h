@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "base/strand.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+
+// Who watches plans. Called on a strand of the watchers' own; must not block.
+class PlanWatcher {
+ public:
+  virtual ~PlanWatcher() = default;
+  virtual void Offer(const v1::WatchPlansResponse& event) = 0;
+  virtual void End(const absl::Status& status) = 0;
+};
+
+// Hands every event to every watcher, in the order in which they were published. Thread-safe; may
+// be called under a lock, for watchers hear of it later.
+class PlanWatchers {
+ public:
+  // Hears of all that is published from now on.
+  uint64_t Add(std::shared_ptr<PlanWatcher> watcher);
+  // The watcher may still hear of what was published before. Idempotent.
+  void Remove(uint64_t id);
+  bool any() const { return count_ > 0; }
+  int64_t count() const { return count_; }
+
+  void Publish(v1::WatchPlansResponse event);
+  // Ends all, and those that come later at once. Returns when all have been told.
+  void EndAll(const absl::Status& status);
+
+ private:
+  std::atomic<int64_t> count_{0};
+  std::atomic<uint64_t> next_{1};
+  // Touched by tasks of the strand only.
+  std::map<uint64_t, std::shared_ptr<PlanWatcher>> watchers_;
+  absl::Status ended_;
+  Strand strand_;  // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/precompute.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_set.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/spec/plan_proto.h"
+#include "proto/spec/plan_spec.h"
+#include "server/planning/plan_moves.h"
+#include "service/log.h"
+
+namespace remesh {
+
+struct Precomputer::Work {
+  ElasticLayout layout;
+  v1::PlanOptions options;
+};
+
+namespace {
+
+// A device that goes cannot be needed by anybody after.
+absl::Status CheckNotNeeded(const ScenarioMove& move, const ReshardRequest& request) {
+  absl::flat_hash_set<int64_t> gone(move.before.begin(), move.before.end());
+  for (const int64_t id : move.after) gone.erase(id);
+  absl::flat_hash_set<const DeviceList*> seen;
+  for (const ArraySpec& array : request.arrays) {
+    const DeviceListPtr& list = array.target.devices;
+    if (!seen.insert(list.get()).second) continue;
+    if (std::none_of(list->begin(), list->end(), [&](int64_t id) { return gone.contains(id); })) {
+      continue;
+    }
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     "the host's devices are in another device list too",
+                     {.reason = "HOST_STILL_NEEDED", .metadata = {{"array", array.name}}});
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::PlanOptions& options,
+                                        const ScenarioMove& move) {
+  ASSIGN_OR_RETURN(v1::PlanSpec spec, QuestionOf(move, layout, options));
+  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
+  RETURN_IF_ERROR(CheckNotNeeded(move, request));
+  PlanCache::Question question;
+  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
+  question.spec = std::make_shared<const v1::PlanSpec>(std::move(spec));
+  question.ahead = true;
+  return question;
+}
+
+}  // namespace
+
+absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
+    const v1::PrecomputePlansRequest& request, v1::StateSpec present,
+    const v1::PlanOptions& options, const Topology* workers) {
+  auto work = std::make_shared<Work>();
+  ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
+                                             request.elastic_axis(), workers));
+  work->options = options;
+  ASSIGN_OR_RETURN(const std::vector<ScenarioMove> moves, ScenariosOf(request, work->layout));
+  v1::PrecomputePlansResponse response;
+  std::set<std::string> seen;
+  for (const ScenarioMove& move : moves) {
+    v1::Scenario& scenario = *response.add_scenarios();
+    scenario = move.scenario;
+    Decide(work, move, request.validate_only(), seen, scenario);
+  }
+  return response;
+}
+
+void Precomputer::Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
+                         bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario) {
+  const absl::StatusOr<PlanCache::Question> question = Ask(work->layout, work->options, move);
+  if (!question.ok()) {
+    scenario.set_outcome(v1::Scenario::SKIPPED);
+    const absl::string_view why = question.status().message();
+    scenario.set_reason(why.data(), why.size());
+    return;
+  }
+  const std::string& fingerprint = question->canonicalized.canonical.fingerprint;
+  scenario.set_plan(PlanName(fingerprint, question->canonicalized.binding));
+  if (!seen.insert(fingerprint).second) return scenario.set_outcome(v1::Scenario::SHARED);
+  if (cache_.Has(fingerprint)) return scenario.set_outcome(v1::Scenario::CACHED);
+  if (validate_only) return scenario.set_outcome(v1::Scenario::VALID);
+  scenario.set_outcome(Queue(work, move, fingerprint));
+  if (scenario.outcome() == v1::Scenario::SKIPPED) {
+    scenario.set_reason("too many plans wait to be made ahead");
+  }
+}
+
+v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work,
+                                         const ScenarioMove& move, const std::string& fingerprint) {
+  {
+    absl::MutexLock lock(&mutex_);
+    if (!waiting_.insert(fingerprint).second) return v1::Scenario::QUEUED;
+  }
+  cache_.UpdatePrecompute([](v1::PrecomputeStats& stats) {
+    stats.set_queued(stats.queued() + 1);
+    stats.set_waiting(stats.waiting() + 1);
+  });
+  // The question is asked anew when its turn comes: questions are large, moves are not.
+  if (pool_.PostBackground([this, work, move, fingerprint] { Compute(*work, move, fingerprint); })) {
+    return v1::Scenario::QUEUED;
+  }
+  absl::MutexLock lock(&mutex_);
+  waiting_.erase(fingerprint);
+  cache_.UpdatePrecompute([](v1::PrecomputeStats& stats) {
+    stats.set_queued(stats.queued() - 1);
+    stats.set_waiting(stats.waiting() - 1);
+  });
+  return v1::Scenario::SKIPPED;
+}
+
+void Precomputer::Compute(const Work& work, const ScenarioMove& move,
+                          const std::string& fingerprint) {
+  absl::Status status;
+  bool computed = false;
+  if (!cache_.Has(fingerprint)) {
+    const absl::StatusOr<PlanCache::Question> question = Ask(work.layout, work.options, move);
+    status = question.status();
+    if (question.ok()) {
+      const auto answer = cache_.FindOrCompute(*question, ComputePlan);
+      status = answer.status();
+      computed = answer.ok() && answer->cache == v1::Planning::MISS;
+    }
+  }
+  if (!status.ok()) {
+    LogInfo("a plan cannot be made ahead", {{"fingerprint", fingerprint}, {"error", status}});
+  }
+  cache_.UpdatePrecompute([&](v1::PrecomputeStats& stats) {
+    stats.set_waiting(stats.waiting() - 1);
+    stats.set_computed(stats.computed() + computed);
+    stats.set_refused(stats.refused() + !status.ok());
+  });
+  absl::MutexLock lock(&mutex_);
+  waiting_.erase(fingerprint);
+}
+
+}  // namespace remesh

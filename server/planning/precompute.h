@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "planner/topology.h"
+#include "remesh/v1/plan.pb.h"
+#include "remesh/v1/state.pb.h"
+#include "server/planning/plan_cache.h"
+#include "server/planning/scenarios.h"
+#include "server/planning/thread_pool.h"
+
+namespace remesh {
+
+// Plans ahead what may happen next, as background tasks of a pool. Thread-safe.
+class Precomputer {
+ public:
+  // Both must outlive this; the pool's tasks must have ended before this does.
+  Precomputer(PlanCache& cache, ThreadPool& pool) : cache_(cache), pool_(pool) {}
+
+  // Names what may happen to the layout `present` and posts what is not planned yet. Blocks for as
+  // long as naming takes: a fingerprint for each scenario. `workers`: what an empty topology means;
+  // may be null.
+  absl::StatusOr<v1::PrecomputePlansResponse> Start(const v1::PrecomputePlansRequest& request,
+                                                    v1::StateSpec present,
+                                                    const v1::PlanOptions& options,
+                                                    const Topology* workers);
+
+ private:
+  struct Work;  // what all tasks of one request share
+  // Fills outcome, plan and reason. `seen`: fingerprints of scenarios before.
+  void Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move, bool validate_only,
+              std::set<std::string>& seen, v1::Scenario& scenario);
+  v1::Scenario::Outcome Queue(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
+                              const std::string& fingerprint);
+  void Compute(const Work& work, const ScenarioMove& move, const std::string& fingerprint);
+
+  PlanCache& cache_;
+  ThreadPool& pool_;
+  absl::Mutex mutex_;
+  std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // fingerprints
+};
+
+}  // namespace remesh

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "remesh/v1/plan.pb.h"
+#include "server/planning/scaled_layout.h"
+
+namespace remesh {
+
+// What may happen to a job next: from one set of devices to another.
+struct ScenarioMove {
+  v1::Scenario scenario;  // event, hosts, numbers of devices
+  std::vector<int64_t> before;
+  std::vector<int64_t> after;
+  std::vector<int64_t> lost;  // devices of hosts that fail
+};
+
+inline constexpr size_t kScenariosMax = 4096;
+
+// The moves that `request` asks for, in its order. INVALID_ARGUMENT when they are too many or none.
+absl::StatusOr<std::vector<ScenarioMove>> ScenariosOf(const v1::PrecomputePlansRequest& request,
+                                                      const ElasticLayout& layout);
+
+// The question that a job asks when it happens. FAILED_PRECONDITION when it would not ask: an axis
+// does not divide, nobody is left, or hosts that leave are needed by other device lists.
+absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioMove& move, const ElasticLayout& layout,
+                                        const v1::PlanOptions& options);
+
+}  // namespace remesh

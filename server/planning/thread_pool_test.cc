@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/thread_pool.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
+
+namespace remesh {
+namespace {
+
+TEST(ThreadPoolTest, ATaskQueuedAfterAHundredBackgroundTasksIsNextToRun) {
+  ThreadPool pool(1, 1000);
+  absl::Notification began, release, ran;
+  std::atomic<int> background{0};
+  ASSERT_TRUE(pool.PostBackground([&] {
+    ++background;
+    began.Notify();
+    release.WaitForNotification();
+  }));
+  absl::Notification last;
+  for (int i = 1; i < 100; ++i) {
+    ASSERT_TRUE(pool.PostBackground([&, i] {
+      EXPECT_EQ(++background, i + 1);  // one at a time, oldest first
+      if (i == 99) last.Notify();
+    }));
+  }
+  began.WaitForNotification();
+  ASSERT_TRUE(pool.Post([&] {
+    EXPECT_EQ(background, 1);
+    ran.Notify();
+  }));
+  ran.WaitForNotification();  // while the first background task still runs
+  release.Notify();
+  last.WaitForNotification();
+}
+
+TEST(ThreadPoolTest, NoBackgroundTaskBeginsWhileATaskWaits) {
+  ThreadPool pool(1, 1000);
+  absl::Notification began, release, background;
+  std::atomic<int> done{0};
+  ASSERT_TRUE(pool.Post([&] {
+    began.Notify();
+    release.WaitForNotification();
+    ++done;
+  }));
+  began.WaitForNotification();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(pool.Post([&] { ++done; }));
+  ASSERT_TRUE(pool.PostBackground([&] {
+    EXPECT_GE(done, 10);  // the last of them may still run
+    background.Notify();
+  }));
+  release.Notify();
+  background.WaitForNotification();
+}
+
+TEST(ThreadPoolTest, BackgroundTasksThatCannotWaitAreRefused) {
+  ThreadPool pool(1, 2);
+  absl::Notification began, release;
+  ASSERT_TRUE(pool.PostBackground([&] {
+    began.Notify();
+    release.WaitForNotification();
+  }));
+  began.WaitForNotification();
+  EXPECT_TRUE(pool.PostBackground([] {}));
+  EXPECT_TRUE(pool.PostBackground([] {}));
+  EXPECT_FALSE(pool.PostBackground([] { ADD_FAILURE(); }));
+  release.Notify();
+}
+
+TEST(ThreadPoolTest, StopDropsWhatWaits) {
+  ThreadPool pool(1, 1000);
+  absl::Notification began, release;
+  ASSERT_TRUE(pool.PostBackground([&] {
+    began.Notify();
+    release.WaitForNotification();
+  }));
+  began.WaitForNotification();
+  for (int i = 0; i < 10; ++i) EXPECT_TRUE(pool.PostBackground([] { ADD_FAILURE(); }));
+  std::thread stopper([&] { pool.Stop(); });
+  while (pool.Post([] {})) absl::SleepFor(absl::Milliseconds(1));  // until it stops
+  release.Notify();
+  stopper.join();
+}
+
+}  // namespace
+}  // namespace remesh
