@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/cache.h"
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
 #include "base/status_macros.h"
+#include "client/commands/plan_events.h"
+#include "client/commands/plan_files.h"
+#include "client/commands/plan_filter_flags.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -17,9 +25,20 @@ using Stub = v1::PlanService::Stub;
 struct Options {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
+  std::vector<std::string> tiers;
+  PlanFilterFlags filter;
+  std::filesystem::path folder;
 
   std::unique_ptr<Stub> Connect() const { return v1::PlanService::NewStub(ConnectServer(server)); }
 };
+
+constexpr char kSuffix[] = ".plan";
+
+Table Count(const char* of_what, int count) {
+  Table table({of_what});
+  table.AddRow({absl::StrCat(count)});
+  return table;
+}
 
 std::string OfMost(const std::string& now, const std::string& most) {
   return absl::StrCat(now, " of ", most);
@@ -79,16 +98,92 @@ absl::Status Stats(const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status Flush(const Options& options) {
+  v1::FlushPlansRequest request;
+  for (const std::string& tier : options.tiers) {
+    request.add_tiers(tier == "memory" ? v1::MEMORY : v1::DISK);
+  }
+  ASSIGN_OR_RETURN(const v1::FlushPlansResponse flushed,
+                   Call(options.server, *options.Connect(), &Stub::FlushPlans, request));
+  Print(options.format, flushed, [&] {
+    Table table({"MEMORY", "DISK", "KEPT"});
+    table.AddRow({absl::StrCat(flushed.memory()), absl::StrCat(flushed.disk()),
+                  absl::StrCat(flushed.kept())});
+    return table;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Watch(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::PlanFilter filter, ToFilter(options.filter, absl::Now()));
+  return PrintPlanEvents(options.server, options.format, filter);
+}
+
+// "plans/x" is kept as FOLDER/x.plan.
+absl::Status Export(const Options& options) {
+  v1::ListPlansRequest request;
+  request.set_page_size(1000);
+  ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
+  ASSIGN_OR_RETURN(v1::ListPlansResponse exported,
+                   CallAllPages(options.server, *options.Connect(), &Stub::ListPlans, request));
+  for (const v1::Plan& plan : exported.plans()) {
+    ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, plan.name()));
+    const std::string file = plan.name().substr(plan.name().find('/') + 1) + kSuffix;
+    RETURN_IF_ERROR(WriteBytes((options.folder / file).string(), bytes));
+  }
+  Print(options.format, exported, [&] { return Count("PLANS", exported.plans_size()); });
+  return absl::OkStatus();
+}
+
+absl::Status Import(const Options& options) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(options.folder, error)) {
+    if (entry.path().extension() == kSuffix) files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  v1::ListPlansResponse imported;
+  for (const std::string& file : files) {
+    absl::StatusOr<v1::Plan> plan = UploadPlan(options.server, file, nullptr);
+    if (!plan.ok()) {
+      return MakeError(plan.status().code(), absl::StrCat(file, ": ", plan.status().message()),
+                       GetErrorInfo(plan.status()));
+    }
+    *imported.add_plans() = *std::move(plan);
+  }
+  Print(options.format, imported, [&] { return Count("PLANS", imported.plans_size()); });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddCache(CLI::App& app, Command& command) {
   CLI::App* cache = app.add_subcommand("cache", "The server's plan cache as a whole");
   cache->require_subcommand(1);
-  auto options = std::make_shared<Options>();
-  CLI::App* stats = cache->add_subcommand("stats", "Counters of the cache, tier by tier");
-  AddServerFlags(*stats, options->server);
-  AddOutputFlag(*stats, options->format);
-  stats->callback([&command, options] { command = [options] { return Stats(*options); }; });
+  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+    CLI::App* sub = cache->add_subcommand(verb, help);
+    auto options = std::make_shared<Options>();
+    AddServerFlags(*sub, options->server);
+    AddOutputFlag(*sub, options->format);
+    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
+    return std::make_pair(sub, options);
+  };
+  add("stats", "Counters of the cache, tier by tier", Stats);
+  const auto [flush, flushed] =
+      add("flush", "Drop every plan that is neither pinned nor in use", Flush);
+  flush->add_option("--tier", flushed->tiers, "memory or disk; both without it")
+      ->check(CLI::IsMember({"memory", "disk"}))
+      ->allow_extra_args(false);
+  const auto [watch, watched] = add("watch", "Print what happens to plans", Watch);
+  AddPlanFilterFlags(*watch, watched->filter);
+  const auto [to, exported] = add("export", "Write plans into a folder, a file each", Export);
+  AddPlanFilterFlags(*to, exported->filter);
+  const auto [from, imported] = add("import", "File the plans that a folder holds", Import);
+  for (const auto& [sub, options] : {std::make_pair(to, exported), std::make_pair(from, imported)}) {
+    sub->add_option("FOLDER", options->folder, "Folder of files *.plan")
+        ->required()
+        ->check(CLI::ExistingDirectory);
+  }
 }
 
 }  // namespace remesh

@@ -1,12 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/plans.h"
 
+#include <algorithm>
+#include <iostream>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "client/commands/plan_events.h"
+#include "client/commands/plan_files.h"
+#include "client/commands/plan_filter_flags.h"
+#include "client/commands/plan_report.h"
+#include "client/commands/precompute.h"
+#include "client/input.h"
+#include "proto/spec/exported_plan.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -19,30 +30,56 @@ struct Options {
   OutputFormat format = OutputFormat::kTable;
   std::string name;
   bool full = false;
+  PlanFilterFlags filter;
+  std::string sort;
+  PlanReport report;
+  std::string file, spec;
 
   std::unique_ptr<Stub> Connect() const { return v1::PlanService::NewStub(ConnectServer(server)); }
 };
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
-  Table table({"NAME", "BYTES", "CROSSING", "LB", "QUALITY", "PEAK", "WINDOWS", "HITS", "PINNED",
-               "CREATED"});
+  Table table({"NAME", "DEVICES", "BYTES", "CROSSING", "QUALITY", "TIER", "HITS", "PINNED", "CREATED",
+               "USED"});
   for (const v1::Plan& plan : plans) {
     const v1::PlanSummary& s = plan.summary();
-    table.AddRow({plan.name(), FormatBytes(s.bytes_total()), FormatBytes(s.bytes_crossing()),
-                  FormatSeconds(s.lower_bound_seconds()), absl::StrFormat("%.3f", s.quality()),
-                  FormatBytes(s.peak_bytes_max()), absl::StrCat(s.windows()),
+    table.AddRow({plan.name(), absl::StrCat(plan.source_devices(), "->", plan.target_devices()),
+                  FormatBytes(s.bytes_total()), FormatBytes(s.bytes_crossing()),
+                  absl::StrFormat("%.3f", s.quality()), plan.tier() == v1::DISK ? "disk" : "memory",
                   absl::StrCat(plan.hits()), plan.pinned() ? "yes" : "no",
-                  FormatTime(plan.create_time())});
+                  FormatTime(plan.create_time()), FormatTime(plan.last_use_time())});
   }
   return table;
 }
 
+Table Details(const v1::Plan& plan) {
+  const v1::PlanSummary& s = plan.summary();
+  Table table({"PLAN", plan.name()});
+  table.AddRow({"devices", absl::StrCat(plan.source_devices(), " on ", plan.source_hosts(),
+                                        " hosts -> ", plan.target_devices(), " on ",
+                                        plan.target_hosts())});
+  table.AddRow({"arrays", absl::StrCat(plan.arrays())});
+  table.AddRow({"total", FormatBytes(s.bytes_total())});
+  table.AddRow({"crossing", FormatBytes(s.bytes_crossing())});
+  table.AddRow({"lower bound", FormatSeconds(s.lower_bound_seconds())});
+  table.AddRow({"quality", absl::StrFormat("%.3f", s.quality())});
+  table.AddRow({"predicted", FormatSeconds(s.predicted_seconds())});
+  table.AddRow({"peak per device", FormatBytes(s.peak_bytes_max())});
+  table.AddRow({"windows", absl::StrCat(s.windows())});
+  table.AddRow({"planned in", FormatSeconds(plan.compute_seconds())});
+  table.AddRow({"tier", plan.tier() == v1::DISK ? "disk" : "memory"});
+  table.AddRow({"takes", FormatBytes(plan.cached_bytes())});
+  table.AddRow({"hits", absl::StrCat(plan.hits())});
+  table.AddRow({"pinned", plan.pinned() ? "yes" : "no"});
+  table.AddRow({"in use", absl::StrCat(plan.uses())});
+  table.AddRow({"created", FormatTime(plan.create_time())});
+  table.AddRow({"last used", FormatTime(plan.last_use_time())});
+  for (const std::string& state : plan.states()) table.AddRow({"used by", state});
+  return table;
+}
+
 void PrintOne(OutputFormat format, const v1::Plan& plan) {
-  Print(format, plan, [&] {
-    v1::ListPlansResponse one;
-    *one.add_plans() = plan;
-    return Rows(one.plans());
-  });
+  Print(format, plan, [&] { return Details(plan); });
 }
 
 Table TransferRows(const v1::Plan& plan) {
@@ -59,13 +96,33 @@ Table TransferRows(const v1::Plan& plan) {
   return table;
 }
 
+// The server lists the newest first; other orders are made here.
+void Sort(const std::string& by, google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
+  const auto key = [&](const v1::Plan& plan) {
+    if (by == "hits") return std::make_pair(plan.hits(), int64_t{0});
+    if (by == "bytes") return std::make_pair(plan.cached_bytes(), int64_t{0});
+    const auto& time = by == "used" ? plan.last_use_time() : plan.create_time();
+    return std::make_pair(time.seconds(), int64_t{time.nanos()});
+  };
+  std::stable_sort(plans.pointer_begin(), plans.pointer_end(),
+                   [&](const v1::Plan* a, const v1::Plan* b) { return key(*a) > key(*b); });
+}
+
 absl::Status List(const Options& options) {
   v1::ListPlansRequest request;
   request.set_page_size(1000);
-  ASSIGN_OR_RETURN(const v1::ListPlansResponse response,
+  request.set_view(v1::SUMMARY);
+  ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
+  ASSIGN_OR_RETURN(v1::ListPlansResponse response,
                    CallAllPages(options.server, *options.Connect(), &Stub::ListPlans, request));
+  if (!options.sort.empty()) Sort(options.sort, *response.mutable_plans());
   Print(options.format, response, [&] { return Rows(response.plans()); });
   return absl::OkStatus();
+}
+
+absl::Status Watch(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::PlanFilter filter, ToFilter(options.filter, absl::Now()));
+  return PrintPlanEvents(options.server, options.format, filter);
 }
 
 // Plans in full have no limit of size: they come in parts.
@@ -81,7 +138,16 @@ absl::StatusOr<v1::Plan> GetWhole(const Options& options, const v1::GetPlanReque
   return whole;
 }
 
+// The page and the trace are made here, from the plan as a file.
+absl::Status WriteReport(const Options& options) {
+  if (options.report.html.empty() && options.report.trace.empty()) return absl::OkStatus();
+  ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, options.name));
+  ASSIGN_OR_RETURN(const ImportedPlan plan, ReadExport(bytes, nullptr, nullptr));
+  return WritePlanReport(options.report, plan.canonicalized, plan.plan).status();
+}
+
 absl::Status Get(const Options& options) {
+  RETURN_IF_ERROR(WriteReport(options));
   v1::GetPlanRequest request;
   request.set_name(options.name);
   if (options.full) {
@@ -120,6 +186,34 @@ absl::Status Unpin(const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status ExplainOne(const Options& options) {
+  v1::ExplainPlanRequest request;
+  request.set_name(options.name);
+  request.set_checkpoint_bytes_per_second(options.report.checkpoint_bytes_per_second);
+  ASSIGN_OR_RETURN(const v1::ExplainPlanResponse response,
+                   Call(options.server, *options.Connect(), &Stub::ExplainPlan, request));
+  Print(options.format, response, [&] { return Details(response.plan()); });
+  if (options.format != OutputFormat::kJson) {
+    std::cout << ExplanationText(response.explanation()) << std::flush;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Export(const Options& options) {
+  ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, options.name));
+  return WriteBytes(options.file, bytes);
+}
+
+absl::Status Import(const Options& options) {
+  v1::PlanSpec spec;
+  if (!options.spec.empty()) RETURN_IF_ERROR(ReadMessage(options.spec, spec));
+  ASSIGN_OR_RETURN(
+      const v1::Plan plan,
+      UploadPlan(options.server, options.file, options.spec.empty() ? nullptr : &spec));
+  PrintOne(options.format, plan);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddPlans(CLI::App& app, Command& command) {
@@ -130,16 +224,37 @@ void AddPlans(CLI::App& app, Command& command) {
     auto options = std::make_shared<Options>();
     AddServerFlags(*sub, options->server);
     AddOutputFlag(*sub, options->format);
-    if (run != List)
+    if (run == List || run == Watch) AddPlanFilterFlags(*sub, options->filter);
+    if (run != List && run != Watch && run != Import)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
-    if (run == Get) sub->add_flag("--full", options->full, "Every transfer");
     sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
+    return std::make_pair(sub, options);
   };
-  add("list", "List plans, most recently used first", List);
-  add("get", "Show a plan; --full lists its transfers", Get);
+  const auto [list, listed] = add("list", "List plans, the newest first", List);
+  list->add_option("--sort", listed->sort, "created, used, hits or bytes; the most first")
+      ->check(CLI::IsMember({"created", "used", "hits", "bytes"}));
+  const auto [get, got] = add("get", "Show a plan; --full lists its transfers", Get);
+  get->add_flag("--full", got->full, "Every transfer");
+  get->add_option("--html", got->report.html, "Write a page that shows the plan");
+  get->add_option("--trace", got->report.trace,
+                  "Write the predicted schedule as a trace for Perfetto or chrome://tracing");
+  const auto [explain, explained] = add("explain", "Say why a plan costs what it costs", ExplainOne);
+  explain
+      ->add_option("--checkpoint-rate", explained->report.checkpoint_bytes_per_second,
+                   "Bytes per second of one host to and from storage, for comparison")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   add("delete", "Drop a plan from the cache", Delete);
   add("pin", "Keep a plan from eviction", Pin);
   add("unpin", "End a pin", Unpin);
+  add("watch", "Print the plans that are there, then what happens to them", Watch);
+  const auto [to, exported] = add("export", "Write a plan to a file", Export);
+  to->add_option("FILE", exported->file, "File to write")->required();
+  const auto [from, imported] = add("import", "File a plan that export wrote", Import);
+  from->add_option("FILE", imported->file, "File to read; - is stdin")->required();
+  from->add_option("-f,--spec", imported->spec,
+                   "The question that it shall answer, of the same structure: JSON or YAML");
+  AddPrecompute(*plans, command);
 }
 
 }  // namespace remesh

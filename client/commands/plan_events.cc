@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/plan_events.h"
+
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "proto/spec/text.h"
+#include "remesh/v1/plan.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+std::string LineOf(const v1::WatchPlansResponse& event) {
+  std::string line = v1::WatchPlansResponse::Event_Name(event.event());
+  if (event.has_plan()) absl::StrAppend(&line, " ", event.plan().name());
+  if (event.tier() != v1::CACHE_TIER_UNSPECIFIED) {
+    absl::StrAppend(&line, " from ", v1::CacheTier_Name(event.tier()));
+  }
+  if (event.cause() != v1::WatchPlansResponse::CAUSE_UNSPECIFIED) {
+    absl::StrAppend(&line, " for ", v1::WatchPlansResponse::Cause_Name(event.cause()));
+  }
+  return line;
+}
+
+}  // namespace
+
+absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
+                             const v1::PlanFilter& filter) {
+  grpc::ClientContext context;
+  const auto stub = v1::PlanService::NewStub(ConnectServer(server));
+  v1::WatchPlansRequest request;
+  *request.mutable_filter() = filter;
+  const auto reader = stub->WatchPlans(&context, request);
+  for (v1::WatchPlansResponse event; reader->Read(&event);) {
+    std::cout << (format == OutputFormat::kJson ? ToJson(event, /*pretty=*/false) : LineOf(event))
+              << "\n"
+              << std::flush;
+  }
+  return FromGrpcStatus(reader->Finish(), server);
+}
+
+}  // namespace remesh

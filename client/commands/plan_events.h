@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/status.h"
+#include "client/connection.h"
+#include "client/output.h"
+#include "remesh/v1/cache.pb.h"
+
+namespace remesh {
+
+// Prints what WatchPlans tells, a line an event (JSON: an object), until the server ends it.
+absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
+                             const v1::PlanFilter& filter);
+
+}  // namespace remesh

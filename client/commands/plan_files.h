@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "client/connection.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+
+// Plans as files: proto/spec/exported_plan.h.
+
+// The whole file of a plan that the server keeps.
+absl::StatusOr<std::string> DownloadPlan(const Endpoint& server, const std::string& name);
+
+// UNAVAILABLE (FILE_NOT_WRITTEN).
+absl::Status WriteBytes(const std::string& path, const std::string& bytes);
+
+// Imports the file at `path`, bound to `spec` where that is not null.
+absl::StatusOr<v1::Plan> UploadPlan(const Endpoint& server, const std::string& path,
+                                    const v1::PlanSpec* spec);
+
+}  // namespace remesh

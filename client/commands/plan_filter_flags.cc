@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/plan_filter_flags.h"
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "service/settings.h"
+
+namespace remesh {
+namespace {
+
+// "8", "8..16", "8.." or "..16".
+absl::StatusOr<v1::CountRange> ToRange(const char* flag, const std::string& text) {
+  const size_t dots = text.find("..");
+  const std::string least = text.substr(0, dots);
+  const std::string most = dots == std::string::npos ? text : text.substr(dots + 2);
+  v1::CountRange range;
+  int64_t number = 0;
+  bool ok = !(least.empty() && most.empty());
+  if (!least.empty()) {
+    ok = ok && absl::SimpleAtoi(least, &number) && number >= 0;
+    range.set_min(number);
+  }
+  if (!most.empty()) {
+    ok = ok && absl::SimpleAtoi(most, &number) && number >= range.min();
+    range.set_max(number);
+  }
+  if (!ok) return InvalidField(flag, text, "must be a number, or a range as 8..16, 8.. or ..16");
+  return range;
+}
+
+absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::string& text,
+                                                   absl::Time now) {
+  const auto age = ParseDuration(text);
+  RETURN_IF_ERROR(AtField(flag, age.status()));
+  const int64_t nanos = absl::ToUnixNanos(now - absl::FromChrono(*age));
+  google::protobuf::Timestamp time;
+  time.set_seconds(nanos / 1'000'000'000);
+  time.set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  return time;
+}
+
+}  // namespace
+
+void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags) {
+  app.add_option("--state", flags.state, "Used by an execution of jobs/{job}/states/{state}");
+  app.add_option("--source-devices", flags.source_devices, "Devices before: 8, 8..16, 8.. or ..16");
+  app.add_option("--target-devices", flags.target_devices, "Devices after");
+  app.add_option("--source-hosts", flags.source_hosts, "Hosts before");
+  app.add_option("--target-hosts", flags.target_hosts, "Hosts after");
+  app.add_option("--hits", flags.hits, "How often the plan was asked for: 2.. for at least twice");
+  app.add_option_function<int64_t>(
+      "--hits-min", [&flags](int64_t least) { flags.hits = absl::StrCat(least, ".."); },
+      "The same as --hits N..");
+  app.add_option("--older", flags.older, "Made longer ago than this: 90s, 10m, 1h");
+  app.add_option("--newer", flags.newer, "Made less long ago");
+  app.add_option("--unused", flags.unused, "Not asked for since as long");
+  CLI::Option* pinned = app.add_flag("--pinned", flags.pinned, "Pinned plans only");
+  app.add_flag("--unpinned", flags.unpinned, "Others only")->excludes(pinned);
+  app.add_option("--tier", flags.tier, "memory, or disk: on disk only")
+      ->check(CLI::IsMember({"memory", "disk"}));
+  app.add_option("--fingerprint", flags.fingerprint, "The fingerprint begins so");
+}
+
+absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time now) {
+  v1::PlanFilter filter;
+  filter.set_state(flags.state);
+  filter.set_fingerprint_prefix(flags.fingerprint);
+  if (!flags.tier.empty()) filter.set_tier(flags.tier == "memory" ? v1::MEMORY : v1::DISK);
+  if (flags.pinned || flags.unpinned) filter.set_pinned(flags.pinned);
+  const struct {
+    const char* flag;
+    const std::string& text;
+    v1::CountRange* (v1::PlanFilter::*field)();
+  } ranges[] = {
+      {"--source-devices", flags.source_devices, &v1::PlanFilter::mutable_source_devices},
+      {"--target-devices", flags.target_devices, &v1::PlanFilter::mutable_target_devices},
+      {"--source-hosts", flags.source_hosts, &v1::PlanFilter::mutable_source_hosts},
+      {"--target-hosts", flags.target_hosts, &v1::PlanFilter::mutable_target_hosts},
+      {"--hits", flags.hits, &v1::PlanFilter::mutable_hits}};
+  for (const auto& range : ranges) {
+    if (range.text.empty()) continue;
+    ASSIGN_OR_RETURN(*(filter.*range.field)(), ToRange(range.flag, range.text));
+  }
+  if (!flags.older.empty()) {
+    ASSIGN_OR_RETURN(*filter.mutable_created()->mutable_before(),
+                     Before("--older", flags.older, now));
+  }
+  if (!flags.newer.empty()) {
+    ASSIGN_OR_RETURN(*filter.mutable_created()->mutable_after(),
+                     Before("--newer", flags.newer, now));
+  }
+  if (!flags.unused.empty()) {
+    ASSIGN_OR_RETURN(*filter.mutable_used()->mutable_before(),
+                     Before("--unused", flags.unused, now));
+  }
+  return filter;
+}
+
+}  // namespace remesh
