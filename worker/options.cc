@@ -57,6 +57,18 @@ absl::Status CompleteDevices(WorkerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckKeepalive(const WorkerOptions& options) {
+  if (options.keepalive_time < std::chrono::seconds(1)) {
+    return InvalidField("keepalive_time", FormatDuration(options.keepalive_time),
+                        "must be at least 1s");
+  }
+  if (options.keepalive_timeout < std::chrono::milliseconds(1)) {
+    return InvalidField("keepalive_timeout", FormatDuration(options.keepalive_timeout),
+                        "must be at least 1ms");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckRate(const char* key, double rate) {
   if (rate > 0) return absl::OkStatus();
   return InvalidField(key, absl::StrCat(rate), "must be > 0");
@@ -71,6 +83,11 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
       "Name under which the host registers, unique among workers; empty: the machine's name.");
   settings.AddString("server_address", &options.server_address,
                      "Where the planner listens, HOST:PORT.");
+  settings.AddDuration("keepalive_time", &options.keepalive_time,
+                       "Silence of the planner after which the connection is probed; the planner "
+                       "takes 1s and more.");
+  settings.AddDuration("keepalive_timeout", &options.keepalive_timeout,
+                       "Time a probe may take before the connection ends and is made anew.");
   settings.AddInt("devices", &options.devices,
                   "Number of devices; host memory stands for them. Ignored when device_ids is set.",
                   1, 1024);
@@ -120,6 +137,7 @@ absl::Status Complete(WorkerOptions& options) {
     options.host = name;
   }
   RETURN_IF_ERROR(CompleteDevices(options));
+  RETURN_IF_ERROR(CheckKeepalive(options));
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
   RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
   if (options.transport != "ucx")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,8 @@ namespace remesh {
 struct WorkerOptions {
   std::string host;
   std::string server_address = "127.0.0.1:7070";
+  std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
+  std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
   int64_t devices = 1;
   std::vector<std::string> device_ids;
   double nic_bytes_per_second = 12.5e9;

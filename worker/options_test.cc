@@ -43,6 +43,12 @@ TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
   options.nic_bytes_per_second = 0;
   EXPECT_EQ(FieldOf(Complete(options)), "nic_bytes_per_second");
   options = {};
+  options.keepalive_time = std::chrono::milliseconds(100);  // the planner would hang up
+  EXPECT_EQ(FieldOf(Complete(options)), "keepalive_time");
+  options = {};
+  options.keepalive_timeout = std::chrono::seconds(0);
+  EXPECT_EQ(FieldOf(Complete(options)), "keepalive_timeout");
+  options = {};
   options.transport = "carrier-pigeon";
   EXPECT_EQ(FieldOf(Complete(options)), "transport");
 }

@@ -2,7 +2,6 @@
 #include "worker/worker.h"
 
 #include <fcntl.h>
-#include <grpcpp/create_channel.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -17,11 +16,11 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
-#include "service/credentials.h"
 #include "service/error_info.h"
 #include "service/log.h"
 #include "service/rpc_metrics.h"
 #include "service/version.h"
+#include "worker/agent/planner_channel.h"
 #include "worker/local/unix_socket.h"
 #include "worker/manifest.pb.h"
 #include "worker/store/durable_file.h"
@@ -33,15 +32,6 @@ std::string BootId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id;
-}
-
-std::shared_ptr<grpc::Channel> Dial(const std::string& address) {
-  grpc::ChannelArguments arguments;
-  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, MakeChannelCredentials(), arguments);
 }
 
 }  // namespace
@@ -187,7 +177,9 @@ void Worker::MakeLink() {
                {{"server", options_.server_address}, {"error", StatusFromGrpc(status)}});
   };
   events.heartbeat = [this] { metrics_->CountHeartbeat(); };
-  const std::shared_ptr<grpc::Channel> channel = Dial(options_.server_address);
+  const std::shared_ptr<grpc::Channel> channel =
+      DialPlanner(options_.server_address,
+                  {.time = options_.keepalive_time, .timeout = options_.keepalive_timeout});
   fetcher_ = std::make_unique<ProgramFetcher>(channel);
   link_ = std::make_unique<PlannerLink>(channel, PlannerLink::Options(), std::move(events));
 }
