@@ -24,7 +24,7 @@ struct ControllerOptions {
   Timestamp heartbeat_interval = std::chrono::seconds(1);
   Timestamp lost_after = std::chrono::seconds(5);            // of silence
   Timestamp execution_deadline = std::chrono::seconds(300);  // of requests that name none
-  Timestamp quiesce_timeout = std::chrono::seconds(30);  // most time for workers to end an attempt
+  Timestamp quiesce_timeout = std::chrono::seconds(4);  // most time for workers to end an attempt
   int32_t grant_ahead = 8;  // windows granted beyond those done everywhere
   size_t states_max = 10'000;
   size_t finished_executions_max = 1000;  // older ones are dropped
@@ -99,10 +99,12 @@ class Controller {
   // controller_workers.cc
   void OnMessage(StreamId stream, const v1::AttachRequest& message);
   void OnRegister(StreamId stream, const v1::Register& registration);
+  bool FollowedAnother(const v1::Register& registration) const;
   void RaiseEpoch(StreamId stream, const v1::Register& registration);
   void Greet(const std::string& host);
   void Reconcile(const std::string& host, const v1::StateManifest& manifest);
   void OnWorkerEvent(const std::string& host, const v1::AttachRequest& message);
+  void OnStateWanted(const std::string& host, const std::string& state);
   void OnManifestChanged(const std::string& host, const v1::StateManifest& manifest);
   void OnStreamEnded(StreamId stream);
   void DropStream(StreamId stream, const absl::Status& status);
@@ -119,6 +121,7 @@ class Controller {
   absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                   const std::string& digest);
   void FinishCreateState(StateEntry entry);
+  void TellAbsent(const StateEntry& state, const std::string& host);
   void StartDeleteState(CallId call, const v1::DeleteStateRequest& request);
   absl::StatusOr<StateEntry*> FindState(std::string_view field, const std::string& name);
   absl::StatusOr<remesh::Reply> Answer(const v1::GetStateRequest& request);
@@ -162,6 +165,8 @@ class Controller {
   std::map<std::string, PendingCreate> creates_;    // by state name
   std::set<std::string> deleted_;
   std::map<StreamId, std::vector<v1::AttachRequest>> parked_;  // until a higher epoch is on disk
+  std::set<std::string> welcomed_;  // hosts that this leadership has commanded
+  std::map<std::string, std::set<std::string>> wanted_;  // by state: hosts whose trainers asked
 
   std::map<WatchId, std::string> watches_;
   std::map<std::string, std::set<WatchId>> watchers_;  // by name

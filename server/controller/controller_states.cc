@@ -158,10 +158,24 @@ void Controller::FinishCreateState(StateEntry entry) {
     *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
     Send(host, std::move(assign));
   }
+  if (const auto wanted = wanted_.find(name); wanted != wanted_.end()) {
+    for (const std::string& host : wanted->second) TellAbsent(state, host);
+  }
   const auto pending = creates_.extract(name);
   Reply(pending.mapped().calls, ToProto(state, workers_));
   AddNote(absl::StrCat("created ", name));
   Touch(name);
+}
+
+// A host without shards hears of a state only because a trainer there asked.
+void Controller::TellAbsent(const StateEntry& state, const std::string& host) {
+  if (state.placed->hosts.contains(host)) return;
+  v1::AttachResponse message;
+  v1::Assignment& nothing = *message.mutable_assign_state()->mutable_assignment();
+  nothing.set_state(state.name());
+  nothing.set_generation(state.generation());
+  nothing.set_committed(state.generation() > 1);
+  Send(host, std::move(message));
 }
 
 void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& request) {
@@ -177,8 +191,10 @@ void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& req
           [this, call, name] {
             v1::AttachResponse forget;
             forget.mutable_forget_state()->set_state(name);
-            // All hosts: those that only gave to its present generation hold an empty one.
+            // All hosts: those that only gave to its present generation hold an empty one, and
+            // others may have been told that no shard of it lies there.
             for (const auto& [host, worker] : workers_.workers()) Send(host, forget);
+            wanted_.erase(name);
             states_.Remove(name);
             deleted_.insert(name);
             Reply(call, google::protobuf::Empty());

@@ -13,6 +13,8 @@
 namespace remesh {
 namespace {
 
+constexpr size_t kWantedMax = 100'000;  // states that trainers wait for
+
 absl::Status HostError(absl::StatusCode code, std::string_view reason, const std::string& host,
                        std::string_view what) {
   return MakeError(code, absl::StrCat("the worker of host ", host, " ", std::string(what)),
@@ -55,8 +57,7 @@ void Controller::OnMessage(StreamId stream, const v1::AttachRequest& message) {
 
 void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
   absl::Status status = ValidateRegister(registration);
-  if (status.ok() && registration.highest_epoch() >= epoch_)
-    return RaiseEpoch(stream, registration);
+  if (status.ok() && FollowedAnother(registration)) return RaiseEpoch(stream, registration);
   // Not `= status`: a StatusOr cannot be made from an OK status.
   const absl::StatusOr<StreamId> replaced = status.ok()
                                                 ? workers_.Register(stream, registration, now_)
@@ -78,6 +79,13 @@ void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
              HostError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
   PublishTopology();
   Greet(host);
+}
+
+// Whether a planner that is not this one has commanded the worker at an epoch that is not below
+// ours. A host that knows our epoch from us only comes back over a new stream.
+bool Controller::FollowedAnother(const v1::Register& registration) const {
+  if (registration.highest_epoch() == epoch_) return !welcomed_.contains(registration.host());
+  return registration.highest_epoch() > epoch_;
 }
 
 void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
@@ -110,6 +118,7 @@ void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
 }
 
 void Controller::Greet(const std::string& host) {
+  welcomed_.insert(host);
   v1::AttachResponse welcome;
   SetDuration(options_.heartbeat_interval,
               *welcome.mutable_welcome()->mutable_heartbeat_interval());
@@ -172,6 +181,9 @@ void Controller::OnWorkerEvent(const std::string& host, const v1::AttachRequest&
   if (message.event_case() == Event::kManifestChanged) {
     return OnManifestChanged(host, message.manifest_changed().manifest());
   }
+  if (message.event_case() == Event::kStateWanted) {
+    return OnStateWanted(host, message.state_wanted().state());
+  }
   if (message.event_case() == Event::kRetired) {
     workers_.Find(host)->manifests.erase(
         {message.retired().state(), message.retired().generation()});
@@ -215,6 +227,15 @@ void Controller::OnWorkerEvent(const std::string& host, const v1::AttachRequest&
   Apply(attempt.execution(), std::move(actions));
 }
 
+void Controller::OnStateWanted(const std::string& host, const std::string& name) {
+  // Then it waits until its deadline.
+  if (!ParseStateName("state", name).ok()) return;
+  if (wanted_.size() >= kWantedMax && !wanted_.contains(name)) return;
+  wanted_[name].insert(host);
+  // A host with shards was told when the state was made, or when it attached.
+  if (const StateEntry* state = states_.Find(name)) TellAbsent(*state, host);
+}
+
 void Controller::OnManifestChanged(const std::string& host, const v1::StateManifest& manifest) {
   if (states_.Find(manifest.state()) == nullptr) return;  // deleted meanwhile
   workers_.Find(host)->manifests[{manifest.state(), manifest.generation()}] = manifest;
@@ -238,6 +259,8 @@ void Controller::DropStream(StreamId stream, const absl::Status& status) {
 }
 
 void Controller::WorkerAway(const std::string& host, const absl::Status& why) {
+  for (auto& [state, hosts] : wanted_) hosts.erase(host);
+  std::erase_if(wanted_, [](const auto& wanted) { return wanted.second.empty(); });
   for (const std::string& name : std::set<std::string>(running_)) {
     ExecutionActions actions;
     moves_.at(name).execution.OnHostAway(host, why, now_, actions);
@@ -282,6 +305,7 @@ absl::StatusOr<remesh::Reply> Controller::Answer(const v1::ForgetWorkerRequest& 
                      absl::StrCat("holds shards of ", states_.NamesOn(host).front()));
   }
   workers_.Forget(host);
+  welcomed_.erase(host);
   PublishTopology();
   return google::protobuf::Empty();
 }

@@ -34,7 +34,11 @@ Agent::Agent(Options options, Ports ports, Strand* strand, BufferStore* store, D
                          ports_.say(event);
                          metrics_->SetBufferBytes(store_->bytes());
                        }}),
-      calls_(&buffers_) {
+      calls_(&buffers_, [this](const std::string& state) {
+        v1::AttachRequest event;
+        event.mutable_state_wanted()->set_state(state);
+        ports_.say(event);
+      }) {
   metrics_->SetBufferBytes(store_->bytes());
 }
 
@@ -108,6 +112,8 @@ Agent::Entry* Agent::Find(const v1::AttemptId& id) {
 
 void Agent::Welcome(const v1::Welcome& command) {
   ports_.welcomed(command);
+  buffers_.ForgetAbsent();
+  calls_.SayWanted();
   for (auto& [key, entry] : attempts_) Run(key, entry.attempt.Reattached());
 }
 

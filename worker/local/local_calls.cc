@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/local_calls.h"
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -36,7 +38,11 @@ void LocalCalls::Wait(CallId id, bool wait,
                       Done<v1::ShardsResponse> done) {
   auto result = call();
   if (wait && !result.ok() && MayCome(result.status())) {
-    waiting_[id] = {std::move(call), std::move(done)};
+    const ErrorInfo why = GetErrorInfo(result.status());
+    const bool unknown = why.reason == "STATE_NOT_FOUND";
+    std::string wanted = unknown ? why.metadata.at("state") : "";
+    if (unknown) wanted_(wanted);
+    waiting_[id] = {std::move(call), std::move(done), std::move(wanted)};
     return;
   }
   done(std::move(result));
@@ -54,6 +60,14 @@ void LocalCalls::Retry() {
     waiting_.erase(it);
     waiting.done(std::move(result));
   }
+}
+
+void LocalCalls::SayWanted() {
+  std::set<std::string> states;
+  for (const auto& [id, waiting] : waiting_) {
+    if (!waiting.wanted.empty()) states.insert(waiting.wanted);
+  }
+  for (const std::string& state : states) wanted_(state);
 }
 
 void LocalCalls::End(CallId id, const absl::Status& status) {

@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <string>
+#include <utility>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
@@ -20,14 +22,20 @@ class LocalCalls {
   using Done = absl::AnyInvocable<void(absl::StatusOr<Response>)>;
   using CallId = uint64_t;
 
+  // A call waits for a state that is not known here.
+  using Wanted = absl::AnyInvocable<void(const std::string& state)>;
+
   // `buffers` must outlive it.
-  explicit LocalCalls(StateBuffers* buffers) : buffers_(buffers) {}
+  LocalCalls(StateBuffers* buffers, Wanted wanted)
+      : buffers_(buffers), wanted_(std::move(wanted)) {}
 
   void Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done);
   void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
 
   // Something changed: calls that wait try again.
   void Retry();
+  // Says again which states are wanted.
+  void SayWanted();
   // Ends a call that waits with CANCELLED; nothing happens if none does.
   void Cancel(CallId id);
   // Ends every call that waits with UNAVAILABLE.
@@ -41,9 +49,11 @@ class LocalCalls {
   struct Waiting {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
     Done<v1::ShardsResponse> done;
+    std::string wanted;  // the state, if that is what it waits for
   };
 
   StateBuffers* const buffers_;
+  Wanted wanted_;
   std::map<CallId, Waiting> waiting_;
 };
 

@@ -13,6 +13,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <thread>
 
 #include "base/error.h"
@@ -40,7 +41,8 @@ class LocalServiceTest : public ::testing::Test {
                                           [this](const v1::StateManifest& manifest) {
                                             changes_.push_back(manifest);
                                           }});
-    calls_ = std::make_unique<LocalCalls>(buffers_.get());
+    calls_ = std::make_unique<LocalCalls>(
+        buffers_.get(), [this](const std::string& state) { wanted_.push_back(state); });
     service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get());
     Serve();
     stub_ = v1::LocalService::NewStub(
@@ -99,6 +101,13 @@ class LocalServiceTest : public ::testing::Test {
     });
   }
 
+  template <typename F>
+  auto OnStrand(F f) {
+    std::promise<decltype(f())> result;
+    strand_.Post([&] { result.set_value(f()); });
+    return result.get_future().get();
+  }
+
   template <typename Request, typename Response>
   absl::Status Call(grpc::Status (v1::LocalService::Stub::*method)(grpc::ClientContext*,
                                                                    const Request&, Response*),
@@ -149,6 +158,7 @@ class LocalServiceTest : public ::testing::Test {
   std::unique_ptr<BufferStore> store_;
   bool moving_ = false;
   std::vector<v1::StateManifest> changes_;
+  std::vector<std::string> wanted_;  // the strand's
   Strand strand_;
   std::unique_ptr<StateBuffers> buffers_;
   std::unique_ptr<LocalCalls> calls_;
@@ -242,6 +252,47 @@ TEST_F(LocalServiceTest, CallsWaitForTheState) {
   EXPECT_TRUE(GetShards(1, /*wait=*/true).ok());
   seal.join();
   EXPECT_EQ(GetShards(2, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(LocalServiceTest, AHostWithoutShardsIsAnsweredAtOnce) {
+  v1::Assignment nothing;
+  nothing.set_state(kState);
+  nothing.set_generation(1);
+  std::thread later([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    Assign(nothing);
+  });
+  ASSERT_TRUE(Allocate(/*wait=*/true).ok());
+  later.join();
+  EXPECT_THAT(wanted_, ElementsAre(kState));
+  EXPECT_EQ(shards_.generation(), 1);
+  EXPECT_TRUE(shards_.shards().empty());
+  ASSERT_TRUE(Seal().ok());
+  EXPECT_EQ(seals_.total_shards(), 0);
+  EXPECT_EQ(Reason(Seal("w")), "SHARD_NOT_FOUND");
+  // Nothing was made for it, and nobody is told.
+  EXPECT_TRUE(store_->List().empty());
+  EXPECT_TRUE(changes_.empty());
+  // A planner that comes anew may say otherwise.
+  strand_.Post([this] { buffers_->ForgetAbsent(); });
+  EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND");
+  nothing.set_committed(true);
+  Assign(nothing);
+  EXPECT_EQ(Reason(Allocate(/*wait=*/true)), "STATE_COMMITTED");
+}
+
+TEST_F(LocalServiceTest, WantedStatesAreSaidAgain) {
+  std::thread waiting([this] { EXPECT_TRUE(Allocate(/*wait=*/true).ok()); });
+  std::vector<std::string> wanted;
+  while (wanted.empty()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    wanted = OnStrand([this] { return wanted_; });
+  }
+  strand_.Post([this] { calls_->SayWanted(); });
+  Assign();
+  waiting.join();
+  strand_.Post([this] { calls_->SayWanted(); });  // nobody waits any more
+  EXPECT_THAT(OnStrand([this] { return wanted_; }), ElementsAre(kState, kState));
 }
 
 TEST_F(LocalServiceTest, WaitingCallsEndWithTheWorker) {

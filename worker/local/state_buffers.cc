@@ -53,6 +53,21 @@ void StateBuffers::Forget(const std::string& state) {
   for (const Generation* held : store_->ListOf(state)) store_->Drop(state, held->number());
 }
 
+void StateBuffers::ForgetAbsent() {
+  std::erase_if(assigned_, [](const auto& entry) { return entry.second.shards().empty(); });
+}
+
+std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end() || !it->second.shards().empty() || it->second.committed() ||
+      Newest(state) != nullptr) {
+    return std::nullopt;
+  }
+  Generation nothing;
+  *nothing.manifest.mutable_assignment() = it->second;
+  return nothing;
+}
+
 const Generation* StateBuffers::Newest(const std::string& state) const {
   const Generation* newest = nullptr;
   for (const Generation* held : store_->ListOf(state)) {
@@ -73,9 +88,6 @@ absl::StatusOr<const Generation*> StateBuffers::NewestOrAllocate(const std::stri
                       "is committed, and its buffers are not on this host");
   }
   RETURN_IF_ERROR(store_->Create(it->second, v1::SHARD_PHASE_BUILDING));
-  if (it->second.shards().empty()) {
-    RETURN_IF_ERROR(store_->SetSealed(state, it->second.generation(), {}, true));
-  }
   const Generation* held = Newest(state);
   hooks_.changed(held->Summary());
   return held;
@@ -83,6 +95,10 @@ absl::StatusOr<const Generation*> StateBuffers::NewestOrAllocate(const std::stri
 
 absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
   if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  if (const auto nothing = Absent(request.state())) {
+    RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
+    return DescribeShards(*nothing, {});
+  }
   ASSIGN_OR_RETURN(const Generation* held, NewestOrAllocate(request.state()));
   if (held->manifest.assignment().committed()) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
@@ -124,10 +140,12 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
 }
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& request) {
-  // A host may have no shard to allocate but must seal like the others.
-  if (const auto it = assigned_.find(request.state());
-      it != assigned_.end() && it->second.shards().empty() && !it->second.committed()) {
-    RETURN_IF_ERROR(NewestOrAllocate(request.state()).status());
+  // Every host of a job may seal, whether or not it has a shard.
+  if (const auto nothing = Absent(request.state())) {
+    RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
+    v1::SealResponse response;
+    response.set_generation(nothing->number());
+    return response;
   }
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));

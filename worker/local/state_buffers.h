@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,15 @@ class StateBuffers {
   // `store` must outlive it.
   StateBuffers(BufferStore* store, Hooks hooks);
 
-  // The planner's word: buffers of the state may be allocated. Building buffers of another
-  // assignment of the same state are freed.
+  // The planner's word: buffers of the state may be allocated; without shards, that none of it lies
+  // here. Building buffers of another assignment of the same state are freed.
   void Assign(const v1::Assignment& assignment);
   // Tells of a generation that others changed, if it is here.
   void Announce(const std::string& state, int64_t generation);
   // Frees everything of the state.
   void Forget(const std::string& state);
+  // The planner tells anew which states have no shard here.
+  void ForgetAbsent();
 
   // The calls of LocalService, without waiting: see there. NOT_FOUND (STATE_NOT_FOUND,
   // GENERATION_NOT_FOUND) may become OK later, and so may FAILED_PRECONDITION (NOT_READABLE).
@@ -49,6 +52,8 @@ class StateBuffers {
   const Generation* Newest(const std::string& state) const;
   // The same, allocated if need be.
   absl::StatusOr<const Generation*> NewestOrAllocate(const std::string& state);
+  // What this host has of a state that lies elsewhere: nothing; nullopt for other states.
+  std::optional<Generation> Absent(const std::string& state) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
                                              bool sealed);
