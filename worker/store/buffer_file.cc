@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -13,23 +14,39 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "worker/store/huge_pages.h"
 
 namespace remesh {
 namespace {
 
+// Reserved at once: so long at most goes by before a cancellation is seen.
+constexpr int64_t kReserveStepBytes = int64_t{128} << 20;
+
 // posix_fallocate() that survives signals.
-int Reserve(int fd, int64_t bytes) {
+int Allocate(int fd, int64_t offset, int64_t bytes) {
   int error;
   do {
-    error = posix_fallocate(fd, 0, bytes);
+    error = posix_fallocate(fd, offset, bytes);
   } while (error == EINTR);
   return error;
 }
 
+// 0, or an errno; ECANCELED when `cancelled` came first.
+int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
+  bool huge = bytes >= kHugePageBytes && ftruncate(fd, bytes) == 0;
+  for (int64_t offset = 0; offset < bytes; offset += kReserveStepBytes) {
+    if (cancelled != nullptr && *cancelled) return ECANCELED;
+    const int64_t step = std::min(kReserveStepBytes, bytes - offset);
+    huge = huge && ReserveHugePages(fd, offset, step);
+    if (const int error = Allocate(fd, offset, step); error != 0) return error;
+  }
+  return 0;
+}
+
 absl::StatusOr<std::span<std::byte>> Map(int fd, int64_t bytes, const std::string& path) {
-  void* start = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  if (start == MAP_FAILED) return SystemError("mmap", path);
-  return std::span(static_cast<std::byte*>(start), static_cast<size_t>(bytes));
+  const std::span<std::byte> mapped = MapAligned(fd, bytes);
+  if (mapped.empty()) return SystemError("mmap", path);
+  return mapped;
 }
 
 }  // namespace
@@ -43,15 +60,20 @@ absl::Status SystemError(const std::string& what, const std::string& path) {
       {full ? "MEMORY_EXHAUSTED" : "IO_ERROR", {{"path", path}, {"error", std::strerror(error)}}});
 }
 
-absl::Status CreateReservedFile(const std::string& path, int64_t bytes) {
+absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
+                                const std::atomic<bool>* cancelled) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0660);
   if (fd < 0) return SystemError("create", path);
   // The umask must not keep the trainer's group out.
   fchmod(fd, 0660);
-  const int error = bytes > 0 ? Reserve(fd, bytes) : 0;
+  const int error = Reserve(fd, bytes, cancelled);
   close(fd);
   if (error == 0) return absl::OkStatus();
   unlink(path.c_str());
+  if (error == ECANCELED) {
+    return MakeError(absl::StatusCode::kCancelled, absl::StrCat("reserving ", path, " was given up"),
+                     {"CANCELLED", {{"path", path}}});
+  }
   errno = error;
   return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
 }
@@ -77,7 +99,7 @@ absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& director
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return SystemError("create", path);
   unlink(path.c_str());
-  if (const int error = Reserve(fd, bytes); error != 0) {
+  if (const int error = Reserve(fd, bytes, nullptr); error != 0) {
     close(fd);
     errno = error;
     return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -16,11 +17,13 @@ namespace remesh {
 absl::Status SystemError(const std::string& what, const std::string& path);
 
 // Creates `path` (mode 0660) with every byte reserved: on tmpfs ftruncate() succeeds on a full file
-// system, and a later store is SIGBUS. Nothing is left behind on error.
-absl::Status CreateReservedFile(const std::string& path, int64_t bytes);
+// system, and a later store is SIGBUS. Nothing is left behind on error. CANCELLED when `cancelled`
+// becomes true meanwhile; null: never.
+absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
+                                const std::atomic<bool>* cancelled = nullptr);
 
 // A file mapped shared, readable and writable, for as long as the object lives, even if the file is
-// unlinked.
+// unlinked. Huge pages of it are mapped whole.
 class MappedFile {
  public:
   // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`.

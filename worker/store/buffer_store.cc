@@ -40,6 +40,10 @@ bool AllSealed(const worker::GenerationManifest& manifest) {
   return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
 }
 
+bool IsNumber(const std::string& text) {
+  return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
 absl::Status Unusable(const std::string& why) {
   return MakeError(absl::StatusCode::kDataLoss, why, {"CORRUPT_FILE", {{"why", why}}});
 }
@@ -104,7 +108,13 @@ void BufferStore::Adopt() {
 
 void BufferStore::AdoptFolder(const std::string& folder) {
   Generation generation;
-  if (absl::Status status = Read(folder, generation); !status.ok()) {
+  const absl::Status status = Read(folder, generation);
+  // The manifest comes last.
+  if (absl::IsNotFound(status) && IsNumber(fs::path(folder).filename().string())) {
+    notes_.push_back(absl::StrCat("removed ", folder, ": it was not made to its end"));
+    return Remove(folder);
+  }
+  if (!status.ok()) {
     SetAside(folder, std::string(status.message()));
     return;
   }
@@ -213,6 +223,13 @@ absl::Status BufferStore::CheckSpace(int64_t bytes) const {
 
 absl::Status BufferStore::Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                                  const v1::AttemptId& attempt) {
+  ASSIGN_OR_RETURN(Generation generation, Begin(assignment, phase, attempt));
+  const absl::Status filled = Fill(generation, nullptr);
+  return Finish(std::move(generation), filled);
+}
+
+absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
+                                              v1::ShardPhase phase, const v1::AttemptId& attempt) {
   Generation generation;
   ASSIGN_OR_RETURN(generation.places, PlaceShards(assignment, options_.devices));
   *generation.manifest.mutable_assignment() = assignment;
@@ -221,7 +238,8 @@ absl::Status BufferStore::Create(const v1::Assignment& assignment, v1::ShardPhas
   generation.manifest.set_boot_id(options_.boot_id);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), false);
   generation.folder = FolderOf(assignment.state(), assignment.generation());
-  if (Find(generation.state(), generation.number()) != nullptr) {
+  const Key key(generation.state(), generation.number());
+  if (generations_.contains(key) || begun_.contains(key)) {
     const std::string number = absl::StrCat(generation.number());
     return MakeError(
         absl::StatusCode::kAlreadyExists,
@@ -229,17 +247,25 @@ absl::Status BufferStore::Create(const v1::Assignment& assignment, v1::ShardPhas
         {"GENERATION_EXISTS", {{"state", generation.state()}, {"generation", number}}});
   }
   RETURN_IF_ERROR(CheckSpace(generation.places.file_bytes));
-  if (absl::Status status = Fill(generation); !status.ok()) {
-    Remove(generation.folder);
-    return status;
-  }
   bytes_ += generation.places.file_bytes;
+  begun_.insert(key);
+  return generation;
+}
+
+absl::Status BufferStore::Finish(Generation generation, const absl::Status& filled) {
   Key key(generation.state(), generation.number());
+  REMESH_CHECK(begun_.erase(key) == 1);
+  if (!filled.ok()) {
+    bytes_ -= generation.places.file_bytes;
+    Remove(generation.folder);
+    return filled;
+  }
   generations_.emplace(std::move(key), std::move(generation));
   return absl::OkStatus();
 }
 
-absl::Status BufferStore::Fill(const Generation& generation) const {
+absl::Status BufferStore::Fill(const Generation& generation,
+                               const std::atomic<bool>* cancelled) {
   std::error_code error;
   fs::remove_all(generation.folder, error);
   fs::create_directories(generation.folder, error);
@@ -250,7 +276,7 @@ absl::Status BufferStore::Fill(const Generation& generation) const {
   }
   for (const ShardPlaces::File& file : generation.places.files) {
     RETURN_IF_ERROR(
-        CreateReservedFile(absl::StrCat(generation.folder, "/", file.name), file.bytes));
+        CreateReservedFile(absl::StrCat(generation.folder, "/", file.name), file.bytes, cancelled));
   }
   // Later manifests are of the same size but for the phase and packed flags.
   const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;

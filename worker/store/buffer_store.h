@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -84,6 +85,15 @@ class BufferStore {
   absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                       const v1::AttemptId& attempt = {});
 
+  // The same in three steps, for those who must not be held up while the kernel finds the memory:
+  // Begin() promises it, Fill() does the work, Finish() keeps or frees what was made. Fill() may run
+  // on any thread beside all other calls; CANCELLED when `cancelled` becomes true. Between the first
+  // and the last the generation is not here, and no other of its number can be made.
+  absl::StatusOr<Generation> Begin(const v1::Assignment& assignment, v1::ShardPhase phase,
+                                   const v1::AttemptId& attempt);
+  static absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled);
+  absl::Status Finish(Generation generation, const absl::Status& filled);
+
   // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed and no attempt. REQUIRES:
   // it is here and pending().
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
@@ -120,12 +130,12 @@ class BufferStore {
   void SetAside(const std::string& folder, const std::string& why);
   void Remove(const std::string& folder);
   absl::Status CheckSpace(int64_t bytes) const;
-  absl::Status Fill(const Generation& generation) const;
   absl::Status Write(const Generation& generation) const;
   std::string FolderOf(const std::string& state, int64_t generation) const;
 
   const Options options_;
   std::map<Key, Generation> generations_;
+  std::set<Key> begun_;  // and not finished
   int64_t bytes_ = 0;
   const std::shared_ptr<std::atomic<int64_t>> scratch_bytes_ =
       std::make_shared<std::atomic<int64_t>>(0);

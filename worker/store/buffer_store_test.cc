@@ -4,12 +4,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 
 #include "base/error.h"
+#include "worker/store/huge_pages.h"
 #include "worker/store/state_folder.h"
 
 namespace remesh {
@@ -182,6 +185,36 @@ TEST_F(BufferStoreTest, StrangeAndCorruptFoldersAreSetAside) {
   EXPECT_TRUE(Open()->notes().empty());
 }
 
+TEST_F(BufferStoreTest, AGenerationIsMadeInStepsOrNotAtAll) {
+  auto store = Open();
+  auto begun = store->Begin(Rows(), v1::SHARD_PHASE_PREPARED, {});
+  ASSERT_TRUE(begun.ok()) << begun.status();
+  EXPECT_GT(store->bytes(), 0);
+  EXPECT_EQ(store->Find(kState, 1), nullptr);
+  EXPECT_EQ(store->Begin(Rows(), v1::SHARD_PHASE_PREPARED, {}).status().code(),
+            absl::StatusCode::kAlreadyExists);
+  const std::atomic<bool> cancelled = true;
+  const absl::Status filled = BufferStore::Fill(*begun, &cancelled);
+  EXPECT_EQ(filled.code(), absl::StatusCode::kCancelled);
+  EXPECT_EQ(store->Finish(*begun, filled), filled);
+  EXPECT_EQ(store->bytes(), 0);
+  EXPECT_FALSE(fs::exists(begun->folder));
+  ASSERT_TRUE(store->Create(Rows(), v1::SHARD_PHASE_PREPARED).ok());
+}
+
+TEST_F(BufferStoreTest, WhatALifeDidNotMakeToItsEndIsRemoved) {
+  {
+    auto store = Open();
+    const auto begun = store->Begin(Rows(), v1::SHARD_PHASE_PREPARED, {});
+    ASSERT_TRUE(BufferStore::Fill(*begun, nullptr).ok());
+    fs::remove(begun->folder + "/manifest");
+  }
+  auto store = Open();
+  EXPECT_THAT(store->notes(), SizeIs(1));
+  EXPECT_FALSE(fs::exists(directory_ + "/.aside"));
+  EXPECT_TRUE(store->Create(Rows(), v1::SHARD_PHASE_PREPARED).ok());
+}
+
 TEST_F(BufferStoreTest, ScratchIsCountedWhileItLives) {
   auto store = Open(/*limit=*/1000);
   auto scratch = store->ReserveScratch(900);
@@ -206,6 +239,44 @@ TEST_F(BufferStoreTest, BadAssignmentsNameTheField) {
   bad.mutable_arrays(0)->set_element_type("bf17");
   EXPECT_FALSE(store->Create(bad, v1::SHARD_PHASE_BUILDING).ok());
 }
+
+// In memory, where there is any: what other file systems do is not ours to test.
+class BufferFileTest : public ::testing::TestWithParam<int64_t> {
+ protected:
+  BufferFileTest() {
+    std::string path = "/dev/shm/remesh_file.XXXXXX";
+    directory_ = mkdtemp(path.data());
+  }
+  ~BufferFileTest() override { fs::remove_all(directory_); }
+
+  std::string directory_;
+};
+
+TEST_P(BufferFileTest, EveryByteIsThereAndZero) {
+  const std::string path = directory_ + "/file";
+  ASSERT_TRUE(CreateReservedFile(path, GetParam()).ok());
+  struct stat info;
+  ASSERT_EQ(stat(path.c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, GetParam());
+  EXPECT_GE(info.st_blocks * 512, GetParam());
+  const auto file = MappedFile::Open(path, GetParam());
+  ASSERT_TRUE(file.ok()) << file.status();
+  EXPECT_TRUE(std::all_of(file->bytes().begin(), file->bytes().end(),
+                          [](std::byte b) { return b == std::byte{0}; }));
+  if (GetParam() >= kHugePageBytes) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(file->bytes().data()) % kHugePageBytes, 0u);
+  }
+}
+
+TEST_P(BufferFileTest, GivenUpNothingIsLeft) {
+  const std::atomic<bool> cancelled = true;
+  const absl::Status status = CreateReservedFile(directory_ + "/file", GetParam(), &cancelled);
+  EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
+  EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BufferFileTest,
+                         ::testing::Values(1, 4097, kHugePageBytes, 3 * kHugePageBytes + 5));
 
 TEST(StateFolderTest, NamesAreSafeAndBounded) {
   EXPECT_EQ(StateFolder("jobs/a/states/b"), "jobs%2Fa%2Fstates%2Fb");
