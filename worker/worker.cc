@@ -49,9 +49,11 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
   worker->data_ =
       std::make_unique<DataThread>(std::move(transport), static_cast<int>(set.copy_threads));
   worker->strand_ = std::make_unique<Strand>();
+  worker->files_ = std::make_unique<Strand>();
   worker->agent_ =
       std::make_unique<Agent>(std::move(agent_options), worker->MakePorts(), worker->strand_.get(),
-                              worker->store_.get(), worker->data_.get(), worker->metrics_.get());
+                              worker->files_.get(), worker->store_.get(), worker->data_.get(),
+                              worker->metrics_.get());
   worker->MakeLink();
   RETURN_IF_ERROR(worker->Serve());
   worker->link_->Start();
@@ -62,12 +64,13 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
 Worker::~Worker() {
   if (link_ != nullptr) link_->Stop();
   if (strand_ != nullptr && agent_ != nullptr) {
-    strand_->Post([this] { agent_->calls().Close(); });
+    strand_->Post([this] { agent_->Close(); });
   }
   if (server_ != nullptr)
     server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
   server_.reset();
   if (strand_ != nullptr) strand_->Stop();
+  if (files_ != nullptr) files_->Stop();
   fetcher_.reset();
   data_.reset();
   agent_.reset();

@@ -51,6 +51,7 @@ class Worker {
   std::unique_ptr<DataThread> data_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;
+  std::unique_ptr<Strand> files_;  // reserves memory
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;

@@ -19,11 +19,12 @@ std::string KeyOf(const v1::AttemptId& id) {
 
 }  // namespace
 
-Agent::Agent(Options options, Ports ports, Strand* strand, BufferStore* store, DataThread* data,
-             WorkerMetrics* metrics)
+Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
+             DataThread* data, WorkerMetrics* metrics)
     : options_(std::move(options)),
       ports_(std::move(ports)),
       strand_(strand),
+      files_(files),
       store_(store),
       data_(data),
       metrics_(metrics),
@@ -40,6 +41,13 @@ Agent::Agent(Options options, Ports ports, Strand* strand, BufferStore* store, D
         ports_.say(event);
       }) {
   metrics_->SetBufferBytes(store_->bytes());
+}
+
+void Agent::Close() {
+  calls_.Close();
+  for (auto& [key, entry] : attempts_) {
+    if (entry.reserving != nullptr) *entry.reserving = true;
+  }
 }
 
 v1::Register Agent::Attaching() const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,15 +52,18 @@ class Agent {
     Mover::Options mover;
   };
 
-  // Everything but `options` and `ports` must outlive it; `data` may be destroyed first. Call the
-  // methods below on the strand.
-  Agent(Options options, Ports ports, Strand* strand, BufferStore* store, DataThread* data,
-        WorkerMetrics* metrics);
+  // Everything but `options` and `ports` must outlive it; `data` may be destroyed first. `files` is
+  // where memory is reserved, which takes time. Call the methods below on `strand`.
+  Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
+        DataThread* data, WorkerMetrics* metrics);
 
   // What to say first on a new stream.
   v1::Register Attaching() const;
   // Obeys, unless the epoch is lower than one seen before.
   void Command(const v1::AttachResponse& response);
+
+  // The worker stops: nobody waits any longer.
+  void Close();
 
   StateBuffers& buffers() { return buffers_; }
   LocalCalls& calls() { return calls_; }
@@ -73,6 +77,8 @@ class Agent {
     std::shared_ptr<const MappedShards> target;
     Program program;
     PhaseTimer phase_timer;
+    std::shared_ptr<std::atomic<bool>> reserving;  // memory on `files_`; true gives up. Or null
+    bool stop_then = false;                        // once it is not reserving any more
   };
 
   absl::Status Obey(uint64_t epoch);
@@ -96,8 +102,10 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::StopMoving& action);
   void Do(const std::string& key, Entry& entry, const Attempt::DropTarget& action);
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
-  absl::Status Reserve(Entry& entry);
+  absl::StatusOr<Generation> BeginReserving(Entry& entry);
+  void Reserved(const std::string& key, Generation generation, const absl::Status& filled);
   absl::StatusOr<DataThread::Opening> MakeOpening(const std::string& key, Entry& entry);
+  void Stop(const std::string& key, Entry& entry);
   Mover::Events MakeEvents(const std::string& key);
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
   void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);
@@ -107,6 +115,7 @@ class Agent {
   Options options_;
   Ports ports_;
   Strand* const strand_;
+  Strand* const files_;
   BufferStore* const store_;
   DataThread* const data_;
   WorkerMetrics* const metrics_;

@@ -10,6 +10,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/error_info.h"
 #include "tests/testing/element_oracle.h"
@@ -55,10 +56,13 @@ class TestAgent {
       if (auto status = reader.Add(program); !status.ok()) return done(status);
       done(std::move(reader).Finish());
     };
-    agent_ = std::make_unique<Agent>(std::move(options), std::move(ports), &strand_, store_.get(),
-                                     data_.get(), &metrics_);
+    agent_ = std::make_unique<Agent>(std::move(options), std::move(ports), &strand_, &files,
+                                     store_.get(), data_.get(), &metrics_);
   }
-  ~TestAgent() { strand_.Stop(); }
+  ~TestAgent() {
+    strand_.Stop();
+    files.Stop();
+  }
 
   template <typename F>
   auto OnStrand(F f) {
@@ -127,6 +131,7 @@ class TestAgent {
 
   v1::HostProgramChunk program;
   int disconnects = 0;
+  Strand files;
 
  private:
   const std::string name_;
@@ -353,6 +358,49 @@ TEST_F(AgentTest, AnAbortedAttemptLeavesTheSourceAndTheNextOneSucceeds) {
   Verify();
   Commit();
   EXPECT_TRUE(hosts_[1]->Right(*hosts_[1]->GetShards(2)));
+}
+
+TEST_F(AgentTest, NobodyWaitsForMemoryThatIsBeingReserved) {
+  ReadyToMove();
+  absl::Notification go;
+  hosts_[0]->files.Post([&] { go.WaitForNotification(); });
+  Prepare();
+  ASSERT_TRUE(hosts_[1]->WaitFor(v1::AttachRequest::kPrepared));
+  // Trainers are served meanwhile.
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(1)));
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(2).status()).reason, "GENERATION_NOT_FOUND");
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");
+  go.Notify();
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kPrepared));
+  Transfer();
+  Verify();
+  Commit();
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
+}
+
+TEST_F(AgentTest, AnAttemptAbortedWhileItReservesLeavesNothing) {
+  ReadyToMove();
+  absl::Notification go;
+  hosts_[0]->files.Post([&] { go.WaitForNotification(); });
+  Prepare();
+  for (int h = 0; h < 2; ++h) {
+    Command(h, [&](v1::AttachResponse& c) {
+      *c.mutable_abort()->mutable_attempt() = Attempt();
+      c.mutable_abort()->set_state(kState);
+      c.mutable_abort()->set_generation(2);
+    });
+  }
+  ASSERT_TRUE(hosts_[1]->WaitFor(v1::AttachRequest::kQuiesced));
+  // Not quiesced before its memory is free again.
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");
+  go.Notify();
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kQuiesced));
+  ++attempt_;
+  Prepared();
+  Transfer();
+  Verify();
+  Commit();
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
 }
 
 TEST_F(AgentTest, AnUnsealedSourceFailsTheAttempt) {

@@ -30,7 +30,8 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   if (again != attempts_.end() && again->second.attempt.over()) attempts_.erase(again);
 }
 
-absl::Status Agent::Reserve(Entry& entry) {
+// Everything that can be refused at once.
+absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
   const v1::Prepare& prepare = entry.attempt.prepare();
   const std::string& state = prepare.target().state();
   const Generation* source = store_->Find(state, prepare.source_generation());
@@ -47,15 +48,40 @@ absl::Status Agent::Reserve(Entry& entry) {
   // No attempt of this life writes it, so what lies there is of one that was given up.
   const Generation* left = store_->Find(state, prepare.target().generation());
   if (left != nullptr && left->pending()) store_->Drop(state, prepare.target().generation());
-  RETURN_IF_ERROR(store_->Create(prepare.target(), v1::SHARD_PHASE_PREPARED, prepare.attempt()));
-  ASSIGN_OR_RETURN(entry.target, store_->Map(state, prepare.target().generation()));
-  return absl::OkStatus();
+  return store_->Begin(prepare.target(), v1::SHARD_PHASE_PREPARED, prepare.attempt());
 }
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::Reserve&) {
-  const absl::Status status = Reserve(entry);
+  auto begun = BeginReserving(entry);
   metrics_->SetBufferBytes(store_->bytes());
-  PostEvent(key, [status](Entry& e) { return e.attempt.Reserved(status); });
+  if (!begun.ok()) {
+    PostEvent(key, [status = begun.status()](Entry& e) { return e.attempt.Reserved(status); });
+    return;
+  }
+  entry.reserving = std::make_shared<std::atomic<bool>>(false);
+  files_->Post([this, key, generation = *std::move(begun), cancelled = entry.reserving]() mutable {
+    const absl::Status filled = BufferStore::Fill(generation, cancelled.get());
+    strand_->Post([this, key, generation = std::move(generation), filled]() mutable {
+      Reserved(key, std::move(generation), filled);
+    });
+  });
+}
+
+// The attempt is still there: it waits for this before it ends.
+void Agent::Reserved(const std::string& key, Generation generation, const absl::Status& filled) {
+  const std::string state = generation.state();
+  const int64_t number = generation.number();
+  absl::Status status = store_->Finish(std::move(generation), filled);
+  metrics_->SetBufferBytes(store_->bytes());
+  Entry& entry = attempts_.at(key);
+  entry.reserving = nullptr;
+  if (entry.stop_then) return Stop(key, entry);
+  if (status.ok()) {
+    auto target = store_->Map(state, number);
+    status = target.status();
+    if (target.ok()) entry.target = *std::move(target);
+  }
+  Run(key, entry.attempt.Reserved(status));
 }
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::FetchProgram&) {
@@ -82,6 +108,9 @@ absl::StatusOr<DataThread::Opening> Agent::MakeOpening(const std::string& key, E
   ASSIGN_OR_RETURN(opening.moves,
                    BindMoves(std::move(entry.program), entry.devices, std::move(entry.source),
                              std::move(entry.target), std::move(scratch)));
+  if (const int64_t bytes = Mover::SlotsFor(opening.moves, options_.mover).bytes(); bytes > 0) {
+    ASSIGN_OR_RETURN(opening.moves.slots, store_->ReserveScratch(bytes));
+  }
   for (const v1::PeerEntry& peer : prepare.peers()) {
     opening.peer_names.push_back(peer.host());
     Peer& at = opening.peers.emplace_back();
@@ -163,6 +192,12 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
 }
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::StopMoving&) {
+  if (entry.reserving == nullptr) return Stop(key, entry);
+  *entry.reserving = true;
+  entry.stop_then = true;
+}
+
+void Agent::Stop(const std::string& key, Entry& entry) {
   entry.source.reset();
   entry.target.reset();
   data_->Stop(key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); });

@@ -38,7 +38,9 @@ std::vector<int64_t> WorkOf(const std::vector<std::pair<int, int>>& ranges,
   return work;
 }
 
-SlotPool MakeSlots(const MoveList& list, const Mover::Options& options) {
+}  // namespace
+
+SlotShape Mover::SlotsFor(const MoveList& list, const Options& options) {
   int64_t slot_bytes = 0;
   for (const Move& move : list.moves) {
     if (move.peer < 0) continue;
@@ -47,12 +49,10 @@ SlotPool MakeSlots(const MoveList& list, const Mover::Options& options) {
     if (bits >= 8 && ContiguousBytes(shard, move.box)) continue;
     slot_bytes = std::max(slot_bytes, std::min(PackedBytes(move.box, bits), kPieceBytesMax));
   }
-  if (slot_bytes == 0) return SlotPool(0, 0);
+  if (slot_bytes == 0) return {};
   const int64_t fit = std::max<int64_t>(options.staging_bytes / slot_bytes, 1);
-  return SlotPool(static_cast<int>(std::min<int64_t>(fit, options.pieces_in_flight)), slot_bytes);
+  return {static_cast<int>(std::min<int64_t>(fit, options.pieces_in_flight)), slot_bytes};
 }
-
-}  // namespace
 
 Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
              Transport* transport, CopyPool* pool, Events events)
@@ -67,7 +67,8 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
       started_at_(list_.windows),
       messages_(list_.moves),
       schedule_(WorkOf(range_, messages_)),
-      slots_(MakeSlots(list_, options)) {
+      slots_(SlotsFor(list_, options),
+             list_.slots == nullptr ? std::span<std::byte>() : list_.slots->bytes()) {
   REMESH_CHECK(options.pieces_in_flight > 0);
 }
 

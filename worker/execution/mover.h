@@ -55,7 +55,11 @@ class Mover {
         verified;  // answers Verify(); an error is the last event
   };
 
-  // `pool` and `transport` must outlive the mover. peer_names: for errors.
+  // What list.slots must hold.
+  static SlotShape SlotsFor(const MoveList& list, const Options& options);
+
+  // `pool` and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots of
+  // at least SlotsFor(); null for 0 bytes.
   Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
         Transport* transport, CopyPool* pool, Events events);
   // REQUIRES: stopped().

@@ -41,6 +41,7 @@ struct MoveList {
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
   std::shared_ptr<Scratch> scratch;  // null when nothing is staged
+  std::shared_ptr<Scratch> slots;    // for packed pieces on their way; see Mover
   std::deque<ShardView> staging;     // stable addresses
 };
 

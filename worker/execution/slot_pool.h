@@ -10,13 +10,22 @@
 
 namespace remesh {
 
-// Buffers of one size for packed pieces, all allocated at once. Not thread-safe.
+// How many buffers for packed pieces, and how large.
+struct SlotShape {
+  int count = 0;
+  int64_t slot_bytes = 0;
+
+  int64_t bytes() const { return count * slot_bytes; }
+};
+
+// Buffers of one size for packed pieces. Not thread-safe.
 class SlotPool {
  public:
-  SlotPool(int count, int64_t slot_bytes)
-      : slot_bytes_(static_cast<size_t>(slot_bytes)),
-        memory_(count * static_cast<size_t>(slot_bytes)) {
-    for (int i = 0; i < count; ++i) free_.push_back(i);
+  // REQUIRES: `memory`, which must outlive the pool, has at least shape.bytes().
+  SlotPool(const SlotShape& shape, std::span<std::byte> memory)
+      : slot_bytes_(static_cast<size_t>(shape.slot_bytes)), memory_(memory) {
+    REMESH_CHECK(static_cast<int64_t>(memory.size()) >= shape.bytes());
+    for (int i = 0; i < shape.count; ++i) free_.push_back(i);
   }
 
   bool has_free() const { return !free_.empty(); }
@@ -33,12 +42,12 @@ class SlotPool {
   // REQUIRES: bytes <= slot_bytes.
   std::span<std::byte> bytes(int slot, int64_t bytes) {
     REMESH_CHECK(static_cast<size_t>(bytes) <= slot_bytes_);
-    return std::span(memory_).subspan(slot * slot_bytes_, static_cast<size_t>(bytes));
+    return memory_.subspan(slot * slot_bytes_, static_cast<size_t>(bytes));
   }
 
  private:
   size_t slot_bytes_;
-  std::vector<std::byte> memory_;
+  std::span<std::byte> memory_;
   std::vector<int> free_;
 };
 

@@ -98,12 +98,10 @@ class TestHost {
     if (auto status = reader.Add(Chunk(c)); !status.ok()) return status;
     auto program = std::move(reader).Finish();
     if (!program.ok()) return program.status();
-    std::shared_ptr<Scratch> scratch;
-    if (const int64_t bytes = StagingBytes(*program, *devices); bytes > 0) {
-      scratch = std::make_shared<Scratch>(*MappedFile::CreateScratch("/tmp", bytes),
-                                          std::make_shared<std::atomic<int64_t>>(0));
-    }
-    return BindMoves(*std::move(program), *devices, source_, target_, scratch);
+    const int64_t staging_bytes = StagingBytes(*program, *devices);
+    auto list = BindMoves(*std::move(program), *devices, source_, target_, Memory(staging_bytes));
+    if (list.ok()) list->slots = Memory(Mover::SlotsFor(*list, options_).bytes());
+    return list;
   }
 
   absl::Status Open(const TestCase& c, const std::vector<std::string>& addresses) {
@@ -144,6 +142,12 @@ class TestHost {
   std::optional<absl::Status> verified;
 
  private:
+  static std::shared_ptr<Scratch> Memory(int64_t bytes) {
+    if (bytes == 0) return nullptr;
+    return std::make_shared<Scratch>(*MappedFile::CreateScratch("/tmp", bytes),
+                                     std::make_shared<std::atomic<int64_t>>(0));
+  }
+
   std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all) {
     auto shards = std::make_shared<MappedShards>();
     for (const TestArray& array : c.arrays) {
