@@ -21,6 +21,8 @@ namespace {
 
 // Reserved at once: so long at most goes by before a cancellation is seen.
 constexpr int64_t kReserveStepBytes = int64_t{128} << 20;
+// The first step shows whether huge pages come fast, and costs little when they do not.
+constexpr int64_t kFirstStepBytes = int64_t{8} << 20;
 
 // posix_fallocate() that survives signals.
 int Allocate(int fd, int64_t offset, int64_t bytes) {
@@ -34,9 +36,10 @@ int Allocate(int fd, int64_t offset, int64_t bytes) {
 // 0, or an errno; ECANCELED when `cancelled` came first.
 int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
   bool huge = bytes >= kHugePageBytes && ftruncate(fd, bytes) == 0;
-  for (int64_t offset = 0; offset < bytes; offset += kReserveStepBytes) {
+  int64_t step = 0;
+  for (int64_t offset = 0; offset < bytes; offset += step) {
     if (cancelled != nullptr && *cancelled) return ECANCELED;
-    const int64_t step = std::min(kReserveStepBytes, bytes - offset);
+    step = std::min(offset == 0 ? kFirstStepBytes : kReserveStepBytes, bytes - offset);
     huge = huge && ReserveHugePages(fd, offset, step);
     if (const int error = Allocate(fd, offset, step); error != 0) return error;
   }

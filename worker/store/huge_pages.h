@@ -16,7 +16,11 @@ inline constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 // Reserves [offset, offset + bytes) of a file on a tmpfs in huge pages, as far as the kernel has
 // them to give; what it has not stays as it was. `offset` is a multiple of kHugePageBytes; the file
 // is at least that long. Whatever the mount says of huge pages: MADV_COLLAPSE (Linux 6.1) asks for
-// these alone. False when there is no use in asking for more of the same file.
+// these alone.
+//
+// False when there is no use in asking for more of the same file: there are none left, or they come
+// so slowly that ordinary pages cost less. So they do where memory must first be moved to make room
+// for them, and on virtual machines whose host takes back large blocks as soon as they are free.
 bool ReserveHugePages(int fd, int64_t offset, int64_t bytes);
 
 // Maps a file from its start, shared and writable, on a boundary that huge pages can be mapped at.
