@@ -65,6 +65,25 @@ class FailureTest(ClusterTest):
             worker.send_signal(signal.SIGCONT)
         self._goes_on(name)
 
+    def test_a_stopped_worker_that_wakes_up_writes_nowhere(self):
+        """What it had begun to send goes into no buffer that was made since."""
+        name, execution = self._start_slow("asleep")
+        other, near = "jobs/failure/states/awake", [Array("v", "f32", (1024, 4096))]
+        worker = self.cluster.workers["host-2"].popen
+        worker.send_signal(signal.SIGSTOP)
+        try:
+            self._ends(execution)
+            # Buffers of another state, in the memory that the failed attempt gave back.
+            self.create_and_write(other, near, text_sharding("{devices=[4,1]<=[4]}", 0, 1, 2, 3), hosts=["host-0", "host-1"])
+            self.move(other, 1, targets(near, text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0)))
+        finally:
+            worker.send_signal(signal.SIGCONT)
+        self.cluster.wait_workers(["host-2"])
+        self.check_everywhere(other, 2, near, hosts=["host-0", "host-1"])
+        self._goes_on(name)
+        self.check_everywhere(other, 2, near, hosts=["host-0", "host-1"])
+        self._delete(other)
+
     def test_a_trainer_that_writes_after_it_sealed(self):
         name = "jobs/failure/states/dirty"
         self.controller.create_state(self.state_of(name, LARGE, ROWS))

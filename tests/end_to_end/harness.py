@@ -115,12 +115,12 @@ class ClusterTest(unittest.TestCase):
         started = self.controller.start_reshard(state, generation, to, options)
         return self.controller.wait_execution(started.name, EXECUTION_SECONDS)
 
-    def check_everywhere(self, state: str, generation: int, arrays: List[Array]) -> Places:
-        """Every element of every shard on every host is right. Returns what lies where."""
+    def check_everywhere(self, state: str, generation: int, arrays: List[Array], hosts=None) -> Places:
+        """Every element of every shard on these hosts, or all, is right. Returns what lies where."""
         salts: Dict[str, int] = {array.name: array.salt for array in arrays}
         places: Places = set()
-        for host, trainer in self.trainers.items():
-            for shard in trainer.read(state, generation, CALL_SECONDS):
+        for host in hosts or self.trainers:
+            for shard in self.trainers[host].read(state, generation, CALL_SECONDS):
                 info = shard.info
                 self.assertIn(info.device, self.cluster.device_ids(host))
                 wrong = oracle.check(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi,
