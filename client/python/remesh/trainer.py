@@ -14,8 +14,10 @@ Nothing is copied through a call: shards are files that worker and trainer both 
 as they live, and a retired generation's memory is free only when its last mapping is gone: drop what was replaced.
 """
 import dataclasses
+import datetime
 import mmap
 import time
+import uuid
 from typing import Callable, List, Optional
 
 import grpc
@@ -29,6 +31,7 @@ from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard
 _CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
                     ("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
 _CALL_SECONDS = 30.0
+_PAUSE_SECONDS = 0.2
 _SUCCEEDED = reshard_pb2.Execution.SUCCEEDED
 _ENDED = (_SUCCEEDED, reshard_pb2.Execution.FAILED, reshard_pb2.Execution.CANCELLED)
 
@@ -84,41 +87,69 @@ class Trainer:
         return self.local.Seal(local_pb2.SealRequest(state=state), timeout=_CALL_SECONDS)
 
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
-        """Waits until every shard of every host is sealed."""
-        for now in self.states.WatchState(state_pb2.WatchStateRequest(name=state), timeout=timeout_seconds):
+        """Waits until every shard of every host is sealed, over a restart of the server too."""
+        request = state_pb2.WatchStateRequest(name=state)
+        for now in _watch(self.states.WatchState, request, timeout_seconds):
             if now.phase == state_pb2.State.READY:
                 return now
-        raise RuntimeError(f"{state}: the server ended the watch before the state was READY")
 
-    def start_reshard(self, state: str, generation: int, targets: reshard_pb2.Targets,
-                      options: Optional[plan_pb2.PlanOptions] = None) -> reshard_pb2.Execution:
-        """Asks for the move from `generation` to `generation + 1`, laid out as `targets` says; returns at once."""
-        return self.reshards.StartExecution(
-            reshard_pb2.StartExecutionRequest(state=state, expected_generation=generation, targets=targets, options=options),
-            timeout=_CALL_SECONDS)
+    def start_reshard(self, state: str, generation: int, targets: Optional[reshard_pb2.Targets] = None,
+                      options: Optional[plan_pb2.PlanOptions] = None, *, plan: str = "", request_id: Optional[str] = None,
+                      deadline_seconds: float = 0) -> reshard_pb2.Execution:
+        """Asks for the move from `generation` to `generation + 1`, laid out as `targets` says, or as the plan of that name
+        (plans/...) does: one of the two. Returns as soon as the execution is on the server's disk.
+
+        Asks again while the server cannot be reached, for up to 30 s; the request_id (a random one unless given) keeps that
+        from starting two executions. deadline_seconds: of the execution; 0: the server's default.
+        """
+        if (targets is None) == (not plan):
+            raise ValueError("start_reshard takes either targets or plan")
+        request = reshard_pb2.StartExecutionRequest(state=state, expected_generation=generation, targets=targets,
+                                                    options=options, request_id=request_id or str(uuid.uuid4()))
+        if plan:
+            request.plan = plan
+        if deadline_seconds:
+            request.deadline.FromTimedelta(datetime.timedelta(seconds=deadline_seconds))
+        give_up = time.monotonic() + _CALL_SECONDS
+        while True:
+            try:
+                return self.reshards.StartExecution(request, timeout=max(give_up - time.monotonic(), 1))
+            except grpc.RpcError as error:
+                if not _may_come_back(error, give_up):
+                    raise
+            time.sleep(_PAUSE_SECONDS)
 
     def wait_execution(self, name: str, timeout_seconds: float = 300.0,
                        on_change: Callable[[reshard_pb2.Execution], None] = lambda execution: None) -> reshard_pb2.Execution:
         """Waits for an execution's end, over a restart of the server too. Raises ExecutionFailed unless it SUCCEEDED."""
         request = reshard_pb2.WatchExecutionRequest(name=name)
-        deadline = time.monotonic() + timeout_seconds
-        while True:
-            try:
-                for execution in self.reshards.WatchExecution(request, timeout=deadline - time.monotonic()):
-                    on_change(execution)
-                    if execution.phase == _SUCCEEDED:
-                        return execution
-                    if execution.phase in _ENDED:
-                        raise ExecutionFailed(execution)
-            except grpc.RpcError as error:
-                if error.code() != grpc.StatusCode.UNAVAILABLE or time.monotonic() > deadline - 1:
-                    raise
-            time.sleep(0.2)
+        for execution in _watch(self.reshards.WatchExecution, request, timeout_seconds):
+            on_change(execution)
+            if execution.phase == _SUCCEEDED:
+                return execution
+            if execution.phase in _ENDED:
+                raise ExecutionFailed(execution)
 
     def read(self, state: str, generation: int, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
         """This host's shards of a committed generation, to read. Waits for it to be committed here."""
         request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
         return _map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+
+
+def _may_come_back(error: grpc.RpcError, give_up: float) -> bool:
+    return error.code() == grpc.StatusCode.UNAVAILABLE and time.monotonic() < give_up - 1
+
+
+def _watch(method, request, timeout_seconds: float):
+    """What a Watch call sends, without end: it is made again when the server goes and comes back. Raises DEADLINE_EXCEEDED."""
+    give_up = time.monotonic() + timeout_seconds
+    while True:
+        try:
+            yield from method(request, timeout=max(give_up - time.monotonic(), 0))
+        except grpc.RpcError as error:
+            if not _may_come_back(error, give_up):
+                raise
+        time.sleep(_PAUSE_SECONDS)
 
 
 def _map(shards, writable: bool) -> List[Shard]:

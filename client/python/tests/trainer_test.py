@@ -49,9 +49,13 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
 
 class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateServiceServicer):
     def __init__(self, last_phase):
-        self.last_phase, self.watches = last_phase, 0
+        self.last_phase, self.watches, self.starts = last_phase, 0, []
 
     def StartExecution(self, request, context):
+        """Takes the first request and goes down before it can answer."""
+        self.starts.append(request)
+        if len(self.starts) == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
         return reshard_pb2.Execution(name="jobs/a/executions/1")
 
     def WatchExecution(self, request, context):
@@ -61,6 +65,15 @@ class FakePlanner(reshard_pb2_grpc.ReshardServiceServicer, state_pb2_grpc.StateS
         if self.watches == 1:
             context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
         yield reshard_pb2.Execution(name=request.name, phase=self.last_phase, error=_details())
+
+    def WatchState(self, request, context):
+        """Breaks off once, ends without a reason once."""
+        self.watches += 1
+        yield state_pb2.State(name=request.name, phase=state_pb2.State.BUILDING)
+        if self.watches == 1:
+            context.abort(grpc.StatusCode.UNAVAILABLE, "going down")
+        if self.watches > 2:
+            yield state_pb2.State(name=request.name, phase=state_pb2.State.READY)
 
     def GetState(self, request, context):
         context.set_trailing_metadata((("grpc-status-details-bin", _details().SerializeToString()),))
@@ -82,6 +95,7 @@ class TrainerTest(unittest.TestCase):
         port = server.add_insecure_port("127.0.0.1:0")
         server.start()
         trainer = Trainer(f"127.0.0.1:{port}", socket)
+        self.planner = planner
         self.addCleanup(trainer.close)
         return trainer
 
@@ -105,6 +119,27 @@ class TrainerTest(unittest.TestCase):
         ended = self.start().wait_execution("jobs/a/executions/1", 10, on_change=seen.append)
         self.assertEqual(ended.phase, reshard_pb2.Execution.SUCCEEDED)
         self.assertEqual(len(seen), 3)
+
+    def test_waits_for_a_state_over_a_restart_of_the_server(self):
+        self.assertEqual(self.start().wait_ready(STATE, 10).phase, state_pb2.State.READY)
+        self.assertEqual(self.planner.watches, 3)
+
+    def test_a_start_whose_answer_was_lost_is_asked_again_with_the_same_id(self):
+        targets = reshard_pb2.Targets(arrays=[reshard_pb2.TargetArray(name="w")])
+        self.assertEqual(self.start().start_reshard(STATE, 1, targets).name, "jobs/a/executions/1")
+        first, second = self.planner.starts
+        self.assertEqual(first, second)
+        self.assertEqual(len(first.request_id), 36)
+
+    def test_a_start_carries_plan_id_and_deadline(self):
+        self.start().start_reshard(STATE, 3, plan="plans/p", request_id="mine", deadline_seconds=1.5)
+        request = self.planner.starts[-1]
+        self.assertEqual((request.plan, request.request_id, request.expected_generation), ("plans/p", "mine", 3))
+        self.assertEqual(request.deadline.ToTimedelta().total_seconds(), 1.5)
+        self.assertFalse(request.HasField("targets"))
+        for wrong in ({}, {"targets": reshard_pb2.Targets(), "plan": "plans/p"}):
+            with self.assertRaises(ValueError):
+                self.start().start_reshard(STATE, 3, **wrong)
 
     def test_a_failure_says_why(self):
         with self.assertRaises(ExecutionFailed) as failure:
