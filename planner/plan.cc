@@ -43,14 +43,14 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
 void TryDomains(const DemandClasses& demand, const Network& network, const Rational& t0,
                 PlanDraft& draft) {
   const Units units(network);
-  double best = BottleneckSeconds(draft, network);
+  double best = Estimate(draft, network).bottleneck_seconds;
   const auto keep_if_better = [&](auto&& make_moves) {
     std::vector<Segment> segments = std::move(draft.segments);
     std::vector<Move> moves = std::move(draft.moves);
     draft.segments.clear();
     draft.moves.clear();
     make_moves();
-    const double seconds = BottleneckSeconds(draft, network);
+    const double seconds = Estimate(draft, network).bottleneck_seconds;
     if (seconds < best) {
       best = seconds;
       return;

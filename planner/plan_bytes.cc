@@ -50,7 +50,7 @@ void SummaryFields(Archive& a, T& s) {
     a.Number(*number);
   }
   for (auto* number : {&s.bottleneck_seconds, &s.lower_bound_seconds, &s.routing_bound_seconds,
-                       &s.quality, &s.predicted_seconds}) {
+                       &s.quality, &s.predicted_seconds, &s.schedule_price}) {
     a.Number(*number);
   }
   a.Text(s.certificate);

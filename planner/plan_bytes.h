@@ -12,7 +12,7 @@ namespace remesh {
 
 // Of the bytes below; raised when they change. Older bytes are refused, so that plans are made
 // anew.
-inline constexpr int kPlanBytesFormat = 3;
+inline constexpr int kPlanBytesFormat = 4;
 
 // A canonical request and the plan that answers it.
 struct AnsweredRequest {

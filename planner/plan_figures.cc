@@ -97,7 +97,9 @@ void SetFigures(const Network& network, PlanDraft& draft) {
   const Cost cost = Estimate(draft, network);
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
-  summary.predicted_seconds = cost.predicted_seconds;
+  summary.schedule_price = summary.bottleneck_seconds > 0
+                               ? summary.predicted_seconds / summary.bottleneck_seconds
+                               : 1;
   summary.quality = summary.lower_bound_seconds > 0
                         ? summary.bottleneck_seconds / summary.lower_bound_seconds
                         : 1;

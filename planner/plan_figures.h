@@ -22,7 +22,8 @@ Routing SetBounds(const DemandClasses& demand, const Network& network, PlanDraft
 absl::Status SetPeaks(const ReshardRequest& request, const Network& network, PlanDraft& draft);
 absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed);
 
-// Bytes by their ways, busiest link, prediction, quality, windows. REQUIRES: bounds and schedule.
+// Bytes by their ways, busiest link, price, quality, windows. REQUIRES: bounds, schedule and
+// predicted seconds.
 void SetFigures(const Network& network, PlanDraft& draft);
 
 }  // namespace remesh

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/cost_model.h"
 #include "planner/plan_check.h"
 #include "planner/plan_figures.h"
 #include "planner/plan_rep.h"
@@ -106,6 +107,10 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan)
   }
   RETURN_IF_ERROR(SetPeaks(canonical, network, draft));
   draft.summary.operations = CountOperations(CollectPairs(draft.moves), draft);
+  draft.summary.predicted_seconds =
+      draft.moves.empty()
+          ? 0
+          : ScheduleCost(draft, network, draft.schedule.rounds).Seconds(draft.schedule.slices);
   SetFigures(network, draft);
   const Plan repriced(Pack(std::move(draft)));
   const absl::Status valid = repriced.Validate(request);

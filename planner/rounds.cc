@@ -54,6 +54,24 @@ int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bo
 
 }  // namespace
 
+int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least) {
+  if (least == 1) return least;
+  const int64_t heavy_from = HeavyFrom(pairs, network, false);
+  std::vector<int64_t> messages(2 * network.nics.size(), 0);
+  for (const PairWork& pair : pairs) {
+    if (network.host_of[pair.from] == network.host_of[pair.to] || pair.bits < heavy_from) continue;
+    ++messages[2 * network.nic_of[pair.from]];
+    ++messages[2 * network.nic_of[pair.to] + 1];
+  }
+  const int64_t most = *std::max_element(messages.begin(), messages.end());
+  const auto turns = [&](int64_t rounds) { return rounds * ((most + rounds - 1) / rounds); };
+  int64_t best = least;
+  for (int64_t rounds = least; rounds <= 2 * least; ++rounds) {
+    if (turns(rounds) < turns(best)) best = rounds;
+  }
+  return best;
+}
+
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
                        int64_t operations_max) {
   const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false), HeavyFrom(pairs, network, true)};

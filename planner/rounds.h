@@ -31,6 +31,10 @@ PairList CollectPairs(const std::vector<Move>& moves);
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
                        int64_t operations_max);
 
+// The number of rounds in [least, 2 * least] over which the heavy messages of the busiest NIC are
+// spread most evenly: n messages over r rounds take r * ceil(n / r) turns. `least` where that is 1.
+int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least);
+
 // Puts work into rounds under limits on bits per device and pairs per host.
 class RoundPacker {
  public:

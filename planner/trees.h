@@ -28,23 +28,32 @@ using Route = std::vector<RouteSegment>;  // adjoining, from 0 to b
 // fraction; the fractions, laid end to end in order and wrapped around [0, b), say who serves one
 // copy more where. At each point the degrees are whole numbers, and they sum to the same everywhere
 // when the sum of `sent` is a multiple of b.
+//
+// Relays (hosts from `relays_from` on) that each pass on one copy make a chain. With fan_out f they
+// serve f copies at a time over a stretch 1 / f as long instead: f-ary trees, each relay inside some
+// of them and a leaf of the others, and everybody sends as much as before (but for f - 1 bits). What
+// it takes to fill turns of the wheel evenly is served one by one.
 class DegreeWheel {
  public:
-  DegreeWheel(int64_t bits, absl::Span<const int64_t> sent);
+  DegreeWheel(int64_t bits, absl::Span<const int64_t> sent, size_t relays_from = 0,
+              int64_t fan_out = 1);
 
   // Where degrees change: 0, ... , b, rising.
   const std::vector<int64_t>& cuts() const { return cuts_; }
   std::vector<int64_t> DegreesAt(int64_t position) const;
 
  private:
-  struct Fraction {
+  struct Arc {  // [lo, hi), wrapped around [0, bits)
     size_t index;
     int64_t lo;
     int64_t hi;
+    int64_t copies;
   };
+  void AddArc(size_t index, int64_t lo, int64_t length, int64_t copies);
+
   int64_t bits_;
   std::vector<int64_t> whole_;
-  std::vector<Fraction> fractions_;
+  std::vector<Arc> arcs_;
   std::vector<int64_t> cuts_;
 };
 
@@ -54,9 +63,12 @@ class DegreeWheel {
 void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> needers,
                 absl::Span<const int64_t> degrees, std::vector<RouteEdge>& edges);
 
-// Trees that make host k of (holders, then needers) send sent[k] bits: at most as many segments as
-// hosts with a fraction, and one. REQUIRES: the sum of sent is b * |needers|, that of the holders
-// is at least b.
+// Most edges in a row.
+int DepthOf(const Route& route);
+
+// Trees that make host k of (holders, then needers) send sent[k] bits: about as many segments as
+// hosts with a fraction, and one; twice that where binary trees replace long chains. REQUIRES: the
+// sum of sent is b * |needers|, that of the holders is at least b.
 Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent);
 
 }  // namespace remesh

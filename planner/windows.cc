@@ -2,6 +2,7 @@
 #include "planner/windows.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "absl/types/span.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/cost_model.h"
 #include "planner/rounds.h"
 
 namespace remesh {
@@ -19,10 +21,13 @@ namespace {
 constexpr int64_t kRoundingBits = 3 * 128;
 // A message below this is not worth cutting further.
 constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
-// Filling and draining the pipeline of relays may cost one part in this many ...
-constexpr int64_t kPipelineShare = 32;
-// ... but not by making slices of the busiest device smaller than this.
+// More slices are not made to fill the pipeline of relays sooner: neither more than so many, nor
+// smaller ones of the busiest device, nor to save less than one part in so many of the time.
+constexpr int64_t kPipelineSlicesMax = 4096;
 constexpr int64_t kSliceBitsMin = int64_t{8} << 20;
+constexpr double kSavingMin = 1.0 / 64;
+// Rounds that keep the busiest devices' messages even are looked for where unevenness costs more.
+constexpr double kUnevenMax = 1.02;
 
 // Hops in a row: more than any cluster needs, and what a packed move can count.
 constexpr int32_t kStagesMax = 32000;
@@ -132,32 +137,73 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
   return std::clamp(window_bytes, kWindowBytesMin, int64_t{1} << 50);
 }
 
+namespace {
+
+// Fewest slices, from `least` on, that are about as fast as any number.
+int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int32_t stages) {
+  if (stages == 1) return least;
+  const double at_least = cost.Seconds(static_cast<int32_t>(least));
+  double best = at_least;
+  std::vector<std::pair<int64_t, double>> tried = {{least, at_least}};
+  for (int64_t k = std::max<int64_t>(least + 1, stages); k <= most; k += (k + 3) / 4) {
+    tried.emplace_back(k, cost.Seconds(static_cast<int32_t>(k)));
+    best = std::min(best, tried.back().second);
+  }
+  return std::find_if(tried.begin(), tried.end(),
+                      [&](const auto& one) { return one.second <= best * (1 + kSavingMin); })
+      ->first;
+}
+
+// Moves dealt out to rounds: how many, and what that costs.
+std::optional<ScheduleCost> Pack(const PairList& list, int64_t heavy_rounds, int64_t window_bits,
+                                 const Network& network, PlanDraft& draft) {
+  RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
+  if (!PlaceMoves(list, heavy_rounds, packer, window_bits, draft)) return std::nullopt;
+  draft.schedule.rounds = std::max(1, packer.rounds());
+  return ScheduleCost(draft, network, draft.schedule.rounds);
+}
+
+// As few rounds as operations ask for, or more where those come out uneven and more are better.
+std::optional<ScheduleCost> PackWell(const PairList& list, int64_t heavy_rounds,
+                                     int64_t window_bits, const Network& network,
+                                     PlanDraft& draft) {
+  std::optional<ScheduleCost> cost = Pack(list, heavy_rounds, window_bits, network, draft);
+  const int64_t even_rounds = EvenRounds(list.pairs, network, heavy_rounds);
+  if (!cost.has_value() || even_rounds == heavy_rounds) return cost;
+  const int32_t slices = draft.schedule.slices;
+  const double seconds = cost->Seconds(slices);
+  if (seconds <= kUnevenMax * Estimate(draft, network).bottleneck_seconds) return cost;
+  std::optional<ScheduleCost> even = Pack(list, even_rounds, window_bits, network, draft);
+  if (even.has_value() && even->Seconds(slices) < seconds) return even;
+  return Pack(list, heavy_rounds, window_bits, network, draft);
+}
+
+}  // namespace
+
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
                              PlanDraft& draft) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
+  Schedule& schedule = draft.schedule;
   const PairList list = CollectPairs(draft.moves);
   const int64_t heavy_rounds = RoundsForHeavy(list.pairs, network, kOperationsPerWindowMax);
   const Busiest busiest = FindBusiest(network, draft.moves);
   for (const Move& move : draft.moves)
-    draft.schedule.stages = std::max<int32_t>(draft.schedule.stages, move.stage + 1);
-  int64_t slices = CeilDiv(CeilDiv(busiest.bits, heavy_rounds), window_bits / 2);
-  slices = std::max(slices, std::min<int64_t>(kPipelineShare * (draft.schedule.stages - 1),
-                                              busiest.bits / heavy_rounds / kSliceBitsMin));
-  slices = std::max<int64_t>(slices, slices_min);
-  if (slices > kWindowsMax || draft.schedule.stages > kStagesMax)
-    return TooManyWindows(window_bytes);
-  draft.schedule.slices = static_cast<int32_t>(slices);
-  draft.schedule.part_bits_min = std::max<int64_t>(
+    schedule.stages = std::max<int32_t>(schedule.stages, move.stage + 1);
+  const int64_t least =
+      std::max(CeilDiv(CeilDiv(busiest.bits, heavy_rounds), window_bits / 2), slices_min);
+  if (least > kWindowsMax || schedule.stages > kStagesMax) return TooManyWindows(window_bytes);
+  schedule.slices = static_cast<int32_t>(least);
+  schedule.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
   draft.atoms.tapes.slack_bits =
-      std::min(draft.atoms.tapes.slack_bits, draft.schedule.part_bits_min / 8);
-  RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
-  if (!PlaceMoves(list, heavy_rounds, packer, window_bits, draft)) {
+      std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
+  const auto cost = PackWell(list, heavy_rounds, window_bits, network, draft);
+  if (!cost.has_value()) return TooManyWindows(window_bytes);
+  const int64_t most = std::min(kPipelineSlicesMax, busiest.bits / schedule.rounds / kSliceBitsMin);
+  schedule.slices = static_cast<int32_t>(ChooseSlices(*cost, least, most, schedule.stages));
+  if ((int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds > kWindowsMax)
     return TooManyWindows(window_bytes);
-  }
-  draft.schedule.rounds = std::max(1, packer.rounds());
-  if ((slices + draft.schedule.stages - 1) * draft.schedule.rounds > kWindowsMax)
-    return TooManyWindows(window_bytes);
+  draft.summary.predicted_seconds = draft.moves.empty() ? 0 : cost->Seconds(schedule.slices);
   draft.summary.operations = CountOperations(list, draft);
   SortMoves(draft);
   return absl::OkStatus();

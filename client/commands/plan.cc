@@ -106,7 +106,9 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
                 absl::StrCat(FormatSeconds(s.lower_bound_seconds()), " (", s.certificate(), ")")});
   table.AddRow({"routing bound", FormatSeconds(s.routing_bound_seconds())});
   table.AddRow({"quality", absl::StrFormat("%.3f", s.quality())});
-  table.AddRow({"predicted", FormatSeconds(s.predicted_seconds())});
+  table.AddRow({"predicted", absl::StrFormat("%s, %.3f x the busiest link (%s)",
+                                             FormatSeconds(s.predicted_seconds()),
+                                             s.schedule_price(), s.sharing_model())});
   table.AddRow({"peak per device", FormatBytes(s.peak_bytes_max())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"operations", absl::StrCat(s.operations())});

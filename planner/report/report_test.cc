@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "planner/cost_model.h"
 #include "planner/plan_rep.h"
 #include "planner/report/explanation.h"
 #include "planner/report/flows.h"
@@ -178,7 +179,7 @@ TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
   EXPECT_EQ(traffic.steps[0].bytes_crossing, 64);
   EXPECT_EQ(traffic.steps[0].bytes_local, 32);
   EXPECT_THAT(traffic.steps[0].bytes_in, ElementsAre(32, 32));
-  EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, 32e-9);
+  EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, WindowSeconds(32e-9));
 }
 
 TEST(TrafficTest, HostsStandInTheOrderOfTheirNamesAndInGroups) {

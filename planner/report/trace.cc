@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "planner/cost_model.h"
 #include "planner/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/json_writer.h"
@@ -234,7 +235,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
     for (const Flow& flow : flows) {
       window_loads.Add(flow.from_device, flow.to_device, flow.bits);
     }
-    step_seconds += window_loads.seconds();
+    step_seconds += WindowSeconds(window_loads.seconds());
     step_flows.insert(step_flows.end(), flows.begin(), flows.end());
   });
   flush();

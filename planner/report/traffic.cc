@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "planner/cost_model.h"
 #include "planner/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/links.h"
@@ -54,7 +55,7 @@ class Recorder {
       loads_.Add(flow.from_device, flow.to_device, flow.bits);
       AddFlow(flow, step);
     }
-    step.seconds += loads_.seconds();
+    step.seconds += WindowSeconds(loads_.seconds());
   }
 
   void Finish() {

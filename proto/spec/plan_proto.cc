@@ -15,6 +15,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "planner/cost_model.h"
 #include "planner/element_type.h"
 
 namespace remesh {
@@ -177,6 +178,8 @@ v1::PlanSummary ToProto(const PlanSummary& summary, const Binding& binding) {
   message.set_peak_bytes_max(summary.peak_bytes_max);
   message.set_windows(summary.windows);
   message.set_operations(summary.operations);
+  message.set_schedule_price(summary.schedule_price);
+  message.set_sharing_model(kSharingModel);
   return message;
 }
 

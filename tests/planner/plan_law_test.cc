@@ -59,6 +59,22 @@ int WidestElement(const ReshardRequest& request) {
   return bits;
 }
 
+// Uplinks, of several levels and together with NICs, cost at most as much again as the bounds say;
+// but for some elements a host.
+void CheckUplinks(const ReshardRequest& request, const PlanSummary& summary) {
+  if (request.topology.domains.empty()) return;
+  double slowest = request.topology.hosts.front().nic_bytes_per_second;
+  for (const Host& host : request.topology.hosts)
+    slowest = std::min(slowest, host.nic_bytes_per_second);
+  for (const Domain& domain : request.topology.domains) {
+    slowest = std::min(
+        {slowest, domain.egress_bytes_per_second, domain.ingress_bytes_per_second});
+  }
+  const double rounding = 4.0 * static_cast<double>(request.topology.hosts.size()) *
+                          WidestElement(request) / 8 / slowest;
+  EXPECT_LE(summary.bottleneck_seconds, 2 * summary.routing_bound_seconds + rounding);
+}
+
 // Where no uplink can bind, the busiest NIC carries no more than T0 lets it, four elements aside; T0
 // and LB are proved.
 void CheckBounds(const Planned& planned, const TrafficReport& traffic) {
@@ -72,6 +88,7 @@ void CheckBounds(const Planned& planned, const TrafficReport& traffic) {
       for (int64_t bits : *side) EXPECT_LE(static_cast<double>(bits), most + 1e-6) << "host " << h;
     }
   }
+  CheckUplinks(request, summary);
   const absl::Status lower = testing::CheckCertificate(
       request, planned.plan.lower_bound_certificate(), summary.lower_bound_seconds);
   EXPECT_TRUE(lower.ok()) << lower;
