@@ -111,6 +111,28 @@ TEST_F(ServerTest, WatchesSendTheLastPhaseAndEnd) {
   EXPECT_EQ(seen.phase(), v1::Execution::SUCCEEDED);
 }
 
+TEST_F(ServerTest, AWatchOfTheWrongKindIsRefusedAndTheServerLives) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  const v1::Execution moved = AwaitEnd(StartExecution(1, kColumns)->name());
+  grpc::ClientContext execution_context, state_context;
+  v1::WatchExecutionRequest watch_execution;
+  watch_execution.set_name(kState);
+  v1::Execution execution;
+  auto executions = reshards_->WatchExecution(&execution_context, watch_execution);
+  EXPECT_FALSE(executions->Read(&execution));
+  const grpc::Status execution_end = executions->Finish();
+  EXPECT_EQ(execution_end.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(GetErrorInfo(StatusFromGrpc(execution_end)).metadata["field"], "name");
+  v1::WatchStateRequest watch_state;
+  watch_state.set_name(moved.name());
+  v1::State state;
+  auto states = states_->WatchState(&state_context, watch_state);
+  EXPECT_FALSE(states->Read(&state));
+  EXPECT_EQ(states->Finish().error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_EQ(GetState()->phase(), v1::State::READY);
+}
+
 TEST_F(ServerTest, AWatchedStateThatIsDeletedEndsTheWatch) {
   AttachWorkers();
   CreateReadyState(kRows);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/reshard_service.h"
 
+#include "server/controller/names.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/watch_stream.h"
 
@@ -29,7 +30,9 @@ ServerUnaryReactor* ReshardService::ListExecutions(CallbackServerContext* contex
 
 grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(
     CallbackServerContext* context, const v1::WatchExecutionRequest* request) {
-  const absl::Status status = backend_.Authorize(*context, "WatchExecution", request->name());
+  absl::Status status = backend_.Authorize(*context, "WatchExecution", request->name());
+  // The other kind of name can be watched too, but not by this call.
+  if (status.ok()) status = ParseExecutionName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::Execution>(status);
   return WatchStream<v1::Execution>::Start(backend_.core, request->name());
 }

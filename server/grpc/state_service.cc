@@ -2,6 +2,7 @@
 #include "server/grpc/state_service.h"
 
 #include "base/error.h"
+#include "server/controller/names.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/watch_stream.h"
 #include "server/planning/place_state.h"
@@ -37,7 +38,9 @@ ServerUnaryReactor* StateService::ListStates(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::State>* StateService::WatchState(
     CallbackServerContext* context, const v1::WatchStateRequest* request) {
-  const absl::Status status = backend_.Authorize(*context, "WatchState", request->name());
+  absl::Status status = backend_.Authorize(*context, "WatchState", request->name());
+  // The other kind of name can be watched too, but not by this call.
+  if (status.ok()) status = ParseStateName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::State>(status);
   return WatchStream<v1::State>::Start(backend_.core, request->name());
 }

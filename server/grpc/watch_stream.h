@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/synchronization/mutex.h"
+#include "base/error.h"
 #include "server/core.h"
 #include "service/error_info.h"
 
@@ -29,7 +30,12 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   void Offer(Reply value) override {
     absl::ReleasableMutexLock lock(&mutex_);
     if (end_ || finished_) return;
-    next_ = std::get<T>(std::move(value));
+    if (T* offered = std::get_if<T>(&value)) {
+      next_ = std::move(*offered);
+    } else {
+      end_ = MakeError(absl::StatusCode::kInternal, "the watched resource is of another kind",
+                       {.reason = "WRONG_KIND", .metadata = {}});
+    }
     Proceed(lock);
   }
 
