@@ -155,6 +155,10 @@ TEST_F(BadInputTest, Workers) {
                 "register.nic_bytes_per_second");
   ExpectRefused(attach([](v1::Register& r) { r.set_highest_epoch(~uint64_t{0}); }), kInvalid,
                 "register.highest_epoch");
+  ExpectRefused(attach([](v1::Register& r) { r.set_highest_epoch(~uint64_t{1}); }), kInvalid,
+                "register.highest_epoch");
+  ExpectRefused(attach([](v1::Register& r) { r.set_incarnation(INT64_MAX); }), kInvalid,
+                "register.incarnation");
   ExpectRefused(attach([](v1::Register& r) { r.mutable_devices(0)->set_id(0); }),
                 absl::StatusCode::kAlreadyExists, "DEVICE_ID_TAKEN");
   v1::ForgetWorkerRequest forget;

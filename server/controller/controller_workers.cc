@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What workers say, and what they are told when they come.
-#include <limits>
-
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -14,6 +12,9 @@ namespace remesh {
 namespace {
 
 constexpr size_t kWantedMax = 100'000;  // states that trainers wait for
+
+constexpr uint64_t kEpochJumpMax = uint64_t{1} << 32;
+constexpr uint64_t kEpochMax = uint64_t{1} << 63;
 
 absl::Status HostError(absl::StatusCode code, std::string_view reason, const std::string& host,
                        std::string_view what) {
@@ -89,11 +90,13 @@ bool Controller::FollowedAnother(const v1::Register& registration) const {
 }
 
 void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
-  if (registration.highest_epoch() == std::numeric_limits<uint64_t>::max()) {
+  // Each leadership adds 1: who claims more would only use the numbers up.
+  if (registration.highest_epoch() > kEpochMax ||
+      registration.highest_epoch() - epoch_ > kEpochJumpMax) {
     out_.push_back(CloseStream{
         .stream = stream,
         .status = InvalidField("register.highest_epoch", absl::StrCat(registration.highest_epoch()),
-                               "must leave room for a higher one")});
+                               absl::StrCat("must be at most 2^32 above ours, ", epoch_))});
     return;
   }
   epoch_ = registration.highest_epoch() + 1;

@@ -44,7 +44,8 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
                         Restored& restored) {
   std::string name;
   if (key == kEpoch) {
-    return absl::SimpleAtoi(bytes, &restored.epoch) ? absl::OkStatus() : Unreadable(key);
+    const bool leaves_room = absl::SimpleAtoi(bytes, &restored.epoch) && restored.epoch + 1 != 0;
+    return leaves_room ? absl::OkStatus() : Unreadable(key);
   } else if (key == kStrangers) {
     restored.strangers = true;
   } else if (TakePrefix(kState, key, name)) {

@@ -14,6 +14,8 @@ namespace remesh {
 namespace {
 
 constexpr int kDevicesMax = 4096;
+// Workers count nanoseconds since 1970: the year 2116. Beyond, no later life could be newer.
+constexpr int64_t kIncarnationMax = int64_t{1} << 62;
 
 absl::Status CheckCapacity(std::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
@@ -47,8 +49,9 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   if (!IsHostName(registration.host())) {
     return InvalidField("host", registration.host(), "must be 1 to 253 of [A-Za-z0-9._-]");
   }
-  if (registration.incarnation() < 1) {
-    return InvalidField("incarnation", absl::StrCat(registration.incarnation()), "must be >= 1");
+  if (registration.incarnation() < 1 || registration.incarnation() > kIncarnationMax) {
+    return InvalidField("incarnation", absl::StrCat(registration.incarnation()),
+                        "must be 1 to 2^62");
   }
   if (registration.nics() < 0) {
     return InvalidField("nics", absl::StrCat(registration.nics()), "must be >= 0");
