@@ -16,4 +16,12 @@ class RefusedStream : public grpc::ServerWriteReactor<T> {
   void OnDone() override { delete this; }
 };
 
+// A stream in both directions that ends before anything of it is read.
+template <typename Request, typename Response>
+class RefusedBidiStream : public grpc::ServerBidiReactor<Request, Response> {
+ public:
+  explicit RefusedBidiStream(const absl::Status& status) { this->Finish(StatusToGrpc(status)); }
+  void OnDone() override { delete this; }
+};
+
 }  // namespace remesh

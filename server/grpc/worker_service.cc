@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/worker_service.h"
 
+#include "server/grpc/refused_stream.h"
 #include "server/grpc/worker_stream.h"
 
 namespace remesh {
@@ -10,10 +11,9 @@ using grpc::ServerUnaryReactor;
 
 grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::Attach(
     CallbackServerContext* context) {
-  WorkerStream* stream = WorkerStream::Start(backend_.core);
   const absl::Status status = backend_.Authorize(*context, "Attach", "");
-  if (!status.ok()) stream->Close(status);
-  return stream;
+  if (!status.ok()) return new RefusedBidiStream<v1::AttachRequest, v1::AttachResponse>(status);
+  return WorkerStream::Start(backend_.core);
 }
 
 ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context,
