@@ -118,7 +118,11 @@ std::string Plan::DebugString() const {
       "plan: ", s.bytes_total, " bytes = ", s.bytes_kept, " kept + ", s.bytes_local, " local + ",
       s.bytes_crossing, " crossing, ", s.bytes_relayed, " relayed; bottleneck ", s.bottleneck_bytes,
       " bytes, ", s.bottleneck_seconds, " s; LB ", s.lower_bound_seconds, " s, T0 ",
-      s.routing_bound_seconds, " s, Q ", s.quality, " (", s.certificate, "); predicted ",
+      s.routing_bound_seconds, " s, Q ", s.quality, " (", rep_->lower_bound.DebugString(),
+      s.lower_bound_seconds < s.routing_bound_seconds
+          ? "; without third hosts " + rep_->routing_bound.DebugString()
+          : "",
+      "); predicted ",
       s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows, " windows, ",
       s.operations, " operations; ", rep_->sub_begin.size() - 1, " subs, ",
       rep_->segment_sub.size(), " segments, ", rep_->moves.size(), " moves");

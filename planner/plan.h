@@ -84,7 +84,6 @@ struct PlanSummary {
   double lower_bound_seconds = 0;  // LB: no plan is faster
   double routing_bound_seconds = 0;  // T0: no plan without third hosts is faster
   double quality = 1;                // bottleneck_seconds / LB; 1 when both are 0
-  std::string certificate;           // the domain or cut that proves LB, in words (canonical ids)
   double predicted_seconds = 0;  // of the schedule; sharing model: cost_model.h
   double schedule_price = 1;     // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
   int64_t peak_bytes_max = 0;  // over devices

@@ -53,7 +53,6 @@ void SummaryFields(Archive& a, T& s) {
                        &s.quality, &s.predicted_seconds, &s.schedule_price}) {
     a.Number(*number);
   }
-  a.Text(s.certificate);
   a.Number(s.windows);
 }
 

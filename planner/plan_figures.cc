@@ -66,11 +66,6 @@ Routing SetBounds(const DemandClasses& demand, const Network& network, PlanDraft
   draft.routing_bound = reachable.certificate;
   draft.summary.lower_bound_seconds = lower.t.seconds();
   draft.summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
-  draft.summary.certificate = lower.certificate.DebugString();
-  if (lower.t < reachable.t) {
-    absl::StrAppend(&draft.summary.certificate, "; without third hosts ",
-                    reachable.certificate.DebugString());
-  }
   return routing;
 }
 

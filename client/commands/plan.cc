@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "client/commands/plan_question.h"
 #include "client/commands/plan_report.h"
@@ -41,6 +42,11 @@ struct Answer {
 };
 
 absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options) {
+  if (spec.topology().hosts().empty()) {
+    return InvalidField("topology", "",
+                        "must be in the spec, or come by --topology or --preset, or from the "
+                        "workers that --server knows");
+  }
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
   ASSIGN_OR_RETURN(const CanonicalizedRequest canonical, Canonicalize(request));
@@ -73,10 +79,8 @@ absl::StatusOr<Answer> PlanThere(const Endpoint& server, v1::PlanSpec spec,
   Answer answer;
   v1::CreatePlanResponse& response = answer.response;
   ASSIGN_OR_RETURN(response, Call(server, *stub, &Stub::CreatePlan, request));
-  if (options.report.explain) {
-    ASSIGN_OR_RETURN(answer.explanation,
-                     ExplainThere(server, options.report, response.plan().name()));
-  }
+  ASSIGN_OR_RETURN(answer.explanation,
+                   WritePlanReportOf(server, options.report, response.plan().name()));
   if (!options.full) return answer;
   v1::GetPlanRequest get;
   get.set_name(response.plan().name());
@@ -165,9 +169,9 @@ void AddPlan(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   AddOutputFlag(*sub, options->format);
   AddPlanQuestionFlags(*sub, options->question);
-  CLI::Option* server = sub->add_option("--server", options->server.address,
-                                        "Address of remesh-server; without it, plan here");
-  AddPlanReportFlags(*sub, options->report, server);
+  sub->add_option("--server", options->server.address,
+                  "Address of remesh-server; without it, plan here");
+  AddPlanReportFlags(*sub, options->report);
   sub->add_option("--timeout", options->server.timeout_seconds,
                   "Longest that a call may take, seconds")
       ->check(CLI::PositiveNumber)

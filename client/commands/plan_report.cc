@@ -19,6 +19,8 @@
 namespace remesh {
 namespace {
 
+using Stub = v1::PlanService::Stub;
+
 constexpr int kDomainsShown = 16;
 
 absl::Status WriteText(const std::string& path, const std::string& text) {
@@ -30,45 +32,91 @@ absl::Status WriteText(const std::string& path, const std::string& text) {
                    {.reason = "FILE_NOT_WRITTEN", .metadata = {{"path", path}}});
 }
 
+absl::StatusOr<std::string> Render(const Endpoint& server, Stub& stub, const PlanReport& report,
+                                   const std::string& name, v1::RenderPlanRequest::Form form) {
+  v1::RenderPlanRequest request;
+  request.set_name(name);
+  request.set_form(form);
+  request.set_checkpoint_bytes_per_second(report.checkpoint_bytes_per_second);
+  grpc::ClientContext context;
+  SetDeadline(context, server.timeout_seconds);
+  const auto reader = stub.RenderPlan(&context, request);
+  std::string text;
+  for (v1::RenderedChunk chunk; reader->Read(&chunk);) text += chunk.text();
+  const grpc::Status status = reader->Finish();
+  if (!status.ok()) return FromGrpcStatus(status, server);
+  return text;
+}
+
 std::string RatioText(double ratio) {
   return std::isfinite(ratio) ? absl::StrFormat("%.2f x", ratio) : "inf";
 }
 
 Table StrategyTable(const v1::Explanation& explanation) {
-  Table table({"STRATEGY", "CROSSING", "BUSIEST LINK", "SECONDS", "RATIO", "HOW"});
+  Table table({"STRATEGY", "CROSSING", "BUSIEST LINK", "SECONDS", "AGAINST PLAN"});
   for (const v1::StrategyCost& row : explanation.strategies()) {
     table.AddRow({row.name(), FormatBytes(row.bytes_crossing()),
                   FormatBytes(row.bottleneck_bytes()), FormatSeconds(row.seconds()),
-                  RatioText(row.ratio()), row.how()});
+                  RatioText(row.ratio())});
   }
   return table;
 }
 
-Table DomainTable(const v1::Explanation& explanation) {
-  Table table({"HOST OR DOMAIN", "IN", "CAPACITY", "SECONDS", "OUT", "CAPACITY", "SECONDS", ""});
-  const auto rate = [](double bytes_per_second) {
-    return absl::StrCat(FormatBytes(std::llround(bytes_per_second)), "/s");
-  };
-  const int shown = std::min(explanation.domains_size(), kDomainsShown);
-  for (int i = 0; i < shown; ++i) {
-    const v1::DomainTraffic& row = explanation.domains(i);
-    table.AddRow({row.name(), FormatBytes(row.bytes_in()), rate(row.ingress_bytes_per_second()),
-                  FormatSeconds(row.seconds_in()), FormatBytes(row.bytes_out()),
-                  rate(row.egress_bytes_per_second()), FormatSeconds(row.seconds_out()),
-                  row.binding() ? "binds" : ""});
+std::string StrategyNotes(const v1::Explanation& explanation) {
+  std::string text;
+  for (const v1::StrategyCost& row : explanation.strategies()) {
+    absl::StrAppend(&text, "  ", row.name(), ": ", row.how(), "\n");
+  }
+  return text;
+}
+
+std::string RateText(double bytes_per_second) {
+  return absl::StrCat(FormatBytes(std::llround(bytes_per_second)), "/s");
+}
+
+bool IsHost(const v1::DomainTraffic& row) { return row.kind() == v1::DomainTraffic::KIND_HOST; }
+
+Table LevelTable(const v1::Explanation& explanation) {
+  Table table({"LEVEL", "BUSY", "BYTES LEAVING", "BUSIEST", "ITS BYTES", "CAPACITY", "SECONDS", ""});
+  for (const v1::LevelTraffic& level : explanation.levels()) {
+    const v1::DomainTraffic& row = level.busiest();
+    const bool in = row.seconds_in() >= row.seconds_out();
+    table.AddRow(
+        {IsHost(row) ? "hosts" : absl::StrCat("domains, level ", row.level()),
+         absl::StrCat(level.count()), FormatBytes(level.bytes_out()), row.name(),
+         absl::StrCat(FormatBytes(in ? row.bytes_in() : row.bytes_out()), in ? " in" : " out"),
+         RateText(in ? row.ingress_bytes_per_second() : row.egress_bytes_per_second()),
+         FormatSeconds(in ? row.seconds_in() : row.seconds_out()), level.binding() ? "binds" : ""});
   }
   return table;
+}
+
+// The busiest rows of one kind.
+std::string TrafficText(const v1::Explanation& explanation, bool hosts) {
+  Table table({hosts ? "HOST" : "DOMAIN", "IN", "CAPACITY", "SECONDS", "OUT", "CAPACITY", "SECONDS",
+               ""});
+  int rows = 0;
+  for (const v1::DomainTraffic& row : explanation.domains()) {
+    if (IsHost(row) != hosts || ++rows > kDomainsShown) continue;
+    table.AddRow({row.name(), FormatBytes(row.bytes_in()), RateText(row.ingress_bytes_per_second()),
+                  FormatSeconds(row.seconds_in()), FormatBytes(row.bytes_out()),
+                  RateText(row.egress_bytes_per_second()), FormatSeconds(row.seconds_out()),
+                  row.binding() ? "binds" : ""});
+  }
+  if (rows == 0) return "";
+  std::string text = "\n" + table.ToString();
+  if (rows > kDomainsShown) absl::StrAppend(&text, "and ", rows - kDomainsShown, " less busy\n");
+  return text;
 }
 
 }  // namespace
 
-void AddPlanReportFlags(CLI::App& app, PlanReport& report, CLI::Option* server) {
+void AddPlanReportFlags(CLI::App& app, PlanReport& report) {
   app.add_flag("--explain", report.explain,
                "What binds, bytes per host and domain, what other strategies would cost");
   app.add_option("--trace", report.trace,
-                 "Write the predicted schedule as a trace for Perfetto or chrome://tracing")
-      ->excludes(server);
-  app.add_option("--html", report.html, "Write a page that shows the plan")->excludes(server);
+                 "Write the predicted schedule as a trace for Perfetto or chrome://tracing");
+  app.add_option("--html", report.html, "Write a page that shows the plan");
   app.add_option("--checkpoint-rate", report.checkpoint_bytes_per_second,
                  "Bytes per second of one host to and from storage, for comparison")
       ->check(CLI::PositiveNumber)
@@ -89,13 +137,23 @@ absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
     const Traffic traffic = TrafficOf(request, plan, binding);
     RETURN_IF_ERROR(WriteText(report.html, HtmlPage(request, plan, explanation, traffic)));
   }
-  return ToProto(explanation);
+  return ToProto(explanation, plan, binding);
 }
 
-absl::StatusOr<v1::Explanation> ExplainThere(const Endpoint& server, const PlanReport& report,
-                                             const std::string& name) {
-  using Stub = v1::PlanService::Stub;
+absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const PlanReport& report,
+                                                  const std::string& name) {
   const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
+  if (!report.trace.empty()) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     Render(server, *stub, report, name, v1::RenderPlanRequest::TRACE));
+    RETURN_IF_ERROR(WriteText(report.trace, text));
+  }
+  if (!report.html.empty()) {
+    ASSIGN_OR_RETURN(const std::string text,
+                     Render(server, *stub, report, name, v1::RenderPlanRequest::HTML));
+    RETURN_IF_ERROR(WriteText(report.html, text));
+  }
+  if (!report.explain) return v1::Explanation();
   v1::ExplainPlanRequest request;
   request.set_name(name);
   request.set_checkpoint_bytes_per_second(report.checkpoint_bytes_per_second);
@@ -105,15 +163,19 @@ absl::StatusOr<v1::Explanation> ExplainThere(const Endpoint& server, const PlanR
 }
 
 std::string ExplanationText(const v1::Explanation& explanation) {
-  std::string text = absl::StrCat("\nWhat binds\n  no plan is faster: ", explanation.certificate());
+  std::string text =
+      absl::StrCat("\nWhat binds\n  no plan is faster:     ", explanation.certificate());
   if (!explanation.routing_certificate().empty()) {
-    absl::StrAppend(&text, "\n  nor one without third hosts: ", explanation.routing_certificate());
+    absl::StrAppend(&text, "\n  without third hosts:   ", explanation.routing_certificate());
   }
-  absl::StrAppend(&text, "\n  busiest in this plan: ", explanation.bottleneck(), "\n\n",
-                  StrategyTable(explanation).ToString(), "\n", DomainTable(explanation).ToString());
-  const int more = explanation.domains_size() - kDomainsShown;
-  if (more > 0) absl::StrAppend(&text, "and ", more, " less busy\n");
-  return text;
+  absl::StrAppend(&text, "\n  busiest in this plan:  ", explanation.bottleneck(), "\n");
+  if (explanation.domains_size() > 0) {
+    absl::StrAppend(&text, "\n", LevelTable(explanation).ToString(),
+                    TrafficText(explanation, /*hosts=*/false),
+                    TrafficText(explanation, /*hosts=*/true));
+  }
+  return absl::StrCat(text, "\n", StrategyTable(explanation).ToString(),
+                      StrategyNotes(explanation));
 }
 
 }  // namespace remesh

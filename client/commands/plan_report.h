@@ -22,19 +22,18 @@ struct PlanReport {
   bool needs_explanation() const { return explain || !html.empty(); }
 };
 
-// --explain, --trace FILE, --html FILE, --checkpoint-rate BYTES. The files are written from a plan
-// made here, hence not with `server`, the option that asks a server.
-void AddPlanReportFlags(CLI::App& app, PlanReport& report, CLI::Option* server);
+// --explain, --trace FILE, --html FILE, --checkpoint-rate BYTES.
+void AddPlanReportFlags(CLI::App& app, PlanReport& report);
 
-// Writes the files that `report` names, and explains when asked to; else the message is empty.
-// REQUIRES: `plan` came from `canonicalized`.
+// Of a plan made here: writes the files that `report` names, and explains when asked to; else the
+// message is empty. REQUIRES: `plan` came from `canonicalized`.
 absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
                                                 const CanonicalizedRequest& canonicalized,
                                                 const Plan& plan);
 
-// Asks the server that made the plan called `name`.
-absl::StatusOr<v1::Explanation> ExplainThere(const Endpoint& server, const PlanReport& report,
-                                             const std::string& name);
+// The same of the plan called `name` that `server` keeps.
+absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const PlanReport& report,
+                                                  const std::string& name);
 
 // For people: strategies side by side, the busiest hosts and domains, what binds.
 std::string ExplanationText(const v1::Explanation& explanation);

@@ -9,11 +9,15 @@
 #include "base/status_macros.h"
 #include "client/sharding_text.h"
 #include "proto/spec/suggest.h"
+#include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
 namespace {
 
+using Stub = v1::PlanService::Stub;
+
 struct Options {
+  Endpoint server{.address = ""};
   OutputFormat format = OutputFormat::kTable;
   std::string source;
   std::string target;
@@ -32,11 +36,18 @@ Table Rows(const v1::SuggestIntermediateShardingResponse& response) {
   return table;
 }
 
+absl::StatusOr<v1::SuggestIntermediateShardingResponse> Ask(
+    const Endpoint& server, const v1::SuggestIntermediateShardingRequest& request) {
+  if (server.address.empty()) return SuggestIntermediateSharding(request);
+  return Call(server, *v1::PlanService::NewStub(ConnectServer(server)),
+              &Stub::SuggestIntermediateSharding, request);
+}
+
 absl::Status Run(const Options& options) {
   v1::SuggestIntermediateShardingRequest request;
   *request.mutable_source() = ShardingOfText(options.source);
   *request.mutable_target() = ShardingOfText(options.target);
-  ASSIGN_OR_RETURN(const auto response, SuggestIntermediateSharding(request));
+  ASSIGN_OR_RETURN(const auto response, Ask(options.server, request));
   Print(options.format, response, [&] { return Rows(response); });
   return absl::OkStatus();
 }
@@ -48,6 +59,8 @@ void AddSuggest(CLI::App& app, Command& command) {
       "suggest", "Find a sharding to pass through where a direct move would gather");
   auto options = std::make_shared<Options>();
   AddOutputFlag(*sub, options->format);
+  sub->add_option("--server", options->server.address,
+                  "Address of remesh-server; without it, answer here");
   sub->add_option("--source", options->source, "Sharding, text of HLO or Shardy")->required();
   sub->add_option("--target", options->target, "Sharding, text of HLO or Shardy")->required();
   sub->callback([&command, options] { command = [options] { return Run(*options); }; });

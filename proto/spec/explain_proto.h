@@ -6,7 +6,8 @@
 
 namespace remesh {
 
-v1::Explanation ToProto(const Explanation& explanation);
+// REQUIRES: `explanation` is of `plan`, bound by `binding`.
+v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const Binding& binding);
 
 // 0 means the default.
 ExplainOptions ToExplainOptions(double checkpoint_bytes_per_second);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <map>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "base/error.h"
 #include "planner/cost_model.h"
 #include "planner/element_type.h"
+#include "planner/report/names.h"
 
 namespace remesh {
 namespace {
@@ -48,25 +48,6 @@ int64_t BytesOf(const Box& box, ElementType type) {
   const int bits = BitWidth(type);
   const int64_t elements = box.element_count();
   return bits >= 8 ? elements * (bits / 8) : (elements * bits + 7) / 8;
-}
-
-// A certificate in the caller's names: "host 3" is that host of the canonical numbering.
-std::string WithHostNames(const std::string& certificate, const Binding& binding) {
-  constexpr std::string_view kHost = "host ";
-  std::string out;
-  size_t at = 0;
-  for (size_t next; (next = certificate.find(kHost, at)) != std::string::npos;) {
-    const size_t digits = next + kHost.size();
-    const size_t end =
-        std::min(certificate.find_first_not_of("0123456789", digits), certificate.size());
-    out.append(certificate, at, digits - at);
-    size_t index = 0;
-    const bool known = absl::SimpleAtoi(certificate.substr(digits, end - digits), &index) &&
-                       index < binding.host_names.size();
-    out += known ? binding.host_names[index] : certificate.substr(digits, end - digits);
-    at = end;
-  }
-  return out + certificate.substr(at);
 }
 
 // The order that the planner chose, one entry for each different list of target devices.
@@ -161,7 +142,8 @@ absl::StatusOr<Box> ToBox(const v1::Box& box) {
   return value;
 }
 
-v1::PlanSummary ToProto(const PlanSummary& summary, const Binding& binding) {
+v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
+  const PlanSummary& summary = plan.summary();
   v1::PlanSummary message;
   message.set_bytes_total(summary.bytes_total);
   message.set_bytes_kept(summary.bytes_kept);
@@ -173,7 +155,7 @@ v1::PlanSummary ToProto(const PlanSummary& summary, const Binding& binding) {
   message.set_lower_bound_seconds(summary.lower_bound_seconds);
   message.set_routing_bound_seconds(summary.routing_bound_seconds);
   message.set_quality(summary.quality);
-  message.set_certificate(WithHostNames(summary.certificate, binding));
+  message.set_certificate(BoundInWords(plan, binding));
   message.set_predicted_seconds(summary.predicted_seconds);
   message.set_peak_bytes_max(summary.peak_bytes_max);
   message.set_windows(summary.windows);
@@ -187,7 +169,7 @@ std::string PlanName(const std::string& fingerprint, const Binding& binding) {
   std::string bytes;
   for (const int64_t id : binding.device_ids) absl::StrAppend(&bytes, id, ",");
   for (const int32_t index : binding.array_indices) absl::StrAppend(&bytes, index, ";");
-  for (const auto* names : {&binding.host_names, &binding.array_names}) {
+  for (const auto* names : {&binding.host_names, &binding.domain_names, &binding.array_names}) {
     absl::StrAppend(&bytes, names->size(), "|");
     for (const std::string& name : *names) absl::StrAppend(&bytes, name.size(), ":", name);
   }
@@ -198,7 +180,7 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
   v1::Plan message;
   message.set_name(PlanName(request.fingerprint, binding));
   message.set_fingerprint(request.fingerprint);
-  *message.mutable_summary() = ToProto(plan.summary(), binding);
+  *message.mutable_summary() = SummaryOf(plan, binding);
   if (request.request.options.free_target_order) AddTargetDeviceLists(request, binding, message);
   for (const MissingBox& missing : plan.missing()) {
     v1::MissingBox& out = *message.add_missing();

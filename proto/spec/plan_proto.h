@@ -18,7 +18,7 @@ namespace remesh {
 // The planner's values to messages of remesh.v1, bound to the caller's ids and names.
 
 v1::Topology ToProto(const Topology& topology);
-v1::PlanSummary ToProto(const PlanSummary& summary, const Binding& binding);
+v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding);
 v1::Box ToProto(const Box& box);
 absl::StatusOr<Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
 

@@ -17,6 +17,7 @@
 #include "server/planning/plan_filter.h"
 #include "server/planning/plan_moves.h"
 #include "server/planning/plan_transport.h"
+#include "server/planning/render_plan.h"
 
 namespace remesh {
 namespace {
@@ -159,8 +160,21 @@ absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
                    Explain(cached.request, cached.plan, listed.plan->binding, options));
   v1::ExplainPlanResponse response;
   *response.mutable_plan() = ToProto(listed);
-  *response.mutable_explanation() = ToProto(explanation);
+  *response.mutable_explanation() =
+      ToProto(explanation, cached.plan, listed.plan->binding);
   return response;
+}
+
+absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request,
+                            ChunkWriter<v1::RenderedChunk>& writer) {
+  ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
+  ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request));
+  for (size_t at = 0; at < text.size(); at += kChunkBytes) {
+    v1::RenderedChunk chunk;
+    chunk.set_text(text.substr(at, kChunkBytes));
+    if (!writer.Write(std::move(chunk))) break;
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<v1::Plan> SetPinned(PlanCache& cache, const std::string& name, bool pinned) {
@@ -324,6 +338,15 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
                                              v1::ExplainPlanResponse* response) {
   return Ask(context, "ExplainPlan", request->name(), response,
              [=, this] { return remesh::ExplainPlan(backend_.core.plans(), *request); });
+}
+
+grpc::ServerWriteReactor<v1::RenderedChunk>* PlanService::RenderPlan(
+    CallbackServerContext* context, const v1::RenderPlanRequest* request) {
+  return Stream<v1::RenderedChunk>(
+      context, "RenderPlan", request->name(),
+      [this, request = *request](ChunkWriter<v1::RenderedChunk>& writer) {
+        return StreamRendered(backend_.core.plans(), request, writer);
+      });
 }
 
 ServerUnaryReactor* PlanService::SuggestIntermediateSharding(

@@ -49,6 +49,8 @@ class PlanService : public v1::PlanService::CallbackService {
   grpc::ServerUnaryReactor* ExplainPlan(grpc::CallbackServerContext* context,
                                         const v1::ExplainPlanRequest* request,
                                         v1::ExplainPlanResponse* response) override;
+  grpc::ServerWriteReactor<v1::RenderedChunk>* RenderPlan(
+      grpc::CallbackServerContext* context, const v1::RenderPlanRequest* request) override;
   grpc::ServerUnaryReactor* SuggestIntermediateSharding(
       grpc::CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,
       v1::SuggestIntermediateShardingResponse* response) override;

@@ -76,7 +76,7 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
 std::string AboutOf(const ListedPlan& listed) {
   v1::Plan about = ToProto(listed, v1::BASIC);
   const CachedPlan& cached = *listed.plan->cached;
-  *about.mutable_summary() = ToProto(cached.plan.summary(), listed.plan->binding);
+  *about.mutable_summary() = SummaryOf(cached.plan, listed.plan->binding);
   about.clear_uses();
   return about.SerializeAsString();
 }

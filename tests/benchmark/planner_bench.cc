@@ -72,7 +72,7 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["windows"] = s.windows;
   counters["operations"] = static_cast<double>(s.operations);
   counters["plan_bytes"] = static_cast<double>(plan.memory_bytes());
-  state.SetLabel(s.certificate);
+  state.SetLabel(plan.lower_bound_certificate().DebugString());
 }
 
 // The most bytes that any device holds of all arrays, before or after.

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/render_plan.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/report/html.h"
+#include "planner/report/trace.h"
+#include "planner/report/traffic.h"
+#include "proto/spec/explain_proto.h"
+
+namespace remesh {
+
+absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan,
+                                       const v1::RenderPlanRequest& request) {
+  const CachedPlan& cached = *plan.cached;
+  switch (request.form()) {
+    case v1::RenderPlanRequest::FORM_UNSPECIFIED:
+    case v1::RenderPlanRequest::HTML:
+      break;
+    case v1::RenderPlanRequest::TRACE:
+      return ChromeTrace(cached.request, cached.plan, plan.binding);
+    default:
+      return InvalidField("form", absl::StrCat(static_cast<int>(request.form())),
+                          "is not a known form");
+  }
+  const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
+  ASSIGN_OR_RETURN(const Explanation explanation,
+                   Explain(cached.request, cached.plan, plan.binding, options));
+  const Traffic traffic = TrafficOf(cached.request, cached.plan, plan.binding);
+  return HtmlPage(cached.request, cached.plan, explanation, traffic);
+}
+
+}  // namespace remesh

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "remesh/v1/plan.pb.h"
+#include "server/planning/plan_cache.h"
+
+namespace remesh {
+
+// The plan as a page or a trace. INVALID_ARGUMENT: "form", "checkpoint_bytes_per_second".
+absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request);
+
+}  // namespace remesh
