@@ -19,6 +19,7 @@
 #include "client/commands/sharding.h"
 #include "client/commands/states.h"
 #include "client/commands/suggest.h"
+#include "client/commands/topology.h"
 #include "client/commands/workers.h"
 #include "service/version.h"
 
@@ -44,6 +45,7 @@ int Main(int argc, char** argv) {
   AddLayout(app, command);
   AddSharding(app, command);
   AddSuggest(app, command);
+  AddTopology(app, command);
   AddPlan(app, command);
   AddPlans(app, command);
   AddCache(app, command);

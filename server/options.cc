@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/options.h"
 
+#include <utility>
+
 #include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/spec/text.h"
 
 namespace remesh {
 namespace {
@@ -54,6 +58,24 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
                   "Threads that expand plans into host programs.", 1, 1024);
 }
 
+void AddTopology(ServerOptions& o, Settings& settings) {
+  settings.Section("Topology");
+  settings.AddObject(
+      "topology", &o.topology,
+      "What holds for workers over what they register, for plans that name no topology of their "
+      "own: capacities and racks by host name, and the racks' uplinks. hosts: [{match: \"gpu-1-*\", "
+      "preset: hgx-h100, parent: rack-1}], domains: [{name: rack-1, egress_bytes_per_second: 400e9, "
+      "ingress_bytes_per_second: 400e9}]. A host takes preset, nics, nic_bytes_per_second, "
+      "fabric_bytes_per_second and parent from every rule that matches, later ones over earlier "
+      "ones; presets: remeshctl topology list.");
+}
+
+absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
+  v1::TopologyRules rules;
+  if (!o.topology.empty()) RETURN_IF_ERROR(ParseText(o.topology, rules));
+  return TopologyRules::Make(std::move(rules));
+}
+
 }  // namespace
 
 void AddSettings(ServerOptions& o, Settings& settings) {
@@ -66,6 +88,7 @@ void AddSettings(ServerOptions& o, Settings& settings) {
       "recover_from_workers", &o.recover_from_workers,
       "Start although the journal is damaged, from what the workers hold. Not built yet: refused.");
   AddTimes(o, settings);
+  AddTopology(o, settings);
   AddPlanning(o, settings);
   settings.Section("gRPC");
   settings.AddBytes("message_bytes_max", &o.message_bytes_max,
@@ -96,7 +119,7 @@ absl::Status Validate(const ServerOptions& o) {
     return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
                         "must be 4KiB to 1GiB");
   }
-  return absl::OkStatus();
+  return AtField("topology", RulesOf(o).status());
 }
 
 Core::Options CoreOptionsOf(const ServerOptions& o) {
@@ -107,7 +130,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
                      .quiesce_timeout = o.quiesce_timeout,
                      .grant_ahead = static_cast<int32_t>(o.windows_ahead),
                      .states_max = static_cast<size_t>(o.states_max),
-                     .finished_executions_max = static_cast<size_t>(o.finished_executions_max)};
+                     .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
+                     .topology_rules = *RulesOf(o)};
   core.plan_cache_bytes = o.plan_cache_bytes;
   core.plan_cache_entries = o.plan_cache_entries;
   core.plan_cache_age = absl::FromChrono(o.plan_cache_age);

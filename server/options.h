@@ -28,6 +28,8 @@ struct ServerOptions {
   int64_t states_max = 10'000;
   int64_t finished_executions_max = 1000;
 
+  std::string topology;  // v1::TopologyRules as JSON; empty: none
+
   int64_t plan_cache_bytes = int64_t{256} << 20;
   int64_t plan_cache_entries = 100'000;
   std::chrono::nanoseconds plan_cache_age = std::chrono::hours(24 * 7);
@@ -50,6 +52,7 @@ void AddSettings(ServerOptions& options, Settings& settings);
 // INVALID_ARGUMENT when values contradict each other.
 absl::Status Validate(const ServerOptions& options);
 
+// REQUIRES: Validate(options).
 Core::Options CoreOptionsOf(const ServerOptions& options);
 Server::Options GrpcOptionsOf(const ServerOptions& options);
 

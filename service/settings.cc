@@ -149,6 +149,16 @@ void Settings::AddBool(std::string key, bool* value, std::string doc) {
        .set = std::move(set)});
 }
 
+void Settings::AddObject(std::string key, std::string* json, std::string doc) {
+  auto set =
+      Setter(key, json, [](const std::string& text) { return absl::StatusOr<std::string>(text); });
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = json->empty() ? "{}" : *json,
+       .is_object = true,
+       .set = std::move(set)});
+}
+
 void Settings::AddInt(std::string key, int64_t* value, std::string doc, int64_t min, int64_t max) {
   auto set = Setter(key, value, [min, max](const std::string& text) -> absl::StatusOr<int64_t> {
     int64_t number = 0;
@@ -221,7 +231,10 @@ absl::Status Settings::Load(std::string_view yaml) {
     for (const auto& [key, value] : document.items()) {
       Row* row = Find(key);
       if (row == nullptr) return UnknownKey(key);
-      ASSIGN_OR_RETURN(const std::vector<std::string> values, ValuesOf(key, value));
+      std::vector<std::string> values = {value.dump()};
+      if (!row->is_object) {
+        ASSIGN_OR_RETURN(values, ValuesOf(key, value));
+      }
       RETURN_IF_ERROR(row->set(values, commit));
     }
   }

@@ -38,6 +38,8 @@ class Settings {
   void AddInt(std::string key, int64_t* value, std::string doc, int64_t min = 0,
               int64_t max = std::numeric_limits<int64_t>::max());
   void AddDouble(std::string key, double* value, std::string doc);  // finite, >= 0
+  void AddObject(std::string key, std::string* json,
+                 std::string doc);  // a map or list in YAML, kept as JSON; flags: JSON
   void AddDuration(std::string key, std::chrono::nanoseconds* value,
                    std::string doc);                                // "5s", "300ms", "0"
   void AddBytes(std::string key, int64_t* value, std::string doc);  // "256MiB", "4096"
@@ -66,6 +68,7 @@ class Settings {
     std::string doc;
     std::string default_text;  // as YAML
     bool is_list = false;
+    bool is_object = false;
     // Checks `values` (one, unless is_list); sets when `commit`.
     std::function<absl::Status(const std::vector<std::string>& values, bool commit)> set;
     std::vector<std::string> flag_values;

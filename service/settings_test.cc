@@ -63,6 +63,17 @@ window: 1.5GiB
   EXPECT_EQ(values.window, int64_t{3} << 29);
 }
 
+TEST(SettingsTest, ObjectsAreKeptAsJson) {
+  std::string rules;
+  Settings settings;
+  settings.AddObject("rules", &rules, "What holds.");
+  ASSERT_TRUE(settings.Load("rules:\n  hosts: [{match: a}]\n").ok());
+  EXPECT_EQ(rules, R"({"hosts":[{"match":"a"}]})");
+  ASSERT_TRUE(settings.Set("rules", R"({"hosts":[]})").ok());
+  EXPECT_EQ(rules, R"({"hosts":[]})");
+  EXPECT_NE(settings.Example("").find("# rules: {}"), std::string::npos);
+}
+
 TEST(SettingsTest, UnknownKeysAreRefusedWithTheNearest) {
   Values values;
   Settings settings = Table(values);

@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "proto/spec/presets.h"
 
 namespace remesh {
 namespace {
@@ -74,6 +75,18 @@ absl::Status CheckRate(const char* key, double rate) {
   return InvalidField(key, absl::StrCat(rate), "must be > 0");
 }
 
+absl::Status CompleteCapacities(WorkerOptions& options) {
+  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, FindPreset(options.preset));
+  if (options.nics == 0) options.nics = preset->nics();
+  if (options.nic_bytes_per_second == 0) {
+    options.nic_bytes_per_second = preset->nic_bytes_per_second();
+  }
+  if (options.fabric_bytes_per_second == 0) {
+    options.fabric_bytes_per_second = preset->fabric_bytes_per_second();
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddSettings(WorkerOptions& options, Settings& settings) {
@@ -94,11 +107,18 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddStrings(
       "device_ids", &options.device_ids,
       "Id of each device, in local order, unique among all workers; empty: 0, 1, ...");
+  settings.AddString("preset", &options.preset,
+                     "What kind of machine this is, for the capacities below: see remeshctl "
+                     "topology list.");
   settings.AddDouble("nic_bytes_per_second", &options.nic_bytes_per_second,
-                     "Capacity of one NIC per direction, bytes per second.");
-  settings.AddInt("nics", &options.nics, "Number of equal NICs.", 1, 1024);
-  settings.AddDouble("fabric_bytes_per_second", &options.fabric_bytes_per_second,
-                     "Capacity of one device inside the host per direction, bytes per second.");
+                     "Capacity of one NIC per direction, bytes per second; 0: the preset's.");
+  settings.AddInt("nics", &options.nics, "Number of equal NICs; 0: the preset's.", 0, 1024);
+  settings.AddDouble(
+      "fabric_bytes_per_second", &options.fabric_bytes_per_second,
+      "Capacity of one device inside the host per direction, bytes per second; 0: the preset's.");
+  settings.AddString("parent", &options.parent,
+                     "Name of the rack above this host, which the server's topology setting "
+                     "declares; empty: none.");
   settings.Section("Buffers and trainers");
   settings.AddString("buffer_directory", &options.buffer_directory,
                      "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");
@@ -137,6 +157,7 @@ absl::Status Complete(WorkerOptions& options) {
     options.host = name;
   }
   RETURN_IF_ERROR(CompleteDevices(options));
+  RETURN_IF_ERROR(CompleteCapacities(options));
   RETURN_IF_ERROR(CheckKeepalive(options));
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
   RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));

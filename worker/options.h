@@ -19,9 +19,11 @@ struct WorkerOptions {
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
   int64_t devices = 1;
   std::vector<std::string> device_ids;
-  double nic_bytes_per_second = 12.5e9;
-  int64_t nics = 1;
-  double fabric_bytes_per_second = 100e9;
+  std::string preset = "cpu-100g";  // says the three below where they are 0
+  double nic_bytes_per_second = 0;
+  int64_t nics = 0;
+  double fabric_bytes_per_second = 0;
+  std::string parent;
 
   std::string buffer_directory = "/dev/shm/remesh";
   int64_t memory_limit_bytes = 0;
@@ -43,7 +45,8 @@ struct WorkerOptions {
 // One row for each option. `options` must outlive `settings`.
 void AddSettings(WorkerOptions& options, Settings& settings);
 
-// Fills in host, devices, device ids and the bind address where they are left to the machine.
+// Fills in host, devices, device ids and the bind address where they are left to the machine, and
+// capacities that are left to the preset.
 // INVALID_ARGUMENT naming the key for what cannot be.
 absl::Status Complete(WorkerOptions& options);
 

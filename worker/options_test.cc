@@ -33,6 +33,19 @@ TEST(WorkerOptionsTest, LeftToTheMachine) {
   EXPECT_EQ(options.data_bind_address, "127.0.0.1");  // towards a planner on 127.0.0.1
 }
 
+TEST(WorkerOptionsTest, CapacitiesAreThePresetsUnlessSet) {
+  WorkerOptions options;
+  options.preset = "hgx-h100";
+  options.nic_bytes_per_second = 25e9;
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_EQ(options.nics, 8);
+  EXPECT_EQ(options.nic_bytes_per_second, 25e9);
+  EXPECT_EQ(options.fabric_bytes_per_second, 450e9);
+  options = {};
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_EQ(options.nic_bytes_per_second, 12.5e9);
+}
+
 TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
   WorkerOptions options;
   options.device_ids = {"3", "x"};
@@ -40,8 +53,8 @@ TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
   options.device_ids = {"3", "3"};
   EXPECT_EQ(FieldOf(Complete(options)), "device_ids[1]");
   options = {};
-  options.nic_bytes_per_second = 0;
-  EXPECT_EQ(FieldOf(Complete(options)), "nic_bytes_per_second");
+  options.preset = "abacus";
+  EXPECT_EQ(FieldOf(Complete(options)), "preset");
   options = {};
   options.keepalive_time = std::chrono::milliseconds(100);  // the planner would hang up
   EXPECT_EQ(FieldOf(Complete(options)), "keepalive_time");

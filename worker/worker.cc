@@ -139,6 +139,7 @@ v1::Register Worker::Identity(int64_t incarnation) const {
   identity.set_nic_bytes_per_second(options_.nic_bytes_per_second);
   identity.set_nics(static_cast<int32_t>(options_.nics));
   identity.set_fabric_bytes_per_second(options_.fabric_bytes_per_second);
+  identity.set_parent(options_.parent);
   identity.set_version(kVersion);
   return identity;
 }

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/plan_question.h"
 
+#include <algorithm>
+
 #include "base/status_macros.h"
 #include "client/input.h"
+#include "proto/spec/device_count.h"
 #include "proto/spec/pathways.h"
+#include "proto/spec/presets.h"
 
 namespace remesh {
 
@@ -15,15 +19,20 @@ void AddPlanQuestionFlags(CLI::App& app, PlanQuestion& question) {
   one->require_option(1);
   CLI::Option* arrays =
       app.add_option("--arrays", question.arrays,
-                     "Its arrays in order, JSON: [{\"name\",\"shape\",\"element_type\"}]");
-  CLI::Option* topology =
-      app.add_option("--topology", question.topology, "Its topology, JSON or YAML");
+                     "Its arrays in order, JSON or YAML: [{name, shape, element_type}]");
   pathways->needs(arrays);
   arrays->needs(pathways);
-  topology->needs(pathways);
+  CLI::Option* topology = app.add_option("--topology", question.topology,
+                                         "A Topology to plan over, instead of the spec's");
+  app.add_option("--preset", question.preset,
+                 "Plan over machines of this kind, numbered from device 0 on, instead of the "
+                 "spec's topology; see remeshctl topology list")
+      ->excludes(topology);
 }
 
-absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question) {
+namespace {
+
+absl::StatusOr<v1::PlanSpec> ReadSpec(const PlanQuestion& question) {
   v1::PlanSpec spec;
   if (question.pathways.empty()) {
     RETURN_IF_ERROR(ReadMessage(question.spec, spec));
@@ -31,9 +40,27 @@ absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question) {
   }
   ASSIGN_OR_RETURN(const std::string request, ReadText(question.pathways));
   ASSIGN_OR_RETURN(const std::string arrays, ReadText(question.arrays));
-  ASSIGN_OR_RETURN(spec, ParsePathways(request, arrays));
+  return ParsePathways(request, arrays);
+}
+
+// As many machines as the spec's devices fill.
+absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::string& preset_name) {
+  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, FindPreset(preset_name));
+  const int64_t devices = std::max<int64_t>(DeviceCountOf(spec), 1);
+  return MakeTopology(
+      {.preset = preset_name, .hosts = (devices - 1) / preset->devices() + 1});
+}
+
+}  // namespace
+
+absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question) {
+  ASSIGN_OR_RETURN(v1::PlanSpec spec, ReadSpec(question));
   if (!question.topology.empty()) {
+    spec.mutable_topology()->Clear();
     RETURN_IF_ERROR(ReadMessage(question.topology, *spec.mutable_topology()));
+  }
+  if (!question.preset.empty()) {
+    ASSIGN_OR_RETURN(*spec.mutable_topology(), ClusterFor(spec, question.preset));
   }
   return spec;
 }

@@ -10,15 +10,16 @@
 namespace remesh {
 
 // Where `remeshctl plan` has its question from: a PlanSpec, or a request of Pathways with the
-// shapes that it leaves out and the topology that it knows nothing of.
+// shapes that it leaves out; over its own topology, or another.
 struct PlanQuestion {
   std::string spec;
   std::string pathways;
   std::string arrays;
   std::string topology;
+  std::string preset;
 };
 
-// -f FILE, or --pathways FILE --arrays FILE [--topology FILE].
+// -f FILE, or --pathways FILE --arrays FILE; [--topology FILE | --preset NAME].
 void AddPlanQuestionFlags(CLI::App& app, PlanQuestion& question);
 
 absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question);

@@ -194,7 +194,6 @@ TEST(ExportedPlanTest, FiguresAreNotBelieved) {
   auto rep = std::make_shared<Plan::Rep>(made.plan.rep());
   rep->summary.bottleneck_seconds = 1e-12;
   rep->summary.quality = 0.001;
-  rep->summary.certificate = "trust me";
   rep->lower_bound = {};
   rep->peak_bytes.assign(rep->peak_bytes.size(), 1);
   const auto repriced = Repriced(made.canonicalized.canonical, Plan(rep));

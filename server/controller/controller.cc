@@ -23,7 +23,8 @@ Controller::Controller(ControllerOptions options, Random random, Restored restor
       random_(std::move(random)),
       epoch_(restored.epoch + 1),
       strangers_(restored.strangers),
-      restored_(std::move(restored)) {}
+      restored_(std::move(restored)),
+      workers_(options_.topology_rules) {}
 
 Actions Controller::Start(Moment now) {
   now_ = now;

@@ -28,6 +28,7 @@ struct ControllerOptions {
   int32_t grant_ahead = 8;  // windows granted beyond those done everywhere
   size_t states_max = 10'000;
   size_t finished_executions_max = 1000;  // older ones are dropped
+  TopologyRules topology_rules;
 };
 
 // Orders executions from the newest to the oldest.

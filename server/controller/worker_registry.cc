@@ -83,6 +83,7 @@ absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) 
 absl::StatusOr<StreamId> WorkerRegistry::Register(StreamId stream, const v1::Register& registration,
                                                   Moment now) {
   RETURN_IF_ERROR(ValidateRegister(registration));
+  RETURN_IF_ERROR(rules_.Check(registration));
   RETURN_IF_ERROR(CheckDevicesFree(registration));
   const WorkerEntry* known = Find(registration.host());
   if (known != nullptr && known->registration.incarnation() > registration.incarnation()) {
@@ -158,17 +159,9 @@ std::shared_ptr<const Topology> WorkerRegistry::topology() const {
   if (workers_.empty()) return nullptr;
   auto topology = std::make_shared<Topology>();
   for (const auto& [name, worker] : workers_) {
-    const v1::Register& registration = worker.registration;
-    Host host{.name = name,
-              .device_ids = {},
-              .nic_bytes_per_second = registration.nic_bytes_per_second(),
-              .nics = std::max(1, registration.nics()),
-              .fabric_bytes_per_second = registration.fabric_bytes_per_second(),
-              .parent = ""};
-    for (const v1::WorkerDevice& device : registration.devices())
-      host.device_ids.push_back(device.id());
-    topology->hosts.push_back(std::move(host));
+    topology->hosts.push_back(rules_.HostOf(worker.registration));
   }
+  topology->domains = rules_.domains();
   return topology;
 }
 

@@ -13,6 +13,7 @@
 #include "planner/topology.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
+#include "server/controller/topology_rules.h"
 
 namespace remesh {
 
@@ -35,8 +36,10 @@ absl::Status ValidateRegister(const v1::Register& registration);
 // Who is there. Not thread-safe; its owner's strand protects it.
 class WorkerRegistry {
  public:
+  explicit WorkerRegistry(TopologyRules rules = {}) : rules_(std::move(rules)) {}
+
   // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
-  // INVALID_ARGUMENT: see ValidateRegister. ABORTED (SUPERSEDED): a newer incarnation is known.
+  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check. ABORTED (SUPERSEDED): a newer incarnation is known.
   // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
   absl::StatusOr<StreamId> Register(StreamId stream, const v1::Register& registration, Moment now);
 
@@ -56,13 +59,14 @@ class WorkerRegistry {
   void Forget(const std::string& host) { workers_.erase(host); }
   const std::map<std::string, WorkerEntry>& workers() const { return workers_; }
 
-  // Every registered worker, by name, in the workers' own device numbering; null when there is
-  // none.
+  // Every registered worker, by name, in the workers' own device numbering, as the rules have it;
+  // null when there is none.
   std::shared_ptr<const Topology> topology() const;
 
  private:
   absl::Status CheckDevicesFree(const v1::Register& registration) const;
 
+  const TopologyRules rules_;
   std::map<std::string, WorkerEntry> workers_;
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams
 };

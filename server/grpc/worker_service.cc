@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/worker_service.h"
 
+#include "proto/spec/plan_proto.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/worker_stream.h"
 
@@ -26,6 +27,16 @@ ServerUnaryReactor* WorkerService::ForgetWorker(CallbackServerContext* context,
                                                 const v1::ForgetWorkerRequest* request,
                                                 google::protobuf::Empty* response) {
   return AskController(backend_, context, "ForgetWorker", request->name(), *request, response);
+}
+
+ServerUnaryReactor* WorkerService::GetTopology(CallbackServerContext* context,
+                                               const v1::GetTopologyRequest*,
+                                               v1::Topology* response) {
+  return AskPlanner(backend_, context, "GetTopology", "", [=, this](Completion completion) {
+    const std::shared_ptr<const Topology> topology = backend_.core.topology();
+    if (topology != nullptr) *response = ToProto(*topology);
+    completion.Finish(absl::OkStatus());
+  });
 }
 
 }  // namespace remesh

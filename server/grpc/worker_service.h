@@ -18,6 +18,9 @@ class WorkerService : public v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* ForgetWorker(grpc::CallbackServerContext* context,
                                          const v1::ForgetWorkerRequest* request,
                                          google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* GetTopology(grpc::CallbackServerContext* context,
+                                        const v1::GetTopologyRequest* request,
+                                        v1::Topology* response) override;
 
  private:
   const Backend backend_;

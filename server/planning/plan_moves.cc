@@ -86,7 +86,8 @@ absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& pl
   return move;
 }
 
-// A state numbered as the workers number their devices can move to workers that came later.
+// A state numbered as the workers number their devices can move to workers that came later, in
+// racks that it has not heard of.
 void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   if (workers == nullptr) return;
   absl::flat_hash_map<std::string, const Host*> known;
@@ -103,8 +104,15 @@ void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   }
   for (const v1::Domain& domain : topology.domains()) present.insert(domain.name());
   const v1::Topology all = ToProto(*workers);
+  absl::flat_hash_map<std::string, const v1::Domain*> domains;
+  for (const v1::Domain& domain : all.domains()) domains[domain.name()] = &domain;
   for (const v1::Host& host : all.hosts()) {
-    if (!present.contains(host.name())) *topology.add_hosts() = host;
+    if (!present.insert(host.name()).second) continue;
+    *topology.add_hosts() = host;
+    for (std::string above = host.parent(); !above.empty() && present.insert(above).second;) {
+      *topology.add_domains() = *domains.at(above);
+      above = topology.domains().rbegin()->parent();
+    }
   }
 }
 

@@ -95,7 +95,8 @@ TEST_F(PlanMovesTest, TargetsMayNameWorkersThatCameLater) {
                            .nic_bytes_per_second = 1e9,
                            .nics = 1,
                            .fabric_bytes_per_second = 1e11,
-                           .parent = ""});
+                           .parent = "rack-9"});
+  workers.domains = {{"other", "", 1e9, 1e9}, {"pod", "", 1e9, 1e9}, {"rack-9", "pod", 1e9, 1e9}};
   v1::StateSpec target = TargetOf(TestSpec());
   v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
   devices.clear_ids();
@@ -105,6 +106,7 @@ TEST_F(PlanMovesTest, TargetsMayNameWorkersThatCameLater) {
   ASSERT_TRUE(move.ok()) << move.status();
   EXPECT_EQ(move->hosts.size(), 3u);
   EXPECT_TRUE(move->target->hosts.contains("host-9"));
+  EXPECT_EQ(move->target->layout->topology.domains.size(), 2u) << "its rack and the pod above";
   workers.hosts[0].device_ids = {1, 0};  // the state's numbering is not the workers'
   EXPECT_FALSE(PlanTo(target, &workers).ok());
 }

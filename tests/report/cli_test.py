@@ -57,6 +57,43 @@ class CliTest(unittest.TestCase):
         self.assertIn("must receive 32 B that none of its devices holds", text)
         self.assertRegex(text, r"checkpoint round trip +256 B +128 B +128 ns +4\.00 x")
         self.assertRegex(text, r"(?m)^a +32 B .* binds$")
+        self.assertRegex(text, r"(?m)^hosts +2 +64 B +a +32 B in +1\.00 GB/s +32 ns +binds$")
+        self.assertIn("gather + broadcast: one device gathers everything", text)
+
+    def test_a_narrow_rack_binds_by_name(self):
+        question = spec()
+        question["topology"] = {
+            "hosts": [dict(host, parent=f"rack-{host['name']}") for host in TOPOLOGY["hosts"]],
+            "domains": [{"name": f"rack-{name}", "egress_bytes_per_second": rate, "ingress_bytes_per_second": rate}
+                        for name, rate in (("a", 1e8), ("b", 1e9))]}
+        text = self.remeshctl("plan", "-f", self.file("s", question), "--explain")
+        self.assertRegex(text, r"lower bound +320 ns \(domain rack-a must receive 32 B .* at 100 MB/s, 320 ns\)")
+        self.assertRegex(text, r"(?m)^domains, level 0 +2 +64 B +rack-a +32 B in +100\.00 MB/s +320 ns +binds$")
+        self.assertRegex(text, r"(?m)^rack-a +32 B .* binds$")
+        self.assertRegex(text, r"(?m)^rack-b +32 B +1\.00 GB/s +32 ns +32 B +1\.00 GB/s +32 ns *$")
+        answer = json.loads(self.remeshctl("plan", "-f", self.file("s", question), "--explain", "-o", "json"))
+        proof = answer["explanation"]["lowerBound"]
+        self.assertEqual((proof["domains"], proof["hosts"], proof["bytes"], proof["bytesPerSecond"]),
+                         (["rack-a"], [], "32", 100000000))
+
+    def test_presets(self):
+        question = spec()
+        del question["topology"]
+        path = self.file("s", question)
+        names = [p["name"] for p in json.loads(self.remeshctl("topology", "list", "-o", "json"))["presets"]]
+        self.assertIn("hgx-h100", names)
+        self.assertIn("hgx-h100 ", self.remeshctl("topology", "list"))
+        shown = self.folder / "t.yaml"
+        shown.write_text(self.remeshctl("topology", "show", "p3.8xlarge", "--hosts", "1"))
+        by_preset = json.loads(self.remeshctl("plan", "-f", path, "--preset", "p3.8xlarge", "-o", "json"))
+        by_file = json.loads(self.remeshctl("plan", "-f", path, "--topology", shown, "-o", "json"))
+        self.assertEqual(by_preset["plan"]["name"], by_file["plan"]["name"])
+        self.assertEqual(by_preset["plan"]["summary"]["bytesCrossing"], "0")
+        crossing = json.loads(self.remeshctl("plan", "-f", path, "--preset", "loopback", "-o", "json"))
+        self.assertEqual(crossing["plan"]["summary"]["bytesCrossing"], "96")
+        self.assertIn("must be one of", self.remeshctl("plan", "-f", path, "--preset", "abacus", code=1))
+        self.assertIn("--preset", self.remeshctl("plan", "-f", path, code=1))
+        self.assertIn("racks", self.remeshctl("topology", "show", "loopback", "--racks", "2", code=1))
 
     def test_trace_and_page(self):
         trace, page = self.folder / "trace.json", self.folder / "page.html"
@@ -68,7 +105,6 @@ class CliTest(unittest.TestCase):
     def test_files_that_cannot_be_written_and_bad_usage(self):
         question = self.file("s", spec())
         self.assertIn("FILE_NOT_WRITTEN", self.remeshctl("plan", "-f", question, "--html", "/nowhere/x", code=1))
-        self.remeshctl("plan", "-f", question, "--html", self.folder / "x", "--server", "localhost:1", code=2)
         self.remeshctl("plan", "-f", question, "--checkpoint-rate", "-1", code=2)
         self.remeshctl("plan", code=2)
         self.remeshctl("plan", "--pathways", question, code=2)
@@ -85,6 +121,10 @@ class CliTest(unittest.TestCase):
         request["reshardRequest"]["inSharding"][0]["devices"]["device_ids"][2] = -1
         self.assertIn("reshardRequest.inSharding[0].devices.device_ids[2]",
                       self.remeshctl("plan", "--pathways", self.file("p", request), *flags, code=1))
+        request["reshardRequest"]["inSharding"] = [{"devices": {"device_ids": [0, 1]}, "xla_hlo_sharding": op_sharding(4, 1)}]
+        self.assertIn("inSharding[0]].devices", self.remeshctl("plan", "--pathways", self.file("p", request), *flags, code=1))
+        self.assertIn("reshardRequest: value \"\" is missing", self.remeshctl(
+            "plan", "--pathways", self.file("p", request["reshardRequest"]), *flags, code=1))
 
     def test_suggest(self):
         def suggest(source, target, code=0):

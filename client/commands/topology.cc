@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/topology.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "client/topology_yaml.h"
+#include "proto/spec/presets.h"
+#include "proto/spec/text.h"
+#include "remesh/v1/worker.grpc.pb.h"
+
+namespace remesh {
+namespace {
+
+std::string RateText(double bytes_per_second) {
+  return absl::StrCat(FormatBytes(static_cast<int64_t>(bytes_per_second)), "/s");
+}
+
+Table PresetTable(const v1::TopologyPresets& presets) {
+  Table table({"PRESET", "DEVICES", "NICS", "OF", "FABRIC A DEVICE", "WHAT"});
+  for (const v1::TopologyPreset& preset : presets.presets()) {
+    table.AddRow({preset.name(), absl::StrCat(preset.devices()), absl::StrCat(preset.nics()),
+                  RateText(preset.nic_bytes_per_second()),
+                  RateText(preset.fabric_bytes_per_second()), preset.description()});
+  }
+  return table;
+}
+
+absl::Status List(OutputFormat format) {
+  Print(format, Presets(), [] { return PresetTable(Presets()); });
+  return absl::OkStatus();
+}
+
+void PrintTopology(const v1::Topology& topology, bool json) {
+  std::cout << (json ? ToJson(topology, /*pretty=*/true) : TopologyYaml(topology)) << std::flush;
+}
+
+void AddFormFlag(CLI::App& app, bool& json) {
+  const auto set = [&json](const std::string& text) { json = text == "json"; };
+  app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default yaml)")
+      ->check(CLI::IsMember({"yaml", "json"}));
+}
+
+struct GetOptions {
+  Endpoint server;
+  bool json = false;
+};
+
+absl::Status Get(const GetOptions& options) {
+  using Stub = v1::WorkerService::Stub;
+  const std::unique_ptr<Stub> stub = v1::WorkerService::NewStub(ConnectServer(options.server));
+  ASSIGN_OR_RETURN(const v1::Topology topology, Call(options.server, *stub, &Stub::GetTopology,
+                                                     v1::GetTopologyRequest()));
+  PrintTopology(topology, options.json);
+  return absl::OkStatus();
+}
+
+struct ShowOptions {
+  Cluster cluster;
+  bool json = false;
+};
+
+absl::Status Show(const ShowOptions& options) {
+  ASSIGN_OR_RETURN(const v1::Topology topology, MakeTopology(options.cluster));
+  PrintTopology(topology, options.json);
+  return absl::OkStatus();
+}
+
+void AddShow(CLI::App& topology, Command& command) {
+  CLI::App* sub = topology.add_subcommand(
+      "show", "Print a cluster of equal machines: a Topology for plan --topology, or for a spec");
+  auto options = std::make_shared<ShowOptions>();
+  Cluster& cluster = options->cluster;
+  sub->add_option("PRESET", cluster.preset, "See remeshctl topology list")->required();
+  sub->add_option("--hosts", cluster.hosts, "How many")->capture_default_str();
+  sub->add_option("--host-prefix", cluster.host_prefix, "Names are this and a number from 0 on")
+      ->capture_default_str();
+  sub->add_option("--first-device", cluster.first_device, "Id of the first device")
+      ->capture_default_str();
+  sub->add_option("--racks", cluster.racks, "Deal the hosts into so many racks with an uplink each")
+      ->capture_default_str();
+  sub->add_option("--oversubscription", cluster.oversubscription,
+                  "Capacity of a rack's hosts over that of its uplink")
+      ->capture_default_str();
+  AddFormFlag(*sub, options->json);
+  sub->callback([&command, options] { command = [options] { return Show(*options); }; });
+}
+
+}  // namespace
+
+void AddTopology(CLI::App& app, Command& command) {
+  CLI::App* topology = app.add_subcommand("topology", "Hosts and links of common machines");
+  topology->require_subcommand(1);
+  CLI::App* list = topology->add_subcommand("list", "List the presets");
+  auto format = std::make_shared<OutputFormat>(OutputFormat::kTable);
+  AddOutputFlag(*list, *format);
+  list->callback([&command, format] { command = [format] { return List(*format); }; });
+  AddShow(*topology, command);
+  CLI::App* get = topology->add_subcommand(
+      "get", "Print what a server makes of its workers: what an empty topology means there");
+  auto options = std::make_shared<GetOptions>();
+  AddServerFlags(*get, options->server);
+  AddFormFlag(*get, options->json);
+  get->callback([&command, options] { command = [options] { return Get(*options); }; });
+}
+
+}  // namespace remesh

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/options.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+
+namespace remesh {
+namespace {
+
+struct Loaded {
+  absl::Status status;
+  ServerOptions options;
+};
+
+Loaded Load(const std::string& yaml) {
+  Loaded loaded;
+  Settings settings;
+  AddSettings(loaded.options, settings);
+  loaded.status = settings.Load(yaml);
+  if (loaded.status.ok()) loaded.status = Validate(loaded.options);
+  return loaded;
+}
+
+TEST(ServerOptionsTest, DefaultsAreValid) {
+  ServerOptions options;
+  EXPECT_TRUE(Validate(options).ok());
+  EXPECT_TRUE(CoreOptionsOf(options).controller.topology_rules.domains().empty());
+}
+
+TEST(ServerOptionsTest, RacksStandInTheFile) {
+  const Loaded loaded = Load(R"(
+topology:
+  hosts:
+  - {match: "*", preset: hgx-a100, parent: rack-1}
+  domains:
+  - {name: rack-1, egress_bytes_per_second: 400e9, ingress_bytes_per_second: 200e9}
+)");
+  ASSERT_TRUE(loaded.status.ok()) << loaded.status;
+  const TopologyRules rules = CoreOptionsOf(loaded.options).controller.topology_rules;
+  ASSERT_EQ(rules.domains().size(), 1u);
+  EXPECT_EQ(rules.domains()[0].ingress_bytes_per_second, 200e9);
+  v1::Register worker;
+  worker.set_host("any");
+  EXPECT_EQ(rules.HostOf(worker).nics, 8);
+  EXPECT_EQ(rules.HostOf(worker).parent, "rack-1");
+}
+
+TEST(ServerOptionsTest, ABadRuleIsNamedByItsPlaceInTheFile) {
+  const absl::Status status = Load("topology: {hosts: [{match: a, parent: rack-1}]}").status;
+  EXPECT_EQ(GetErrorInfo(status).metadata["field"], "topology.hosts[0].parent");
+  EXPECT_FALSE(Load("topology: {racks: []}").status.ok());
+  EXPECT_FALSE(Load("topology: fast").status.ok());
+}
+
+}  // namespace
+}  // namespace remesh
