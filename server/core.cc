@@ -214,7 +214,7 @@ void Core::Do(StartPlanning& action) {
   const uint64_t id = action.id;
   const bool posted = planners_.Post([this, action = std::move(action)] {
     absl::StatusOr<PlannedMove> move = PlanMove(plans_, action, topology().get());
-    if (move.ok()) observer_.OnPlanned(move->planning);
+    if (move.ok()) observer_.OnPlanned(move->planning, move->compute_seconds);
     Post([this, id = action.id, move = std::move(move)]() mutable {
       Handle(Planned{.id = id, .move = std::move(move)});
     });

@@ -44,8 +44,8 @@ class CoreObserver {
   virtual ~CoreObserver() = default;
   virtual void OnLog(const std::string& line) = 0;
   virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
-  // A question was answered with a plan.
-  virtual void OnPlanned(const v1::Planning& planning) = 0;
+  // A question was answered with a plan. `compute_seconds`: that it took when it was computed.
+  virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;
   // A few times a second.
   virtual void OnCensus(const Census& census, const v1::CacheStats& plans) = 0;
   // The journal cannot be written: the process must end, for nothing may be decided any more.

@@ -62,6 +62,11 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
               .Name("remesh_planning_seconds")
               .Help("Seconds from a decoded question to its plan, by where the plan came from.")
               .Register(registry)),
+      compute_seconds_(prometheus::BuildHistogram()
+                           .Name("remesh_planner_compute_seconds")
+                           .Help("Seconds that the planner took for plans that were asked for.")
+                           .Register(registry)
+                           .Add({}, kPlanningSeconds)),
       cache_(registry) {
   for (const auto phase : kOutcomes)
     executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});
@@ -82,9 +87,10 @@ void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
   bytes_.Add({{"path", "local"}}).Increment(static_cast<double>(ended.bytes_copied));
 }
 
-void ServerMetrics::OnPlanned(const v1::Planning& planning) {
+void ServerMetrics::OnPlanned(const v1::Planning& planning, double compute_seconds) {
   const auto way = by_way_.find(planning.cache());
   if (way != by_way_.end()) way->second->Observe(planning.seconds());
+  if (planning.cache() == v1::Planning::MISS) compute_seconds_.Observe(compute_seconds);
 }
 
 void ServerMetrics::OnCensus(const Census& census, const v1::CacheStats& plans) {

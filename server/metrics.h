@@ -22,7 +22,7 @@ class ServerMetrics : public CoreObserver {
 
   void OnLog(const std::string& line) override;
   void OnExecutionEnded(const ExecutionEnded& ended) override;
-  void OnPlanned(const v1::Planning& planning) override;
+  void OnPlanned(const v1::Planning& planning, double compute_seconds) override;
   void OnCensus(const Census& census, const v1::CacheStats& plans) override;
   // Logs and ends the process: what it decided and could not write, nobody was told.
   void OnFatal(const absl::Status& status) override;
@@ -36,6 +36,7 @@ class ServerMetrics : public CoreObserver {
   prometheus::Gauge& running_;
   prometheus::Family<prometheus::Histogram>& planning_seconds_;
   std::map<v1::Planning::Cache, prometheus::Histogram*> by_way_;  // constant after construction
+  prometheus::Histogram& compute_seconds_;
   CacheMetrics cache_;
 };
 

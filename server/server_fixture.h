@@ -49,7 +49,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
 
   void OnLog(const std::string&) override {}
   void OnExecutionEnded(const ExecutionEnded& ended) override;
-  void OnPlanned(const v1::Planning&) override {}
+  void OnPlanned(const v1::Planning&, double) override {}
   void OnCensus(const Census&, const v1::CacheStats&) override {}
   void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
 

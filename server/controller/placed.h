@@ -48,6 +48,7 @@ struct PlannedMove {
   std::string fingerprint;
   v1::PlanSummary summary;
   v1::Planning planning;
+  double compute_seconds = 0;  // that the plan took when it was computed
   int64_t window_bytes = 0;
 };
 

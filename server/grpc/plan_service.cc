@@ -213,19 +213,40 @@ grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* cont
   return stream;
 }
 
+void PlanService::Observe(const v1::CreatePlanResponse& response) {
+  backend_.core.observer().OnPlanned(response.planning(), response.plan().compute_seconds());
+}
+
 ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
                                             const v1::CreatePlanRequest* request,
                                             v1::CreatePlanResponse* response) {
+  // What was asked before does not wait behind what is being planned.
+  ServerUnaryReactor* const now = AnswerNow(backend_, context, "CreatePlan", "", response, [&] {
+    auto again = AnswerAgain(backend_.core.plans(), *request, backend_.core.topology().get());
+    if (again.has_value()) Observe(*again);
+    return again;
+  });
+  if (now != nullptr) return now;
   return Ask(context, "CreatePlan", "", response, [=, this] {
     auto created =
         remesh::CreatePlan(backend_.core.plans(), *request, backend_.core.topology().get());
-    if (created.ok()) backend_.core.observer().OnPlanned(created->planning());
+    if (created.ok()) Observe(*created);
     return created;
   });
 }
 
 ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
                                          const v1::GetPlanRequest* request, v1::Plan* response) {
+  if (v1::PlanView_IsValid(request->view()) && request->view() != v1::FULL) {
+    const auto find = [&]() -> std::optional<v1::Plan> {
+      const auto listed = backend_.core.plans().FindInMemory(request->name());
+      if (!listed.has_value()) return std::nullopt;
+      return ToProto(*listed, request->view());
+    };
+    ServerUnaryReactor* const now =
+        AnswerNow(backend_, context, "GetPlan", request->name(), response, find);
+    if (now != nullptr) return now;
+  }
   return Ask(context, "GetPlan", request->name(), response,
              [=, this] { return remesh::GetPlan(backend_.core.plans(), *request); });
 }

@@ -56,6 +56,7 @@ class PlanService : public v1::PlanService::CallbackService {
       v1::SuggestIntermediateShardingResponse* response) override;
 
  private:
+  void Observe(const v1::CreatePlanResponse& response);
   // A call whose answer is `answer()`, an absl::StatusOr of the response.
   template <typename Response, typename Answer>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const char* method,

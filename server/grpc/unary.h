@@ -5,6 +5,7 @@
 #include <grpcpp/support/server_callback.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -67,6 +68,21 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend,
   } else {
     backend.core.Call(std::move(request), ReplyInto(response, std::move(completion)));
   }
+  return reactor;
+}
+
+// Answers here and now with `answer()`, an optional response that takes little work to find; null
+// when there is none, or the caller may not have it: then the call must be asked the long way.
+template <typename Response, typename Answer>
+grpc::ServerUnaryReactor* AnswerNow(const Backend& backend, grpc::CallbackServerContext* context,
+                                    const char* method, const std::string& resource,
+                                    Response* response, Answer answer) {
+  if (!backend.Authorize(*context, method, resource).ok()) return nullptr;
+  std::optional<Response> now = answer();
+  if (!now.has_value()) return nullptr;
+  *response = *std::move(now);
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(grpc::Status::OK);
   return reactor;
 }
 

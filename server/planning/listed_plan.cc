@@ -85,7 +85,7 @@ PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec) {
   const BoundPlan& bound = *listed.plan;
   return {.name = bound.name,
           .fingerprint = bound.cached->request.fingerprint,
-          .spec = with_spec ? bound.spec->SerializeAsString() : "",
+          .spec = with_spec ? *bound.spec : "",
           .about = AboutOf(listed),
           .created = listed.facts.created,
           .used = listed.facts.used,

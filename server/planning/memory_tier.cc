@@ -4,25 +4,15 @@
 #include <algorithm>
 #include <utility>
 
+#include "server/planning/held_bytes.h"
+
 namespace remesh {
 namespace {
 
-// Estimates: strings and vectors with their headers.
-int64_t BytesOf(const Binding& binding) {
-  int64_t bytes =
-      static_cast<int64_t>(binding.device_ids.size() * 8 + binding.array_indices.size() * 4);
-  for (const std::string& name : binding.host_names)
-    bytes += 32 + static_cast<int64_t>(name.size());
-  for (const std::string& name : binding.array_names)
-    bytes += 32 + static_cast<int64_t>(name.size());
-  return bytes;
-}
-
-int64_t BytesOf(const CachedPlan& cached) {
-  const ReshardRequest& request = cached.request.request;
-  return cached.plan.memory_bytes() +
-         static_cast<int64_t>(request.arrays.size() * sizeof(ArraySpec)) +
-         static_cast<int64_t>(request.topology.hosts.size() * sizeof(Host));
+// What a name takes beside its binding and its question: itself, five times, and the nodes of maps.
+int64_t NodeBytes(const std::string& name) {
+  return 5 * static_cast<int64_t>(name.size() + 32) +
+         static_cast<int64_t>(sizeof(MemoryTier::Name) + sizeof(BoundPlan)) + 4 * 64;
 }
 
 }  // namespace
@@ -42,12 +32,13 @@ MemoryTier::Name& MemoryTier::Add(const BoundPlanPtr& plan, NameFacts facts) {
   auto [entry, added] = entries_.try_emplace(plan->cached->request.fingerprint);
   if (added) {
     entry->second.cached = plan->cached;
-    entry->second.bytes = BytesOf(*plan->cached);
+    entry->second.bytes = HeldBytes(*plan->cached);
     bytes_ += entry->second.bytes;
   }
   entry->second.names.insert(plan->name);
   Name& name = names_[plan->name];
-  name.own_bytes = BytesOf(plan->binding) + static_cast<int64_t>(plan->spec->SpaceUsedLong());
+  name.own_bytes = HeldBytes(plan->binding) + static_cast<int64_t>(plan->spec->size()) +
+                   NodeBytes(plan->name);
   name.listed = {.plan = plan,
                  .facts = std::move(facts),
                  .cached_bytes = name.own_bytes + entry->second.bytes};

@@ -37,12 +37,12 @@ std::string NameOf(const PlanCache::Question& question) {
 
 // The question that a name on disk stands for.
 absl::StatusOr<PlanCache::Question> QuestionOf(const PlanFile::Name& row) {
-  auto spec = std::make_shared<v1::PlanSpec>();
-  if (!spec->ParseFromString(row.spec)) return absl::DataLossError("the question cannot be read");
-  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(*spec, nullptr));
+  v1::PlanSpec spec;
+  if (!spec.ParseFromString(row.spec)) return absl::DataLossError("the question cannot be read");
+  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
   PlanCache::Question question;
   ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
-  question.spec = std::move(spec);
+  question.spec = std::make_shared<const std::string>(row.spec);
   if (NameOf(question) != row.name) {
     return absl::DataLossError("its question has another name now");
   }
@@ -120,6 +120,17 @@ void PlanCache::CountUse(const Question& question, Name& name) {
   stats_.mutable_precompute()->set_used(stats_.precompute().used() + 1);
 }
 
+void PlanCache::CountHit(const Question& question, Name& name) {
+  v1::TierStats& stats = *stats_.mutable_memory();
+  stats.set_hits(stats.hits() + 1);
+  stats.set_compute_seconds_saved(stats.compute_seconds_saved() +
+                                  name.listed.plan->cached->compute_seconds);
+  ++name.listed.facts.hits;
+  name.changed = true;
+  CountUse(question, name);
+  memory_.Touch(name, Now());
+}
+
 PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::string& name) {
   v1::TierStats& stats = *stats_.mutable_memory();
   const auto cached = memory_.FindPlan(question.canonicalized.canonical.fingerprint);
@@ -127,19 +138,14 @@ PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::str
     stats.set_misses(stats.misses() + !question.ahead);
     return {};
   }
-  if (!question.ahead) {
-    stats.set_compute_seconds_saved(stats.compute_seconds_saved() + cached->compute_seconds);
-  }
   if (Name* const known = memory_.Find(name)) {
-    if (question.ahead) return {known->listed.plan, v1::Planning::HIT};
-    stats.set_hits(stats.hits() + 1);
-    ++known->listed.facts.hits;
-    known->changed = true;
-    CountUse(question, *known);
-    memory_.Touch(*known, Now());
+    if (!question.ahead) CountHit(question, *known);
     return {known->listed.plan, v1::Planning::HIT};
   }
-  if (!question.ahead) stats.set_isomorphic_hits(stats.isomorphic_hits() + 1);
+  if (!question.ahead) {
+    stats.set_isomorphic_hits(stats.isomorphic_hits() + 1);
+    stats.set_compute_seconds_saved(stats.compute_seconds_saved() + cached->compute_seconds);
+  }
   const BoundPlanPtr plan = Bind(question, name, cached);
   if (!question.store) return {plan, v1::Planning::ISOMORPHIC};
   Name& filed = File(plan, question, question.facts);
@@ -245,6 +251,23 @@ absl::StatusOr<ListedPlan> PlanCache::Find(const std::string& name, bool use,
   }
   found->changed = true;
   memory_.Touch(*found, Now());
+  return found->listed;
+}
+
+std::optional<ListedPlan> PlanCache::FindInMemory(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  Name* const found = memory_.Find(name);
+  if (found == nullptr) return std::nullopt;
+  found->changed = true;
+  memory_.Touch(*found, Now());
+  return found->listed;
+}
+
+std::optional<ListedPlan> PlanCache::FindAgain(const std::string& name) {
+  absl::MutexLock lock(&mutex_);
+  Name* const found = memory_.Find(name);
+  if (found == nullptr) return std::nullopt;
+  CountHit({}, *found);
   return found->listed;
 }
 

@@ -20,6 +20,7 @@
 #include "server/planning/memory_tier.h"
 #include "server/planning/plan_store.h"
 #include "server/planning/plan_watchers.h"
+#include "server/planning/question_memo.h"
 
 namespace remesh {
 
@@ -42,7 +43,7 @@ class PlanCache {
 
   struct Question {
     CanonicalizedRequest canonicalized;
-    std::shared_ptr<const v1::PlanSpec> spec;
+    std::shared_ptr<const std::string> spec;  // as in BoundPlan
     bool store = true;   // false: look, compute, but keep nothing
     bool use = false;    // keep the plan until EndUse(name)
     bool ahead = false;  // nobody asked yet: neither hit nor use
@@ -66,6 +67,11 @@ class PlanCache {
   // and `state`: as in Question.
   absl::StatusOr<ListedPlan> Find(const std::string& name, bool use = false,
                                   const std::string& state = "");
+  // The same from memory only, and no error.
+  std::optional<ListedPlan> FindInMemory(const std::string& name);
+  // The plan that answers a question which memo() knows to lead to this name: a hit. From memory.
+  std::optional<ListedPlan> FindAgain(const std::string& name);
+  QuestionMemo& memo() { return memo_; }
   // From memory only, without counting as a use.
   absl::StatusOr<ListedPlan> Peek(const std::string& name);
   void EndUse(const std::string& name);
@@ -98,6 +104,8 @@ class PlanCache {
   v1::CacheStats stats();
 
  private:
+  static constexpr size_t kQuestionsRemembered = 4096;
+
   using Name = MemoryTier::Name;
   struct Found {
     CachedPlan plan;
@@ -116,6 +124,7 @@ class PlanCache {
              const std::optional<NameFacts>& facts,
              v1::WatchPlansResponse::Event event = v1::WatchPlansResponse::CREATED)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CountHit(const Question& question, Name& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountUse(const Question& question, Name& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Brings a name from disk to memory; not found is no error here.
   absl::Status Load(const std::string& name);
@@ -141,6 +150,7 @@ class PlanCache {
   const Options options_;
   PlanStore* const store_;
   PlanWatchers watchers_;
+  QuestionMemo memo_{kQuestionsRemembered};
   absl::Mutex pin_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // pins reach the disk in their order
   absl::Mutex mutex_;
   MemoryTier memory_ ABSL_GUARDED_BY(mutex_);

@@ -145,7 +145,7 @@ TEST_F(PlanCacheDiskTest, WhatMemoryAnswersTouchesNeitherDiskNorPlanner) {
   const auto request = ToReshardRequest(TestSpec(), nullptr);
   PlanCache::Question question;
   question.canonicalized = *Canonicalize(*request);
-  question.spec = std::make_shared<const v1::PlanSpec>(TestSpec());
+  question.spec = std::make_shared<const std::string>(TestSpec().SerializeAsString());
   ASSERT_TRUE(cache_->FindOrCompute(question, ComputePlan).ok());
   store_->Flush();
   const int64_t reads = store_->stats().reads;

@@ -3,11 +3,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -73,6 +76,7 @@ absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& pl
                    .fingerprint = cached.request.fingerprint,
                    .summary = resource.summary(),
                    .planning = planning,
+                   .compute_seconds = cached.compute_seconds,
                    .window_bytes = cached.request.request.options.window_bytes};
   for (const auto& [host, part] : source.hosts) {
     if (HoldsOnLostDevicesOnly(part.devices, lost)) move.spared_hosts.insert(host);
@@ -130,8 +134,8 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
   ASSIGN_OR_RETURN(
       const ReshardRequest request,
       ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
-  auto joined = std::make_shared<const v1::PlanSpec>(
-      JoinSpecs(question.source->spec, (*target)->spec, question.options));
+  auto joined = std::make_shared<const std::string>(
+      JoinSpecs(question.source->spec, (*target)->spec, question.options).SerializeAsString());
   PlanCache::Question asked{.canonicalized = {},
                             .spec = std::move(joined),
                             .store = question.keep,
@@ -144,7 +148,7 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
 }
 
 absl::Status CheckPlanUsable(const BoundPlan& plan) {
-  if (plan.spec->options().donate()) {
+  if (plan.cached->request.request.options.donate) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      "plan: options.donate is not supported by executions yet",
                      {.reason = "DONATION_UNSUPPORTED", .metadata = {{"field", "options.donate"}}});
@@ -165,7 +169,9 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
   RETURN_IF_ERROR(AtField("plan", listed.status()));
   const BoundPlan& plan = *listed->plan;
   RETURN_IF_ERROR(CheckPlanUsable(plan));
-  ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(*plan.spec), nullptr));
+  v1::PlanSpec spec;
+  REMESH_CHECK(spec.ParseFromString(*plan.spec));
+  ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(spec), nullptr));
   if (absl::Status same = CheckSameLayout(source, *question.source->layout); !same.ok()) {
     const std::string why(same.message());
     return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -174,18 +180,43 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
                       .metadata = {{"plan", question.plan}, {"difference", why}}});
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
-                   PlaceState(TargetOf(*plan.spec), nullptr));
+                   PlaceState(TargetOf(spec), nullptr));
   v1::Planning planning;
   planning.set_seconds(SecondsSince(start));
   planning.set_cache(v1::Planning::HIT);
   if (question.keep) {
     RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true, question.state).status());
   }
-  const auto& lost = plan.spec->options().lost_device_ids();
+  const auto& lost = spec.options().lost_device_ids();
   return ToMove(plan, planning, *question.source, std::move(target), {lost.begin(), lost.end()});
 }
 
+// A question's bytes, with the topology that it was asked for.
+std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const Topology& topology) {
+  if (!spec.topology().hosts().empty()) {
+    return std::make_shared<const std::string>(spec.SerializeAsString());
+  }
+  v1::PlanSpec complete = spec;
+  *complete.mutable_topology() = ToProto(topology);
+  return std::make_shared<const std::string>(complete.SerializeAsString());
+}
+
 }  // namespace
+
+std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
+                                                  const v1::CreatePlanRequest& request,
+                                                  const Topology* workers) {
+  const Timestamp start = SteadyClock().Now();
+  const std::optional<std::string> name = cache.memo().Find(DigestOf(request.spec(), workers));
+  if (!name.has_value()) return std::nullopt;
+  const std::optional<ListedPlan> listed = cache.FindAgain(*name);
+  if (!listed.has_value()) return std::nullopt;
+  v1::CreatePlanResponse response;
+  *response.mutable_plan() = ToProto(*listed);
+  response.mutable_planning()->set_cache(v1::Planning::HIT);
+  response.mutable_planning()->set_seconds(SecondsSince(start));
+  return response;
+}
 
 absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request) {
   const Timestamp start = SteadyClock().Now();
@@ -200,13 +231,13 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
   const Timestamp start = SteadyClock().Now();
   absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers);
   RETURN_IF_ERROR(AtField("spec", question.status()));
-  auto spec = std::make_shared<v1::PlanSpec>(request.spec());
-  if (spec->topology().hosts().empty()) *spec->mutable_topology() = ToProto(question->topology);
-  PlanCache::Question asked{
-      .canonicalized = {}, .spec = std::move(spec), .store = !request.validate_only()};
+  PlanCache::Question asked{.canonicalized = {},
+                            .spec = SpelledOut(request.spec(), question->topology),
+                            .store = !request.validate_only()};
   ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, *question, std::move(asked), start));
   v1::CreatePlanResponse response;
   const absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);
+  if (listed.ok()) cache.memo().Remember(DigestOf(request.spec(), workers), planned.plan->name);
   *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = planned.plan});
   if (!listed.ok()) response.mutable_plan()->clear_tier();
   *response.mutable_planning() = planned.planning;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "absl/status/statusor.h"
 #include "planner/topology.h"
@@ -17,6 +18,12 @@ namespace remesh {
 
 // Plans, and takes the time.
 absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request);
+
+// PlanService.CreatePlan for a question that was answered before in the same words, while memory has
+// the plan: quick, and touches neither the planner nor the disk. `workers`: as below.
+std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
+                                                  const v1::CreatePlanRequest& request,
+                                                  const Topology* workers);
 
 // PlanService.CreatePlan. `workers`: what an empty topology means; may be null.
 absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,

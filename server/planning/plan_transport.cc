@@ -30,7 +30,7 @@ absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name
   const CachedPlan& cached = *listed.plan->cached;
   v1::ExportedPlan file;
   file.set_name(name);
-  file.set_spec(listed.plan->spec->SerializeAsString());
+  file.set_spec(*listed.plan->spec);
   file.set_plan(EncodePlan(cached.request, cached.plan));
   file.set_compute_seconds(cached.compute_seconds);
   SetTime(listed.facts.created, *file.mutable_create_time());
@@ -49,7 +49,7 @@ absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanReques
                     .compute_seconds = SaneSeconds(imported.file.compute_seconds())};
   PlanCache::Question question;
   question.canonicalized = std::move(imported.canonicalized);
-  question.spec = std::make_shared<const v1::PlanSpec>(std::move(imported.spec));
+  question.spec = std::make_shared<const std::string>(imported.spec.SerializeAsString());
   question.ahead = true;  // nobody has asked for it
   return ToProto(cache.Import(question, std::move(cached)));
 }

@@ -47,7 +47,7 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
   RETURN_IF_ERROR(CheckNotNeeded(move, request));
   PlanCache::Question question;
   ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
-  question.spec = std::make_shared<const v1::PlanSpec>(std::move(spec));
+  question.spec = std::make_shared<const std::string>(spec.SerializeAsString());
   question.ahead = true;
   return question;
 }

@@ -130,6 +130,7 @@ class MetricsTest(ClusterTest):
             'sum(remesh_plan_cache_entries{tier="memory"})': stats.memory.entries,
             'sum(remesh_plan_cache_bytes{tier="memory"})': stats.memory.bytes,
             'sum(remesh_planning_seconds_count{cache="miss"})': stats.computations,
+            "sum(remesh_planner_compute_seconds_count)": stats.computations,
             'sum(grpc_server_handled_total{grpc_method="CreatePlan",grpc_code="OK"})': len(seen),
             'sum(remesh_workers{alive="true"})': self.HOSTS,
             'sum(remesh_executions_total{outcome="succeeded"})': 1,

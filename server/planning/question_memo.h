@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "planner/topology.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+
+// SHA-256: a spec that somebody forges cannot take another's place.
+using QuestionDigest = std::array<uint8_t, 32>;
+
+// Of everything that a question's answer depends on: the spec, word for word, and `workers` where
+// its topology is empty.
+QuestionDigest DigestOf(const v1::PlanSpec& spec, const Topology* workers);
+
+// Remembers the names of plans by the words of the questions that led to them, so that a question
+// asked again in the same words needs neither front ends nor a canonical form. Both are functions,
+// so what is remembered stays true; whether the plan is still there is another matter. Questions
+// that were not asked for long are forgotten. Thread-safe.
+class QuestionMemo {
+ public:
+  // Remembers at least the `entries` questions asked last, at most twice as many.
+  explicit QuestionMemo(size_t entries) : entries_(entries) {}
+
+  std::optional<std::string> Find(const QuestionDigest& question);
+  void Remember(const QuestionDigest& question, std::string plan);
+
+ private:
+  using Names = absl::flat_hash_map<QuestionDigest, std::string>;
+
+  void RememberLocked(const QuestionDigest& question, std::string plan)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const size_t entries_;
+  absl::Mutex mutex_;
+  Names recent_ ABSL_GUARDED_BY(mutex_);
+  Names older_ ABSL_GUARDED_BY(mutex_);  // forgotten when recent_ is full
+};
+
+}  // namespace remesh
