@@ -129,6 +129,20 @@ Ask ByContent(const Options& options) {
   };
 }
 
+// The same question, each time with a device list that nothing refers to: words that nobody has
+// asked in before, so the server has to understand them.
+Ask Reworded(const Options& options) {
+  auto request = std::make_shared<v1::CreatePlanRequest>(BigRequest());
+  Create(*Connect(options), *request);
+  auto calls = std::make_shared<int>(0);
+  return [request, calls](Stub& stub) {
+    auto& lists = *request->mutable_spec()->mutable_device_lists();
+    lists.erase("call " + std::to_string(*calls));
+    lists["call " + std::to_string(++*calls)].mutable_range()->set_count(1);
+    REMESH_CHECK(Create(stub, *request).planning().cache() == v1::Planning::HIT);
+  };
+}
+
 // One call after another.
 json Latency(const Options& options, const Ask& ask) {
   const std::unique_ptr<Stub> stub = Connect(options);
@@ -256,6 +270,8 @@ int Main(int argc, char** argv) {
   add("name-latency", "A plan by its name.", [&] { return Latency(options, ByName(options)); });
   add("content-latency", "A plan by its question, 405B 1024 -> 512.",
       [&] { return Latency(options, ByContent(options)); });
+  add("reworded-latency", "The same, each time in words never used before.",
+      [&] { return Latency(options, Reworded(options)); });
   add("name-load", "By name, many clients.", [&] { return Load(options, ByName(options)); });
   add("content-load", "By question, many clients.", [&] { return Load(options, ByContent(options)); });
   add("first", "One question.", [&] { return First(options); });

@@ -22,8 +22,8 @@ DISTINCT = 10_000
 CONSTANT_MIB = 96
 
 LEGEND = """A real `remesh-server` and a C++ client on loopback of the same machine, which share its cores. *By name* is `GetPlan` in its default
-view, everything but transfers; *by content* is `CreatePlan` with the whole request: Llama-3.1-405B from 1,024 to 512 GPUs, {arrays} arrays, {kib} KiB on the wire. Each
-figure is the median of {rounds} rounds (the best round in parentheses); load average before: {load}."""
+view, everything but transfers; *by content* is `CreatePlan` with the whole request: Llama-3.1-405B from 1,024 to 512 GPUs, {arrays} arrays, {kib} KiB on the wire.
+A question in words that were used before is known by their digest; *reworded*, it goes through front ends, canonical form and fingerprint. Each figure is the median of {rounds} rounds (the best round in parentheses); load average before: {load}."""
 
 
 def measure(build, arguments):
@@ -54,6 +54,7 @@ def measure_answers(build):
         first = {"miss": bench(build, cluster, "first")}
         warm = {"name": bench(build, cluster, "name-latency", "--calls=2000"),
                 "content": bench(build, cluster, "content-latency", "--calls=200"),
+                "reworded": bench(build, cluster, "reworded-latency", "--calls=100"),
                 "name-load": bench(build, cluster, "name-load", "--seconds=4"),
                 "content-load": bench(build, cluster, "content-load", "--seconds=4")}
         cluster.stop_server()
@@ -115,8 +116,9 @@ def acceptance_rows(warm, first, memory):
                                       ("by content, p50", warm["content"], "p50_seconds", 5)]:
         value = 1e3 * middle(rounds, key)
         yield [label, f"≤ {limit} ms", f"{value:.3f} ms ({1e3 * best(rounds, key):.3f})", holds(value <= limit)]
-    yield ["by content, p99", "–", f"{1e3 * middle(warm['content'], 'p99_seconds'):.3f} ms "
-           f"({1e3 * best(warm['content'], 'p99_seconds'):.3f})", ""]
+    for label, rounds, key in [("by content, p99", warm["content"], "p99_seconds"), ("reworded, p50", warm["reworded"], "p50_seconds"),
+                               ("reworded, p99", warm["reworded"], "p99_seconds")]:
+        yield [label, "–", f"{1e3 * middle(rounds, key):.3f} ms ({1e3 * best(rounds, key):.3f})", ""]
     cold = first["cold"]
     yield [f"{cold['calls']:,} equal cold requests at once: planned", "1", str(cold["planned"]), holds(cold["planned"] == 1)]
     limit = LIMIT_MIB + CONSTANT_MIB

@@ -51,6 +51,9 @@ class Plans:
         return self._stub.CreatePlan(plan_pb2.CreatePlanRequest(spec=question(number)), timeout=CALL_SECONDS,
                                      wait_for_ready=wait_for_ready)
 
+    def get(self, name: str) -> plan_pb2.Plan:
+        return self._stub.GetPlan(plan_pb2.GetPlanRequest(name=name), timeout=CALL_SECONDS, wait_for_ready=True)
+
     def transfers(self, name: str) -> List[bytes]:
         request = plan_pb2.GetPlanRequest(name=name, view=plan_pb2.FULL)
         return [transfer.SerializeToString(deterministic=True)
@@ -169,6 +172,20 @@ class CacheCrashTest(unittest.TestCase):
         self.assertEqual(self.check(plans, 1), plan_pb2.Planning.HIT)
         self.assertEqual(self.check(plans, 2), plan_pb2.Planning.MISS)
         self.assertEqual((plans.stats().disk.hits, plans.stats().disk.misses), (1, 1))
+        plans.close()
+
+    def test_a_restarted_server_knows_plans_by_name(self):
+        self.cluster.start_server()
+        plans = Plans(self.cluster)
+        name = plans.create(1).plan.name
+        before = plans.transfers(name)
+        plans.close()
+        self.assertEqual(self.cluster.stop_server(), 0)
+        self.cluster.start_server()
+        plans = Plans(self.cluster)
+        self.assertEqual(plans.get(name).name, name)
+        self.assertEqual(plans.transfers(name), before)
+        self.assertEqual(plans.stats().computations, 0)
         plans.close()
 
 
