@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/options.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -9,6 +10,9 @@
 
 namespace remesh {
 namespace {
+
+// Half of what gRPC's clients take unless they are told otherwise.
+constexpr int64_t kPageBytesMax = int64_t{2} << 20;
 
 void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.Section("Addresses");
@@ -129,6 +133,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
                      .execution_deadline = o.execution_deadline,
                      .quiesce_timeout = o.quiesce_timeout,
                      .grant_ahead = static_cast<int32_t>(o.windows_ahead),
+                     .page_bytes_max = static_cast<size_t>(
+                         std::min(kPageBytesMax, o.message_bytes_max / 2)),
                      .states_max = static_cast<size_t>(o.states_max),
                      .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
                      .topology_rules = *RulesOf(o)};

@@ -50,6 +50,7 @@ void ScriptedWorker::Obey(const v1::AttachResponse& command) {
       const v1::Assignment& assignment = command.assign_state().assignment();
       v1::StateManifest& manifest = *answer.mutable_manifest_changed()->mutable_manifest();
       manifest.set_state(assignment.state());
+      manifest.set_state_uid(assignment.state_uid());
       manifest.set_generation(assignment.generation());
       manifest.set_phase(v1::SHARD_PHASE_READY);
       manifest.set_sealed_shards(assignment.shards_size());

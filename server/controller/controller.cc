@@ -22,14 +22,27 @@ Controller::Controller(ControllerOptions options, Random random, Restored restor
     : options_(options),
       random_(std::move(random)),
       epoch_(restored.epoch + 1),
+      highest_epoch_(epoch_),
       strangers_(restored.strangers),
       restored_(std::move(restored)),
       workers_(options_.topology_rules) {}
 
 Actions Controller::Start(Moment now) {
   now_ = now;
-  Persist({EpochRecord(epoch_)}, [] {});
+  Persist({EpochRecord(epoch_)}, [this] {
+    leads_ = true;
+    std::vector<StreamId> waiting;
+    for (const auto& [stream, messages] : parked_) waiting.push_back(stream);
+    for (const StreamId stream : waiting) Unpark(stream);
+  });
+  hosts_ = restored_.hosts;
   deleted_ = restored_.deleted;
+  std::vector<Record> nobody;  // of journals that do not say who was away
+  for (const auto& [state, hosts] : deleted_) {
+    if (hosts.empty()) nobody.push_back(NoDeletedRecord(state));
+  }
+  std::erase_if(deleted_, [](const auto& deleted) { return deleted.second.empty(); });
+  if (!nobody.empty()) Persist(std::move(nobody), [] {});
   for (const auto& [name, state] : restored_.states) RestoreState(name, state);
   for (const v1::Execution& execution : restored_.executions)
     RestoreExecution(execution, restored_);

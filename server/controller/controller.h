@@ -8,6 +8,7 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "server/controller/action.h"
@@ -26,10 +27,15 @@ struct ControllerOptions {
   Timestamp execution_deadline = std::chrono::seconds(300);  // of requests that name none
   Timestamp quiesce_timeout = std::chrono::seconds(4);  // most time for workers to end an attempt
   int32_t grant_ahead = 8;  // windows granted beyond those done everywhere
+  size_t page_bytes_max = size_t{2} << 20;  // of a list's page, however many entries are asked for
   size_t states_max = 10'000;
   size_t finished_executions_max = 1000;  // older ones are dropped
   TopologyRules topology_rules;
 };
+
+// What a request_id of StartExecution belongs to: a state, not its name.
+std::string RequestKey(const std::string& state, const std::string& state_uid,
+                       const std::string& request_id);
 
 // Orders executions from the newest to the oldest.
 std::string AgeKey(const v1::Execution& execution);
@@ -65,6 +71,9 @@ class Controller {
     std::shared_ptr<const PlacedState> target;
     std::set<DeviceKey> devices;
     bool keeps_plan = false;
+    std::string request_digest;   // of the StartExecution; empty: from a journal without it
+    bool durable = true;          // the journal has it
+    std::vector<CallId> waiting;  // until then
   };
   struct PendingStart {  // a StartExecution that is being planned
     std::vector<CallId> calls;
@@ -102,7 +111,13 @@ class Controller {
   void OnRegister(StreamId stream, const v1::Register& registration);
   bool FollowedAnother(const v1::Register& registration) const;
   void RaiseEpoch(StreamId stream, const v1::Register& registration);
+  void Unpark(StreamId stream);
+  void NoteHost(const v1::Register& registration);
+  bool IsStrange(const v1::StateManifest& manifest) const;
+  void EndStrangersIfAllKnown();
   void Greet(const std::string& host);
+  bool IsLeftover(const StateEntry& state, const std::string& host,
+                  const v1::StateManifest& manifest) const;
   void Reconcile(const std::string& host, const v1::StateManifest& manifest);
   void OnWorkerEvent(const std::string& host, const v1::AttachRequest& message);
   void OnStateWanted(const std::string& host, const std::string& state);
@@ -124,6 +139,10 @@ class Controller {
   void FinishCreateState(StateEntry entry);
   void TellAbsent(const StateEntry& state, const std::string& host);
   void StartDeleteState(CallId call, const v1::DeleteStateRequest& request);
+  void TellDeleted(const StateKey& state, std::set<std::string> hosts);
+  void Forget(const std::string& host, const StateKey& state);
+  void ForgetHeld(const std::string& host, const std::string& name, std::string_view kept_uid);
+  void ForgetDeletions(const std::string& host);
   absl::StatusOr<StateEntry*> FindState(std::string_view field, const std::string& name);
   absl::StatusOr<remesh::Reply> Answer(const v1::GetStateRequest& request);
   absl::StatusOr<remesh::Reply> Answer(const v1::ListStatesRequest& request) const;
@@ -151,11 +170,14 @@ class Controller {
 
   const ControllerOptions options_;
   const Random random_;
-  uint64_t epoch_;
+  uint64_t epoch_;  // of every command; on disk before the first one
+  uint64_t highest_epoch_;  // on its way to the disk
+  bool leads_ = false;      // the epoch that Start() chose is on disk
   bool strangers_;
   Restored restored_;  // until Start()
 
   WorkerRegistry workers_;
+  std::set<std::string> hosts_;  // that ever attached, to earlier leaders with this journal too
   StateRegistry states_;
   DeviceLedger ledger_;
   std::map<std::string, Move> moves_;               // by execution name
@@ -164,7 +186,7 @@ class Controller {
   std::map<std::string, std::string> request_ids_;  // -> execution name
   std::map<uint64_t, PendingStart> starts_;         // by planning id
   std::map<std::string, PendingCreate> creates_;    // by state name
-  std::set<std::string> deleted_;
+  std::map<StateKey, std::set<std::string>> deleted_;  // hosts that were away then, and may hold it
   std::map<StreamId, std::vector<v1::AttachRequest>> parked_;  // until a higher epoch is on disk
   std::set<std::string> welcomed_;  // hosts that this leadership has commanded
   std::map<std::string, std::set<std::string>> wanted_;  // by state: hosts whose trainers asked

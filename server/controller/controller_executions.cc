@@ -51,9 +51,8 @@ absl::StatusOr<Reply> Controller::Answer(const v1::ListExecutionsRequest& reques
   response.set_next_page_token(FillPage(
       by_age_, start, scope,
       [&](const std::string& name) { return name.compare(0, prefix.size(), prefix) == 0; },
-      [&](const std::string& name) {
-        *response.add_executions() = moves_.at(name).execution.resource();
-      }));
+      [&](const std::string& name) { return moves_.at(name).execution.resource(); },
+      options_.page_bytes_max, *response.mutable_executions()));
   return response;
 }
 
@@ -162,6 +161,7 @@ void Controller::AdoptTarget(StateEntry& state, const Move& move) {
     if (move.execution.has_participant(host)) continue;  // the execution tells those itself
     v1::AttachResponse retire;
     retire.mutable_retire()->set_state(state.name());
+    retire.mutable_retire()->set_state_uid(state.uid());
     retire.mutable_retire()->set_generation(retired);
     Send(host, std::move(retire));
   }
@@ -172,6 +172,7 @@ void Controller::AdoptTarget(StateEntry& state, const Move& move) {
     if (worker == nullptr) continue;
     v1::StateManifest& manifest = worker->manifests[{state.name(), adopted}];
     manifest.set_state(state.name());
+    manifest.set_state_uid(state.uid());
     manifest.set_generation(adopted);
     manifest.set_phase(v1::SHARD_PHASE_READY);
     manifest.clear_execution();
@@ -187,10 +188,11 @@ void Controller::DropOldExecutions() {
     const std::string name = oldest->second;
     if (running_.contains(name)) continue;
     const v1::Execution& resource = moves_.at(name).execution.resource();
-    request_ids_.erase(absl::StrCat(resource.state(), "\n", resource.request_id()));
+    request_ids_.erase(
+        RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
     moves_.erase(name);
     oldest = by_age_.erase(oldest);
-    Persist({NoExecutionRecord(name)}, [] {});
+    Persist({NoExecutionRecord(name), NoStartRequestRecord(name)}, [] {});
     Touch(name);
   }
 }

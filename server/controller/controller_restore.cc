@@ -36,6 +36,8 @@ void Controller::RestoreState(const std::string& name, const RestoredState& rest
                    .request_id = restored.request_id,
                    .request_digest = restored.request_digest};
   entry.declared.clear_spec();
+  // Of journals that do not name the workers.
+  for (const auto& [host, part] : entry.placed->hosts) hosts_.insert(host);
   states_.Add(std::move(entry));
 }
 
@@ -59,9 +61,12 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   ExecutionActions actions;
   moves_.emplace(name, Move{.execution = Execution::Restore(std::move(spec), execution, actions),
                             .target = target});
+  if (auto digest = restored.start_digests.find(name); digest != restored.start_digests.end())
+    moves_.at(name).request_digest = digest->second;
   by_age_[AgeKey(execution)] = name;
   if (!execution.request_id().empty()) {
-    request_ids_[absl::StrCat(execution.state(), "\n", execution.request_id())] = name;
+    request_ids_[RequestKey(execution.state(), execution.state_uid(), execution.request_id())] =
+        name;
   }
   if (ended || state == nullptr) return;
   state->execution = name;

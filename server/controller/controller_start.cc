@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // From StartExecution to an execution in the journal.
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/controller/controller.h"
+#include "server/controller/digest.h"
 #include "server/controller/names.h"
 #include "server/controller/proto_time.h"
 
@@ -47,11 +49,20 @@ absl::Status CheckStart(const v1::StartExecutionRequest& request) {
   return CheckDeadline(request.deadline());
 }
 
-std::string RequestKey(const v1::StartExecutionRequest& request) {
-  return absl::StrCat(request.state(), "\n", request.request_id());
+absl::Status RequestIdReused(const std::string& request_id) {
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat("request_id: value \"", request_id,
+                                "\" was used for another request"),
+                   {.reason = "REQUEST_ID_REUSED",
+                    .metadata = {{"field", "request_id"}, {"value", request_id}}});
 }
 
 }  // namespace
+
+std::string RequestKey(const std::string& state, const std::string& state_uid,
+                       const std::string& request_id) {
+  return absl::StrCat(state, "\n", state_uid, "\n", request_id);
+}
 
 absl::Status Controller::CheckFree(const StateEntry& state, int64_t expected_generation) const {
   const std::string& name = state.name();
@@ -93,17 +104,30 @@ absl::Status Controller::CheckReady(const StateEntry& state,
 // A repeated request_id: the execution that it started, or the planning that it waits for.
 absl::StatusOr<bool> Controller::JoinStart(CallId call, const v1::StartExecutionRequest& request) {
   if (request.request_id().empty() || request.validate_only()) return false;
-  if (auto known = request_ids_.find(RequestKey(request)); known != request_ids_.end()) {
-    const v1::Execution& execution = moves_.at(known->second).execution.resource();
-    if (execution.source_generation() != request.expected_generation()) {
-      return InvalidField("request_id", request.request_id(),
-                          "was used for another expected_generation");
+  const StateEntry* state = states_.Find(request.state());
+  if (state == nullptr) return false;
+  const std::string digest = Digest(request);
+  const std::string key = RequestKey(request.state(), state->uid(), request.request_id());
+  if (auto known = request_ids_.find(key); known != request_ids_.end()) {
+    Move& move = moves_.at(known->second);
+    const v1::Execution& execution = move.execution.resource();
+    const bool same = move.request_digest.empty()
+                          ? execution.source_generation() == request.expected_generation()
+                          : move.request_digest == digest;
+    if (!same) return RequestIdReused(request.request_id());
+    if (move.durable) {
+      Reply(call, execution);
+    } else {
+      move.waiting.push_back(call);
     }
-    Reply(call, execution);
     return true;
   }
   for (auto& [id, start] : starts_) {
-    if (start.request.validate_only() || RequestKey(start.request) != RequestKey(request)) continue;
+    if (start.request.validate_only() || start.request.state() != request.state() ||
+        start.request.request_id() != request.request_id()) {
+      continue;
+    }
+    if (Digest(start.request) != digest) return RequestIdReused(request.request_id());
     start.calls.push_back(call);
     return true;
   }
@@ -206,6 +230,7 @@ Participant MakeParticipant(const std::string& host, const HostDevices& devices,
     participant.target = part->second.assignment;
   }
   participant.target.set_state(resource.state());
+  participant.target.set_state_uid(resource.state_uid());
   participant.target.set_generation(resource.target_generation());
   return participant;
 }
@@ -218,7 +243,8 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   if (deadline.count() == 0) deadline = options_.execution_deadline;
   const std::string job = *ParseStateName("state", state.name());
   const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
-  const v1::Execution resource = NewResource(start.request, move, start.asked.wall, deadline, name);
+  v1::Execution resource = NewResource(start.request, move, start.asked.wall, deadline, name);
+  resource.set_state_uid(state.uid());
 
   ExecutionSpec spec{.attempt = {},
                      .fingerprint = move.fingerprint,
@@ -241,14 +267,23 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
                                 .keeps_plan = true});
   running_.insert(name);
   by_age_[AgeKey(entry->second.execution.resource())] = name;
-  if (!resource.request_id().empty()) request_ids_[RequestKey(start.request)] = name;
+  Move& added_move = entry->second;
+  added_move.durable = false;
+  added_move.waiting = start.calls;
+  std::vector<Record> records = {ExecutionRecord(added_move.execution.resource())};
+  if (!resource.request_id().empty()) {
+    request_ids_[RequestKey(state.name(), state.uid(), resource.request_id())] = name;
+    added_move.request_digest = Digest(start.request);
+    records.push_back(StartRequestRecord(name, added_move.request_digest));
+  }
   state.execution = name;
   Touch(state.name());
   AddNote(absl::StrCat("started ", name, ": ", state.name(), " to generation ",
                        resource.target_generation()));
-  Persist({ExecutionRecord(entry->second.execution.resource())}, [this, name, calls = start.calls] {
-    const Move& launched = moves_.at(name);
-    Reply(calls, launched.execution.resource());
+  Persist(std::move(records), [this, name] {
+    Move& launched = moves_.at(name);
+    launched.durable = true;
+    Reply(std::exchange(launched.waiting, {}), launched.execution.resource());
     if (launched.execution.step() != Execution::Step::kQueued) return;  // failed meanwhile
     ledger_.Ask(name, launched.devices);
     AdmitMoves();

@@ -7,6 +7,7 @@
 #include "server/controller/names.h"
 #include "server/controller/pagination.h"
 #include "server/controller/proto_time.h"
+#include "server/controller/uid.h"
 
 namespace remesh {
 namespace {
@@ -59,7 +60,8 @@ absl::StatusOr<Reply> Controller::Answer(const v1::ListStatesRequest& request) c
   response.set_next_page_token(FillPage(
       states_.states(), start, scope,
       [&](const StateEntry& state) { return state.name().compare(0, prefix.size(), prefix) == 0; },
-      [&](const StateEntry& state) { *response.add_states() = ToProto(state, workers_); }));
+      [&](const StateEntry& state) { return ToProto(state, workers_); }, options_.page_bytes_max,
+      *response.mutable_states()));
   return response;
 }
 
@@ -140,19 +142,23 @@ void Controller::StartCreateState(CallId call, const CreateState& request) {
   *entry.declared.mutable_labels() = asked.labels();
   SetTime(now_.wall, *entry.declared.mutable_create_time());
   if (request.request.validate_only()) return Reply(call, ToProto(entry, workers_));
+  const uint64_t high = random_();
+  entry.declared.set_uid(MakeUid(high, random_()));
 
   creates_[asked.name()] = {.calls = {call}, .request_id = entry.request_id, .digest = digest};
   v1::State stored = entry.declared;
   *stored.mutable_spec() = request.placed->spec;
-  Persist({StateRecord(stored), CreateRequestRecord(asked.name(), entry.request_id, digest),
-           NoDeletedRecord(asked.name())},
+  Persist({StateRecord(stored), CreateRequestRecord(asked.name(), entry.request_id, digest)},
           [this, entry] { FinishCreateState(entry); });
 }
 
 void Controller::FinishCreateState(StateEntry entry) {
   const std::string name = entry.name();
-  deleted_.erase(name);
   const StateEntry& state = states_.Add(std::move(entry));
+  // Whoever makes a state anew means the earlier ones of that name to be gone.
+  for (const auto& [host, worker] : workers_.workers()) {
+    if (worker.alive()) ForgetHeld(host, name, state.uid());
+  }
   for (const auto& [host, part] : state.placed->hosts) {
     v1::AttachResponse assign;
     *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
@@ -173,6 +179,7 @@ void Controller::TellAbsent(const StateEntry& state, const std::string& host) {
   v1::AttachResponse message;
   v1::Assignment& nothing = *message.mutable_assign_state()->mutable_assignment();
   nothing.set_state(state.name());
+  nothing.set_state_uid(state.uid());
   nothing.set_generation(state.generation());
   nothing.set_committed(state.generation() > 1);
   Send(host, std::move(message));
@@ -187,20 +194,75 @@ void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& req
   }
   (*found)->deleting = true;
   const std::string name = request.name();
-  Persist({NoStateRecord(name), NoCreateRequestRecord(name), DeletedRecord(name)},
-          [this, call, name] {
-            v1::AttachResponse forget;
-            forget.mutable_forget_state()->set_state(name);
-            // All hosts: those that only gave to its present generation hold an empty one, and
-            // others may have been told that no shard of it lies there.
-            for (const auto& [host, worker] : workers_.workers()) Send(host, forget);
-            wanted_.erase(name);
-            states_.Remove(name);
-            deleted_.insert(name);
+  const StateKey key{.name = name, .uid = (*found)->uid()};
+  std::set<std::string> hosts;
+  for (const auto& [host, part] : (*found)->placed->hosts) hosts.insert(host);
+  Persist({NoStateRecord(name), NoCreateRequestRecord(name), DeletedRecord(key, hosts)},
+          [this, call, key, hosts] {
+            states_.Remove(key.name);
+            wanted_.erase(key.name);
+            TellDeleted(key, hosts);
             Reply(call, google::protobuf::Empty());
-            AddNote(absl::StrCat("deleted ", name));
-            Touch(name);
+            AddNote(absl::StrCat("deleted ", key.name));
+            Touch(key.name);
           });
+}
+
+// Remembers the deletion for those of `hosts` that are away.
+void Controller::TellDeleted(const StateKey& state, std::set<std::string> hosts) {
+  for (const auto& [host, worker] : workers_.workers()) {
+    if (!worker.alive()) continue;
+    hosts.erase(host);
+    // All: who only gave to its present generation holds an empty one, and others may have been
+    // told that no shard of it lies there.
+    Forget(host, state);
+    ForgetHeld(host, state.name, "");
+  }
+  std::vector<Record> records = {hosts.empty() ? NoDeletedRecord(state)
+                                               : DeletedRecord(state, hosts)};
+  if (!hosts.empty()) deleted_[state] = std::move(hosts);
+  // Forgetting too many only leaves buffers behind, on hosts that may never come back.
+  while (deleted_.size() > options_.states_max) {
+    records.push_back(NoDeletedRecord(deleted_.begin()->first));
+    deleted_.erase(deleted_.begin());
+  }
+  Persist(std::move(records), [] {});
+  EndStrangersIfAllKnown();
+}
+
+void Controller::Forget(const std::string& host, const StateKey& state) {
+  v1::AttachResponse forget;
+  forget.mutable_forget_state()->set_state(state.name);
+  forget.mutable_forget_state()->set_state_uid(state.uid);
+  Send(host, std::move(forget));
+  std::erase_if(workers_.Find(host)->manifests, [&](const auto& held) {
+    return held.first.first == state.name && held.second.state_uid() == state.uid;
+  });
+}
+
+// Frees what a live host says it holds of states that have the name; not of that with `kept_uid`.
+void Controller::ForgetHeld(const std::string& host, const std::string& name,
+                            std::string_view kept_uid) {
+  std::set<StateKey> gone;
+  const auto& manifests = workers_.Find(host)->manifests;
+  for (auto held = manifests.lower_bound({name, 0});
+       held != manifests.end() && held->first.first == name; ++held) {
+    if (kept_uid.empty() || held->second.state_uid() != kept_uid)
+      gone.insert({name, held->second.state_uid()});
+  }
+  for (const StateKey& state : gone) Forget(host, state);
+}
+
+// The host has attached since: Reconcile() has told it.
+void Controller::ForgetDeletions(const std::string& host) {
+  std::vector<Record> records;
+  for (auto deleted = deleted_.begin(); deleted != deleted_.end();) {
+    auto& [state, hosts] = *deleted;
+    if (hosts.erase(host) > 0)
+      records.push_back(hosts.empty() ? NoDeletedRecord(state) : DeletedRecord(state, hosts));
+    deleted = hosts.empty() ? deleted_.erase(deleted) : std::next(deleted);
+  }
+  if (!records.empty()) Persist(std::move(records), [] {});
 }
 
 }  // namespace remesh

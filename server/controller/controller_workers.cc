@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What workers say, and what they are told when they come.
+#include <algorithm>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -43,6 +46,10 @@ void Controller::OnMessage(StreamId stream, const v1::AttachRequest& message) {
     parked->second.push_back(message);
     return;
   }
+  if (!leads_) {
+    parked_[stream] = {message};
+    return;
+  }
   workers_.Heard(stream, now_);
   const std::string* host = workers_.HostOf(stream);
   const bool registers = message.event_case() == v1::AttachRequest::kRegister;
@@ -78,6 +85,7 @@ void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
   // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
   WorkerAway(host,
              HostError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
+  NoteHost(registration);
   PublishTopology();
   Greet(host);
 }
@@ -92,17 +100,16 @@ bool Controller::FollowedAnother(const v1::Register& registration) const {
 void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
   // Each leadership adds 1: who claims more would only use the numbers up.
   if (registration.highest_epoch() > kEpochMax ||
-      registration.highest_epoch() - epoch_ > kEpochJumpMax) {
+      registration.highest_epoch() > highest_epoch_ + kEpochJumpMax) {
     out_.push_back(CloseStream{
         .stream = stream,
         .status = InvalidField("register.highest_epoch", absl::StrCat(registration.highest_epoch()),
                                absl::StrCat("must be at most 2^32 above ours, ", epoch_))});
     return;
   }
-  epoch_ = registration.highest_epoch() + 1;
-  std::vector<Record> records = {EpochRecord(epoch_)};
-  if (!registration.manifests().empty() && !strangers_) {
-    strangers_ = true;
+  highest_epoch_ = std::max(highest_epoch_, registration.highest_epoch() + 1);
+  std::vector<Record> records = {EpochRecord(highest_epoch_)};
+  if (!std::exchange(strangers_, true)) {
     records.push_back(StrangersRecord());
     AddNote(absl::StrCat("worker of host ", registration.host(), " followed a planner of epoch ",
                          registration.highest_epoch(),
@@ -111,13 +118,65 @@ void Controller::RaiseEpoch(StreamId stream, const v1::Register& registration) {
   v1::AttachRequest again;
   *again.mutable_register_() = registration;
   parked_[stream] = {again};
-  Persist(std::move(records), [this, stream] {
-    auto parked = parked_.find(stream);
-    if (parked == parked_.end()) return;
-    const std::vector<v1::AttachRequest> messages = std::move(parked->second);
-    parked_.erase(parked);
-    for (const v1::AttachRequest& message : messages) OnMessage(stream, message);
+  Persist(std::move(records), [this, stream, epoch = highest_epoch_] {
+    epoch_ = std::max(epoch_, epoch);
+    Unpark(stream);
   });
+}
+
+void Controller::Unpark(StreamId stream) {
+  auto parked = parked_.find(stream);
+  if (parked == parked_.end()) return;
+  const std::vector<v1::AttachRequest> messages = std::move(parked->second);
+  parked_.erase(parked);
+  for (const v1::AttachRequest& message : messages) OnMessage(stream, message);
+}
+
+// A host that this journal never saw, but that followed a planner, may hold what another journal
+// knows.
+void Controller::NoteHost(const v1::Register& registration) {
+  std::vector<Record> records;
+  if (!hosts_.insert(registration.host()).second) return;
+  records.push_back(HostRecord(registration.host()));
+  const auto& manifests = registration.manifests();
+  const bool stranger = registration.highest_epoch() > 0 &&
+                        std::any_of(manifests.begin(), manifests.end(),
+                                    [this](const auto& manifest) { return IsStrange(manifest); });
+  if (stranger && !std::exchange(strangers_, true)) {
+    records.push_back(StrangersRecord());
+    AddNote(absl::StrCat("worker of host ", registration.host(),
+                         " holds what this journal does not know: nothing unknown is discarded"));
+  }
+  Persist(std::move(records), [] {});
+}
+
+// Whether this journal cannot tell what the manifest's generation is for.
+bool Controller::IsStrange(const v1::StateManifest& manifest) const {
+  const StateEntry* state = states_.Find(manifest.state());
+  if (state == nullptr || state->uid() != manifest.state_uid()) return true;
+  if (!manifest.execution().empty()) return !moves_.contains(manifest.execution());
+  return manifest.generation() > state->generation() && state->execution.empty();
+}
+
+// Once everybody who is known is here and holds nothing unknown, the journal tells it all again.
+void Controller::EndStrangersIfAllKnown() {
+  if (!strangers_) return;
+  for (const std::string& host : hosts_) {
+    if (!workers_.alive(host)) return;
+  }
+  for (const auto& [name, state] : states_.states()) {
+    for (const auto& [host, part] : state.placed->hosts) {
+      if (!workers_.alive(host)) return;
+    }
+  }
+  for (const auto& [host, worker] : workers_.workers()) {
+    for (const auto& [key, manifest] : worker.manifests) {
+      if (IsStrange(manifest)) return;
+    }
+  }
+  strangers_ = false;
+  Persist({NoStrangersRecord()}, [] {});
+  AddNote("every known worker is attached and holds nothing unknown");
 }
 
 void Controller::Greet(const std::string& host) {
@@ -130,12 +189,15 @@ void Controller::Greet(const std::string& host) {
 
   const auto manifests = workers_.Find(host)->manifests;  // a copy: reconciling changes them
   for (const auto& [key, manifest] : manifests) Reconcile(host, manifest);
+  ForgetDeletions(host);
+  EndStrangersIfAllKnown();
   for (auto& [name, move] : moves_) {
     const v1::Execution& resource = move.execution.resource();
     auto manifest = manifests.find({resource.state(), resource.target_generation()});
     const bool holds_target =
-        manifest != manifests.end() && (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
-                                        manifest->second.phase() == v1::SHARD_PHASE_READY);
+        manifest != manifests.end() && manifest->second.state_uid() == resource.state_uid() &&
+        (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
+         manifest->second.phase() == v1::SHARD_PHASE_READY);
     ExecutionActions actions;
     move.execution.OnHostReturned(host, holds_target, actions);
     if (!actions.empty()) Apply(name, std::move(actions));
@@ -148,12 +210,23 @@ void Controller::Greet(const std::string& host) {
   }
 }
 
+// Whether a readable generation of the state should not be on the host.
+bool Controller::IsLeftover(const StateEntry& state, const std::string& host,
+                            const v1::StateManifest& manifest) const {
+  if (manifest.generation() < state.generation()) return true;
+  // A committing execution makes the next one readable before its end is known here.
+  if (manifest.generation() > state.generation()) return state.execution.empty() && !strangers_;
+  // Hosts that only gave have an empty generation, which harms nobody.
+  return !state.placed->hosts.contains(host) && manifest.total_shards() > 0;
+}
+
 void Controller::Reconcile(const std::string& host, const v1::StateManifest& manifest) {
   const StateEntry* state = states_.Find(manifest.state());
   v1::AttachResponse message;
-  if (state == nullptr) {
-    if (strangers_ && !deleted_.contains(manifest.state())) return;
-    message.mutable_forget_state()->set_state(manifest.state());
+  if (const StateKey key{manifest.state(), manifest.state_uid()};
+      state == nullptr || state->uid() != key.uid) {
+    if (!strangers_ || deleted_.contains(key)) Forget(host, key);
+    return;
   } else if (manifest.phase() == v1::SHARD_PHASE_PREPARED ||
              manifest.phase() == v1::SHARD_PHASE_VERIFIED) {
     auto move = moves_.find(manifest.execution());
@@ -166,8 +239,9 @@ void Controller::Reconcile(const std::string& host, const v1::StateManifest& man
     attempt.set_execution(manifest.execution());
     attempt.set_attempt(1);
     SetOutcome(committed, attempt, manifest, message);
-  } else if (manifest.generation() < state->generation()) {
+  } else if (IsLeftover(*state, host, manifest)) {
     message.mutable_retire()->set_state(manifest.state());
+    message.mutable_retire()->set_state_uid(manifest.state_uid());
     message.mutable_retire()->set_generation(manifest.generation());
   } else {
     return;
@@ -240,7 +314,8 @@ void Controller::OnStateWanted(const std::string& host, const std::string& name)
 }
 
 void Controller::OnManifestChanged(const std::string& host, const v1::StateManifest& manifest) {
-  if (states_.Find(manifest.state()) == nullptr) return;  // deleted meanwhile
+  const StateEntry* state = states_.Find(manifest.state());
+  if (state == nullptr || state->uid() != manifest.state_uid()) return;  // deleted meanwhile
   workers_.Find(host)->manifests[{manifest.state(), manifest.generation()}] = manifest;
   Touch(manifest.state());
 }
@@ -289,7 +364,8 @@ absl::StatusOr<remesh::Reply> Controller::Answer(const v1::ListWorkersRequest& r
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
       workers_.workers(), start, "workers", [](const WorkerEntry&) { return true; },
-      [&](const WorkerEntry& worker) { *response.add_workers() = ToProto(worker); }));
+      [](const WorkerEntry& worker) { return ToProto(worker); }, options_.page_bytes_max,
+      *response.mutable_workers()));
   return response;
 }
 
@@ -309,6 +385,10 @@ absl::StatusOr<remesh::Reply> Controller::Answer(const v1::ForgetWorkerRequest& 
   }
   workers_.Forget(host);
   welcomed_.erase(host);
+  hosts_.erase(host);
+  Persist({NoHostRecord(host)}, [] {});
+  ForgetDeletions(host);
+  EndStrangersIfAllKnown();
   PublishTopology();
   return google::protobuf::Empty();
 }

@@ -166,6 +166,7 @@ void Execution::FinishIfCommitted(ExecutionActions& out) {
     return;
   }
   step_ = Step::kFinishing;
+  resource_.clear_error();  // what delayed it is over
   out.emplace_back(Save::kSuccess);
 }
 
@@ -192,6 +193,7 @@ void Execution::Succeed(Moment now, ExecutionActions& out) {
     if (hosts_[i].away || !spec_.participants[i].holds_source) continue;
     v1::Retire& retire = *TellHost(i, out).mutable_retire();
     retire.set_state(resource_.state());
+    retire.set_state_uid(resource_.state_uid());
     retire.set_generation(resource_.source_generation());
   }
 }

@@ -117,6 +117,8 @@ class Execution {
     bool verified = false;
     bool committed = false;
     bool quiesced = false;
+    int commit_failures = 0;
+    Timestamp commit_again{0};  // when to repeat Commit, once it failed
   };
 
   int IndexOf(const std::string& host) const;  // -1: takes no part
@@ -131,6 +133,8 @@ class Execution {
   void TellAbort(int index, ExecutionActions& out);
   void TellCommit(int index, ExecutionActions& out);
   void FinishIfCommitted(ExecutionActions& out);
+  void CommitFailed(HostState& host, Moment now);
+  void RepeatCommits(Moment now, ExecutionActions& out);
   void RecordIfQuiesced(ExecutionActions& out);
   void Succeed(Moment now, ExecutionActions& out);
   int32_t WindowsDoneEverywhere() const;

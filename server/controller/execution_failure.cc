@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What ends an execution early, and hosts that go away and come back.
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/controller/execution.h"
@@ -45,11 +47,35 @@ void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions
 
 void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Status& error,
                                 Moment now, ExecutionActions& out) {
-  if (IndexOf(host) < 0) return;
+  const int index = IndexOf(host);
+  if (index < 0) return;
   google::rpc::Status named = error;
   named.set_message(absl::StrCat("host ", host, ": ", error.message()));
   if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  if (step_ == Step::kCommitting && !hosts_[index].committed) {
+    *resource_.mutable_error() = std::move(named);
+    return CommitFailed(hosts_[index], now);
+  }
   Fail(std::move(named), v1::Execution::FAILED, now, out);
+}
+
+// The decision stands: Commit is repeated until it works, ever more rarely.
+void Execution::CommitFailed(HostState& host, Moment now) {
+  constexpr Timestamp kFirst = std::chrono::seconds(1), kMost = std::chrono::seconds(30);
+  const Timestamp pause = kFirst * (1 << std::min(host.commit_failures, 5));
+  ++host.commit_failures;
+  host.commit_again = now.steady + std::min(pause, kMost);
+}
+
+void Execution::RepeatCommits(Moment now, ExecutionActions& out) {
+  if (step_ != Step::kCommitting) return;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    HostState& host = hosts_[i];
+    if (host.commit_failures == 0 || host.committed || host.away) continue;
+    if (now.steady < host.commit_again) continue;
+    TellCommit(static_cast<int>(i), out);
+    CommitFailed(host, now);  // unless it answers otherwise
+  }
 }
 
 void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now,
@@ -91,6 +117,7 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
 }
 
 void Execution::OnTick(Moment now, ExecutionActions& out) {
+  RepeatCommits(now, out);
   if (can_fail() && now.steady >= spec_.deadline) {
     const absl::Status error =
         MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",

@@ -148,6 +148,36 @@ TEST_F(ExecutionTest, APlanWithoutWindowsGoesStraightToVerifying) {
   EXPECT_EQ(Taken(), "a:verify b:verify c:verify");
 }
 
+TEST_F(ExecutionTest, AFailedCommitIsShownAndRepeatedUntilItWorks) {
+  UntilCommitting();
+  execution_.OnCommitted("b", out_);
+  execution_.OnCommitted("c", out_);
+  Taken();
+  google::rpc::Status error;
+  error.set_code(13);
+  error.set_message("the disk is full");
+  execution_.OnAttemptFailed("a", error, now_, out_);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::COMMITTING);
+  EXPECT_EQ(execution_.resource().error().message(), "host a: the disk is full");
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "");
+  now_.steady += seconds(1);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "a:commit");
+  execution_.OnAttemptFailed("a", error, now_, out_);
+  now_.steady += seconds(1);  // longer than before
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "");
+  now_.steady += seconds(30);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "a:commit");
+  execution_.OnCommitted("a", out_);
+  EXPECT_EQ(Taken(), "save-success");
+  execution_.OnSaved(Save::kSuccess, now_, out_);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
+  EXPECT_FALSE(execution_.resource().has_error());
+}
+
 TEST_F(ExecutionTest, AFailureAbortsAllAndWaitsUntilTheyAreQuiet) {
   Start();
   AllPrepared();

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <google/protobuf/repeated_field.h>
+
 #include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/status/statusor.h"
 
@@ -24,19 +27,23 @@ absl::StatusOr<PageStart> ParsePage(int32_t page_size, std::string_view page_tok
 
 std::string MakePageToken(std::string_view scope, std::string_view last_key);
 
-// Calls add(value) for the entries of a page whose key passes `keep`; returns the token of the next
-// page or "".
-template <typename Value, typename Keep, typename Add>
+// Appends make(value) to `page` for the entries whose value passes `keep`, until the page is full
+// by number or by bytes; a larger entry has a page of its own. Returns the token of the next page
+// or "".
+template <typename Value, typename Keep, typename Make, typename Message>
 std::string FillPage(const std::map<std::string, Value>& entries, const PageStart& start,
-                     std::string_view scope, Keep keep, Add add) {
-  int32_t added = 0;
+                     std::string_view scope, Keep keep, Make make, size_t bytes_max,
+                     google::protobuf::RepeatedPtrField<Message>& page) {
+  size_t bytes = 0;
   std::string last;
   for (auto entry = entries.upper_bound(start.after); entry != entries.end(); ++entry) {
     if (!keep(entry->second)) continue;
-    if (added == start.size) return MakePageToken(scope, last);
-    add(entry->second);
+    if (page.size() == start.size) return MakePageToken(scope, last);
+    Message message = make(entry->second);
+    bytes += message.ByteSizeLong() + 16;  // tag and length
+    if (bytes > bytes_max && !page.empty()) return MakePageToken(scope, last);
+    *page.Add() = std::move(message);
     last = entry->first;
-    ++added;
   }
   return "";
 }

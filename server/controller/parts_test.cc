@@ -7,6 +7,7 @@
 #include "server/controller/device_ledger.h"
 #include "server/controller/names.h"
 #include "server/controller/pagination.h"
+#include "server/controller/uid.h"
 #include "server/controller/worker_registry.h"
 
 namespace remesh {
@@ -28,6 +29,13 @@ TEST(DeviceLedgerTest, ServesADeviceOnceAndInTheOrderOfAsking) {
   EXPECT_EQ(ledger.Admit(), Names{"late"});
 }
 
+TEST(UidTest, IsARandomUuid) {
+  EXPECT_EQ(MakeUid(0, 0), "00000000-0000-4000-8000-000000000000");
+  EXPECT_EQ(MakeUid(~uint64_t{0}, ~uint64_t{0}), "ffffffff-ffff-4fff-bfff-ffffffffffff");
+  EXPECT_EQ(MakeUid(0x0123456789abcdef, 0x0123456789abcdef),
+            "01234567-89ab-4def-8123-456789abcdef");
+}
+
 TEST(NamesTest, TakeTheFormsOfTheContractOnly) {
   EXPECT_EQ(*ParseStateName("name", "jobs/a/states/b-1.x"), "a");
   for (const char* bad :
@@ -42,18 +50,49 @@ TEST(NamesTest, TakeTheFormsOfTheContractOnly) {
   EXPECT_EQ(*ParseWorkerName("name", "workers/h.example-1"), "h.example-1");
 }
 
+v1::Worker NumberedWorker(int number) {
+  v1::Worker worker;
+  worker.set_name(std::to_string(number));
+  return worker;
+}
+
 TEST(PaginationTest, PagesHoldEveryEntryOnceWhateverIsRemovedMeanwhile) {
   std::map<std::string, int> entries;
   for (int i = 0; i < 10; ++i) entries["k" + std::to_string(i)] = i;
   std::vector<int> seen;
-  const auto add = [&](int value) { seen.push_back(value); };
   const auto odd = [](int value) { return value % 2 == 1; };
-  std::string token = FillPage(entries, *ParsePage(2, "", "odd"), "odd", odd, add);
+  std::string token;
+  const auto read = [&] {
+    v1::ListWorkersResponse page;
+    token = FillPage(entries, *ParsePage(2, token, "odd"), "odd", odd, NumberedWorker, 1000,
+                     *page.mutable_workers());
+    for (const v1::Worker& worker : page.workers()) seen.push_back(std::stoi(worker.name()));
+  };
+  read();
   entries.erase("k3");  // the token's own key
-  token = FillPage(entries, *ParsePage(2, token, "odd"), "odd", odd, add);
-  token = FillPage(entries, *ParsePage(2, token, "odd"), "odd", odd, add);
+  read();
+  read();
   EXPECT_EQ(token, "");
   EXPECT_EQ(seen, (std::vector<int>{1, 3, 5, 7, 9}));
+}
+
+TEST(PaginationTest, APageEndsBeforeItIsTooLongForAMessage) {
+  std::map<std::string, int> entries = {{"a", 0}, {"b", 500}, {"c", 0}, {"d", 0}, {"e", 0}};
+  const auto make = [](int padding) {
+    v1::Worker worker;
+    worker.set_name(std::string(10 + static_cast<size_t>(padding), 'x'));
+    return worker;
+  };
+  std::vector<int> sizes;
+  std::string token;
+  do {
+    v1::ListWorkersResponse page;
+    token = FillPage(entries, *ParsePage(0, token, "s"), "s", [](int) { return true; }, make, 100,
+                     *page.mutable_workers());
+    sizes.push_back(page.workers_size());
+    EXPECT_TRUE(page.ByteSizeLong() <= 100 || page.workers_size() == 1);
+  } while (!token.empty());
+  EXPECT_EQ(sizes, (std::vector<int>{1, 1, 3}));  // the large one alone
 }
 
 TEST(PaginationTest, RefusesWhatItNeverGave) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -16,11 +17,22 @@
 
 namespace remesh {
 
+// A state and not another one that had its name before or has it later.
+struct StateKey {
+  std::string name;
+  std::string uid;  // empty: made before states had one
+  auto operator<=>(const StateKey&) const = default;
+};
+
 // What the controller keeps in the journal: one line a thing, its kind in the key.
 
 Record EpochRecord(uint64_t epoch);
 // Workers hold things that this journal never heard of: nothing unknown may be discarded.
 Record StrangersRecord();
+Record NoStrangersRecord();
+// A worker of that host attached once.
+Record HostRecord(const std::string& host);
+Record NoHostRecord(const std::string& host);
 Record StateRecord(const v1::State& state);
 Record NoStateRecord(const std::string& state);
 // The state as it will be once its execution commits.
@@ -30,11 +42,14 @@ Record NoNextStateRecord(const std::string& state);
 Record CreateRequestRecord(const std::string& state, const std::string& request_id,
                            const std::string& digest);
 Record NoCreateRequestRecord(const std::string& state);
-// The state existed: workers that still hold it shall forget it.
-Record DeletedRecord(const std::string& state);
-Record NoDeletedRecord(const std::string& state);
+// The state of that name and uid existed, and these hosts may still hold it: they shall forget it.
+Record DeletedRecord(const StateKey& state, const std::set<std::string>& hosts);
+Record NoDeletedRecord(const StateKey& state);
 Record ExecutionRecord(const v1::Execution& execution);
 Record NoExecutionRecord(const std::string& execution);
+// Which request started the execution.
+Record StartRequestRecord(const std::string& execution, const std::string& digest);
+Record NoStartRequestRecord(const std::string& execution);
 
 // A journal, read back.
 struct RestoredState {
@@ -46,10 +61,12 @@ struct RestoredState {
 struct Restored {
   uint64_t epoch = 0;  // highest that was ever led
   bool strangers = false;
+  std::set<std::string> hosts;
   std::map<std::string, RestoredState> states;
   std::map<std::string, std::shared_ptr<const PlacedState>> next_states;  // by state
   std::vector<v1::Execution> executions;
-  std::set<std::string> deleted;
+  std::map<std::string, std::string> start_digests;  // by execution
+  std::map<StateKey, std::set<std::string>> deleted;  // which hosts were not told
 };
 
 // Lays out a state's spec; see PlaceState().

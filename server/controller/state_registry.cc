@@ -10,17 +10,18 @@ namespace {
 // the workers only.
 bool MustExist(const StateEntry& state) { return state.generation() > 1; }
 
-bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
-  const WorkerEntry* worker = workers.Find(host);
-  if (worker == nullptr || !worker->alive()) return true;
-  return MustExist(state) && worker->Manifest(state.name(), state.generation()) == nullptr;
-}
-
+// What an earlier state of the same name left on the host does not count.
 const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
                                       const std::string& host) {
   const WorkerEntry* worker = workers.Find(host);
   if (worker == nullptr || !worker->alive()) return nullptr;
-  return worker->Manifest(state.name(), state.generation());
+  const v1::StateManifest* manifest = worker->Manifest(state.name(), state.generation());
+  return manifest != nullptr && manifest->state_uid() == state.uid() ? manifest : nullptr;
+}
+
+bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
+  if (!workers.alive(host)) return true;
+  return MustExist(state) && LiveManifest(state, workers, host) == nullptr;
 }
 
 }  // namespace
@@ -82,6 +83,7 @@ v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
 v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
   v1::Assignment assignment = state.placed->hosts.at(host).assignment;
   assignment.set_state(state.name());
+  assignment.set_state_uid(state.uid());
   assignment.set_generation(state.generation());
   assignment.set_committed(MustExist(state));
   return assignment;

@@ -19,7 +19,7 @@ namespace remesh {
 // A state: what was declared, and where it is in its life. Its phase is not stored: it follows from
 // what the workers hold.
 struct StateEntry {
-  v1::State declared;  // name, generation, step, labels, create_time; no spec
+  v1::State declared;  // name, uid, generation, step, labels, create_time; no spec
   std::shared_ptr<const PlacedState> placed;
   std::string request_id;      // of the CreateState; may be empty
   std::string request_digest;  // of the CreateState
@@ -28,6 +28,7 @@ struct StateEntry {
   bool deleting = false;
 
   const std::string& name() const { return declared.name(); }
+  const std::string& uid() const { return declared.uid(); }
   int64_t generation() const { return declared.generation(); }
   bool busy() const { return planning != 0 || !execution.empty() || deleting; }
 };

@@ -89,7 +89,7 @@ void Agent::Command(const v1::AttachResponse& response) {
       buffers_.Assign(response.assign_state().assignment());
       return calls_.Retry();
     case v1::AttachResponse::kForgetState:
-      return buffers_.Forget(response.forget_state().state());
+      return buffers_.Forget(response.forget_state().state(), response.forget_state().state_uid());
     case v1::AttachResponse::kPrepare:
       return Prepare(response.prepare());
     case v1::AttachResponse::kGrant:
@@ -177,7 +177,9 @@ void Agent::Commit(const v1::Commit& command) {
 }
 
 void Agent::Retire(const v1::Retire& command) {
-  store_->Drop(command.state(), command.generation());
+  const Generation* held = store_->Find(command.state(), command.generation());
+  if (held != nullptr && held->state_uid() == command.state_uid())
+    store_->Drop(command.state(), command.generation());
   metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
   answer.mutable_retired()->set_state(command.state());

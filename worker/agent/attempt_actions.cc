@@ -35,6 +35,8 @@ absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
   const v1::Prepare& prepare = entry.attempt.prepare();
   const std::string& state = prepare.target().state();
   const Generation* source = store_->Find(state, prepare.source_generation());
+  // What an earlier state of that name left is no source.
+  if (source != nullptr && source->state_uid() != prepare.target().state_uid()) source = nullptr;
   if (source != nullptr && source->phase() != v1::SHARD_PHASE_READY) {
     const std::string number = absl::StrCat(prepare.source_generation());
     return MakeError(

@@ -39,7 +39,8 @@ StateBuffers::StateBuffers(BufferStore* store, Hooks hooks)
 void StateBuffers::Assign(const v1::Assignment& assignment) {
   assigned_[assignment.state()] = assignment;
   const Generation* held = store_->Find(assignment.state(), assignment.generation());
-  const bool stale = held != nullptr && !assignment.committed() && !held->pending() &&
+  const bool stale = held != nullptr && Current(*held) && !assignment.committed() &&
+                     !held->pending() &&
                      !SameBuffers(held->manifest.assignment(), assignment);
   if (stale) store_->Drop(assignment.state(), assignment.generation());
 }
@@ -48,9 +49,17 @@ void StateBuffers::Announce(const std::string& state, int64_t generation) {
   if (const Generation* held = store_->Find(state, generation)) hooks_.changed(held->Summary());
 }
 
-void StateBuffers::Forget(const std::string& state) {
-  assigned_.erase(state);
-  for (const Generation* held : store_->ListOf(state)) store_->Drop(state, held->number());
+void StateBuffers::Forget(const std::string& state, const std::string& state_uid) {
+  const auto it = assigned_.find(state);
+  if (it != assigned_.end() && it->second.state_uid() == state_uid) assigned_.erase(it);
+  for (const Generation* held : store_->ListOf(state)) {
+    if (held->state_uid() == state_uid) store_->Drop(state, held->number());
+  }
+}
+
+bool StateBuffers::Current(const Generation& held) const {
+  const auto it = assigned_.find(held.state());
+  return it == assigned_.end() || it->second.state_uid() == held.state_uid();
 }
 
 void StateBuffers::ForgetAbsent() {
@@ -71,7 +80,7 @@ std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
 const Generation* StateBuffers::Newest(const std::string& state) const {
   const Generation* newest = nullptr;
   for (const Generation* held : store_->ListOf(state)) {
-    if (!held->pending()) newest = held;
+    if (!held->pending() && Current(*held)) newest = held;
   }
   return newest;
 }
@@ -167,7 +176,7 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRe
   const std::string number = absl::StrCat(request.generation());
   if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
   const Generation* held = store_->Find(request.state(), request.generation());
-  if (held == nullptr) {
+  if (held == nullptr || !Current(*held)) {
     return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", request.state(),
                       absl::StrCat("has no generation ", number, " on this host"),
                       {{"generation", number}});

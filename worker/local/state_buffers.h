@@ -30,12 +30,13 @@ class StateBuffers {
   StateBuffers(BufferStore* store, Hooks hooks);
 
   // The planner's word: buffers of the state may be allocated; without shards, that none of it lies
-  // here. Building buffers of another assignment of the same state are freed.
+  // here. Building buffers of another assignment of the same state are freed. What an earlier state
+  // of the same name left is not shown to trainers any more; Forget frees it.
   void Assign(const v1::Assignment& assignment);
   // Tells of a generation that others changed, if it is here.
   void Announce(const std::string& state, int64_t generation);
-  // Frees everything of the state.
-  void Forget(const std::string& state);
+  // Frees everything of the state of that uid, nothing of others that have or had its name.
+  void Forget(const std::string& state, const std::string& state_uid);
   // The planner tells anew which states have no shard here.
   void ForgetAbsent();
 
@@ -48,6 +49,8 @@ class StateBuffers {
   absl::Status Release(const v1::ReleaseRequest& request);
 
  private:
+  // Whether the state that has the name now wrote it, as far as the planner has told.
+  bool Current(const Generation& held) const;
   // The newest generation of a state that is the trainers'; nullptr when nothing is allocated.
   const Generation* Newest(const std::string& state) const;
   // The same, allocated if need be.

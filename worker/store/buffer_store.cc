@@ -65,6 +65,7 @@ std::string Generation::PathOf(int shard) const {
 v1::StateManifest Generation::Summary() const {
   v1::StateManifest summary;
   summary.set_state(state());
+  summary.set_state_uid(state_uid());
   summary.set_generation(number());
   summary.set_phase(phase());
   if (pending()) summary.set_execution(manifest.attempt().execution());

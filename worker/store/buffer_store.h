@@ -27,6 +27,7 @@ struct Generation {
   std::string folder;
 
   const std::string& state() const { return manifest.assignment().state(); }
+  const std::string& state_uid() const { return manifest.assignment().state_uid(); }
   int64_t number() const { return manifest.assignment().generation(); }
   v1::ShardPhase phase() const { return manifest.phase(); }
   // Of an execution that has not committed: not the trainers' yet.

@@ -22,6 +22,7 @@ v1::Register ModelWorker::Registration() const {
   for (const auto& [key, held] : held_) {
     v1::StateManifest& manifest = *message.add_manifests();
     manifest.set_state(key.first);
+    manifest.set_state_uid(held.state_uid);
     manifest.set_generation(key.second);
     manifest.set_phase(held.phase);
     if (Pending(held.phase)) manifest.set_execution(held.execution);
@@ -39,10 +40,10 @@ void ModelWorker::Obey(const v1::AttachResponse& command) {
     case v1::AttachResponse::kAssignState:
       return Assign(command.assign_state().assignment());
     case v1::AttachResponse::kForgetState:
-      for (auto held = held_.begin(); held != held_.end();) {
-        held = held->first.first == command.forget_state().state() ? held_.erase(held)
-                                                                   : std::next(held);
-      }
+      std::erase_if(held_, [&](const auto& held) {
+        return held.first.first == command.forget_state().state() &&
+               held.second.state_uid == command.forget_state().state_uid();
+      });
       return;
     case v1::AttachResponse::kPrepare:
       return Prepare(command.prepare());
@@ -55,7 +56,7 @@ void ModelWorker::Obey(const v1::AttachResponse& command) {
     case v1::AttachResponse::kAbort:
       return Abort(command.abort());
     case v1::AttachResponse::kRetire:
-      callbacks_.retiring(command.retire().state(), command.retire().generation());
+      callbacks_.retiring(command.retire());
       held_.erase({command.retire().state(), command.retire().generation()});
       answer.mutable_retired()->set_state(command.retire().state());
       answer.mutable_retired()->set_generation(command.retire().generation());
@@ -68,11 +69,14 @@ void ModelWorker::Obey(const v1::AttachResponse& command) {
 void ModelWorker::Assign(const v1::Assignment& assignment) {
   const Key key = {assignment.state(), assignment.generation()};
   if (assignment.committed() || held_.contains(key)) return;
-  held_[key] = {
-      .phase = v1::SHARD_PHASE_READY, .execution = "", .shards = assignment.shards_size()};
+  held_[key] = {.phase = v1::SHARD_PHASE_READY,
+                .execution = "",
+                .shards = assignment.shards_size(),
+                .state_uid = assignment.state_uid()};
   v1::AttachRequest answer;
   v1::StateManifest& manifest = *answer.mutable_manifest_changed()->mutable_manifest();
   manifest.set_state(assignment.state());
+  manifest.set_state_uid(assignment.state_uid());
   manifest.set_generation(assignment.generation());
   manifest.set_phase(v1::SHARD_PHASE_READY);
   manifest.set_total_shards(assignment.shards_size());
@@ -96,6 +100,8 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   if (source != held_.end() && source->second.phase != v1::SHARD_PHASE_READY) {
     return Fail(prepare.attempt(), "the source is not ready");
   }
+  if (source != held_.end() && source->second.state_uid != target.state_uid())
+    callbacks_.violation(host_ + ": told to move what another state of the same name left");
   auto left = held_.find({target.state(), target.generation()});
   if (left != held_.end() && !Pending(left->second.phase))
     callbacks_.violation(host_ + ": prepared over a readable generation");
@@ -103,7 +109,7 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   attempts_[execution] = {};
   if (!target.shards().empty()) {
     held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
-                                                    target.shards_size()};
+                                                    target.shards_size(), target.state_uid()};
   }
   v1::AttachRequest answer;
   *answer.mutable_prepared()->mutable_attempt() = prepare.attempt();
@@ -137,10 +143,11 @@ void ModelWorker::Verify(const v1::Verify& verify) {
 
 void ModelWorker::Commit(const v1::Commit& commit) {
   callbacks_.committing(commit);
+  if (callbacks_.fails()) return Fail(commit.attempt(), "the manifest cannot be written");
   const bool known = attempts_.erase(commit.attempt().execution()) > 0;
   auto held = held_.find({commit.state(), commit.generation()});
   if (held == held_.end()) {
-    if (!known) Fail(commit.attempt(), "nothing is verified here");
+    if (!known) return Fail(commit.attempt(), "nothing is verified here");
   } else if (held->second.phase == v1::SHARD_PHASE_PREPARED) {
     callbacks_.violation(host_ + ": told to commit what is not verified");
   } else {

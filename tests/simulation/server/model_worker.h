@@ -8,6 +8,7 @@
 #include <string>
 #include <utility>
 
+#include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
 
 namespace remesh {
@@ -22,18 +23,21 @@ class ModelWorker {
     v1::ShardPhase phase = v1::SHARD_PHASE_BUILDING;
     std::string execution;  // that writes or wrote it
     int64_t shards = 0;
+    std::string state_uid;  // as assigned
   };
   struct Callbacks {
     std::function<void(v1::AttachRequest)> say;
     std::function<bool()> fails;  // whether an attempt shall fail now
     std::function<void(const std::string&)> violation;
     std::function<void(const v1::Commit&)> committing;          // before a commit takes effect
-    std::function<void(const std::string&, int64_t)> retiring;  // before a generation goes
+    std::function<void(const v1::Retire&)> retiring;  // before a generation goes
   };
 
   ModelWorker(std::string host, int64_t device, Callbacks callbacks)
       : host_(std::move(host)), device_(device), callbacks_(std::move(callbacks)) {}
 
+  // The machine booted: nothing is left of its buffers.
+  void LoseBuffers() { held_.clear(); }
   // Another life of the process.
   void Restart() {
     ++incarnation_;
@@ -44,9 +48,11 @@ class ModelWorker {
 
   const std::string& host() const { return host_; }
   const std::map<Key, Held>& held() const { return held_; }
-  bool holds(const std::string& state, int64_t generation, v1::ShardPhase phase) const {
-    auto found = held_.find({state, generation});
-    return found != held_.end() && found->second.phase == phase;
+  // Readable elements of just this state and generation.
+  bool holds(const v1::State& state) const {
+    auto found = held_.find({state.name(), state.generation()});
+    return found != held_.end() && found->second.phase == v1::SHARD_PHASE_READY &&
+           found->second.state_uid == state.uid();
   }
 
  private:

@@ -18,8 +18,7 @@ Simulation::Simulation(Options options) : options_(options), random_(options.see
         .fails = [this] { return !settling_ && Chance(options_.failure); },
         .violation = [this](const std::string& what) { Violate(what); },
         .committing = [this](const v1::Commit& commit) { CheckCommit(commit); },
-        .retiring = [this](const std::string& state,
-                           int64_t generation) { CheckRetire(state, generation); }};
+        .retiring = [this](const v1::Retire& retire) { CheckRetire(retire); }};
     workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), i,
                                                                std::move(callbacks))});
   }
@@ -93,6 +92,10 @@ void Simulation::Perform(Actions actions) {
 void Simulation::Do(SendToWorker& action) {
   Stream& stream = streams_.at(action.stream);
   if (!stream.open) return Violate("sent to a closed stream");
+  if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
+    moved_uids_[prepare.attempt().execution()] = prepare.target().state_uid();
+  if (action.message.has_forget_state())
+    forgotten_uids_.insert(action.message.forget_state().state_uid());
   stream.last_down = std::max(stream.last_down + 1, Soon(50 * kMillisecond));
   At(stream.last_down,
      [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
@@ -229,12 +232,24 @@ void Simulation::MakeTrouble() {
       if (!worker.alive) return;
       worker.alive = false;
       BreakStream(index, Chance(0.7));
+      if (options_.buffers_lost && Chance(0.3)) LoseBuffers(index);
       At(Soon(8 * kSecond), [this, index] {
         workers_[index].alive = true;
         workers_[index].model->Restart();
         Attach(index);
       });
   }
+}
+
+void Simulation::LoseBuffers(int index) {
+  Worker& worker = workers_[index];
+  for (const auto& [key, held] : worker.model->held()) worker.lost.insert(held.state_uid);
+  worker.model->LoseBuffers();
+}
+
+bool Simulation::LostSome(const std::string& state_uid) const {
+  return std::any_of(workers_.begin(), workers_.end(),
+                     [&](const Worker& worker) { return worker.lost.contains(state_uid); });
 }
 
 // ---- the callers ----
@@ -251,26 +266,44 @@ void Simulation::Ask() {
   if (controller_ == nullptr) return;
   const std::string state =
       absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
-  const CallId id = next_call_++;
-  if (!generations_.contains(state)) {
-    CreateState create{.request = {}, .placed = Place(RandomSpec())};
-    create.request.mutable_state()->set_name(state);
-    calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
-      if (reply.ok() || absl::IsAlreadyExists(reply.status()))
-        generations_[state] = std::max<int64_t>(generations_[state], 1);
-    };
-    return Handle(Call{.id = id, .request = std::move(create)});
-  }
+  if (!uids_.contains(state)) return AskToCreate(state);
+  if (Chance(0.05)) return AskToDelete(state);
   if (!running_.empty() && Chance(0.1)) {
     v1::CancelExecutionRequest cancel;
     cancel.set_name(running_.begin()->first);
-    return Handle(Call{.id = id, .request = cancel});
+    return Handle(Call{.id = next_call_++, .request = cancel});
   }
+  AskToMove(state);
+}
+
+void Simulation::AskToCreate(const std::string& state) {
+  CreateState create{.request = {}, .placed = Place(RandomSpec())};
+  create.request.mutable_state()->set_name(state);
+  const CallId id = next_call_++;
+  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) return CheckState(std::get<v1::State>(*reply));
+    if (absl::IsAlreadyExists(reply.status())) uids_[state] = "";  // GetState tells
+  };
+  Handle(Call{.id = id, .request = std::move(create)});
+}
+
+void Simulation::AskToDelete(const std::string& state) {
+  v1::DeleteStateRequest remove;
+  remove.set_name(state);
+  const CallId id = next_call_++;
+  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) uids_.erase(state);
+  };
+  Handle(Call{.id = id, .request = remove});
+}
+
+void Simulation::AskToMove(const std::string& state) {
   v1::StartExecutionRequest start;
   start.set_state(state);
-  start.set_expected_generation(generations_[state]);
+  start.set_expected_generation(std::max<int64_t>(generations_[uids_[state]], 1));
   start.mutable_targets();
   if (Chance(0.3)) GiveUpHosts(*start.mutable_options());
+  const CallId id = next_call_++;
   calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) return;
     const v1::Execution& execution = std::get<v1::Execution>(*reply);
@@ -281,10 +314,12 @@ void Simulation::Ask() {
 
   v1::GetStateRequest get;
   get.set_name(state);
-  calls_[next_call_] = [this](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) CheckState(std::get<v1::State>(*reply));
+  const CallId get_id = next_call_++;
+  calls_[get_id] = [this, state](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) return CheckState(std::get<v1::State>(*reply));
+    uids_.erase(state);  // deleted, by a call whose answer was lost
   };
-  Handle(Call{.id = next_call_++, .request = get});
+  Handle(Call{.id = get_id, .request = get});
 }
 
 }  // namespace remesh

@@ -26,6 +26,7 @@ class Simulation {
     int states = 2;
     double trouble = 0.02;  // chance per step of the world that something breaks
     double failure = 0.02;  // chance per command that an attempt fails on a worker
+    bool buffers_lost = false;  // whether some deaths are those of machines
   };
 
   explicit Simulation(Options options);
@@ -44,6 +45,7 @@ class Simulation {
     std::unique_ptr<ModelWorker> model;
     StreamId stream = 0;  // 0: not attached
     bool alive = true;
+    std::set<std::string> lost;  // uids of states that it held parts of when its buffers went
   };
   struct Stream {
     int worker = 0;
@@ -78,9 +80,14 @@ class Simulation {
   void BreakStream(int worker, bool tell_server);
   void Heartbeat();
   void MakeTrouble();
+  void LoseBuffers(int worker);
+  bool LostSome(const std::string& state_uid) const;
   void Ask();
+  void AskToCreate(const std::string& state);
+  void AskToDelete(const std::string& state);
+  void AskToMove(const std::string& state);
   void CheckCommit(const v1::Commit& commit);
-  void CheckRetire(const std::string& state, int64_t generation);
+  void CheckRetire(const v1::Retire& retire);
   void CheckState(const v1::State& state);
   void CheckLostHostsAreSpared(const v1::Execution& execution);
 
@@ -105,9 +112,12 @@ class Simulation {
   CallId next_call_ = 1;
   bool settling_ = false;
 
+  std::set<std::string> forgotten_uids_;
+  std::map<std::string, std::string> moved_uids_;  // execution -> uid of its state
   std::map<std::pair<std::string, int64_t>, std::string>
-      committed_by_;                            // (state, generation) -> execution
-  std::map<std::string, int64_t> generations_;  // as callers were told
+      committed_by_;                            // (uid, generation) -> execution
+  std::map<std::string, std::string> uids_;     // state -> uid, as callers were told
+  std::map<std::string, int64_t> generations_;  // uid -> generation, as callers were told
   std::map<std::string, std::string> running_;  // execution -> state, as callers were told
   std::map<v1::Execution::Phase, int> outcomes_;
   int succeeded_without_lost_ = 0;

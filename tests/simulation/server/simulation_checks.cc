@@ -36,7 +36,8 @@ v1::StateSpec Simulation::RandomSpec(const std::vector<int64_t>& lost) {
 // Nobody commits before all have verified, and a generation is committed by one execution only.
 void Simulation::CheckCommit(const v1::Commit& commit) {
   const std::string& execution = commit.attempt().execution();
-  auto [known, first] = committed_by_.try_emplace({commit.state(), commit.generation()}, execution);
+  auto [known, first] =
+      committed_by_.try_emplace({moved_uids_[execution], commit.generation()}, execution);
   if (known->second != execution)
     Violate(
         absl::StrCat(commit.state(), " generation ", commit.generation(), " is committed twice"));
@@ -51,34 +52,42 @@ void Simulation::CheckCommit(const v1::Commit& commit) {
 }
 
 // A generation goes when the next one is readable wherever it lies.
-void Simulation::CheckRetire(const std::string& state, int64_t generation) {
+void Simulation::CheckRetire(const v1::Retire& retire) {
   bool next_exists = false;
   for (const Worker& worker : workers_) {
     for (const auto& [key, held] : worker.model->held()) {
-      if (key.first != state || key.second <= generation) continue;
+      if (held.state_uid != retire.state_uid() || key.second <= retire.generation()) continue;
       next_exists = next_exists || held.phase == v1::SHARD_PHASE_READY;
-      auto winner = committed_by_.find(key);  // leftovers of aborted executions do not count
+      // Leftovers of aborted executions do not count.
+      auto winner = committed_by_.find({held.state_uid, key.second});
       const bool counts = winner != committed_by_.end() && winner->second == held.execution;
-      if (key.second == generation + 1 && counts && held.phase != v1::SHARD_PHASE_READY) {
-        Violate(absl::StrCat(state, " generation ", generation,
+      if (key.second == retire.generation() + 1 && counts &&
+          held.phase != v1::SHARD_PHASE_READY) {
+        Violate(absl::StrCat(retire.state(), " generation ", retire.generation(),
                              " is retired before the next is committed on ", worker.model->host()));
       }
     }
   }
-  if (!next_exists) Violate(absl::StrCat("the last generation of ", state, " is retired"));
+  // Whoever deletes the state may reach the others first.
+  const bool deleted = forgotten_uids_.contains(retire.state_uid());
+  if (!next_exists && !deleted && !LostSome(retire.state_uid()))
+    Violate(absl::StrCat("the last generation of ", retire.state(), " is retired"));
 }
 
 // What callers are told never goes back, and lies complete on the workers.
 void Simulation::CheckState(const v1::State& state) {
-  int64_t& told = generations_[state.name()];
+  uids_[state.name()] = state.uid();
+  int64_t& told = generations_[state.uid()];
   if (state.generation() < told)
     Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
   told = std::max(told, state.generation());
   if (state.generation() == 1 && state.phase() != v1::State::READY) return;  // being built
+  if (LostSome(state.uid()) && state.phase() != v1::State::READY) return;
   for (const v1::Host& host : state.spec().topology().hosts()) {
     for (const Worker& worker : workers_) {
+      if (worker.lost.contains(state.uid())) continue;  // and the server may not know it yet
       if (worker.model->host() == host.name() &&
-          !worker.model->holds(state.name(), state.generation(), v1::SHARD_PHASE_READY)) {
+          !worker.model->holds(state)) {
         Violate(absl::StrCat(state.name(), " generation ", state.generation(), " is not on ",
                              host.name()));
       }
@@ -101,7 +110,7 @@ void Simulation::SettleAndCheck() {
   Run(60);
   if (controller_ == nullptr) return Violate("the server did not come back");
   const CallId executions = next_call_++, states = next_call_++;
-  std::set<std::pair<std::string, int64_t>> current;
+  std::set<std::pair<std::string, int64_t>> current;  // uid, generation
   calls_[executions] = [&](const absl::StatusOr<Reply>& reply) {
     for (const v1::Execution& execution :
          std::get<v1::ListExecutionsResponse>(*reply).executions()) {
@@ -109,15 +118,18 @@ void Simulation::SettleAndCheck() {
           !execution.lost_device_ids().empty()) {
         ++succeeded_without_lost_;
       }
-      if (!execution.has_end_time())
+      // What committed and then lost a part of the target waits for it.
+      const bool waits = execution.phase() == v1::Execution::COMMITTING &&
+                         LostSome(execution.state_uid()) && execution.has_error();
+      if (!execution.has_end_time() && !waits)
         Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
     }
   };
   calls_[states] = [&](const absl::StatusOr<Reply>& reply) {
     for (const v1::State& state : std::get<v1::ListStatesResponse>(*reply).states()) {
-      current.insert({state.name(), state.generation()});
+      current.insert({state.uid(), state.generation()});
       CheckState(state);
-      if (state.phase() != v1::State::READY)
+      if (state.phase() != v1::State::READY && !LostSome(state.uid()))
         Violate(absl::StrCat(state.name(), " did not settle: ", state.ShortDebugString()));
     }
   };
@@ -125,7 +137,8 @@ void Simulation::SettleAndCheck() {
   Handle(Call{.id = states, .request = v1::ListStatesRequest()});
   for (const Worker& worker : workers_) {
     for (const auto& [key, held] : worker.model->held()) {
-      if (held.phase != v1::SHARD_PHASE_READY || !current.contains(key)) {
+      const bool known = current.contains({held.state_uid, key.second});
+      if ((held.phase != v1::SHARD_PHASE_READY || !known) && !LostSome(held.state_uid)) {
         Violate(absl::StrCat(worker.model->host(), " still holds ", key.first, " generation ",
                              key.second));
       }

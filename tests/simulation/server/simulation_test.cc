@@ -17,7 +17,9 @@ uint64_t Environment(const char* name, uint64_t otherwise) {
 
 // Returns how many executions without lost hosts succeeded, of those known at the end.
 int RunSeed(uint64_t seed, double trouble, std::map<v1::Execution::Phase, int>& outcomes) {
-  Simulation simulation({.seed = seed, .trouble = trouble, .failure = trouble});
+  // With machines that die for good there is more that may stay undone, so less to check.
+  Simulation simulation(
+      {.seed = seed, .trouble = trouble, .failure = trouble, .buffers_lost = seed % 3 == 0});
   simulation.Run(60);
   simulation.SettleAndCheck();
   for (const std::string& violation : simulation.violations()) ADD_FAILURE() << violation;
