@@ -272,6 +272,7 @@ void PlanCache::UpdatePrecompute(absl::FunctionRef<void(v1::PrecomputeStats&)> u
 v1::CacheStats PlanCache::stats() {
   absl::MutexLock lock(&mutex_);
   v1::CacheStats stats = stats_;
+  stats.mutable_precompute();  // there from the start, all zero
   v1::TierStats& memory = *stats.mutable_memory();
   const MemoryTier::Limits& limits = memory_.limits();
   memory.set_entries(static_cast<int64_t>(memory_.names().size()));

@@ -237,6 +237,23 @@ TEST_F(PrecomputeTest, DTensorsAndOpShardingsChangeTheirSizeToo) {
   EXPECT_EQ(Outcomes(Start(request, present))[v1::Scenario::SKIPPED], 0);
 }
 
+// The target half of a question brings the source's shardings along; they may cut what is elastic
+// along another axis.
+TEST_F(PrecomputeTest, ShardingsThatNoArrayHasNeedNotScale) {
+  v1::StateSpec present = FlatLayout({0, 1, 2, 3}, 2);
+  v1::Sharding& unused = (*present.mutable_shardings())["unused"];
+  unused.set_hlo_text("{devices=[1,4]<=[4]}");
+  unused.mutable_devices()->set_ref("data");
+  v1::PrecomputePlansRequest request;
+  request.set_elastic_axis("0");
+  request.set_drain_any_one_host(true);
+  const v1::PrecomputePlansResponse response = Start(request, present);
+  EXPECT_EQ(response.scenarios_size(), 2);
+  for (const v1::Scenario& scenario : response.scenarios()) {
+    EXPECT_NE(scenario.outcome(), v1::Scenario::SKIPPED) << scenario.reason();
+  }
+}
+
 TEST_F(PrecomputeTest, BadRequestsNameTheField) {
   const v1::StateSpec present = FlatLayout({0, 1, 2, 3}, 2);
   const auto field = [&](const v1::PrecomputePlansRequest& request, const v1::StateSpec& layout) {

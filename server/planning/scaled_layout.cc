@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/planning/scaled_layout.h"
 
+#include <iterator>
 #include <optional>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -171,12 +174,24 @@ absl::Status RescaleOver(const std::string& list, const Change& change, const st
   return InvalidField(field, list, std::string(message.data(), message.size()));
 }
 
+// What no array refers to need not scale: the target half of a question brings the source's
+// shardings along.
+void DropUnused(v1::StateSpec& spec) {
+  std::set<std::string> used;
+  for (const v1::StateArray& array : spec.arrays()) used.insert(array.sharding().ref());
+  auto& shardings = *spec.mutable_shardings();
+  for (auto entry = shardings.begin(); entry != shardings.end();) {
+    entry = used.contains(entry->first) ? std::next(entry) : shardings.erase(entry);
+  }
+}
+
 }  // namespace
 
 absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, std::string axis,
                                           const Topology* workers) {
   ASSIGN_OR_RETURN(const StateLayout layout, ToStateLayout(spec, workers));
   if (spec.topology().hosts().empty()) *spec.mutable_topology() = ToProto(layout.topology);
+  DropUnused(spec);
   if (list.empty() && spec.device_lists_size() == 1) list = spec.device_lists().begin()->first;
   const auto found = spec.device_lists().find(list);
   if (found == spec.device_lists().end()) {
