@@ -5,27 +5,25 @@
 #include <numeric>
 #include <utility>
 
+#include "planner/stable_order.h"
+
 namespace remesh {
 
 PairList CollectPairs(const std::vector<Move>& moves) {
-  std::vector<std::pair<uint64_t, int32_t>> keyed;
-  keyed.reserve(moves.size());
-  for (size_t i = 0; i < moves.size(); ++i) {
-    keyed.emplace_back((static_cast<uint64_t>(moves[i].from_device) << 32) |
-                           static_cast<uint64_t>(moves[i].to_device),
-                       static_cast<int32_t>(i));
+  int32_t devices = 0;
+  for (const Move& move : moves) {
+    devices = std::max({devices, move.from_device + 1, move.to_device + 1});
   }
-  std::sort(keyed.begin(), keyed.end());
   PairList list;
-  list.order.reserve(moves.size());
-  for (size_t i = 0; i < keyed.size(); ++i) {
-    const Move& move = moves[keyed[i].second];
-    if (i == 0 || keyed[i].first != keyed[i - 1].first) {
+  list.order = StableOrder(InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; });
+  list.order = StableOrder(list.order, devices, [&](int32_t m) { return moves[m].from_device; });
+  for (size_t i = 0; i < list.order.size(); ++i) {
+    const Move& move = moves[list.order[i]];
+    if (i == 0 || move.from_device != list.pairs.back().from || move.to_device != list.pairs.back().to) {
       list.pairs.push_back({move.from_device, move.to_device, 0, static_cast<int32_t>(i), 0});
     }
     list.pairs.back().bits += move.hi - move.lo;
     ++list.pairs.back().count;
-    list.order.push_back(keyed[i].second);
   }
   std::stable_sort(list.pairs.begin(), list.pairs.end(),
                    [](const PairWork& a, const PairWork& b) { return a.bits > b.bits; });

@@ -12,6 +12,7 @@
 #include "base/status_macros.h"
 #include "planner/cost_model.h"
 #include "planner/rounds.h"
+#include "planner/stable_order.h"
 
 namespace remesh {
 namespace {
@@ -92,9 +93,14 @@ bool PlaceMoves(const PairList& list, int64_t heavy_rounds, RoundPacker& packer,
 }
 
 void SortMoves(PlanDraft& draft) {
-  std::stable_sort(draft.moves.begin(), draft.moves.end(), [](const Move& a, const Move& b) {
-    return a.round != b.round ? a.round < b.round : a.stage < b.stage;
-  });
+  const std::vector<Move>& moves = draft.moves;
+  std::vector<int32_t> order = StableOrder(InOrder(moves.size()), draft.schedule.stages,
+                                           [&](int32_t m) { return moves[m].stage; });
+  order = StableOrder(order, draft.schedule.rounds, [&](int32_t m) { return moves[m].round; });
+  std::vector<Move> sorted;
+  sorted.reserve(moves.size());
+  for (const int32_t m : order) sorted.push_back(moves[m]);
+  draft.moves = std::move(sorted);
   draft.round_begin.assign(draft.schedule.rounds + 1, 0);
   for (const Move& move : draft.moves) ++draft.round_begin[move.round + 1];
   for (int32_t r = 0; r < draft.schedule.rounds; ++r)
