@@ -57,7 +57,8 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options
   Answer answer;
   ASSIGN_OR_RETURN(answer.explanation, WritePlanReport(options.report, canonical, plan));
   v1::CreatePlanResponse& response = answer.response;
-  *response.mutable_plan() = ToProto(plan, canonical.canonical, canonical.binding);
+  *response.mutable_plan() = ToProto(plan, canonical.canonical, canonical.binding,
+              PlanName(canonical.canonical.fingerprint, canonical.binding));
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
   response.mutable_planning()->set_seconds(seconds.count());

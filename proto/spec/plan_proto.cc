@@ -176,9 +176,10 @@ std::string PlanName(const std::string& fingerprint, const Binding& binding) {
   return absl::StrFormat("plans/%s-%016x", fingerprint, XXH3_64bits(bytes.data(), bytes.size()));
 }
 
-v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding) {
+v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
+                 const std::string& name) {
   v1::Plan message;
-  message.set_name(PlanName(request.fingerprint, binding));
+  message.set_name(name);
   message.set_fingerprint(request.fingerprint);
   *message.mutable_summary() = SummaryOf(plan, binding);
   if (request.request.options.free_target_order) AddTargetDeviceLists(request, binding, message);

@@ -56,7 +56,7 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
   const BoundPlan& bound = *listed.plan;
   const CachedPlan& cached = *bound.cached;
   v1::Plan plan;
-  if (view != v1::BASIC) plan = ToProto(cached.plan, cached.request, bound.binding);
+  if (view != v1::BASIC) plan = ToProto(cached.plan, cached.request, bound.binding, bound.name);
   plan.set_name(bound.name);
   plan.set_fingerprint(cached.request.fingerprint);
   SetFacts(listed.facts, plan);

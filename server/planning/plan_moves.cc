@@ -65,7 +65,7 @@ absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& pl
   std::map<std::string, std::set<int32_t>> named;
   AddNamedDevices(*source.layout, lost, named);
   AddNamedDevices(*target->layout, lost, named);
-  const v1::Plan resource = ToProto(cached.plan, cached.request, plan.binding);
+  const v1::Plan resource = ToProto(cached.plan, cached.request, plan.binding, plan.name);
   PlannedMove move{.target = target,
                    .hosts = {},
                    .spared_hosts = {},
