@@ -3,13 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "base/error.h"
 #include "base/status_macros.h"
+#include "client/commands/plan_files.h"
 #include "planner/report/html.h"
 #include "planner/report/trace.h"
 #include "planner/report/traffic.h"
@@ -22,15 +21,6 @@ namespace {
 using Stub = v1::PlanService::Stub;
 
 constexpr int kDomainsShown = 16;
-
-absl::Status WriteText(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary | std::ios::trunc);
-  file.write(text.data(), static_cast<std::streamsize>(text.size()));
-  file.close();
-  if (file) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnavailable, absl::StrCat("cannot write ", path),
-                   {.reason = "FILE_NOT_WRITTEN", .metadata = {{"path", path}}});
-}
 
 absl::StatusOr<std::string> Render(const Endpoint& server, Stub& stub, const PlanReport& report,
                                    const std::string& name, v1::RenderPlanRequest::Form form) {
@@ -128,14 +118,14 @@ absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
                                                 const Plan& plan) {
   const auto& [request, binding] = canonicalized;
   if (!report.trace.empty()) {
-    RETURN_IF_ERROR(WriteText(report.trace, ChromeTrace(request, plan, binding)));
+    RETURN_IF_ERROR(WriteBytes(report.trace, ChromeTrace(request, plan, binding)));
   }
   if (!report.needs_explanation()) return v1::Explanation();
   const ExplainOptions options{.checkpoint_bytes_per_second = report.checkpoint_bytes_per_second};
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(request, plan, binding, options));
   if (!report.html.empty()) {
     const Traffic traffic = TrafficOf(request, plan, binding);
-    RETURN_IF_ERROR(WriteText(report.html, HtmlPage(request, plan, explanation, traffic)));
+    RETURN_IF_ERROR(WriteBytes(report.html, HtmlPage(request, plan, explanation, traffic)));
   }
   return ToProto(explanation, plan, binding);
 }
@@ -146,12 +136,12 @@ absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const 
   if (!report.trace.empty()) {
     ASSIGN_OR_RETURN(const std::string text,
                      Render(server, *stub, report, name, v1::RenderPlanRequest::TRACE));
-    RETURN_IF_ERROR(WriteText(report.trace, text));
+    RETURN_IF_ERROR(WriteBytes(report.trace, text));
   }
   if (!report.html.empty()) {
     ASSIGN_OR_RETURN(const std::string text,
                      Render(server, *stub, report, name, v1::RenderPlanRequest::HTML));
-    RETURN_IF_ERROR(WriteText(report.html, text));
+    RETURN_IF_ERROR(WriteBytes(report.html, text));
   }
   if (!report.explain) return v1::Explanation();
   v1::ExplainPlanRequest request;

@@ -17,7 +17,6 @@
 #include "client/commands/plan_report.h"
 #include "client/commands/precompute.h"
 #include "client/input.h"
-#include "proto/spec/exported_plan.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -128,6 +127,7 @@ absl::Status Watch(const Options& options) {
 // Plans in full have no limit of size: they come in parts.
 absl::StatusOr<v1::Plan> GetWhole(const Options& options, const v1::GetPlanRequest& request) {
   grpc::ClientContext context;
+  SetDeadline(context, options.server.timeout_seconds);
   const std::unique_ptr<Stub> stub = options.Connect();
   const auto reader = stub->StreamPlan(&context, request);
   v1::Plan whole;
@@ -138,16 +138,8 @@ absl::StatusOr<v1::Plan> GetWhole(const Options& options, const v1::GetPlanReque
   return whole;
 }
 
-// The page and the trace are made here, from the plan as a file.
-absl::Status WriteReport(const Options& options) {
-  if (options.report.html.empty() && options.report.trace.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, options.name));
-  ASSIGN_OR_RETURN(const ImportedPlan plan, ReadExport(bytes, nullptr, nullptr));
-  return WritePlanReport(options.report, plan.canonicalized, plan.plan).status();
-}
-
 absl::Status Get(const Options& options) {
-  RETURN_IF_ERROR(WriteReport(options));
+  RETURN_IF_ERROR(WritePlanReportOf(options.server, options.report, options.name).status());
   v1::GetPlanRequest request;
   request.set_name(options.name);
   if (options.full) {
