@@ -382,37 +382,5 @@ TEST_F(CacheApiTest, AfterARestartNamesAreListedAndFoundOnDisk) {
   EXPECT_EQ(Stats().computations(), 0);
 }
 
-TEST_F(CacheApiTest, EveryCallAsksForPermission) {
-  std::set<std::string> asked;
-  absl::Mutex mutex;
-  Server::Options options;
-  options.authorizer = [&](const Identity&, std::string_view, std::string_view method) {
-    absl::MutexLock lock(&mutex);
-    asked.insert(std::string(method));
-    return absl::PermissionDeniedError("not you");
-  };
-  const auto server = *Server::Start(options, *core_);
-  const auto plans = v1::PlanService::NewStub(server->InProcessChannel());
-  const auto denied = [](const grpc::Status& status) {
-    EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << status.error_message();
-  };
-  const auto unary = [&](auto method, auto request, auto response) {
-    grpc::ClientContext context;
-    denied((plans.get()->*method)(&context, request, &response));
-  };
-  using Stub = v1::PlanService::Stub;
-  unary(&Stub::FlushPlans, v1::FlushPlansRequest(), v1::FlushPlansResponse());
-  unary(&Stub::ImportPlan, v1::ImportPlanRequest(), v1::Plan());
-  unary(&Stub::PrecomputePlans, v1::PrecomputePlansRequest(), v1::PrecomputePlansResponse());
-  v1::PrecomputePlansRequest of_state;
-  of_state.set_state(kState);
-  unary(&Stub::PrecomputePlans, of_state, v1::PrecomputePlansResponse());
-  grpc::ClientContext export_context, watch_context;
-  denied(plans->ExportPlan(&export_context, {})->Finish());
-  denied(plans->WatchPlans(&watch_context, {})->Finish());
-  EXPECT_EQ(asked, (std::set<std::string>{"FlushPlans", "ImportPlan", "PrecomputePlans",
-                                          "ExportPlan", "WatchPlans"}));
-}
-
 }  // namespace
 }  // namespace remesh
