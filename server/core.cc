@@ -37,11 +37,19 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
   return nullptr;
 }
 
+constexpr int kLookupThreads = 2;
+
 }  // namespace
 
 absl::Status ShuttingDown() {
   return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
                    {.reason = "SHUTTING_DOWN", .metadata = {}});
+}
+
+absl::Status NotTaken(const ThreadPool& pool) {
+  if (pool.stopped()) return ShuttingDown();
+  return MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait for an answer",
+                   {.reason = "PLANNER_BUSY", .metadata = {}});
 }
 
 Core::Core(Options options, CoreObserver& observer)
@@ -53,6 +61,7 @@ Core::Core(Options options, CoreObserver& observer)
                                            .age_max = options.plan_cache_age},
                                 .store = plan_store_.get()}),
       planners_(options.planner_threads, options.waiting_max),
+      lookups_(kLookupThreads, options.waiting_max),
       streamers_(options.stream_threads, options.waiting_max),
       precomputer_(plans_, planners_) {}
 
@@ -93,6 +102,7 @@ Core::~Core() {
   }
   if (ticker_.joinable()) ticker_.join();
   planners_.Stop();
+  lookups_.Stop();
   streamers_.Stop();
   strand_.Stop();
   writer_ = nullptr;  // what was asked for is still written
@@ -220,10 +230,7 @@ void Core::Do(StartPlanning& action) {
     });
   });
   if (posted) return;
-  const absl::Status busy =
-      MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait to be planned",
-                {.reason = "PLANNER_BUSY", .metadata = {}});
-  Post([this, id, busy] { Handle(Planned{.id = id, .move = busy}); });
+  Post([this, id] { Handle(Planned{.id = id, .move = NotTaken(planners_)}); });
 }
 
 void Core::Do(ReleasePlan& action) { plans_.EndUse(action.plan); }

@@ -94,6 +94,9 @@ class Core {
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
   ThreadPool& planners() { return planners_; }
+  // For calls that look into the plan cache and its disk but plan nothing: they do not wait for
+  // those that do.
+  ThreadPool& lookups() { return lookups_; }
   ThreadPool& streamers() { return streamers_; }
 
   // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when that is
@@ -138,6 +141,7 @@ class Core {
   bool shut_down_ = false;
 
   ThreadPool planners_;
+  ThreadPool lookups_;
   ThreadPool streamers_;
   Precomputer precomputer_;
   Strand strand_;
@@ -150,5 +154,7 @@ class Core {
 
 // UNAVAILABLE (SHUTTING_DOWN).
 absl::Status ShuttingDown();
+// What is left to say when `pool` took no task: RESOURCE_EXHAUSTED (PLANNER_BUSY) or ShuttingDown().
+absl::Status NotTaken(const ThreadPool& pool);
 
 }  // namespace remesh

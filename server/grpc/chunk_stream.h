@@ -8,6 +8,7 @@
 
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "server/core.h"
 #include "service/error_info.h"
 
 namespace remesh {
@@ -75,7 +76,7 @@ class ChunkWriter {
   ChunkWriter(ChunkWriter&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
   ChunkWriter& operator=(ChunkWriter&&) = delete;
   ~ChunkWriter() {
-    if (stream_ != nullptr) End(absl::UnavailableError("the server is shutting down"));
+    if (stream_ != nullptr) End(ShuttingDown());
   }
 
   bool Write(T chunk) { return stream_->Write(std::move(chunk)); }

@@ -191,11 +191,14 @@ template <typename Response, typename Answer>
 ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char* method,
                                      const std::string& resource, Response* response,
                                      Answer answer) {
-  return AskPlanner(backend_, context, method, resource, [=](Completion completion) {
-    absl::StatusOr<Response> result = answer();
-    if (result.ok()) *response = *std::move(result);
-    completion.Finish(result.status());
-  });
+  return AskPool(backend_, backend_.core.planners(), context, method, resource, response, answer);
+}
+
+template <typename Response, typename Answer>
+ServerUnaryReactor* PlanService::LookUp(CallbackServerContext* context, const char* method,
+                                        const std::string& resource, Response* response,
+                                        Answer answer) {
+  return AskPool(backend_, backend_.core.lookups(), context, method, resource, response, answer);
 }
 
 template <typename Chunk, typename Fill>
@@ -205,11 +208,13 @@ grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* cont
   const absl::Status status = backend_.Authorize(*context, method, resource);
   if (!status.ok()) return new RefusedStream<Chunk>(status);
   auto* stream = new ChunkStream<Chunk>(context);
-  backend_.core.streamers().Post(
-      [fill = std::move(fill), writer = ChunkWriter<Chunk>(stream)]() mutable {
-        const absl::Status end = fill(writer);
-        writer.End(end);
-      });
+  auto writer = std::make_shared<ChunkWriter<Chunk>>(stream);
+  ThreadPool& streamers = backend_.core.streamers();
+  const bool taken = streamers.Post([fill = std::move(fill), writer]() mutable {
+    const absl::Status end = fill(*writer);
+    writer->End(end);
+  });
+  if (!taken) writer->End(NotTaken(streamers));
   return stream;
 }
 
@@ -247,8 +252,8 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
         AnswerNow(backend_, context, "GetPlan", request->name(), response, find);
     if (now != nullptr) return now;
   }
-  return Ask(context, "GetPlan", request->name(), response,
-             [=, this] { return remesh::GetPlan(backend_.core.plans(), *request); });
+  return LookUp(context, "GetPlan", request->name(), response,
+                [=, this] { return remesh::GetPlan(backend_.core.plans(), *request); });
 }
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
@@ -262,45 +267,45 @@ grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContex
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
                                            const v1::ListPlansRequest* request,
                                            v1::ListPlansResponse* response) {
-  return Ask(context, "ListPlans", "", response,
-             [=, this] { return remesh::ListPlans(backend_.core.plans(), *request); });
+  return LookUp(context, "ListPlans", "", response,
+                [=, this] { return remesh::ListPlans(backend_.core.plans(), *request); });
 }
 
 ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context,
                                             const v1::DeletePlanRequest* request,
                                             google::protobuf::Empty* response) {
-  return Ask(context, "DeletePlan", request->name(), response,
-             [=, this]() -> absl::StatusOr<google::protobuf::Empty> {
-               RETURN_IF_ERROR(backend_.core.plans().Delete(request->name()));
-               return google::protobuf::Empty();
-             });
+  return LookUp(context, "DeletePlan", request->name(), response,
+                [=, this]() -> absl::StatusOr<google::protobuf::Empty> {
+                  RETURN_IF_ERROR(backend_.core.plans().Delete(request->name()));
+                  return google::protobuf::Empty();
+                });
 }
 
 ServerUnaryReactor* PlanService::PinPlan(CallbackServerContext* context,
                                          const v1::PinPlanRequest* request, v1::Plan* response) {
-  return Ask(context, "PinPlan", request->name(), response,
-             [=, this] { return SetPinned(backend_.core.plans(), request->name(), true); });
+  return LookUp(context, "PinPlan", request->name(), response,
+                [=, this] { return SetPinned(backend_.core.plans(), request->name(), true); });
 }
 
 ServerUnaryReactor* PlanService::UnpinPlan(CallbackServerContext* context,
                                            const v1::UnpinPlanRequest* request,
                                            v1::Plan* response) {
-  return Ask(context, "UnpinPlan", request->name(), response,
-             [=, this] { return SetPinned(backend_.core.plans(), request->name(), false); });
+  return LookUp(context, "UnpinPlan", request->name(), response,
+                [=, this] { return SetPinned(backend_.core.plans(), request->name(), false); });
 }
 
 ServerUnaryReactor* PlanService::GetCacheStats(CallbackServerContext* context,
                                                const v1::GetCacheStatsRequest*,
                                                v1::CacheStats* response) {
-  return Ask(context, "GetCacheStats", "", response,
-             [this]() -> absl::StatusOr<v1::CacheStats> { return backend_.core.plans().stats(); });
+  return LookUp(context, "GetCacheStats", "", response,
+                [this] { return absl::StatusOr<v1::CacheStats>(backend_.core.plans().stats()); });
 }
 
 ServerUnaryReactor* PlanService::FlushPlans(CallbackServerContext* context,
                                             const v1::FlushPlansRequest* request,
                                             v1::FlushPlansResponse* response) {
-  return Ask(context, "FlushPlans", "", response,
-             [=, this] { return remesh::FlushPlans(backend_.core.plans(), *request); });
+  return LookUp(context, "FlushPlans", "", response,
+                [=, this] { return remesh::FlushPlans(backend_.core.plans(), *request); });
 }
 
 grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(

@@ -57,10 +57,14 @@ class PlanService : public v1::PlanService::CallbackService {
 
  private:
   void Observe(const v1::CreatePlanResponse& response);
-  // A call whose answer is `answer()`, an absl::StatusOr of the response.
+  // A call whose answer is `answer()`, an absl::StatusOr of the response: one that may plan, and
+  // one that only looks into the cache.
   template <typename Response, typename Answer>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const char* method,
                                 const std::string& resource, Response* response, Answer answer);
+  template <typename Response, typename Answer>
+  grpc::ServerUnaryReactor* LookUp(grpc::CallbackServerContext* context, const char* method,
+                                   const std::string& resource, Response* response, Answer answer);
   // A stream that `fill(writer)` writes on a thread; it returns how the stream ends.
   template <typename Chunk, typename Fill>
   grpc::ServerWriteReactor<Chunk>* Stream(grpc::CallbackServerContext* context, const char* method,

@@ -15,13 +15,22 @@ using grpc::ServerUnaryReactor;
 ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
                                               const v1::CreateStateRequest* request,
                                               v1::State* response) {
-  const std::string& name = request->state().name();
-  return AskPlanner(backend_, context, "CreateState", name, [=, this](Completion completion) {
-    auto placed = PlaceState(request->state().spec(), backend_.core.topology().get());
-    if (!placed.ok()) return completion.Finish(AtField("state.spec", placed.status()));
-    backend_.core.Call(remesh::CreateState{.request = *request, .placed = *std::move(placed)},
-                       ReplyInto(response, std::move(completion)));
-  });
+  ServerUnaryReactor* reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  const absl::Status status =
+      backend_.Authorize(*context, "CreateState", request->state().name());
+  if (!status.ok()) {
+    completion.Finish(status);
+    return reactor;
+  }
+  const auto create = [=, &core = backend_.core](Completion done) {
+    auto placed = PlaceState(request->state().spec(), core.topology().get());
+    if (!placed.ok()) return done.Finish(AtField("state.spec", placed.status()));
+    core.Call(remesh::CreateState{.request = *request, .placed = *std::move(placed)},
+              ReplyInto(response, std::move(done)));
+  };
+  RunOn(backend_.core.planners(), context, std::move(completion), create);
+  return reactor;
 }
 
 ServerUnaryReactor* StateService::GetState(CallbackServerContext* context,

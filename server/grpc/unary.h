@@ -86,21 +86,42 @@ grpc::ServerUnaryReactor* AnswerNow(const Backend& backend, grpc::CallbackServer
   return reactor;
 }
 
-// A call that takes a thread to answer. `work(completion)` runs on one and may use request and
-// response until it has finished the completion.
+// Runs `work(completion)` on a thread of the pool, unless the caller has gone by then.
 template <typename Work>
-grpc::ServerUnaryReactor* AskPlanner(const Backend& backend, grpc::CallbackServerContext* context,
-                                     const char* method, const std::string& resource, Work work) {
+void RunOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Completion completion,
+           Work work) {
+  auto shared = std::make_shared<Completion>(std::move(completion));
+  const bool taken = pool.Post([context, shared, work = std::move(work)]() mutable {
+    if (context->IsCancelled()) return shared->Finish(absl::CancelledError("the caller has gone"));
+    work(std::move(*shared));
+  });
+  if (!taken) shared->Finish(NotTaken(pool));
+}
+
+// The same for `answer()`, an absl::StatusOr of the response.
+template <typename Response, typename Answer>
+void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Response* response,
+              Completion completion, Answer answer) {
+  RunOn(pool, context, std::move(completion),
+        [response, answer = std::move(answer)](Completion done) mutable {
+          absl::StatusOr<Response> result = answer();
+          if (result.ok()) *response = *std::move(result);
+          done.Finish(result.status());
+        });
+}
+
+// A call that takes a thread of the pool to answer: see AnswerOn.
+template <typename Response, typename Answer>
+grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
+                                  grpc::CallbackServerContext* context, const char* method,
+                                  const std::string& resource, Response* response, Answer answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
   if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
     completion.Finish(status);
-    return reactor;
+  } else {
+    AnswerOn(pool, context, response, std::move(completion), std::move(answer));
   }
-  backend.core.planners().Post(
-      [work = std::move(work), completion = std::move(completion)]() mutable {
-        work(std::move(completion));
-      });
   return reactor;
 }
 
@@ -122,12 +143,8 @@ grpc::ServerUnaryReactor* AskPlannerOfState(const Backend& backend,
   backend.core.Call(get, [=, &core = backend.core, completion = std::move(completion)](
                              absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
-    core.planners().Post([=, state = std::get<v1::State>(*std::move(reply)),
-                          completion = std::move(completion)]() mutable {
-      absl::StatusOr<Response> result = answer(state);
-      if (result.ok()) *response = *std::move(result);
-      completion.Finish(result.status());
-    });
+    AnswerOn(core.planners(), context, response, std::move(completion),
+             [answer, state = std::get<v1::State>(*std::move(reply))] { return answer(state); });
   });
   return reactor;
 }

@@ -32,11 +32,11 @@ ServerUnaryReactor* WorkerService::ForgetWorker(CallbackServerContext* context,
 ServerUnaryReactor* WorkerService::GetTopology(CallbackServerContext* context,
                                                const v1::GetTopologyRequest*,
                                                v1::Topology* response) {
-  return AskPlanner(backend_, context, "GetTopology", "", [=, this](Completion completion) {
-    const std::shared_ptr<const Topology> topology = backend_.core.topology();
-    if (topology != nullptr) *response = ToProto(*topology);
-    completion.Finish(absl::OkStatus());
-  });
+  return AskPool(backend_, backend_.core.lookups(), context, "GetTopology", "", response,
+                 [this]() -> absl::StatusOr<v1::Topology> {
+                   const std::shared_ptr<const Topology> topology = backend_.core.topology();
+                   return topology == nullptr ? v1::Topology() : ToProto(*topology);
+                 });
 }
 
 }  // namespace remesh

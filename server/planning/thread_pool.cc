@@ -39,6 +39,11 @@ bool ThreadPool::PostBackground(Task task) {
   return true;
 }
 
+bool ThreadPool::stopped() const {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
+}
+
 void ThreadPool::Stop() {
   std::deque<Task> dropped;  // destroyed without the lock: a task's destructor may post
   std::deque<Task> dropped_background;

@@ -24,6 +24,8 @@ class ThreadPool {
   bool Post(Task task);
   bool PostBackground(Task task);
 
+  bool stopped() const;
+
   // Drops what waits, waits for what runs. Idempotent; not to be called from a task.
   void Stop();
 
@@ -33,7 +35,7 @@ class ThreadPool {
   bool HasTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t waiting_max_;
-  absl::Mutex mutex_;
+  mutable absl::Mutex mutex_;
   std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   std::deque<Task> background_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
