@@ -7,14 +7,14 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "planner/cost_model.h"
-#include "planner/domain_routing.h"
-#include "planner/moves.h"
-#include "planner/network.h"
-#include "planner/plan_figures.h"
-#include "planner/plan_rep.h"
-#include "planner/units.h"
-#include "planner/windows.h"
+#include "planner/schedule/cost_model.h"
+#include "planner/routing/domain_routing.h"
+#include "planner/schedule/moves.h"
+#include "planner/routing/network.h"
+#include "planner/plan/plan_figures.h"
+#include "planner/plan/plan_rep.h"
+#include "planner/schedule/units.h"
+#include "planner/schedule/windows.h"
 
 namespace remesh {
 namespace {

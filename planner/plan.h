@@ -9,7 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "planner/box.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/request.h"
 
 namespace remesh {
@@ -108,7 +108,7 @@ struct MissingBox {
 // demand.
 class Plan {
  public:
-  struct Rep;  // planner/plan_rep.h: for the planner's own files
+  struct Rep;  // planner/plan/plan_rep.h: for the planner's own files
   explicit Plan(std::shared_ptr<const Rep> rep) : rep_(std::move(rep)) {}
 
   const PlanSummary& summary() const;

@@ -8,7 +8,7 @@
 #include <numeric>
 
 #include "base/error.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 
 namespace remesh {

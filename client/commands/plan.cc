@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "client/commands/plan_question.h"
 #include "client/commands/plan_report.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 
 namespace remesh {

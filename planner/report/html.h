@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 #include "planner/report/explanation.h"
 #include "planner/report/traffic.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "planner/network.h"
+#include "planner/routing/network.h"
 
 namespace remesh {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/canonical.h"
-#include "planner/network.h"
+#include "planner/canonical/canonical.h"
+#include "planner/routing/network.h"
 #include "planner/plan.h"
 
 namespace remesh {

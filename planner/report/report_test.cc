@@ -10,8 +10,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/cost_model.h"
-#include "planner/plan_rep.h"
+#include "planner/schedule/cost_model.h"
+#include "planner/plan/plan_rep.h"
 #include "planner/report/explanation.h"
 #include "planner/report/flows.h"
 #include "planner/report/html.h"

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/cost_model.h"
-#include "planner/network.h"
+#include "planner/schedule/cost_model.h"
+#include "planner/routing/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/json_writer.h"
 #include "planner/report/links.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 
 namespace remesh {

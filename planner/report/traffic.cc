@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "planner/cost_model.h"
-#include "planner/network.h"
+#include "planner/schedule/cost_model.h"
+#include "planner/routing/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/links.h"
 #include "planner/report/names.h"

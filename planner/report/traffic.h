@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 
 namespace remesh {

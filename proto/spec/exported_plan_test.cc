@@ -8,9 +8,9 @@
 #include <random>
 
 #include "base/error.h"
-#include "planner/plan_bytes.h"
-#include "planner/plan_rep.h"
-#include "planner/reprice.h"
+#include "planner/plan/plan_bytes.h"
+#include "planner/plan/plan_rep.h"
+#include "planner/plan/reprice.h"
 #include "proto/spec/plan_spec.h"
 
 namespace remesh {

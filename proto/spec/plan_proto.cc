@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "planner/cost_model.h"
+#include "planner/schedule/cost_model.h"
 #include "planner/element_type.h"
 #include "planner/report/names.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "server/planning/cached_plan.h"
 
 namespace remesh {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/planning/cached_plan.h"
 #include "server/planning/plan_file.h"

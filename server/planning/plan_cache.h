@@ -14,7 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/planning/listed_plan.h"
 #include "server/planning/memory_tier.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "proto/spec/plan_spec.h"
 #include "remesh/v1/state.pb.h"
 

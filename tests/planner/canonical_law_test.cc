@@ -9,7 +9,7 @@
 #include <set>
 #include <vector>
 
-#include "planner/canonical.h"
+#include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 #include "tests/testing/random_request.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "planner/assignment.h"
+#include "planner/order/assignment.h"
 #include "planner/plan.h"
 #include "tests/benchmark/planner_cases.h"
 

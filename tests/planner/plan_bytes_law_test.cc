@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "planner/plan_bytes.h"
+#include "planner/plan/plan_bytes.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

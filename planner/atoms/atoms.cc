@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/atoms/atoms.h"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "base/status_macros.h"
+#include "planner/atoms/cells.h"
+
+namespace remesh {
+namespace {
+
+using ClassKey = std::tuple<int, const Layout*, const DeviceList*, MemoryKind, const Layout*,
+                            const DeviceList*, MemoryKind>;
+
+ClassKey KeyOf(const ArraySpec& array) {
+  const Placement& s = array.source;
+  const Placement& t = array.target;
+  return {BitWidth(array.element_type),
+          s.layout.get(),
+          s.devices.get(),
+          s.memory_kind,
+          t.layout.get(),
+          t.devices.get(),
+          t.memory_kind};
+}
+
+class AtomMaker {
+ public:
+  AtomMaker(const ReshardRequest& request, const Network& network)
+      : request_(request), network_(network), group_of_device_(network.device_count(), -1) {
+    Intern({});  // group 0: nobody
+  }
+
+  absl::StatusOr<Atoms> Run() {
+    MergeArrays();
+    for (ArrayClass& array_class : atoms_.tapes.classes) RETURN_IF_ERROR(CutClass(array_class));
+    LayTapes();
+    return std::move(atoms_);
+  }
+
+ private:
+  struct CellOfSub {
+    int32_t sub;
+    int32_t cell;
+  };
+
+  void MergeArrays() {
+    absl::flat_hash_map<ClassKey, size_t> class_of;
+    std::vector<ArrayClass>& classes = atoms_.tapes.classes;
+    for (size_t i = 0; i < request_.arrays.size(); ++i) {
+      const auto [entry, inserted] =
+          class_of.try_emplace(KeyOf(request_.arrays[i]), classes.size());
+      if (inserted) {
+        classes.push_back({.element_bits = BitWidth(request_.arrays[i].element_type)});
+      }
+      classes[entry->second].arrays.push_back(static_cast<int32_t>(i));
+    }
+    // Wide elements first on every tape, so that cuts at multiples of the widest fall between
+    // elements of the others too.
+    std::stable_sort(
+        classes.begin(), classes.end(),
+        [](const ArrayClass& a, const ArrayClass& b) { return a.element_bits > b.element_bits; });
+  }
+
+  int32_t Intern(const Group& group) {
+    if (group.size() == 1) {
+      int32_t& known = group_of_device_[group.front()];
+      if (known < 0) {
+        known = static_cast<int32_t>(atoms_.groups.size());
+        atoms_.groups.push_back(group);
+      }
+      return known;
+    }
+    const auto [entry, inserted] =
+        group_of_.try_emplace(group, static_cast<int32_t>(atoms_.groups.size()));
+    if (inserted) {
+      atoms_.groups.push_back(group);
+      overlaps_ += static_cast<int64_t>(group.size());
+    }
+    return entry->second;
+  }
+
+  // The groups of all tiles of a placement, by tile.
+  std::vector<int32_t> GroupsOfTiles(const Placement& placement, bool living_only) {
+    std::vector<int32_t> groups;
+    Group group;
+    for (const Tile& tile : placement.layout->tiles) {
+      group.clear();
+      for (int32_t position : tile.positions) {
+        const int32_t device = static_cast<int32_t>((*placement.devices)[position]);
+        if (!living_only || !network_.lost[device]) group.push_back(device);
+      }
+      std::sort(group.begin(), group.end());
+      groups.push_back(Intern(group));
+    }
+    return groups;
+  }
+
+  template <typename Tiles>
+  int32_t Union(const Tiles& tiles, const std::vector<int32_t>& group_of_tile) {
+    if (tiles.empty()) return 0;
+    if (tiles.size() == 1) return group_of_tile[tiles[0]];
+    Group all;
+    for (int32_t tile : tiles) {
+      const Group& group = atoms_.groups[group_of_tile[tile]];
+      all.insert(all.end(), group.begin(), group.end());
+    }
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return Intern(all);
+  }
+
+  absl::Status CutClass(ArrayClass& array_class) {
+    array_class.first_cell = next_cell_;
+    const ArraySpec& array = request_.arrays[array_class.arrays.front()];
+    ASSIGN_OR_RETURN(const std::vector<Cell> cells,
+                     CutIntoCells(*array.source.layout, *array.target.layout, array_class));
+    const std::vector<int32_t> holders_of = GroupsOfTiles(array.source, true);
+    const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
+    next_cell_ += array_class.cell_count;
+    if (next_cell_ > kCellsMax) return TooManyCells();
+    sub_of_.reserve(cells.size());
+    const bool same_memory = array.source.memory_kind == array.target.memory_kind;
+    for (const Cell& cell : cells) {
+      const int32_t holders = Union(cell.source_tiles, holders_of);
+      const int32_t needers = Union(cell.target_tiles, needers_of);
+      if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
+      if (holders == 0) {
+        AddMissing(array_class, cell, array);
+        if (static_cast<int64_t>(atoms_.missing.size()) > kCellsMax) return TooManyCells();
+        continue;
+      }
+      const int32_t index = SubOf(holders, needers, same_memory);
+      Sub& sub = atoms_.subs[index];
+      sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
+      sub.bits += cell.elements * array_class.element_bits *
+                  static_cast<int64_t>(array_class.arrays.size());
+      cells_.push_back({index, cell.id});
+    }
+    return absl::OkStatus();
+  }
+
+  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
+    const uint64_t key = static_cast<uint64_t>(holders) << 33 |
+                         static_cast<uint64_t>(needers) << 1 |
+                         static_cast<uint64_t>(same_memory);
+    const auto [entry, inserted] = sub_of_.try_emplace(key, static_cast<int32_t>(sub_of_.size()));
+    if (inserted) {
+      atoms_.subs.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
+    }
+    return entry->second;
+  }
+
+  void AddMissing(const ArrayClass& array_class, const Cell& cell, const ArraySpec& spec) {
+    const Placement& source = spec.source;
+    const int64_t subgroup = spec.target.layout->tiles[cell.target_tiles.front()].subgroup;
+    Group lost;
+    for (int32_t tile : cell.source_tiles) {
+      for (int32_t position : source.layout->tiles[tile].positions) {
+        lost.push_back(static_cast<int32_t>((*source.devices)[position]));
+      }
+    }
+    std::sort(lost.begin(), lost.end());
+    lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
+    for (int32_t array : array_class.arrays) {
+      atoms_.missing.push_back({array, array_class.CellBox(cell.id), subgroup, lost});
+    }
+  }
+
+  // Gathers the cells of each sub. They come in rising order but for subgroups, which are cut one
+  // after another.
+  void LayTapes() {
+    std::vector<int32_t> next(atoms_.subs.size() + 1, 0);
+    for (const CellOfSub& cell : cells_) ++next[cell.sub + 1];
+    for (size_t s = 0; s < atoms_.subs.size(); ++s) {
+      next[s + 1] += next[s];
+      atoms_.subs[s].first_cell = next[s];
+    }
+    atoms_.cells.resize(cells_.size());
+    for (const CellOfSub& cell : cells_) atoms_.cells[next[cell.sub]++] = cell.cell;
+  }
+
+  const ReshardRequest& request_;
+  const Network& network_;
+  Atoms atoms_;
+  std::vector<int32_t> group_of_device_;          // of a device alone, -1: none yet
+  absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
+  absl::flat_hash_map<uint64_t, int32_t> sub_of_;
+  std::vector<CellOfSub> cells_;
+  int32_t next_cell_ = 0;
+  int64_t overlaps_ = 0;  // devices of group_of_
+};
+
+}  // namespace
+
+absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network) {
+  return AtomMaker(canonical, network).Run();
+}
+
+}  // namespace remesh

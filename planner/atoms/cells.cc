@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/atoms/cells.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+std::set<int64_t> SubgroupsOf(const Layout& layout) {
+  std::set<int64_t> subgroups;
+  for (const Tile& tile : layout.tiles) subgroups.insert(tile.subgroup);
+  return subgroups;
+}
+
+// The tile of a number (Tile::number) in one subgroup.
+class TileIndex {
+ public:
+  TileIndex(const Layout& layout, int64_t subgroup) {
+    strides_.resize(layout.shape.size());
+    int64_t count = 1;  // Layout's own keys fit 64 bits, and so do these
+    for (size_t d = strides_.size(); d-- > 0;) {
+      strides_[d] = count;
+      count *= (*layout.partitions)[d].parts;
+    }
+    if (count <= kDenseMax) dense_.assign(count, -1);
+    for (size_t t = 0; t < layout.tiles.size(); ++t) {
+      const Tile& tile = layout.tiles[t];
+      if (tile.subgroup != subgroup || tile.positions.empty()) continue;
+      (dense_.empty() ? sparse_[tile.number] : dense_[tile.number]) = static_cast<int32_t>(t);
+    }
+  }
+
+  int64_t stride(size_t dim) const { return strides_[dim]; }
+
+  // -1 when no position holds these parts.
+  int32_t Find(int64_t key) const {
+    if (!dense_.empty()) return dense_[key];
+    const auto found = sparse_.find(key);
+    return found == sparse_.end() ? -1 : found->second;
+  }
+
+ private:
+  static constexpr int64_t kDenseMax = int64_t{1} << 20;
+  std::vector<int64_t> strides_;
+  std::vector<int32_t> dense_;
+  absl::flat_hash_map<int64_t, int32_t> sparse_;
+};
+
+// An interval of one dimension, from the end of the one before to `hi`, with the parts of source
+// and target that it lies in.
+struct Stretch {
+  int64_t hi = 0;
+  int64_t source_part = 0;
+  int64_t target_part = 0;
+};
+
+std::vector<Stretch> MergeWalk(const DimPartition& source, const DimPartition& target) {
+  std::vector<Stretch> stretches;
+  size_t s = 0;
+  size_t t = 0;
+  while (s < source.part_of.size() && t < target.part_of.size()) {
+    const int64_t next = std::min(source.cuts[s + 1], target.cuts[t + 1]);
+    stretches.push_back({next, source.part_of[s], target.part_of[t]});
+    s += source.cuts[s + 1] == next;
+    t += target.cuts[t + 1] == next;
+  }
+  return stretches;
+}
+
+// Walks over the product of stretches, keeping both keys up to date.
+class ProductWalk {
+ public:
+  ProductWalk(const std::vector<std::vector<Stretch>>& dims, const TileIndex& source,
+              const TileIndex& target)
+      : dims_(dims), source_(source), target_(target) {}
+
+  template <typename Visit>
+  void Run(const Visit& visit) {
+    Descend(0, 1, 0, 0, visit);
+  }
+
+ private:
+  template <typename Visit>
+  void Descend(size_t dim, int64_t elements, int64_t source_key, int64_t target_key,
+               const Visit& visit) {
+    if (dim == dims_.size()) {
+      visit(cell_++, elements, source_.Find(source_key), target_.Find(target_key));
+      return;
+    }
+    int64_t lo = 0;
+    for (const Stretch& stretch : dims_[dim]) {
+      const int64_t size = stretch.hi - lo;
+      lo = stretch.hi;
+      Descend(dim + 1, elements * size, source_key + source_.stride(dim) * stretch.source_part,
+              target_key + target_.stride(dim) * stretch.target_part, visit);
+    }
+  }
+
+  const std::vector<std::vector<Stretch>>& dims_;
+  const TileIndex& source_;
+  const TileIndex& target_;
+  int32_t cell_ = 0;
+};
+
+absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout& target,
+                                             ArrayClass& array_class) {
+  std::vector<std::vector<Stretch>> dims;
+  int64_t count = 1;
+  for (size_t d = 0; d < source.shape.size(); ++d) {
+    dims.push_back(MergeWalk((*source.partitions)[d], (*target.partitions)[d]));
+    std::vector<int64_t> cuts = {0};
+    for (const Stretch& stretch : dims.back()) cuts.push_back(stretch.hi);
+    array_class.cuts.push_back(std::move(cuts));
+    if (__builtin_mul_overflow(count, static_cast<int64_t>(dims.back().size()), &count) ||
+        count > kCellsMax) {
+      return TooManyCells();
+    }
+  }
+  array_class.cell_count = static_cast<int32_t>(count);
+  std::vector<Cell> cells;
+  cells.reserve(std::min<int64_t>(count, int64_t{1} << 16));
+  for (int64_t subgroup : SubgroupsOf(target)) {
+    const TileIndex source_index(source, subgroup);
+    const TileIndex target_index(target, subgroup);
+    const auto take = [&](int32_t index, int64_t elements, int32_t s, int32_t t) {
+      if (t < 0) return;
+      Cell cell{.id = array_class.first_cell + index,
+                .elements = elements,
+                .source_tiles = {},
+                .target_tiles = {t}};
+      if (s >= 0) cell.source_tiles.push_back(s);
+      cells.push_back(std::move(cell));
+    };
+    ProductWalk(dims, source_index, target_index).Run(take);
+    if (static_cast<int64_t>(cells.size()) > kCellsMax) return TooManyCells();
+  }
+  return cells;
+}
+
+// A box of a tile that meets the region under search.
+struct Piece {
+  const Box* box;
+  int32_t tile;
+  bool is_target;
+};
+
+// Cuts the array at box boundaries, halving at the median one, until every box that meets a region
+// contains it.
+class BoxCutter {
+ public:
+  BoxCutter(ArrayClass& array_class, std::vector<Cell>& cells)
+      : array_class_(array_class), cells_(cells) {}
+
+  absl::Status Cut(const Box& region, const std::vector<Piece>& pieces) {
+    if (std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.is_target; })) {
+      return absl::OkStatus();
+    }
+    const std::pair<int, int64_t> cut = MedianCut(region, pieces);
+    if (cut.first < 0) return Emit(region, pieces);
+    for (bool upper : {false, true}) {
+      Box half = region;
+      (upper ? half.dims[cut.first].lo : half.dims[cut.first].hi) = cut.second;
+      std::vector<Piece> inside;
+      for (const Piece& piece : pieces) {
+        if (Intersect(half, *piece.box)) inside.push_back(piece);
+      }
+      RETURN_IF_ERROR(Cut(half, inside));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  // The dimension with most boundaries strictly inside the region and the median of them; {-1, 0}
+  // when there is none.
+  static std::pair<int, int64_t> MedianCut(const Box& region, const std::vector<Piece>& pieces) {
+    std::vector<int64_t> best;
+    int best_dim = -1;
+    for (int d = 0; d < region.rank(); ++d) {
+      std::vector<int64_t> cuts;
+      for (const Piece& piece : pieces) {
+        for (int64_t cut : {piece.box->dims[d].lo, piece.box->dims[d].hi}) {
+          if (cut > region.dims[d].lo && cut < region.dims[d].hi) cuts.push_back(cut);
+        }
+      }
+      if (cuts.size() <= best.size()) continue;
+      best = std::move(cuts);
+      best_dim = d;
+    }
+    if (best_dim < 0) return {-1, 0};
+    const auto median = best.begin() + static_cast<std::ptrdiff_t>(best.size() / 2);
+    std::nth_element(best.begin(), median, best.end());
+    return {best_dim, *median};
+  }
+
+  absl::Status Emit(const Box& region, const std::vector<Piece>& pieces) {
+    if (static_cast<int64_t>(array_class_.boxes.size()) >= kCellsMax) return TooManyCells();
+    overlaps_ += static_cast<int64_t>(pieces.size());
+    if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
+    Cell cell{.id = array_class_.first_cell + array_class_.cell_count++,
+              .elements = region.element_count(),
+              .source_tiles = {},
+              .target_tiles = {}};
+    array_class_.boxes.push_back(region);
+    for (const Piece& piece : pieces) {
+      (piece.is_target ? cell.target_tiles : cell.source_tiles).push_back(piece.tile);
+    }
+    cells_.push_back(std::move(cell));
+    return absl::OkStatus();
+  }
+
+  ArrayClass& array_class_;
+  std::vector<Cell>& cells_;
+  int64_t overlaps_ = 0;
+};
+
+void AddPieces(const Layout& layout, int64_t subgroup, bool is_target, std::vector<Piece>& pieces) {
+  for (size_t t = 0; t < layout.tiles.size(); ++t) {
+    const Tile& tile = layout.tiles[t];
+    if (tile.subgroup != subgroup || tile.positions.empty()) continue;
+    for (const Box& box : tile.boxes) pieces.push_back({&box, static_cast<int32_t>(t), is_target});
+  }
+}
+
+absl::StatusOr<std::vector<Cell>> CutBoxes(const Layout& source, const Layout& target,
+                                           ArrayClass& array_class) {
+  std::vector<Cell> cells;
+  BoxCutter cutter(array_class, cells);
+  for (int64_t subgroup : SubgroupsOf(target)) {
+    std::vector<Piece> pieces;
+    AddPieces(source, subgroup, false, pieces);
+    AddPieces(target, subgroup, true, pieces);
+    RETURN_IF_ERROR(cutter.Cut(Box::Whole(source.shape), pieces));
+  }
+  return cells;
+}
+
+}  // namespace
+
+absl::Status TooManyCells() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("the layouts cut the arrays into more than ", kCellsMax, " cells"),
+                   {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kCellsMax)}}});
+}
+
+absl::Status TooManyOverlaps() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   absl::StrCat("the boxes overlap too much: more than ", kOverlapsMax,
+                                " pairs of a piece and a device that holds or needs it"),
+                   {"TOO_MANY_OVERLAPS", {{"limit", absl::StrCat(kOverlapsMax)}}});
+}
+
+absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
+                                               ArrayClass& array_class) {
+  if (ElementCount(source.shape) == 0) return std::vector<Cell>();
+  if (source.partitions.has_value() && target.partitions.has_value()) {
+    return CutProduct(source, target, array_class);
+  }
+  return CutBoxes(source, target, array_class);
+}
+
+}  // namespace remesh

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "planner/layout.h"
+#include "planner/atoms/tape.h"
+
+namespace remesh {
+
+// A cell with the tiles that hold it before and need it after (indices of Layout::tiles, of one
+// subgroup). A cell that no tile needs does not appear.
+struct Cell {
+  int32_t id = 0;  // see ArrayClass
+  int64_t elements = 0;
+  absl::InlinedVector<int32_t, 2> source_tiles;
+  absl::InlinedVector<int32_t, 2> target_tiles;
+};
+
+inline constexpr int64_t kCellsMax = int64_t{1} << 22;
+absl::Status TooManyCells();
+// Tiles of all cells of a class, and devices of all groups of holders and needers: nested boxes can
+// make as many as the square of their number.
+inline constexpr int64_t kOverlapsMax = int64_t{1} << 24;
+absl::Status TooManyOverlaps();
+
+// Fills the cells' geometry in `array_class`, whose first_cell is set, and returns the cells,
+// subgroup by subgroup. RESOURCE_EXHAUSTED above kCellsMax (TOO_MANY_CELLS) or kOverlapsMax
+// (TOO_MANY_OVERLAPS).
+absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
+                                               ArrayClass& array_class);
+
+}  // namespace remesh

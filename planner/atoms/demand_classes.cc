@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/atoms/demand_classes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+
+namespace remesh {
+namespace {
+
+// Hosts of each group, each group looked at once; groups on equal hosts have the same number.
+class HostGroups {
+ public:
+  HostGroups(const Atoms& atoms, const Network& network) {
+    absl::flat_hash_map<Group, int32_t> number;
+    Group hosts;
+    number_of_.reserve(atoms.groups.size());
+    for (const Group& group : atoms.groups) {
+      hosts.clear();
+      for (int32_t device : group) {
+        const int32_t host = network.host_of[device];
+        if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
+      }
+      const auto [entry, inserted] =
+          number.try_emplace(hosts, static_cast<int32_t>(hosts_.size()));
+      if (inserted) hosts_.push_back(hosts);
+      number_of_.push_back(entry->second);
+    }
+  }
+
+  int32_t NumberOf(int32_t group) const { return number_of_[group]; }
+  const Group& Hosts(int32_t number) const { return hosts_[number]; }
+
+ private:
+  std::vector<int32_t> number_of_;
+  std::vector<Group> hosts_;
+};
+
+// The class of what `holders` hold and `needers` need (numbers of HostGroups), -1 where no host is
+// in need.
+class ClassMaker {
+ public:
+  ClassMaker(const HostGroups& hosts, std::vector<DemandClass>& classes)
+      : hosts_(hosts), classes_(classes) {}
+
+  int32_t ClassOf(int32_t holders, int32_t needers) {
+    const uint64_t pair = static_cast<uint64_t>(holders) << 32 | static_cast<uint32_t>(needers);
+    const auto [entry, inserted] = of_pair_.try_emplace(pair, -1);
+    if (inserted) entry->second = Make(hosts_.Hosts(holders), hosts_.Hosts(needers));
+    return entry->second;
+  }
+
+ private:
+  int32_t Make(const Group& holders, const Group& all_needers) {
+    Group needers;
+    std::set_difference(all_needers.begin(), all_needers.end(), holders.begin(), holders.end(),
+                        std::back_inserter(needers));
+    if (needers.empty()) return -1;
+    const auto [entry, inserted] =
+        of_groups_.try_emplace({holders, needers}, static_cast<int32_t>(classes_.size()));
+    if (inserted) {
+      classes_.push_back({.holders = holders, .needers = std::move(needers), .subs = {}, .bits = 0});
+    }
+    return entry->second;
+  }
+
+  const HostGroups& hosts_;
+  std::vector<DemandClass>& classes_;
+  absl::flat_hash_map<uint64_t, int32_t> of_pair_;
+  absl::flat_hash_map<std::pair<Group, Group>, int32_t> of_groups_;
+};
+
+}  // namespace
+
+DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network) {
+  const HostGroups hosts(atoms, network);
+  DemandClasses result;
+  result.class_of.assign(atoms.subs.size(), -1);
+  ClassMaker maker(hosts, result.classes);
+  for (size_t s = 0; s < atoms.subs.size(); ++s) {
+    const Sub& sub = atoms.subs[s];
+    if (sub.bits == 0) continue;
+    const int32_t index = maker.ClassOf(hosts.NumberOf(sub.holders), hosts.NumberOf(sub.needers));
+    if (index < 0) continue;
+    result.classes[index].subs.push_back(static_cast<int32_t>(s));
+    result.classes[index].bits += sub.bits;
+    result.class_of[s] = index;
+  }
+  return result;
+}
+
+}  // namespace remesh

@@ -1,0 +1,362 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/order/free_order.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "planner/order/assignment.h"
+#include "planner/atoms/atoms.h"
+#include "planner/atoms/demand_classes.h"
+#include "planner/routing/lower_bound.h"
+#include "planner/routing/network.h"
+#include "planner/order/target_slots.h"
+
+namespace remesh {
+namespace {
+
+constexpr size_t kEdgesMax = size_t{1} << 20;
+constexpr size_t kHostsMax = 256;    // that change places as a whole
+constexpr size_t kDevicesMax = 256;  // of a host that change places
+constexpr int64_t kTrialsMax = int64_t{1} << 24;
+constexpr size_t kSwapWorkMax = size_t{1} << 16;
+
+// A bit between hosts counts as much as this many inside one. Finite, so that a few elements that
+// uneven shards carry over a border do not decide where all others go.
+constexpr __int128 kCrossingWeight = 64;
+
+using Seating = std::vector<int32_t>;  // slot -> host
+using Order = std::vector<int32_t>;    // slot -> device
+
+class OrderChooser {
+ public:
+  OrderChooser(const Atoms& atoms, const Network& network, TargetSlots slots)
+      : atoms_(atoms),
+        network_(network),
+        slots_(std::move(slots)),
+        needs_(FindSlotNeeds(atoms, slots_)) {}
+
+  const TargetSlots& slots() const { return slots_; }
+
+  Order Run() const {
+    std::vector<Seating> seatings;
+    if (std::optional<Seating> apart = SeatSlots()) {
+      seatings.push_back(*apart);
+      Level(*apart);
+      if (*apart != seatings.front()) seatings.push_back(*std::move(apart));
+    }
+    if (std::optional<Seating> whole = SeatHosts()) seatings.push_back(*std::move(whole));
+    seatings.push_back(GivenSeating());
+    std::vector<std::pair<Score, Order>> orders;
+    for (const Seating& seating : seatings) {
+      Order order = Seat(seating);
+      const Score score = ScoreOf(order);
+      orders.emplace_back(score, std::move(order));
+    }
+    std::pair<Score, Order> best = Best(std::move(orders));
+    Improve(best.first, best.second);
+    return std::move(best.second);
+  }
+
+ private:
+  struct Score {
+    Rational lower_bound;
+    __int128 cost = 0;  // bits between hosts, weighed, and bits that devices receive
+  };
+
+  // Less by a thousandth at least: shards are never quite even, and a few elements less on one host
+  // are not worth much more everywhere else.
+  static bool MuchLess(const Rational& a, const Rational& b) {
+    return static_cast<__int128>(a.num) * b.den < static_cast<__int128>(b.num - b.num / 1024) * a.den;
+  }
+
+  // The cheapest of those with about the least lower bound.
+  static std::pair<Score, Order> Best(std::vector<std::pair<Score, Order>> orders) {
+    Rational least = orders.front().first.lower_bound;
+    for (const auto& [score, order] : orders) least = std::min(least, score.lower_bound);
+    size_t best = orders.size();
+    for (size_t i = 0; i < orders.size(); ++i) {
+      if (MuchLess(least, orders[i].first.lower_bound)) continue;
+      if (best == orders.size() || orders[i].first.cost < orders[best].first.cost) best = i;
+    }
+    return std::move(orders[best]);
+  }
+
+  Seating GivenSeating() const {
+    Seating seating;
+    for (int32_t device : slots_.given) seating.push_back(slots_.host_of[device]);
+    return seating;
+  }
+
+  // What a slot saves at each device.
+  void AddEdges(int32_t slot, std::vector<WeightedEdge>& edges) const {
+    const size_t first = edges.size();
+    const auto add = [&](int32_t device, __int128 weight) {
+      const auto right = std::lower_bound(slots_.devices.begin(), slots_.devices.end(), device);
+      edges.push_back({slot, static_cast<int32_t>(right - slots_.devices.begin()), weight});
+    };
+    for (const HeldShare& share : needs_->on_host[slot]) {
+      for (int32_t device : slots_.devices_of[share.place]) {
+        add(device, kCrossingWeight * share.bits);
+      }
+    }
+    for (const HeldShare& share : needs_->on_device[slot]) add(share.place, share.bits);
+    const auto begin = edges.begin() + static_cast<std::ptrdiff_t>(first);
+    std::stable_sort(begin, edges.end(), [](const WeightedEdge& a, const WeightedEdge& b) {
+      return a.right < b.right;
+    });
+    size_t kept = first;
+    for (size_t i = first; i < edges.size(); ++i) {
+      if (kept > first && edges[kept - 1].right == edges[i].right) {
+        edges[kept - 1].weight += edges[i].weight;
+      } else {
+        edges[kept++] = edges[i];
+      }
+    }
+    edges.resize(kept);
+  }
+
+  // Slots one by one: least bytes into hosts and, much less, into devices.
+  std::optional<Seating> SeatSlots() const {
+    if (!needs_) return std::nullopt;
+    std::vector<WeightedEdge> edges;
+    for (int32_t slot = 0; slot < slots_.count(); ++slot) {
+      AddEdges(slot, edges);
+      if (edges.size() > kEdgesMax) return std::nullopt;
+    }
+    const std::vector<int32_t> matching = MaxWeightMatching(slots_.count(), slots_.count(), edges);
+    std::vector<bool> taken(slots_.count(), false);
+    for (int32_t right : matching) {
+      if (right >= 0) taken[right] = true;
+    }
+    Seating seating;
+    size_t spare = 0;
+    for (int32_t right : matching) {
+      while (right < 0 && taken[spare]) ++spare;
+      const size_t seat = right < 0 ? spare++ : static_cast<size_t>(right);
+      seating.push_back(slots_.host_of[slots_.devices[seat]]);
+    }
+    return seating;
+  }
+
+  Rational Load(int64_t bits, int32_t host) const {
+    return {bits, std::max<int64_t>(network_.hosts[slots_.hosts[host]].capacity(), 1)};
+  }
+
+  // Swaps slots of the busiest host with others as long as that helps.
+  void Level(Seating& seating) const {
+    std::vector<int64_t> entering = needs_->host_base;
+    for (size_t s = 0; s < seating.size(); ++s) {
+      entering[seating[s]] += needs_->Entering(static_cast<int32_t>(s), seating[s]);
+    }
+    for (int64_t trials = 0; trials < kTrialsMax;) {
+      int32_t busiest = 0;
+      for (int32_t h = 1; h < slots_.host_count(); ++h) {
+        if (Load(entering[busiest], busiest) < Load(entering[h], h)) busiest = h;
+      }
+      if (!SwapOne(busiest, seating, entering, trials)) return;
+    }
+  }
+
+  // The swap that leaves the least load on the two hosts, least total next. False when none leaves
+  // less than `busiest` has.
+  bool SwapOne(int32_t busiest, Seating& seating, std::vector<int64_t>& entering,
+               int64_t& trials) const {
+    const Rational load_before = Load(entering[busiest], busiest);
+    Rational best = load_before;
+    int64_t best_total = 0;
+    std::optional<std::pair<int32_t, int32_t>> swap;
+    for (int32_t a = 0; a < slots_.count(); ++a) {
+      if (seating[a] != busiest) continue;
+      const int64_t without_a = entering[busiest] - needs_->Entering(a, busiest);
+      for (int32_t b = 0; b < slots_.count(); ++b) {
+        const int32_t other = seating[b];
+        if (other == busiest) continue;
+        ++trials;
+        const int64_t here = without_a + needs_->Entering(b, busiest);
+        const int64_t there =
+            entering[other] - needs_->Entering(b, other) + needs_->Entering(a, other);
+        const Rational load = std::max(Load(here, busiest), Load(there, other));
+        const int64_t total = here + there - entering[busiest] - entering[other];
+        if (!MuchLess(load, load_before) || best < load) continue;
+        if (load == best && total >= best_total) continue;
+        best = load;
+        best_total = total;
+        swap = {a, b};
+      }
+    }
+    if (!swap) return false;
+    const auto [a, b] = *swap;
+    const int32_t other = seating[b];
+    entering[busiest] += needs_->Entering(b, busiest) - needs_->Entering(a, busiest);
+    entering[other] += needs_->Entering(a, other) - needs_->Entering(b, other);
+    std::swap(seating[a], seating[b]);
+    return true;
+  }
+
+  // The loads in 1024 steps up to the largest: see MuchLess().
+  static void SetLoads(const std::vector<Rational>& loads, std::vector<PairCost>& costs) {
+    const Rational most = *std::max_element(loads.begin(), loads.end());
+    for (size_t i = 0; most.num > 0 && i < loads.size(); ++i) {
+      const __int128 part = static_cast<__int128>(loads[i].num) * most.den;
+      const __int128 whole = static_cast<__int128>(most.num) * loads[i].den;
+      costs[i].load = static_cast<int64_t>((part * 1024 + whole - 1) / whole);
+    }
+  }
+
+  // The slots of each host as a whole, among hosts with as many. Blocks are numbered by their first
+  // slots: by structure, whatever the hosts are called.
+  std::optional<Seating> SeatHosts() const {
+    const Seating given = GivenSeating();
+    const int32_t count = slots_.host_count();
+    std::vector<int32_t> host_of_block, block_of_host(count, -1), block_of;
+    for (int32_t host : given) {
+      if (block_of_host[host] < 0) {
+        block_of_host[host] = static_cast<int32_t>(host_of_block.size());
+        host_of_block.push_back(host);
+      }
+      block_of.push_back(block_of_host[host]);
+    }
+    const auto entering = BlockNeeds(atoms_, slots_, block_of, count);
+    if (!entering) return std::nullopt;
+    std::map<size_t, std::vector<int32_t>> blocks_of_size;
+    for (int32_t block = 0; block < count; ++block) {
+      blocks_of_size[slots_.devices_of[host_of_block[block]].size()].push_back(block);
+    }
+    for (const auto& [size, blocks] : blocks_of_size) {
+      if (blocks.size() <= kHostsMax) ExchangeHosts(blocks, *entering, host_of_block);
+    }
+    Seating seating;
+    for (int32_t block : block_of) seating.push_back(host_of_block[block]);
+    return seating;
+  }
+
+  void ExchangeHosts(const std::vector<int32_t>& blocks, const std::vector<int64_t>& entering,
+                     std::vector<int32_t>& host_of_block) const {
+    std::vector<int32_t> hosts;
+    for (int32_t block : blocks) hosts.push_back(host_of_block[block]);
+    std::sort(hosts.begin(), hosts.end());
+    std::vector<PairCost> costs;
+    std::vector<Rational> loads;
+    for (int32_t block : blocks) {
+      for (int32_t host : hosts) {
+        const int64_t bits = entering[block * slots_.hosts.size() + host];
+        costs.push_back({0, bits});
+        loads.push_back(Load(bits, host));
+      }
+    }
+    SetLoads(loads, costs);
+    const auto chosen = BottleneckAssignment(static_cast<int32_t>(blocks.size()), costs);
+    for (size_t i = 0; i < blocks.size(); ++i) host_of_block[blocks[i]] = hosts[chosen[i]];
+  }
+
+  // The slots of each host to its devices.
+  Order Seat(const Seating& seating) const {
+    std::vector<std::vector<int32_t>> slots_of(slots_.hosts.size());
+    for (size_t s = 0; s < seating.size(); ++s) {
+      slots_of[seating[s]].push_back(static_cast<int32_t>(s));
+    }
+    Order order(seating.size());
+    for (size_t h = 0; h < slots_of.size(); ++h) SeatInHost(slots_of[h], slots_.devices_of[h], order);
+    return order;
+  }
+
+  void SeatInHost(std::vector<int32_t>& slots, const std::vector<int32_t>& devices,
+                  Order& order) const {
+    if (!needs_ || slots.size() > kDevicesMax) {
+      std::sort(slots.begin(), slots.end(),
+                [&](int32_t a, int32_t b) { return slots_.given[a] < slots_.given[b]; });
+      for (size_t i = 0; i < slots.size(); ++i) order[slots[i]] = devices[i];
+      return;
+    }
+    std::vector<PairCost> costs;
+    std::vector<Rational> loads;
+    for (int32_t slot : slots) {
+      for (int32_t device : devices) {
+        const int64_t bits = needs_->Received(slot, device) - needs_->device_base[device];
+        costs.push_back({0, bits});
+        loads.push_back({bits, 1});
+      }
+    }
+    SetLoads(loads, costs);
+    const auto chosen = BottleneckAssignment(static_cast<int32_t>(slots.size()), costs);
+    for (size_t i = 0; i < slots.size(); ++i) order[slots[i]] = devices[chosen[i]];
+  }
+
+  // The atoms' demand once `order` has put other devices in need.
+  DemandClasses DemandOf(const Order& order) const {
+    Atoms reordered{.groups = atoms_.groups, .subs = atoms_.subs};
+    std::vector<int32_t> group_of(atoms_.groups.size(), -1);
+    for (Sub& sub : reordered.subs) {
+      int32_t& group = group_of[sub.needers];
+      if (group < 0) {
+        Group needers;
+        for (int32_t device : atoms_.groups[sub.needers]) {
+          needers.push_back(order[slots_.slot_given[device]]);
+        }
+        std::sort(needers.begin(), needers.end());
+        group = static_cast<int32_t>(reordered.groups.size());
+        reordered.groups.push_back(std::move(needers));
+      }
+      sub.needers = group;
+    }
+    return MakeDemandClasses(reordered, network_);
+  }
+
+  Score ScoreOf(const Order& order) const {
+    const DemandClasses demand = DemandOf(order);
+    Score score{.lower_bound = LowerBound(demand, network_).t};
+    for (const DemandClass& one : demand.classes) {
+      score.cost += kCrossingWeight * one.bits * static_cast<int64_t>(one.needers.size());
+    }
+    for (int32_t slot = 0; needs_ && slot < slots_.count(); ++slot) {
+      score.cost += needs_->Received(slot, order[slot]);
+    }
+    return score;
+  }
+
+  // Any swap of two slots that makes a better score, until there is none: few enough to try where
+  // devices are few. It sees what seatings do not, what hosts send and replicas share.
+  void Improve(Score& best, Order& order) const {
+    const size_t count = order.size();
+    if (count * count * atoms_.subs.size() > kSwapWorkMax) return;
+    for (size_t tried = 0, a = 0, b = 1; count > 1 && tried < count * (count - 1) / 2; ++tried) {
+      std::swap(order[a], order[b]);
+      const Score score = ScoreOf(order);
+      const bool better = MuchLess(score.lower_bound, best.lower_bound) ||
+                          (!(best.lower_bound < score.lower_bound) && score.cost < best.cost);
+      if (better) {
+        best = score;
+        tried = 0;
+      } else {
+        std::swap(order[a], order[b]);
+      }
+      if (++b == count) b = ++a + 1;
+      if (b >= count) a = 0, b = 1;
+    }
+  }
+
+  const Atoms& atoms_;
+  const Network& network_;
+  const TargetSlots slots_;
+  const std::optional<SlotNeeds> needs_;
+};
+
+}  // namespace
+
+std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request) {
+  const Network network = MakeNetwork(request);
+  std::vector<int64_t> taker(network.device_count());
+  std::iota(taker.begin(), taker.end(), int64_t{0});
+  const auto atoms = MakeAtoms(request, network);
+  if (!atoms.ok()) return taker;  // MakePlan() says why
+  const OrderChooser chooser(*atoms, network, FindTargetSlots(request, network));
+  const TargetSlots& slots = chooser.slots();
+  const Order order = chooser.Run();
+  for (int32_t s = 0; s < slots.count(); ++s) taker[slots.given[s]] = order[s];
+  return taker;
+}
+
+}  // namespace remesh

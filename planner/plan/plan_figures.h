@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/status.h"
+#include "planner/atoms/demand_classes.h"
+#include "planner/routing/network.h"
+#include "planner/plan/plan_draft.h"
+#include "planner/request.h"
+#include "planner/routing/routing.h"
+
+namespace remesh {
+
+// Everything that a plan says of itself, computed from its draft.
+
+// DATA_LOSS (DATA_LOSS) names the first box that is missing when no fallback is declared.
+absl::Status CheckMissing(const ReshardRequest& request, const std::vector<MissingBox>& missing);
+
+// LB and T0 with their certificates; true whatever the moves. Returns the routing that shows T0.
+Routing SetBounds(const DemandClasses& demand, const Network& network, PlanDraft& draft);
+
+// Peaks of the schedule. RESOURCE_EXHAUSTED (MEMORY_LIMIT) above the request's limit.
+absl::Status SetPeaks(const ReshardRequest& request, const Network& network, PlanDraft& draft);
+absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed);
+
+// Bytes by their ways, busiest link, price, quality, windows. REQUIRES: bounds, schedule and
+// predicted seconds.
+void SetFigures(const Network& network, PlanDraft& draft);
+
+}  // namespace remesh

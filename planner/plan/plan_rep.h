@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "planner/plan/plan_draft.h"
+
+namespace remesh {
+
+// A Move of a finished plan, in 16 bytes: most moves take their whole segment, the others stand in
+// Plan::Rep::stripes.
+struct PackedMove {
+  int32_t segment = 0;
+  int32_t from_device = 0;
+  int32_t to_device = 0;
+  int16_t stage = 0;
+  int8_t spaces = 0;  // from_space * 4 + to_space
+  bool whole = true;
+
+  Space from_space() const { return static_cast<Space>(spaces / 4); }
+  Space to_space() const { return static_cast<Space>(spaces % 4); }
+  friend bool operator==(const PackedMove&, const PackedMove&) = default;
+};
+
+// The stripe [lo, hi) that move number `move` takes.
+struct StripeOfMove {
+  int32_t move = 0;
+  int64_t lo = 0;
+  int64_t hi = 0;
+
+  friend bool operator==(const StripeOfMove&, const StripeOfMove&) = default;
+};
+
+// A finished plan, packed to what expansion needs: see PlanDraft for the meaning.
+struct Plan::Rep {
+  Tapes tapes;
+  std::vector<MissingBox> missing;
+  std::vector<int32_t> host_of;
+  std::vector<int32_t> cells;        // sub after sub
+  std::vector<int32_t> sub_begin;    // cells of sub s: [sub_begin[s], sub_begin[s + 1])
+  std::vector<int32_t> segment_sub;  // segment -> sub; segments of a sub adjoin in order
+  std::vector<int64_t> segment_hi;
+  std::vector<PackedMove> moves;      // by round, then stage
+  std::vector<StripeOfMove> stripes;  // by move
+  std::vector<int32_t> round_begin;
+  Schedule schedule;
+  PlanSummary summary;
+  Certificate lower_bound;
+  Certificate routing_bound;
+  std::vector<int64_t> peak_bytes;
+
+  Segment SegmentAt(int32_t index) const {
+    const bool first = index == 0 || segment_sub[index - 1] != segment_sub[index];
+    return {segment_sub[index], first ? 0 : segment_hi[index - 1], segment_hi[index]};
+  }
+  Tape TapeOfSub(int32_t sub) const {
+    return tapes.TapeOf(
+        absl::MakeConstSpan(cells).subspan(sub_begin[sub], sub_begin[sub + 1] - sub_begin[sub]));
+  }
+  int64_t bytes() const;  // of memory
+  friend bool operator==(const Rep&, const Rep&) = default;
+};
+
+std::shared_ptr<const Plan::Rep> Pack(PlanDraft draft);
+
+}  // namespace remesh

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/routing/lower_bound.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "planner/schedule/units.h"
+
+namespace remesh {
+namespace {
+
+void AddTo(int32_t unit, const Network& network, Certificate& certificate) {
+  if (unit < network.host_count()) {
+    certificate.hosts.push_back(unit);
+  } else {
+    certificate.domains.push_back(unit - network.host_count());
+  }
+}
+
+// Bits that each unit needs and nobody in it holds.
+std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& network,
+                                 const Units& units) {
+  std::vector<int64_t> bits(units.count(), 0);
+  std::vector<int64_t> seen(network.domains.size(), -1);  // last class that marked the domain
+  for (size_t a = 0; a < demand.classes.size(); ++a) {
+    const DemandClass& one = demand.classes[a];
+    const auto mark_above = [&](int32_t host, int64_t weight) {
+      for (int32_t d = network.hosts[host].parent; d >= 0; d = network.domains[d].parent) {
+        if (seen[d] == static_cast<int64_t>(a)) return;
+        seen[d] = static_cast<int64_t>(a);
+        bits[network.host_count() + d] += weight;
+      }
+    };
+    for (int32_t host : one.holders) mark_above(host, 0);
+    for (int32_t host : one.needers) {
+      bits[host] += one.bits;
+      mark_above(host, one.bits);
+    }
+  }
+  return bits;
+}
+
+Bound IngressBound(const DemandClasses& demand, const Network& network, const Units& units,
+                   int32_t unit_end) {
+  const std::vector<int64_t> bits = IngressBits(demand, network, units);
+  Bound bound;
+  int32_t binding = -1;
+  for (int32_t u = 0; u < unit_end; ++u) {
+    const Rational t{bits[u], units.Capacity(u, false)};
+    if (bits[u] == 0 || !(bound.t < t)) continue;
+    bound.t = t;
+    binding = u;
+  }
+  if (binding < 0) return bound;
+  bound.certificate = {.kind = Certificate::Kind::kIngress,
+                       .hosts = {},
+                       .domains = {},
+                       .bits = bound.t.num,
+                       .capacity = bound.t.den};
+  AddTo(binding, network, bound.certificate);
+  return bound;
+}
+
+std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) {
+  std::vector<int32_t> result;
+  for (int32_t host : hosts) result.push_back(units.UnitAt(host, level));
+  std::sort(result.begin(), result.end());
+  result.erase(std::unique(result.begin(), result.end()), result.end());
+  return result;
+}
+
+// T_out over the domains of one level (-1: over hosts), if it is more than `least`.
+Bound EgressBound(const DemandClasses& demand, const Network& network, const Units& units,
+                  int level, const Rational& least) {
+  TransportProblem problem;
+  for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
+  for (const DemandClass& one : demand.classes) {
+    std::vector<int32_t> holders = UnitsOf(one.holders, level, units);
+    const std::vector<int32_t> needers = UnitsOf(one.needers, level, units);
+    if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
+    problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
+  }
+  const TransportSolution solution = SolveTransport(problem, least);
+  Bound bound{.t = solution.t, .certificate = {}};
+  if (!(least < solution.t)) return bound;
+  bound.certificate = {.kind = Certificate::Kind::kEgress,
+                       .hosts = {},
+                       .domains = {},
+                       .bits = solution.t.num,
+                       .capacity = solution.t.den};
+  for (int32_t unit : solution.tight_bins) AddTo(unit, network, bound.certificate);
+  return bound;
+}
+
+}  // namespace
+
+std::string Certificate::DebugString() const {
+  if (kind == Kind::kNone) return "nothing has to cross";
+  std::vector<std::string> members;
+  for (int32_t host : hosts) members.push_back(absl::StrCat("host ", host));
+  for (int32_t domain : domains) members.push_back(absl::StrCat("domain ", domain));
+  constexpr size_t kShownMax = 8;
+  const size_t more = members.size() > kShownMax ? members.size() - kShownMax : 0;
+  members.resize(members.size() - more);
+  const std::string who = absl::StrCat(absl::StrJoin(members, ", "),
+                                       more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  const char* what = kind == Kind::kIngress  ? " must receive "
+                     : kind == Kind::kEgress ? " alone hold and must send "
+                                             : " must send, copies for each other included, ";
+  return absl::StrCat(who, what, bits / 8 + (bits % 8 != 0), " bytes at ", capacity,
+                      " bytes per second");
+}
+
+Bound LowerBound(const DemandClasses& demand, const Network& network) {
+  const Units units(network);
+  Bound best = IngressBound(demand, network, units, units.count());
+  for (int level = -1; level < units.levels(); ++level) {
+    Bound egress = EgressBound(demand, network, units, level, best.t);
+    if (best.t < egress.t) best = std::move(egress);
+  }
+  return best;
+}
+
+Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing) {
+  if (routing.tight_hosts.empty()) {
+    return IngressBound(demand, network, Units(network), network.host_count());
+  }
+  const Certificate::Kind kind =
+      routing.tight_copies.empty() ? Certificate::Kind::kEgress : Certificate::Kind::kRelay;
+  return {.t = routing.t0,
+          .certificate = {.kind = kind,
+                          .hosts = routing.tight_hosts,
+                          .domains = {},
+                          .bits = routing.t0.num,
+                          .capacity = routing.t0.den}};
+}
+
+}  // namespace remesh

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planner/atoms/demand_classes.h"
+#include "planner/routing/network.h"
+#include "planner/plan.h"
+#include "planner/rational.h"
+#include "planner/routing/routing.h"
+
+namespace remesh {
+
+// A bound with its proof: t = certificate.bits / certificate.capacity.
+struct Bound {
+  Rational t;
+  Certificate certificate;
+};
+
+// LB, true for any plan, whoever relays. The largest of
+// - in_d / C_in(d) over all domains and hosts d: in_d = bits that d needs and no device of d holds;
+// - T_out of every level of the tree: each bit with a needer outside the domains that hold it must
+// leave one of them, so the least t for which
+//   every domain sends at most t * C_out(d) and the holders of each class send its bits once.
+Bound LowerBound(const DemandClasses& demand, const Network& network);
+
+// T0 of `routing`, with what proves it: the ingress of a host or a set of hosts.
+Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing);
+
+}  // namespace remesh

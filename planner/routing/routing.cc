@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/routing/routing.h"
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <utility>
+
+#include "planner/routing/whole_copies.h"
+
+namespace remesh {
+namespace {
+
+// More holders than this do not share a root evenly: every share is a segment of its own.
+constexpr size_t kEvenHoldersMax = 64;
+
+// Whether the first holder has the class on fewer NICs than it has in all.
+bool LiesOnFewNics(const Atoms& atoms, const DemandClass& one, const Network& network) {
+  const Network::HostNode& host = network.hosts[one.holders.front()];
+  std::vector<bool> seen(host.nics.size(), false);
+  size_t count = 0;
+  for (int32_t sub : one.subs) {
+    const Group& group = atoms.groups[atoms.subs[sub].holders];
+    auto device = std::lower_bound(group.begin(), group.end(), host.first_device);
+    for (; device != group.end() && *device < host.first_device + host.device_count; ++device) {
+      const size_t nic = static_cast<size_t>(network.nic_of[*device] - host.nics.front());
+      count += !seen[nic];
+      seen[nic] = true;
+    }
+    if (count == host.nics.size()) return false;
+  }
+  return true;
+}
+
+bool MustShareEvenly(const Atoms& atoms, const DemandClass& one, const Network& network) {
+  return one.holders.size() > 1 && one.holders.size() <= kEvenHoldersMax &&
+         LiesOnFewNics(atoms, one, network);
+}
+
+// Items 2a and 2a + 1 are the root and the copies of class a.
+TransportProblem MakeProblem(const std::vector<DemandClass>& classes, std::vector<int64_t> capacity,
+                             const std::vector<bool>& even) {
+  TransportProblem problem{.items = {}, .capacity = std::move(capacity)};
+  for (size_t a = 0; a < classes.size(); ++a) {
+    const DemandClass& one = classes[a];
+    const int32_t holders = static_cast<int32_t>(one.holders.size());
+    problem.items.push_back(
+        {.demand = one.bits, .bins = one.holders, .priority = 0, .even = even[a]});
+    std::vector<int32_t> all = one.holders;
+    all.insert(all.end(), one.needers.begin(), one.needers.end());
+    problem.items.push_back({.demand = one.bits * (static_cast<int64_t>(one.needers.size()) - 1),
+                             .bins = std::move(all),
+                             .priority = 1,
+                             .preferred = holders,
+                             .even = even[a]});
+  }
+  return problem;
+}
+
+}  // namespace
+
+Rational HostIngressBound(const DemandClasses& demand, const Network& network) {
+  std::vector<int64_t> bits(network.hosts.size(), 0);
+  for (const DemandClass& one : demand.classes) {
+    for (int32_t host : one.needers) bits[host] += one.bits;
+  }
+  Rational bound;
+  for (size_t h = 0; h < bits.size(); ++h) {
+    if (bits[h] == 0) continue;
+    bound = std::max(bound, Rational{bits[h], network.hosts[h].capacity()});
+  }
+  return bound;
+}
+
+namespace {
+
+using Sent = std::vector<std::vector<int64_t>>;
+
+// Root and copies of each class together.
+Sent AddUp(const TransportSolution& solution) {
+  Sent sent;
+  for (size_t i = 0; i + 1 < solution.flow.size(); i += 2) {
+    sent.push_back(solution.flow[i + 1]);
+    for (size_t k = 0; k < solution.flow[i].size(); ++k) sent.back()[k] += solution.flow[i][k];
+  }
+  return sent;
+}
+
+// Whole copies where they fit under t, the rest split; nullopt when the whole copies leave no room
+// for the rest.
+std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProblem problem,
+                                    const Rational& t) {
+  std::vector<int64_t> room;
+  for (int64_t capacity : problem.capacity) room.push_back(t.CeilTimes(capacity));
+  Sent sent = DealWholeCopies(demand, room);
+  for (size_t a = 0; a < demand.classes.size(); ++a) {
+    const DemandClass& one = demand.classes[a];
+    const auto sum = [&](size_t begin, size_t end) {
+      return std::accumulate(sent[a].begin() + begin, sent[a].begin() + end, int64_t{0});
+    };
+    const int64_t by_holders = sum(0, one.holders.size());
+    TransportProblem::Item& root = problem.items[2 * a];
+    TransportProblem::Item& copies = problem.items[2 * a + 1];
+    copies.demand += root.demand - by_holders - sum(one.holders.size(), sent[a].size());
+    root.demand = by_holders > 0 ? 0 : one.bits;
+    copies.demand -= root.demand;
+  }
+  // Bins of exactly the room left; where there is none, one bit (a bin has room for at least that)
+  // is too much to matter.
+  problem.capacity = room;
+  for (int64_t& capacity : problem.capacity) capacity = std::max<int64_t>(capacity, 1);
+  const Sent rest = FillTransport(problem, {1, 1});
+  for (size_t a = 0; a < sent.size(); ++a) {
+    for (size_t side : {2 * a, 2 * a + 1}) {
+      int64_t missing = problem.items[side].demand;
+      for (size_t k = 0; k < rest[side].size(); ++k) {
+        sent[a][k] += rest[side][k];
+        missing -= rest[side][k];
+      }
+      if (missing > 0) return std::nullopt;
+    }
+  }
+  return sent;
+}
+
+}  // namespace
+
+std::vector<std::vector<int64_t>> RouteUnits(const std::vector<DemandClass>& classes,
+                                             const std::vector<int64_t>& capacity) {
+  const std::vector<bool> even(classes.size(), false);
+  return AddUp(SolveTransport(MakeProblem(classes, capacity, even), {}));
+}
+
+Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
+                     const Rational& t_in) {
+  std::vector<bool> even;
+  for (const DemandClass& one : demand.classes)
+    even.push_back(MustShareEvenly(atoms, one, network));
+  std::vector<int64_t> capacity;
+  for (const Network::HostNode& host : network.hosts) {
+    capacity.push_back(std::max<int64_t>(host.capacity(), 1));
+  }
+  const TransportProblem problem = MakeProblem(demand.classes, std::move(capacity), even);
+  const TransportSolution solution = SolveTransport(problem, t_in);
+  Routing routing{.t0 = solution.t};
+  std::optional<Sent> whole;
+  if (std::find(even.begin(), even.end(), true) == even.end()) {
+    whole = RouteWholeFirst(demand, problem, solution.t);
+  }
+  routing.sent = whole.has_value() ? *std::move(whole) : AddUp(solution);
+  for (int32_t item : solution.tight_items) {
+    (item % 2 == 0 ? routing.tight_roots : routing.tight_copies).push_back(item / 2);
+  }
+  routing.tight_hosts = solution.tight_bins;
+  return routing;
+}
+
+}  // namespace remesh

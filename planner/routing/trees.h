@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "planner/atoms/demand_classes.h"
+
+namespace remesh {
+
+struct RouteEdge {
+  int32_t from_host = 0;
+  int32_t to_host = 0;
+};
+
+// The bits [begin, end) of a class's 0..b take these edges: every needer is entered exactly once,
+// by a host that holds the class or stands earlier in the list.
+struct RouteSegment {
+  int64_t begin = 0;
+  int64_t end = 0;
+  std::vector<RouteEdge> edges;
+};
+
+using Route = std::vector<RouteSegment>;  // adjoining, from 0 to b
+
+// Who serves how many copies where. With b bits, host k sends floor(sent[k] / b) whole copies and a
+// fraction; the fractions, laid end to end in order and wrapped around [0, b), say who serves one
+// copy more where. At each point the degrees are whole numbers, and they sum to the same everywhere
+// when the sum of `sent` is a multiple of b.
+//
+// Relays (hosts from `relays_from` on) that each pass on one copy make a chain. With fan_out f they
+// serve f copies at a time over a stretch 1 / f as long instead: f-ary trees, each relay inside some
+// of them and a leaf of the others, and everybody sends as much as before (but for f - 1 bits). What
+// it takes to fill turns of the wheel evenly is served one by one.
+class DegreeWheel {
+ public:
+  DegreeWheel(int64_t bits, absl::Span<const int64_t> sent, size_t relays_from = 0,
+              int64_t fan_out = 1);
+
+  // Where degrees change: 0, ... , b, rising.
+  const std::vector<int64_t>& cuts() const { return cuts_; }
+  std::vector<int64_t> DegreesAt(int64_t position) const;
+
+ private:
+  struct Arc {  // [lo, hi), wrapped around [0, bits)
+    size_t index;
+    int64_t lo;
+    int64_t hi;
+    int64_t copies;
+  };
+  void AddArc(size_t index, int64_t lo, int64_t length, int64_t copies);
+
+  int64_t bits_;
+  std::vector<int64_t> whole_;
+  std::vector<Arc> arcs_;
+  std::vector<int64_t> cuts_;
+};
+
+// Appends the edges of a tree in which holders[k] has degrees[k] children and needers[k] has
+// degrees[holders + k]: breadth first, needers of high degree first, to be shallow. REQUIRES: the
+// degrees sum to the number of needers, and a holder's is positive if there is any.
+void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> needers,
+                absl::Span<const int64_t> degrees, std::vector<RouteEdge>& edges);
+
+// Most edges in a row.
+int DepthOf(const Route& route);
+
+// Trees that make host k of (holders, then needers) send sent[k] bits: about as many segments as
+// hosts with a fraction, and one; twice that where binary trees replace long chains. REQUIRES: the
+// sum of sent is b * |needers|, that of the holders is at least b.
+Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent);
+
+}  // namespace remesh

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/routing/network.h"
+#include "planner/plan/plan_draft.h"
+#include "planner/schedule/resources.h"
+
+namespace remesh {
+
+// What a plan puts on the network over its whole length, whatever its windows.
+struct Cost {
+  double bottleneck_seconds = 0;  // busiest NIC or uplink
+  int64_t bottleneck_bytes = 0;
+  std::string bottleneck;     // its name in words
+  double fabric_seconds = 0;  // busiest device inside a host
+};
+
+Cost Estimate(const PlanDraft& draft, const Network& network);
+
+// The sharing model of predictions, by name: PlanSummary and its readers say it.
+inline constexpr char kSharingModel[] = "proportional shares in each window";
+
+// From the end of a window to the start of the next but one, at least: launching a group of
+// operations and hearing that it is done, on a GPU cluster. Windows that last longer hide it, since
+// two are under way at a time.
+inline constexpr double kHandOverSeconds = 50e-6;
+
+// How long a window lasts whose busiest resource has to do for `busiest_seconds`.
+double WindowSeconds(double busiest_seconds);
+
+// Seconds of a schedule by fluid simulation, for any number of slices. Sharing model: windows follow
+// one another, and within a window all transfers run at rates in proportion to their bytes
+// ("proportional shares"), so that a window lasts as long as its busiest resource: max over r of
+// bytes(r) / capacity(r); but see WindowSeconds(). Slices being equal, only the windows in which the
+// pipeline fills and drains differ: in each round, of slices + stages - 1 cycles, cycle c runs the
+// stages c - slices + 1 .. c.
+class ScheduleCost {
+ public:
+  // REQUIRES: stages known, moves in rounds 0 .. rounds - 1. `network` must outlive the object.
+  ScheduleCost(const PlanDraft& draft, const Network& network, int32_t rounds);
+
+  // O(rounds * stages), with fewer slices than stages O(slices * moves).
+  double Seconds(int32_t slices) const;
+
+ private:
+  struct Load {
+    int32_t resource;
+    int64_t bits;
+  };
+  using StageLoads = std::vector<Load>;  // a resource perhaps several times
+  struct Round {
+    std::vector<StageLoads> loads;
+    // Seconds of the first 1, 2 ... stages together, and of the last 1, 2 ..., were there one slice.
+    std::vector<double> filling;
+    std::vector<double> draining;
+  };
+  const Resources resources_;
+  std::vector<Round> rounds_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/rounds.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "planner/stable_order.h"
+
+namespace remesh {
+
+PairList CollectPairs(const std::vector<Move>& moves) {
+  int32_t devices = 0;
+  for (const Move& move : moves) {
+    devices = std::max({devices, move.from_device + 1, move.to_device + 1});
+  }
+  PairList list;
+  list.order = StableOrder(InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; });
+  list.order = StableOrder(list.order, devices, [&](int32_t m) { return moves[m].from_device; });
+  for (size_t i = 0; i < list.order.size(); ++i) {
+    const Move& move = moves[list.order[i]];
+    if (i == 0 || move.from_device != list.pairs.back().from || move.to_device != list.pairs.back().to) {
+      list.pairs.push_back({move.from_device, move.to_device, 0, static_cast<int32_t>(i), 0});
+    }
+    list.pairs.back().bits += move.hi - move.lo;
+    ++list.pairs.back().count;
+  }
+  std::stable_sort(list.pairs.begin(), list.pairs.end(),
+                   [](const PairWork& a, const PairWork& b) { return a.bits > b.bits; });
+  return list;
+}
+
+namespace {
+
+// Size of the smallest pair that is heavy among those inside hosts, or across. Pairs come largest
+// first.
+int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bool inside) {
+  const auto counts = [&](const PairWork& pair) {
+    return pair.from != pair.to &&
+           (network.host_of[pair.from] == network.host_of[pair.to]) == inside;
+  };
+  int64_t total = 0;
+  for (const PairWork& pair : pairs) total += counts(pair) ? pair.bits : 0;
+  int64_t left = total;
+  for (const PairWork& pair : pairs) {
+    if (!counts(pair)) continue;
+    left -= pair.bits;
+    if (left <= total / 100) return pair.bits;
+  }
+  return 0;
+}
+
+}  // namespace
+
+int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least) {
+  if (least == 1) return least;
+  const int64_t heavy_from = HeavyFrom(pairs, network, false);
+  std::vector<int64_t> messages(2 * network.nics.size(), 0);
+  for (const PairWork& pair : pairs) {
+    if (network.host_of[pair.from] == network.host_of[pair.to] || pair.bits < heavy_from) continue;
+    ++messages[2 * network.nic_of[pair.from]];
+    ++messages[2 * network.nic_of[pair.to] + 1];
+  }
+  const int64_t most = *std::max_element(messages.begin(), messages.end());
+  const auto turns = [&](int64_t rounds) { return rounds * ((most + rounds - 1) / rounds); };
+  int64_t best = least;
+  for (int64_t rounds = least; rounds <= 2 * least; ++rounds) {
+    if (turns(rounds) < turns(best)) best = rounds;
+  }
+  return best;
+}
+
+int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
+                       int64_t operations_max) {
+  const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false), HeavyFrom(pairs, network, true)};
+  std::vector<int64_t> operations(network.host_count(), 0);
+  for (const PairWork& pair : pairs) {
+    const int32_t from = network.host_of[pair.from];
+    const int32_t to = network.host_of[pair.to];
+    if (pair.from == pair.to || pair.bits < heavy_from[from == to]) continue;
+    ++operations[from];
+    if (from != to) ++operations[to];
+  }
+  const int64_t most = *std::max_element(operations.begin(), operations.end());
+  return std::max<int64_t>(1, (most + operations_max - 1) / operations_max);
+}
+
+RoundPacker::RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max)
+    : network_(network), bits_max_(bits_max), operations_max_(operations_max) {}
+
+bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const {
+  for (int32_t device : {from, to}) {
+    if (round.bits[device] > 0 && round.bits[device] + bits > bits_max_) return false;
+  }
+  if (from == to) return true;
+  return round.operations[network_.host_of[from]] < operations_max_ &&
+         round.operations[network_.host_of[to]] < operations_max_;
+}
+
+void RoundPacker::AddRounds(int64_t count) {
+  while (static_cast<int64_t>(rounds_.size()) < count) {
+    const std::vector<int64_t> none(network_.device_count(), 0);
+    rounds_.push_back(
+        {none, {none, none}, {none, none}, std::vector<int32_t>(network_.host_count(), 0)});
+  }
+}
+
+int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const {
+  const bool inside = network_.host_of[from] == network_.host_of[to];
+  int32_t best = -1;
+  int64_t least = 0;
+  for (int64_t k = 0; k < preferred; ++k) {
+    const int32_t r = static_cast<int32_t>((int64_t{from} + to + k) % preferred);
+    if (!Fits(rounds_[r], from, to, bits)) continue;
+    const int64_t load = std::max(rounds_[r].out[inside][from], rounds_[r].in[inside][to]);
+    if (best >= 0 && load >= least) continue;
+    best = r;
+    least = load;
+  }
+  return best;
+}
+
+int32_t RoundPacker::Place(int32_t from, int32_t to, int64_t bits, int64_t preferred) {
+  AddRounds(preferred);
+  int32_t best = LeastLoaded(from, to, bits, preferred);
+  for (int32_t r = static_cast<int32_t>(preferred); best < 0; ++r) {
+    AddRounds(r + 1);
+    if (Fits(rounds_[r], from, to, bits)) best = r;
+  }
+  Round& round = rounds_[best];
+  round.bits[from] += bits;
+  if (from == to) return best;
+  round.bits[to] += bits;
+  const bool inside = network_.host_of[from] == network_.host_of[to];
+  round.out[inside][from] += bits;
+  round.in[inside][to] += bits;
+  ++round.operations[network_.host_of[from]];
+  if (!inside) ++round.operations[network_.host_of[to]];
+  return best;
+}
+
+}  // namespace remesh

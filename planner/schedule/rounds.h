@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/routing/network.h"
+#include "planner/plan/plan_draft.h"
+
+namespace remesh {
+
+// All moves between one ordered pair of devices (or in place, when they are equal): a message in
+// each window.
+struct PairWork {
+  int32_t from = 0;
+  int32_t to = 0;
+  int64_t bits = 0;
+  int32_t first = 0;  // its moves are order[first] .. order[first + count - 1]
+  int32_t count = 0;
+};
+
+struct PairList {
+  std::vector<PairWork> pairs;  // largest first, ties by devices
+  std::vector<int32_t> order;   // indices of moves, pair by pair
+};
+
+PairList CollectPairs(const std::vector<Move>& moves);
+
+// Fewest rounds in which no host has more than `operations_max` heavy pairs: those that carry all
+// but a hundredth of what crosses hosts, and of what moves inside them.
+int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
+                       int64_t operations_max);
+
+// The number of rounds in [least, 2 * least] over which the heavy messages of the busiest NIC are
+// spread most evenly: n messages over r rounds take r * ceil(n / r) turns. `least` where that is 1.
+int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least);
+
+// Puts work into rounds under limits on bits per device and pairs per host.
+class RoundPacker {
+ public:
+  // No device takes more than `bits_max` in a round (unless by a single move), no host more than
+  // `operations_max` pairs.
+  RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max);
+
+  // The round for a pair that puts `bits` on its devices in every slice: of the first `preferred`
+  // rounds the one where the sender's egress and the receiver's ingress have least to do, else the
+  // first with room, else a new one. Ties go to round (from + to) mod preferred and those that
+  // follow, which spreads an all-to-all of equal messages perfectly.
+  int32_t Place(int32_t from, int32_t to, int64_t bits, int64_t preferred);
+
+  int32_t rounds() const { return static_cast<int32_t>(rounds_.size()); }
+
+ private:
+  struct Round {
+    std::vector<int64_t> bits;  // per device, all together
+    // Bits per device that leave and enter it: index 0 across hosts, 1 inside.
+    std::vector<int64_t> out[2];
+    std::vector<int64_t> in[2];
+    std::vector<int32_t> operations;  // per host
+  };
+  bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
+  int32_t LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const;
+  void AddRounds(int64_t count);
+
+  const Network& network_;
+  const int64_t bits_max_;
+  const int64_t operations_max_;
+  std::vector<Round> rounds_;
+};
+
+}  // namespace remesh

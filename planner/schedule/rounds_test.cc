@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/rounds.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/routing/test_network.h"
+
+namespace remesh {
+namespace {
+
+using testing::MakeTestNetwork;
+
+// Every device of one host to every device of the other.
+std::vector<PairWork> AllToAll(int32_t devices) {
+  std::vector<PairWork> pairs;
+  for (int32_t i = 0; i < devices; ++i) {
+    for (int32_t j = 0; j < devices; ++j) {
+      pairs.push_back({i, devices + j, 100, 0, 0});
+      pairs.push_back({devices + j, i, 100, 0, 0});
+    }
+  }
+  return pairs;
+}
+
+TEST(RoundsTest, OperationsOfAHostAskForRounds) {
+  EXPECT_EQ(RoundsForHeavy(AllToAll(8), MakeTestNetwork(2, 8, 8), 32), 4);
+}
+
+TEST(RoundsTest, RoundsAreMadeEven) {
+  const Network network = MakeTestNetwork(2, 72, 72);
+  EXPECT_EQ(EvenRounds(AllToAll(72), network, 60), 72);
+  EXPECT_EQ(EvenRounds(AllToAll(72), network, 1), 1);
+  EXPECT_EQ(EvenRounds(AllToAll(72), network, 24), 24);
+}
+
+TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
+  const Network network = MakeTestNetwork(2, 4, 4);
+  RoundPacker packer(network, 1000, 8);
+  std::vector<std::vector<int>> sends(8, std::vector<int>(4, 0));
+  for (const PairWork& pair : AllToAll(4)) {
+    ++sends[pair.from][packer.Place(pair.from, pair.to, pair.bits, 4)];
+  }
+  EXPECT_EQ(packer.rounds(), 4);
+  for (const auto& of_device : sends) EXPECT_EQ(of_device, (std::vector<int>{1, 1, 1, 1}));
+}
+
+TEST(RoundsTest, WhatDoesNotFitGetsARoundOfItsOwn) {
+  const Network network = MakeTestNetwork(2);
+  RoundPacker packer(network, 100, 8);
+  EXPECT_EQ(packer.Place(0, 1, 70, 1), 0);
+  EXPECT_EQ(packer.Place(0, 1, 70, 1), 1);
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/segment_moves.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+
+namespace remesh {
+
+absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network& network) {
+  const Network::HostNode& node = network.hosts[host];
+  const auto begin = std::lower_bound(group.begin(), group.end(), node.first_device);
+  const auto end = std::lower_bound(begin, group.end(), node.first_device + node.device_count);
+  return absl::MakeConstSpan(group).subspan(begin - group.begin(), end - begin);
+}
+
+bool Holds(absl::Span<const int32_t> sorted, int32_t device) {
+  return std::binary_search(sorted.begin(), sorted.end(), device);
+}
+
+SegmentMover::SegmentMover(const Network& network, Striping& striping, PlanDraft& draft)
+    : network_(network),
+      striping_(striping),
+      draft_(draft),
+      arrival_of_host_(network.hosts.size(), -1) {}
+
+void SegmentMover::Begin(int32_t segment) {
+  const Sub& sub = draft_.atoms.subs[draft_.segments[segment].sub];
+  segment_ = segment;
+  size_ = draft_.segments[segment].size();
+  unit_ = sub.unit_bits;
+  holders_ = &draft_.atoms.groups[sub.holders];
+  needers_ = &draft_.atoms.groups[sub.needers];
+  for (const auto& [host, stripes] : arrivals_) arrival_of_host_[host] = -1;
+  arrivals_.clear();
+  staged_.clear();
+}
+
+int32_t SegmentMover::OutMask(int32_t host) {
+  return striping_.MaskOf(InHost(*holders_, host, network_), InHost(*needers_, host, network_));
+}
+
+int32_t SegmentMover::InMask(int32_t host) {
+  return striping_.MaskOf(InHost(*needers_, host, network_));
+}
+
+void SegmentMover::AddDemands(int32_t segment, const std::vector<RouteEdge>& edges) {
+  Begin(segment);
+  for (const RouteEdge& edge : edges) {
+    striping_.AddDemand(Direction::kOut, OutMask(edge.from_host), size_);
+    striping_.AddDemand(Direction::kIn, InMask(edge.to_host), size_);
+  }
+}
+
+void SegmentMover::MakeMoves(int32_t segment, const std::vector<RouteEdge>* edges) {
+  Begin(segment);
+  MoveInside();
+  if (edges == nullptr) return;
+  for (const RouteEdge& edge : *edges) Follow(edge);
+}
+
+void SegmentMover::MoveInside() {
+  for (size_t i = 0; i < needers_->size(); ++i) {
+    const int32_t needer = (*needers_)[i];
+    const auto source = [](int32_t device) { return Stripe{0, 0, device, Space::kSource, 0}; };
+    if (Holds(*holders_, needer)) {
+      Add(0, size_, source(needer), needer, Space::kTarget);
+      continue;
+    }
+    const auto near = InHost(*holders_, network_.host_of[needer], network_);
+    const int64_t n = static_cast<int64_t>(near.size());
+    for (int64_t k = 0; k < n; ++k) {  // an equal part from each, in whole elements
+      const int64_t lo = MulDiv(size_ / unit_, k, n) * unit_;
+      const int64_t hi = k + 1 == n ? size_ : MulDiv(size_ / unit_, k + 1, n) * unit_;
+      Add(lo, hi, source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
+    }
+  }
+}
+
+void SegmentMover::Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi,
+                        std::vector<Lane>& lanes) {
+  while (lo < hi) {
+    const Striping::Taken taken = striping_.Take(direction, mask, hi - lo, unit_);
+    lanes.push_back({lo, lo + taken.bits, taken.nic});
+    lo += taken.bits;
+  }
+}
+
+void SegmentMover::FindIngressLanes(int32_t host) {
+  in_.clear();
+  Deal(Direction::kIn, InMask(host), 0, size_, in_);
+}
+
+void SegmentMover::FindEgressLanes(int32_t host) {
+  out_.clear();
+  const int32_t mask = OutMask(host);
+  if (arrival_of_host_[host] < 0) return Deal(Direction::kOut, mask, 0, size_, out_);
+  for (const Stripe& arrived : arrivals_[arrival_of_host_[host]].second) {
+    const int32_t nic = network_.nic_of[arrived.device];
+    const int64_t here =
+        striping_.TakeFrom(Direction::kOut, mask, nic, arrived.hi - arrived.lo, unit_);
+    if (here > 0) out_.push_back({arrived.lo, arrived.lo + here, nic});
+    Deal(Direction::kOut, mask, arrived.lo + here, arrived.hi, out_);
+  }
+}
+
+void SegmentMover::Follow(const RouteEdge& edge) {
+  FindEgressLanes(edge.from_host);
+  FindIngressLanes(edge.to_host);
+  const auto needers = InHost(*needers_, edge.to_host, network_);
+  std::vector<Stripe> arrived;
+  for (size_t o = 0, i = 0; o < out_.size() && i < in_.size();) {
+    Lane lane{std::max(out_[o].lo, in_[i].lo), std::min(out_[o].hi, in_[i].hi), out_[o].nic};
+    int32_t receiver = DeviceOnNic(needers, in_[i].nic);
+    const Space space = receiver >= 0 ? Space::kTarget : Space::kStaging;
+    if (receiver < 0) receiver = DeviceOnNic(network_.nics[in_[i].nic].devices, in_[i].nic);
+    while (lane.lo < lane.hi) {
+      const Stripe sender = Sender(edge.from_host, lane);
+      const int64_t hi = std::min(lane.hi, sender.hi);
+      Add(lane.lo, hi, sender, receiver, space);
+      arrived.push_back({lane.lo, hi, receiver, space, sender.ready + 1});
+      lane.lo = hi;
+    }
+    (out_[o].hi <= in_[i].hi ? o : i) += 1;
+  }
+  SpreadInside(edge.to_host, arrived);
+  arrival_of_host_[edge.to_host] = static_cast<int32_t>(arrivals_.size());
+  arrivals_.emplace_back(edge.to_host, std::move(arrived));
+}
+
+void SegmentMover::SpreadInside(int32_t host, const std::vector<Stripe>& arrived) {
+  for (const Stripe& stripe : arrived) {
+    for (int32_t needer : InHost(*needers_, host, network_)) {
+      if (needer != stripe.device) Add(stripe.lo, stripe.hi, stripe, needer, Space::kTarget);
+    }
+  }
+}
+
+// One of `devices` on `nic`, in turn from segment to segment, or -1.
+int32_t SegmentMover::DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic) const {
+  int32_t count = 0;
+  for (int32_t device : devices) count += network_.nic_of[device] == nic;
+  if (count == 0) return -1;
+  int32_t skip = segment_ % count;
+  for (int32_t device : devices) {
+    if (network_.nic_of[device] == nic && skip-- == 0) return device;
+  }
+  return -1;
+}
+
+// Who sends the beginning of `lane`, and up to where.
+SegmentMover::Stripe SegmentMover::Sender(int32_t host, const Lane& lane) {
+  const int32_t arrival = arrival_of_host_[host];
+  if (arrival < 0) return SenderAtHolder(host, lane);
+  return SenderAtRelay(lane, arrivals_[arrival].second);
+}
+
+SegmentMover::Stripe SegmentMover::SenderAtHolder(int32_t host, const Lane& lane) {
+  const auto holders = InHost(*holders_, host, network_);
+  REMESH_CHECK(!holders.empty());
+  const int32_t holder = DeviceOnNic(holders, lane.nic);
+  if (holder >= 0) return {lane.lo, lane.hi, holder, Space::kSource, 0};
+  const int32_t needer = DeviceOnNic(InHost(*needers_, host, network_), lane.nic);
+  if (needer >= 0) return {lane.lo, lane.hi, needer, Space::kTarget, 1};
+  const Stripe origin{lane.lo, lane.hi, holders[segment_ % holders.size()], Space::kSource, 0};
+  return Staged(origin, DeviceOnNic(network_.nics[lane.nic].devices, lane.nic));
+}
+
+SegmentMover::Stripe SegmentMover::SenderAtRelay(const Lane& lane,
+                                                 const std::vector<Stripe>& arrived) {
+  const auto found = std::find_if(arrived.begin(), arrived.end(), [&](const Stripe& s) {
+    return s.lo <= lane.lo && lane.lo < s.hi;
+  });
+  REMESH_CHECK(found != arrived.end());
+  Stripe origin = *found;
+  origin.lo = lane.lo;
+  origin.hi = std::min(lane.hi, found->hi);
+  if (network_.nic_of[origin.device] == lane.nic) return origin;
+  const auto needers = InHost(*needers_, network_.host_of[origin.device], network_);
+  const int32_t needer = DeviceOnNic(needers, lane.nic);
+  if (needer >= 0) return {origin.lo, origin.hi, needer, Space::kTarget, origin.ready + 1};
+  return Staged(origin, DeviceOnNic(network_.nics[lane.nic].devices, lane.nic));
+}
+
+// Brings the beginning of `origin` to `device`, unless it was staged there before.
+SegmentMover::Stripe SegmentMover::Staged(const Stripe& origin, int32_t device) {
+  int64_t hi = origin.hi;
+  for (const Stripe& before : staged_) {
+    if (before.device != device) continue;
+    if (before.lo <= origin.lo && origin.lo < before.hi) {
+      Stripe reused = before;
+      reused.lo = origin.lo;
+      reused.hi = std::min(reused.hi, hi);
+      return reused;
+    }
+    if (before.lo > origin.lo) hi = std::min(hi, before.lo);
+  }
+  Stripe staged{origin.lo, hi, device, Space::kStaging, origin.ready + 1};
+  Add(origin.lo, hi, origin, device, Space::kStaging);
+  staged_.push_back(staged);
+  return staged;
+}
+
+void SegmentMover::Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space) {
+  if (lo == hi) return;
+  draft_.moves.push_back({.segment = segment_,
+                          .from_device = from.device,
+                          .to_device = to,
+                          .from_space = from.space,
+                          .to_space = to_space,
+                          .stage = from.ready,
+                          .lo = lo,
+                          .hi = hi});
+}
+
+}  // namespace remesh

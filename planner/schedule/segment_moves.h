@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "planner/routing/network.h"
+#include "planner/plan/plan_draft.h"
+#include "planner/schedule/striping.h"
+#include "planner/routing/trees.h"
+
+namespace remesh {
+
+// The devices of a sorted group that belong to `host`.
+absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network& network);
+
+// Whether a sorted group has `device`.
+bool Holds(absl::Span<const int32_t> sorted, int32_t device);
+
+// Makes the moves of one segment after another, appending them to draft.moves.
+//
+// Where a host holds the segment, its needers keep it or copy it from holders beside them (stage
+// 0), and may themselves pass it on one stage later. What enters a host arrives in stripes, by the
+// NICs that Striping gives it, on a device there that needs it (or, where that NIC has none, on one
+// that stages it), and is copied to the other needers one stage later. A relay passes a stripe on
+// from where it arrived if the same NIC has egress to spare, else from another needer, else by way
+// of staging.
+class SegmentMover {
+ public:
+  SegmentMover(const Network& network, Striping& striping, PlanDraft& draft);
+
+  // Makes known to the striping what each NIC mask will have to carry for this segment.
+  void AddDemands(int32_t segment, const std::vector<RouteEdge>& edges);
+
+  // REQUIRES: Striping::Solve() after AddDemands() of all segments.
+  void MakeMoves(int32_t segment, const std::vector<RouteEdge>* edges);
+
+ private:
+  // The stretch [lo, hi) of the segment, present on a device from `ready` on.
+  struct Stripe {
+    int64_t lo = 0;
+    int64_t hi = 0;
+    int32_t device = 0;
+    Space space = Space::kTarget;
+    int ready = 0;
+  };
+  // A stretch that is to use a NIC.
+  struct Lane {
+    int64_t lo = 0;
+    int64_t hi = 0;
+    int32_t nic = 0;
+  };
+
+  void Begin(int32_t segment);
+  void MoveInside();
+  void Follow(const RouteEdge& edge);
+  int32_t OutMask(int32_t host);
+  int32_t InMask(int32_t host);
+  void FindIngressLanes(int32_t host);
+  void FindEgressLanes(int32_t host);
+  void Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi, std::vector<Lane>& lanes);
+  Stripe Sender(int32_t host, const Lane& lane);
+  Stripe SenderAtHolder(int32_t host, const Lane& lane);
+  Stripe SenderAtRelay(const Lane& lane, const std::vector<Stripe>& arrived);
+  Stripe Staged(const Stripe& origin, int32_t device);
+  int32_t DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic) const;
+  void SpreadInside(int32_t host, const std::vector<Stripe>& arrived);
+  void Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space);
+
+  const Network& network_;
+  Striping& striping_;
+  PlanDraft& draft_;
+  // Of the segment at hand.
+  int32_t segment_ = 0;
+  int64_t size_ = 0;
+  int64_t unit_ = 1;
+  const Group* holders_ = nullptr;
+  const Group* needers_ = nullptr;
+  std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1
+  std::vector<std::pair<int32_t, std::vector<Stripe>>> arrivals_;
+  std::vector<Stripe> staged_;
+  std::vector<Lane> in_;  // of the edge at hand
+  std::vector<Lane> out_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/striping.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/check.h"
+#include "planner/routing/transport.h"
+
+namespace remesh {
+
+Striping::Striping(const Network& network)
+    : network_(network), masks_of_host_(network.hosts.size()) {
+  for (size_t nic = 0; nic < network.nics.size(); ++nic) Intern({static_cast<int32_t>(nic)});
+}
+
+int32_t Striping::Intern(std::vector<int32_t> nics) {
+  const auto [entry, inserted] = mask_of_.try_emplace(nics, static_cast<int32_t>(masks_.size()));
+  if (inserted) {
+    masks_of_host_[network_.nics[nics.front()].host].push_back(entry->second);
+    masks_.push_back(std::move(nics));
+    demands_.resize(2 * masks_.size());
+  }
+  return entry->second;
+}
+
+int32_t Striping::MaskOf(absl::Span<const int32_t> devices) { return MaskOf(devices, {}); }
+
+int32_t Striping::MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others) {
+  if (some.size() + others.size() == 1) {
+    return network_.nic_of[some.empty() ? others.front() : some.front()];
+  }
+  std::vector<int32_t> nics;
+  for (int32_t device : some) nics.push_back(network_.nic_of[device]);
+  for (int32_t device : others) nics.push_back(network_.nic_of[device]);
+  std::sort(nics.begin(), nics.end());
+  nics.erase(std::unique(nics.begin(), nics.end()), nics.end());
+  return Intern(std::move(nics));
+}
+
+Striping::Demand& Striping::DemandOf(Direction direction, int32_t mask) {
+  return demands_[2 * mask + static_cast<int>(direction)];
+}
+
+void Striping::AddDemand(Direction direction, int32_t mask, int64_t bits) {
+  DemandOf(direction, mask).bits += bits;
+}
+
+void Striping::Solve(const Rational& t) {
+  for (int32_t host = 0; host < network_.host_count(); ++host) {
+    SolveHost(host, Direction::kOut, t);
+    SolveHost(host, Direction::kIn, t);
+  }
+}
+
+void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
+  const Network::HostNode& node = network_.hosts[host];
+  TransportProblem problem;
+  std::vector<Demand*> demands;
+  int64_t total = 0;
+  for (int32_t mask : masks_of_host_[host]) {
+    Demand& demand = DemandOf(direction, mask);
+    if (demand.bits == 0) continue;
+    total += demand.bits;
+    demands.push_back(&demand);
+    std::vector<int32_t> bins;
+    for (int32_t nic : masks_[mask]) bins.push_back(nic - node.nics.front());
+    problem.items.push_back({.demand = demand.bits, .bins = std::move(bins)});
+  }
+  if (demands.empty()) return;
+  problem.capacity.assign(node.nics.size(), node.nic_capacity);
+  // Even over the NICs if the masks allow, no staging if t allows.
+  const Rational even{total, node.capacity()};
+  const Rational limit = std::max(t, even);
+  TransportSolution solution = SolveTransport(problem, even);
+  if (limit < solution.t) solution.flow = FillTransport(problem, limit);
+  std::vector<int64_t> room(node.nics.size(), limit.CeilTimes(node.nic_capacity));
+  for (size_t i = 0; i < demands.size(); ++i) {
+    for (size_t k = 0; k < problem.items[i].bins.size(); ++k) {
+      const int64_t bits = solution.flow[i][k];
+      if (bits == 0) continue;
+      const int32_t bin = problem.items[i].bins[k];
+      demands[i]->shares.push_back({node.nics.front() + bin, bits});
+      demands[i]->bits -= bits;
+      room[bin] -= bits;
+    }
+  }
+  for (Demand* demand : demands) {
+    for (size_t bin = 0; bin < room.size() && demand->bits > 0; ++bin) {
+      const int64_t taken = std::min(demand->bits, room[bin]);
+      if (taken <= 0) continue;
+      demand->shares.push_back({node.nics.front() + static_cast<int32_t>(bin), taken});
+      room[bin] -= taken;
+      demand->bits -= taken;
+    }
+    REMESH_CHECK(demand->bits == 0);
+  }
+}
+
+Striping::Taken Striping::Take(Direction direction, int32_t mask, int64_t bits, int64_t unit) {
+  Demand& demand = DemandOf(direction, mask);
+  while (demand.next + 1 < demand.shares.size() && demand.shares[demand.next].left <= unit / 2) {
+    // What is left or lacking is carried over.
+    demand.shares[demand.next + 1].left += demand.shares[demand.next].left;
+    demand.shares[demand.next].left = 0;
+    ++demand.next;
+  }
+  Share& share = demand.shares[demand.next];
+  int64_t taken = bits;
+  if (demand.next + 1 < demand.shares.size()) {
+    taken = std::min(bits, (share.left + unit / 2) / unit * unit);
+    taken = std::max(taken, std::min(bits, unit));
+  }
+  share.left -= taken;
+  return {share.nic, taken};
+}
+
+int64_t Striping::TakeFrom(Direction direction, int32_t mask, int32_t nic, int64_t bits,
+                           int64_t unit) {
+  Demand& demand = DemandOf(direction, mask);
+  for (size_t i = demand.next; i < demand.shares.size(); ++i) {
+    Share& share = demand.shares[i];
+    if (share.nic != nic) continue;
+    const int64_t taken =
+        share.left >= bits ? bits : std::max<int64_t>(0, share.left / unit * unit);
+    share.left -= taken;
+    return taken;
+  }
+  return 0;
+}
+
+}  // namespace remesh

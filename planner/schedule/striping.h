@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "planner/routing/network.h"
+#include "planner/rational.h"
+
+namespace remesh {
+
+enum class Direction : int8_t { kOut = 0, kIn = 1 };
+
+// Shares a host's traffic among its NICs, for each direction on its own. What is alike in the NICs
+// that may carry it without a copy inside the host (the mask: NICs of devices that hold it, or need
+// it) forms one demand; a transport of masks into NICs of capacity t * c finds out who carries
+// what. Where the masks alone would overload a NIC beyond t, the excess goes to any NIC of the
+// host, by way of staging on a device there. A demand is then dealt out in sequence, so that hardly
+// any transfer is split between NICs.
+class Striping {
+ public:
+  explicit Striping(const Network& network);
+
+  // The mask of a set of devices of one host. REQUIRES: not empty, all carry.
+  int32_t MaskOf(absl::Span<const int32_t> devices);
+  int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others);
+
+  // First all demands are made known.
+  void AddDemand(Direction direction, int32_t mask, int64_t bits);
+  // Then NICs are chosen, no busier than t if possible.
+  void Solve(const Rational& t);
+
+  // Then each demand is dealt out: takes up to `bits` of what the mask's next NIC (or NIC `nic`) is
+  // still to carry; at least 1. Cuts are multiples of `unit`, with the error carried to the next.
+  // Returns the bits taken, 0 when `nic` has nothing left.
+  struct Taken {
+    int32_t nic = 0;
+    int64_t bits = 0;
+  };
+  Taken Take(Direction direction, int32_t mask, int64_t bits, int64_t unit);
+  int64_t TakeFrom(Direction direction, int32_t mask, int32_t nic, int64_t bits, int64_t unit);
+
+ private:
+  struct Share {
+    int32_t nic = 0;
+    int64_t left = 0;
+  };
+  struct Demand {
+    int64_t bits = 0;
+    std::vector<Share> shares;
+    size_t next = 0;
+  };
+  Demand& DemandOf(Direction direction, int32_t mask);
+  void SolveHost(int32_t host, Direction direction, const Rational& t);
+  int32_t Intern(std::vector<int32_t> nics);
+
+  const Network& network_;
+  std::vector<std::vector<int32_t>> masks_;  // mask i < number of NICs: NIC i alone
+  absl::flat_hash_map<std::vector<int32_t>, int32_t> mask_of_;
+  std::vector<std::vector<int32_t>> masks_of_host_;
+  std::vector<Demand> demands_;  // 2 * mask + direction
+};
+
+}  // namespace remesh

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/striping.h"
+
+#include <gtest/gtest.h>
+
+#include "planner/routing/test_network.h"
+
+namespace remesh {
+namespace {
+
+// One host of two devices with a NIC each, and another that takes no part.
+class StripingTest : public ::testing::Test {
+ protected:
+  // What each NIC of the first host carries of `bits` bits that device 0, and both devices, hold.
+  std::vector<int64_t> Dealt(Direction direction, int64_t of_first, int64_t of_both,
+                             const Rational& t) {
+    Striping striping(network_);
+    const std::vector<int32_t> first = {0}, both = {0, 1};
+    const int32_t masks[] = {striping.MaskOf(first), striping.MaskOf(both)};
+    const int64_t bits[] = {of_first, of_both};
+    for (int i : {0, 1}) striping.AddDemand(direction, masks[i], bits[i]);
+    striping.Solve(t);
+    std::vector<int64_t> carried(2, 0);
+    for (int i : {0, 1}) {
+      for (int64_t left = bits[i]; left > 0;) {
+        const Striping::Taken taken = striping.Take(direction, masks[i], left, 1);
+        carried[taken.nic] += taken.bits;
+        left -= taken.bits;
+      }
+    }
+    return carried;
+  }
+  const Network network_ = testing::MakeTestNetwork(2, 2, 2);
+};
+
+TEST_F(StripingTest, WhatBothMayCarryEvensOutTheRest) {
+  for (Direction direction : {Direction::kOut, Direction::kIn}) {
+    EXPECT_EQ(Dealt(direction, 60, 100, {0, 1}), (std::vector<int64_t>{80, 80}));
+  }
+}
+
+TEST_F(StripingTest, NothingIsStagedWhereTimeAllows) {
+  EXPECT_EQ(Dealt(Direction::kOut, 100, 0, {100, 1}), (std::vector<int64_t>{100, 0}));
+}
+
+TEST_F(StripingTest, WhatIsTooMuchGoesToTheOtherNic) {
+  EXPECT_EQ(Dealt(Direction::kIn, 100, 0, {70, 1}), (std::vector<int64_t>{70, 30}));
+}
+
+}  // namespace
+}  // namespace remesh

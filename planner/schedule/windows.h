@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "planner/routing/network.h"
+#include "planner/plan/plan_draft.h"
+
+namespace remesh {
+
+// Most device pairs of one host that may exchange a message in one window: a bound on NCCL groups.
+inline constexpr int64_t kOperationsPerWindowMax = 256;
+// Windows narrower than this could not hold one element of every type; smaller values count as this
+// one.
+inline constexpr int64_t kWindowBytesMin = 256;
+inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
+
+// Bytes that may be in flight on one device in one window: sent, received and copied together.
+int64_t EffectiveWindowBytes(int64_t window_bytes);
+
+// Chooses slices and rounds, sets Move::round, counts the operations, predicts the seconds and sorts
+// the moves by (round, stage).
+//
+// Rounds. When a host has more pairs than a window may hold, pairs are dealt out to rounds. The
+// heavy ones, which carry all but a hundredth of the bits, take as few rounds as their number asks
+// for, each into the round in which its sender and its receiver have least to do so far, largest
+// first: every round keeps all NICs busy. Where that many rounds leave some NIC a message more than
+// others and that costs more than 2 % (72 messages over 60 rounds take as long as 120), a number
+// that divides better is tried (72 rounds). The light ones go where there is room left, or into
+// rounds of their own that take hardly any time.
+//
+// Slices. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
+// within their limit. Relays ask for more, to fill their pipeline sooner: K slices of a plan of d
+// stages take about (K + d - 1) / K of the time of its busiest link, while many windows pay for
+// being handed over (kHandOverSeconds); of all K up to 4096 the smallest is taken whose predicted
+// seconds are within 1/64 of the best. Only what a stage really carries counts: copies inside hosts
+// that are much faster than the network hardly ask for slices. Where the price (predicted seconds /
+// bottleneck seconds) stays high, this binds, measured: an all-gather over 1024 replicas of a state
+// that takes 5 ms in all is at 1.23, because nine rounds (2032 pairs a host) leave it 12 slices
+// before windows get shorter than their hand-over; a broadcast from one device to 512 hosts of
+// eight is at 6.2, because the seven devices beside that one all copy from it, over its fabric.
+//
+// RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `slices_min` asks for more
+// slices than that, to save memory.
+absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
+                             PlanDraft& draft);
+
+struct PairList;
+// Messages: device pairs at work, summed over windows. REQUIRES: `list` is of the draft's moves.
+int64_t CountOperations(const PairList& list, const PlanDraft& draft);
+
+}  // namespace remesh
