@@ -13,6 +13,7 @@ namespace remesh::internal {
 
 }  // namespace remesh::internal
 
-// Stops the process when our own code is wrong, in release builds too. Bad input is never a bug: it gets an absl::Status.
+// Stops the process when our own code is wrong, in release builds too. Bad input is never a bug: it
+// gets an absl::Status.
 #define REMESH_CHECK(condition) \
   ((condition) ? (void)0 : ::remesh::internal::CheckFailed(__FILE__, __LINE__, #condition))

@@ -7,7 +7,8 @@ namespace {
 class MachineClock : public Clock {
  public:
   Timestamp Now() const override {
-    return std::chrono::duration_cast<Timestamp>(std::chrono::steady_clock::now().time_since_epoch());
+    return std::chrono::duration_cast<Timestamp>(
+        std::chrono::steady_clock::now().time_since_epoch());
   }
 };
 

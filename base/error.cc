@@ -44,8 +44,8 @@ std::string Shown(std::string_view value) {
 
 absl::Status FieldStatus(absl::StatusCode code, const ErrorInfo& info) {
   return MakeError(code,
-                   absl::StrCat(info.metadata.at(kField), ": value \"", info.metadata.at(kValue), "\" ",
-                                info.metadata.at(kExpectation)),
+                   absl::StrCat(info.metadata.at(kField), ": value \"", info.metadata.at(kValue),
+                                "\" ", info.metadata.at(kExpectation)),
                    info);
 }
 
@@ -65,11 +65,13 @@ absl::Status MakeError(absl::StatusCode code, std::string_view message, const Er
   return status;
 }
 
-absl::Status InvalidField(std::string_view field, std::string_view value, std::string_view expectation) {
-  return FieldStatus(absl::StatusCode::kInvalidArgument, {.reason = "INVALID_FIELD",
-                                                          .metadata = {{kField, std::string(field)},
-                                                                       {kValue, Shown(value)},
-                                                                       {kExpectation, std::string(expectation)}}});
+absl::Status InvalidField(std::string_view field, std::string_view value,
+                          std::string_view expectation) {
+  return FieldStatus(absl::StatusCode::kInvalidArgument,
+                     {.reason = "INVALID_FIELD",
+                      .metadata = {{kField, std::string(field)},
+                                   {kValue, Shown(value)},
+                                   {kExpectation, std::string(expectation)}}});
 }
 
 absl::Status AtField(std::string_view path, const absl::Status& status) {

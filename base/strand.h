@@ -9,7 +9,8 @@
 
 namespace remesh {
 
-// Runs tasks one at a time, in the order they were posted, on a thread of its own: what only its tasks touch needs no lock.
+// Runs tasks one at a time, in the order they were posted, on a thread of its own: what only its
+// tasks touch needs no lock.
 class Strand {
  public:
   using Task = absl::AnyInvocable<void()>;
@@ -21,10 +22,12 @@ class Strand {
   Strand(const Strand&) = delete;
   Strand& operator=(const Strand&) = delete;
 
-  // Thread-safe, never blocks on a task; a task may post. After Stop() the task is dropped and false comes back.
+  // Thread-safe, never blocks on a task; a task may post. After Stop() the task is dropped and
+  // false comes back.
   bool Post(Task task);
 
-  // Runs what was posted, drops what comes later, joins the thread. Idempotent; must not be called from a task.
+  // Runs what was posted, drops what comes later, joins the thread. Idempotent; must not be called
+  // from a task.
   void Stop();
 
  private:

@@ -7,7 +7,8 @@
 
 namespace remesh {
 
-// An integer that cannot be mistaken for another kind of integer. `Tag` names the kind and is never defined.
+// An integer that cannot be mistaken for another kind of integer. `Tag` names the kind and is never
+// defined.
 template <typename Tag, typename Rep = int64_t>
 class StrongId {
  public:

@@ -81,8 +81,7 @@ absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::stri
 }
 
 absl::Status Outcome(const v1::Execution& execution) {
-  if (execution.phase() != v1::Execution::FAILED &&
-      execution.phase() != v1::Execution::CANCELLED) {
+  if (execution.phase() != v1::Execution::FAILED && execution.phase() != v1::Execution::CANCELLED) {
     return absl::OkStatus();
   }
   absl::Status error = StatusFromProto(execution.error());

@@ -30,8 +30,8 @@ class Table {
 void Print(OutputFormat format, const google::protobuf::Message& message,
            absl::FunctionRef<Table()> table);
 
-// A row for each list of target devices whose order the planner chose: how many arrays it is of, and
-// its first devices.
+// A row for each list of target devices whose order the planner chose: how many arrays it is of,
+// and its first devices.
 void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceList>& lists,
                      Table& table);
 

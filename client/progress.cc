@@ -39,8 +39,7 @@ void ProgressBar::Show(const v1::Execution& execution) {
   for (const v1::HostProgress& host : execution.hosts()) {
     bytes += host.bytes_received() + host.bytes_copied();
   }
-  const std::string phase =
-      absl::AsciiStrToLower(v1::Execution::Phase_Name(execution.phase()));
+  const std::string phase = absl::AsciiStrToLower(v1::Execution::Phase_Name(execution.phase()));
   const int filled = static_cast<int>(std::lround(done * kWidth));
   std::cerr << kWipe
             << absl::StrFormat("%-13s[%s%s] %3.0f %%  %s", phase, std::string(filled, '#'),

@@ -13,11 +13,10 @@ namespace {
 std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 std::string HostLine(const v1::Host& host) {
-  std::string line =
-      absl::StrCat("- {name: ", Quoted(host.name()), ", device_ids: [",
-                   absl::StrJoin(host.device_ids(), ", "), "], nics: ", host.nics(),
-                   ", nic_bytes_per_second: ", host.nic_bytes_per_second(),
-                   ", fabric_bytes_per_second: ", host.fabric_bytes_per_second());
+  std::string line = absl::StrCat("- {name: ", Quoted(host.name()), ", device_ids: [",
+                                  absl::StrJoin(host.device_ids(), ", "), "], nics: ", host.nics(),
+                                  ", nic_bytes_per_second: ", host.nic_bytes_per_second(),
+                                  ", fabric_bytes_per_second: ", host.fabric_bytes_per_second());
   if (!host.parent().empty()) absl::StrAppend(&line, ", parent: ", Quoted(host.parent()));
   return line + "}\n";
 }

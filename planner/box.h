@@ -16,11 +16,12 @@ namespace remesh {
 // Extent of an array per dimension, in elements; empty for a scalar. Every extent is >= 0.
 using Shape = absl::InlinedVector<int64_t, 4>;
 
-// Number of elements of `shape` (1 for a scalar). Shapes that passed ValidateShape() never overflow.
+// Number of elements of `shape` (1 for a scalar). Shapes that passed ValidateShape() never
+// overflow.
 int64_t ElementCount(absl::Span<const int64_t> shape);
 
-// INVALID_ARGUMENT (field "shape") unless every extent is >= 0, the rank is <= 32 and elements x bits_per_element, with
-// extents of 0 counted as 1, is below 2^62.
+// INVALID_ARGUMENT (field "shape") unless every extent is >= 0, the rank is <= 32 and elements x
+// bits_per_element, with extents of 0 counted as 1, is below 2^62.
 absl::Status ValidateShape(absl::Span<const int64_t> shape, int bits_per_element);
 
 // The half-open interval [lo, hi) of indices; empty when lo == hi.
@@ -36,7 +37,8 @@ struct Interval {
   }
 };
 
-// A half-open n-d index interval: dimension d spans [dims[d].lo, dims[d].hi). A value; rank 0 holds one element.
+// A half-open n-d index interval: dimension d spans [dims[d].lo, dims[d].hi). A value; rank 0 holds
+// one element.
 struct Box {
   absl::InlinedVector<Interval, 4> dims;
 
@@ -53,7 +55,8 @@ struct Box {
 
   friend bool operator==(const Box&, const Box&) = default;
   friend auto operator<=>(const Box& a, const Box& b) {
-    return std::lexicographical_compare_three_way(a.dims.begin(), a.dims.end(), b.dims.begin(), b.dims.end());
+    return std::lexicographical_compare_three_way(a.dims.begin(), a.dims.end(), b.dims.begin(),
+                                                  b.dims.end());
   }
   template <typename H>
   friend H AbslHashValue(H state, const Box& box) {

@@ -20,8 +20,8 @@ namespace {
 constexpr int64_t kBoxesMax = int64_t{1} << 20;
 constexpr size_t kTilesShownMax = 64;
 
-// The maximal intervals of each part of one dimension. Part p has intervals[first[p]] .. intervals[first[p + 1] - 1],
-// rising.
+// The maximal intervals of each part of one dimension. Part p has intervals[first[p]] ..
+// intervals[first[p + 1] - 1], rising.
 struct PartIntervals {
   explicit PartIntervals(const DimPartition& partition) : first(partition.parts + 1, 0) {
     std::vector<int64_t> end_of(partition.parts, -1);  // of the last interval so far
@@ -80,7 +80,8 @@ class TileBoxes {
   // Of tiles, empty ones included.
   int64_t count() const { return count_; }
 
-  // Whether boxes rise with the numbers of their tiles: the first box of a tile is that of its parts' first intervals.
+  // Whether boxes rise with the numbers of their tiles: the first box of a tile is that of its
+  // parts' first intervals.
   bool InOrder() const {
     return std::all_of(dims_.begin(), dims_.end(), [](const auto& dim) { return dim.InOrder(); });
   }

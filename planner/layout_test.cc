@@ -58,7 +58,8 @@ TEST(LayoutTest, SubgroupPeersAreNotReplicas) {
   EXPECT_EQ(layout.tiles.size(), 2u);
 }
 
-// Tiles stand in the order of their boxes, whatever the order of positions, of numbers and of parts.
+// Tiles stand in the order of their boxes, whatever the order of positions, of numbers and of
+// parts.
 TEST(LayoutTest, TilesAreOrderedByBoxes) {
   const std::vector<DimPartition> partitions = {TilePartition(4, 2), TilePartition(6, 3)};
   const Layout turned = MakeSeparableLayout({4, 6}, partitions, Numbers{5, 4, 3, 2, 1, 0, 5});
@@ -89,8 +90,8 @@ TEST(LayoutTest, RankZeroAndZeroExtent) {
   ASSERT_EQ(scalar.tiles.size(), 1u);
   EXPECT_EQ(scalar.tiles[0].boxes.size(), 1u);
   EXPECT_TRUE(CheckCovers(scalar).ok());
-  const Layout nothing = MakeSeparableLayout({0, 3}, {TilePartition(0, 2), TilePartition(3, 1)},
-                                             Numbers{0, 1});
+  const Layout nothing =
+      MakeSeparableLayout({0, 3}, {TilePartition(0, 2), TilePartition(3, 1)}, Numbers{0, 1});
   EXPECT_TRUE(nothing.tiles.empty());
   EXPECT_TRUE(CheckCovers(nothing).ok());
 }

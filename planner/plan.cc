@@ -7,12 +7,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "planner/schedule/cost_model.h"
-#include "planner/routing/domain_routing.h"
-#include "planner/schedule/moves.h"
-#include "planner/routing/network.h"
 #include "planner/plan/plan_figures.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/routing/domain_routing.h"
+#include "planner/routing/network.h"
+#include "planner/schedule/cost_model.h"
+#include "planner/schedule/moves.h"
 #include "planner/schedule/units.h"
 #include "planner/schedule/windows.h"
 
@@ -122,9 +122,8 @@ std::string Plan::DebugString() const {
       s.lower_bound_seconds < s.routing_bound_seconds
           ? "; without third hosts " + rep_->routing_bound.DebugString()
           : "",
-      "); predicted ",
-      s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows, " windows, ",
-      s.operations, " operations; ", rep_->sub_begin.size() - 1, " subs, ",
+      "); predicted ", s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows,
+      " windows, ", s.operations, " operations; ", rep_->sub_begin.size() - 1, " subs, ",
       rep_->segment_sub.size(), " segments, ", rep_->moves.size(), " moves");
 }
 

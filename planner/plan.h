@@ -29,8 +29,8 @@ struct Transfer {
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;  // kStaging: a relay that does not need the box itself
   // The sub (set of elements with equal holders and equal needers) that the box belongs to. What a
-  // device stages of different subs lies apart: the values of several subgroups go by the same array
-  // and box.
+  // device stages of different subs lies apart: the values of several subgroups go by the same
+  // array and box.
   int32_t sub = 0;
 
   bool relay() const { return to_space == Space::kStaging; }
@@ -84,8 +84,8 @@ struct PlanSummary {
   double lower_bound_seconds = 0;  // LB: no plan is faster
   double routing_bound_seconds = 0;  // T0: no plan without third hosts is faster
   double quality = 1;                // bottleneck_seconds / LB; 1 when both are 0
-  double predicted_seconds = 0;  // of the schedule; sharing model: cost_model.h
-  double schedule_price = 1;     // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
+  double predicted_seconds = 0;      // of the schedule; sharing model: cost_model.h
+  double schedule_price = 1;   // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
   int64_t peak_bytes_max = 0;  // over devices
   int32_t windows = 0;
   int64_t operations = 0;  // messages: ordered device pairs at work, summed over windows

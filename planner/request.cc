@@ -57,7 +57,8 @@ class Checker {
                           "must be >= 0");
     }
     for (size_t i = 0; i < options.lost_device_ids.size(); ++i) {
-      RETURN_IF_ERROR(AtIndex("lost_device_ids", i, CheckDevice(options.lost_device_ids[i], lost_)));
+      RETURN_IF_ERROR(
+          AtIndex("lost_device_ids", i, CheckDevice(options.lost_device_ids[i], lost_)));
     }
     return absl::OkStatus();
   }

@@ -13,7 +13,8 @@
 
 namespace remesh {
 
-// Which memory of a device's host an array lies in. Moving between kinds on one device is a copy inside the host.
+// Which memory of a device's host an array lies in. Moving between kinds on one device is a copy
+// inside the host.
 enum class MemoryKind : int8_t { kDevice, kPinnedHost, kUnpinnedHost };
 
 // Caller's device ids; position i of a layout is ids[i]. Shared by many arrays.
@@ -37,7 +38,8 @@ struct ArraySpec {
 
 enum class Strategy : int8_t {
   kOptimal,
-  kP2p,     // every target shard is pulled from one holder, once per replica: the baseline of most systems
+  kP2p,     // every target shard is pulled from one holder, once per replica: the baseline of most
+            // systems
   kGather,  // one device gathers each array and broadcasts it
 };
 
@@ -62,8 +64,8 @@ struct Fallback {
   friend bool operator==(const Fallback&, const Fallback&) = default;
 };
 
-// Everything a plan depends on: PlanSpec after the front ends. Equal layouts and device lists should share pointers: planning costs
-// by distinct (layout, device list) pairs, not by arrays.
+// Everything a plan depends on: PlanSpec after the front ends. Equal layouts and device lists
+// should share pointers: planning costs by distinct (layout, device list) pairs, not by arrays.
 struct ReshardRequest {
   Topology topology;
   std::vector<ArraySpec> arrays;
@@ -71,9 +73,10 @@ struct ReshardRequest {
   std::vector<Fallback> fallbacks;
 };
 
-// INVALID_ARGUMENT with the field named: invalid topology or options; no arrays; array names empty or repeated; layout of another
-// shape; device lists with repeats or devices outside the topology; a source that does not cover its array, lost devices aside;
-// subgroup kinds or subgroups that differ between source and target.
+// INVALID_ARGUMENT with the field named: invalid topology or options; no arrays; array names empty
+// or repeated; layout of another shape; device lists with repeats or devices outside the topology;
+// a source that does not cover its array, lost devices aside; subgroup kinds or subgroups that
+// differ between source and target.
 absl::Status ValidateRequest(const ReshardRequest& request);
 
 }  // namespace remesh

@@ -8,10 +8,12 @@
 
 namespace remesh {
 
-// `order`, indices of anything, sorted by key(index) in [0, key_count), equal keys in the order they came: a counting sort, whose cost
-// is the number of indices plus that of keys. Applied by the lesser key first, it sorts by several.
+// `order`, indices of anything, sorted by key(index) in [0, key_count), equal keys in the order
+// they came: a counting sort, whose cost is the number of indices plus that of keys. Applied by the
+// lesser key first, it sorts by several.
 template <typename Key>
-std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_count, const Key& key) {
+std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_count,
+                                 const Key& key) {
   std::vector<int32_t> next(static_cast<size_t>(key_count) + 1, 0);
   for (const int32_t i : order) ++next[key(i) + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());

@@ -53,7 +53,8 @@ absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& 
   return CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second);
 }
 
-// What the NICs of a host carry together, bytes per second. A NIC counts only when a device uses it.
+// What the NICs of a host carry together, bytes per second. A NIC counts only when a device uses
+// it.
 double Capacity(const Host& host) {
   const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));
   return nics * std::min(host.nic_bytes_per_second, kCapacityMax);

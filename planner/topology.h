@@ -9,12 +9,13 @@
 
 namespace remesh {
 
-// One machine: an NVLink (or shared-memory) domain with `nics` equal network cards, full duplex. Device i of n uses NIC
-// floor(i * nics / n).
+// One machine: an NVLink (or shared-memory) domain with `nics` equal network cards, full duplex.
+// Device i of n uses NIC floor(i * nics / n).
 struct Host {
   std::string name;
-  std::vector<int64_t> device_ids;     // the caller's numbering; position = local device of the worker registered as `name`
-  double nic_bytes_per_second = 0;     // of one NIC, each direction
+  std::vector<int64_t> device_ids;  // the caller's numbering; position = local device of the worker
+                                    // registered as `name`
+  double nic_bytes_per_second = 0;  // of one NIC, each direction
   int32_t nics = 1;
   double fabric_bytes_per_second = 0;  // of one device inside the host, each direction
   std::string parent;                  // name of a Domain, or "" for the root
@@ -41,12 +42,13 @@ struct Topology {
 
 // The planner counts in integers: a capacity above kCapacityMax counts as that, and the NICs of all
 // hosts together must not exceed kCapacitySumMax. Bytes per second.
-inline constexpr double kCapacityMax = 70368744177664.0;        // 2^46
+inline constexpr double kCapacityMax = 70368744177664.0;          // 2^46
 inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
 
-// INVALID_ARGUMENT unless: there is a host; host names and domain names are unique and not empty; device ids are
-// unique and >= 0; every host has a device and 1 <= nics; capacities are finite and > 0, within kCapacitySumMax together; parents
-// exist and make no cycle. Fields: "hosts[i].nics" ...
+// INVALID_ARGUMENT unless: there is a host; host names and domain names are unique and not empty;
+// device ids are unique and >= 0; every host has a device and 1 <= nics; capacities are finite and
+// > 0, within kCapacitySumMax together; parents exist and make no cycle. Fields: "hosts[i].nics"
+// ...
 absl::Status ValidateTopology(const Topology& topology);
 
 }  // namespace remesh

@@ -16,9 +16,7 @@ Topology Good() {
           .domains = {{"rack", "pod", 1e9, 2e9}, {"pod", "", 1e9, 1e9}}};
 }
 
-TEST(TopologyTest, ParentsMayComeAfterTheirChildren) {
-  EXPECT_TRUE(ValidateTopology(Good()).ok());
-}
+TEST(TopologyTest, ParentsMayComeAfterTheirChildren) { EXPECT_TRUE(ValidateTopology(Good()).ok()); }
 
 TEST(TopologyTest, WhatIsWrongIsNamed) {
   const auto field = [](const std::function<void(Topology&)>& damage) {

@@ -52,7 +52,8 @@ TEST_F(ServerFixture, EveryMethodAsksTheAuthorizerFirst) {
   const auto channel = (*server)->InProcessChannel();
   int methods = 0;
   for (const char* name : kServices) {
-    const auto* service = google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+    const auto* service =
+        google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
     ASSERT_NE(service, nullptr) << name;
     for (int i = 0; i < service->method_count(); ++i, ++methods) {
       const std::string& method = service->method(i)->name();

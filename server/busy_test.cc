@@ -38,7 +38,9 @@ class BusyTest : public ServerFixture {
   }
   void Free() { free_.Notify(); }
   // Takes the only place to wait as well.
-  void Fill() { ASSERT_TRUE(core_->planners().Post([] {})); }
+  void Fill() {
+    ASSERT_TRUE(core_->planners().Post([] {}));
+  }
 
  private:
   absl::Notification free_;
@@ -55,13 +57,12 @@ TEST_F(BusyTest, WhatIsKnownIsAnswered) {
   get.set_name(made->plan().name());
   get.set_view(v1::FULL);
   EXPECT_TRUE(Ask<v1::Plan>([&](auto* c, auto* r) { return plans_->GetPlan(c, get, r); }).ok());
-  const auto list = Ask<v1::ListPlansResponse>(
-      [&](auto* c, auto* r) { return plans_->ListPlans(c, {}, r); });
+  const auto list =
+      Ask<v1::ListPlansResponse>([&](auto* c, auto* r) { return plans_->ListPlans(c, {}, r); });
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ(list->plans_size(), 1);
-  EXPECT_TRUE(Ask<v1::CacheStats>([&](auto* c, auto* r) {
-                return plans_->GetCacheStats(c, {}, r);
-              }).ok());
+  EXPECT_TRUE(
+      Ask<v1::CacheStats>([&](auto* c, auto* r) { return plans_->GetCacheStats(c, {}, r); }).ok());
   EXPECT_TRUE(Ask<v1::Topology>([&](auto* c, auto* r) {
                 return workers_stub_->GetTopology(c, {}, r);
               }).ok());

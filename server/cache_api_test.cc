@@ -50,9 +50,9 @@ class CacheApiTest : public ServerFixture {
   absl::Status Delete(const std::string& name) {
     v1::DeletePlanRequest request;
     request.set_name(name);
-    return Ask<google::protobuf::Empty>([&](auto* c, auto* r) {
-             return plans_->DeletePlan(c, request, r);
-           }).status();
+    return Ask<google::protobuf::Empty>(
+               [&](auto* c, auto* r) { return plans_->DeletePlan(c, request, r); })
+        .status();
   }
   absl::StatusOr<v1::FlushPlansResponse> Flush(const v1::FlushPlansRequest& request = {}) {
     return Ask<v1::FlushPlansResponse>(
@@ -62,8 +62,7 @@ class CacheApiTest : public ServerFixture {
     return Ask<v1::Plan>([&](auto* c, auto* r) { return plans_->ImportPlan(c, request, r); });
   }
   v1::CacheStats Stats() {
-    return *Ask<v1::CacheStats>(
-        [&](auto* c, auto* r) { return plans_->GetCacheStats(c, {}, r); });
+    return *Ask<v1::CacheStats>([&](auto* c, auto* r) { return plans_->GetCacheStats(c, {}, r); });
   }
   absl::StatusOr<std::string> Export(const std::string& name) {
     grpc::ClientContext context;
@@ -97,9 +96,9 @@ TEST_F(CacheApiTest, ViewsHoldWhatTheySay) {
     EXPECT_TRUE(summary.transfers().empty());
   }
   EXPECT_FALSE(Get(created.name(), v1::FULL)->transfers().empty());
-  EXPECT_EQ(GetErrorInfo(Get(created.name(), static_cast<v1::PlanView>(9)).status())
-                .metadata.at("field"),
-            "view");
+  EXPECT_EQ(
+      GetErrorInfo(Get(created.name(), static_cast<v1::PlanView>(9)).status()).metadata.at("field"),
+      "view");
   v1::ListPlansRequest list;
   EXPECT_FALSE(List(list)->plans(0).has_summary());
   list.set_view(v1::SUMMARY);
@@ -351,13 +350,15 @@ TEST_F(CacheApiTest, AStatesNextMoveIsPlannedAhead) {
   EXPECT_EQ(Stats().computations(), computations);
   EXPECT_EQ(Stats().precompute().used(), 1);
   request.set_state("jobs/a/states/none");
-  EXPECT_EQ(Ask<v1::PrecomputePlansResponse>([&](auto* c, auto* r) {
-              return plans_->PrecomputePlans(c, request, r);
-            }).status().code(),
+  EXPECT_EQ(Ask<v1::PrecomputePlansResponse>(
+                [&](auto* c, auto* r) { return plans_->PrecomputePlans(c, request, r); })
+                .status()
+                .code(),
             absl::StatusCode::kNotFound);
-  EXPECT_EQ(Ask<v1::PrecomputePlansResponse>([&](auto* c, auto* r) {
-              return plans_->PrecomputePlans(c, {}, r);
-            }).status().code(),
+  EXPECT_EQ(Ask<v1::PrecomputePlansResponse>(
+                [&](auto* c, auto* r) { return plans_->PrecomputePlans(c, {}, r); })
+                .status()
+                .code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -111,8 +111,8 @@ prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& reg
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
 }
 
-prometheus::Family<prometheus::Gauge>& GaugeFamily(prometheus::Registry& registry,
-                                                   const char* name, const char* help) {
+prometheus::Family<prometheus::Gauge>& GaugeFamily(prometheus::Registry& registry, const char* name,
+                                                   const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry);
 }
 

@@ -154,7 +154,8 @@ class Core {
 
 // UNAVAILABLE (SHUTTING_DOWN).
 absl::Status ShuttingDown();
-// What is left to say when `pool` took no task: RESOURCE_EXHAUSTED (PLANNER_BUSY) or ShuttingDown().
+// What is left to say when `pool` took no task: RESOURCE_EXHAUSTED (PLANNER_BUSY) or
+// ShuttingDown().
 absl::Status NotTaken(const ThreadPool& pool);
 
 }  // namespace remesh

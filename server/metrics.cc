@@ -9,8 +9,8 @@
 namespace remesh {
 namespace {
 
-constexpr v1::Execution::Phase kOutcomes[] = {
-    v1::Execution::SUCCEEDED, v1::Execution::FAILED, v1::Execution::CANCELLED};
+constexpr v1::Execution::Phase kOutcomes[] = {v1::Execution::SUCCEEDED, v1::Execution::FAILED,
+                                              v1::Execution::CANCELLED};
 constexpr v1::State::Phase kStatePhases[] = {v1::State::BUILDING, v1::State::READY,
                                              v1::State::MOVING, v1::State::LOST};
 
@@ -72,8 +72,8 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
     executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});
   for (const char* path : {"crossing", "local"}) bytes_.Add({{"path", path}});
   for (const auto way : kWays) {
-    by_way_[way] = &planning_seconds_.Add({{"cache", Label(v1::Planning::Cache_Name(way))}},
-                                          kPlanningSeconds);
+    by_way_[way] =
+        &planning_seconds_.Add({{"cache", Label(v1::Planning::Cache_Name(way))}}, kPlanningSeconds);
   }
   OnCensus({}, {});
 }

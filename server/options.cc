@@ -54,7 +54,8 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
                      "Safe to delete while no server runs.");
   settings.AddBytes("plan_store_bytes", &o.plan_store_bytes,
                     "Disk for plans, compressed; 0: plans are kept in memory only.");
-  settings.AddInt("plan_store_entries", &o.plan_store_entries, "Most plans on disk, counted as in memory.", 1);
+  settings.AddInt("plan_store_entries", &o.plan_store_entries,
+                  "Most plans on disk, counted as in memory.", 1);
   settings.AddDuration("plan_store_age", &o.plan_store_age,
                        "Plans on disk that nobody asks for are dropped after this time.");
   settings.AddInt("planner_threads", &o.planner_threads, "Threads that plan.", 1, 1024);
@@ -67,8 +68,10 @@ void AddTopology(ServerOptions& o, Settings& settings) {
   settings.AddObject(
       "topology", &o.topology,
       "What holds for workers over what they register, for plans that name no topology of their "
-      "own: capacities and racks by host name, and the racks' uplinks. hosts: [{match: \"gpu-1-*\", "
-      "preset: hgx-h100, parent: rack-1}], domains: [{name: rack-1, egress_bytes_per_second: 400e9, "
+      "own: capacities and racks by host name, and the racks' uplinks. hosts: [{match: "
+      "\"gpu-1-*\", "
+      "preset: hgx-h100, parent: rack-1}], domains: [{name: rack-1, egress_bytes_per_second: "
+      "400e9, "
       "ingress_bytes_per_second: 400e9}]. A host takes preset, nics, nic_bytes_per_second, "
       "fabric_bytes_per_second and parent from every rule that matches, later ones over earlier "
       "ones; presets: remeshctl topology list.");
@@ -128,16 +131,16 @@ absl::Status Validate(const ServerOptions& o) {
 
 Core::Options CoreOptionsOf(const ServerOptions& o) {
   Core::Options core;
-  core.controller = {.heartbeat_interval = o.heartbeat_interval,
-                     .lost_after = o.lost_after,
-                     .execution_deadline = o.execution_deadline,
-                     .quiesce_timeout = o.quiesce_timeout,
-                     .grant_ahead = static_cast<int32_t>(o.windows_ahead),
-                     .page_bytes_max = static_cast<size_t>(
-                         std::min(kPageBytesMax, o.message_bytes_max / 2)),
-                     .states_max = static_cast<size_t>(o.states_max),
-                     .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
-                     .topology_rules = *RulesOf(o)};
+  core.controller = {
+      .heartbeat_interval = o.heartbeat_interval,
+      .lost_after = o.lost_after,
+      .execution_deadline = o.execution_deadline,
+      .quiesce_timeout = o.quiesce_timeout,
+      .grant_ahead = static_cast<int32_t>(o.windows_ahead),
+      .page_bytes_max = static_cast<size_t>(std::min(kPageBytesMax, o.message_bytes_max / 2)),
+      .states_max = static_cast<size_t>(o.states_max),
+      .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
+      .topology_rules = *RulesOf(o)};
   core.plan_cache_bytes = o.plan_cache_bytes;
   core.plan_cache_entries = o.plan_cache_entries;
   core.plan_cache_age = absl::FromChrono(o.plan_cache_age);

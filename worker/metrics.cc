@@ -10,8 +10,9 @@ namespace remesh {
 namespace {
 
 // By Attempt::Phase; kOver is none that an attempt leaves.
-constexpr const char* kPhases[] = {"reserving", "fetching",   "opening",   "transferring", "verifying",
-                                   "verified",  "committing", "committed", "failed",       "stopping"};
+constexpr const char* kPhases[] = {"reserving", "fetching", "opening",    "transferring",
+                                   "verifying", "verified", "committing", "committed",
+                                   "failed",    "stopping"};
 static_assert(std::size(kPhases) == static_cast<size_t>(Attempt::Phase::kOver));
 
 // Those that alerts ask for before they have happened.
@@ -59,14 +60,15 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
                                  "Bytes that shards and staging may take; 0: no limit.")),
       errors_(Counters(registry, "remesh_worker_errors_total",
                        "Attempts and commands that failed, by reason.")),
-      heartbeats_(Counters(registry, "remesh_worker_heartbeats_total",
-                           "Heartbeats sent to the planner.")
-                      .Add({})),
+      heartbeats_(
+          Counters(registry, "remesh_worker_heartbeats_total", "Heartbeats sent to the planner.")
+              .Add({})),
       attached_(OneGauge(registry, "remesh_worker_attached",
                          "1 while the planner has welcomed this worker.")) {
   auto& phases = Histograms(registry, "remesh_worker_phase_seconds",
                             "Seconds that attempts spent in each phase on this host.");
-  for (const char* phase : kPhases) phase_seconds_.push_back(&phases.Add({{"phase", phase}}, kSeconds));
+  for (const char* phase : kPhases)
+    phase_seconds_.push_back(&phases.Add({{"phase", phase}}, kSeconds));
   for (const char* reason : kExpectedErrors) errors_.Add({{"reason", reason}});
 }
 

@@ -50,10 +50,9 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
       std::make_unique<DataThread>(std::move(transport), static_cast<int>(set.copy_threads));
   worker->strand_ = std::make_unique<Strand>();
   worker->files_ = std::make_unique<Strand>();
-  worker->agent_ =
-      std::make_unique<Agent>(std::move(agent_options), worker->MakePorts(), worker->strand_.get(),
-                              worker->files_.get(), worker->store_.get(), worker->data_.get(),
-                              worker->metrics_.get());
+  worker->agent_ = std::make_unique<Agent>(
+      std::move(agent_options), worker->MakePorts(), worker->strand_.get(), worker->files_.get(),
+      worker->store_.get(), worker->data_.get(), worker->metrics_.get());
   worker->MakeLink();
   RETURN_IF_ERROR(worker->Serve());
   worker->link_->Start();

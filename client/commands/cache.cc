@@ -68,11 +68,11 @@ std::vector<std::string> Column(const v1::TierStats& tier) {
 }
 
 Table StatsTable(const v1::CacheStats& stats) {
-  static const char* const kRows[] = {"entries",         "plans",          "bytes",
-                                      "pinned",          "hits",           "isomorphic hits",
-                                      "misses",          "planning saved", "evicted for bytes",
-                                      "for entries",     "for age",        "deleted",
-                                      "flushed",         "corrupt",        "errors"};
+  static const char* const kRows[] = {"entries",     "plans",          "bytes",
+                                      "pinned",      "hits",           "isomorphic hits",
+                                      "misses",      "planning saved", "evicted for bytes",
+                                      "for entries", "for age",        "deleted",
+                                      "flushed",     "corrupt",        "errors"};
   const std::vector<std::string> memory = Column(stats.memory());
   const std::vector<std::string> disk =
       stats.has_disk() ? Column(stats.disk()) : std::vector<std::string>(memory.size(), "-");
@@ -179,7 +179,8 @@ void AddCache(CLI::App& app, Command& command) {
   const auto [to, exported] = add("export", "Write plans into a folder, a file each", Export);
   AddPlanFilterFlags(*to, exported->filter);
   const auto [from, imported] = add("import", "File the plans that a folder holds", Import);
-  for (const auto& [sub, options] : {std::make_pair(to, exported), std::make_pair(from, imported)}) {
+  for (const auto& [sub, options] :
+       {std::make_pair(to, exported), std::make_pair(from, imported)}) {
     sub->add_option("FOLDER", options->folder, "Folder of files *.plan")
         ->required()
         ->check(CLI::ExistingDirectory);

@@ -115,7 +115,8 @@ absl::Status ShowText(const Options& options) {
   RETURN_IF_ERROR(ValidateShape(shape, 8));
   v1::Sharding sharding = ShardingOfText(options.sharding);
   ASSIGN_OR_RETURN(*sharding.mutable_devices(), ParseDevices(options.devices));
-  ASSIGN_OR_RETURN(const Placement placement, Shardings().Resolve(sharding, shape, [] { return "sharding"; }));
+  ASSIGN_OR_RETURN(const Placement placement,
+                   Shardings().Resolve(sharding, shape, [] { return "sharding"; }));
   if (options.format == OutputFormat::kJson) {
     std::cout << "{\"devices\":";
     WriteDevices(placement);

@@ -58,7 +58,7 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options
   ASSIGN_OR_RETURN(answer.explanation, WritePlanReport(options.report, canonical, plan));
   v1::CreatePlanResponse& response = answer.response;
   *response.mutable_plan() = ToProto(plan, canonical.canonical, canonical.binding,
-              PlanName(canonical.canonical.fingerprint, canonical.binding));
+                                     PlanName(canonical.canonical.fingerprint, canonical.binding));
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
   response.mutable_planning()->set_seconds(seconds.count());
@@ -119,9 +119,8 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   table.AddRow({"operations", absl::StrCat(s.operations())});
   table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});
   AddTargetOrders(plan.target_device_lists(), table);
-  table.AddRow({"planned in",
-                absl::StrCat(FormatSeconds(response.planning().seconds()), ", cache ",
-                             v1::Planning::Cache_Name(response.planning().cache()))});
+  table.AddRow({"planned in", absl::StrCat(FormatSeconds(response.planning().seconds()), ", cache ",
+                                           v1::Planning::Cache_Name(response.planning().cache()))});
   return table;
 }
 

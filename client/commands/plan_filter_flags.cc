@@ -73,12 +73,11 @@ absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time
     const char* flag;
     const std::string& text;
     v1::CountRange* (v1::PlanFilter::*field)();
-  } ranges[] = {
-      {"--source-devices", flags.source_devices, &v1::PlanFilter::mutable_source_devices},
-      {"--target-devices", flags.target_devices, &v1::PlanFilter::mutable_target_devices},
-      {"--source-hosts", flags.source_hosts, &v1::PlanFilter::mutable_source_hosts},
-      {"--target-hosts", flags.target_hosts, &v1::PlanFilter::mutable_target_hosts},
-      {"--hits", flags.hits, &v1::PlanFilter::mutable_hits}};
+  } ranges[] = {{"--source-devices", flags.source_devices, &v1::PlanFilter::mutable_source_devices},
+                {"--target-devices", flags.target_devices, &v1::PlanFilter::mutable_target_devices},
+                {"--source-hosts", flags.source_hosts, &v1::PlanFilter::mutable_source_hosts},
+                {"--target-hosts", flags.target_hosts, &v1::PlanFilter::mutable_target_hosts},
+                {"--hits", flags.hits, &v1::PlanFilter::mutable_hits}};
   for (const auto& range : ranges) {
     if (range.text.empty()) continue;
     ASSIGN_OR_RETURN(*(filter.*range.field)(), ToRange(range.flag, range.text));

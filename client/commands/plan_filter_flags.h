@@ -14,7 +14,7 @@ namespace remesh {
 struct PlanFilterFlags {
   std::string state, tier, fingerprint;
   std::string source_devices, target_devices, source_hosts, target_hosts, hits;  // "8", "8..16"
-  std::string older, newer, unused;                                             // "90s", "1h"
+  std::string older, newer, unused;                                              // "90s", "1h"
   bool pinned = false;
   bool unpinned = false;
 };

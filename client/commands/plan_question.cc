@@ -47,8 +47,7 @@ absl::StatusOr<v1::PlanSpec> ReadSpec(const PlanQuestion& question) {
 absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::string& preset_name) {
   ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, FindPreset(preset_name));
   const int64_t devices = std::max<int64_t>(DeviceCountOf(spec), 1);
-  return MakeTopology(
-      {.preset = preset_name, .hosts = (devices - 1) / preset->devices() + 1});
+  return MakeTopology({.preset = preset_name, .hosts = (devices - 1) / preset->devices() + 1});
 }
 
 }  // namespace

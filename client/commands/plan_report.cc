@@ -67,7 +67,8 @@ std::string RateText(double bytes_per_second) {
 bool IsHost(const v1::DomainTraffic& row) { return row.kind() == v1::DomainTraffic::KIND_HOST; }
 
 Table LevelTable(const v1::Explanation& explanation) {
-  Table table({"LEVEL", "BUSY", "BYTES LEAVING", "BUSIEST", "ITS BYTES", "CAPACITY", "SECONDS", ""});
+  Table table(
+      {"LEVEL", "BUSY", "BYTES LEAVING", "BUSIEST", "ITS BYTES", "CAPACITY", "SECONDS", ""});
   for (const v1::LevelTraffic& level : explanation.levels()) {
     const v1::DomainTraffic& row = level.busiest();
     const bool in = row.seconds_in() >= row.seconds_out();
@@ -83,8 +84,8 @@ Table LevelTable(const v1::Explanation& explanation) {
 
 // The busiest rows of one kind.
 std::string TrafficText(const v1::Explanation& explanation, bool hosts) {
-  Table table({hosts ? "HOST" : "DOMAIN", "IN", "CAPACITY", "SECONDS", "OUT", "CAPACITY", "SECONDS",
-               ""});
+  Table table(
+      {hosts ? "HOST" : "DOMAIN", "IN", "CAPACITY", "SECONDS", "OUT", "CAPACITY", "SECONDS", ""});
   int rows = 0;
   for (const v1::DomainTraffic& row : explanation.domains()) {
     if (IsHost(row) != hosts || ++rows > kDomainsShown) continue;

@@ -38,8 +38,8 @@ struct Options {
 };
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
-  Table table({"NAME", "DEVICES", "BYTES", "CROSSING", "QUALITY", "TIER", "HITS", "PINNED", "CREATED",
-               "USED"});
+  Table table({"NAME", "DEVICES", "BYTES", "CROSSING", "QUALITY", "TIER", "HITS", "PINNED",
+               "CREATED", "USED"});
   for (const v1::Plan& plan : plans) {
     const v1::PlanSummary& s = plan.summary();
     table.AddRow({plan.name(), absl::StrCat(plan.source_devices(), "->", plan.target_devices()),
@@ -54,9 +54,9 @@ Table Rows(const google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
 Table Details(const v1::Plan& plan) {
   const v1::PlanSummary& s = plan.summary();
   Table table({"PLAN", plan.name()});
-  table.AddRow({"devices", absl::StrCat(plan.source_devices(), " on ", plan.source_hosts(),
-                                        " hosts -> ", plan.target_devices(), " on ",
-                                        plan.target_hosts())});
+  table.AddRow(
+      {"devices", absl::StrCat(plan.source_devices(), " on ", plan.source_hosts(), " hosts -> ",
+                               plan.target_devices(), " on ", plan.target_hosts())});
   table.AddRow({"arrays", absl::StrCat(plan.arrays())});
   table.AddRow({"total", FormatBytes(s.bytes_total())});
   table.AddRow({"crossing", FormatBytes(s.bytes_crossing())});
@@ -199,9 +199,8 @@ absl::Status Export(const Options& options) {
 absl::Status Import(const Options& options) {
   v1::PlanSpec spec;
   if (!options.spec.empty()) RETURN_IF_ERROR(ReadMessage(options.spec, spec));
-  ASSIGN_OR_RETURN(
-      const v1::Plan plan,
-      UploadPlan(options.server, options.file, options.spec.empty() ? nullptr : &spec));
+  ASSIGN_OR_RETURN(const v1::Plan plan, UploadPlan(options.server, options.file,
+                                                   options.spec.empty() ? nullptr : &spec));
   PrintOne(options.format, plan);
   return absl::OkStatus();
 }
@@ -230,7 +229,8 @@ void AddPlans(CLI::App& app, Command& command) {
   get->add_option("--html", got->report.html, "Write a page that shows the plan");
   get->add_option("--trace", got->report.trace,
                   "Write the predicted schedule as a trace for Perfetto or chrome://tracing");
-  const auto [explain, explained] = add("explain", "Say why a plan costs what it costs", ExplainOne);
+  const auto [explain, explained] =
+      add("explain", "Say why a plan costs what it costs", ExplainOne);
   explain
       ->add_option("--checkpoint-rate", explained->report.checkpoint_bytes_per_second,
                    "Bytes per second of one host to and from storage, for comparison")

@@ -47,9 +47,8 @@ absl::Status Run(const Options& options) {
   request.set_hosts_plus_minus(options.plus_minus);
   request.set_validate_only(options.dry_run);
   const auto stub = v1::PlanService::NewStub(ConnectServer(options.server));
-  ASSIGN_OR_RETURN(
-      const v1::PrecomputePlansResponse response,
-      Call(options.server, *stub, &v1::PlanService::Stub::PrecomputePlans, request));
+  ASSIGN_OR_RETURN(const v1::PrecomputePlansResponse response,
+                   Call(options.server, *stub, &v1::PlanService::Stub::PrecomputePlans, request));
   Print(options.format, response, [&] { return Rows(response); });
   return absl::OkStatus();
 }

@@ -25,9 +25,7 @@ struct Options {
   std::unique_ptr<Stub> Connect() const { return v1::StateService::NewStub(ConnectServer(server)); }
 };
 
-std::string Phase(const v1::State& state) {
-  return v1::State::Phase_Name(state.phase());
-}
+std::string Phase(const v1::State& state) { return v1::State::Phase_Name(state.phase()); }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
   Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION"});

@@ -52,8 +52,8 @@ struct GetOptions {
 absl::Status Get(const GetOptions& options) {
   using Stub = v1::WorkerService::Stub;
   const std::unique_ptr<Stub> stub = v1::WorkerService::NewStub(ConnectServer(options.server));
-  ASSIGN_OR_RETURN(const v1::Topology topology, Call(options.server, *stub, &Stub::GetTopology,
-                                                     v1::GetTopologyRequest()));
+  ASSIGN_OR_RETURN(const v1::Topology topology,
+                   Call(options.server, *stub, &Stub::GetTopology, v1::GetTopologyRequest()));
   PrintTopology(topology, options.json);
   return absl::OkStatus();
 }

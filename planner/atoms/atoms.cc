@@ -60,9 +60,9 @@ class AtomMaker {
     }
     // Wide elements first on every tape, so that cuts at multiples of the widest fall between
     // elements of the others too.
-    std::stable_sort(
-        classes.begin(), classes.end(),
-        [](const ArrayClass& a, const ArrayClass& b) { return a.element_bits > b.element_bits; });
+    std::stable_sort(classes.begin(), classes.end(), [](const ArrayClass& a, const ArrayClass& b) {
+      return a.element_bits > b.element_bits;
+    });
   }
 
   int32_t Intern(const Group& group) {
@@ -145,8 +145,7 @@ class AtomMaker {
 
   int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
     const uint64_t key = static_cast<uint64_t>(holders) << 33 |
-                         static_cast<uint64_t>(needers) << 1 |
-                         static_cast<uint64_t>(same_memory);
+                         static_cast<uint64_t>(needers) << 1 | static_cast<uint64_t>(same_memory);
     const auto [entry, inserted] = sub_of_.try_emplace(key, static_cast<int32_t>(sub_of_.size()));
     if (inserted) {
       atoms_.subs.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});

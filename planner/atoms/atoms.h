@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/canonical/canonical.h"
-#include "planner/routing/network.h"
-#include "planner/plan.h"
 #include "planner/atoms/tape.h"
+#include "planner/canonical/canonical.h"
+#include "planner/plan.h"
+#include "planner/routing/network.h"
 
 namespace remesh {
 

@@ -6,8 +6,8 @@
 
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
-#include "planner/layout.h"
 #include "planner/atoms/tape.h"
+#include "planner/layout.h"
 
 namespace remesh {
 

@@ -22,8 +22,7 @@ class HostGroups {
         const int32_t host = network.host_of[device];
         if (hosts.empty() || hosts.back() != host) hosts.push_back(host);
       }
-      const auto [entry, inserted] =
-          number.try_emplace(hosts, static_cast<int32_t>(hosts_.size()));
+      const auto [entry, inserted] = number.try_emplace(hosts, static_cast<int32_t>(hosts_.size()));
       if (inserted) hosts_.push_back(hosts);
       number_of_.push_back(entry->second);
     }
@@ -60,7 +59,8 @@ class ClassMaker {
     const auto [entry, inserted] =
         of_groups_.try_emplace({holders, needers}, static_cast<int32_t>(classes_.size()));
     if (inserted) {
-      classes_.push_back({.holders = holders, .needers = std::move(needers), .subs = {}, .bits = 0});
+      classes_.push_back(
+          {.holders = holders, .needers = std::move(needers), .subs = {}, .bits = 0});
     }
     return entry->second;
   }

@@ -14,8 +14,8 @@
 #include "planner/canonical/canonical_tree.h"
 #include "planner/canonical/device_table.h"
 #include "planner/canonical/fingerprint.h"
-#include "planner/order/free_order.h"
 #include "planner/canonical/request_hasher.h"
+#include "planner/order/free_order.h"
 
 namespace remesh {
 namespace {
@@ -87,10 +87,9 @@ class Canonicalizer {
     const auto [entry, inserted] = layout_facts_.try_emplace(&layout);
     if (inserted) {
       entry->second = {HashWithoutDevices(layout),
-                       std::any_of(layout.tiles.begin(), layout.tiles.end(),
-                                   [](const Tile& tile) {
-                                     return tile.boxes.empty() || tile.positions.empty();
-                                   })};
+                       std::any_of(layout.tiles.begin(), layout.tiles.end(), [](const Tile& tile) {
+                         return tile.boxes.empty() || tile.positions.empty();
+                       })};
     }
     return entry->second;
   }
@@ -343,9 +342,9 @@ class Canonicalizer {
     RequestHasher hasher(request, named);
     std::vector<RequestHasher::Numbers> numbers(questions_.size());
     for (size_t i = 0; i < request.arrays.size(); ++i) {
-      hasher.AddArray(request.arrays[i],
-                      [&](const Layout& layout) { return FactsOf(layout).hash; },
-                      numbers[question_of_[result_.binding.array_indices[i]]]);
+      hasher.AddArray(
+          request.arrays[i], [&](const Layout& layout) { return FactsOf(layout).hash; },
+          numbers[question_of_[result_.binding.array_indices[i]]]);
     }
     return hasher.Digest();
   }

@@ -55,18 +55,21 @@ using Change = std::function<void(ReshardRequest&)>;
 // Fingerprints name plans on disk and in other people's notes. If this test fails because the
 // canonical form was changed on purpose, raise the format number (kFormat in canonical.cc): then
 // every fingerprint here changes, and so does its prefix. They must never change under one number.
-// Of a free order the one that was chosen counts, so that a better choice asks for a new number too.
+// Of a free order the one that was chosen counts, so that a better choice asks for a new number
+// too.
 TEST(CanonicalTest, FingerprintsAreStableAndCarryTheirFormat) {
   const std::vector<std::pair<std::string, Change>> cases = {
       {"1-78a245120119330be76b2e04893d41ef", [](ReshardRequest&) {}},
-      {"1-9d25b95522d0c822a6ecdab81fee5ca9", [](ReshardRequest& r) { r.options.window_bytes = 4096; }},
+      {"1-9d25b95522d0c822a6ecdab81fee5ca9",
+       [](ReshardRequest& r) { r.options.window_bytes = 4096; }},
       {"1-cd762b43cd2fdb5b85e3b6464a044475",
        [](ReshardRequest& r) {
          r.options.donate = true;
          r.options.memory_limit_bytes = 1 << 20;
          r.options.strategy = Strategy::kP2p;
        }},
-      {"1-691fc7b494694cf7e5daf574f3e26b1e", [](ReshardRequest& r) { r.options.free_target_order = true; }},
+      {"1-691fc7b494694cf7e5daf574f3e26b1e",
+       [](ReshardRequest& r) { r.options.free_target_order = true; }},
       {"1-f209592ce320663a564542c24fbc43e0",
        [](ReshardRequest& r) {
          r.arrays[0].target = {Cut(1, 2, {0, 1}), List({2, 3})};
@@ -89,10 +92,10 @@ TEST(CanonicalTest, FingerprintsAreStableAndCarryTheirFormat) {
        }},
       {"1-1c6dacb3ba4102033004e62f4117d925",
        [](ReshardRequest& r) {
-         auto boxes = MakeBoxLayout({12, 8}, std::vector<std::vector<Box>>{
-                                                 {Box{.dims = {{0, 5}, {0, 8}}}},
-                                                 {Box{.dims = {{5, 12}, {0, 3}}},
-                                                  Box{.dims = {{5, 12}, {3, 8}}}}});
+         auto boxes = MakeBoxLayout(
+             {12, 8}, std::vector<std::vector<Box>>{
+                          {Box{.dims = {{0, 5}, {0, 8}}}},
+                          {Box{.dims = {{5, 12}, {0, 3}}}, Box{.dims = {{5, 12}, {3, 8}}}}});
          ASSERT_TRUE(boxes.ok()) << boxes.status();
          r.arrays[0].source = {std::make_shared<const Layout>(*std::move(boxes)), List({3, 0})};
        }},

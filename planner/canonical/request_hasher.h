@@ -42,7 +42,8 @@ class RequestHasher {
  private:
   void AddOptions(const ReshardRequest& request);
   void AddTopology(const Topology& topology, const std::vector<bool>& named);
-  int64_t AddPlacement(const Placement& placement, absl::FunctionRef<Hash128(const Layout&)> hash_of);
+  int64_t AddPlacement(const Placement& placement,
+                       absl::FunctionRef<Hash128(const Layout&)> hash_of);
 
   Hasher hasher_;
   absl::flat_hash_map<PlacementKey, int64_t> number_of_;

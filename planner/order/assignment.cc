@@ -163,10 +163,9 @@ std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> 
   std::vector<int64_t> loads;
   for (const PairCost& pair : costs) loads.push_back(pair.load);
   std::sort(loads.begin(), loads.end());
-  const auto bottleneck =
-      std::partition_point(loads.begin(), loads.end() - 1, [&](int64_t load) {
-        return !PerfectMatching(n, PairsUpTo(load, costs)).Exists();
-      });
+  const auto bottleneck = std::partition_point(loads.begin(), loads.end() - 1, [&](int64_t load) {
+    return !PerfectMatching(n, PairsUpTo(load, costs)).Exists();
+  });
   const std::vector<bool> allowed = PairsUpTo(*bottleneck, costs);
   __int128 most = 0;
   for (const PairCost& pair : costs) most = std::max<__int128>(most, pair.cost);
@@ -175,8 +174,8 @@ std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> 
   std::vector<WeightedEdge> edges;
   for (size_t i = 0; i < costs.size(); ++i) {
     if (!allowed[i]) continue;
-    edges.push_back({static_cast<int32_t>(i / n), static_cast<int32_t>(i % n),
-                     bonus + most - costs[i].cost});
+    edges.push_back(
+        {static_cast<int32_t>(i / n), static_cast<int32_t>(i % n), bonus + most - costs[i].cost});
   }
   return MaxWeightMatching(n, n, edges);
 }

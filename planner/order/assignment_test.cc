@@ -119,7 +119,8 @@ TEST(AssignmentTest, PricesProveALargeMatching) {
     std::vector<int32_t> matching = MaxWeightMatching(256, 256, edges);
     EXPECT_TRUE(PricesProve(matching, 256, edges));
     // The proof is one: it fails for anything less.
-    const auto some = std::find_if(matching.begin(), matching.end(), [](int32_t r) { return r >= 0; });
+    const auto some =
+        std::find_if(matching.begin(), matching.end(), [](int32_t r) { return r >= 0; });
     *some = -1;
     EXPECT_FALSE(PricesProve(matching, 256, edges));
   }
@@ -136,7 +137,7 @@ TEST(AssignmentTest, WeightsMayBeWide) {
 }
 
 std::pair<int64_t, int64_t> WorthOf(const std::vector<int32_t>& assignment,
-                                     const std::vector<PairCost>& costs) {
+                                    const std::vector<PairCost>& costs) {
   std::pair<int64_t, int64_t> worth;
   for (size_t l = 0; l < assignment.size(); ++l) {
     const PairCost& pair = costs[l * assignment.size() + assignment[l]];

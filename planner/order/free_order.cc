@@ -7,12 +7,12 @@
 #include <optional>
 #include <utility>
 
-#include "planner/order/assignment.h"
 #include "planner/atoms/atoms.h"
 #include "planner/atoms/demand_classes.h"
+#include "planner/order/assignment.h"
+#include "planner/order/target_slots.h"
 #include "planner/routing/lower_bound.h"
 #include "planner/routing/network.h"
-#include "planner/order/target_slots.h"
 
 namespace remesh {
 namespace {
@@ -69,7 +69,8 @@ class OrderChooser {
   // Less by a thousandth at least: shards are never quite even, and a few elements less on one host
   // are not worth much more everywhere else.
   static bool MuchLess(const Rational& a, const Rational& b) {
-    return static_cast<__int128>(a.num) * b.den < static_cast<__int128>(b.num - b.num / 1024) * a.den;
+    return static_cast<__int128>(a.num) * b.den <
+           static_cast<__int128>(b.num - b.num / 1024) * a.den;
   }
 
   // The cheapest of those with about the least lower bound.
@@ -259,7 +260,8 @@ class OrderChooser {
       slots_of[seating[s]].push_back(static_cast<int32_t>(s));
     }
     Order order(seating.size());
-    for (size_t h = 0; h < slots_of.size(); ++h) SeatInHost(slots_of[h], slots_.devices_of[h], order);
+    for (size_t h = 0; h < slots_of.size(); ++h)
+      SeatInHost(slots_of[h], slots_.devices_of[h], order);
     return order;
   }
 

@@ -84,7 +84,8 @@ ReshardRequest RandomStretches(std::mt19937_64& random, const std::vector<int64_
   for (int64_t i = 0; i < devices; ++i) {
     source.push_back({cuts[i], cuts[i + 1]});
     const int64_t lo = static_cast<int64_t>(random() % kExtent);
-    target.push_back({lo, std::min<int64_t>(kExtent, lo + 1 + static_cast<int64_t>(random() % 30))});
+    target.push_back(
+        {lo, std::min<int64_t>(kExtent, lo + 1 + static_cast<int64_t>(random() % 30))});
   }
   request.arrays.push_back({.name = "x",
                             .shape = {kExtent},

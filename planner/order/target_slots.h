@@ -17,8 +17,8 @@ struct TargetSlots {
   std::vector<int32_t> given;       // slot -> the device that the request puts on it
   std::vector<int32_t> devices;     // the same devices, rising
   std::vector<int32_t> slot_given;  // device -> the slot that the request puts it on, -1: none
-  std::vector<int32_t> hosts;       // hosts of these devices, rising; below, "host" is an index here
-  std::vector<int32_t> host_of;     // device -> host, -1 where the host has no slot
+  std::vector<int32_t> hosts;    // hosts of these devices, rising; below, "host" is an index here
+  std::vector<int32_t> host_of;  // device -> host, -1 where the host has no slot
   std::vector<std::vector<int32_t>> devices_of;  // host -> its devices, rising
 
   int32_t count() const { return static_cast<int32_t>(given.size()); }
@@ -36,12 +36,13 @@ struct HeldShare {
 // What every slot needs and who holds it. Bits that all places hold alike are left out, and those
 // that all slots need are counted by place: what the choice of places cannot change costs nothing.
 struct SlotNeeds {
-  std::vector<int64_t> host_bits;                 // by slot; that some host holds not
-  std::vector<std::vector<HeldShare>> on_host;    // by slot, places rising: of host_bits
-  std::vector<int64_t> host_base;                 // by host: enters it once, whatever its slots
-  std::vector<int64_t> device_bits;               // by slot
-  std::vector<std::vector<HeldShare>> on_device;  // by slot, places (devices) rising: of device_bits
-  std::vector<int64_t> device_base;               // by device: kept there, whatever its slot
+  std::vector<int64_t> host_bits;               // by slot; that some host holds not
+  std::vector<std::vector<HeldShare>> on_host;  // by slot, places rising: of host_bits
+  std::vector<int64_t> host_base;               // by host: enters it once, whatever its slots
+  std::vector<int64_t> device_bits;             // by slot
+  std::vector<std::vector<HeldShare>>
+      on_device;                     // by slot, places (devices) rising: of device_bits
+  std::vector<int64_t> device_base;  // by device: kept there, whatever its slot
 
   // Bits that enter `host` for the slot.
   int64_t Entering(int32_t slot, int32_t host) const;

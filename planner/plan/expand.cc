@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan::ForEachTransfer() and ForEachFlow(): from moves of subs to slices of them in windows, and to
-// boxes of arrays.
+// Plan::ForEachTransfer() and ForEachFlow(): from moves of subs to slices of them in windows, and
+// to boxes of arrays.
 #include <algorithm>
 #include <memory>
 
@@ -12,8 +12,8 @@ namespace {
 
 // Which parts of a segment its units fall to: unit u of the segment's N stands for part u mod P, so
 // that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them from
-// every part to less than one, and n in all: nothing is rounded that adds up over the parts. What is
-// over when the size is no multiple of the unit belongs to the last part's end.
+// every part to less than one, and n in all: nothing is rounded that adds up over the parts. What
+// is over when the size is no multiple of the unit belongs to the last part's end.
 struct Parts {
   int64_t units = 0;  // N
   int64_t count = 1;  // P
@@ -23,9 +23,7 @@ struct Parts {
     return part * (units / count) + std::min(part, units % count);
   }
   // Of the segment's first `at` units, those that fall to part p.
-  int64_t Cut(int64_t part, int64_t at) const {
-    return at / count + (part < at % count ? 1 : 0);
-  }
+  int64_t Cut(int64_t part, int64_t at) const { return at / count + (part < at % count ? 1 : 0); }
 };
 
 // A move as it is expanded, with the tape it runs on.

@@ -6,8 +6,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "planner/schedule/cost_model.h"
 #include "planner/routing/lower_bound.h"
+#include "planner/schedule/cost_model.h"
 #include "planner/schedule/memory.h"
 
 namespace remesh {
@@ -59,8 +59,7 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
 
 Routing SetBounds(const DemandClasses& demand, const Network& network, PlanDraft& draft) {
   const Bound lower = LowerBound(demand, network);
-  Routing routing =
-      RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network));
+  Routing routing = RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network));
   const Bound reachable = RoutingBound(demand, network, routing);
   draft.lower_bound = lower.certificate;
   draft.routing_bound = reachable.certificate;
@@ -92,9 +91,8 @@ void SetFigures(const Network& network, PlanDraft& draft) {
   const Cost cost = Estimate(draft, network);
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
-  summary.schedule_price = summary.bottleneck_seconds > 0
-                               ? summary.predicted_seconds / summary.bottleneck_seconds
-                               : 1;
+  summary.schedule_price =
+      summary.bottleneck_seconds > 0 ? summary.predicted_seconds / summary.bottleneck_seconds : 1;
   summary.quality = summary.lower_bound_seconds > 0
                         ? summary.bottleneck_seconds / summary.lower_bound_seconds
                         : 1;

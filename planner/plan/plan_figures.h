@@ -3,9 +3,9 @@
 
 #include "absl/status/status.h"
 #include "planner/atoms/demand_classes.h"
-#include "planner/routing/network.h"
 #include "planner/plan/plan_draft.h"
 #include "planner/request.h"
+#include "planner/routing/network.h"
 #include "planner/routing/routing.h"
 
 namespace remesh {

@@ -7,10 +7,10 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/schedule/cost_model.h"
 #include "planner/plan/plan_check.h"
 #include "planner/plan/plan_figures.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/schedule/cost_model.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/windows.h"
 

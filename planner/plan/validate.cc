@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/box_union.h"
-#include "planner/routing/network.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/routing/network.h"
 #include "planner/schedule/windows.h"
 
 namespace remesh {
@@ -193,8 +193,8 @@ class Replay {
   std::vector<Transfer> arriving_;
   std::map<Key, std::vector<Box>> targets_;
   std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // and sub
-  std::map<int32_t, int64_t> in_flight_;         // device -> bits
-  std::map<int32_t, std::set<Key>> operations_;  // host -> device pairs
+  std::map<int32_t, int64_t> in_flight_;                         // device -> bits
+  std::map<int32_t, std::set<Key>> operations_;                  // host -> device pairs
 };
 
 }  // namespace

@@ -31,10 +31,10 @@ struct DomainTraffic {
 
 // All hosts, or all domains of a level: as slow as its busiest.
 struct LevelTraffic {
-  int64_t count = 0;        // of hosts or domains with traffic
-  int64_t bytes_out = 0;    // that leave one of them: what crosses the network at this level
-  bool binding = false;     // whether one of them binds
-  DomainTraffic busiest;    // says kind and level
+  int64_t count = 0;      // of hosts or domains with traffic
+  int64_t bytes_out = 0;  // that leave one of them: what crosses the network at this level
+  bool binding = false;   // whether one of them binds
+  DomainTraffic busiest;  // says kind and level
 
   friend bool operator==(const LevelTraffic&, const LevelTraffic&) = default;
 };

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "planner/canonical/canonical.h"
-#include "planner/routing/network.h"
 #include "planner/plan.h"
+#include "planner/routing/network.h"
 
 namespace remesh {
 

@@ -10,7 +10,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/schedule/cost_model.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/report/explanation.h"
 #include "planner/report/flows.h"
@@ -20,6 +19,7 @@
 #include "planner/report/trace.h"
 #include "planner/report/traffic.h"
 #include "planner/report/units.h"
+#include "planner/schedule/cost_model.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {
@@ -291,8 +291,8 @@ TEST(ExplainTest, ARackNarrowerThanItsHostsBinds) {
                                       .fabric_bytes_per_second = 1e11,
                                       .parent = h < 2 ? "east" : "west"});
   }
-  request.topology.domains = {{"pod", "", 1e12, 1e12}, {"east", "pod", 1e9, 1e9},
-                              {"west", "pod", 1e9, 1e9}};
+  request.topology.domains = {
+      {"pod", "", 1e12, 1e12}, {"east", "pod", 1e9, 1e9}, {"west", "pod", 1e9, 1e9}};
   const Shape shape = {2000, 2000};
   request.arrays.push_back({.name = "w",
                             .shape = shape,

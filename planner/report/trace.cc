@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "planner/schedule/cost_model.h"
-#include "planner/routing/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/json_writer.h"
 #include "planner/report/links.h"
+#include "planner/routing/network.h"
+#include "planner/schedule/cost_model.h"
 
 namespace remesh {
 namespace {

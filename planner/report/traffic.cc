@@ -4,11 +4,11 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "planner/schedule/cost_model.h"
-#include "planner/routing/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/links.h"
 #include "planner/report/names.h"
+#include "planner/routing/network.h"
+#include "planner/schedule/cost_model.h"
 
 namespace remesh {
 namespace {

@@ -49,7 +49,7 @@ struct Traffic {
 
 struct TrafficOptions {
   int32_t groups_max = 128;  // >= 1
-  int32_t steps_max = 300;  // >= 1
+  int32_t steps_max = 300;   // >= 1
 };
 
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization. Time as in links.h:

@@ -2,9 +2,9 @@
 #pragma once
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/routing/network.h"
 #include "planner/plan.h"
 #include "planner/rational.h"
+#include "planner/routing/network.h"
 #include "planner/routing/routing.h"
 
 namespace remesh {

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/routing/network.h"
 #include "planner/rational.h"
+#include "planner/routing/network.h"
 #include "planner/routing/transport.h"
 
 namespace remesh {

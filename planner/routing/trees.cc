@@ -129,8 +129,8 @@ int DepthOf(const Route& route) {
 Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent) {
   Route route = TreesOf(demand, DegreeWheel(demand.bits, sent));
   if (demand.needers.size() <= kDepthWanted || DepthOf(route) <= kDepthWanted) return route;
-  Route bushy = TreesOf(
-      demand, DegreeWheel(demand.bits, sent, demand.holders.size(), kRelayFanOut));
+  Route bushy =
+      TreesOf(demand, DegreeWheel(demand.bits, sent, demand.holders.size(), kRelayFanOut));
   return DepthOf(bushy) < DepthOf(route) ? bushy : route;
 }
 

@@ -30,9 +30,9 @@ using Route = std::vector<RouteSegment>;  // adjoining, from 0 to b
 // when the sum of `sent` is a multiple of b.
 //
 // Relays (hosts from `relays_from` on) that each pass on one copy make a chain. With fan_out f they
-// serve f copies at a time over a stretch 1 / f as long instead: f-ary trees, each relay inside some
-// of them and a leaf of the others, and everybody sends as much as before (but for f - 1 bits). What
-// it takes to fill turns of the wheel evenly is served one by one.
+// serve f copies at a time over a stretch 1 / f as long instead: f-ary trees, each relay inside
+// some of them and a leaf of the others, and everybody sends as much as before (but for f - 1
+// bits). What it takes to fill turns of the wheel evenly is served one by one.
 class DegreeWheel {
  public:
   DegreeWheel(int64_t bits, absl::Span<const int64_t> sent, size_t relays_from = 0,

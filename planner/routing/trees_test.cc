@@ -39,8 +39,7 @@ void ExpectTrees(const DemandClass& demand, const Route& route) {
 std::map<int32_t, int64_t> SentBy(const Route& route) {
   std::map<int32_t, int64_t> sent;
   for (const RouteSegment& segment : route) {
-    for (const RouteEdge& edge : segment.edges)
-      sent[edge.from_host] += segment.end - segment.begin;
+    for (const RouteEdge& edge : segment.edges) sent[edge.from_host] += segment.end - segment.begin;
   }
   return sent;
 }

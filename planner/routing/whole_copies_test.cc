@@ -12,14 +12,16 @@ using testing::MakeClass;
 
 TEST(WholeCopiesTest, HoldersServeBeforeNeedersDo) {
   std::vector<int64_t> room = {20, 100, 100};
-  const auto sent = DealWholeCopies({.classes = {MakeClass({0}, {1, 2}, 10)}, .class_of = {}}, room);
+  const auto sent =
+      DealWholeCopies({.classes = {MakeClass({0}, {1, 2}, 10)}, .class_of = {}}, room);
   EXPECT_EQ(sent[0], (std::vector<int64_t>{20, 0, 0}));
   EXPECT_EQ(room, (std::vector<int64_t>{0, 100, 100}));
 }
 
 TEST(WholeCopiesTest, TheRootIsNeverDealtToANeeder) {
   std::vector<int64_t> room = {9, 100, 100};
-  const auto sent = DealWholeCopies({.classes = {MakeClass({0}, {1, 2}, 10)}, .class_of = {}}, room);
+  const auto sent =
+      DealWholeCopies({.classes = {MakeClass({0}, {1, 2}, 10)}, .class_of = {}}, room);
   EXPECT_EQ(sent[0][0], 0);
   EXPECT_EQ(sent[0][1] + sent[0][2], 10);
 }

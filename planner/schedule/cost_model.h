@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/routing/network.h"
 #include "planner/plan/plan_draft.h"
+#include "planner/routing/network.h"
 #include "planner/schedule/resources.h"
 
 namespace remesh {
@@ -32,12 +32,12 @@ inline constexpr double kHandOverSeconds = 50e-6;
 // How long a window lasts whose busiest resource has to do for `busiest_seconds`.
 double WindowSeconds(double busiest_seconds);
 
-// Seconds of a schedule by fluid simulation, for any number of slices. Sharing model: windows follow
-// one another, and within a window all transfers run at rates in proportion to their bytes
+// Seconds of a schedule by fluid simulation, for any number of slices. Sharing model: windows
+// follow one another, and within a window all transfers run at rates in proportion to their bytes
 // ("proportional shares"), so that a window lasts as long as its busiest resource: max over r of
-// bytes(r) / capacity(r); but see WindowSeconds(). Slices being equal, only the windows in which the
-// pipeline fills and drains differ: in each round, of slices + stages - 1 cycles, cycle c runs the
-// stages c - slices + 1 .. c.
+// bytes(r) / capacity(r); but see WindowSeconds(). Slices being equal, only the windows in which
+// the pipeline fills and drains differ: in each round, of slices + stages - 1 cycles, cycle c runs
+// the stages c - slices + 1 .. c.
 class ScheduleCost {
  public:
   // REQUIRES: stages known, moves in rounds 0 .. rounds - 1. `network` must outlive the object.
@@ -54,7 +54,8 @@ class ScheduleCost {
   using StageLoads = std::vector<Load>;  // a resource perhaps several times
   struct Round {
     std::vector<StageLoads> loads;
-    // Seconds of the first 1, 2 ... stages together, and of the last 1, 2 ..., were there one slice.
+    // Seconds of the first 1, 2 ... stages together, and of the last 1, 2 ..., were there one
+    // slice.
     std::vector<double> filling;
     std::vector<double> draining;
   };

@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/routing/network.h"
 #include "planner/plan/plan_draft.h"
 #include "planner/rational.h"
+#include "planner/routing/network.h"
 #include "planner/routing/trees.h"
 
 namespace remesh {

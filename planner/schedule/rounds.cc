@@ -15,11 +15,13 @@ PairList CollectPairs(const std::vector<Move>& moves) {
     devices = std::max({devices, move.from_device + 1, move.to_device + 1});
   }
   PairList list;
-  list.order = StableOrder(InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; });
+  list.order =
+      StableOrder(InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; });
   list.order = StableOrder(list.order, devices, [&](int32_t m) { return moves[m].from_device; });
   for (size_t i = 0; i < list.order.size(); ++i) {
     const Move& move = moves[list.order[i]];
-    if (i == 0 || move.from_device != list.pairs.back().from || move.to_device != list.pairs.back().to) {
+    if (i == 0 || move.from_device != list.pairs.back().from ||
+        move.to_device != list.pairs.back().to) {
       list.pairs.push_back({move.from_device, move.to_device, 0, static_cast<int32_t>(i), 0});
     }
     list.pairs.back().bits += move.hi - move.lo;

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/routing/network.h"
 #include "planner/plan/plan_draft.h"
+#include "planner/routing/network.h"
 
 namespace remesh {
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/routing/network.h"
 #include "planner/plan/plan_draft.h"
-#include "planner/schedule/striping.h"
+#include "planner/routing/network.h"
 #include "planner/routing/trees.h"
+#include "planner/schedule/striping.h"
 
 namespace remesh {
 

@@ -6,8 +6,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "planner/routing/network.h"
 #include "planner/rational.h"
+#include "planner/routing/network.h"
 
 namespace remesh {
 

@@ -201,8 +201,7 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
   schedule.slices = static_cast<int32_t>(least);
   schedule.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
-  draft.atoms.tapes.slack_bits =
-      std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
+  draft.atoms.tapes.slack_bits = std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
   const auto cost = PackWell(list, heavy_rounds, window_bits, network, draft);
   if (!cost.has_value()) return TooManyWindows(window_bytes);
   const int64_t most = std::min(kPipelineSlicesMax, busiest.bits / schedule.rounds / kSliceBitsMin);

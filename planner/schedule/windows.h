@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "planner/routing/network.h"
 #include "planner/plan/plan_draft.h"
+#include "planner/routing/network.h"
 
 namespace remesh {
 
@@ -19,8 +19,8 @@ inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 // Bytes that may be in flight on one device in one window: sent, received and copied together.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
 
-// Chooses slices and rounds, sets Move::round, counts the operations, predicts the seconds and sorts
-// the moves by (round, stage).
+// Chooses slices and rounds, sets Move::round, counts the operations, predicts the seconds and
+// sorts the moves by (round, stage).
 //
 // Rounds. When a host has more pairs than a window may hold, pairs are dealt out to rounds. The
 // heavy ones, which carry all but a hundredth of the bits, take as few rounds as their number asks
@@ -41,8 +41,8 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // before windows get shorter than their hand-over; a broadcast from one device to 512 hosts of
 // eight is at 6.2, because the seven devices beside that one all copy from it, over its fabric.
 //
-// RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `slices_min` asks for more
-// slices than that, to save memory.
+// RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `slices_min` asks for
+// more slices than that, to save memory.
 absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
                              PlanDraft& draft);
 

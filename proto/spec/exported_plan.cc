@@ -51,10 +51,11 @@ uint64_t NumberAt(std::string_view bytes, size_t at, int count) {
 }
 
 absl::Status TooLarge(size_t bytes, size_t most) {
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("the plan takes ", bytes, " bytes, more than ", most, " in a file"),
-                   {.reason = "PLAN_TOO_LARGE",
-                    .metadata = {{"bytes", absl::StrCat(bytes)}, {"bytes_max", absl::StrCat(most)}}});
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat("the plan takes ", bytes, " bytes, more than ", most, " in a file"),
+      {.reason = "PLAN_TOO_LARGE",
+       .metadata = {{"bytes", absl::StrCat(bytes)}, {"bytes_max", absl::StrCat(most)}}});
 }
 
 }  // namespace

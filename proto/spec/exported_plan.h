@@ -22,7 +22,8 @@ inline constexpr size_t kExportUnpackedMax = size_t{512} << 20;
 
 // RESOURCE_EXHAUSTED (PLAN_TOO_LARGE) above the limits.
 absl::StatusOr<std::string> EncodeExport(const v1::ExportedPlan& plan);
-// Refusals of this and the next are INVALID_ARGUMENT (PLAN_FILE_INVALID). Bytes may come from anywhere.
+// Refusals of this and the next are INVALID_ARGUMENT (PLAN_FILE_INVALID). Bytes may come from
+// anywhere.
 absl::StatusOr<v1::ExportedPlan> DecodeExport(std::string_view bytes);
 
 // A file's content as values.

@@ -151,7 +151,8 @@ TEST(PathwaysTest, BadShardingsAreFoundLater) {
   ASSERT_TRUE(spec.ok()) << spec.status();
   const Topology topology = TwoHosts();
   const auto request = ToReshardRequest(*spec, &topology);
-  EXPECT_EQ(GetErrorInfo(request.status()).metadata["field"], "shardings[inSharding[0]].op_sharding");
+  EXPECT_EQ(GetErrorInfo(request.status()).metadata["field"],
+            "shardings[inSharding[0]].op_sharding");
 }
 
 }  // namespace

@@ -14,8 +14,8 @@
 
 namespace remesh {
 
-// One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its name,
-// shape and type, and `sharding`, its field called `side`.
+// One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its
+// name, shape and type, and `sharding`, its field called `side`.
 template <typename ArrayMessage>
 absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
                                           const std::string& side, const v1::Sharding& sharding,

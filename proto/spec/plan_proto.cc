@@ -14,9 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "planner/schedule/cost_model.h"
 #include "planner/element_type.h"
 #include "planner/report/names.h"
+#include "planner/schedule/cost_model.h"
 
 namespace remesh {
 namespace {
@@ -200,16 +200,18 @@ absl::Status BindRefusal(const absl::Status& status, const Binding& binding) {
   if (!absl::IsDataLoss(status) || !absl::SimpleAtoi(info.metadata["array"], &array)) return status;
   info.metadata["array"] = binding.array_names.at(array);
   std::vector<int64_t> devices;
-  for (absl::string_view text : absl::StrSplit(info.metadata["lost_devices"], ',', absl::SkipEmpty())) {
+  for (absl::string_view text :
+       absl::StrSplit(info.metadata["lost_devices"], ',', absl::SkipEmpty())) {
     size_t device = 0;
     if (absl::SimpleAtoi(text, &device)) devices.push_back(binding.device_ids.at(device));
   }
   info.metadata["lost_devices"] = absl::StrJoin(devices, ",");
-  return MakeError(status.code(),
-                   absl::StrCat(info.metadata["boxes"], " boxes are held by lost devices only, the first is ",
-                                info.metadata["box"], " of array ", info.metadata["array"], " on devices ",
-                                info.metadata["lost_devices"], ", and no fallback is declared"),
-                   info);
+  return MakeError(
+      status.code(),
+      absl::StrCat(info.metadata["boxes"], " boxes are held by lost devices only, the first is ",
+                   info.metadata["box"], " of array ", info.metadata["array"], " on devices ",
+                   info.metadata["lost_devices"], ", and no fallback is declared"),
+      info);
 }
 
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,

@@ -25,12 +25,13 @@ absl::StatusOr<Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
 // plans/{fingerprint}-{16 hex digits over the binding}.
 std::string PlanName(const std::string& fingerprint, const Binding& binding);
 
-// Everything but transfers and what only a cache knows (times, pins, hits). `name`: its PlanName(), which takes time by arrays and
-// devices, and which whoever keeps the plan keeps too.
+// Everything but transfers and what only a cache knows (times, pins, hits). `name`: its PlanName(),
+// which takes time by arrays and devices, and which whoever keeps the plan keeps too.
 v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                  const std::string& name);
 
-// A refusal of MakePlan() in the caller's words: arrays and devices that it names are canonical ones. Other statuses come back as they are.
+// A refusal of MakePlan() in the caller's words: arrays and devices that it names are canonical
+// ones. Other statuses come back as they are.
 absl::Status BindRefusal(const absl::Status& status, const Binding& binding);
 
 // Visits the plan's transfers, in order, as messages that live for the call only.

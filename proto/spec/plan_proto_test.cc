@@ -43,7 +43,7 @@ arrays:
 TEST(PlanProtoTest, PlansSpeakInTheCallersNames) {
   const auto [request, plan] = MakePlanned();
   const v1::Plan message = ToProto(plan, request.canonical, request.binding,
-              PlanName(request.canonical.fingerprint, request.binding));
+                                   PlanName(request.canonical.fingerprint, request.binding));
   EXPECT_EQ(message.name(), PlanName(request.canonical.fingerprint, request.binding));
   EXPECT_EQ(message.name().rfind("plans/" + request.canonical.fingerprint + "-", 0), 0u);
   EXPECT_EQ(message.summary().bytes_total(), plan.summary().bytes_total);
@@ -113,7 +113,7 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
 TEST(PlanProtoTest, AFreeOrderIsReturned) {
   const auto [request, plan] = MakePlanned("options: {free_target_order: true}\n");
   const v1::Plan message = ToProto(plan, request.canonical, request.binding,
-              PlanName(request.canonical.fingerprint, request.binding));
+                                   PlanName(request.canonical.fingerprint, request.binding));
   ASSERT_EQ(message.target_device_lists_size(), 1);
   EXPECT_EQ(message.target_device_lists(0).arrays_size(), 2);
   const auto& ids = message.target_device_lists(0).devices().ids();

@@ -33,9 +33,9 @@ struct Cluster {
   double oversubscription = 1;  // capacity below a rack's uplink over that of the uplink
 };
 
-// With all capacities written out, and domains for the preset's groups and for racks ("rack-0" ...).
-// INVALID_ARGUMENT: "preset"; "hosts": not 1 to 65536; "first_device": below 0; "racks": below 0
-// or more than there are hosts or groups; "oversubscription": not finite and > 0.
+// With all capacities written out, and domains for the preset's groups and for racks ("rack-0"
+// ...). INVALID_ARGUMENT: "preset"; "hosts": not 1 to 65536; "first_device": below 0; "racks":
+// below 0 or more than there are hosts or groups; "oversubscription": not finite and > 0.
 absl::StatusOr<v1::Topology> MakeTopology(const Cluster& cluster);
 
 // presets_data.cc, made by CMake: the files' texts.

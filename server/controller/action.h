@@ -67,7 +67,7 @@ struct StartPlanning {
   std::optional<v1::Targets> targets;
   std::string plan;
   v1::PlanOptions options;
-  bool keep = false;  // the plan stays in the cache until ReleasePlan
+  bool keep = false;       // the plan stays in the cache until ReleasePlan
   std::string state = "";  // whose move it is
 };
 struct ReleasePlan {

@@ -26,7 +26,7 @@ struct ControllerOptions {
   Timestamp lost_after = std::chrono::seconds(5);            // of silence
   Timestamp execution_deadline = std::chrono::seconds(300);  // of requests that name none
   Timestamp quiesce_timeout = std::chrono::seconds(4);  // most time for workers to end an attempt
-  int32_t grant_ahead = 8;  // windows granted beyond those done everywhere
+  int32_t grant_ahead = 8;                  // windows granted beyond those done everywhere
   size_t page_bytes_max = size_t{2} << 20;  // of a list's page, however many entries are asked for
   size_t states_max = 10'000;
   size_t finished_executions_max = 1000;  // older ones are dropped
@@ -170,7 +170,7 @@ class Controller {
 
   const ControllerOptions options_;
   const Random random_;
-  uint64_t epoch_;  // of every command; on disk before the first one
+  uint64_t epoch_;          // of every command; on disk before the first one
   uint64_t highest_epoch_;  // on its way to the disk
   bool leads_ = false;      // the epoch that Start() chose is on disk
   bool strangers_;
@@ -180,15 +180,15 @@ class Controller {
   std::set<std::string> hosts_;  // that ever attached, to earlier leaders with this journal too
   StateRegistry states_;
   DeviceLedger ledger_;
-  std::map<std::string, Move> moves_;               // by execution name
-  std::map<std::string, std::string> by_age_;       // order key, newest first -> execution name
-  std::set<std::string> running_;                   // executions that have not ended
-  std::map<std::string, std::string> request_ids_;  // -> execution name
-  std::map<uint64_t, PendingStart> starts_;         // by planning id
-  std::map<std::string, PendingCreate> creates_;    // by state name
+  std::map<std::string, Move> moves_;                  // by execution name
+  std::map<std::string, std::string> by_age_;          // order key, newest first -> execution name
+  std::set<std::string> running_;                      // executions that have not ended
+  std::map<std::string, std::string> request_ids_;     // -> execution name
+  std::map<uint64_t, PendingStart> starts_;            // by planning id
+  std::map<std::string, PendingCreate> creates_;       // by state name
   std::map<StateKey, std::set<std::string>> deleted_;  // hosts that were away then, and may hold it
   std::map<StreamId, std::vector<v1::AttachRequest>> parked_;  // until a higher epoch is on disk
-  std::set<std::string> welcomed_;  // hosts that this leadership has commanded
+  std::set<std::string> welcomed_;                       // hosts that this leadership has commanded
   std::map<std::string, std::set<std::string>> wanted_;  // by state: hosts whose trainers asked
 
   std::map<WatchId, std::string> watches_;

@@ -188,8 +188,7 @@ void Controller::DropOldExecutions() {
     const std::string name = oldest->second;
     if (running_.contains(name)) continue;
     const v1::Execution& resource = moves_.at(name).execution.resource();
-    request_ids_.erase(
-        RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
+    request_ids_.erase(RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
     moves_.erase(name);
     oldest = by_age_.erase(oldest);
     Persist({NoExecutionRecord(name), NoStartRequestRecord(name)}, [] {});

@@ -46,8 +46,8 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
   const bool ended = Ended(execution.phase());
   StateEntry* state = states_.Find(execution.state());
   auto next = restored.next_states.find(execution.state());
-  const bool committing = execution.phase() == v1::Execution::COMMITTING &&
-                          state != nullptr && next != restored.next_states.end();
+  const bool committing = execution.phase() == v1::Execution::COMMITTING && state != nullptr &&
+                          next != restored.next_states.end();
   const std::shared_ptr<const PlacedState> target = committing ? next->second : nullptr;
 
   ExecutionSpec spec{

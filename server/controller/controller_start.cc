@@ -50,11 +50,11 @@ absl::Status CheckStart(const v1::StartExecutionRequest& request) {
 }
 
 absl::Status RequestIdReused(const std::string& request_id) {
-  return MakeError(absl::StatusCode::kInvalidArgument,
-                   absl::StrCat("request_id: value \"", request_id,
-                                "\" was used for another request"),
-                   {.reason = "REQUEST_ID_REUSED",
-                    .metadata = {{"field", "request_id"}, {"value", request_id}}});
+  return MakeError(
+      absl::StatusCode::kInvalidArgument,
+      absl::StrCat("request_id: value \"", request_id, "\" was used for another request"),
+      {.reason = "REQUEST_ID_REUSED",
+       .metadata = {{"field", "request_id"}, {"value", request_id}}});
 }
 
 }  // namespace

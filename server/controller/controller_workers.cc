@@ -194,10 +194,10 @@ void Controller::Greet(const std::string& host) {
   for (auto& [name, move] : moves_) {
     const v1::Execution& resource = move.execution.resource();
     auto manifest = manifests.find({resource.state(), resource.target_generation()});
-    const bool holds_target =
-        manifest != manifests.end() && manifest->second.state_uid() == resource.state_uid() &&
-        (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
-         manifest->second.phase() == v1::SHARD_PHASE_READY);
+    const bool holds_target = manifest != manifests.end() &&
+                              manifest->second.state_uid() == resource.state_uid() &&
+                              (manifest->second.phase() == v1::SHARD_PHASE_VERIFIED ||
+                               manifest->second.phase() == v1::SHARD_PHASE_READY);
     ExecutionActions actions;
     move.execution.OnHostReturned(host, holds_target, actions);
     if (!actions.empty()) Apply(name, std::move(actions));
@@ -232,9 +232,8 @@ void Controller::Reconcile(const std::string& host, const v1::StateManifest& man
     auto move = moves_.find(manifest.execution());
     if (running_.contains(manifest.execution())) return;  // see Execution::OnHostReturned
     if (move == moves_.end() && strangers_) return;
-    const bool committed =
-        move != moves_.end() && manifest.generation() == state->generation() &&
-        move->second.execution.resource().phase() == v1::Execution::SUCCEEDED;
+    const bool committed = move != moves_.end() && manifest.generation() == state->generation() &&
+                           move->second.execution.resource().phase() == v1::Execution::SUCCEEDED;
     v1::AttemptId attempt;
     attempt.set_execution(manifest.execution());
     attempt.set_attempt(1);

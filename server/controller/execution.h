@@ -144,8 +144,7 @@ class Execution {
   std::vector<HostState> hosts_;  // as spec_.participants
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
-  v1::Execution::Phase end_phase_ =
-      v1::Execution::FAILED;  // of an execution that does not succeed
+  v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // of an execution that does not succeed
   Timestamp aborting_since_{0};
 };
 

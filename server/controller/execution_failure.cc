@@ -97,8 +97,7 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   if (index < 0) return;
   HostState& state = hosts_[index];
   state.away = false;
-  const bool failed =
-      step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
+  const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
   if (step_ != Step::kCommitting || state.committed) return;
   if (!spec_.participants[index].receives()) {

@@ -87,8 +87,9 @@ TEST(PaginationTest, APageEndsBeforeItIsTooLongForAMessage) {
   std::string token;
   do {
     v1::ListWorkersResponse page;
-    token = FillPage(entries, *ParsePage(0, token, "s"), "s", [](int) { return true; }, make, 100,
-                     *page.mutable_workers());
+    token = FillPage(
+        entries, *ParsePage(0, token, "s"), "s", [](int) { return true; }, make, 100,
+        *page.mutable_workers());
     sizes.push_back(page.workers_size());
     EXPECT_TRUE(page.ByteSizeLong() <= 100 || page.workers_size() == 1);
   } while (!token.empty());

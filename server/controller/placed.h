@@ -44,7 +44,7 @@ struct PlannedMove {
   std::set<std::string> spared_hosts;  // whose shards of the source are all on lost devices
   std::vector<int64_t> lost_device_ids;
   std::vector<v1::TargetDeviceList> target_device_lists;  // when their order was free
-  std::string plan;                          // plans/{...}; kept in the cache until released
+  std::string plan;  // plans/{...}; kept in the cache until released
   std::string fingerprint;
   v1::PlanSummary summary;
   v1::Planning planning;

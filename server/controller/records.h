@@ -65,7 +65,7 @@ struct Restored {
   std::map<std::string, RestoredState> states;
   std::map<std::string, std::shared_ptr<const PlacedState>> next_states;  // by state
   std::vector<v1::Execution> executions;
-  std::map<std::string, std::string> start_digests;  // by execution
+  std::map<std::string, std::string> start_digests;   // by execution
   std::map<StateKey, std::set<std::string>> deleted;  // which hosts were not told
 };
 

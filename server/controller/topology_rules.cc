@@ -105,7 +105,8 @@ absl::Status TopologyRules::Check(const v1::Register& registration) const {
   }
   const std::string parent = HostOf(registration).parent;
   if (parent.empty() || IsDomain(parent)) return absl::OkStatus();
-  return InvalidField("parent", parent, "must be a domain that the server's topology rules declare");
+  return InvalidField("parent", parent,
+                      "must be a domain that the server's topology rules declare");
 }
 
 Host TopologyRules::HostOf(const v1::Register& registration) const {

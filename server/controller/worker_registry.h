@@ -39,8 +39,8 @@ class WorkerRegistry {
   explicit WorkerRegistry(TopologyRules rules = {}) : rules_(std::move(rules)) {}
 
   // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
-  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check. ABORTED (SUPERSEDED): a newer incarnation is known.
-  // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
+  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check. ABORTED (SUPERSEDED): a newer
+  // incarnation is known. ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
   absl::StatusOr<StreamId> Register(StreamId stream, const v1::Register& registration, Moment now);
 
   // Host of an attached stream, or null.

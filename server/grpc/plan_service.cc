@@ -136,9 +136,8 @@ absl::Status StreamExport(PlanCache& cache, const v1::ExportPlanRequest& request
   return absl::OkStatus();
 }
 
-absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(Core& core,
-                                                            const v1::PrecomputePlansRequest& request,
-                                                            const v1::StateSpec* state) {
+absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
+    Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state) {
   const auto workers = core.topology();
   if (state != nullptr) {
     return core.precomputer().Start(request, *state, request.options(), workers.get());
@@ -160,8 +159,7 @@ absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
                    Explain(cached.request, cached.plan, listed.plan->binding, options));
   v1::ExplainPlanResponse response;
   *response.mutable_plan() = ToProto(listed);
-  *response.mutable_explanation() =
-      ToProto(explanation, cached.plan, listed.plan->binding);
+  *response.mutable_explanation() = ToProto(explanation, cached.plan, listed.plan->binding);
   return response;
 }
 

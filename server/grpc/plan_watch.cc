@@ -107,8 +107,7 @@ void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SA
   }
   if (!end_ && next_page_ && !loading_) {
     loading_ = true;
-    const bool posted =
-        core_.streamers().Post([stream = self_] { stream->LoadPage(); });
+    const bool posted = core_.streamers().Post([stream = self_] { stream->LoadPage(); });
     if (posted) return;
     end_ = ShuttingDown();
   }

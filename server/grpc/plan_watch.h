@@ -47,7 +47,8 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   v1::WatchPlansResponse current_;  // belongs to the write under way
   absl::Mutex mutex_;
   std::deque<v1::WatchPlansResponse> ready_ ABSL_GUARDED_BY(mutex_);
-  std::deque<v1::WatchPlansResponse> later_ ABSL_GUARDED_BY(mutex_);  // until all is sent that is there
+  std::deque<v1::WatchPlansResponse> later_
+      ABSL_GUARDED_BY(mutex_);  // until all is sent that is there
   std::optional<PlanCache::Place> next_page_ ABSL_GUARDED_BY(mutex_) = PlanCache::Place();
   bool loading_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);

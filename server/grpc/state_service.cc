@@ -17,8 +17,7 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
                                               v1::State* response) {
   ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
-  const absl::Status status =
-      backend_.Authorize(*context, "CreateState", request->state().name());
+  const absl::Status status = backend_.Authorize(*context, "CreateState", request->state().name());
   if (!status.ok()) {
     completion.Finish(status);
     return reactor;

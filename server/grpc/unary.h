@@ -140,8 +140,8 @@ grpc::ServerUnaryReactor* AskPlannerOfState(const Backend& backend,
   }
   v1::GetStateRequest get;
   get.set_name(name);
-  backend.core.Call(get, [=, &core = backend.core, completion = std::move(completion)](
-                             absl::StatusOr<Reply> reply) mutable {
+  backend.core.Call(get, [=, &core = backend.core,
+                          completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
     AnswerOn(core.planners(), context, response, std::move(completion),
              [answer, state = std::get<v1::State>(*std::move(reply))] { return answer(state); });

@@ -37,8 +37,8 @@ MemoryTier::Name& MemoryTier::Add(const BoundPlanPtr& plan, NameFacts facts) {
   }
   entry->second.names.insert(plan->name);
   Name& name = names_[plan->name];
-  name.own_bytes = HeldBytes(plan->binding) + static_cast<int64_t>(plan->spec->size()) +
-                   NodeBytes(plan->name);
+  name.own_bytes =
+      HeldBytes(plan->binding) + static_cast<int64_t>(plan->spec->size()) + NodeBytes(plan->name);
   name.listed = {.plan = plan,
                  .facts = std::move(facts),
                  .cached_bytes = name.own_bytes + entry->second.bytes};

@@ -20,7 +20,7 @@ class MemoryTier {
  public:
   struct Limits {
     int64_t bytes_max = 0;
-    int64_t entries_max = 0;  // of names; 0: none
+    int64_t entries_max = 0;                            // of names; 0: none
     absl::Duration age_max = absl::InfiniteDuration();  // since the last use
   };
   explicit MemoryTier(Limits limits) : limits_(limits) {}

@@ -70,7 +70,9 @@ PlanCache::~PlanCache() {
   store_->SetOnLeft(nullptr);
 }
 
-absl::Time PlanCache::Now() const { return absl::FromUnixMicros(absl::ToUnixMicros(options_.now())); }
+absl::Time PlanCache::Now() const {
+  return absl::FromUnixMicros(absl::ToUnixMicros(options_.now()));
+}
 
 absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(const Question& question,
                                                            Compute compute) {
@@ -150,7 +152,8 @@ PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::str
   if (!question.store) return {plan, v1::Planning::ISOMORPHIC};
   Name& filed = File(plan, question, question.facts);
   filed.listed.facts.hits += !question.ahead;
-  if (store_ != nullptr && !question.facts) store_->StoreName(ToFileName(filed.listed, /*with_spec=*/true));
+  if (store_ != nullptr && !question.facts)
+    store_->StoreName(ToFileName(filed.listed, /*with_spec=*/true));
   return {plan, v1::Planning::ISOMORPHIC};
 }
 

@@ -44,9 +44,9 @@ class PlanCache {
   struct Question {
     CanonicalizedRequest canonicalized;
     std::shared_ptr<const std::string> spec;  // as in BoundPlan
-    bool store = true;   // false: look, compute, but keep nothing
-    bool use = false;    // keep the plan until EndUse(name)
-    bool ahead = false;  // nobody asked yet: neither hit nor use
+    bool store = true;                        // false: look, compute, but keep nothing
+    bool use = false;                         // keep the plan until EndUse(name)
+    bool ahead = false;                       // nobody asked yet: neither hit nor use
     std::string state = "";
     std::optional<NameFacts> facts = {};  // what the disk knows of the name
   };

@@ -32,22 +32,32 @@ absl::Status CheckRemovable(const ListedPlan& listed) {
 
 Event::Cause ToCause(PlanFile::Cause cause) {
   switch (cause) {
-    case PlanFile::Cause::kBytes: return Event::BYTES;
-    case PlanFile::Cause::kEntries: return Event::ENTRIES;
-    case PlanFile::Cause::kAge: return Event::AGE;
-    case PlanFile::Cause::kCorrupt: return Event::CORRUPT;
-    case PlanFile::Cause::kFlushed: break;
+    case PlanFile::Cause::kBytes:
+      return Event::BYTES;
+    case PlanFile::Cause::kEntries:
+      return Event::ENTRIES;
+    case PlanFile::Cause::kAge:
+      return Event::AGE;
+    case PlanFile::Cause::kCorrupt:
+      return Event::CORRUPT;
+    case PlanFile::Cause::kFlushed:
+      break;
   }
   return Event::CAUSE_UNSPECIFIED;
 }
 
 void Count(PlanFile::Cause cause, v1::Evictions& evictions) {
   switch (cause) {
-    case PlanFile::Cause::kBytes: return evictions.set_bytes(evictions.bytes() + 1);
-    case PlanFile::Cause::kEntries: return evictions.set_entries(evictions.entries() + 1);
-    case PlanFile::Cause::kAge: return evictions.set_age(evictions.age() + 1);
-    case PlanFile::Cause::kFlushed: return evictions.set_flushed(evictions.flushed() + 1);
-    case PlanFile::Cause::kCorrupt: return evictions.set_corrupt(evictions.corrupt() + 1);
+    case PlanFile::Cause::kBytes:
+      return evictions.set_bytes(evictions.bytes() + 1);
+    case PlanFile::Cause::kEntries:
+      return evictions.set_entries(evictions.entries() + 1);
+    case PlanFile::Cause::kAge:
+      return evictions.set_age(evictions.age() + 1);
+    case PlanFile::Cause::kFlushed:
+      return evictions.set_flushed(evictions.flushed() + 1);
+    case PlanFile::Cause::kCorrupt:
+      return evictions.set_corrupt(evictions.corrupt() + 1);
   }
 }
 

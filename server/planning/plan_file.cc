@@ -199,15 +199,17 @@ absl::Status PlanFile::SetAside(const std::string& fingerprint, const std::strin
 
 absl::Status PlanFile::WriteName(const Name& name) {
   return Query(
-      "INSERT OR REPLACE INTO names VALUES(?1, ?2, ?3, ?4, length(?3) + length(?4), ?5, ?6, ?7, ?8)",
+      "INSERT OR REPLACE INTO names VALUES(?1, ?2, ?3, ?4, length(?3) + length(?4), ?5, ?6, ?7, "
+      "?8)",
       {name.name, name.fingerprint, &name.spec, &name.about, absl::ToUnixMicros(name.created),
        absl::ToUnixMicros(name.used), name.hits, int64_t{name.pinned}});
 }
 
 absl::Status PlanFile::UpdateName(const Name& name) {
-  RETURN_IF_ERROR(Query("UPDATE names SET about = ?2, size = length(spec) + length(?2), used = ?3, "
-                        "hits = ?4 WHERE name = ?1",
-                        {name.name, &name.about, absl::ToUnixMicros(name.used), name.hits}));
+  RETURN_IF_ERROR(
+      Query("UPDATE names SET about = ?2, size = length(spec) + length(?2), used = ?3, "
+            "hits = ?4 WHERE name = ?1",
+            {name.name, &name.about, absl::ToUnixMicros(name.used), name.hits}));
   return Touch(name.fingerprint, name.used);
 }
 
@@ -224,9 +226,10 @@ absl::StatusOr<bool> PlanFile::RemoveName(const std::string& name) {
   RETURN_IF_ERROR(Query("DELETE FROM names WHERE name = ?1 RETURNING fingerprint", {name},
                         [&](sqlite3_stmt* row) { fingerprint = ColumnBytes(row, 0); }));
   if (fingerprint.empty()) return false;
-  RETURN_IF_ERROR(Query(
-      "DELETE FROM plans WHERE fingerprint = ?1 AND fingerprint NOT IN (SELECT fingerprint FROM names)",
-      {fingerprint}));
+  RETURN_IF_ERROR(
+      Query("DELETE FROM plans WHERE fingerprint = ?1 AND fingerprint NOT IN (SELECT fingerprint "
+            "FROM names)",
+            {fingerprint}));
   return true;
 }
 
@@ -238,8 +241,7 @@ absl::StatusOr<std::vector<PlanFile::Name>> PlanFile::PinnedNames() {
   std::vector<Name> names;
   const std::string sql =
       absl::StrCat("SELECT ", kNameColumns, ", spec FROM names WHERE pinned = 1 ORDER BY name");
-  RETURN_IF_ERROR(
-      Query(sql.c_str(), {}, [&](sqlite3_stmt* row) { names.push_back(NameOf(row)); }));
+  RETURN_IF_ERROR(Query(sql.c_str(), {}, [&](sqlite3_stmt* row) { names.push_back(NameOf(row)); }));
   return names;
 }
 
@@ -247,10 +249,10 @@ absl::StatusOr<std::vector<PlanFile::Name>> PlanFile::NamesAfter(absl::Time crea
                                                                  const std::string& name,
                                                                  int64_t count) {
   std::vector<Name> names;
-  const std::string sql =
-      absl::StrCat("SELECT ", kNameColumns,
-                   " FROM names WHERE created < ?1 OR (created = ?1 AND name > ?2) ORDER BY created "
-                   "DESC, name LIMIT ?3");
+  const std::string sql = absl::StrCat(
+      "SELECT ", kNameColumns,
+      " FROM names WHERE created < ?1 OR (created = ?1 AND name > ?2) ORDER BY created "
+      "DESC, name LIMIT ?3");
   RETURN_IF_ERROR(Query(sql.c_str(), {absl::ToUnixMicros(created), name, count},
                         [&](sqlite3_stmt* row) { names.push_back(NameOf(row)); }));
   return names;
@@ -338,9 +340,8 @@ absl::StatusOr<PlanFile::Size> PlanFile::size() {
     size.names = sqlite3_column_int64(row, 0);
     size.bytes += sqlite3_column_int64(row, 1);
   }));
-  RETURN_IF_ERROR(Query("SELECT count(*) FROM names WHERE pinned = 1", {}, [&](sqlite3_stmt* row) {
-    size.pinned = sqlite3_column_int64(row, 0);
-  }));
+  RETURN_IF_ERROR(Query("SELECT count(*) FROM names WHERE pinned = 1", {},
+                        [&](sqlite3_stmt* row) { size.pinned = sqlite3_column_int64(row, 0); }));
   return size;
 }
 

@@ -17,9 +17,10 @@ struct sqlite3_stmt;
 
 namespace remesh {
 
-// A SQLite file of plans' bytes by fingerprint, and of the names under which somebody knows them. WAL without waiting for the disk at
-// each commit: a killed process loses nothing that was committed, a machine that loses power may
-// lose the last commits, but neither damages the file. One process at a time. Not thread-safe.
+// A SQLite file of plans' bytes by fingerprint, and of the names under which somebody knows them.
+// WAL without waiting for the disk at each commit: a killed process loses nothing that was
+// committed, a machine that loses power may lose the last commits, but neither damages the file.
+// One process at a time. Not thread-safe.
 class PlanFile {
  public:
   // Opens or creates the file, checks every page and brings its schema up to date. DATA_LOSS when
@@ -38,8 +39,8 @@ class PlanFile {
   absl::StatusOr<bool> Has(const std::string& fingerprint);
   absl::Status Write(const std::string& fingerprint, const Row& row, absl::Time now);
   absl::Status Touch(const std::string& fingerprint, absl::Time now);
-  // Takes a row out of use, with its names but pinned ones, and keeps its bytes for whoever wants to
-  // know; of many, the last 16.
+  // Takes a row out of use, with its names but pinned ones, and keeps its bytes for whoever wants
+  // to know; of many, the last 16.
   struct Left;
   absl::Status SetAside(const std::string& fingerprint, const std::string& why,
                         std::vector<Left>& left);

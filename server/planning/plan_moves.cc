@@ -156,11 +156,11 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
   const std::vector<MissingBox>& missing = plan.cached->plan.missing();
   if (missing.empty()) return absl::OkStatus();
   const std::string boxes = absl::StrCat(missing.size());
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat(plan.name, " takes ", boxes,
-                                " boxes from a fallback, which executions cannot read yet"),
-                   {.reason = "FALLBACK_UNSUPPORTED",
-                    .metadata = {{"plan", plan.name}, {"boxes", boxes}}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(plan.name, " takes ", boxes,
+                   " boxes from a fallback, which executions cannot read yet"),
+      {.reason = "FALLBACK_UNSUPPORTED", .metadata = {{"plan", plan.name}, {"boxes", boxes}}});
 }
 
 absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& question,
@@ -179,8 +179,7 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
                      {.reason = "PLAN_SOURCE_MISMATCH",
                       .metadata = {{"plan", question.plan}, {"difference", why}}});
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target,
-                   PlaceState(TargetOf(spec), nullptr));
+  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
   v1::Planning planning;
   planning.set_seconds(SecondsSince(start));
   planning.set_cache(v1::Planning::HIT);

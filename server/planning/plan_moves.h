@@ -19,8 +19,8 @@ namespace remesh {
 // Plans, and takes the time.
 absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request);
 
-// PlanService.CreatePlan for a question that was answered before in the same words, while memory has
-// the plan: quick, and touches neither the planner nor the disk. `workers`: as below.
+// PlanService.CreatePlan for a question that was answered before in the same words, while memory
+// has the plan: quick, and touches neither the planner nor the disk. `workers`: as below.
 std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
                                                   const Topology* workers);

@@ -19,8 +19,7 @@ class PlanMovesTest : public testing::Test {
     return *placed;
   }
 
-  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target,
-                                     const Topology* workers = nullptr,
+  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr,
                                      const v1::PlanOptions& options = {}) {
     StartPlanning question{.id = 1,
                            .source = source_,

@@ -158,8 +158,7 @@ std::optional<PlanFile::Name> PlanStore::FindName(const std::string& name) {
 std::vector<PlanFile::Name> PlanStore::PinnedNames() {
   using Rows = std::vector<PlanFile::Name>;
   Rows sound;
-  for (const PlanFile::Name& name :
-       Read<Rows>([](PlanFile& file) { return file.PinnedNames(); })) {
+  for (const PlanFile::Name& name : Read<Rows>([](PlanFile& file) { return file.PinnedNames(); })) {
     if (auto whole = FindName(name.name)) sound.push_back(*std::move(whole));
   }
   return sound;
@@ -222,9 +221,10 @@ absl::Status PlanStore::Pin(PlanFile::Name name) {
     return file.WriteName(name);
   }));
   if (written) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("plans in ", options_.path, " cannot be written: pins would not last"),
-                   {.reason = "PIN_NOT_DURABLE", .metadata = {{"path", options_.path}}});
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      absl::StrCat("plans in ", options_.path, " cannot be written: pins would not last"),
+      {.reason = "PIN_NOT_DURABLE", .metadata = {{"path", options_.path}}});
 }
 
 absl::Status PlanStore::Unpin(const std::string& name) {
@@ -355,11 +355,20 @@ void PlanStore::Count(const LeftNames& left) {
   v1::Evictions& e = stats_.evictions;
   for (const PlanFile::Left& one : left) {
     switch (one.cause) {
-      case PlanFile::Cause::kBytes: e.set_bytes(e.bytes() + 1); break;
-      case PlanFile::Cause::kEntries: e.set_entries(e.entries() + 1); break;
-      case PlanFile::Cause::kAge: e.set_age(e.age() + 1); break;
-      case PlanFile::Cause::kFlushed: e.set_flushed(e.flushed() + 1); break;
-      case PlanFile::Cause::kCorrupt: break;  // counted where it was found
+      case PlanFile::Cause::kBytes:
+        e.set_bytes(e.bytes() + 1);
+        break;
+      case PlanFile::Cause::kEntries:
+        e.set_entries(e.entries() + 1);
+        break;
+      case PlanFile::Cause::kAge:
+        e.set_age(e.age() + 1);
+        break;
+      case PlanFile::Cause::kFlushed:
+        e.set_flushed(e.flushed() + 1);
+        break;
+      case PlanFile::Cause::kCorrupt:
+        break;  // counted where it was found
     }
   }
 }

@@ -22,8 +22,9 @@
 namespace remesh {
 
 // The disk tier of the plan cache: plans by fingerprint, as compressed checked bytes, and the names
-// that they are bound to; both outlive the process. Writes happen on a thread of its own. Losing a plan costs time, so nothing here
-// fails its caller: damaged rows and files are set aside, logged and counted. Thread-safe.
+// that they are bound to; both outlive the process. Writes happen on a thread of its own. Losing a
+// plan costs time, so nothing here fails its caller: damaged rows and files are set aside, logged
+// and counted. Thread-safe.
 class PlanStore {
  public:
   struct Options {

@@ -141,7 +141,8 @@ TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
     }
   });
   for (uint64_t seed = 1; seed <= 3; ++seed) {
-    PlanFile::Name name = NameOf("plans/" + std::to_string(seed), PlanOf(seed)->request.fingerprint);
+    PlanFile::Name name =
+        NameOf("plans/" + std::to_string(seed), PlanOf(seed)->request.fingerprint);
     name.pinned = false;
     name.used = now_.load();
     store->Store(PlanOf(seed), name);

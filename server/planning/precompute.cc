@@ -103,7 +103,8 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
     stats.set_waiting(stats.waiting() + 1);
   });
   // The question is asked anew when its turn comes: questions are large, moves are not.
-  if (pool_.PostBackground([this, work, move, fingerprint] { Compute(*work, move, fingerprint); })) {
+  if (pool_.PostBackground(
+          [this, work, move, fingerprint] { Compute(*work, move, fingerprint); })) {
     return v1::Scenario::QUEUED;
   }
   absl::MutexLock lock(&mutex_);

@@ -130,9 +130,9 @@ TEST_F(PrecomputeTest, ALostHostsReplicasAreReadyToo) {
   v1::PrecomputePlansRequest request;
   request.set_lose_any_one_host(true);
   // Transposed tiles cannot grow by an index: the same in named form can.
-  EXPECT_EQ(GetErrorInfo(precomputer_.Start(request, present, {}, nullptr).status())
-                .metadata.at("field"),
-            "shardings[flat]");
+  EXPECT_EQ(
+      GetErrorInfo(precomputer_.Start(request, present, {}, nullptr).status()).metadata.at("field"),
+      "shardings[flat]");
   v1::Sharding& sharding = (*present.mutable_shardings())["flat"];
   sharding.set_sdy_text(R"(#sdy.sharding<mesh<["r"=2, "x"=4]>, [{"x"}]>)");
   request.set_elastic_axis("x");
@@ -176,12 +176,13 @@ TEST_F(PrecomputeTest, WhatCannotBePlannedIsSaidAndCounted) {
       << skipped.DebugString();
   EXPECT_EQ(skipped.scenarios(0).plan(), "");
   // The last host cannot leave.
-  EXPECT_EQ(Outcomes(Start(request, [] {
-              v1::StateSpec one = FlatLayout({0, 1}, 1);
-              (*one.mutable_shardings())["flat"].set_sdy_text(
-                  R"(#sdy.sharding<mesh<["x"=2]>, [{"x"}]>)");
-              return one;
-            }()))[v1::Scenario::SKIPPED],
+  EXPECT_EQ(Outcomes(Start(request,
+                           [] {
+                             v1::StateSpec one = FlatLayout({0, 1}, 1);
+                             (*one.mutable_shardings())["flat"].set_sdy_text(
+                                 R"(#sdy.sharding<mesh<["x"=2]>, [{"x"}]>)");
+                             return one;
+                           }()))[v1::Scenario::SKIPPED],
             1);
 }
 

@@ -53,7 +53,8 @@ absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) 
   if (devices % others != 0) {
     return MakeError(
         absl::StatusCode::kFailedPrecondition,
-        absl::StrCat(devices, " devices are no multiple of ", others, ", the size of the other axes"),
+        absl::StrCat(devices, " devices are no multiple of ", others,
+                     ", the size of the other axes"),
         {.reason = "AXIS_DOES_NOT_DIVIDE",
          .metadata = {{"devices", absl::StrCat(devices)}, {"others", absl::StrCat(others)}}});
   }
@@ -87,8 +88,8 @@ absl::Status Rescale(const Change& change, NamedSharding& sharding) {
     }
     return false;
   };
-  bool parts = has_part(sharding.replicated) || has_part(sharding.unreduced) ||
-               has_part(sharding.manual);
+  bool parts =
+      has_part(sharding.replicated) || has_part(sharding.unreduced) || has_part(sharding.manual);
   for (const NamedSharding::Dim& dim : sharding.dims) parts = parts || has_part(dim.axes);
   if (parts) return Inelastic("it uses the axis in parts");
   RETURN_IF_ERROR(Resize(index, change.devices, sizes));

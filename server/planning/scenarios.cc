@@ -36,8 +36,8 @@ class ScenarioList {
     }
     for (const v1::Host& host : layout.spec.topology().hosts()) {
       if (index.contains(&host)) continue;
-      spares_.push_back({.name = host.name(),
-                         .devices = {host.device_ids().begin(), host.device_ids().end()}});
+      spares_.push_back(
+          {.name = host.name(), .devices = {host.device_ids().begin(), host.device_ids().end()}});
     }
   }
 
@@ -116,8 +116,8 @@ absl::StatusOr<std::vector<ScenarioMove>> ScenariosOf(const v1::PrecomputePlansR
                         "must be >= 0");
   }
   ScenarioList list(layout);
-  const size_t kinds = request.lose_any_one_host() + request.drain_any_one_host() +
-                       request.return_any_one_host();
+  const size_t kinds =
+      request.lose_any_one_host() + request.drain_any_one_host() + request.return_any_one_host();
   const size_t steps = static_cast<size_t>(request.hosts_plus_minus());
   if (kinds == 0 && steps == 0) {
     return InvalidField("lose_any_one_host", "false", "or another kind of event must be set");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Asks a running server for plans and says how long it takes, as JSON on stdout. scripts/bench cache
-// starts the servers and runs this; --help lists what can be measured.
+// Asks a running server for plans and says how long it takes, as JSON on stdout. scripts/bench
+// cache starts the servers and runs this; --help lists what can be measured.
 #include <grpcpp/grpcpp.h>
 
 #include <CLI/CLI.hpp>
@@ -67,8 +67,8 @@ v1::CreatePlanRequest DistinctRequest(int number) {
   testing::Model model = testing::Llama8b();
   model.before[0].shape[0] += 16 * (number + 1);
   v1::CreatePlanRequest request;
-  *request.mutable_spec() = testing::ModelSpec(model, {.tp = 8, .pp = 2}, {.tp = 4, .pp = 2, .dp = 2},
-                                               testing::Targets::kSameDevices);
+  *request.mutable_spec() = testing::ModelSpec(
+      model, {.tp = 8, .pp = 2}, {.tp = 4, .pp = 2, .dp = 2}, testing::Targets::kSameDevices);
   return request;
 }
 
@@ -219,8 +219,7 @@ json Distinct(const Options& options) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  return {{"seconds", SecondsSince(start)},
-          {"request_bytes", DistinctRequest(0).ByteSizeLong()}};
+  return {{"seconds", SecondsSince(start)}, {"request_bytes", DistinctRequest(0).ByteSizeLong()}};
 }
 
 // Equal questions that nobody has asked before, all at once.
@@ -273,10 +272,12 @@ int Main(int argc, char** argv) {
   add("reworded-latency", "The same, each time in words never used before.",
       [&] { return Latency(options, Reworded(options)); });
   add("name-load", "By name, many clients.", [&] { return Load(options, ByName(options)); });
-  add("content-load", "By question, many clients.", [&] { return Load(options, ByContent(options)); });
+  add("content-load", "By question, many clients.",
+      [&] { return Load(options, ByContent(options)); });
   add("first", "One question.", [&] { return First(options); });
   add("distinct", "Many plans, none asked for twice.", [&] { return Distinct(options); });
-  add("cold", "Equal questions at once, for a plan that nobody has.", [&] { return Cold(options); });
+  add("cold", "Equal questions at once, for a plan that nobody has.",
+      [&] { return Cold(options); });
   CLI11_PARSE(app, argc, argv);
   std::cout << result.dump(2) << "\n";
   return 0;

@@ -14,10 +14,14 @@ void Embeddings(int64_t vocabulary, int64_t width, Model& model) {
 }
 
 std::vector<Weight> DenseLayer(int64_t width, int64_t q, int64_t kv, int64_t ffn) {
-  return {{"q_proj", {q, width}, 0},         {"k_proj", {kv, width}, 0},
-          {"v_proj", {kv, width}, 0},        {"o_proj", {width, q}, 1},
-          {"gate_proj", {ffn, width}, 0},    {"up_proj", {ffn, width}, 0},
-          {"down_proj", {width, ffn}, 1},    {"input_layernorm", {width}},
+  return {{"q_proj", {q, width}, 0},
+          {"k_proj", {kv, width}, 0},
+          {"v_proj", {kv, width}, 0},
+          {"o_proj", {width, q}, 1},
+          {"gate_proj", {ffn, width}, 0},
+          {"up_proj", {ffn, width}, 0},
+          {"down_proj", {width, ffn}, 1},
+          {"input_layernorm", {width}},
           {"post_attention_layernorm", {width}}};
 }
 
@@ -89,13 +93,13 @@ Model Qwen3Moe235b() {
   Model model;
   Embeddings(151936, kWidth, model);
   for (int64_t i = 0; i < 94; ++i) {
-    std::vector<Weight>& layer = model.layers.emplace_back(
-        std::vector<Weight>{{"q_proj", {8192, kWidth}, 0},
-                            {"k_proj", {512, kWidth}, 0},
-                            {"v_proj", {512, kWidth}, 0},
-                            {"o_proj", {kWidth, 8192}, 1},
-                            {"input_layernorm", {kWidth}},
-                            {"post_attention_layernorm", {kWidth}}});
+    std::vector<Weight>& layer =
+        model.layers.emplace_back(std::vector<Weight>{{"q_proj", {8192, kWidth}, 0},
+                                                      {"k_proj", {512, kWidth}, 0},
+                                                      {"v_proj", {512, kWidth}, 0},
+                                                      {"o_proj", {kWidth, 8192}, 1},
+                                                      {"input_layernorm", {kWidth}},
+                                                      {"post_attention_layernorm", {kWidth}}});
     AddQkNorms(128, layer);
     AddExperts(128, kWidth, 1536, layer);
   }

@@ -12,7 +12,8 @@ namespace remesh::testing {
 struct Weight {
   std::string name;
   std::vector<int64_t> shape;
-  int tensor_dim = -1;   // that tensor parallelism cuts: 0 of column-, 1 of row-parallel ones; -1: none
+  int tensor_dim =
+      -1;  // that tensor parallelism cuts: 0 of column-, 1 of row-parallel ones; -1: none
   bool experts = false;  // dimension 0 counts experts, which expert parallelism cuts
 };
 

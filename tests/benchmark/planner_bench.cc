@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What planning costs and how good plans are, on the cases that planners are compared by. Time is
 // CPU time of one thread, from a decoded PlanSpec to a plan ready to serve: front ends, validation,
-// canonical form, fingerprint, atoms, routing, striping, windows, memory. scripts/bench planner runs
-// each case in a process of its own, so that peak memory is the case's.
+// canonical form, fingerprint, atoms, routing, striping, windows, memory. scripts/bench planner
+// runs each case in a process of its own, so that peak memory is the case's.
 #include <benchmark/benchmark.h>
 #include <sys/resource.h>
 #include <time.h>
@@ -178,9 +178,10 @@ void RegisterAll() {
       MeasurePlanning(state, one);
     })->Unit(benchmark::kMillisecond);
     if (one.suite != "scale") continue;
-    benchmark::RegisterBenchmark(("program/" + name).c_str(), [one](benchmark::State& state) {
-      MeasureProgram(state, one);
-    })->Unit(benchmark::kMillisecond)->Iterations(1);
+    benchmark::RegisterBenchmark(("program/" + name).c_str(),
+                                 [one](benchmark::State& state) { MeasureProgram(state, one); })
+        ->Unit(benchmark::kMillisecond)
+        ->Iterations(1);
   }
 }
 

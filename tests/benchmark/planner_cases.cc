@@ -71,8 +71,8 @@ class ModelMove {
         target_(target, first_target_, layers_, builder_) {
     const int64_t devices = std::max(source.devices(), first_target_ + target.devices());
     const int64_t hosts = (devices + devices_of_host - 1) / devices_of_host;
-    builder_.AddHosts(hosts, {.devices = devices_of_host,
-                              .nics = static_cast<int32_t>(devices_of_host)});
+    builder_.AddHosts(hosts,
+                      {.devices = devices_of_host, .nics = static_cast<int32_t>(devices_of_host)});
   }
 
   v1::PlanSpec Run(bool experts_apart) && {
@@ -144,8 +144,7 @@ v1::PlanSpec FlatSpec(int64_t source_devices, int64_t target_devices, bool all_s
   builder.AddHosts(std::max(source_devices, target_devices) / 8, {});
   // Either side in a form of its own: as FSDP and as GSPMD write it.
   const std::string source = builder.Sharding(DTensor({source_devices}, {0}), 0, source_devices);
-  const std::string target =
-      builder.Sharding(HloTiles({target_devices}, {{0}}), 0, target_devices);
+  const std::string target = builder.Sharding(HloTiles({target_devices}, {{0}}), 0, target_devices);
   const auto add = [&](const std::string& name, const Weight& weight) {
     const int64_t elements = ElementsOf(weight);
     builder.Add(name, {elements}, "bf16", source, target);

@@ -72,9 +72,8 @@ std::string Describe(const std::string& model, const ModelMesh& source, const Mo
 void AddModel(const std::string& suite, const std::string& name, Model (*model)(),
               const ModelMesh& source, const ModelMesh& target, Targets targets, Cases& cases,
               int64_t devices_of_host = 8) {
-  cases.push_back({suite, Describe(name, source, target), [=] {
-                     return ModelSpec(model(), source, target, targets, devices_of_host);
-                   }});
+  cases.push_back({suite, Describe(name, source, target),
+                   [=] { return ModelSpec(model(), source, target, targets, devices_of_host); }});
 }
 
 Model DeepSeekFp8() { return DeepSeekV3("f8e4m3fn"); }
@@ -109,9 +108,8 @@ void AddElastic(Cases& cases) {
   cases.push_back({"elastic", "DeepSeek-V3 FP8, each expert an array (2048) -> (1536)", [] {
                      return ExpertsApartSpec(DeepSeekFp8(), {8, 16, 16, 16, 8}, {4, 12, 32, 32, 4});
                    }});
-  cases.push_back({"memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256)", [=] {
-                     return ModelSpec(Llama405b(), {8, 16, 2}, {8, 8, 4}, same);
-                   }});
+  cases.push_back({"memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256)",
+                   [=] { return ModelSpec(Llama405b(), {8, 16, 2}, {8, 8, 4}, same); }});
   cases.push_back({"memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256), donated", [=] {
                      v1::PlanSpec spec = ModelSpec(Llama405b(), {8, 16, 2}, {8, 8, 4}, same);
                      spec.mutable_options()->set_donate(true);
@@ -120,8 +118,8 @@ void AddElastic(Cases& cases) {
 }
 
 void AddFlat(Cases& cases) {
-  for (const auto& [before, after] : std::vector<std::pair<int64_t, int64_t>>{
-           {1024, 1016}, {128, 120}, {64, 72}, {512, 1024}}) {
+  for (const auto& [before, after] :
+       std::vector<std::pair<int64_t, int64_t>>{{1024, 1016}, {128, 120}, {64, 72}, {512, 1024}}) {
     for (bool free : {false, true}) {
       cases.push_back({"target order",
                        absl::StrCat("flat ", before, " -> ", after, free ? ", free" : ", as given"),
@@ -161,8 +159,7 @@ void AddTenplex(Cases& cases) {
   const std::vector<std::pair<std::string, Model (*)()>> models = {
       {"GPT-3 1.3B", Gpt1b}, {"GPT-3 2.7B", Gpt3b}, {"GPT-3 6.7B", Gpt7b}};
   for (const auto& [name, model] : models) {
-    for (const ModelMesh& target :
-         {ModelMesh{4, 2, 2}, ModelMesh{8, 2, 1}, ModelMesh{4, 4, 1}}) {
+    for (const ModelMesh& target : {ModelMesh{4, 2, 2}, ModelMesh{8, 2, 1}, ModelMesh{4, 4, 1}}) {
       AddModel("tenplex", name, model, {4, 2, 1}, target, Targets::kSameDevices, cases, 4);
     }
   }

@@ -11,7 +11,8 @@
 
 namespace remesh::conformance {
 
-// How an operation ended, and whether it kept to the rules: once, and inside its own transport's Progress().
+// How an operation ended, and whether it kept to the rules: once, and inside its own transport's
+// Progress().
 struct Outcome {
   int calls = 0;
   bool inside_progress = true;
@@ -40,8 +41,10 @@ class Mesh {
   PeerGroup& group(int host, const std::string& name = "g") { return *groups_.at({host, name}); }
   void Abort(int host, const std::string& name = "g") { group(host, name).Abort(); }
 
-  Outcome* Send(int from, int to, const MessageTag& tag, std::span<const std::byte> data, const std::string& name = "g");
-  Outcome* Receive(int at, int from, const MessageTag& tag, std::span<std::byte> buffer, const std::string& name = "g");
+  Outcome* Send(int from, int to, const MessageTag& tag, std::span<const std::byte> data,
+                const std::string& name = "g");
+  Outcome* Receive(int at, int from, const MessageTag& tag, std::span<std::byte> buffer,
+                   const std::string& name = "g");
   // A callback for operations of `host` that reports to the outcome.
   PeerGroup::Done Watch(int host, Outcome* outcome, std::function<void()> then = nullptr);
   Outcome* NewOutcome();
@@ -50,7 +53,8 @@ class Mesh {
   bool Progress();
   void ProgressTimes(int rounds);
   // Until `done` or 20 s have passed; whether `done`. `each` runs every round.
-  bool ProgressUntil(const std::function<bool()>& done, const std::function<void()>& each = nullptr);
+  bool ProgressUntil(const std::function<bool()>& done,
+                     const std::function<void()>& each = nullptr);
   bool Finish(const std::vector<Outcome*>& outcomes);
 
  private:

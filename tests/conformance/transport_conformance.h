@@ -11,12 +11,13 @@
 
 #include "worker/transport/transport.h"
 
-// The contract of worker/transport/transport.h as tests. A transport joins by one INSTANTIATE_TEST_SUITE_P of TransportConformance
-// with a world of its own.
+// The contract of worker/transport/transport.h as tests. A transport joins by one
+// INSTANTIATE_TEST_SUITE_P of TransportConformance with a world of its own.
 namespace remesh::conformance {
 
-// A peer that this process can kill. In the group {survivor, victim} it sends tag {0,0,0,0} with 64 KiB of Pattern(0), then has
-// these in flight for good: sends of 32 MiB, index 1, and receives of 32 MiB, index 2.
+// A peer that this process can kill. In the group {survivor, victim} it sends tag {0,0,0,0} with 64
+// KiB of Pattern(0), then has these in flight for good: sends of 32 MiB, index 1, and receives of
+// 32 MiB, index 2.
 class Victim {
  public:
   virtual ~Victim() = default;
@@ -32,7 +33,7 @@ class World {
  public:
   virtual ~World() = default;
   virtual std::unique_ptr<Transport> NewTransport() = 0;
-  virtual std::string DeadAddress() = 0;      // well-formed; nobody answers there
+  virtual std::string DeadAddress() = 0;       // well-formed; nobody answers there
   virtual std::string MalformedAddress() = 0;  // or "" when any string is an address
   virtual std::unique_ptr<Victim> NewVictim() = 0;
 };
@@ -41,7 +42,9 @@ struct WorldFactory {
   std::string name;
   std::function<std::unique_ptr<World>()> make;
 
-  friend std::ostream& operator<<(std::ostream& out, const WorldFactory& world) { return out << world.name; }
+  friend std::ostream& operator<<(std::ostream& out, const WorldFactory& world) {
+    return out << world.name;
+  }
 };
 
 // Bytes that tell one message's place from another's.

@@ -25,8 +25,8 @@ std::unique_ptr<Transport> NewLoopback() {
   return *std::move(transport);
 }
 
-// Prints "address " and its address, reads "address token" of each peer until an empty line, and does what a
-// victim does until it is killed.
+// Prints "address " and its address, reads "address token" of each peer until an empty line, and
+// does what a victim does until it is killed.
 int RunVictim() {
   auto transport = NewLoopback();
   std::printf("address %s\n", transport->address().c_str());

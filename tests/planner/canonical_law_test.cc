@@ -89,7 +89,8 @@ TEST(CanonicalLawTest, AFreeOrderIsBoundToTheCallersDevices) {
     hits += one->canonical.fingerprint == other->canonical.fingerprint;
     // As a hit is answered: the plan of the first, in the names of the second.
     CanonicalizedRequest bound = *other;
-    if (one->canonical.fingerprint == other->canonical.fingerprint) bound.canonical = one->canonical;
+    if (one->canonical.fingerprint == other->canonical.fingerprint)
+      bound.canonical = one->canonical;
     const ReshardRequest fixed = WithChosenOrder(renamed, bound);
     std::map<int64_t, int64_t> taker;
     const std::vector<DeviceList> given = TargetsOf(renamed), chosen = TargetsOf(fixed);
@@ -179,7 +180,8 @@ const std::vector<Change>& Changes() {
          Host& host = AnyHost(n, r);
          for (const ArraySpec& array : r.arrays) {
            for (const Placement* p : {&array.source, &array.target}) {
-             if (std::count(p->devices->begin(), p->devices->end(), host.device_ids.back()) > 0) return;
+             if (std::count(p->devices->begin(), p->devices->end(), host.device_ids.back()) > 0)
+               return;
            }
          }
          if (host.device_ids.size() > 1) host.device_ids.pop_back();
@@ -199,7 +201,8 @@ const std::vector<Change>& Changes() {
 TEST(CanonicalLawTest, NoChangeOfStructureEverHits) {
   std::map<std::string, int> misses;
   for (uint64_t seed = 0; seed < 300; ++seed) {
-    const ReshardRequest request = RandomRequest(seed, {.elements_max = 100, .lost_devices = false});
+    const ReshardRequest request =
+        RandomRequest(seed, {.elements_max = 100, .lost_devices = false});
     const auto one = Canonicalize(request);
     ASSERT_TRUE(one.ok()) << one.status();
     for (const Change& change : Changes()) {
@@ -216,8 +219,8 @@ TEST(CanonicalLawTest, NoChangeOfStructureEverHits) {
     }
   }
   for (const Change& change : Changes()) EXPECT_GT(misses[change.name], 20) << change.name;
-  for (const char* always : {"window", "limit", "donation", "strategy", "fallback", "element type",
-                             "an array twice"}) {
+  for (const char* always :
+       {"window", "limit", "donation", "strategy", "fallback", "element type", "an array twice"}) {
     EXPECT_EQ(misses[always], 300) << always;
   }
 }

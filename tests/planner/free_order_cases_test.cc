@@ -53,8 +53,7 @@ class FlatOverlaps {
       }
     }
     for (const auto& [pair, both] : bytes) {
-      edges_.push_back(
-          {static_cast<int32_t>(pair.first), static_cast<int32_t>(pair.second), both});
+      edges_.push_back({static_cast<int32_t>(pair.first), static_cast<int32_t>(pair.second), both});
     }
     const int32_t slots = static_cast<int32_t>(to);
     const std::vector<int32_t> matching = MaxWeightMatching(slots, slots, edges_);
@@ -77,8 +76,8 @@ TEST(FreeOrderCasesTest, AFreeOrderMovesNoMoreOfFlatShardsThanTheAssignmentOptim
     int64_t from, to;
     double share;
   };
-  for (const Case& c : {Case{1024, 1016, 0.260}, Case{128, 120, 0.310},
-                        Case{64, 72, 0.278}, Case{512, 1024, 0.500}}) {
+  for (const Case& c : {Case{1024, 1016, 0.260}, Case{128, 120, 0.310}, Case{64, 72, 0.278},
+                        Case{512, 1024, 0.500}}) {
     SCOPED_TRACE(c.from);
     ReshardRequest request = testing::RequestOf(testing::FlatSpec(c.from, c.to, false));
     request.options.free_target_order = true;

@@ -117,8 +117,7 @@ TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
 }
 
 TEST(KnownCasesTest, DonationKeepsThePeakNearTheLargerSide) {
-  v1::PlanSpec spec =
-      ModelSpec(testing::Llama405b(), {8, 16, 2}, {8, 8, 4}, Targets::kSameDevices);
+  v1::PlanSpec spec = ModelSpec(testing::Llama405b(), {8, 16, 2}, {8, 8, 4}, Targets::kSameDevices);
   const int64_t both = PlanFor(spec).plan.summary().peak_bytes_max;
   spec.mutable_options()->set_donate(true);
   const int64_t donated = PlanFor(spec).plan.summary().peak_bytes_max;

@@ -67,16 +67,15 @@ void CheckUplinks(const ReshardRequest& request, const PlanSummary& summary) {
   for (const Host& host : request.topology.hosts)
     slowest = std::min(slowest, host.nic_bytes_per_second);
   for (const Domain& domain : request.topology.domains) {
-    slowest = std::min(
-        {slowest, domain.egress_bytes_per_second, domain.ingress_bytes_per_second});
+    slowest = std::min({slowest, domain.egress_bytes_per_second, domain.ingress_bytes_per_second});
   }
   const double rounding = 4.0 * static_cast<double>(request.topology.hosts.size()) *
                           WidestElement(request) / 8 / slowest;
   EXPECT_LE(summary.bottleneck_seconds, 2 * summary.routing_bound_seconds + rounding);
 }
 
-// Where no uplink can bind, the busiest NIC carries no more than T0 lets it, four elements aside; T0
-// and LB are proved.
+// Where no uplink can bind, the busiest NIC carries no more than T0 lets it, four elements aside;
+// T0 and LB are proved.
 void CheckBounds(const Planned& planned, const TrafficReport& traffic) {
   const ReshardRequest& request = planned.request.request;
   const PlanSummary& summary = planned.plan.summary();

@@ -41,7 +41,8 @@ LayoutPtr RandomLayout(Random& random, const Shape& shape, int32_t device_count,
 
 // The same request under other names: device ids, host and domain names, order of hosts, of
 // domains, of device lists' positions (with the layouts' positions; not of target lists whose order
-// is free) and, when `arrays` is set, of arrays. Structure is kept, so that its canonical request is equal.
+// is free) and, when `arrays` is set, of arrays. Structure is kept, so that its canonical request
+// is equal.
 ReshardRequest Renamed(Random& random, const ReshardRequest& request, bool arrays = false);
 
 }  // namespace remesh::testing

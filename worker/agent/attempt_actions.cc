@@ -135,10 +135,9 @@ Mover::Events Agent::MakeEvents(const std::string& key) {
   Mover::Events events;
   events.window_done = [this, key, before = MoverBytes()](const WindowReport& report) mutable {
     const MoverBytes& now = report.bytes;
-    metrics_->WindowDone(
-        {now.sent - before.sent, now.received - before.received, now.copied - before.copied,
-         now.pieces_verified - before.pieces_verified},
-        std::chrono::duration<double>(report.duration).count());
+    metrics_->WindowDone({now.sent - before.sent, now.received - before.received,
+                          now.copied - before.copied, now.pieces_verified - before.pieces_verified},
+                         std::chrono::duration<double>(report.duration).count());
     before = now;
     PostEvent(key, [report](Entry& e) { return e.attempt.WindowDone(report); });
   };
@@ -188,7 +187,9 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
   PostEvent(key, [this, status](Entry& e) {
     Attempt::Actions actions = e.attempt.MarkedReady(status);
     calls_.Retry();
-    if (status.ok()) buffers_.Announce(e.attempt.prepare().target().state(), e.attempt.prepare().target().generation());
+    if (status.ok())
+      buffers_.Announce(e.attempt.prepare().target().state(),
+                        e.attempt.prepare().target().generation());
     return actions;
   });
 }

@@ -12,16 +12,17 @@
 
 namespace remesh {
 
-// A few threads that copy, pack and hash on behalf of one owning thread. Work runs on the pool in the order it was given; its `done`
-// runs on the owning thread, inside Drain(), exactly once: OK when the work ran, CANCELLED when it did not. Only the owning thread
-// calls it.
+// A few threads that copy, pack and hash on behalf of one owning thread. Work runs on the pool in
+// the order it was given; its `done` runs on the owning thread, inside Drain(), exactly once: OK
+// when the work ran, CANCELLED when it did not. Only the owning thread calls it.
 class CopyPool {
  public:
   using Work = absl::AnyInvocable<void()>;
   using Notify = absl::AnyInvocable<void() const>;
   using Done = absl::AnyInvocable<void(absl::Status)>;
 
-  // `on_finished` runs on any thread whenever Drain() has something to do; it must not block. REQUIRES: threads > 0.
+  // `on_finished` runs on any thread whenever Drain() has something to do; it must not block.
+  // REQUIRES: threads > 0.
   CopyPool(int threads, Notify on_finished);
   // Waits for the work that runs; the rest, and every `done` not yet run, is dropped.
   ~CopyPool();
@@ -51,7 +52,9 @@ class CopyPool {
   };
 
   void RunThread();
-  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || !queued_.empty(); }
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !queued_.empty();
+  }
 
   int pending_ = 0;  // the owning thread's
   const Notify on_finished_;

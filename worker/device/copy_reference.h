@@ -7,7 +7,8 @@
 
 #include "worker/device/shard_view.h"
 
-// The plainest possible words for what shard_view.h does, one bit at a time, and random cases to compare them on.
+// The plainest possible words for what shard_view.h does, one bit at a time, and random cases to
+// compare them on.
 namespace remesh::reference {
 
 using Bytes = std::vector<std::byte>;
@@ -24,7 +25,8 @@ inline void SetBit(std::byte* data, int64_t bit, bool value) {
 // Where the element at global index `at` begins in a shard of `frame`, in bits.
 inline int64_t BitOf(const Box& frame, const std::vector<int64_t>& at, int bits) {
   int64_t element = 0;
-  for (int d = 0; d < frame.rank(); ++d) element = element * frame.dims[d].size() + at[d] - frame.dims[d].lo;
+  for (int d = 0; d < frame.rank(); ++d)
+    element = element * frame.dims[d].size() + at[d] - frame.dims[d].lo;
   return element * bits;
 }
 
@@ -63,7 +65,9 @@ class Random {
  public:
   explicit Random(uint32_t seed) : engine_(seed) {}
 
-  int64_t Uniform(int64_t lo, int64_t hi) { return std::uniform_int_distribution<int64_t>(lo, hi)(engine_); }
+  int64_t Uniform(int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(engine_);
+  }
 
   // A box that may be empty now and then.
   Box AnyBox(int rank, int64_t extent_max) {
@@ -89,7 +93,8 @@ class Random {
     Bytes bytes(static_cast<size_t>(PackedBytes(frame, bits)));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(Uniform(0, 255));
     const int64_t end = frame.element_count() * bits;
-    for (int64_t bit = end; bit < static_cast<int64_t>(bytes.size()) * 8; ++bit) SetBit(bytes.data(), bit, false);
+    for (int64_t bit = end; bit < static_cast<int64_t>(bytes.size()) * 8; ++bit)
+      SetBit(bytes.data(), bit, false);
     return bytes;
   }
 

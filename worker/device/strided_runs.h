@@ -9,9 +9,10 @@
 
 namespace remesh {
 
-// One box in two dense row-major frames, as few and as long runs of adjacent bits as both allow: run (i0, i1, ..) of `loops` lies
-// at source_bit + sum(i * source_stride) on one side and target_bit + sum(i * target_stride) on the other. All in bits.
-// Example: rows 1..2 of u8[4][6] into a frame of just these rows: one run of 96 bits from bit 48, no loops.
+// One box in two dense row-major frames, as few and as long runs of adjacent bits as both allow:
+// run (i0, i1, ..) of `loops` lies at source_bit + sum(i * source_stride) on one side and
+// target_bit + sum(i * target_stride) on the other. All in bits. Example: rows 1..2 of u8[4][6]
+// into a frame of just these rows: one run of 96 bits from bit 48, no loops.
 struct StridedRuns {
   struct Loop {
     int64_t count;  // > 1
@@ -29,16 +30,19 @@ struct StridedRuns {
 };
 
 // REQUIRES: both frames contain `box`.
-StridedRuns MakeRuns(const Box& source_frame, const Box& target_frame, const Box& box, int bits_per_element);
+StridedRuns MakeRuns(const Box& source_frame, const Box& target_frame, const Box& box,
+                     int bits_per_element);
 
-// Copies every run. Bytes that a run only partly covers are updated atomically. REQUIRES: the two sides do not overlap.
+// Copies every run. Bytes that a run only partly covers are updated atomically. REQUIRES: the two
+// sides do not overlap.
 void CopyRuns(const StridedRuns& runs, const std::byte* source, std::byte* target);
 
 // Copies `count` rows of `row_bytes`; strides in bytes.
-void CopyRows(const std::byte* source, int64_t source_stride, std::byte* target, int64_t target_stride, int64_t count,
-              int64_t row_bytes);
+void CopyRows(const std::byte* source, int64_t source_stride, std::byte* target,
+              int64_t target_stride, int64_t count, int64_t row_bytes);
 
-// Calls visit(source_bit, target_bit) for each combination of the first `depth` loops, in row-major order.
+// Calls visit(source_bit, target_bit) for each combination of the first `depth` loops, in row-major
+// order.
 template <typename Visit>
 void ForEachStart(const StridedRuns& runs, size_t depth, Visit visit) {
   absl::InlinedVector<int64_t, 4> index(depth, 0);

@@ -22,9 +22,9 @@ namespace remesh {
 
 // Bytes that an attempt has moved so far on this host.
 struct MoverBytes {
-  int64_t sent = 0;      // to other hosts
-  int64_t received = 0;  // from other hosts, verified
-  int64_t copied = 0;    // inside the host
+  int64_t sent = 0;             // to other hosts
+  int64_t received = 0;         // from other hosts, verified
+  int64_t copied = 0;           // inside the host
   int64_t pieces_verified = 0;  // of those received
 };
 

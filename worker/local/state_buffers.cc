@@ -40,8 +40,7 @@ void StateBuffers::Assign(const v1::Assignment& assignment) {
   assigned_[assignment.state()] = assignment;
   const Generation* held = store_->Find(assignment.state(), assignment.generation());
   const bool stale = held != nullptr && Current(*held) && !assignment.committed() &&
-                     !held->pending() &&
-                     !SameBuffers(held->manifest.assignment(), assignment);
+                     !held->pending() && !SameBuffers(held->manifest.assignment(), assignment);
   if (stale) store_->Drop(assignment.state(), assignment.generation());
 }
 

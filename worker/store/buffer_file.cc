@@ -74,7 +74,8 @@ absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
   if (error == 0) return absl::OkStatus();
   unlink(path.c_str());
   if (error == ECANCELED) {
-    return MakeError(absl::StatusCode::kCancelled, absl::StrCat("reserving ", path, " was given up"),
+    return MakeError(absl::StatusCode::kCancelled,
+                     absl::StrCat("reserving ", path, " was given up"),
                      {"CANCELLED", {{"path", path}}});
   }
   errno = error;

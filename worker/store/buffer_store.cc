@@ -265,8 +265,7 @@ absl::Status BufferStore::Finish(Generation generation, const absl::Status& fill
   return absl::OkStatus();
 }
 
-absl::Status BufferStore::Fill(const Generation& generation,
-                               const std::atomic<bool>* cancelled) {
+absl::Status BufferStore::Fill(const Generation& generation, const std::atomic<bool>* cancelled) {
   std::error_code error;
   fs::remove_all(generation.folder, error);
   fs::create_directories(generation.folder, error);

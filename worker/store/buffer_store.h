@@ -87,9 +87,9 @@ class BufferStore {
                       const v1::AttemptId& attempt = {});
 
   // The same in three steps, for those who must not be held up while the kernel finds the memory:
-  // Begin() promises it, Fill() does the work, Finish() keeps or frees what was made. Fill() may run
-  // on any thread beside all other calls; CANCELLED when `cancelled` becomes true. Between the first
-  // and the last the generation is not here, and no other of its number can be made.
+  // Begin() promises it, Fill() does the work, Finish() keeps or frees what was made. Fill() may
+  // run on any thread beside all other calls; CANCELLED when `cancelled` becomes true. Between the
+  // first and the last the generation is not here, and no other of its number can be made.
   absl::StatusOr<Generation> Begin(const v1::Assignment& assignment, v1::ShardPhase phase,
                                    const v1::AttemptId& attempt);
   static absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled);

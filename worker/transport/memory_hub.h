@@ -16,7 +16,8 @@ namespace remesh {
 
 class MemoryTransport;
 
-// One group's operations that have not ended. Guarded by the hub's mutex, like all that is declared here.
+// One group's operations that have not ended. Guarded by the hub's mutex, like all that is declared
+// here.
 struct MemoryGroupState {
   using Key = std::pair<int, MessageTag>;  // peer
   struct Outgoing {
@@ -41,7 +42,8 @@ struct MemoryGroupState {
   const AttemptToken& token() const { return peers[self].token; }
 };
 
-// "The message `tag` of the group `from` to the group `to` may be complete": looked into by the receiving transport.
+// "The message `tag` of the group `from` to the group `to` may be complete": looked into by the
+// receiving transport.
 struct MemoryNotice {
   AttemptToken from;
   AttemptToken to;
@@ -49,13 +51,14 @@ struct MemoryNotice {
   int64_t due;
 };
 
-// All that the transports of a fabric share. A message is copied once, from the sender's memory into the receiver's, when both have
-// posted it and the receiver makes progress.
+// All that the transports of a fabric share. A message is copied once, from the sender's memory
+// into the receiver's, when both have posted it and the receiver makes progress.
 class MemoryFabric::Hub {
  public:
   absl::Mutex mutex;
   absl::flat_hash_map<std::string, MemoryTransport*> transports ABSL_GUARDED_BY(mutex);  // living
-  absl::flat_hash_map<AttemptToken, MemoryGroupState*> groups ABSL_GUARDED_BY(mutex);    // open, by their own token
+  absl::flat_hash_map<AttemptToken, MemoryGroupState*> groups
+      ABSL_GUARDED_BY(mutex);  // open, by their own token
   absl::flat_hash_set<AttemptToken> closed ABSL_GUARDED_BY(mutex);
   int64_t refused ABSL_GUARDED_BY(mutex) = 0;
 
@@ -66,10 +69,12 @@ class MemoryFabric::Hub {
   void FailOperationsWithLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // Ends the operations of `group` that have not ended, those with `peer` or (-1) all.
-  void EndAll(MemoryGroupState& group, int peer, const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void EndAll(MemoryGroupState& group, int peer, const absl::Status& status)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // Moves the message if both ends have posted it and it is due.
-  void Deliver(const MemoryNotice& notice, const MemoryTransport& at) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void Deliver(const MemoryNotice& notice, const MemoryTransport& at)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 };
 
 class MemoryTransport : public Transport {

@@ -17,6 +17,7 @@ absl::Status ValidatePeerTable(int self, const std::vector<Peer>& peers);
 absl::Status PeerLost(const Peer& peer, std::string_view why);
 
 // What both transports say when the two ends of a message disagree on its size.
-absl::Status SizesDiffer(const Peer& peer, const MessageTag& tag, uint64_t sent_bytes, uint64_t buffer_bytes);
+absl::Status SizesDiffer(const Peer& peer, const MessageTag& tag, uint64_t sent_bytes,
+                         uint64_t buffer_bytes);
 
 }  // namespace remesh

@@ -15,13 +15,14 @@
 
 namespace remesh {
 
-// Names one message between two hosts of a peer group; both ends derive it from their programs. Opaque to transports, unique within a
-// group and direction.
+// Names one message between two hosts of a peer group; both ends derive it from their programs.
+// Opaque to transports, unique within a group and direction.
 struct MessageTag {
   uint32_t window = 0;
   uint32_t from_device = 0;
   uint32_t to_device = 0;
-  uint32_t index = 0;  // of the piece in the pair's message of the window; kDigestTable for the digests of all its pieces
+  uint32_t index = 0;  // of the piece in the pair's message of the window; kDigestTable for the
+                       // digests of all its pieces
 
   static constexpr uint32_t kDigestTable = 0xffffffff;
 
@@ -32,7 +33,8 @@ struct MessageTag {
   }
 };
 
-// Random bytes (16) that only the workers of one attempt know. A message with another token is refused unread.
+// Random bytes (16) that only the workers of one attempt know. A message with another token is
+// refused unread.
 using AttemptToken = std::string;
 
 // A member of a peer group as the planner's peer table tells it.
@@ -41,9 +43,10 @@ struct Peer {
   AttemptToken token;   // of that peer's incarnation in this attempt
 };
 
-// The connections among the hosts of one attempt. Every posted operation ends exactly once, by its callback, inside
-// Transport::Progress(): OK, UNAVAILABLE (peer lost; the message names it), INVALID_ARGUMENT (sizes differ between the ends), or CANCELLED.
-// Until then its buffer belongs to the transport; from then on the transport never touches it again.
+// The connections among the hosts of one attempt. Every posted operation ends exactly once, by its
+// callback, inside Transport::Progress(): OK, UNAVAILABLE (peer lost; the message names it),
+// INVALID_ARGUMENT (sizes differ between the ends), or CANCELLED. Until then its buffer belongs to
+// the transport; from then on the transport never touches it again.
 class PeerGroup {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -51,20 +54,26 @@ class PeerGroup {
   // REQUIRES: quiesced().
   virtual ~PeerGroup() = default;
 
-  // Sends `data` to peer `peer` (index in the table). Messages of different tags may overtake each other. Zero bytes are legal.
-  virtual void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) = 0;
+  // Sends `data` to peer `peer` (index in the table). Messages of different tags may overtake each
+  // other. Zero bytes are legal.
+  virtual void Send(int peer, const MessageTag& tag, std::span<const std::byte> data,
+                    Done done) = 0;
 
-  // Receives exactly buffer.size() bytes of the message `tag` of `peer`, wherever possible straight into `buffer`.
+  // Receives exactly buffer.size() bytes of the message `tag` of `peer`, wherever possible straight
+  // into `buffer`.
   virtual void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) = 0;
 
-  // Starts to end everything: pending operations finish CANCELLED, endpoints close, later operations finish CANCELLED. Idempotent.
+  // Starts to end everything: pending operations finish CANCELLED, endpoints close, later
+  // operations finish CANCELLED. Idempotent.
   virtual void Abort() = 0;
 
-  // True once Abort() is complete: no endpoint of the group is open, nothing can write into any buffer any more.
+  // True once Abort() is complete: no endpoint of the group is open, nothing can write into any
+  // buffer any more.
   virtual bool quiesced() const = 0;
 };
 
-// Moves bytes between host processes. Not thread-safe: one thread calls everything, and callbacks run on it.
+// Moves bytes between host processes. Not thread-safe: one thread calls everything, and callbacks
+// run on it.
 class Transport {
  public:
   virtual ~Transport() = default;
@@ -74,8 +83,9 @@ class Transport {
   // How peers reach this transport; stable for its life.
   virtual std::string address() const = 0;
 
-  // Joins the attempt in which this host is `peers[self]`. Messages that arrive for a token before its group opens wait. Errors:
-  // INVALID_ARGUMENT for an unusable address or token; UNAVAILABLE never: a peer that cannot be reached fails its operations.
+  // Joins the attempt in which this host is `peers[self]`. Messages that arrive for a token before
+  // its group opens wait. Errors: INVALID_ARGUMENT for an unusable address or token; UNAVAILABLE
+  // never: a peer that cannot be reached fails its operations.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) = 0;
 
   // Advances everything without blocking; returns whether anything happened.
@@ -84,7 +94,8 @@ class Transport {
   // Sleeps until Progress() may have work, Wake() is called, or `timeout` passed.
   virtual void Wait(std::chrono::milliseconds timeout) = 0;
 
-  // Ends a Wait() that runs now or, if none does, the next one. The one call that any thread may make.
+  // Ends a Wait() that runs now or, if none does, the next one. The one call that any thread may
+  // make.
   virtual void Wake() = 0;
 };
 

@@ -13,8 +13,8 @@ namespace remesh {
 class UcxGroup;
 class UcxTransport;
 
-// One endpoint, from its creation until UCX has closed it. Each direction of traffic between two hosts has its own, dialled by the
-// side that sends.
+// One endpoint, from its creation until UCX has closed it. Each direction of traffic between two
+// hosts has its own, dialled by the side that sends.
 struct UcxConnection {
   UcxTransport* transport = nullptr;
   ucp_ep_h endpoint = nullptr;
@@ -26,16 +26,17 @@ struct UcxConnection {
   void* close_request = nullptr;
   UcxGroup* group = nullptr;  // null until a hello has told which, and for good after a refusal
   int peer = -1;
-  ucx::Hello hello;             // sent, or received and waiting for its group
+  ucx::Hello hello;  // sent, or received and waiting for its group
   bool hello_received = false;
-  std::vector<void*> unread;  // rendezvous descriptors to be dropped when it is closed: before, the sender would be told OK
+  std::vector<void*> unread;  // rendezvous descriptors to be dropped when it is closed: before, the
+                              // sender would be told OK
 };
 
 // One Send() or Receive() on its way.
 struct UcxOperation {
   UcxGroup* group = nullptr;
   int peer = -1;
-  MessageTag tag;             // on the wire while a send is
+  MessageTag tag;              // on the wire while a send is
   std::byte* bytes = nullptr;  // only read when sending
   size_t size = 0;
   PeerGroup::Done done;

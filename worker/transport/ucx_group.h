@@ -16,12 +16,13 @@
 
 namespace remesh {
 
-// A peer group over UCX: pairs messages with receives, and knows which peers are lost. Everything UCX does with it arrives through
-// the On...() calls, from inside UcxTransport::Progress().
+// A peer group over UCX: pairs messages with receives, and knows which peers are lost. Everything
+// UCX does with it arrives through the On...() calls, from inside UcxTransport::Progress().
 class UcxGroup : public PeerGroup {
  public:
   // `addresses` are those of `peers`.
-  UcxGroup(UcxTransport* transport, int self, std::vector<Peer> peers, std::vector<SocketAddress> addresses);
+  UcxGroup(UcxTransport* transport, int self, std::vector<Peer> peers,
+           std::vector<SocketAddress> addresses);
   ~UcxGroup() override;
 
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
@@ -35,8 +36,10 @@ class UcxGroup : public PeerGroup {
   bool OnHello(UcxConnection* connection, const AttemptToken& from);
   // The dialled peer has accepted.
   void OnAccept(UcxConnection* connection);
-  // A message: its bytes if `rendezvous` is false, else a descriptor to fetch them with. Returns what the UCX handler returns.
-  ucs_status_t OnMessage(UcxConnection* connection, const MessageTag& tag, void* data, size_t size, bool rendezvous);
+  // A message: its bytes if `rendezvous` is false, else a descriptor to fetch them with. Returns
+  // what the UCX handler returns.
+  ucs_status_t OnMessage(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
+                         bool rendezvous);
   void OnConnectionLost(UcxConnection* connection, std::string_view why);
   void OnClosed() { --connections_; }
   // An operation's callback begins.
@@ -70,7 +73,8 @@ class UcxGroup : public PeerGroup {
   void End(Operation operation, absl::Status status);
   void Transmit(Operation operation);
   void Fetch(Operation operation, void* descriptor);
-  ucs_status_t Hold(UcxConnection* connection, const MessageTag& tag, void* data, size_t size, bool rendezvous);
+  ucs_status_t Hold(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
+                    bool rendezvous);
   // Ends what waits on the peer and closes its connections.
   void Drop(PeerState& state, const absl::Status& status);
 

@@ -16,8 +16,9 @@
 
 namespace remesh {
 
-// Owns the listener and every connection. UCX's callbacks only record; Progress() acts on the records once UCX has returned, because
-// endpoints must not be made or closed, and callbacks of operations not run, from inside it.
+// Owns the listener and every connection. UCX's callbacks only record; Progress() acts on the
+// records once UCX has returned, because endpoints must not be made or closed, and callbacks of
+// operations not run, from inside it.
 class UcxTransport : public Transport {
  public:
   static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options);
@@ -34,10 +35,12 @@ class UcxTransport : public Transport {
   const UcxOptions& options() const { return options_; }
   ucp_worker_h worker() const { return worker_->get(); }
   // Null if UCX refuses at once.
-  UcxConnection* Dial(UcxGroup* group, int peer, const SocketAddress& address, const ucx::Hello& hello);
-  // Starts to close; the connection is gone after the Progress() that ends it. Idempotent. UCX 1.13 stops the process when an
-  // endpoint is closed while it is being set up, so one that has only been dialled leaves its group at once, having carried nothing
-  // but the hello, and closes when it can.
+  UcxConnection* Dial(UcxGroup* group, int peer, const SocketAddress& address,
+                      const ucx::Hello& hello);
+  // Starts to close; the connection is gone after the Progress() that ends it. Idempotent. UCX 1.13
+  // stops the process when an endpoint is closed while it is being set up, so one that has only
+  // been dialled leaves its group at once, having carried nothing but the hello, and closes when it
+  // can.
   void Close(UcxConnection* connection);
   // Queues the callback.
   void End(std::unique_ptr<UcxOperation> operation, absl::Status status);
@@ -69,12 +72,12 @@ class UcxTransport : public Transport {
   static void OnConnectionRequest(ucp_conn_request_h request, void* self);
   static void OnError(void* connection, ucp_ep_h endpoint, ucs_status_t status);
   static void OnControlSent(void* request, ucs_status_t status, void* connection);
-  static ucs_status_t OnHello(void* self, const void* header, size_t header_length, void* data, size_t length,
-                              const ucp_am_recv_param_t* param);
-  static ucs_status_t OnAccept(void* self, const void* header, size_t header_length, void* data, size_t length,
-                               const ucp_am_recv_param_t* param);
-  static ucs_status_t OnMessage(void* self, const void* header, size_t header_length, void* data, size_t length,
-                                const ucp_am_recv_param_t* param);
+  static ucs_status_t OnHello(void* self, const void* header, size_t header_length, void* data,
+                              size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnAccept(void* self, const void* header, size_t header_length, void* data,
+                               size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnMessage(void* self, const void* header, size_t header_length, void* data,
+                                size_t length, const ucp_am_recv_param_t* param);
 
   bool AcceptConnections();
   void StartClosing(UcxConnection* connection);
@@ -89,9 +92,10 @@ class UcxTransport : public Transport {
   std::unique_ptr<UcxWorker> worker_;
   ucp_listener_h listener_ = nullptr;
   absl::flat_hash_map<UcxConnection*, std::unique_ptr<UcxConnection>> connections_;
-  absl::flat_hash_map<ucp_ep_h, UcxConnection*> open_;  // not closing: UCX uses the handles of closed ones again
+  absl::flat_hash_map<ucp_ep_h, UcxConnection*>
+      open_;  // not closing: UCX uses the handles of closed ones again
   absl::flat_hash_map<AttemptToken, UcxGroup*> groups_;
-  absl::flat_hash_set<AttemptToken> closed_;   // of groups that were open here
+  absl::flat_hash_set<AttemptToken> closed_;  // of groups that were open here
   std::deque<AttemptToken> closed_order_;
   int strangers_ = 0;  // connections that no group knows
   std::vector<ucp_conn_request_h> requests_;

@@ -15,7 +15,8 @@ namespace remesh {
 // A UCP context with one worker for one thread, and how that thread sleeps.
 class UcxWorker {
  public:
-  static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(const UcxOptions& options, const SocketAddress& bind);
+  static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(const UcxOptions& options,
+                                                           const SocketAddress& bind);
   ~UcxWorker();
 
   UcxWorker(const UcxWorker&) = delete;

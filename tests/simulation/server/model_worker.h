@@ -29,8 +29,8 @@ class ModelWorker {
     std::function<void(v1::AttachRequest)> say;
     std::function<bool()> fails;  // whether an attempt shall fail now
     std::function<void(const std::string&)> violation;
-    std::function<void(const v1::Commit&)> committing;          // before a commit takes effect
-    std::function<void(const v1::Retire&)> retiring;  // before a generation goes
+    std::function<void(const v1::Commit&)> committing;  // before a commit takes effect
+    std::function<void(const v1::Retire&)> retiring;    // before a generation goes
   };
 
   ModelWorker(std::string host, int64_t device, Callbacks callbacks)

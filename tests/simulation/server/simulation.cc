@@ -64,8 +64,8 @@ void Simulation::StartServer() {
   options.finished_executions_max = 20;
   options.quiesce_timeout = std::chrono::seconds(3);
   options.execution_deadline = std::chrono::seconds(8);
-  controller_ = std::make_unique<Controller>(
-      options, [this] { return random_(); }, *std::move(restored));
+  controller_ =
+      std::make_unique<Controller>(options, [this] { return random_(); }, *std::move(restored));
   Perform(controller_->Start(
       {.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
 }
@@ -154,7 +154,8 @@ absl::StatusOr<PlannedMove> Simulation::MakeMove(const StartPlanning& question) 
   move.summary.set_windows(static_cast<int32_t>(random_() % 12));
   for (const auto& placed : {question.source, move.target}) {
     for (const auto& [host, part] : placed->hosts) {
-      const bool is_lost = std::find(lost.begin(), lost.end(), part.devices.device_ids[0]) != lost.end();
+      const bool is_lost =
+          std::find(lost.begin(), lost.end(), part.devices.device_ids[0]) != lost.end();
       if (is_lost) {
         move.spared_hosts.insert(host);
       } else {

@@ -24,8 +24,8 @@ class Simulation {
     uint64_t seed = 1;
     int workers = 4;
     int states = 2;
-    double trouble = 0.02;  // chance per step of the world that something breaks
-    double failure = 0.02;  // chance per command that an attempt fails on a worker
+    double trouble = 0.02;      // chance per step of the world that something breaks
+    double failure = 0.02;      // chance per command that an attempt fails on a worker
     bool buffers_lost = false;  // whether some deaths are those of machines
   };
 

@@ -61,8 +61,7 @@ void Simulation::CheckRetire(const v1::Retire& retire) {
       // Leftovers of aborted executions do not count.
       auto winner = committed_by_.find({held.state_uid, key.second});
       const bool counts = winner != committed_by_.end() && winner->second == held.execution;
-      if (key.second == retire.generation() + 1 && counts &&
-          held.phase != v1::SHARD_PHASE_READY) {
+      if (key.second == retire.generation() + 1 && counts && held.phase != v1::SHARD_PHASE_READY) {
         Violate(absl::StrCat(retire.state(), " generation ", retire.generation(),
                              " is retired before the next is committed on ", worker.model->host()));
       }
@@ -86,8 +85,7 @@ void Simulation::CheckState(const v1::State& state) {
   for (const v1::Host& host : state.spec().topology().hosts()) {
     for (const Worker& worker : workers_) {
       if (worker.lost.contains(state.uid())) continue;  // and the server may not know it yet
-      if (worker.model->host() == host.name() &&
-          !worker.model->holds(state)) {
+      if (worker.model->host() == host.name() && !worker.model->holds(state)) {
         Violate(absl::StrCat(state.name(), " generation ", state.generation(), " is not on ",
                              host.name()));
       }
@@ -114,8 +112,7 @@ void Simulation::SettleAndCheck() {
   calls_[executions] = [&](const absl::StatusOr<Reply>& reply) {
     for (const v1::Execution& execution :
          std::get<v1::ListExecutionsResponse>(*reply).executions()) {
-      if (execution.phase() == v1::Execution::SUCCEEDED &&
-          !execution.lost_device_ids().empty()) {
+      if (execution.phase() == v1::Execution::SUCCEEDED && !execution.lost_device_ids().empty()) {
         ++succeeded_without_lost_;
       }
       // What committed and then lost a part of the target waits for it.
