@@ -78,7 +78,10 @@ const std::vector<BadRequest>& BadRequests() {
       {"options.window_bytes", "0", [](auto& r) { r.options.window_bytes = 0; }},
       {"options.memory_limit_bytes", "-1", [](auto& r) { r.options.memory_limit_bytes = -1; }},
       {"options.lost_device_ids[0]", "9", [](auto& r) { r.options.lost_device_ids = {9}; }},
-      {"options.lost_device_ids[1]", "1", [](auto& r) { r.options.lost_device_ids = {1, 1}; }},
+      {"options.lost_device_ids[1]", "1",
+       [](auto& r) {
+         r.options.lost_device_ids = {1, 1};
+       }},
       {"fallbacks[0].location", "", [](auto& r) { r.fallbacks.push_back({}); }},
       {"arrays", "", [](auto& r) { r.arrays.clear(); }},
       {"arrays[0].name", "", [](auto& r) { r.arrays[0].name = ""; }},
@@ -86,11 +89,17 @@ const std::vector<BadRequest>& BadRequests() {
       {"arrays[0].shape[0]", "-8", [](auto& r) { r.arrays[0].shape = {-8}; }},
       {"arrays[0].source.layout", "[9]", [](auto& r) { r.arrays[0].source.layout = Rows(9, 4); }},
       {"arrays[0].target.devices", "3 devices",
-       [](auto& r) { r.arrays[0].target.devices = Devices({0, 1, 2}); }},
+       [](auto& r) {
+         r.arrays[0].target.devices = Devices({0, 1, 2});
+       }},
       {"arrays[0].target.devices[3]", "7",
-       [](auto& r) { r.arrays[0].target.devices = Devices({0, 1, 2, 7}); }},
+       [](auto& r) {
+         r.arrays[0].target.devices = Devices({0, 1, 2, 7});
+       }},
       {"arrays[0].target.devices[2]", "1",
-       [](auto& r) { r.arrays[0].target.devices = Devices({0, 1, 1, 2}); }},
+       [](auto& r) {
+         r.arrays[0].target.devices = Devices({0, 1, 1, 2});
+       }},
       {"arrays[0].target.devices[0]", "3", [](auto& r) { r.options.lost_device_ids = {3}; }},
       {"arrays[0].source.boxes", "[4:8]",
        [](auto& r) {

@@ -108,8 +108,9 @@ void AddElastic(Cases& cases) {
   cases.push_back({"elastic", "DeepSeek-V3 FP8, each expert an array (2048) -> (1536)", [] {
                      return ExpertsApartSpec(DeepSeekFp8(), {8, 16, 16, 16, 8}, {4, 12, 32, 32, 4});
                    }});
-  cases.push_back({"memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256)",
-                   [=] { return ModelSpec(Llama405b(), {8, 16, 2}, {8, 8, 4}, same); }});
+  cases.push_back({"memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256)", [=] {
+                     return ModelSpec(Llama405b(), {8, 16, 2}, {8, 8, 4}, same);
+                   }});
   cases.push_back({"memory", "Llama-405B TP8 PP16 DP2 (256) -> TP8 PP8 DP4 (256), donated", [=] {
                      v1::PlanSpec spec = ModelSpec(Llama405b(), {8, 16, 2}, {8, 8, 4}, same);
                      spec.mutable_options()->set_donate(true);

@@ -75,8 +75,9 @@ class Simulation {
   absl::Status CheckTargets(const std::vector<MissingBox>& missing) {
     std::map<int32_t, std::set<std::pair<int64_t, int64_t>>> absent;  // subgroup, index
     for (const MissingBox& m : missing) {
-      ForEachIndex(request_.arrays[m.array].shape, m.box,
-                   [&](int64_t index) { absent[m.array].insert({m.subgroup, index}); });
+      ForEachIndex(request_.arrays[m.array].shape, m.box, [&](int64_t index) {
+        absent[m.array].insert({m.subgroup, index});
+      });
     }
     for (size_t a = 0; a < request_.arrays.size(); ++a) {
       RETURN_IF_ERROR(CheckArray(static_cast<int32_t>(a), absent[static_cast<int32_t>(a)]));

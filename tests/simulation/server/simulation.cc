@@ -64,8 +64,8 @@ void Simulation::StartServer() {
   options.finished_executions_max = 20;
   options.quiesce_timeout = std::chrono::seconds(3);
   options.execution_deadline = std::chrono::seconds(8);
-  controller_ =
-      std::make_unique<Controller>(options, [this] { return random_(); }, *std::move(restored));
+  controller_ = std::make_unique<Controller>(
+      options, [this] { return random_(); }, *std::move(restored));
   Perform(controller_->Start(
       {.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
 }
