@@ -132,7 +132,8 @@ class Plan {
 
   // OK when the expanded transfers write every element of every target shard exactly once with the
   // right source element, senders hold what they send when they send it, and window, memory and
-  // operation limits hold. INTERNAL otherwise. O(transfers): for tests.
+  // operation limits hold; with donation of memory that the target shards fit. INTERNAL otherwise.
+  // O(transfers): for tests.
   absl::Status Validate(const CanonicalRequest& request) const;
 
   std::string DebugString() const;

@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plan::ForEachTransfer() and ForEachFlow(): from moves of subs to slices of them in windows, and
 // to boxes of arrays.
-#include <algorithm>
 #include <memory>
 
 #include "planner/plan/plan_rep.h"
-#include "planner/rational.h"
+#include "planner/plan/segment_parts.h"
 
 namespace remesh {
 namespace {
-
-// Which parts of a segment its units fall to: unit u of the segment's N stands for part u mod P, so
-// that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them from
-// every part to less than one, and n in all: nothing is rounded that adds up over the parts. What
-// is over when the size is no multiple of the unit belongs to the last part's end.
-struct Parts {
-  int64_t units = 0;  // N
-  int64_t count = 1;  // P
-
-  // Units before part p.
-  int64_t Begin(int64_t part) const {
-    return part * (units / count) + std::min(part, units % count);
-  }
-  // Of the segment's first `at` units, those that fall to part p.
-  int64_t Cut(int64_t part, int64_t at) const { return at / count + (part < at % count ? 1 : 0); }
-};
 
 // A move as it is expanded, with the tape it runs on.
 struct Work {
@@ -34,22 +17,11 @@ struct Work {
   const Tape* tape = nullptr;
 };
 
-// Range of the tape that `slice` of the work takes: at most one part of the segment. Parts of a
-// segment, and stripes within a part, adjoin without gaps.
+// Range of the tape that `slice` of the work takes: at most one part of the segment.
 Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice) {
-  const int64_t size = work.segment.size();
-  const int64_t unit = work.tape->unit_bits;
-  const Parts parts{size / unit, schedule.PartsOf(size)};
-  // Segments of few parts take turns in the cycles.
-  const int64_t phase = work.move.segment * 7919LL % schedule.slices;
-  const int64_t part = (parts.count * slice + phase) / schedule.slices;
-  if ((parts.count * (slice + 1) + phase) / schedule.slices == part) return {0, 0};
-  const int64_t begin = work.segment.lo + parts.Begin(part) * unit;
-  const auto cut = [&](int64_t at) {
-    const bool all = at == size && part + 1 == parts.count;
-    return all ? work.segment.hi : begin + parts.Cut(part, at / unit) * unit;
-  };
-  return {cut(work.stripe.lo), cut(work.stripe.hi)};
+  const SegmentParts parts(schedule, work.segment, work.move.segment, work.tape->unit_bits);
+  const int64_t part = parts.PartIn(slice);
+  return part < 0 ? Interval{0, 0} : parts.RangeOf(work.stripe, part);
 }
 
 // The moves of a plan that are wanted, round by round, and their tapes.

@@ -50,7 +50,8 @@ class Replay {
     });
     RETURN_IF_ERROR(status);
     RETURN_IF_ERROR(CloseWindow());
-    return CheckTargets();
+    RETURN_IF_ERROR(CheckTargets());
+    return CheckMemory();
   }
 
  private:
@@ -165,6 +166,38 @@ class Replay {
       }
     }
     return absl::OkStatus();
+  }
+
+  // No device above its peak, no peak above the limit. With donation what a device holds at once
+  // depends on all that need it: then only that the target fits is checked here.
+  absl::Status CheckMemory() {
+    std::map<int64_t, int64_t> bits;  // device ->
+    const auto add = [&](const Placement& placement, int32_t width) {
+      for (const Tile& tile : placement.layout->tiles) {
+        for (int32_t p : tile.positions) {
+          bits[(*placement.devices)[p]] += VolumeOf(tile.boxes) * width;
+        }
+      }
+    };
+    for (const ArraySpec& array : request_.arrays) {
+      add(array.target, BitWidth(array.element_type));
+      if (!request_.options.donate) add(array.source, BitWidth(array.element_type));
+    }
+    for (const auto& [place, boxes] : staging_) {
+      if (request_.options.donate) break;
+      const auto& [array, device] = place.first;
+      bits[device] += VolumeOf(boxes) * BitWidth(request_.arrays[array].element_type);
+    }
+    for (const auto& [device, held] : bits) {
+      if (network_.lost[device] || held <= plan_.peak_bytes()[device] * 8) continue;
+      return absl::InternalError(absl::StrCat("device ", device, " holds ", held,
+                                              " bits, its peak is ", plan_.peak_bytes()[device],
+                                              " bytes"));
+    }
+    const int64_t peak = plan_.summary().peak_bytes_max;
+    const int64_t limit = request_.options.memory_limit_bytes;
+    if (limit == 0 || peak <= limit) return absl::OkStatus();
+    return absl::InternalError(absl::StrCat("peak of ", peak, " bytes above the limit of ", limit));
   }
 
   // The tile of a device, from an index of each placement's list.

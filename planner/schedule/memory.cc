@@ -2,11 +2,13 @@
 #include "planner/schedule/memory.h"
 
 #include <algorithm>
-#include <map>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "planner/plan/segment_parts.h"
+#include "planner/stable_order.h"
 
 namespace remesh {
 namespace {
@@ -40,63 +42,113 @@ std::vector<int64_t> ShardBytes(const ReshardRequest& request, Placement ArraySp
   return bytes;
 }
 
-// Bits on one device over time: `base` at first, then ramps. A ramp changes it by `bits` over the K
-// cycles after `start`.
-class Ramps {
- public:
-  void Add(int64_t start, int64_t bits) { bits_from_[start] += bits; }
-
-  // Most bits at any time, for ramps of `slices` cycles.
-  int64_t Peak(int64_t base, int64_t slices) const {
-    std::map<int64_t, int64_t> slope_changes;
-    for (const auto& [start, bits] : bits_from_) {
-      slope_changes[start] += bits;
-      slope_changes[start + slices] -= bits;
-    }
-    __int128 above = 0;  // times `slices`, over base
-    __int128 most = 0;
-    int64_t slope = 0;
-    int64_t at = 0;
-    for (const auto& [cycle, change] : slope_changes) {
-      above += static_cast<__int128>(slope) * (cycle - at);
-      most = std::max(most, above);
-      slope += change;
-      at = cycle;
-    }
-    return base + static_cast<int64_t>((most + slices - 1) / slices);
-  }
-
- private:
-  std::map<int64_t, int64_t> bits_from_;
+// What changes on one device: a stripe of a segment comes, or a whole segment goes, part by part.
+struct Change {
+  int32_t device = 0;
+  int32_t segment = 0;
+  int32_t stage = 0;  // part of slice i: in cycle i + stage
+  bool comes = true;
+  bool whole = true;
+  Interval stripe;  // of the segment, unless it is the whole
 };
 
-// What arrives and what is given back, device by device.
-std::vector<Ramps> DonationRamps(const Network& network, const PlanDraft& draft) {
+// The changes of all devices, device by device.
+std::vector<Change> ChangesOf(const PlanDraft& draft) {
   std::vector<int32_t> depth(draft.segments.size(), 0);
   for (const Move& move : draft.moves) {
     depth[move.segment] = std::max<int32_t>(depth[move.segment], move.stage);
   }
-  std::vector<Ramps> ramps(network.device_count());
-  for (const Move& move : draft.moves) {
-    const int64_t bits = move.hi - move.lo;
-    ramps[move.to_device].Add(move.stage - 1, bits);
-    if (move.to_space == Space::kStaging) ramps[move.to_device].Add(depth[move.segment], -bits);
+  std::vector<Change> changes;
+  for (const Move& m : draft.moves) {
+    const Interval stripe = {m.lo, m.hi};
+    const bool whole = m.lo == 0 && m.hi == draft.segments[m.segment].size();
+    changes.push_back({m.to_device, m.segment, m.stage, true, whole, stripe});
+    if (m.to_space != Space::kStaging) continue;
+    changes.push_back({m.to_device, m.segment, depth[m.segment], false, whole, stripe});
   }
   for (size_t s = 0; s < draft.segments.size(); ++s) {
     const Sub& sub = draft.atoms.subs[draft.segments[s].sub];
     for (int32_t holder : draft.atoms.groups[sub.holders]) {
-      ramps[holder].Add(depth[s], -draft.segments[s].size());
+      changes.push_back({holder, static_cast<int32_t>(s), depth[s], false, true, {}});
     }
   }
-  return ramps;
+  const auto order = StableOrder(InOrder(changes.size()), draft.host_of.size(),
+                                 [&](int32_t i) { return changes[i].device; });
+  std::vector<Change> sorted;
+  sorted.reserve(changes.size());
+  for (int32_t i : order) sorted.push_back(changes[i]);
+  return sorted;
 }
+
+// The parts of every segment, with their bits.
+class PartTable {
+ public:
+  explicit PartTable(const PlanDraft& draft) : draft_(draft) {
+    const Atoms& atoms = draft.atoms;
+    for (const Sub& sub : atoms.subs) {
+      const size_t index = tapes_.size();
+      const size_t end =
+          index + 1 < atoms.subs.size() ? atoms.subs[index + 1].first_cell : atoms.cells.size();
+      tapes_.push_back(atoms.tapes.TapeOf(
+          absl::MakeConstSpan(atoms.cells).subspan(sub.first_cell, end - sub.first_cell)));
+    }
+    for (size_t s = 0; s < draft.segments.size(); ++s) {
+      first_.push_back(static_cast<int64_t>(bits_.size()));
+      const SegmentParts parts = PartsOf(static_cast<int32_t>(s));
+      const Interval whole = {0, draft.segments[s].size()};
+      for (int64_t p = 0; p < parts.count(); ++p) bits_.push_back(BitsOf(s, parts, whole, p));
+    }
+  }
+
+  // Calls visit(cycle, bits) for every part of the change.
+  template <typename Visit>
+  void ForEachPart(const Change& change, const Visit& visit) const {
+    const SegmentParts parts = PartsOf(change.segment);
+    for (int64_t p = 0; p < parts.count(); ++p) {
+      visit(parts.SliceOf(p) + change.stage, change.whole
+                                                 ? bits_[first_[change.segment] + p]
+                                                 : BitsOf(change.segment, parts, change.stripe, p));
+    }
+  }
+
+ private:
+  const Tape& TapeOf(size_t segment) const { return tapes_[draft_.segments[segment].sub]; }
+  SegmentParts PartsOf(int32_t segment) const {
+    return {draft_.schedule, draft_.segments[segment], segment, TapeOf(segment).unit_bits};
+  }
+  int64_t BitsOf(size_t segment, const SegmentParts& parts, Interval stripe, int64_t part) const {
+    const Interval range = parts.RangeOf(stripe, part);
+    return draft_.atoms.tapes.BitsOfRange(TapeOf(segment), range.lo, range.hi);
+  }
+
+  const PlanDraft& draft_;
+  std::vector<Tape> tapes_;     // sub by sub
+  std::vector<int64_t> first_;  // segment -> into bits_
+  std::vector<int64_t> bits_;
+};
 
 std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
                                       const PlanDraft& draft) {
-  const std::vector<Ramps> ramps = DonationRamps(network, draft);
+  const PartTable table(draft);
+  const std::vector<Change> changes = ChangesOf(draft);
+  const size_t cycles = draft.schedule.slices + draft.schedule.stages - 1;
+  std::vector<int64_t> comes(cycles), goes(cycles);
   std::vector<int64_t> peak(network.device_count(), 0);
+  auto next = changes.begin();
   for (int32_t d = 0; d < network.device_count(); ++d) {
-    if (!network.lost[d]) peak[d] = (ramps[d].Peak(source[d] * 8, draft.schedule.slices) + 7) / 8;
+    std::fill(comes.begin(), comes.end(), 0);
+    std::fill(goes.begin(), goes.end(), 0);
+    for (; next != changes.end() && next->device == d; ++next) {
+      std::vector<int64_t>& side = next->comes ? comes : goes;
+      table.ForEachPart(*next, [&](int64_t cycle, int64_t bits) { side[cycle] += bits; });
+    }
+    int64_t level = source[d] * 8;
+    int64_t most = level;
+    for (size_t c = 0; c < cycles; ++c) {
+      most = std::max(most, level += comes[c]);
+      level -= goes[c];
+    }
+    peak[d] = network.lost[d] ? 0 : (most + 7) / 8;
   }
   return peak;
 }

@@ -13,12 +13,12 @@ namespace remesh {
 // Per device the most bytes that source shards, target shards and staging take at once, whatever
 // kind of memory they lie in. Each box of a shard counts in whole bytes. Lost devices hold nothing.
 //
-// Without donation everything is there at once. With it, slice i of a segment (of K)
-// - takes target memory where it arrives from cycle i + stage on,
-// - gives back source memory wherever it lies, and staging, after cycle i + d, d being the last
-// stage of the segment: then
-//   every needer has it.
-// A device's bytes are thus a sum of ramps of K cycles each; the peak is at one of their ends.
+// Without donation everything is there at once. With it, part p of a segment, whose stages end with
+// d and which moves in slice i,
+// - takes target memory, and staging, where it arrives from the beginning of cycle i + stage on,
+// - gives back source memory wherever it lies, and staging, at the end of cycle i + d: then every
+//   needer has it. (Cycle c is the windows [c * rounds, (c + 1) * rounds).)
+// Elements that nobody needs stay. REQUIRES: ScheduleWindows() made the draft's schedule.
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
                                const PlanDraft& draft);
 

@@ -116,6 +116,11 @@ void AddElastic(Cases& cases) {
                      spec.mutable_options()->set_donate(true);
                      return spec;
                    }});
+  cases.push_back({"memory", "flat 16384 -> 12288 x4, donated", [] {
+                     v1::PlanSpec spec = FlatSpec(16384, 12288, /*all_states=*/true);
+                     spec.mutable_options()->set_donate(true);
+                     return spec;
+                   }});
 }
 
 void AddFlat(Cases& cases) {

@@ -6,12 +6,14 @@
 
 #include "planner/plan.h"
 #include "tests/testing/certificate_check.h"
+#include "tests/testing/memory_check.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/transfer_check.h"
 
 namespace remesh {
 namespace {
 
+using testing::CheckPeaks;
 using testing::CheckTransfers;
 using testing::RandomRequest;
 using testing::RandomRequestOptions;
@@ -110,6 +112,8 @@ void CheckPlan(const ReshardRequest& request, bool optimal) {
   ASSERT_TRUE(replay.ok()) << replay << "\n" << plan.DebugString();
   const absl::Status valid = plan.Validate(planned->request);
   ASSERT_TRUE(valid.ok()) << valid << "\n" << plan.DebugString();
+  const absl::Status peaks = CheckPeaks(planned->request.request, transfers, plan.peak_bytes());
+  EXPECT_TRUE(peaks.ok()) << peaks << "\n" << plan.DebugString();
   const PlanSummary& summary = plan.summary();
   EXPECT_EQ(summary.bytes_total, summary.bytes_kept + summary.bytes_local + summary.bytes_crossing);
   EXPECT_LE(summary.lower_bound_seconds, summary.bottleneck_seconds * (1 + 1e-9) + 1e-15);
@@ -175,7 +179,7 @@ TEST(PlanLawTest, AFreeOrderIsBoundNoHigher) {
 }
 
 TEST(PlanLawTest, DonationSavesMemory) {
-  for (uint64_t seed : Seeds(200)) {
+  for (uint64_t seed : Seeds(2000)) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     ReshardRequest request = RandomRequest(seed, {.lost_devices = false, .small_windows = false});
     const auto kept = PlanFor(request);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "tests/testing/for_each_index.h"
 
 namespace remesh::testing {
 namespace {
@@ -17,21 +18,6 @@ namespace {
 // where nothing lies.
 using Store = std::map<int64_t, int64_t>;
 using Place = std::pair<int32_t, int64_t>;  // array, device
-
-template <typename Visit>
-void ForEachIndex(const Shape& shape, const Box& box, const Visit& visit) {
-  if (box.empty()) return;
-  std::vector<int64_t> at;
-  for (const Interval& i : box.dims) at.push_back(i.lo);
-  while (true) {
-    int64_t index = 0;
-    for (size_t d = 0; d < at.size(); ++d) index = index * shape[d] + at[d];
-    visit(index);
-    int d = static_cast<int>(at.size()) - 1;
-    for (; d >= 0 && ++at[d] == box.dims[d].hi; --d) at[d] = box.dims[d].lo;
-    if (d < 0) return;
-  }
-}
 
 std::string Text(const Transfer& t) {
   return absl::StrCat("window ", t.window, " array ", t.array, " box ", t.box.DebugString(),

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/testing/memory_check.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "tests/testing/for_each_index.h"
+
+namespace remesh::testing {
+namespace {
+
+// One value: array, subgroup, global index.
+using Element = std::tuple<int32_t, int64_t, int64_t>;
+
+class Memory {
+ public:
+  explicit Memory(const ReshardRequest& request) : request_(request) {
+    const std::vector<int64_t>& lost = request.options.lost_device_ids;
+    lost_.insert(lost.begin(), lost.end());
+    for (size_t a = 0; a < request.arrays.size(); ++a) {
+      const auto array = static_cast<int32_t>(a);
+      ForEachElement(array, request.arrays[a].source, [&](int64_t device, const Element& element) {
+        if (lost_.contains(device)) return;
+        places_[element].push_back(device);
+        level_[device] += BitsOf(array);
+      });
+      ForEachElement(array, request.arrays[a].target,
+                     [&](int64_t, const Element& element) { ++needers_[element]; });
+      if (request.options.donate) continue;
+      ForEachElement(array, request.arrays[a].target,
+                     [&](int64_t device, const Element&) { level_[device] += BitsOf(array); });
+    }
+    peak_ = level_;
+  }
+
+  void Arrive(const Transfer& t) {
+    const ArraySpec& array = request_.arrays[t.array];
+    ForEachIndex(array.shape, t.box, [&](int64_t index) {
+      const Element element = {t.array, ValueOf(t), index};
+      const bool needed = t.to_space == Space::kTarget;
+      if (!needed || request_.options.donate) Add(t.to_device, BitsOf(t.array));
+      if (!needed) places_[element].push_back(t.to_device);
+      if (needed && --needers_[element] == 0) complete_.push_back(element);
+    });
+  }
+
+  void CloseWindow() {
+    for (const Element& element : complete_) {
+      if (!request_.options.donate) break;
+      for (int64_t device : places_[element]) level_[device] -= BitsOf(std::get<0>(element));
+    }
+    complete_.clear();
+  }
+
+  absl::Status Check(const std::vector<int64_t>& peak_bytes) const {
+    for (const auto& [device, bits] : peak_) {
+      if (bits <= peak_bytes[device] * 8) continue;
+      return absl::InternalError(absl::StrCat("device ", device, " holds ", bits,
+                                              " bits, its peak is ", peak_bytes[device], " bytes"));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  int64_t BitsOf(int32_t array) const { return BitWidth(request_.arrays[array].element_type); }
+
+  void Add(int64_t device, int64_t bits) {
+    peak_[device] = std::max(peak_[device], level_[device] += bits);
+  }
+
+  template <typename Visit>
+  void ForEachElement(int32_t array, const Placement& placement, const Visit& visit) const {
+    for (const Tile& tile : placement.layout->tiles) {
+      for (const Box& box : tile.boxes) {
+        ForEachIndex(request_.arrays[array].shape, box, [&](int64_t index) {
+          for (int32_t position : tile.positions) {
+            visit((*placement.devices)[position], Element{array, tile.subgroup, index});
+          }
+        });
+      }
+    }
+  }
+
+  // The subgroup whose value goes: that of the receiver's target shard, or, where it is staged, of
+  // all that the sub goes to, which the first transfer into a target shows.
+  int64_t ValueOf(const Transfer& t) {
+    const auto known = value_of_sub_.find({t.array, t.sub});
+    if (known != value_of_sub_.end()) return known->second;
+    const Placement& side = t.from_space == Space::kSource ? request_.arrays[t.array].source
+                                                           : request_.arrays[t.array].target;
+    const int64_t device = t.from_space == Space::kSource ? t.from_device : t.to_device;
+    for (size_t p = 0; p < side.devices->size(); ++p) {
+      if ((*side.devices)[p] != device) continue;
+      const int64_t value = side.layout->tiles[side.layout->tile_of[p]].subgroup;
+      return value_of_sub_[{t.array, t.sub}] = value;
+    }
+    return 0;
+  }
+
+  const ReshardRequest& request_;
+  std::set<int64_t> lost_;
+  std::map<Element, std::vector<int64_t>> places_;  // devices with it in source or staging
+  std::map<Element, int64_t> needers_;              // that have not got it
+  std::vector<Element> complete_;                   // in this window
+  std::map<std::pair<int32_t, int32_t>, int64_t> value_of_sub_;
+  std::map<int64_t, int64_t> level_;  // device -> bits
+  std::map<int64_t, int64_t> peak_;
+};
+
+}  // namespace
+
+absl::Status CheckPeaks(const ReshardRequest& request, const std::vector<Transfer>& transfers,
+                        const std::vector<int64_t>& peak_bytes) {
+  Memory memory(request);
+  for (size_t i = 0; i < transfers.size(); ++i) {
+    if (i > 0 && transfers[i].window != transfers[i - 1].window) memory.CloseWindow();
+    memory.Arrive(transfers[i]);
+  }
+  return memory.Check(peak_bytes);
+}
+
+}  // namespace remesh::testing
