@@ -10,9 +10,10 @@
 
 namespace remesh {
 
-// Of the bytes below; raised when they change. Older bytes are refused, so that plans are made
-// anew.
-inline constexpr int kPlanBytesFormat = 4;
+// Raised when the bytes below change, and whenever the planner comes to answer a request otherwise
+// than before: bytes of another format are refused, so that plans on disk are made anew instead of
+// being served as they were.
+inline constexpr int kPlanBytesFormat = 5;
 
 // A canonical request and the plan that answers it.
 struct AnsweredRequest {

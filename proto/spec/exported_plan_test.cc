@@ -3,7 +3,6 @@
 #include "proto/spec/exported_plan.h"
 
 #include <gtest/gtest.h>
-#include <xxhash.h>
 
 #include <random>
 
@@ -12,6 +11,7 @@
 #include "planner/plan/plan_rep.h"
 #include "planner/plan/reprice.h"
 #include "proto/spec/plan_spec.h"
+#include "tests/testing/resealed.h"
 
 namespace remesh {
 namespace {
@@ -75,14 +75,6 @@ absl::StatusOr<Plan> Import(std::string_view bytes) {
   return Repriced(read->canonicalized.canonical, read->plan);
 }
 
-std::string Sealed(std::string bytes) {
-  const size_t body = bytes.size() - sizeof(XXH128_canonical_t);
-  XXH128_canonical_t sum;
-  XXH128_canonicalFromHash(&sum, XXH3_128bits(bytes.data(), body));
-  return bytes.replace(body, std::string::npos, reinterpret_cast<const char*>(sum.digest),
-                       sizeof(sum.digest));
-}
-
 void ExpectInvalid(const absl::Status& status) {
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   const std::string reason = GetErrorInfo(status).reason;
@@ -143,15 +135,15 @@ TEST(ExportedPlanTest, DamagedFilesAreRefused) {
 TEST(ExportedPlanTest, AFileOfAnotherFormatOrSizeIsRefused) {
   std::string bytes = Export(Spec());
   bytes[8] = 2;
-  ExpectInvalid(Import(Sealed(bytes)).status());
+  ExpectInvalid(Import(testing::Resealed(bytes)).status());
   bytes[8] = 1;
   bytes[12] ^= 1;
-  ExpectInvalid(Import(Sealed(bytes)).status());
+  ExpectInvalid(Import(testing::Resealed(bytes)).status());
   bytes[12] ^= 1;
   bytes[19] = 0x7f;  // an enormous size
-  ExpectInvalid(Import(Sealed(bytes)).status());
+  ExpectInvalid(Import(testing::Resealed(bytes)).status());
   bytes[19] = 0;
-  EXPECT_TRUE(Import(Sealed(bytes)).ok());
+  EXPECT_TRUE(Import(testing::Resealed(bytes)).ok());
 }
 
 // A hostile file has digests that fit: what is taken then is right all the same.
@@ -169,7 +161,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
       forged[8 + random() % (forged.size() - 24)] =
           static_cast<char>(random() % 3 == 0 ? random() % 4 : random() % 256);
     }
-    file.set_plan(Sealed(forged));
+    file.set_plan(testing::Resealed(forged));
     const auto imported = Import(*EncodeExport(file));
     if (!imported.ok()) {
       const absl::StatusCode code = imported.status().code();

@@ -126,6 +126,8 @@ std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
     return *std::move(plan);
   }
   if (!row.has_value()) return std::nullopt;
+  // Of another release: planned anew, which replaces it.
+  if (absl::IsFailedPrecondition(plan.status())) return std::nullopt;
   const std::string why(plan.status().message());
   LogWarning("a plan on disk is set aside", {{"fingerprint", fingerprint}, {"error", why}});
   Post([fingerprint, why](PlanFile& file, LeftNames& left) {

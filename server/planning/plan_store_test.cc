@@ -7,6 +7,7 @@
 #include <spawn.h>
 #include <sqlite3.h>
 #include <sys/wait.h>
+#include <zstd.h>
 
 #include <atomic>
 #include <cstdlib>
@@ -16,8 +17,11 @@
 #include <random>
 #include <thread>
 
+#include "absl/strings/escaping.h"
 #include "base/error.h"
+#include "planner/plan/plan_bytes.h"
 #include "tests/testing/random_request.h"
+#include "tests/testing/resealed.h"
 
 extern char** environ;
 
@@ -230,6 +234,21 @@ TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
     store->Flush();
     EXPECT_TRUE(store->Find(plan->request).has_value());
   }
+}
+
+TEST_F(PlanStoreTest, APlanOfAnotherReleaseIsMadeAnewAndIsNoDamage) {
+  const auto plan = PlanOf(1);
+  Open()->Store(plan);
+  const std::string bytes = testing::OfNextFormat(EncodePlan(plan->request, plan->plan));
+  std::string packed(ZSTD_compressBound(bytes.size()), '\0');
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3));
+  Execute("UPDATE plans SET bytes = x'" + absl::BytesToHexString(packed) + "'");
+  auto store = Open();
+  EXPECT_FALSE(store->Find(plan->request).has_value());
+  store->Store(plan);
+  store->Flush();
+  EXPECT_TRUE(store->Find(plan->request).has_value());
+  EXPECT_EQ(store->stats().evictions.corrupt(), 0);
 }
 
 TEST_F(PlanStoreTest, APlanUnderAnothersFingerprintIsNoAnswer) {
