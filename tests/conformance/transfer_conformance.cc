@@ -123,6 +123,39 @@ TEST_P(TransportConformance, MessagesWaitForAGroupThatOpensLate) {
   EXPECT_TRUE(got_small == small && got_large == large);
 }
 
+TEST_P(TransportConformance, SenderMuchFasterThanItsReceiverLosesNothingAndHoldsBoundedMemory) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  mesh.OpenAll("g");
+  constexpr uint32_t kMessages = 12000;  // 100 MB in all
+  const Bytes data = Pattern(17000, 1);
+  auto sent = [&](uint32_t i) { return std::span(data).subspan(i % 600, i * 7919 % 16400); };
+  std::vector<Outcome*> sends;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    sends.push_back(mesh.Send(0, 1, Tag(i), sent(i)));
+    if (i % 8 == 0) mesh.Progress();
+  }
+  mesh.ProgressTimes(3000);
+  int64_t ahead_bytes = 0;
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    if (!sends[i]->done()) continue;
+    ASSERT_TRUE(sends[i]->ok()) << sends[i]->status;
+    ahead_bytes += static_cast<int64_t>(sent(i).size());
+  }
+  EXPECT_LE(ahead_bytes, PeerGroup::kAheadBytesMax);
+  // From both ends in turn: no order of receives may be relied on.
+  for (uint32_t i = 0; i < kMessages; ++i) {
+    const uint32_t index = i % 2 == 0 ? i / 2 : kMessages - 1 - i / 2;
+    Bytes got(sent(index).size());
+    Outcome* receive = mesh.Receive(1, 0, Tag(index), got);
+    ASSERT_TRUE(mesh.Finish({receive}));
+    ASSERT_TRUE(receive->ok()) << receive->status;
+    ASSERT_TRUE(std::ranges::equal(got, sent(index))) << index;
+  }
+  ASSERT_TRUE(mesh.Finish(sends));
+  for (const Outcome* send : sends) EXPECT_TRUE(send->ok()) << send->status;
+}
+
 TEST_P(TransportConformance, CallbacksMayPostTheNextMessage) {
   const auto world = GetParam().make();
   Mesh mesh(*world, 2);

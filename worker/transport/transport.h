@@ -47,9 +47,15 @@ struct Peer {
 // callback, inside Transport::Progress(): OK, UNAVAILABLE (peer lost; the message names it),
 // INVALID_ARGUMENT (sizes differ between the ends), or CANCELLED. Until then its buffer belongs to
 // the transport; from then on the transport never touches it again.
+//
+// A sender cannot fill its receiver's memory: of the messages of a pair that have no Receive() yet,
+// those whose Send() has ended OK have at most kAheadBytesMax in all (empty messages aside); the
+// others end once they are received.
 class PeerGroup {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
+
+  static constexpr int64_t kAheadBytesMax = int64_t{1} << 20;
 
   // REQUIRES: quiesced().
   virtual ~PeerGroup() = default;

@@ -165,6 +165,18 @@ ucs_status_t UcxTransport::OnAccept(void* self, const void*, size_t, void*, size
   return UCS_OK;
 }
 
+ucs_status_t UcxTransport::OnTaken(void* self, const void*, size_t, void*, size_t,
+                                   const ucp_am_recv_param_t* param) {
+  UcxConnection* connection = static_cast<UcxTransport*>(self)->Find(param);
+  if (connection == nullptr) return UCS_OK;
+  if (connection->dialled && connection->ready) {
+    connection->group->OnTaken(connection);
+  } else {
+    Fail(connection, UCS_ERR_REJECTED);
+  }
+  return UCS_OK;
+}
+
 ucs_status_t UcxTransport::OnMessage(void* self, const void* header, size_t header_length,
                                      void* data, size_t length, const ucp_am_recv_param_t* param) {
   const bool rendezvous = (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/transport/ucx_group.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <utility>
@@ -12,8 +13,6 @@
 
 namespace remesh {
 namespace {
-
-constexpr size_t kHeldOverheadBytes = 128;  // so that empty messages are bounded too
 
 absl::Status Aborted() { return absl::CancelledError("the peer group was aborted"); }
 
@@ -94,7 +93,8 @@ void UcxGroup::Receive(int peer, const MessageTag& tag, std::span<std::byte> buf
   const Held held = std::move(it->second);
   state.held.erase(it);
   const auto* copied = std::get_if<std::vector<std::byte>>(&held);
-  state.held_bytes -= kHeldOverheadBytes + (copied != nullptr ? copied->size() : 0);
+  state.held_bytes -= ucx::CountedBytes(copied != nullptr ? copied->size() : 0);
+  if (copied != nullptr) Take(state, copied->size());
   const size_t sent = copied != nullptr ? copied->size() : std::get<Descriptor>(held).size;
   if (sent != buffer.size()) {
     if (copied == nullptr)
@@ -116,8 +116,14 @@ void UcxGroup::Abort() {
 }
 
 void UcxGroup::Transmit(Operation operation) {
+  const UcxOptions& options = transport_->options();
+  size_t& ahead = peers_[operation->peer].ahead_bytes;
+  const size_t counted = ucx::CountedBytes(operation->size);
+  // An empty message has nothing to fetch: UCX 1.13 would never free its descriptor.
   const bool rendezvous =
-      static_cast<int64_t>(operation->size) > transport_->options().rendezvous_bytes;
+      static_cast<int64_t>(operation->size) > options.rendezvous_bytes ||
+      (operation->size > 0 && ahead + counted > static_cast<size_t>(options.ahead_bytes_max));
+  if (!rendezvous) ahead += counted;
   ucp_request_param_t param{};
   param.op_attr_mask =
       UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS;
@@ -198,6 +204,7 @@ ucs_status_t UcxGroup::OnMessage(UcxConnection* connection, const MessageTag& ta
   if (it == state.receives.end()) return Hold(connection, tag, data, size, rendezvous);
   Operation operation = std::move(it->second);
   state.receives.erase(it);
+  if (!rendezvous) Take(state, size);
   if (size != operation->size) {
     absl::Status differ = SizesDiffer(state.peer, tag, size, operation->size);
     End(std::move(operation), std::move(differ));
@@ -215,7 +222,7 @@ ucs_status_t UcxGroup::OnMessage(UcxConnection* connection, const MessageTag& ta
 ucs_status_t UcxGroup::Hold(UcxConnection* connection, const MessageTag& tag, void* data,
                             size_t size, bool rendezvous) {
   PeerState& state = peers_[connection->peer];
-  const size_t bytes = kHeldOverheadBytes + (rendezvous ? 0 : size);
+  const size_t bytes = ucx::CountedBytes(rendezvous ? 0 : size);
   const auto limit = static_cast<size_t>(transport_->options().held_bytes_max);
   if (bytes > limit - state.held_bytes || state.held.contains(tag)) {
     UcxTransport::Fail(connection, UCS_ERR_EXCEEDS_LIMIT);
@@ -229,6 +236,18 @@ ucs_status_t UcxGroup::Hold(UcxConnection* connection, const MessageTag& tag, vo
   const auto* from = static_cast<const std::byte*>(data);
   state.held.emplace(tag, std::vector<std::byte>(from, from + size));
   return UCS_OK;
+}
+
+void UcxGroup::Take(PeerState& state, size_t size) {
+  state.taken_bytes += ucx::CountedBytes(size);
+  for (; state.taken_bytes >= ucx::kTakenBytes; state.taken_bytes -= ucx::kTakenBytes) {
+    UcxTransport::SendControl(state.accepted, ucx::kTaken, nullptr, 0);
+  }
+}
+
+void UcxGroup::OnTaken(UcxConnection* connection) {
+  size_t& ahead = peers_[connection->peer].ahead_bytes;
+  ahead -= std::min(ahead, ucx::kTakenBytes);
 }
 
 void UcxGroup::OnConnectionLost(UcxConnection* connection, std::string_view why) {

@@ -40,6 +40,8 @@ class UcxGroup : public PeerGroup {
   // what the UCX handler returns.
   ucs_status_t OnMessage(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
                          bool rendezvous);
+  // The peer has received ucx::kTakenBytes more of what was sent ahead.
+  void OnTaken(UcxConnection* connection);
   void OnConnectionLost(UcxConnection* connection, std::string_view why);
   void OnClosed() { --connections_; }
   // An operation's callback begins.
@@ -66,6 +68,8 @@ class UcxGroup : public PeerGroup {
     absl::flat_hash_map<MessageTag, Operation> receives;
     absl::flat_hash_map<MessageTag, Held> held;
     size_t held_bytes = 0;
+    size_t ahead_bytes = 0;  // sent short, and not said to be received
+    size_t taken_bytes = 0;  // received short, and not said to be
   };
 
   // Counts the operation in and sees that the peer is dialled; null if it has ended at once.
@@ -75,6 +79,8 @@ class UcxGroup : public PeerGroup {
   void Fetch(Operation operation, void* descriptor);
   ucs_status_t Hold(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
                     bool rendezvous);
+  // Notes that a short message was received, and tells the peer now and then.
+  void Take(PeerState& state, size_t size);
   // Ends what waits on the peer and closes its connections.
   void Drop(PeerState& state, const absl::Status& status);
 

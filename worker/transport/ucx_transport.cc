@@ -33,6 +33,7 @@ absl::StatusOr<std::unique_ptr<Transport>> UcxTransport::Create(const UcxOptions
   RETURN_IF_ERROR(self->SetHandler(ucx::kHello, OnHello));
   RETURN_IF_ERROR(self->SetHandler(ucx::kAccept, OnAccept));
   RETURN_IF_ERROR(self->SetHandler(ucx::kMessage, OnMessage));
+  RETURN_IF_ERROR(self->SetHandler(ucx::kTaken, OnTaken));
   RETURN_IF_ERROR(self->Listen(bind));
   return self;
 }

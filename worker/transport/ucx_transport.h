@@ -19,9 +19,11 @@ struct UcxOptions {
                             // bind_address, else all
   int64_t rendezvous_bytes =
       16 << 10;  // longer messages are received straight into place, shorter ones copied on arrival
-  int64_t held_bytes_max =
-      64
-      << 20;  // of copied messages a peer may have waiting for their Receive(); beyond, it is lost
+  int64_t ahead_bytes_max =
+      PeerGroup::kAheadBytesMax;  // of short messages on the way to a peer that it has not said to
+                                  // have received; more go like longer ones
+  int64_t held_bytes_max = 64 << 20;  // of messages a peer may have waiting for their Receive(); a
+                                      // peer that sends more than it may is lost
 };
 
 // Active messages of UCX over connections made by address. A host dials every peer that it has an

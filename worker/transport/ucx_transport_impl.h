@@ -76,6 +76,8 @@ class UcxTransport : public Transport {
                               size_t length, const ucp_am_recv_param_t* param);
   static ucs_status_t OnAccept(void* self, const void* header, size_t header_length, void* data,
                                size_t length, const ucp_am_recv_param_t* param);
+  static ucs_status_t OnTaken(void* self, const void* header, size_t header_length, void* data,
+                              size_t length, const ucp_am_recv_param_t* param);
   static ucs_status_t OnMessage(void* self, const void* header, size_t header_length, void* data,
                                 size_t length, const ucp_am_recv_param_t* param);
 

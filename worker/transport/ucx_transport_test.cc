@@ -88,6 +88,30 @@ TEST_F(PairTest, WaitingMessagesWithinTheLimitAreKept) {
   EXPECT_EQ(got, data);
 }
 
+TEST_F(PairTest, WhatWasReceivedMayBeSentAheadAgain) {
+  Open({.ahead_bytes_max = 200000});
+  const std::vector<std::byte> data(1000);
+  std::vector<std::byte> got(1000);
+  for (uint32_t round = 0; round < 3; ++round) {
+    int sent = 0, received = 0;
+    for (uint32_t i = 0; i < 300; ++i) {  // more than may go ahead
+      groups_[0]->Send(1, {.window = round, .index = i}, data,
+                       [&](absl::Status status) { sent += status.ok(); });
+    }
+    for (int i = 0; i < 1000000 && sent < 100; ++i) Progress();
+    for (int i = 0; i < 2000; ++i) Progress();
+    EXPECT_GE(sent, 100) << "round " << round;
+    EXPECT_LE(sent, 200) << "round " << round;
+    for (uint32_t i = 0; i < 300; ++i) {
+      groups_[1]->Receive(0, {.window = round, .index = i}, got,
+                          [&](absl::Status status) { received += status.ok(); });
+    }
+    for (int i = 0; i < 1000000 && (sent < 300 || received < 300); ++i) Progress();
+    EXPECT_EQ(sent, 300);
+    EXPECT_EQ(received, 300);
+  }
+}
+
 TEST_F(PairTest, NoiseOnTheListenerHarmsNobody) {
   Open({});
   const auto address = *ParseSocketAddress(transports_[1]->address());

@@ -19,10 +19,17 @@ enum Id : unsigned {
   kHello = 1,    // header Hello, no data: the first on a connection, from the side that dialled
   kAccept = 2,   // no header, no data: the answer, when the group is open and knows the token
   kMessage = 3,  // header MessageTag: a message of the group
+  kTaken = 4,    // no header, no data: kTakenBytes of short messages have found their Receive();
+                 // against the connection's direction
 };
 
+// What a message that was copied on arrival counts, until it is received and after.
+inline constexpr size_t CountedBytes(size_t size) { return size + 128; }
+
+inline constexpr size_t kTakenBytes = 64 << 10;
+
 struct Hello {
-  static constexpr uint64_t kMagic = 0x31687365'6d65'7201;  // the last byte is the version
+  static constexpr uint64_t kMagic = 0x31687365'6d65'7202;  // the last byte is the version
 
   uint64_t magic = kMagic;
   char to[kAttemptTokenBytes];    // token of the group that is called
