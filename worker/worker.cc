@@ -28,6 +28,8 @@
 namespace remesh {
 namespace {
 
+constexpr int64_t kRecordBytesMax = 256;  // of an AgentRecord: a few numbers
+
 std::string BootId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
@@ -117,6 +119,8 @@ absl::StatusOr<Agent::Options> Worker::LoadRecord() {
   const int64_t now =
       std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
   record.set_incarnation(std::max(now, record.incarnation() + 1));
+  // A planner that starts again must be followed on a full file system too.
+  RETURN_IF_ERROR(ReserveWrites(options.record_path, kRecordBytesMax));
   RETURN_IF_ERROR(WriteDurably(options.record_path, record));
   options.identity = Identity(record.incarnation());
   options.highest_epoch = record.highest_epoch();

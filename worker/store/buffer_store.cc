@@ -280,8 +280,7 @@ absl::Status BufferStore::Fill(const Generation& generation, const std::atomic<b
   }
   // Later manifests are of the same size but for the phase and packed flags.
   const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;
-  if (generation.pending())
-    RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes, 2));
+  RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes));
   return WriteDurably(generation.folder + kManifest, generation.manifest);
 }
 

@@ -28,16 +28,45 @@ struct Header {
   uint64_t digest = 0;
 };
 
+constexpr mode_t kMode = 0640;
+
+// The second is for a `path` that is not there yet.
 std::string SparePath(const std::string& path, int index) {
   return absl::StrCat(path, ".spare", index);
 }
 
-// The file to write into: a spare one where there is one.
-std::string TakeSpare(const std::string& path) {
-  for (int i = 0; i < 8; ++i) {
-    if (access(SparePath(path, i).c_str(), W_OK) == 0) return SparePath(path, i);
+bool IsSpare(const std::string& path) {
+  return path.ends_with(".spare0") || path.ends_with(".spare1");
+}
+
+// Makes the file at `path`, or what is too short of it.
+absl::Status Reserve(const std::string& path, int64_t bytes) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode);
+  if (fd < 0) return SystemError("open", path);
+  const int error = posix_fallocate(fd, 0, bytes);
+  close(fd);
+  if (error == 0) return absl::OkStatus();
+  errno = error;
+  return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
+}
+
+// Opens what to write into, `next`: a spare file where there is one.
+int OpenNext(const std::string& path, std::string& next) {
+  for (int i : {1, 0}) {
+    next = SparePath(path, i);
+    if (const int fd = open(next.c_str(), O_WRONLY | O_CLOEXEC); fd >= 0) return fd;
   }
-  return path + ".new";
+  next = path + ".new";
+  return open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
+}
+
+// What `path` was becomes the next spare, if `next` was one.
+bool PutInPlace(const std::string& next, const std::string& path) {
+  if (IsSpare(next) &&
+      renameat2(AT_FDCWD, next.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
+    return true;
+  }
+  return std::rename(next.c_str(), path.c_str()) == 0;
 }
 
 bool WriteAll(int fd, const std::string& data) {
@@ -66,11 +95,12 @@ absl::Status Corrupt(const std::string& path, const char* why) {
 
 }  // namespace
 
-absl::Status ReserveWrites(const std::string& path, int64_t bytes, int count) {
-  for (int i = 0; i < count; ++i) {
-    RETURN_IF_ERROR(CreateReservedFile(SparePath(path, i), bytes + int64_t{sizeof(Header)}));
-  }
-  return absl::OkStatus();
+absl::Status ReserveWrites(const std::string& path, int64_t bytes) {
+  const int64_t file_bytes = bytes + int64_t{sizeof(Header)};
+  RETURN_IF_ERROR(Reserve(SparePath(path, 0), file_bytes));
+  // Zeros behind the message of a file that is there do not change it.
+  const bool exists = access(path.c_str(), F_OK) == 0;
+  return Reserve(exists ? path : SparePath(path, 1), file_bytes);
 }
 
 absl::Status WriteDurably(const std::string& path, const google::protobuf::MessageLite& message) {
@@ -78,18 +108,17 @@ absl::Status WriteDurably(const std::string& path, const google::protobuf::Messa
   const Header header{.bytes = body.size(), .digest = XXH3_64bits(body.data(), body.size())};
   std::string data(reinterpret_cast<const char*>(&header), sizeof(header));
   data += body;
-  const std::string next = TakeSpare(path);
-  const int fd = open(next.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0640);
+  std::string next;
+  const int fd = OpenNext(path, next);
   if (fd < 0) return SystemError("open", next);
-  const bool written =
-      WriteAll(fd, data) && ftruncate(fd, static_cast<off_t>(data.size())) == 0 && fsync(fd) == 0;
+  const bool written = WriteAll(fd, data) && fsync(fd) == 0;
   const absl::Status status = written ? absl::OkStatus() : SystemError("write", next);
   close(fd);
   if (!status.ok()) {
-    unlink(next.c_str());
+    if (!IsSpare(next)) unlink(next.c_str());
     return status;
   }
-  if (std::rename(next.c_str(), path.c_str()) != 0) return SystemError("rename", next);
+  if (!PutInPlace(next, path)) return SystemError("rename", next);
   SyncFolderOf(path);
   return absl::OkStatus();
 }
@@ -101,9 +130,9 @@ absl::Status ReadDurable(const std::string& path, google::protobuf::MessageLite&
   Header header;
   if (data.size() < sizeof(header)) return Corrupt(path, "too short");
   std::memcpy(&header, data.data(), sizeof(header));
-  const size_t bytes = data.size() - sizeof(header);
+  const size_t bytes = header.bytes;
   if (header.magic != Header().magic) return Corrupt(path, "another kind of file");
-  if (header.bytes != bytes) return Corrupt(path, "cut short");
+  if (bytes > data.size() - sizeof(header)) return Corrupt(path, "cut short");
   if (XXH3_64bits(data.data() + sizeof(header), bytes) != header.digest) {
     return Corrupt(path, "its digest differs");
   }

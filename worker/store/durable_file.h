@@ -11,11 +11,13 @@
 namespace remesh {
 
 // Small files that are there as a whole or not at all: a magic word, the length and the XXH3 of a
-// serialized message, then the message; written beside and renamed.
+// serialized message, then the message, then anything; written beside and renamed.
 
-// Sets aside the space of `count` later writes of `path` of up to `bytes` of message: these cannot
-// fail for want of space.
-absl::Status ReserveWrites(const std::string& path, int64_t bytes, int count);
+// Sets aside the space of every later write of `path` of up to `bytes` of message, in this life and
+// the next: none fails for want of it. The space is a spare file beside `path` that a write goes
+// into; the two then exchange their names, so that the old content is the next spare. Repeat it at
+// will. On file systems that cannot exchange names, it holds for one write only.
+absl::Status ReserveWrites(const std::string& path, int64_t bytes);
 
 // Replaces `path`. The old content stays whatever goes wrong.
 absl::Status WriteDurably(const std::string& path, const google::protobuf::MessageLite& message);
