@@ -161,12 +161,7 @@ void AddCache(CLI::App& app, Command& command) {
   CLI::App* cache = app.add_subcommand("cache", "The server's plan cache as a whole");
   cache->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
-    CLI::App* sub = cache->add_subcommand(verb, help);
-    auto options = std::make_shared<Options>();
-    AddServerFlags(*sub, options->server);
-    AddOutputFlag(*sub, options->format);
-    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
-    return std::make_pair(sub, options);
+    return AddVerb(*cache, command, verb, help, run);
   };
   add("stats", "Counters of the cache, tier by tier", Stats);
   const auto [flush, flushed] =

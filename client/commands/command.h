@@ -2,6 +2,8 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <utility>
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
@@ -22,5 +24,19 @@ void AddSocketFlags(CLI::App& app, Endpoint& worker);
 
 // -o table|json.
 void AddOutputFlag(CLI::App& app, OutputFormat& format);
+
+// Adds `verb` below `noun`: a call to the server, made by run(options) with options of its own,
+// which have `server` and `format` at least.
+template <typename Options>
+std::pair<CLI::App*, std::shared_ptr<Options>> AddVerb(CLI::App& noun, Command& command,
+                                                       const char* verb, const char* help,
+                                                       absl::Status (*run)(const Options&)) {
+  CLI::App* sub = noun.add_subcommand(verb, help);
+  auto options = std::make_shared<Options>();
+  AddServerFlags(*sub, options->server);
+  AddOutputFlag(*sub, options->format);
+  sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
+  return {sub, options};
+}
 
 }  // namespace remesh

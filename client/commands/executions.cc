@@ -72,16 +72,12 @@ void AddExecutions(CLI::App& app, Command& command) {
   CLI::App* executions = app.add_subcommand("executions", "Runs of plans against states");
   executions->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
-    CLI::App* sub = executions->add_subcommand(verb, help);
-    auto options = std::make_shared<Options>();
-    AddServerFlags(*sub, options->server);
-    AddOutputFlag(*sub, options->format);
+    const auto [sub, options] = AddVerb(*executions, command, verb, help, run);
     if (run == List) {
       sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it");
     } else {
       sub->add_option("NAME", options->name, "jobs/{job}/executions/{id}")->required();
     }
-    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
   };
   add("list", "List executions, newest first", List);
   add("get", "Show an execution", Get);

@@ -211,14 +211,10 @@ void AddPlans(CLI::App& app, Command& command) {
   CLI::App* plans = app.add_subcommand("plans", "Plans in the server's cache");
   plans->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
-    CLI::App* sub = plans->add_subcommand(verb, help);
-    auto options = std::make_shared<Options>();
-    AddServerFlags(*sub, options->server);
-    AddOutputFlag(*sub, options->format);
+    const auto [sub, options] = AddVerb(*plans, command, verb, help, run);
     if (run == List || run == Watch) AddPlanFilterFlags(*sub, options->filter);
     if (run != List && run != Watch && run != Import)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
-    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
     return std::make_pair(sub, options);
   };
   const auto [list, listed] = add("list", "List plans, the newest first", List);

@@ -109,12 +109,8 @@ void AddStates(CLI::App& app, Command& command) {
   states->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&),
                        bool named) {
-    CLI::App* sub = states->add_subcommand(verb, help);
-    auto options = std::make_shared<Options>();
-    AddServerFlags(*sub, options->server);
-    AddOutputFlag(*sub, options->format);
+    const auto [sub, options] = AddVerb(*states, command, verb, help, run);
     if (named) sub->add_option("NAME", options->name, "jobs/{job}/states/{state}")->required();
-    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
     return std::make_pair(sub, options);
   };
   const auto [list, list_options] = add("list", "List states by name", List, false);

@@ -93,12 +93,8 @@ void AddWorkers(CLI::App& app, Command& command) {
   CLI::App* workers = app.add_subcommand("workers", "Workers that the server has seen");
   workers->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
-    CLI::App* sub = workers->add_subcommand(verb, help);
-    auto options = std::make_shared<Options>();
-    AddServerFlags(*sub, options->server);
-    AddOutputFlag(*sub, options->format);
+    const auto [sub, options] = AddVerb(*workers, command, verb, help, run);
     if (run != List) sub->add_option("NAME", options->name, "workers/{host}")->required();
-    sub->callback([&command, options, run] { command = [options, run] { return run(*options); }; });
   };
   add("list", "List workers, those away included", List);
   add("get", "Show a worker", Get);
