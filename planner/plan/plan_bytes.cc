@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/byte_archive.h"
+#include "planner/plan/box_fields.h"
 #include "planner/plan/plan_check.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/plan/request_bytes.h"
@@ -24,14 +25,6 @@ std::string SumOf(std::string_view bytes) {
   XXH128_canonical_t sum;
   XXH128_canonicalFromHash(&sum, XXH3_128bits(bytes.data(), bytes.size()));
   return std::string(reinterpret_cast<const char*>(sum.digest), kSumSize);
-}
-
-template <typename Archive, typename T>  // T: const or not
-void BoxFields(Archive& a, T& box) {
-  a.Each(box.dims, [&](auto& dim) {
-    a.Number(dim.lo);
-    a.Number(dim.hi);
-  });
 }
 
 template <typename Archive, typename T>

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/plan/box_fields.h"
 
 namespace remesh {
 namespace {
@@ -43,14 +44,6 @@ struct RequestBytes {
   std::vector<DeviceList> lists;
   std::vector<ArrayBytes> arrays;
 };
-
-template <typename Archive, typename T>  // T: const or not
-void BoxFields(Archive& a, T& box) {
-  a.Each(box.dims, [&](auto& dim) {
-    a.Number(dim.lo);
-    a.Number(dim.hi);
-  });
-}
 
 template <typename Archive, typename T>
 void LayoutFields(Archive& a, T& layout) {
