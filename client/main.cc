@@ -36,6 +36,20 @@ void PrintError(const absl::Status& status) {
   for (const auto& [key, value] : info.metadata) std::cerr << "  " << key << ": " << value << "\n";
 }
 
+// The word where a command should stand and none of that name is; "" when there is no such word.
+std::string UnknownCommand(const CLI::App* app, int argc, char** argv) {
+  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
+    const auto named = [](const CLI::App* sub) { return !sub->get_name().empty(); };
+    if (app->get_subcommands(named).empty()) return "";
+    try {
+      app = app->get_subcommand(argv[i]);
+    } catch (const CLI::OptionNotFound&) {
+      return argv[i];
+    }
+  }
+  return "";
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Moves the state of training jobs from one sharding to another.", "remeshctl");
   app.set_version_flag("--version", std::string(kVersion));
@@ -59,6 +73,10 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
+    if (const std::string word = UnknownCommand(&app, argc, argv); !word.empty()) {
+      std::cerr << "remeshctl: \"" << word << "\" is no command; --help lists them\n";
+      return kUsage;
+    }
     return app.exit(e) == 0 ? kDone : kUsage;
   }
   const absl::Status status = command();

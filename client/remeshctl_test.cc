@@ -171,6 +171,20 @@ TEST(RemeshctlTest, UsageErrorsAreTwo) {
   EXPECT_EQ(Remeshctl("--help").code, 0);
 }
 
+TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
+  for (const auto& [arguments, said] : std::vector<std::pair<const char*, const char*>>{
+           {"nonsense", "\"nonsense\" is no command"},
+           {"plans nonsense", "\"nonsense\" is no command"},
+           {"plan -f x --view half", "half not in {basic,full}"},
+           {"reshard jobs/a/states/b --plan plans/x --generation 0",
+            "value \"0\" must be a number above 0"},
+           {"plan -f x --timeout nan", "value \"nan\" must be a number above 0"}}) {
+    const Result r = Remeshctl(arguments);
+    EXPECT_EQ(r.code, 2) << arguments;
+    EXPECT_NE(r.err.find(said), std::string::npos) << r.err;
+  }
+}
+
 // Answers with a plan of two transfers, in two parts.
 class FakePlanService : public v1::PlanService::Service {
   grpc::Status CreatePlan(grpc::ServerContext*, const v1::CreatePlanRequest* request,

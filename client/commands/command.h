@@ -16,6 +16,9 @@ namespace remesh {
 // remeshctl with exit code 1.
 using Command = std::function<absl::Status()>;
 
+// Of an option: a finite number above 0.
+CLI::Validator AboveZero();
+
 // --server ADDRESS ($REMESH_SERVER), --timeout SECONDS.
 void AddServerFlags(CLI::App& app, Endpoint& server);
 

@@ -92,7 +92,7 @@ void AddGet(CLI::App& app, Command& command) {
       ->allow_extra_args(false);
   get->add_option("--generation", options->generation,
                   "Generation to read; the server's latest without it")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   get->add_option("--server", options->server.address,
                   "Address of remesh-server, to ask for the latest generation")
       ->envname("REMESH_SERVER")

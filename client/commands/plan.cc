@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -174,12 +173,12 @@ void AddPlan(CLI::App& app, Command& command) {
   AddPlanReportFlags(*sub, options->report);
   sub->add_option("--timeout", options->server.timeout_seconds,
                   "Longest that a call may take, seconds")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str();
-  static const std::map<std::string, bool> kViews = {{"basic", false}, {"full", true}};
-  sub->add_option("--view", options->full, "basic or full: with transfers (default basic)")
-      ->transform(CLI::CheckedTransformer(kViews).description(""))
-      ->option_text("VIEW");
+  const auto set_view = [options](const std::string& view) { options->full = view == "full"; };
+  sub->add_option_function<std::string>("--view", set_view,
+                                        "basic or full: with transfers (default basic)")
+      ->check(CLI::IsMember({"basic", "full"}));
   sub->callback([&command, options] { command = [options] { return Run(*options); }; });
 }
 

@@ -230,7 +230,7 @@ void AddPlans(CLI::App& app, Command& command) {
   explain
       ->add_option("--checkpoint-rate", explained->report.checkpoint_bytes_per_second,
                    "Bytes per second of one host to and from storage, for comparison")
-      ->check(CLI::PositiveNumber)
+      ->check(AboveZero())
       ->capture_default_str();
   add("delete", "Drop a plan from the cache", Delete);
   add("pin", "Keep a plan from eviction", Pin);

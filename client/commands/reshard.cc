@@ -83,11 +83,11 @@ void AddPlanningFlags(CLI::App& reshard, Options& options) {
   reshard
       .add_option("--window-bytes", options.window_bytes,
                   "Bytes in flight per device (256 MiB without it)")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   reshard
       .add_option("--memory-limit-bytes", options.memory_limit_bytes,
                   "Most bytes that a device may hold")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   reshard.add_flag("--donate", options.donate,
                    "Source shards may be released while the move goes on");
   reshard.add_flag("--free-target-order", options.free_target_order,
@@ -127,11 +127,11 @@ void AddReshard(CLI::App& app, Command& command) {
   reshard
       ->add_option("--generation", options->generation,
                    "Generation to start from; the latest without it")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   reshard
       ->add_option("--deadline", options->deadline_seconds,
                    "Longest that the move may take, seconds (300)")
-      ->check(CLI::PositiveNumber);
+      ->check(AboveZero());
   reshard->add_option("--request-id", options->request_id,
                       "The same id never starts a second move");
   AddPlanningFlags(*reshard, *options);
