@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What else can end a move: every time the state is as it was, and the next move succeeds."""
+import os
 import signal
 import time
 import unittest
@@ -99,6 +100,21 @@ class FailureTest(ClusterTest):
         for shard in shards:
             shard.bytes[:] ^= 0xFF
         self._goes_on(name)
+
+    def test_a_trainer_that_truncates_its_buffer(self):
+        """Neither its worker dies of it, nor anybody else's move."""
+        name, execution = self._start_slow("cut")
+        shards = self.trainers["host-1"].read(name, 1, 20)
+        for path in {shard.info.path for shard in shards}:
+            os.truncate(path, 0)
+        # The receiver may see bytes that nobody hashed before the sender knows why.
+        self.assertRegex(str(self._ends(execution)), "BUFFER_TRUNCATED|DIGEST_MISMATCH")
+        self.assertTrue(all(worker.alive() for worker in self.cluster.workers.values()))
+        self.wait_until("the state is READY", lambda: self._ready(name))
+        again = self.controller.start_reshard(name, 1, targets(LARGE, COLUMNS))
+        self.assertRegex(str(self._ends(again.name)), "BUFFER_TRUNCATED.*path=.*/host-1/")
+        self._delete(name)
+        self._goes_on(self._create("whole"))
 
     def test_unsealed_written_and_sealed_again(self):
         name, arrays = "jobs/failure/states/again", [Array("w", "f32", (24, 12), salt=1)]

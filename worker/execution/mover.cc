@@ -96,7 +96,23 @@ bool Mover::stopped() const {
 void Mover::Fail(const absl::Status& status) {
   if (halted()) return;
   failed_ = true;
-  events_.failed(status);
+  // What a truncated buffer brings about comes in many forms.
+  const absl::Status cause = CheckMemory();
+  (checking_ ? events_.verified : events_.failed)(cause.ok() ? status : cause);
+}
+
+absl::Status Mover::CheckMemory() const {
+  for (const auto& shards : {list_.source, list_.target}) {
+    if (shards != nullptr) RETURN_IF_ERROR(shards->CheckWhole());
+  }
+  return absl::OkStatus();
+}
+
+bool Mover::MemoryHolds() {
+  const bool truncated = (list_.source != nullptr && list_.source->truncated()) ||
+                         (list_.target != nullptr && list_.target->truncated());
+  if (truncated) Fail(CheckMemory());
+  return !truncated;
 }
 
 void Mover::Advance() {

@@ -69,7 +69,8 @@ class Mover {
   absl::Status Open(int self, std::vector<Peer> peers);
   // Windows [0, until) may start.
   void Grant(int32_t until);
-  // Hashes again what was read from the source generation: OK, or ABORTED (SOURCE_MODIFIED). Every
+  // Hashes again what was read from the source generation: OK, or ABORTED (SOURCE_MODIFIED), or
+  // FAILED_PRECONDITION (BUFFER_TRUNCATED), which may also be why the mover failed() before. Every
   // host is done by now: the connections close. REQUIRES: every window is done here.
   void Verify();
   // Ends everything; no event follows.
@@ -96,6 +97,9 @@ class Mover {
 
   bool halted() const { return failed_ || *stopping_; }
   void Fail(const absl::Status& status);
+  // False, and failed, when a buffer was truncated under what has just been done with it.
+  bool MemoryHolds();
+  absl::Status CheckMemory() const;
   void Advance();
   void StartWindow(int32_t window);
   void StartMove(int move);

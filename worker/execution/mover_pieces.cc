@@ -47,7 +47,7 @@ void Mover::RunJob(absl::AnyInvocable<void()> work, Then then) {
       },
       [this, then = std::move(then)](absl::Status status) mutable {
         --jobs_;
-        if (halted() || !status.ok()) return;
+        if (halted() || !status.ok() || !MemoryHolds()) return;
         then();
         Advance();
       });
@@ -57,6 +57,7 @@ PeerGroup::Done Mover::OnTransfer(int peer, Then then) {
   return [this, peer, then = std::move(then)](absl::Status status) mutable {
     if (halted()) return;
     if (status.ok()) {
+      if (!MemoryHolds()) return;
       then();
       return Advance();
     }
@@ -232,14 +233,13 @@ void Mover::CheckSources() {
            [this, ref, now, box = state.pieces[ref.piece]] {
              --checks_in_flight_;
              if (*now == states_[ref.move].digests[ref.piece]) return CheckSources();
-             failed_ = true;
-             events_.verified(PieceError(absl::StatusCode::kAborted, "SOURCE_MODIFIED",
-                                         "the source was written while it was read",
-                                         list_.arrays[list_.moves[ref.move].array].name, box, {}));
+             Fail(PieceError(absl::StatusCode::kAborted, "SOURCE_MODIFIED",
+                             "the source was written while it was read",
+                             list_.arrays[list_.moves[ref.move].array].name, box, {}));
            });
   }
   if (next_check_.move == end && checks_in_flight_ == 0 && std::exchange(checking_, false)) {
-    events_.verified(absl::OkStatus());
+    events_.verified(CheckMemory());
   }
 }
 

@@ -279,6 +279,35 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
 }
 
+// Whenever it happens, at either end, in any window: an error of that host that names the file.
+TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
+  for (const char* side : {"source", "target"}) {
+    for (const int done : {0, 1, 3}) {
+      SCOPED_TRACE(absl::StrCat(side, " cut after ", done, " windows"));
+      Start(RowsToColumns(2, 3));
+      for (auto& host : hosts_) host->mover().Grant(done);
+      ASSERT_TRUE(Until([&] { return All([&](TestHost& h) { return h.done_windows == done; }); }));
+      TestHost& cut = *hosts_[1];
+      const size_t shards = cut.source().files.size();
+      for (size_t i = 0; i < shards; ++i) std::filesystem::resize_file(cut.PathOf(side, i), 0);
+      if (done < 3) {
+        GrantAll();
+        ASSERT_TRUE(Until([&] { return cut.failure.has_value(); }));
+      } else {
+        for (auto& host : hosts_) host->mover().Verify();
+        ASSERT_TRUE(Until([&] { return cut.verified.has_value(); }));
+      }
+      const absl::Status& status = done < 3 ? *cut.failure : *cut.verified;
+      EXPECT_EQ(GetErrorInfo(status).reason, "BUFFER_TRUNCATED") << status;
+      EXPECT_EQ(GetErrorInfo(status).metadata["path"], cut.PathOf(side, 0));
+      for (auto& host : hosts_) host->mover().Stop();
+      ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
+      hosts_.clear();
+      fabric_ = MemoryFabric();  // the next attempt has the tokens of this one
+    }
+  }
+}
+
 TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
   Start(RowsToColumns(2, 4));
   for (auto& host : hosts_) host->mover().Grant(2);

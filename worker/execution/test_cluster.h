@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <stdlib.h>
+
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -83,11 +86,18 @@ class TestHost {
         transport_(std::move(transport)),
         pool_(2, [this] { transport_->Wake(); }),
         options_(options) {
-    source_ = MakeShards(c, c.source);
-    target_ = MakeShards(c, c.target);
+    REMESH_CHECK(mkdtemp(directory_.data()) != nullptr);
+    source_ = MakeShards(c, c.source, "source");
+    target_ = MakeShards(c, c.target, "target");
   }
   ~TestHost() {
     if (mover_ != nullptr) REMESH_CHECK(mover_->stopped());
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Where shard `shard` of "source" or "target" lies.
+  std::string PathOf(const std::string& side, size_t shard) const {
+    return absl::StrCat(directory_, "/", side, shard);
   }
 
   // The program as it comes over the wire, bound to this host's memory.
@@ -148,7 +158,9 @@ class TestHost {
                                      std::make_shared<std::atomic<int64_t>>(0));
   }
 
-  std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all) {
+  // Each in a file of its own.
+  std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all,
+                                           const std::string& side) {
     auto shards = std::make_shared<MappedShards>();
     for (const TestArray& array : c.arrays) {
       v1::AssignedArray& message = *shards->assignment.add_arrays();
@@ -162,8 +174,13 @@ class TestHost {
       spec.set_array(shard.array);
       spec.set_local_device(shard.device % c.devices_per_host);
       const int bits = BitWidth(*ParseElementType(c.arrays[shard.array].type));
-      memory_.emplace_back(static_cast<size_t>(PackedBytes(shard.box, bits)) + 1);
-      shards->shards.push_back({memory_.back().data(), shard.box, bits});
+      const int64_t bytes = PackedBytes(shard.box, bits) + 1;
+      const std::string path = PathOf(side, shards->files.size());
+      REMESH_CHECK(CreateReservedFile(path, bytes).ok());
+      auto file = MappedFile::Open(path, bytes);
+      REMESH_CHECK(file.ok());
+      shards->shards.push_back({file->bytes().data(), shard.box, bits});
+      shards->files.push_back(*std::move(file));
     }
     return shards;
   }
@@ -205,7 +222,7 @@ class TestHost {
   }
 
   const int index_;
-  std::deque<std::vector<std::byte>> memory_;
+  std::string directory_ = "/dev/shm/remesh_host.XXXXXX";
   std::shared_ptr<MappedShards> source_;
   std::shared_ptr<MappedShards> target_;
   std::unique_ptr<Transport> transport_;

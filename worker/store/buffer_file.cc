@@ -46,6 +46,17 @@ int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
   return 0;
 }
 
+bool HasBytes(int fd, int64_t bytes) {
+  struct stat info;
+  return fstat(fd, &info) == 0 && info.st_size >= bytes;
+}
+
+absl::Status Truncated(const std::string& path, int64_t bytes) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat(path, " is shorter than its ", bytes, " bytes"),
+                   {"BUFFER_TRUNCATED", {{"path", path}, {"bytes", absl::StrCat(bytes)}}});
+}
+
 absl::StatusOr<std::span<std::byte>> Map(int fd, int64_t bytes, const std::string& path) {
   const std::span<std::byte> mapped = MapAligned(fd, bytes);
   if (mapped.empty()) return SystemError("mmap", path);
@@ -85,17 +96,19 @@ absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t bytes) {
   const int fd = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (fd < 0) return SystemError("open", path);
-  struct stat info;
-  if (fstat(fd, &info) != 0 || info.st_size < bytes) {
-    close(fd);
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat(path, " is shorter than its ", bytes, " bytes"),
-                     {"BUFFER_TRUNCATED", {{"path", path}, {"bytes", absl::StrCat(bytes)}}});
-  }
-  auto mapped = Map(fd, bytes, path);
-  close(fd);
-  if (!mapped.ok()) return mapped.status();
-  return MappedFile(*mapped);
+  MappedFile file;
+  file.path_ = path;
+  file.fd_ = fd;
+  if (!HasBytes(fd, bytes)) return Truncated(path, bytes);
+  ASSIGN_OR_RETURN(file.bytes_, Map(fd, bytes, path));
+  file.guard_ = std::make_unique<TruncationGuard>(file.bytes_);
+  return file;
+}
+
+absl::Status MappedFile::CheckWhole() const {
+  const auto bytes = static_cast<int64_t>(bytes_.size());
+  const bool whole = fd_ < 0 || (!truncated() && HasBytes(fd_, bytes));
+  return whole ? absl::OkStatus() : Truncated(path_, bytes);
 }
 
 absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& directory, int64_t bytes) {
@@ -111,18 +124,25 @@ absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& director
   auto mapped = Map(fd, bytes, path);
   close(fd);
   if (!mapped.ok()) return mapped.status();
-  return MappedFile(*mapped);
+  MappedFile file;
+  file.bytes_ = *mapped;
+  return file;
 }
 
-MappedFile::MappedFile(MappedFile&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+MappedFile::MappedFile(MappedFile&& other) noexcept { *this = std::move(other); }
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(path_, other.path_);
+  std::swap(fd_, other.fd_);
+  std::swap(guard_, other.guard_);
   return *this;
 }
 
 MappedFile::~MappedFile() {
+  guard_.reset();
   if (!bytes_.empty()) munmap(bytes_.data(), bytes_.size());
+  if (fd_ >= 0) close(fd_);
 }
 
 }  // namespace remesh

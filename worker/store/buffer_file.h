@@ -4,11 +4,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "worker/store/truncation_guard.h"
 
 namespace remesh {
 
@@ -23,7 +25,8 @@ absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
                                 const std::atomic<bool>* cancelled = nullptr);
 
 // A file mapped shared, readable and writable, for as long as the object lives, even if the file is
-// unlinked. Huge pages of it are mapped whole.
+// unlinked. Huge pages of it are mapped whole. Another process that truncates the file spoils the
+// bytes, not this process: see TruncationGuard.
 class MappedFile {
  public:
   // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`.
@@ -38,10 +41,18 @@ class MappedFile {
 
   std::span<std::byte> bytes() const { return bytes_; }
 
- private:
-  explicit MappedFile(std::span<std::byte> bytes) : bytes_(bytes) {}
+  // Whether an access has met a truncated file since, as far as a thread of this process may know:
+  // the bytes are not the file's any more, and no other access fails.
+  bool truncated() const { return guard_ != nullptr && guard_->hit(); }
+  // FAILED_PRECONDITION (BUFFER_TRUNCATED) when truncated(), or the file is too short now.
+  absl::Status CheckWhole() const;
 
+ private:
   std::span<std::byte> bytes_;
+  // Of an opened file, which others may truncate.
+  std::string path_;
+  int fd_ = -1;
+  std::unique_ptr<TruncationGuard> guard_;
 };
 
 }  // namespace remesh

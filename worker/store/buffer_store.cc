@@ -75,6 +75,16 @@ v1::StateManifest Generation::Summary() const {
   return summary;
 }
 
+bool MappedShards::truncated() const {
+  return std::any_of(files.begin(), files.end(),
+                     [](const MappedFile& file) { return file.truncated(); });
+}
+
+absl::Status MappedShards::CheckWhole() const {
+  for (const MappedFile& file : files) RETURN_IF_ERROR(file.CheckWhole());
+  return absl::OkStatus();
+}
+
 Scratch::Scratch(MappedFile file, std::shared_ptr<std::atomic<int64_t>> bytes)
     : file_(std::move(file)), bytes_(std::move(bytes)) {
   bytes_->fetch_add(static_cast<int64_t>(file_.bytes().size()));

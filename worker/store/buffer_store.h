@@ -43,6 +43,11 @@ struct MappedShards {
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
   std::vector<MappedFile> files;
+
+  // Whether some other process was seen to truncate a file: every copy in or out is void.
+  bool truncated() const;
+  // The same with a look at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
+  absl::Status CheckWhole() const;
 };
 
 // Memory of an execution, counted by the store while it lives.

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/store/truncation_guard.h"
+
+#include <signal.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <mutex>
+
+#include "base/check.h"
+
+namespace remesh {
+namespace {
+
+// Held for a few instructions, none of which can raise SIGBUS: the handler waits for other threads
+// only.
+std::atomic_flag list_lock = ATOMIC_FLAG_INIT;
+TruncationGuard* list_head = nullptr;
+struct sigaction action_before;
+
+class ListLock {
+ public:
+  ListLock() {
+    while (list_lock.test_and_set(std::memory_order_acquire)) continue;
+  }
+  ~ListLock() { list_lock.clear(std::memory_order_release); }
+};
+
+}  // namespace
+
+TruncationGuard::TruncationGuard(std::span<std::byte> mapping) : mapping_(mapping) {
+  static std::once_flag once;
+  std::call_once(once, Install);
+  const ListLock lock;
+  next_ = list_head;
+  list_head = this;
+}
+
+TruncationGuard::~TruncationGuard() {
+  const ListLock lock;
+  TruncationGuard** at = &list_head;
+  while (*at != this) at = &(*at)->next_;
+  *at = next_;
+}
+
+void TruncationGuard::Install() {
+  struct sigaction action {};
+  action.sa_sigaction = OnBusError;
+  action.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigfillset(&action.sa_mask);
+  REMESH_CHECK(sigaction(SIGBUS, &action, &action_before) == 0);
+}
+
+void TruncationGuard::OnBusError(int signal, siginfo_t* info, void*) {
+  const int kept_errno = errno;
+  // A page that the machine lost (BUS_MCEERR_*) is no truncation. Otherwise the access is made
+  // again when this returns.
+  const bool missing = info->si_code == BUS_ADRERR;
+  if (!missing || !Replace(static_cast<const std::byte*>(info->si_addr))) {
+    sigaction(SIGBUS, &action_before, nullptr);
+    if (info->si_code <= 0) raise(signal);  // sent by a process: it does not come again by itself
+  }
+  errno = kept_errno;
+}
+
+bool TruncationGuard::Replace(const std::byte* address) {
+  const ListLock lock;
+  for (TruncationGuard* guard = list_head; guard != nullptr; guard = guard->next_) {
+    std::byte* const first = guard->mapping_.data();
+    // To the end of the last page.
+    if (address < first || address >= first + (guard->mapping_.size() + 4095) / 4096 * 4096) {
+      continue;
+    }
+    if (guard->hit_.exchange(true)) return true;  // another thread was here first
+    return mmap(first, guard->mapping_.size(), PROT_READ | PROT_WRITE,
+                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == first;
+  }
+  return false;
+}
+
+}  // namespace remesh

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/store/truncation_guard.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "base/error.h"
+#include "worker/store/buffer_file.h"
+
+namespace remesh {
+namespace {
+
+constexpr int64_t kBytes = 3 * 4096 + 100;
+
+class TruncationGuardTest : public ::testing::Test {
+ protected:
+  TruncationGuardTest() {
+    std::string path = ::testing::TempDir() + "/remesh_truncation.XXXXXX";
+    directory_ = mkdtemp(path.data());
+  }
+  ~TruncationGuardTest() override { std::filesystem::remove_all(directory_); }
+
+  MappedFile NewFile(const std::string& name) {
+    EXPECT_TRUE(CreateReservedFile(directory_ + name, kBytes).ok());
+    auto file = MappedFile::Open(directory_ + name, kBytes);
+    EXPECT_TRUE(file.ok()) << file.status();
+    std::memset(file->bytes().data(), 7, kBytes);
+    return *std::move(file);
+  }
+
+  std::string directory_;
+};
+
+TEST_F(TruncationGuardTest, ATruncatedMappingIsZerosAndSaysSo) {
+  const MappedFile cut = NewFile("/cut"), kept = NewFile("/kept");
+  ASSERT_EQ(truncate((directory_ + "/cut").c_str(), 4096), 0);
+  EXPECT_FALSE(cut.truncated());
+  EXPECT_EQ(GetErrorInfo(cut.CheckWhole()).reason, "BUFFER_TRUNCATED");
+  EXPECT_EQ(cut.bytes()[0], std::byte{7});
+  EXPECT_EQ(cut.bytes()[kBytes - 1], std::byte{0});
+  EXPECT_TRUE(cut.truncated());
+  cut.bytes()[2 * 4096] = std::byte{1};
+  EXPECT_EQ(cut.bytes()[2 * 4096], std::byte{1});
+  // Made whole again, it is not whole for this mapping.
+  ASSERT_EQ(truncate((directory_ + "/cut").c_str(), kBytes), 0);
+  const absl::Status status = cut.CheckWhole();
+  EXPECT_EQ(GetErrorInfo(status).reason, "BUFFER_TRUNCATED");
+  EXPECT_EQ(GetErrorInfo(status).metadata["path"], directory_ + "/cut");
+  EXPECT_TRUE(kept.CheckWhole().ok());
+  EXPECT_EQ(kept.bytes()[kBytes - 1], std::byte{7});
+}
+
+TEST_F(TruncationGuardTest, ThreadsMayMeetItAtOnce) {
+  for (int round = 0; round < 50; ++round) {
+    const MappedFile file = NewFile("/file" + std::to_string(round));
+    ASSERT_EQ(truncate((directory_ + "/file" + std::to_string(round)).c_str(), 0), 0);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&file, t] {
+        if (t % 2 == 0) {
+          EXPECT_EQ(std::ranges::count(file.bytes(), std::byte{0}), kBytes);
+        } else {
+          std::memset(file.bytes().data(), 0, kBytes);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_TRUE(file.truncated());
+  }
+}
+
+TEST_F(TruncationGuardTest, WhatNobodyGuardsStillEndsTheProcess) {
+  std::vector<std::byte> own(4096);
+  const TruncationGuard guard(own);
+  EXPECT_DEATH(raise(SIGBUS), "");
+}
+
+}  // namespace
+}  // namespace remesh
