@@ -10,7 +10,8 @@ namespace remesh {
 
 // The transportation problem: item i has demand d_i >= 0 to be served by the bins of a set B_i,
 // split at will; bin j serves at most t * C_j in all. Everything is in integers (bin j's room is
-// ceil(t * C_j)), so that the answer is the same on any machine.
+// ceil(t * C_j)), so that the answer is the same on any machine. Bins may lie in groups, and groups
+// in groups: all bins below group g serve at most t * C_g + inside_g together.
 struct TransportProblem {
   struct Item {
     int64_t demand = 0;
@@ -24,8 +25,15 @@ struct TransportProblem {
     // others are split as little as possible.
     bool even = false;
   };
+  struct Group {
+    int64_t capacity = 1;  // C_g > 0
+    int64_t inside = 0;    // served without using up capacity
+    int32_t parent = -1;   // a group, -1: none
+  };
   std::vector<Item> items;
   std::vector<int64_t> capacity;  // C_j > 0
+  std::vector<Group> groups;
+  std::vector<int32_t> group_of;  // bin -> group, -1: none; empty where there are no groups
 };
 
 struct TransportSolution {
@@ -33,15 +41,18 @@ struct TransportSolution {
   // What bin bins[k] of item i serves: flow[i][k]. The pairs with a positive flow form a forest:
   // few items are split.
   std::vector<std::vector<int64_t>> flow;
-  // What proves t, when t is above the lower limit: sum of d_i over `tight_items` = t * sum of C_j
-  // over `tight_bins`, and the bins of these items are all among tight_bins. Empty otherwise.
+  // What proves t, when t is above the lower limit: the bins of `tight_items` are all among
+  // `tight_bins` or below `tight_groups`, none of which lies below another, and the sum of d_i over
+  // tight_items = t * (sum of C over tight_bins and tight_groups) + sum of inside_g over
+  // tight_groups. Empty otherwise.
   std::vector<int32_t> tight_items;
   std::vector<int32_t> tight_bins;
+  std::vector<int32_t> tight_groups;
 };
 
 // Smallest t >= at_least that serves everything. Newton's method: maximum flow at t; where it
-// fails, the items X that cannot be served and the bins N(X) they could use give the next t = d(X)
-// / C(N(X)), and t rises strictly, a few times at most.
+// fails, the items X that cannot be served and the full bins and groups N(X) that stop them give
+// the next t = (d(X) - inside(N(X))) / C(N(X)), and t rises strictly, a few times at most.
 TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least);
 
 // Flow of the most that t lets through, by priority; less than the demands where t is too small.
