@@ -9,11 +9,10 @@
 #include "base/status_macros.h"
 #include "planner/plan/plan_figures.h"
 #include "planner/plan/plan_rep.h"
-#include "planner/routing/domain_routing.h"
+#include "planner/routing/domain_trees.h"
 #include "planner/routing/network.h"
 #include "planner/schedule/cost_model.h"
 #include "planner/schedule/moves.h"
-#include "planner/schedule/units.h"
 #include "planner/schedule/windows.h"
 
 namespace remesh {
@@ -38,42 +37,33 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
   return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }
 
-// Where domains have uplinks, routes that enter each domain once are tried level by level; the
-// least busy network wins.
-void TryDomains(const DemandClasses& demand, const Network& network, const Rational& t0,
+// Where domains have uplinks, moves that enter each domain once, if that makes the busiest link
+// less busy.
+void TryDomains(const DemandClasses& demand, const DomainRouting& routing, const Network& network,
                 PlanDraft& draft) {
-  const Units units(network);
-  double best = Estimate(draft, network).bottleneck_seconds;
-  const auto keep_if_better = [&](auto&& make_moves) {
-    std::vector<Segment> segments = std::move(draft.segments);
-    std::vector<Move> moves = std::move(draft.moves);
-    draft.segments.clear();
-    draft.moves.clear();
-    make_moves();
-    const double seconds = Estimate(draft, network).bottleneck_seconds;
-    if (seconds < best) {
-      best = seconds;
-      return;
-    }
-    draft.segments = std::move(segments);
-    draft.moves = std::move(moves);
-  };
-  for (int level = 0; level < units.levels(); ++level) {
-    keep_if_better([&] {
-      MakeOptimalMoves(demand, RouteThroughDomains(demand, network, units, level), t0, network,
-                       draft);
-    });
-  }
+  const double seconds = Estimate(draft, network).bottleneck_seconds;
+  if (seconds <= routing.bound.t.seconds()) return;
+  std::vector<Segment> segments = std::move(draft.segments);
+  std::vector<Move> moves = std::move(draft.moves);
+  draft.segments.clear();
+  draft.moves.clear();
+  MakeOptimalMoves(demand, MakeDomainTrees(demand, routing), routing.bound.t, network, draft);
+  if (Estimate(draft, network).bottleneck_seconds < seconds) return;
+  draft.segments = std::move(segments);
+  draft.moves = std::move(moves);
 }
 
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
-void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& network,
-               PlanDraft& draft) {
-  const Routing routing = SetBounds(demand, network, draft);
+void MakeMoves(Strategy strategy, const DemandClasses& demand, const Routings& routings,
+               const Network& network, PlanDraft& draft) {
+  const Routing& routing = routings.hosts;
   // A cut may move by this much to fall between rows: a hundred thousandth of what the slowest NIC
-  // can do in time T0.
+  // or uplink can do in time T0.
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Network::HostNode& host : network.hosts) least = std::min(least, host.nic_capacity);
+  for (const Network::DomainNode& domain : network.domains) {
+    least = std::min({least, domain.egress, domain.ingress});
+  }
   draft.atoms.tapes.slack_bits = routing.t0.CeilTimes(least) / 100000;
   if (strategy == Strategy::kP2p) return MakeP2pMoves(network, draft);
   if (strategy == Strategy::kGather) return MakeGatherMoves(network, draft);
@@ -82,7 +72,7 @@ void MakeMoves(Strategy strategy, const DemandClasses& demand, const Network& ne
     routes.push_back(MakeTrees(demand.classes[a], routing.sent[a]));
   }
   MakeOptimalMoves(demand, routes, routing.t0, network, draft);
-  if (!network.domains.empty()) TryDomains(demand, network, routing.t0, draft);
+  if (!network.domains.empty()) TryDomains(demand, routings.domains, network, draft);
 }
 
 }  // namespace
@@ -95,9 +85,10 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
   RETURN_IF_ERROR(CheckMissing(canonical, draft.atoms.missing));
   draft.host_of = network.host_of;
   const DemandClasses demand = MakeDemandClasses(draft.atoms, network);
-  MakeMoves(canonical.options.strategy, demand, network, draft);
+  const Routings routings = SetBounds(demand, network, draft);
+  MakeMoves(canonical.options.strategy, demand, routings, network, draft);
   RETURN_IF_ERROR(ScheduleInMemory(canonical, network, draft));
-  SetFigures(network, draft);
+  SetFigures(network, routings.domains.bound, draft);
   return Plan(Pack(std::move(draft)));
 }
 

@@ -53,10 +53,13 @@ struct Flow {
 // devices holds.
 // - kEgress: every holder of these `bits` bits lies in `members`, and each of them is needed by a
 // domain that does not hold it.
-// - kRelay (proves T0 only): as kEgress for hosts, and what the members must send includes the
-// second and further copies of bits whose
-//   holders and needers are all members, since only those may pass a bit on without third hosts.
-// `capacity` is the sum of the members' capacities in that direction, bytes per second.
+// - kRelay (proves T0 only): `bits` bits must leave members where only hosts that hold or need a
+// bit handle it, every domain that needs it and does not hold it is entered once by it, and no
+// other domain ever. So below each place of the tree one copy goes to each child in need, less one
+// where nobody below holds it. Of these copies the first is the members' to send when all hosts
+// that may handle it in the children that hold it lie in members, the others when all such hosts
+// below the place do. `capacity` is the sum of the members' capacities in that direction, bytes per
+// second.
 struct Certificate {
   enum class Kind : int8_t { kNone, kIngress, kEgress, kRelay };
   Kind kind = Kind::kNone;
@@ -82,11 +85,14 @@ struct PlanSummary {
   int64_t bottleneck_bytes = 0;    // through the busiest NIC or uplink, in its busier direction ...
   double bottleneck_seconds = 0;   // ... over its capacity, as achieved
   double lower_bound_seconds = 0;  // LB: no plan is faster
-  double routing_bound_seconds = 0;  // T0: no plan without third hosts is faster
-  double quality = 1;                // bottleneck_seconds / LB; 1 when both are 0
-  double predicted_seconds = 0;      // of the schedule; sharing model: cost_model.h
-  double schedule_price = 1;   // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
-  int64_t peak_bytes_max = 0;  // over devices
+  // T0: no plan without third hosts that enters every domain once is faster; of a plan that
+  // undercuts this by entering a domain again, what plans without third hosts can reach, uplinks
+  // aside.
+  double routing_bound_seconds = 0;
+  double quality = 1;            // bottleneck_seconds / LB; 1 when both are 0
+  double predicted_seconds = 0;  // of the schedule; sharing model: cost_model.h
+  double schedule_price = 1;     // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
+  int64_t peak_bytes_max = 0;    // over devices
   int32_t windows = 0;
   int64_t operations = 0;  // messages: ordered device pairs at work, summed over windows
 

@@ -99,7 +99,7 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan)
   if (!HasAtoms(rep, draft.atoms)) return Invalid("its arrays are cut otherwise");
   RETURN_IF_ERROR(CheckMissing(canonical, draft.atoms.missing));
   const DemandClasses demand = MakeDemandClasses(draft.atoms, network);
-  SetBounds(demand, network, draft);
+  const Routings routings = SetBounds(demand, network, draft);
   UnpackMoves(rep, draft);
   for (const Move& move : draft.moves) {
     const bool works = network.nic_of[move.from_device] >= 0 && network.nic_of[move.to_device] >= 0;
@@ -111,7 +111,7 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan)
       draft.moves.empty()
           ? 0
           : ScheduleCost(draft, network, draft.schedule.rounds).Seconds(draft.schedule.slices);
-  SetFigures(network, draft);
+  SetFigures(network, routings.domains.bound, draft);
   const Plan repriced(Pack(std::move(draft)));
   const absl::Status valid = repriced.Validate(request);
   if (!valid.ok()) return Invalid(valid);

@@ -96,8 +96,9 @@ std::string Words(const Certificate& certificate, const Binding& binding) {
       return absl::StrCat(who, one ? " alone holds " : " alone hold ", BytesText(bytes),
                           " that others need: ", cost);
     case Certificate::Kind::kRelay:
-      return absl::StrCat(who, " must send ", BytesText(bytes),
-                          " without help of third hosts, copies for each other included: ", cost);
+      return absl::StrCat(who, " must send ", BytesText(bytes), " without help of third hosts",
+                          binding.domain_names.empty() ? "" : " and with no domain entered twice",
+                          ", copies for each other included: ", cost);
   }
   return "";
 }

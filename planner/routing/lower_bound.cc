@@ -42,8 +42,8 @@ std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& net
   return bits;
 }
 
-Bound IngressBound(const DemandClasses& demand, const Network& network, const Units& units,
-                   int32_t unit_end) {
+Bound IngressOf(const DemandClasses& demand, const Network& network, const Units& units,
+                int32_t unit_end) {
   const std::vector<int64_t> bits = IngressBits(demand, network, units);
   Bound bound;
   int32_t binding = -1;
@@ -113,9 +113,14 @@ std::string Certificate::DebugString() const {
                       " bytes per second");
 }
 
+Bound IngressBound(const DemandClasses& demand, const Network& network) {
+  const Units units(network);
+  return IngressOf(demand, network, units, units.count());
+}
+
 Bound LowerBound(const DemandClasses& demand, const Network& network) {
   const Units units(network);
-  Bound best = IngressBound(demand, network, units, units.count());
+  Bound best = IngressBound(demand, network);
   for (int level = -1; level < units.levels(); ++level) {
     Bound egress = EgressBound(demand, network, units, level, best.t);
     if (best.t < egress.t) best = std::move(egress);
@@ -125,7 +130,7 @@ Bound LowerBound(const DemandClasses& demand, const Network& network) {
 
 Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing) {
   if (routing.tight_hosts.empty()) {
-    return IngressBound(demand, network, Units(network), network.host_count());
+    return IngressOf(demand, network, Units(network), network.host_count());
   }
   const Certificate::Kind kind =
       routing.tight_copies.empty() ? Certificate::Kind::kEgress : Certificate::Kind::kRelay;

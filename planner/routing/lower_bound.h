@@ -15,8 +15,12 @@ struct Bound {
   Certificate certificate;
 };
 
+// max over domains and hosts d of in_d / C_in(d): in_d = bits that d needs and no device of d
+// holds.
+Bound IngressBound(const DemandClasses& demand, const Network& network);
+
 // LB, true for any plan, whoever relays. The largest of
-// - in_d / C_in(d) over all domains and hosts d: in_d = bits that d needs and no device of d holds;
+// - IngressBound();
 // - T_out of every level of the tree: each bit with a needer outside the domains that hold it must
 // leave one of them, so the least t for which
 //   every domain sends at most t * C_out(d) and the holders of each class send its bits once.

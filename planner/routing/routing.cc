@@ -125,12 +125,6 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProble
 
 }  // namespace
 
-std::vector<std::vector<int64_t>> RouteUnits(const std::vector<DemandClass>& classes,
-                                             const std::vector<int64_t>& capacity) {
-  const std::vector<bool> even(classes.size(), false);
-  return AddUp(SolveTransport(MakeProblem(classes, capacity, even), {}));
-}
-
 Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
                      const Rational& t_in) {
   std::vector<bool> even;

@@ -35,11 +35,6 @@ struct Routing {
 Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
                      const Rational& t_in);
 
-// The same between units of any kind: what each sends of each class (its holders, then its
-// needers), for these capacities. Split as little as can be; T0 is the optimum over egress alone.
-std::vector<std::vector<int64_t>> RouteUnits(const std::vector<DemandClass>& classes,
-                                             const std::vector<int64_t>& capacity);
-
 // max over hosts of in_h / C_h.
 Rational HostIngressBound(const DemandClasses& demand, const Network& network);
 

@@ -23,10 +23,15 @@ int Units::levels() const {
 
 int32_t Units::UnitAt(int32_t host, int level) const {
   if (level < 0) return host;
-  int32_t domain = network_.hosts[host].parent;
-  while (domain >= 0 && depth_[domain] > level) domain = network_.domains[domain].parent;
+  const int32_t domain = DomainAt(host, level);
   if (domain < 0 || depth_[domain] < level) return host;
   return network_.host_count() + domain;
+}
+
+int32_t Units::DomainAt(int32_t host, int level) const {
+  int32_t domain = network_.hosts[host].parent;
+  while (domain >= 0 && depth_[domain] > level) domain = network_.domains[domain].parent;
+  return domain;
 }
 
 int64_t Units::Capacity(int32_t unit, bool egress) const {

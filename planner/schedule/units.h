@@ -19,6 +19,9 @@ class Units {
   // The domain above `host` at `level` (0 next to the root), or the host itself where there is none
   // or level is -1.
   int32_t UnitAt(int32_t host, int level) const;
+  bool IsHost(int32_t unit) const { return unit < network_.host_count(); }
+  // The deepest domain above `host` at `level` or above it, -1: none.
+  int32_t DomainAt(int32_t host, int level) const;
   int64_t Capacity(int32_t unit, bool egress) const;
 
  private:

@@ -148,16 +148,53 @@ class Counter {
                                      : absl::StrCat("h", certificate_.hosts.front());
       return needers.contains(member) && !holders.contains(member) ? 1 : 0;
     }
+    if (certificate_.kind == Certificate::Kind::kRelay) {
+      std::set<int32_t> hosts = spread.holders;
+      hosts.insert(spread.needers.begin(), spread.needers.end());
+      return RelayTimes(spread, hosts, 0);
+    }
     if (holders.contains("")) return 0;  // somebody else may send it
     // Needers outside the domains that hold it. Outside of all members each host counts for itself.
-    int64_t outside = 0;
     for (int32_t host : spread.needers) {
       const std::string member = MemberOf(host);
-      if (member.empty() || !holders.contains(member)) ++outside;
+      if (member.empty() || !holders.contains(member)) return 1;
     }
-    if (outside == 0) return 0;
-    if (certificate_.kind == Certificate::Kind::kEgress) return 1;
-    return needers.contains("") ? 1 : outside;
+    return 0;
+  }
+
+  // The host and what it lies in, from the top.
+  std::vector<std::string> ChainOf(int32_t host) const {
+    std::vector<std::string> chain = {absl::StrCat("h", host)};
+    std::string parent = request_.topology.hosts[host].parent;
+    while (!parent.empty()) {
+      const int32_t domain = domain_of_.at(parent);
+      chain.insert(chain.begin(), absl::StrCat("d", domain));
+      parent = request_.topology.domains[domain].parent;
+    }
+    return chain;
+  }
+
+  // How often members must send an element that `hosts` hold or need, all that do so below one
+  // place of the tree, `level` links from the top: only these hosts send, and every place below
+  // that needs the element and does not hold it is entered once, no other ever.
+  int64_t RelayTimes(const Spread& spread, const std::set<int32_t>& hosts, size_t level) const {
+    std::map<std::string, std::set<int32_t>> below;
+    for (int32_t host : hosts) below[ChainOf(host)[level]].insert(host);
+    int64_t in_need = 0;
+    int64_t holding = 0;
+    bool members_hold = true;  // all hosts of the places that hold it lie in members
+    int64_t times = 0;
+    for (const auto& [place, inside] : below) {
+      const auto holds = [&](int32_t host) { return spread.holders.contains(host); };
+      const bool held = std::any_of(inside.begin(), inside.end(), holds);
+      ++(held ? holding : in_need);
+      if (held && MembersOf(inside).contains("")) members_hold = false;
+      const std::string member = MemberOf(*inside.begin());
+      if (place[0] == 'd' && place != member) times += RelayTimes(spread, inside, level + 1);
+    }
+    if (in_need == 0) return times;
+    if (!MembersOf(hosts).contains("")) return times + in_need - (holding > 0 ? 0 : 1);
+    return times + (holding > 0 && members_hold ? 1 : 0);
   }
 
   const ReshardRequest& request_;

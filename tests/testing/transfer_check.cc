@@ -38,6 +38,10 @@ class Simulation {
                                      static_cast<int32_t>(i * host.nics / n)};
       }
     }
+    const auto& domains = request.topology.domains;
+    for (size_t d = 0; d < domains.size(); ++d) domain_of_[domains[d].name] = d;
+    report_.domain_out_bits.assign(domains.size(), 0);
+    report_.domain_in_bits.assign(domains.size(), 0);
     const std::vector<int64_t>& lost = request.options.lost_device_ids;
     lost_.insert(lost.begin(), lost.end());
     for (size_t a = 0; a < request.arrays.size(); ++a) LoadSource(static_cast<int32_t>(a));
@@ -161,6 +165,20 @@ class Simulation {
     report_.crossing_bits += bits;
     report_.nic_out_bits[from_host][from_nic] += bits;
     report_.nic_in_bits[to_host][to_nic] += bits;
+    const std::set<size_t> left = DomainsAbove(from_host);
+    const std::set<size_t> entered = DomainsAbove(to_host);
+    for (size_t d : left) report_.domain_out_bits[d] += entered.contains(d) ? 0 : bits;
+    for (size_t d : entered) report_.domain_in_bits[d] += left.contains(d) ? 0 : bits;
+  }
+
+  std::set<size_t> DomainsAbove(int32_t host) const {
+    std::set<size_t> above;
+    std::string name = request_.topology.hosts[host].parent;
+    while (!name.empty()) {
+      above.insert(domain_of_.at(name));
+      name = request_.topology.domains[domain_of_.at(name)].parent;
+    }
+    return above;
   }
 
   void Arrive() {
@@ -210,6 +228,7 @@ class Simulation {
   const ReshardRequest& request_;
   const TransferCheckOptions options_;
   std::map<int64_t, std::pair<int32_t, int32_t>> home_;  // device -> host, NIC of the host
+  std::map<std::string, size_t> domain_of_;              // by name
   std::set<int64_t> named_;
   std::set<int64_t> lost_;
   std::map<Place, Store> source_;

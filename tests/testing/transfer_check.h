@@ -14,6 +14,8 @@ namespace remesh::testing {
 struct TrafficReport {
   std::vector<std::vector<int64_t>> nic_out_bits;  // per host and NIC
   std::vector<std::vector<int64_t>> nic_in_bits;
+  std::vector<int64_t> domain_out_bits;  // per domain, through its uplink
+  std::vector<int64_t> domain_in_bits;
   double busiest_nic_seconds = 0;
   int64_t kept_bits = 0;
   int64_t crossing_bits = 0;
