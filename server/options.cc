@@ -11,15 +11,17 @@
 namespace remesh {
 namespace {
 
+constexpr auto kLeast = std::chrono::milliseconds(1);  // of times that cannot be nothing
 // Half of what gRPC's clients take unless they are told otherwise.
 constexpr int64_t kPageBytesMax = int64_t{2} << 20;
 
 void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.Section("Addresses");
-  settings.AddString("listen_address", &o.listen_address,
-                     "Where gRPC is served, HOST:PORT; port 0: any.");
-  settings.AddString("metrics_address", &o.metrics_address,
-                     "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.");
+  settings.AddAddress("listen_address", &o.listen_address,
+                      "Where gRPC is served, HOST:PORT; port 0: any.", {});
+  settings.AddAddress("metrics_address", &o.metrics_address,
+                      "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.",
+                      {.optional = true});
   settings.AddString("port_file", &o.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &o.log_level, "debug, info, warning or error.");
@@ -28,12 +30,12 @@ void AddAddresses(ServerOptions& o, Settings& settings) {
 void AddTimes(ServerOptions& o, Settings& settings) {
   settings.Section("Workers and executions");
   settings.AddDuration("heartbeat_interval", &o.heartbeat_interval,
-                       "Time between the heartbeats of a worker.");
+                       "Time between the heartbeats of a worker.", kLeast);
   settings.AddDuration("lost_after", &o.lost_after, "A worker that is silent for longer is lost.");
   settings.AddDuration("execution_deadline", &o.execution_deadline,
-                       "Deadline of executions that name none.");
+                       "Deadline of executions that name none.", kLeast);
   settings.AddDuration("quiesce_timeout", &o.quiesce_timeout,
-                       "A worker that takes longer to end an aborted attempt is detached.");
+                       "A worker that takes longer to end an aborted attempt is detached.", kLeast);
   settings.AddInt("windows_ahead", &o.windows_ahead,
                   "Windows that are granted beyond those done everywhere.", 1, 1 << 20);
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
@@ -101,9 +103,9 @@ void AddSettings(ServerOptions& o, Settings& settings) {
   settings.AddBytes("message_bytes_max", &o.message_bytes_max,
                     "Largest message that is accepted or sent.");
   settings.AddDuration("keepalive_time", &o.keepalive_time,
-                       "Silence on a connection after which it is probed.");
+                       "Silence on a connection after which it is probed.", kLeast);
   settings.AddDuration("keepalive_timeout", &o.keepalive_timeout,
-                       "Time a probe may take before the connection ends.");
+                       "Time a probe may take before the connection ends.", kLeast);
   settings.AddDuration("drain_delay", &o.drain_delay,
                        "Time between NOT_SERVING and the end of service at shutdown; longer than a "
                        "readiness period.");
@@ -112,15 +114,9 @@ void AddSettings(ServerOptions& o, Settings& settings) {
 }
 
 absl::Status Validate(const ServerOptions& o) {
-  if (o.heartbeat_interval.count() <= 0) {
-    return InvalidField("heartbeat_interval", FormatDuration(o.heartbeat_interval), "must be > 0");
-  }
   if (o.lost_after < 2 * o.heartbeat_interval) {
     return InvalidField("lost_after", FormatDuration(o.lost_after),
                         "must be at least two heartbeat_intervals");
-  }
-  if (o.execution_deadline.count() <= 0) {
-    return InvalidField("execution_deadline", FormatDuration(o.execution_deadline), "must be > 0");
   }
   if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
     return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),

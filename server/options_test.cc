@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace remesh {
@@ -26,6 +27,21 @@ TEST(ServerOptionsTest, DefaultsAreValid) {
   ServerOptions options;
   EXPECT_TRUE(Validate(options).ok());
   EXPECT_TRUE(CoreOptionsOf(options).controller.topology_rules.domains().empty());
+}
+
+TEST(ServerOptionsTest, BadValuesInTheFileAreNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"listen_address", "127.0.0.1:99999"}, {"listen_address", "7070"},
+      {"metrics_address", "127.0.0.1:-1"},   {"quiesce_timeout", "0"},
+      {"heartbeat_interval", "0"},           {"lost_after", "1s"},
+      {"execution_deadline", "0"},           {"keepalive_time", "0"},
+      {"keepalive_timeout", "1us"},          {"message_bytes_max", "1"},
+  };
+  for (const auto& [key, value] : cases) {
+    const absl::Status status = Load(absl::StrCat(key, ": \"", value, "\"")).status;
+    EXPECT_EQ(GetErrorInfo(status).metadata["field"], key) << value;
+    EXPECT_TRUE(GetErrorInfo(status).metadata.contains("value")) << key;
+  }
 }
 
 TEST(ServerOptionsTest, RacksStandInTheFile) {

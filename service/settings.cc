@@ -49,6 +49,21 @@ absl::StatusOr<double> ParseDouble(const std::string& text) {
   return value;
 }
 
+absl::Status CheckAddress(const std::string& text, Settings::AddressForm form) {
+  if (text.empty() && form.optional) return absl::OkStatus();
+  const absl::Status invalid = absl::InvalidArgumentError(
+      absl::StrCat("must be HOST:PORT, with a port from ", form.port_min, " to 65535"));
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) return invalid;
+  const std::string host = text.substr(0, colon), port_text = text.substr(colon + 1);
+  const bool bracketed = host.front() == '[' && host.back() == ']';
+  if (!bracketed && host.find(':') != std::string::npos) return invalid;
+  const bool digits = std::all_of(port_text.begin(), port_text.end(), absl::ascii_isdigit);
+  int port = -1;
+  if (!digits || !absl::SimpleAtoi(port_text, &port)) return invalid;
+  return port >= form.port_min && port <= 65535 ? absl::OkStatus() : invalid;
+}
+
 // A setter for a row of one value that `parse` reads.
 template <typename T, typename Parse>
 auto Setter(std::string key, T* target, Parse parse) {
@@ -129,6 +144,17 @@ void Settings::AddString(std::string key, std::string* value, std::string doc) {
        .set = std::move(set)});
 }
 
+void Settings::AddAddress(std::string key, std::string* value, std::string doc, AddressForm form) {
+  auto set = Setter(key, value, [form](const std::string& text) -> absl::StatusOr<std::string> {
+    RETURN_IF_ERROR(CheckAddress(text, form));
+    return text;
+  });
+  Add({.key = std::move(key),
+       .doc = std::move(doc),
+       .default_text = Quoted(*value),
+       .set = std::move(set)});
+}
+
 void Settings::AddStrings(std::string key, std::vector<std::string>* value, std::string doc) {
   auto set = [value](const std::vector<std::string>& values, bool commit) {
     if (commit) *value = values;
@@ -180,8 +206,14 @@ void Settings::AddDouble(std::string key, double* value, std::string doc) {
        .set = std::move(set)});
 }
 
-void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc) {
-  auto set = Setter(key, value, ParseDuration);
+void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc,
+                           std::chrono::nanoseconds min) {
+  using Duration = std::chrono::nanoseconds;
+  auto set = Setter(key, value, [min](const std::string& text) -> absl::StatusOr<Duration> {
+    ASSIGN_OR_RETURN(const Duration duration, ParseDuration(text));
+    if (duration >= min) return duration;
+    return absl::InvalidArgumentError(absl::StrCat("must be at least ", FormatDuration(min)));
+  });
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = FormatDuration(*value),

@@ -32,6 +32,12 @@ class Settings {
 
   // Keys are snake_case; the flag of "lost_after" is --lost-after. Docs are plain sentences.
   void AddString(std::string key, std::string* value, std::string doc);
+  // HOST:PORT, IPv6 in brackets; ports from `port_min`, and "" where it is `optional`.
+  struct AddressForm {
+    int port_min = 0;
+    bool optional = false;
+  };
+  void AddAddress(std::string key, std::string* value, std::string doc, AddressForm form);
   void AddStrings(std::string key, std::vector<std::string>* value,
                   std::string doc);  // flags: a,b,c
   void AddBool(std::string key, bool* value, std::string doc);
@@ -40,8 +46,8 @@ class Settings {
   void AddDouble(std::string key, double* value, std::string doc);  // finite, >= 0
   void AddObject(std::string key, std::string* json,
                  std::string doc);  // a map or list in YAML, kept as JSON; flags: JSON
-  void AddDuration(std::string key, std::chrono::nanoseconds* value,
-                   std::string doc);                                // "5s", "300ms", "0"
+  void AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc,
+                   std::chrono::nanoseconds min = {});              // "5s", "300ms", "0"
   void AddBytes(std::string key, int64_t* value, std::string doc);  // "256MiB", "4096"
 
   // Sets values from a file's text. Everything is checked before anything is set. INVALID_ARGUMENT

@@ -29,7 +29,7 @@ struct Values {
 Settings Table(Values& values) {
   Settings settings;
   settings.Section("Network");
-  settings.AddString("listen_address", &values.address, "Where gRPC is served.");
+  settings.AddAddress("listen_address", &values.address, "Where gRPC is served.", {});
   settings.AddStrings("transports", &values.transports, "In order of preference.");
   settings.AddBool("reflection", &values.reflection, "Whether reflection is served.");
   settings.Section("Limits");
@@ -61,6 +61,38 @@ window: 1.5GiB
   EXPECT_EQ(values.rate, 2.5e9);
   EXPECT_EQ(values.lost_after, milliseconds(300));
   EXPECT_EQ(values.window, int64_t{3} << 29);
+}
+
+TEST(SettingsTest, AddressesHaveAHostAndAPort) {
+  std::string any, dialled, optional;
+  Settings settings;
+  settings.AddAddress("any", &any, "Port 0: any.", {});
+  settings.AddAddress("dialled", &dialled, "Somebody is there.", {.port_min = 1});
+  settings.AddAddress("optional", &optional, "Empty: nowhere.", {.optional = true});
+  for (const char* good : {"127.0.0.1:0", "[::]:7070", "planner.svc:65535", "localhost:1"}) {
+    EXPECT_TRUE(settings.Set("any", good).ok()) << good;
+    EXPECT_EQ(any, good);
+  }
+  for (const char* bad : {"", "127.0.0.1", "127.0.0.1:", ":7070", "127.0.0.1:99999", "a:-1", "a:+1",
+                          "a:65536", "a:x", "::1:7070", "a:99999999999999999999"}) {
+    const absl::Status status = settings.Set("any", bad);
+    EXPECT_EQ(GetErrorInfo(status).metadata["field"], "any") << bad;
+    EXPECT_EQ(GetErrorInfo(status).metadata["value"], bad);
+  }
+  EXPECT_EQ(any, "localhost:1");
+  EXPECT_FALSE(settings.Set("dialled", "a:0").ok());
+  EXPECT_TRUE(settings.Set("dialled", "a:1").ok());
+  EXPECT_TRUE(settings.Set("optional", "").ok());
+  EXPECT_FALSE(settings.Set("optional", "x").ok());
+}
+
+TEST(SettingsTest, DurationsHaveALeast) {
+  nanoseconds patience = seconds(1);
+  Settings settings;
+  settings.AddDuration("patience", &patience, "How long.", milliseconds(1));
+  EXPECT_EQ(GetErrorInfo(settings.Set("patience", "0")).metadata["field"], "patience");
+  EXPECT_FALSE(settings.Set("patience", "999us").ok());
+  EXPECT_TRUE(settings.Set("patience", "1ms").ok());
 }
 
 TEST(SettingsTest, ObjectsAreKeptAsJson) {

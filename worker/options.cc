@@ -58,18 +58,6 @@ absl::Status CompleteDevices(WorkerOptions& options) {
   return absl::OkStatus();
 }
 
-absl::Status CheckKeepalive(const WorkerOptions& options) {
-  if (options.keepalive_time < std::chrono::seconds(1)) {
-    return InvalidField("keepalive_time", FormatDuration(options.keepalive_time),
-                        "must be at least 1s");
-  }
-  if (options.keepalive_timeout < std::chrono::milliseconds(1)) {
-    return InvalidField("keepalive_timeout", FormatDuration(options.keepalive_timeout),
-                        "must be at least 1ms");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status CheckRate(const char* key, double rate) {
   if (rate > 0) return absl::OkStatus();
   return InvalidField(key, absl::StrCat(rate), "must be > 0");
@@ -94,13 +82,15 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddString(
       "host", &options.host,
       "Name under which the host registers, unique among workers; empty: the machine's name.");
-  settings.AddString("server_address", &options.server_address,
-                     "Where the planner listens, HOST:PORT.");
+  settings.AddAddress("server_address", &options.server_address,
+                      "Where the planner listens, HOST:PORT.", {.port_min = 1});
   settings.AddDuration("keepalive_time", &options.keepalive_time,
                        "Silence of the planner after which the connection is probed; the planner "
-                       "takes 1s and more.");
+                       "takes 1s and more.",
+                       std::chrono::seconds(1));
   settings.AddDuration("keepalive_timeout", &options.keepalive_timeout,
-                       "Time a probe may take before the connection ends and is made anew.");
+                       "Time a probe may take before the connection ends and is made anew.",
+                       std::chrono::milliseconds(1));
   settings.AddInt("devices", &options.devices,
                   "Number of devices; host memory stands for them. Ignored when device_ids is set.",
                   1, 1024);
@@ -143,8 +133,9 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddInt("pieces_in_flight", &options.pieces_in_flight,
                   "Most pieces on their way, for one attempt.", 1, 65536);
   settings.Section("Operation");
-  settings.AddString("metrics_address", &options.metrics_address,
-                     "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.");
+  settings.AddAddress("metrics_address", &options.metrics_address,
+                      "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.",
+                      {.optional = true});
   settings.AddString("port_file", &options.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &options.log_level, "debug, info, warning or error.");
@@ -158,7 +149,6 @@ absl::Status Complete(WorkerOptions& options) {
   }
   RETURN_IF_ERROR(CompleteDevices(options));
   RETURN_IF_ERROR(CompleteCapacities(options));
-  RETURN_IF_ERROR(CheckKeepalive(options));
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
   RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
   if (options.transport != "ucx")

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace remesh {
@@ -56,14 +57,29 @@ TEST(WorkerOptionsTest, WhatCannotBeIsNamed) {
   options.preset = "abacus";
   EXPECT_EQ(FieldOf(Complete(options)), "preset");
   options = {};
-  options.keepalive_time = std::chrono::milliseconds(100);  // the planner would hang up
-  EXPECT_EQ(FieldOf(Complete(options)), "keepalive_time");
-  options = {};
-  options.keepalive_timeout = std::chrono::seconds(0);
-  EXPECT_EQ(FieldOf(Complete(options)), "keepalive_timeout");
-  options = {};
   options.transport = "carrier-pigeon";
   EXPECT_EQ(FieldOf(Complete(options)), "transport");
+}
+
+TEST(WorkerOptionsTest, BadValuesInTheFileAreNamed) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"server_address", "127.0.0.1:99999"},
+      {"server_address", "127.0.0.1:0"},
+      {"metrics_address", "127.0.0.1:65536"},
+      {"metrics_address", "7072"},
+      {"keepalive_time", "100ms"},  // the planner would hang up
+      {"keepalive_timeout", "0"},
+      {"copy_threads", "0"},
+      {"pieces_in_flight", "0"},
+  };
+  for (const auto& [key, value] : cases) {
+    WorkerOptions options;
+    Settings settings;
+    AddSettings(options, settings);
+    const absl::Status status = settings.Load(absl::StrCat(key, ": \"", value, "\""));
+    EXPECT_EQ(FieldOf(status), key) << value;
+    EXPECT_EQ(GetErrorInfo(status).metadata["value"], value);
+  }
 }
 
 }  // namespace
