@@ -76,6 +76,12 @@ ScheduleCost::ScheduleCost(const PlanDraft& draft, const Network& network, int32
   }
 }
 
+double ScheduleCost::SteadySeconds() const {
+  double sum = 0;
+  for (const Round& round : rounds_) sum += round.filling.back();
+  return sum;
+}
+
 double ScheduleCost::Seconds(int32_t slices) const {
   double sum = 0;
   for (const Round& round : rounds_) {

@@ -46,6 +46,9 @@ class ScheduleCost {
   // O(rounds * stages), with fewer slices than stages O(slices * moves).
   double Seconds(int32_t slices) const;
 
+  // With no pipeline to fill and windows of any length: what the rounds being uneven costs.
+  double SteadySeconds() const;
+
  private:
   struct Load {
     int32_t resource;

@@ -101,44 +101,76 @@ bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bit
 
 void RoundPacker::AddRounds(int64_t count) {
   while (static_cast<int64_t>(rounds_.size()) < count) {
-    const std::vector<int64_t> none(network_.device_count(), 0);
-    rounds_.push_back(
-        {none, {none, none}, {none, none}, std::vector<int32_t>(network_.host_count(), 0)});
+    const std::vector<int64_t> devices(network_.device_count(), 0);
+    const std::vector<int64_t> nics(network_.nics.size(), 0);
+    rounds_.push_back({devices,
+                       {nics, devices},
+                       {nics, devices},
+                       std::vector<int32_t>(network_.host_count(), 0)});
   }
 }
 
-int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const {
-  const bool inside = network_.host_of[from] == network_.host_of[to];
+bool RoundPacker::Inside(int32_t from, int32_t to) const {
+  return network_.host_of[from] == network_.host_of[to];
+}
+
+int32_t RoundPacker::LinkOf(int32_t device, bool inside) const {
+  return inside ? device : network_.nic_of[device];
+}
+
+int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, const Load& load, int64_t preferred,
+                                 absl::Span<const int32_t> taken) const {
+  const bool inside = Inside(from, to);
+  const int32_t out = LinkOf(from, inside);
+  const int32_t in = LinkOf(to, inside);
   int32_t best = -1;
   int64_t least = 0;
   for (int64_t k = 0; k < preferred; ++k) {
     const int32_t r = static_cast<int32_t>((int64_t{from} + to + k) % preferred);
-    if (!Fits(rounds_[r], from, to, bits)) continue;
-    const int64_t load = std::max(rounds_[r].out[inside][from], rounds_[r].in[inside][to]);
-    if (best >= 0 && load >= least) continue;
+    if (!Fits(rounds_[r], from, to, load.bits)) continue;
+    const int64_t busy =
+        std::max(rounds_[r].out[inside][out] + load.out, rounds_[r].in[inside][in] + load.in);
+    if (best >= 0 && busy >= least) continue;
+    if (std::find(taken.begin(), taken.end(), r) != taken.end()) continue;
     best = r;
-    least = load;
+    least = busy;
   }
   return best;
 }
 
-int32_t RoundPacker::Place(int32_t from, int32_t to, int64_t bits, int64_t preferred) {
-  AddRounds(preferred);
-  int32_t best = LeastLoaded(from, to, bits, preferred);
-  for (int32_t r = static_cast<int32_t>(preferred); best < 0; ++r) {
-    AddRounds(r + 1);
-    if (Fits(rounds_[r], from, to, bits)) best = r;
-  }
-  Round& round = rounds_[best];
-  round.bits[from] += bits;
-  if (from == to) return best;
-  round.bits[to] += bits;
-  const bool inside = network_.host_of[from] == network_.host_of[to];
-  round.out[inside][from] += bits;
-  round.in[inside][to] += bits;
+void RoundPacker::Put(int32_t r, int32_t from, int32_t to, const Load& load) {
+  Round& round = rounds_[r];
+  round.bits[from] += load.bits;
+  if (from == to) return;
+  round.bits[to] += load.bits;
+  const bool inside = Inside(from, to);
+  round.out[inside][LinkOf(from, inside)] += load.out;
+  round.in[inside][LinkOf(to, inside)] += load.in;
   ++round.operations[network_.host_of[from]];
   if (!inside) ++round.operations[network_.host_of[to]];
+}
+
+int32_t RoundPacker::Place(int32_t from, int32_t to, const Load& load, int64_t preferred,
+                           absl::Span<const int32_t> taken) {
+  AddRounds(preferred);
+  int32_t best = LeastLoaded(from, to, load, preferred, taken);
+  for (int32_t r = static_cast<int32_t>(preferred); best < 0; ++r) {
+    AddRounds(r + 1);
+    if (!Fits(rounds_[r], from, to, load.bits)) continue;
+    if (std::find(taken.begin(), taken.end(), r) == taken.end()) best = r;
+  }
+  Put(best, from, to, load);
   return best;
+}
+
+int32_t RoundPacker::PlaceIn(int32_t round, int32_t from, int32_t to, const Load& load,
+                             int64_t preferred, absl::Span<const int32_t> taken) {
+  AddRounds(preferred);
+  const bool free = std::find(taken.begin(), taken.end(), round) == taken.end();
+  if (!free || !Fits(rounds_[round], from, to, load.bits))
+    return Place(from, to, load, preferred, taken);
+  Put(round, from, to, load);
+  return round;
 }
 
 }  // namespace remesh

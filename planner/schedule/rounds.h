@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "planner/plan/plan_draft.h"
 #include "planner/routing/network.h"
 
@@ -42,25 +43,42 @@ class RoundPacker {
   // `operations_max` pairs.
   RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max);
 
-  // The round for a pair that puts `bits` on its devices in every slice: of the first `preferred`
-  // rounds the one where the sender's egress and the receiver's ingress have least to do, else the
-  // first with room, else a new one. Ties go to round (from + to) mod preferred and those that
-  // follow, which spreads an all-to-all of equal messages perfectly.
-  int32_t Place(int32_t from, int32_t to, int64_t bits, int64_t preferred);
+  // What a message asks of a round: bits on its devices in every slice, and its shares of the
+  // sender's and of the receiver's link.
+  struct Load {
+    int64_t bits = 0;
+    int64_t out = 0;
+    int64_t in = 0;
+  };
+
+  // The round for a message: of the first `preferred` rounds the one where both links have least to
+  // do, else the first with room, else a new one; none of `taken`. Ties go to round (from + to) mod
+  // preferred and those that follow, which spreads an all-to-all of equal messages perfectly.
+  int32_t Place(int32_t from, int32_t to, const Load& load, int64_t preferred,
+                absl::Span<const int32_t> taken = {});
+
+  // The same, but into `round` if there is room.
+  int32_t PlaceIn(int32_t round, int32_t from, int32_t to, const Load& load, int64_t preferred,
+                  absl::Span<const int32_t> taken);
 
   int32_t rounds() const { return static_cast<int32_t>(rounds_.size()); }
 
  private:
   struct Round {
     std::vector<int64_t> bits;  // per device, all together
-    // Bits per device that leave and enter it: index 0 across hosts, 1 inside.
+    // Shares: index 0 across hosts, per NIC; 1 inside, per device.
     std::vector<int64_t> out[2];
     std::vector<int64_t> in[2];
     std::vector<int32_t> operations;  // per host
   };
   bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
-  int32_t LeastLoaded(int32_t from, int32_t to, int64_t bits, int64_t preferred) const;
+  int32_t LeastLoaded(int32_t from, int32_t to, const Load& load, int64_t preferred,
+                      absl::Span<const int32_t> taken) const;
+  void Put(int32_t round, int32_t from, int32_t to, const Load& load);
   void AddRounds(int64_t count);
+  bool Inside(int32_t from, int32_t to) const;
+  // Index of what the device uses for such a message.
+  int32_t LinkOf(int32_t device, bool inside) const;
 
   const Network& network_;
   const int64_t bits_max_;

@@ -38,7 +38,7 @@ TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
   RoundPacker packer(network, 1000, 8);
   std::vector<std::vector<int>> sends(8, std::vector<int>(4, 0));
   for (const PairWork& pair : AllToAll(4)) {
-    ++sends[pair.from][packer.Place(pair.from, pair.to, pair.bits, 4)];
+    ++sends[pair.from][packer.Place(pair.from, pair.to, {pair.bits, pair.bits, pair.bits}, 4)];
   }
   EXPECT_EQ(packer.rounds(), 4);
   for (const auto& of_device : sends) EXPECT_EQ(of_device, (std::vector<int>{1, 1, 1, 1}));
@@ -47,8 +47,8 @@ TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
 TEST(RoundsTest, WhatDoesNotFitGetsARoundOfItsOwn) {
   const Network network = MakeTestNetwork(2);
   RoundPacker packer(network, 100, 8);
-  EXPECT_EQ(packer.Place(0, 1, 70, 1), 0);
-  EXPECT_EQ(packer.Place(0, 1, 70, 1), 1);
+  EXPECT_EQ(packer.Place(0, 1, {70, 70, 70}, 1), 0);
+  EXPECT_EQ(packer.Place(0, 1, {70, 70, 70}, 1), 1);
 }
 
 }  // namespace

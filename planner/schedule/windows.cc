@@ -2,24 +2,21 @@
 #include "planner/schedule/windows.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/types/span.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/schedule/cost_model.h"
+#include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
+#include "planner/schedule/shares.h"
 #include "planner/stable_order.h"
 
 namespace remesh {
 namespace {
 
-// Rounding may add this much to a slice of a move: its slice and its two cuts, each to an element
-// of at most 128 bits.
-constexpr int64_t kRoundingBits = 3 * 128;
 // A message below this is not worth cutting further.
 constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
 // More slices are not made to fill the pipeline of relays sooner: neither more than so many, nor
@@ -29,11 +26,13 @@ constexpr int64_t kSliceBitsMin = int64_t{8} << 20;
 constexpr double kSavingMin = 1.0 / 64;
 // Rounds that keep the busiest devices' messages even are looked for where unevenness costs more.
 constexpr double kUnevenMax = 1.02;
+// So many times the least rounds are tried where unevenness costs still more: hosts may have more
+// pairs then in all, so that heavy ones can be cut finer.
+constexpr double kVeryUnevenMax = 1.10;
+constexpr int64_t kMoreRounds = 6;
 
 // Hops in a row: more than any cluster needs, and what a packed move can count.
 constexpr int32_t kStagesMax = 32000;
-// Loads (rounds * devices) that packing may keep count of: 640 MiB.
-constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -64,32 +63,6 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
     if (move.from_device != move.to_device) add(move.to_device, move.hi - move.lo);
   }
   return busiest;
-}
-
-// Most bits that one slice of the move can take.
-int64_t SliceBits(const PlanDraft& draft, const Move& move) {
-  const int64_t size = move.hi - move.lo;
-  return std::min(size, size / draft.schedule.PartsOf(draft.segments[move.segment].size())) +
-         kRoundingBits + 2 * draft.atoms.tapes.slack_bits;
-}
-
-bool PlaceMoves(const PairList& list, int64_t heavy_rounds, RoundPacker& packer, int64_t bits_max,
-                PlanDraft& draft) {
-  for (const PairWork& pair : list.pairs) {
-    const auto moves = absl::MakeConstSpan(list.order).subspan(pair.first, pair.count);
-    int64_t together = 0;
-    for (int32_t m : moves) together += SliceBits(draft, draft.moves[m]);
-    const bool split = together > bits_max;  // then each move finds a round of its own
-    int32_t round = split ? 0 : packer.Place(pair.from, pair.to, together, heavy_rounds);
-    for (int32_t m : moves) {
-      if (split)
-        round = packer.Place(pair.from, pair.to, SliceBits(draft, draft.moves[m]), heavy_rounds);
-      draft.moves[m].round = round;
-    }
-    if (int64_t{packer.rounds()} * draft.schedule.slices > kWindowsMax) return false;
-    if (packer.rounds() * static_cast<int64_t>(draft.host_of.size()) > kRoundLoadsMax) return false;
-  }
-  return true;
 }
 
 void SortMoves(PlanDraft& draft) {
@@ -160,29 +133,80 @@ int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int3
       ->first;
 }
 
-// Moves dealt out to rounds: how many, and what that costs.
-std::optional<ScheduleCost> Pack(const PairList& list, int64_t heavy_rounds, int64_t window_bits,
-                                 const Network& network, PlanDraft& draft) {
-  RoundPacker packer(network, window_bits, kOperationsPerWindowMax);
-  if (!PlaceMoves(list, heavy_rounds, packer, window_bits, draft)) return std::nullopt;
-  draft.schedule.rounds = std::max(1, packer.rounds());
-  return ScheduleCost(draft, network, draft.schedule.rounds);
-}
+// Looks for the number of rounds that is fastest.
+class Scheduler {
+ public:
+  Scheduler(const Network& network, int64_t window_bits, int64_t slices_min, PlanDraft& draft)
+      : network_(network),
+        window_bits_(window_bits),
+        slices_min_(slices_min),
+        draft_(draft),
+        busiest_(FindBusiest(network, draft.moves)),
+        list_(CollectPairs(draft.moves)),
+        shares_(list_.pairs, network) {}
 
-// As few rounds as operations ask for, or more where those come out uneven and more are better.
-std::optional<ScheduleCost> PackWell(const PairList& list, int64_t heavy_rounds,
-                                     int64_t window_bits, const Network& network,
-                                     PlanDraft& draft) {
-  std::optional<ScheduleCost> cost = Pack(list, heavy_rounds, window_bits, network, draft);
-  const int64_t even_rounds = EvenRounds(list.pairs, network, heavy_rounds);
-  if (!cost.has_value() || even_rounds == heavy_rounds) return cost;
-  const int32_t slices = draft.schedule.slices;
-  const double seconds = cost->Seconds(slices);
-  if (seconds <= kUnevenMax * Estimate(draft, network).bottleneck_seconds) return cost;
-  std::optional<ScheduleCost> even = Pack(list, even_rounds, window_bits, network, draft);
-  if (even.has_value() && even->Seconds(slices) < seconds) return even;
-  return Pack(list, heavy_rounds, window_bits, network, draft);
-}
+  // Sets rounds, slices and the predicted seconds; false where that takes too many windows.
+  bool Run() {
+    const int64_t least = RoundsForHeavy(list_.pairs, network_, kOperationsPerWindowMax);
+    if (least == 1) return Try(1);
+    whole_ = draft_.moves;
+    const Cost cost = Estimate(draft_, network_);
+    const double bound = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
+    const auto uneven = [&](double most) { return !found_ || steady_ > most * bound; };
+    Keep(least);
+    const int64_t even = EvenRounds(list_.pairs, network_, least);
+    if (uneven(kUnevenMax) && even != least) Keep(even);
+    if (uneven(kVeryUnevenMax)) Keep(kMoreRounds * least);
+    draft_.moves = std::move(moves_);
+    draft_.schedule = schedule_;
+    draft_.summary.predicted_seconds = seconds_;
+    return found_;
+  }
+
+ private:
+  bool Try(int64_t rounds) {
+    Schedule& schedule = draft_.schedule;
+    const int64_t least =
+        std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), window_bits_ / 2), slices_min_);
+    if (least > kWindowsMax) return false;
+    schedule.slices = static_cast<int32_t>(least);
+    if (!PlaceMoves(list_, shares_, rounds, window_bits_, network_, draft_)) return false;
+    const ScheduleCost cost(draft_, network_, schedule.rounds);
+    const int64_t most =
+        std::min(kPipelineSlicesMax, busiest_.bits / schedule.rounds / kSliceBitsMin);
+    schedule.slices = static_cast<int32_t>(ChooseSlices(cost, least, most, schedule.stages));
+    draft_.summary.predicted_seconds = draft_.moves.empty() ? 0 : cost.Seconds(schedule.slices);
+    steady_tried_ = cost.SteadySeconds();
+    return (int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds <= kWindowsMax;
+  }
+
+  // Tries the moves as they were, and keeps what comes of it if it is the fastest so far.
+  void Keep(int64_t rounds) {
+    draft_.moves = whole_;
+    if (!Try(rounds)) return;
+    if (found_ && draft_.summary.predicted_seconds >= seconds_) return;
+    found_ = true;
+    moves_ = std::move(draft_.moves);
+    schedule_ = draft_.schedule;
+    seconds_ = draft_.summary.predicted_seconds;
+    steady_ = steady_tried_;
+  }
+
+  const Network& network_;
+  const int64_t window_bits_;
+  const int64_t slices_min_;
+  PlanDraft& draft_;
+  const Busiest busiest_;
+  const PairList list_;
+  const Shares shares_;
+  std::vector<Move> whole_;
+  bool found_ = false;  // the best so far
+  std::vector<Move> moves_;
+  Schedule schedule_;
+  double seconds_ = 0;
+  double steady_ = 0;  // of its full windows alone
+  double steady_tried_ = 0;
+};
 
 }  // namespace
 
@@ -190,26 +214,16 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
                              PlanDraft& draft) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
   Schedule& schedule = draft.schedule;
-  const PairList list = CollectPairs(draft.moves);
-  const int64_t heavy_rounds = RoundsForHeavy(list.pairs, network, kOperationsPerWindowMax);
-  const Busiest busiest = FindBusiest(network, draft.moves);
   for (const Move& move : draft.moves)
     schedule.stages = std::max<int32_t>(schedule.stages, move.stage + 1);
-  const int64_t least =
-      std::max(CeilDiv(CeilDiv(busiest.bits, heavy_rounds), window_bits / 2), slices_min);
-  if (least > kWindowsMax || schedule.stages > kStagesMax) return TooManyWindows(window_bytes);
-  schedule.slices = static_cast<int32_t>(least);
+  const Busiest busiest = FindBusiest(network, draft.moves);
+  if (schedule.stages > kStagesMax) return TooManyWindows(window_bytes);
   schedule.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
   draft.atoms.tapes.slack_bits = std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
-  const auto cost = PackWell(list, heavy_rounds, window_bits, network, draft);
-  if (!cost.has_value()) return TooManyWindows(window_bytes);
-  const int64_t most = std::min(kPipelineSlicesMax, busiest.bits / schedule.rounds / kSliceBitsMin);
-  schedule.slices = static_cast<int32_t>(ChooseSlices(*cost, least, most, schedule.stages));
-  if ((int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds > kWindowsMax)
+  if (!Scheduler(network, window_bits, slices_min, draft).Run())
     return TooManyWindows(window_bytes);
-  draft.summary.predicted_seconds = draft.moves.empty() ? 0 : cost->Seconds(schedule.slices);
-  draft.summary.operations = CountOperations(list, draft);
+  draft.summary.operations = CountOperations(CollectPairs(draft.moves), draft);
   SortMoves(draft);
   return absl::OkStatus();
 }

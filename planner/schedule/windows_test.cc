@@ -56,5 +56,20 @@ TEST(WindowsTest, NoHostHasMoreOperationsThanAWindowTakes) {
   EXPECT_LE(draft.round_begin[1], kOperationsPerWindowMax);
 }
 
+// Device 0 sends to 300 others, to one of them as much as to all others together: in both rounds,
+// or the round with that one would last as long as everything else.
+TEST(WindowsTest, NoRoundWaitsForOneLongMessage) {
+  PlanDraft draft;
+  draft.atoms.subs.push_back({});
+  AddChain(8 * 299 * kMega, {{0, 1}}, draft);
+  for (int32_t to = 2; to <= 300; ++to) AddChain(8 * kMega, {{0, to}}, draft);
+  AddChain(8 * 598 * kMega, {{301, 302}}, draft);  // as busy all the time
+  EXPECT_EQ(Scheduled(draft, 303, 2000 * kMega).rounds, 2);
+  EXPECT_NEAR(draft.summary.predicted_seconds, 0.598, 0.006);
+  int64_t bits = 0;
+  for (const Move& move : draft.moves) bits += move.hi - move.lo;
+  EXPECT_EQ(bits, 8 * (2 * 299 + 598) * kMega);
+}
+
 }  // namespace
 }  // namespace remesh

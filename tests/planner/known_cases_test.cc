@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/plan.h"
+#include "planner/plan/plan_rep.h"
 #include "tests/benchmark/planner_cases.h"
 #include "tests/benchmark/spec_builder.h"
 
@@ -70,6 +71,45 @@ TEST(KnownCasesTest, QwenEntersEachNodeOnce) {
       PlanFor(ModelSpec(testing::Qwen3Dense32b(), {4, 4, 2}, {4, 1, 8}, Targets::kOtherDevices));
   ExpectOptimal(planned.plan.summary());
   EXPECT_LE(planned.plan.summary().bottleneck_bytes, 1.001 * 8.1905e9);
+}
+
+// More pairs than a window takes, some of them far heavier than others: no round may wait for one.
+TEST(KnownCasesTest, HeavyPairsAreSpreadOverRounds) {
+  struct Case {
+    testing::Model model;
+    testing::ModelMesh source, target;
+    int64_t devices_of_host;
+    double price;
+  };
+  // In NVLink domains of 64 the windows of 256 pairs bind: four a GPU.
+  for (const Case& one :
+       {Case{testing::DeepSeekV3("bf16"), {1, 16, 16, 16, 1}, {32, 1, 8, 1, 32}, 8, 1.05},
+        Case{testing::Qwen3Moe235b(), {2, 4, 8, 16, 1}, {8, 1, 8, 1, 8}, 64, 1.06},
+        Case{testing::DeepSeekV3("f8e4m3fn"), {1, 4, 32, 16, 1}, {8, 1, 16, 1, 8}, 64, 1.20}}) {
+    const PlanSummary summary = PlanFor(ModelSpec(one.model, one.source, one.target,
+                                                  Targets::kOtherDevices, one.devices_of_host))
+                                    .plan.summary();
+    EXPECT_LE(summary.quality, 1.001);
+    EXPECT_LE(summary.schedule_price, one.price);
+  }
+}
+
+// A move that is cut between rounds still brings every element once.
+TEST(KnownCasesTest, CutPairsAreValid) {
+  testing::SpecBuilder builder;
+  builder.AddHosts(4, {.devices = 20, .nics = 20});
+  builder.Add("w", {400, 400}, "f32", builder.Sharding(testing::HloTiles({40}, {{0}, {}}), 0, 40),
+              builder.Sharding(testing::HloTiles({40}, {{}, {0}}), 40, 40));
+  const v1::Sharding whole = testing::HloTiles({1}, {{}});
+  builder.Add("long", {12345}, "bf16", builder.Sharding(whole, 0, 1),
+              builder.Sharding(whole, 40, 1));
+  const Planned planned = PlanFor(builder.spec());
+  EXPECT_GT(planned.plan.rep().schedule.rounds, 1);
+  int64_t parts = 0;
+  planned.plan.ForEachTransfer([&](const Transfer& t) { parts += t.array == 1; });
+  EXPECT_GT(parts, planned.plan.rep().schedule.slices);
+  const absl::Status valid = planned.plan.Validate(planned.request);
+  EXPECT_TRUE(valid.ok()) << valid;
 }
 
 // One host of rack a holds it all, four of rack a and six of rack b need it; the uplinks are

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/halving.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "planner/rational.h"
+
+namespace remesh {
+namespace {
+
+// Parcels, the links' idle time among them, of which some bits go to the first half of the rounds.
+// Those cut form a forest whose nodes are links, kept as parents: the parcel that leads to the
+// parent, -1 at a root. Idle time leads from its link to `nobody`, who may have any: always a root.
+class Halves {
+ public:
+  Halves(const std::vector<Parcel>& parcels, int32_t nobody)
+      : parcels_(parcels),
+        first_(parcels.size()),
+        nobody_(nobody),
+        up_(nobody + 1, -1),
+        seen_(nobody + 1, -1) {}
+
+  // Gives the first half num / den of every parcel, but for cycles.
+  void Split(int64_t num, int64_t den) {
+    for (size_t i = 0; i < parcels_.size(); ++i) {
+      first_[i] = MulDiv(parcels_[i].bits, num, den);
+      while (IsCut(i) && !Link(static_cast<int32_t>(i))) {
+      }
+    }
+  }
+
+  bool IsCut(size_t i) const { return first_[i] > 0 && first_[i] < parcels_[i].bits; }
+  int64_t& first(size_t i) { return first_[i]; }
+
+ private:
+  int32_t Other(int32_t parcel, int32_t link) const {
+    return parcels_[parcel].from == link ? parcels_[parcel].to : parcels_[parcel].from;
+  }
+  int32_t Above(int32_t link) const { return Other(up_[link], link); }
+
+  // Adds parcel i to the forest. If it closes a cycle, bits are pushed round it instead, which
+  // leaves fewer parcels cut, and the answer is false.
+  bool Link(int32_t i) {
+    const int32_t from = parcels_[i].from;
+    const int32_t to = parcels_[i].to;
+    int32_t root = from;
+    ++visit_;
+    for (seen_[from] = visit_; up_[root] >= 0; seen_[root] = visit_) root = Above(root);
+    int32_t meet = to;
+    while (seen_[meet] != visit_ && up_[meet] >= 0) meet = Above(meet);
+    if (seen_[meet] == visit_) {
+      Push(i, meet);
+      return false;
+    }
+    Hang(root == nobody_ ? to : from, i);
+    return true;
+  }
+
+  // Turns the tree of `link` round, so that its root is `link`, and hangs that on parcel i.
+  void Hang(int32_t link, int32_t i) {
+    while (i >= 0) {
+      const int32_t next = up_[link];
+      const int32_t above = next < 0 ? -1 : Above(link);
+      up_[link] = i;
+      i = next;
+      link = above;
+    }
+  }
+
+  // The cycle of parcel i and the ways from its ends up to `meet`. Parcels of the cycle gain and
+  // lose by turns until one of them is whole; rather a real one than idle time.
+  void Push(int32_t i, int32_t meet) {
+    cycle_ = {{i, true}};
+    for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
+      bool gains = false;
+      for (int32_t link = end; link != meet; link = Above(link), gains = !gains) {
+        cycle_.emplace_back(up_[link], gains);
+      }
+    }
+    const auto [forth, forth_real] = MostPushed(true);
+    const auto [back, back_real] = MostPushed(false);
+    const bool forwards = forth_real == back_real ? forth <= back : forth_real;
+    const int64_t pushed = forwards ? forth : -back;
+    for (const auto& [p, gains] : cycle_) first_[p] += gains ? pushed : -pushed;
+    for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
+      for (int32_t link = end; link != meet;) {
+        const int32_t above = Above(link);
+        if (!IsCut(up_[link])) up_[link] = -1;
+        link = above;
+      }
+    }
+  }
+
+  // The most that can go round, and whether it makes a real parcel whole.
+  std::pair<int64_t, bool> MostPushed(bool forwards) const {
+    int64_t most = std::numeric_limits<int64_t>::max();
+    bool real = false;
+    for (const auto& [p, gains] : cycle_) {
+      const int64_t room = gains == forwards ? parcels_[p].bits - first_[p] : first_[p];
+      if (room > most) continue;
+      const bool is_real = parcels_[p].to != nobody_;
+      real = room < most ? is_real : real || is_real;
+      most = room;
+    }
+    return {most, real};
+  }
+
+  const std::vector<Parcel>& parcels_;
+  std::vector<int64_t> first_;
+  const int32_t nobody_;
+  std::vector<int32_t> up_;
+  std::vector<int64_t> seen_;  // visit that came by last
+  int64_t visit_ = 0;
+  std::vector<std::pair<int32_t, bool>> cycle_;  // parcel, whether it gains
+};
+
+class Dealer {
+ public:
+  Dealer(const std::vector<int64_t>& room, const std::vector<int64_t>& tolerance, int32_t rounds)
+      : room_(room),
+        tolerance_(tolerance),
+        all_rounds_(rounds),
+        lo_(room.size()),
+        hi_(room.size()),
+        first_of_(room.size()) {}
+
+  void Deal(std::vector<Parcel> parcels, int32_t begin, int32_t rounds,
+            std::vector<Parcel>& dealt) {
+    if (parcels.empty()) return;
+    if (rounds == 1) {
+      for (Parcel& parcel : parcels) {
+        parcel.round = begin;
+        dealt.push_back(parcel);
+      }
+      return;
+    }
+    const int32_t half = rounds / 2;
+    std::vector<Parcel> sides[2];
+    Halve(std::move(parcels), half, rounds, sides);
+    Deal(std::move(sides[0]), begin, half, dealt);
+    Deal(std::move(sides[1]), begin + half, rounds - half, dealt);
+  }
+
+ private:
+  void Halve(std::vector<Parcel> parcels, int64_t half, int64_t rounds,
+             std::vector<Parcel> (&sides)[2]) {
+    Measure(parcels, half, rounds);
+    std::vector<Parcel> all = Idle(parcels);
+    const size_t idle = all.size();
+    all.insert(all.end(), parcels.begin(), parcels.end());
+    Halves halves(all, static_cast<int32_t>(room_.size()));
+    halves.Split(half, rounds);
+    for (const Parcel& parcel : parcels) first_of_[parcel.from] = first_of_[parcel.to] = 0;
+    for (size_t i = idle; i < all.size(); ++i) Count(all[i], halves.first(i));
+    for (size_t i = idle; i < all.size(); ++i) {
+      if (halves.IsCut(i)) MakeWhole(all[i], halves.first(i));
+      for (const int side : {0, 1}) {
+        Parcel part = all[i];
+        part.bits = side == 0 ? halves.first(i) : part.bits - halves.first(i);
+        if (part.bits > 0) sides[side].push_back(part);
+      }
+    }
+  }
+
+  // What the links have to do, and what the first half has to leave to the other and may do.
+  void Measure(const std::vector<Parcel>& parcels, int64_t half, int64_t rounds) {
+    for (const Parcel& parcel : parcels) {
+      for (const int32_t link : {parcel.from, parcel.to}) {
+        lo_[link] = -MulDiv(room_[link], rounds - half, all_rounds_);
+        hi_[link] = MulDiv(room_[link], half, all_rounds_);
+      }
+    }
+    for (const Parcel& parcel : parcels) {
+      lo_[parcel.from] += parcel.bits;
+      lo_[parcel.to] += parcel.bits;
+    }
+  }
+
+  // The time that each link has to spare.
+  std::vector<Parcel> Idle(const std::vector<Parcel>& parcels) {
+    std::vector<Parcel> idle;
+    for (const Parcel& parcel : parcels) {
+      for (const int32_t link : {parcel.from, parcel.to}) first_of_[link] = 0;
+    }
+    const int32_t nobody = static_cast<int32_t>(room_.size());
+    for (const Parcel& parcel : parcels) {
+      for (const int32_t link : {parcel.from, parcel.to}) {
+        if (first_of_[link]++ == 0 && hi_[link] > lo_[link]) {
+          idle.push_back({.from = link, .to = nobody, .bits = hi_[link] - lo_[link]});
+        }
+      }
+    }
+    return idle;
+  }
+
+  void Count(const Parcel& parcel, int64_t bits) {
+    first_of_[parcel.from] += bits;
+    first_of_[parcel.to] += bits;
+  }
+
+  // Puts a cut parcel into one half where no link then has too much in either.
+  void MakeWhole(const Parcel& parcel, int64_t& first) {
+    const int64_t rest = parcel.bits - first;
+    const bool out = first <= rest;  // the smaller part moves
+    for (const int64_t moved : {out ? -first : rest, out ? rest : -first}) {
+      if (!Bears(parcel.from, moved) || !Bears(parcel.to, moved)) continue;
+      first += moved;
+      Count(parcel, moved);
+      return;
+    }
+  }
+
+  // Whether the first half may have `moved` bits more of the link.
+  bool Bears(int32_t link, int64_t moved) const {
+    const int64_t lo = std::min(lo_[link], hi_[link]) - tolerance_[link];
+    const int64_t hi = std::max(lo_[link], hi_[link]) + tolerance_[link];
+    const int64_t then = first_of_[link] + moved;
+    return lo <= then && then <= hi;
+  }
+
+  const std::vector<int64_t>& room_;
+  const std::vector<int64_t>& tolerance_;
+  const int32_t all_rounds_;
+  std::vector<int64_t> lo_;  // of the links at hand: what the first half has to do, and may
+  std::vector<int64_t> hi_;
+  std::vector<int64_t> first_of_;  // what it does
+};
+
+}  // namespace
+
+std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64_t>& room,
+                            const std::vector<int64_t>& tolerance, int32_t rounds) {
+  std::vector<Parcel> dealt;
+  Dealer(room, tolerance, rounds).Deal(std::move(parcels), 0, rounds, dealt);
+  return dealt;
+}
+
+}  // namespace remesh

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/halving.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+namespace remesh {
+namespace {
+
+// What every link does in every round: work[link][round].
+std::vector<std::vector<int64_t>> WorkOf(const std::vector<Parcel>& dealt, size_t links,
+                                         int32_t rounds) {
+  std::vector<std::vector<int64_t>> work(links, std::vector<int64_t>(rounds, 0));
+  for (const Parcel& parcel : dealt) {
+    work[parcel.from][parcel.round] += parcel.bits;
+    work[parcel.to][parcel.round] += parcel.bits;
+  }
+  return work;
+}
+
+TEST(HalvingTest, ALongParcelIsCutOverAllRounds) {
+  const auto dealt = DealOut({{.id = 7, .from = 0, .to = 1, .bits = 900}}, {900, 900}, {0, 0}, 9);
+  EXPECT_EQ(dealt.size(), 9u);
+  for (const Parcel& parcel : dealt) EXPECT_EQ(parcel.id, 7);
+  for (const auto& of_link : WorkOf(dealt, 2, 9)) {
+    for (const int64_t bits : of_link) EXPECT_EQ(bits, 100);
+  }
+}
+
+TEST(HalvingTest, WhatIsInNoHurryStaysWhole) {
+  const std::vector<Parcel> parcels = {{.id = 0, .from = 0, .to = 2, .bits = 100},
+                                       {.id = 1, .from = 1, .to = 3, .bits = 90}};
+  EXPECT_EQ(DealOut(parcels, {400, 400, 400, 400}, {0, 0, 0, 0}, 4).size(), 2u);
+}
+
+TEST(HalvingTest, EqualParcelsAreNotCut) {
+  std::vector<Parcel> parcels;
+  for (int32_t i = 0; i < 16; ++i) {
+    parcels.push_back({.id = i, .from = i / 4, .to = 4 + i % 4, .bits = 10});
+  }
+  const std::vector<int64_t> room(8, 40), tolerance(8, 0);
+  const auto dealt = DealOut(parcels, room, tolerance, 4);
+  EXPECT_EQ(dealt.size(), 16u);
+  for (const auto& of_link : WorkOf(dealt, 8, 4)) {
+    EXPECT_EQ(of_link, (std::vector<int64_t>{10, 10, 10, 10}));
+  }
+}
+
+// Links that are busy all the time are as busy in every round, but for roundings; few parcels are
+// cut.
+TEST(HalvingTest, BusyLinksWorkInEveryRound) {
+  constexpr int32_t kLinks = 16, kRounds = 7;
+  std::mt19937_64 random(5);
+  for (int trial = 0; trial < 50; ++trial) {
+    SCOPED_TRACE(trial);
+    std::vector<Parcel> parcels;
+    std::vector<int64_t> room(2 * kLinks, 0);
+    for (int32_t i = 0; i < 100; ++i) {
+      const Parcel parcel{.id = i,
+                          .from = static_cast<int32_t>(random() % kLinks),
+                          .to = kLinks + static_cast<int32_t>(random() % kLinks),
+                          .bits = 1 + static_cast<int64_t>(random() % 100000)};
+      room[parcel.from] += parcel.bits;
+      room[parcel.to] += parcel.bits;
+      parcels.push_back(parcel);
+    }
+    const auto dealt = DealOut(parcels, room, std::vector<int64_t>(2 * kLinks, 0), kRounds);
+    std::map<int32_t, int64_t> bits_of;
+    for (const Parcel& parcel : dealt) bits_of[parcel.id] += parcel.bits;
+    for (const Parcel& parcel : parcels) EXPECT_EQ(bits_of[parcel.id], parcel.bits);
+    // Each time that rounds are halved fewer parcels than links are cut.
+    EXPECT_LE(dealt.size(), parcels.size() + 2 * kLinks * (kRounds - 1));
+    const auto work = WorkOf(dealt, 2 * kLinks, kRounds);
+    for (size_t link = 0; link < work.size(); ++link) {
+      for (const int64_t bits : work[link]) {
+        EXPECT_NEAR(static_cast<double>(bits), static_cast<double>(room[link]) / kRounds, 200);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace remesh

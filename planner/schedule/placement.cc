@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/placement.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "planner/rational.h"
+#include "planner/schedule/halving.h"
+#include "planner/schedule/windows.h"
+
+namespace remesh {
+namespace {
+
+// Rounding may add this much to a slice of a move: its slice and its two cuts, each to an element
+// of at most 128 bits.
+constexpr int64_t kRoundingBits = 3 * 128;
+// Loads (rounds * devices) that packing may keep count of: 640 MiB.
+constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
+// A pair that takes more than one part in so many of a round is heavy.
+constexpr int64_t kHeavyParts = 8;
+// Links may have more to do in a round than in another by one part in so many: first so little, in
+// the end so much.
+constexpr int64_t kToleratedLeast = 64;
+constexpr int64_t kToleratedMost = 2;
+// Per cent of the pairs of all rounds that hosts may have, so that light ones find their place.
+constexpr int64_t kFilledMax = 97;
+
+// Most bits that one slice of the move can take.
+int64_t SliceBits(const PlanDraft& draft, const Move& move) {
+  const int64_t size = move.hi - move.lo;
+  return std::min(size, size / draft.schedule.PartsOf(draft.segments[move.segment].size())) +
+         kRoundingBits + 2 * draft.atoms.tapes.slack_bits;
+}
+
+class Placer {
+ public:
+  Placer(const PairList& list, const Shares& shares, int64_t rounds, int64_t bits_max,
+         const Network& network, PlanDraft& draft)
+      : list_(list),
+        shares_(shares),
+        rounds_(rounds),
+        bits_max_(bits_max),
+        network_(network),
+        packer_(network, bits_max, kOperationsPerWindowMax),
+        draft_(draft) {
+    for (const PairWork& pair : list.pairs) {
+      slice_bits_.push_back(SliceBitsOf(MovesOf(pair)));
+      heavy_.push_back(rounds > 1 && TakesOf(pair) > Shares::kWhole / rounds / kHeavyParts);
+    }
+  }
+
+  bool Run() {
+    const std::vector<Parcel> parcels = HeavyParcels();
+    for (size_t begin = 0, end = 0; begin < parcels.size(); begin = end) {
+      while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
+      PlaceParcels(absl::MakeConstSpan(parcels).subspan(begin, end - begin));
+    }
+    for (size_t i = 0; i < list_.pairs.size() && Bearable(); ++i) {
+      if (!heavy_[i]) PlacePair(i);
+    }
+    draft_.schedule.rounds = std::max(1, packer_.rounds());
+    return Bearable();
+  }
+
+ private:
+  bool Bearable() const {
+    return int64_t{packer_.rounds()} * draft_.schedule.slices <= kWindowsMax &&
+           packer_.rounds() * static_cast<int64_t>(draft_.host_of.size()) <= kRoundLoadsMax;
+  }
+
+  absl::Span<const int32_t> MovesOf(const PairWork& pair) const {
+    return absl::MakeConstSpan(list_.order).subspan(pair.first, pair.count);
+  }
+
+  int64_t SliceBitsOf(absl::Span<const int32_t> moves) const {
+    int64_t together = 0;
+    for (int32_t m : moves) together += SliceBits(draft_, draft_.moves[m]);
+    return together;
+  }
+
+  int64_t TakesOf(const PairWork& pair) const {
+    return std::max(shares_.OfSender(pair.from, pair.to, pair.bits),
+                    shares_.OfReceiver(pair.from, pair.to, pair.bits));
+  }
+
+  RoundPacker::Load LoadOf(const PairWork& pair, int64_t slice_bits, int64_t bits) const {
+    return {.bits = slice_bits,
+            .out = shares_.OfSender(pair.from, pair.to, bits),
+            .in = shares_.OfReceiver(pair.from, pair.to, bits)};
+  }
+
+  // Heavy pairs in parts with their rounds, pair by pair.
+  std::vector<Parcel> HeavyParcels() const {
+    std::vector<Parcel> heavy;
+    std::vector<int64_t> room;  // that light pairs leave
+    for (int32_t link = 0; link < shares_.links(); ++link) room.push_back(shares_.BitsOf(link));
+    for (size_t i = 0; i < list_.pairs.size(); ++i) {
+      const PairWork& pair = list_.pairs[i];
+      if (pair.from == pair.to) continue;
+      const int32_t from = shares_.Sender(pair.from, pair.to);
+      const int32_t to = shares_.Receiver(pair.from, pair.to);
+      if (heavy_[i]) {
+        heavy.push_back({.id = static_cast<int32_t>(i), .from = from, .to = to, .bits = pair.bits});
+      } else {
+        room[from] -= pair.bits;
+        room[to] -= pair.bits;
+      }
+    }
+    if (heavy.empty()) return heavy;
+    std::vector<Parcel> parcels;
+    for (int64_t part = kToleratedLeast; part >= kToleratedMost; part = part * 2 / 3) {
+      std::vector<int64_t> tolerance;
+      for (int32_t link = 0; link < shares_.links(); ++link) {
+        tolerance.push_back(shares_.BitsOf(link) / rounds_ / part);
+      }
+      parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_));
+      if (FitHosts(parcels)) break;
+    }
+    std::stable_sort(parcels.begin(), parcels.end(),
+                     [](const Parcel& a, const Parcel& b) { return a.id < b.id; });
+    return parcels;
+  }
+
+  // Whether no host has too many parcels in a round, nor too many pairs in all.
+  bool FitHosts(const std::vector<Parcel>& parcels) const {
+    std::vector<int64_t> in_round(network_.hosts.size() * rounds_, 0);
+    std::vector<int64_t> in_all(network_.hosts.size(), 0);
+    const auto count = [&](const PairWork& pair, int64_t round) {
+      const int32_t hosts[] = {network_.host_of[pair.from], network_.host_of[pair.to]};
+      for (const int32_t host : absl::MakeConstSpan(hosts, hosts[0] == hosts[1] ? 1 : 2)) {
+        ++in_all[host];
+        if (round >= 0) ++in_round[host * rounds_ + round];
+      }
+    };
+    for (size_t i = 0; i < list_.pairs.size(); ++i) {
+      const PairWork& pair = list_.pairs[i];
+      if (!heavy_[i] && pair.from != pair.to) count(pair, -1);
+    }
+    for (const Parcel& parcel : parcels) count(list_.pairs[parcel.id], parcel.round);
+    const int64_t most = rounds_ * kOperationsPerWindowMax / 100 * kFilledMax;
+    return *std::max_element(in_round.begin(), in_round.end()) <= kOperationsPerWindowMax &&
+           *std::max_element(in_all.begin(), in_all.end()) <= most;
+  }
+
+  void PlacePair(size_t i) {
+    const PairWork& pair = list_.pairs[i];
+    if (slice_bits_[i] <= bits_max_) {
+      const int32_t round =
+          packer_.Place(pair.from, pair.to, LoadOf(pair, slice_bits_[i], pair.bits), rounds_);
+      for (const int32_t m : MovesOf(pair)) draft_.moves[m].round = round;
+      return;
+    }
+    for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
+      Move& move = draft_.moves[m];
+      const auto load = LoadOf(pair, SliceBits(draft_, move), move.hi - move.lo);
+      move.round = packer_.Place(pair.from, pair.to, load, rounds_);
+    }
+  }
+
+  int64_t SliceBitsOf(const Parcel& parcel) const {
+    return MulDiv(slice_bits_[parcel.id], parcel.bits, list_.pairs[parcel.id].bits) +
+           kRoundingBits + 2 * draft_.atoms.tapes.slack_bits;
+  }
+
+  int32_t RoundFor(const Parcel& parcel, absl::Span<const int32_t> taken) {
+    const PairWork& pair = list_.pairs[parcel.id];
+    return packer_.PlaceIn(parcel.round, pair.from, pair.to,
+                           LoadOf(pair, SliceBitsOf(parcel), parcel.bits), rounds_, taken);
+  }
+
+  // All parts of one pair: its moves, one after another, are cut where a part ends.
+  void PlaceParcels(absl::Span<const Parcel> parcels) {
+    for (const Parcel& parcel : parcels) {
+      if (SliceBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
+    }
+    std::vector<int32_t> rounds;
+    for (const Parcel& parcel : parcels) rounds.push_back(RoundFor(parcel, rounds));
+    size_t part = 0;
+    int64_t left = parcels[0].bits;  // of the part
+    for (int32_t m : MovesOf(list_.pairs[parcels[0].id])) {
+      for (; part + 1 < parcels.size(); left += parcels[++part].bits) {
+        const int64_t bits = CutAt(draft_.moves[m], left);
+        if (bits == SizeOf(m)) break;
+        if (bits == 0) continue;
+        const int32_t rest = CutOff(m, bits);
+        draft_.moves[m].round = rounds[part];
+        left -= bits;
+        m = rest;
+      }
+      draft_.moves[m].round = rounds[part];
+      left -= SizeOf(m);
+    }
+  }
+
+  int64_t SizeOf(int32_t m) const { return draft_.moves[m].hi - draft_.moves[m].lo; }
+
+  // Whole elements of the move next to `bits`.
+  int64_t CutAt(const Move& move, int64_t bits) const {
+    const int64_t unit = draft_.atoms.subs[draft_.segments[move.segment].sub].unit_bits;
+    return std::clamp<int64_t>((bits + unit / 2) / unit * unit, 0, move.hi - move.lo);
+  }
+
+  // Leaves `bits` to the move; the rest is another, appended.
+  int32_t CutOff(int32_t m, int64_t bits) {
+    Move rest = draft_.moves[m];
+    rest.lo += bits;
+    draft_.moves[m].hi = rest.lo;
+    draft_.moves.push_back(rest);
+    return static_cast<int32_t>(draft_.moves.size()) - 1;
+  }
+
+  const PairList& list_;
+  const Shares& shares_;
+  const int64_t rounds_;
+  const int64_t bits_max_;
+  const Network& network_;
+  RoundPacker packer_;
+  PlanDraft& draft_;
+  std::vector<int64_t> slice_bits_;  // by pair
+  std::vector<bool> heavy_;
+};
+
+}  // namespace
+
+bool PlaceMoves(const PairList& list, const Shares& shares, int64_t rounds, int64_t bits_max,
+                const Network& network, PlanDraft& draft) {
+  return Placer(list, shares, rounds, bits_max, network, draft).Run();
+}
+
+}  // namespace remesh
