@@ -10,6 +10,7 @@
 #include "planner/plan/plan_figures.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/routing/domain_trees.h"
+#include "planner/routing/mixed_routes.h"
 #include "planner/routing/network.h"
 #include "planner/schedule/cost_model.h"
 #include "planner/schedule/moves.h"
@@ -37,26 +38,24 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
   return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }
 
-// Where domains have uplinks, moves that enter each domain once, if that makes the busiest link
-// less busy.
-void TryDomains(const DemandClasses& demand, const DomainRouting& routing, const Network& network,
-                PlanDraft& draft) {
-  const double seconds = Estimate(draft, network).bottleneck_seconds;
-  if (seconds <= routing.bound.t.seconds()) return;
-  std::vector<Segment> segments = std::move(draft.segments);
-  std::vector<Move> moves = std::move(draft.moves);
-  draft.segments.clear();
-  draft.moves.clear();
-  MakeOptimalMoves(demand, MakeDomainTrees(demand, routing), routing.bound.t, network, draft);
-  if (Estimate(draft, network).bottleneck_seconds < seconds) return;
-  draft.segments = std::move(segments);
-  draft.moves = std::move(moves);
+// Who sends what to whom. Where uplinks bind, routes that enter each domain once, or a mix of both,
+// if that makes the busiest link less busy.
+RoutePlan MakeRoutes(const DemandClasses& demand, const Routings& routings,
+                     const Network& network) {
+  RoutePlan plan{.routes = {}, .t = routings.hosts.t0};
+  for (size_t a = 0; a < demand.classes.size(); ++a) {
+    plan.routes.push_back(MakeTrees(demand.classes[a], routings.hosts.sent[a]));
+  }
+  if (network.domains.empty()) return plan;
+  plan = Timed(network, std::move(plan.routes));
+  if (!(routings.hosts.t0 < ThousandthLess(plan.t))) return plan;
+  return LeastBusyMix(network, std::move(plan),
+                      Timed(network, MakeDomainTrees(demand, routings.domains)));
 }
 
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
 void MakeMoves(Strategy strategy, const DemandClasses& demand, const Routings& routings,
                const Network& network, PlanDraft& draft) {
-  const Routing& routing = routings.hosts;
   // A cut may move by this much to fall between rows: a hundred thousandth of what the slowest NIC
   // or uplink can do in time T0.
   int64_t least = std::numeric_limits<int64_t>::max();
@@ -64,15 +63,11 @@ void MakeMoves(Strategy strategy, const DemandClasses& demand, const Routings& r
   for (const Network::DomainNode& domain : network.domains) {
     least = std::min({least, domain.egress, domain.ingress});
   }
-  draft.atoms.tapes.slack_bits = routing.t0.CeilTimes(least) / 100000;
+  draft.atoms.tapes.slack_bits = routings.hosts.t0.CeilTimes(least) / 100000;
   if (strategy == Strategy::kP2p) return MakeP2pMoves(network, draft);
   if (strategy == Strategy::kGather) return MakeGatherMoves(network, draft);
-  std::vector<Route> routes;
-  for (size_t a = 0; a < demand.classes.size(); ++a) {
-    routes.push_back(MakeTrees(demand.classes[a], routing.sent[a]));
-  }
-  MakeOptimalMoves(demand, routes, routing.t0, network, draft);
-  if (!network.domains.empty()) TryDomains(demand, routings.domains, network, draft);
+  const RoutePlan plan = MakeRoutes(demand, routings, network);
+  MakeOptimalMoves(demand, plan.routes, plan.t, network, draft);
 }
 
 }  // namespace

@@ -24,11 +24,11 @@ namespace remesh {
 // further copies, from any host in the domain that holds or gets it; bins are hosts, of capacity
 // t * C_h. Any amounts with these sums can be sent along trees whose nodes are the children.
 //
-// Entering a domain again, or one that holds the class, may be better where NICs inside bind and
-// its ingress does not; that is not looked for. Measured against max(LB, T0 without uplinks), which
-// holds for those plans too, over 4,656 random requests with up to three racks, nested or not, of
-// arbitrary capacities, eight elements aside: above 1.01 of it in 9, above 1.1 in 7, above 1.5 in
-// 3, 2.7 at worst.
+// Entering a domain again, or one that holds the class, is better where NICs inside bind and its
+// ingress does not: mixed_routes.h mixes such routes in, which helps but is not the optimum. Plans
+// measured against max(LB, T0 without uplinks), which holds for those too, over 4,656 random
+// requests with up to three racks, nested or not, of arbitrary capacities, eight elements aside:
+// above 1.01 of it in 6, above 1.1 in 5, above 1.5 in 2, 1.8 at worst.
 struct DomainRouting {
   Bound bound;                                          // the least t, and what proves it
   std::vector<std::vector<Crossing>> crossings;         // by class
