@@ -32,6 +32,7 @@ class LocalCalls {
   void Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done);
   void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
 
+  int waiting() const { return static_cast<int>(waiting_.size()); }
   // Something changed: calls that wait try again.
   void Retry();
   // Says again which states are wanted.
