@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What outlives an agent's process, or its planner's.
+#include <gtest/gtest.h>
+
+#include "worker/agent/agent_test.h"
+
+namespace remesh::testing {
+namespace {
+
+TEST_F(AgentTest, AVerifiedGenerationOutlivesTheProcessAndCommits) {
+  ReadyToMove();
+  Prepared();
+  Transfer();
+  Verify();
+  hosts_[0].reset();
+  StartHost(0);
+  const v1::Register attaching =
+      hosts_[0]->OnStrand([](Agent& agent) { return agent.Attaching(); });
+  ASSERT_EQ(attaching.manifests_size(), 2);
+  EXPECT_EQ(attaching.manifests(0).phase(), v1::SHARD_PHASE_READY);
+  EXPECT_EQ(attaching.manifests(1).phase(), v1::SHARD_PHASE_VERIFIED);
+  EXPECT_EQ(attaching.manifests(1).execution(), "jobs/a/executions/1");
+  Commit();
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
+}
+
+TEST_F(AgentTest, APlannerOfAnOlderEpochIsNotObeyed) {
+  ReadyToMove();
+  Command(
+      0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); }, /*epoch=*/4);
+  EXPECT_EQ(hosts_[0]->disconnects, 1);
+  EXPECT_TRUE(hosts_[0]->GetShards(1).ok());
+  Command(
+      0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); }, /*epoch=*/6);
+  EXPECT_FALSE(hosts_[0]->GetShards(1).ok());
+}
+
+TEST_F(AgentTest, APlannerThatComesBackIsToldAgain) {
+  ReadyToMove();
+  Prepared();
+  Transfer();
+  Command(0, [&](v1::AttachResponse& c) { c.mutable_welcome(); });
+  EXPECT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kPrepared));
+  const auto done = hosts_[0]->WaitFor(v1::AttachRequest::kWindowDone);
+  ASSERT_TRUE(done);
+  EXPECT_EQ(done->window_done().window(), 1);
+  EXPECT_EQ(done->window_done().bytes_sent(), 24);
+  EXPECT_EQ(done->window_done().bytes_copied(), 24);
+  Abort();
+}
+
+}  // namespace
+}  // namespace remesh::testing
