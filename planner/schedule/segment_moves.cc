@@ -2,11 +2,20 @@
 #include "planner/schedule/segment_moves.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "base/check.h"
 
 namespace remesh {
+namespace {
+
+// A stripe is scattered over all needers while that makes so many moves at most, else over a few,
+// who change from segment to segment.
+constexpr int64_t kScatterMovesMax = 1 << 16;
+constexpr int64_t kTeamMin = 8;
+
+}  // namespace
 
 absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network& network) {
   const Network::HostNode& node = network.hosts[host];
@@ -19,10 +28,13 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device) {
   return std::binary_search(sorted.begin(), sorted.end(), device);
 }
 
-SegmentMover::SegmentMover(const Network& network, Striping& striping, PlanDraft& draft)
+SegmentMover::SegmentMover(const Network& network, Striping& striping, std::vector<bool> crowded,
+                           PlanDraft& draft)
     : network_(network),
       striping_(striping),
+      crowded_(std::move(crowded)),
       draft_(draft),
+      sent_(network.host_of.size(), 0),
       arrival_of_host_(network.hosts.size(), -1) {}
 
 void SegmentMover::Begin(int32_t segment) {
@@ -55,6 +67,7 @@ void SegmentMover::AddDemands(int32_t segment, const std::vector<RouteEdge>& edg
 
 void SegmentMover::MakeMoves(int32_t segment, const std::vector<RouteEdge>* edges) {
   Begin(segment);
+  edges_ = edges;
   MoveInside();
   if (edges == nullptr) return;
   for (const RouteEdge& edge : *edges) Follow(edge);
@@ -63,19 +76,40 @@ void SegmentMover::MakeMoves(int32_t segment, const std::vector<RouteEdge>* edge
 void SegmentMover::MoveInside() {
   for (size_t i = 0; i < needers_->size(); ++i) {
     const int32_t needer = (*needers_)[i];
+    const int32_t host = network_.host_of[needer];
     const auto source = [](int32_t device) { return Stripe{0, 0, device, Space::kSource, 0}; };
     if (Holds(*holders_, needer)) {
       Add(0, size_, source(needer), needer, Space::kTarget);
       continue;
     }
-    const auto near = InHost(*holders_, network_.host_of[needer], network_);
+    if (IsCrowded(host)) {
+      if (arrival_of_host_[host] < 0) SpreadFromHolders(host);
+      continue;
+    }
+    const auto near = InHost(*holders_, host, network_);
     const int64_t n = static_cast<int64_t>(near.size());
     for (int64_t k = 0; k < n; ++k) {  // an equal part from each, in whole elements
-      const int64_t lo = MulDiv(size_ / unit_, k, n) * unit_;
-      const int64_t hi = k + 1 == n ? size_ : MulDiv(size_ / unit_, k + 1, n) * unit_;
-      Add(lo, hi, source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
+      Add(PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n),
+          source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
     }
   }
+}
+
+// Where part k of n of the stretch begins, in whole elements.
+int64_t SegmentMover::PartOf(int64_t lo, int64_t hi, int64_t k, int64_t n) const {
+  return k == n ? hi : lo + MulDiv((hi - lo) / unit_, k, n) * unit_;
+}
+
+void SegmentMover::SpreadFromHolders(int32_t host) {
+  const auto near = InHost(*holders_, host, network_);
+  const int64_t n = static_cast<int64_t>(near.size());
+  if (n == 0) return;
+  std::vector<Stripe> stripes;
+  for (int64_t k = 0; k < n; ++k) {
+    stripes.push_back({PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n), near[(k + segment_) % n],
+                       Space::kSource, 0});
+  }
+  Arrive(host, std::move(stripes));
 }
 
 void SegmentMover::Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi,
@@ -124,17 +158,103 @@ void SegmentMover::Follow(const RouteEdge& edge) {
     }
     (out_[o].hi <= in_[i].hi ? o : i) += 1;
   }
-  SpreadInside(edge.to_host, arrived);
-  arrival_of_host_[edge.to_host] = static_cast<int32_t>(arrivals_.size());
-  arrivals_.emplace_back(edge.to_host, std::move(arrived));
+  Arrive(edge.to_host, std::move(arrived));
 }
 
-void SegmentMover::SpreadInside(int32_t host, const std::vector<Stripe>& arrived) {
+// Copies what has come to a host to the others in need there.
+void SegmentMover::Arrive(int32_t host, std::vector<Stripe> arrived) {
+  const std::vector<int32_t> needers = InNeed(host);
+  if (IsCrowded(host)) {
+    arrived = Relieve(host, arrived, needers);
+  } else {
+    for (const Stripe& stripe : arrived) Copy(stripe, needers);
+  }
+  arrival_of_host_[host] = static_cast<int32_t>(arrivals_.size());
+  arrivals_.emplace_back(host, std::move(arrived));
+}
+
+// Needers of the host that do not hold the segment.
+std::vector<int32_t> SegmentMover::InNeed(int32_t host) const {
+  std::vector<int32_t> devices;
+  for (const int32_t needer : InHost(*needers_, host, network_)) {
+    if (!Holds(*holders_, needer)) devices.push_back(needer);
+  }
+  return devices;
+}
+
+void SegmentMover::Copy(const Stripe& stripe, absl::Span<const int32_t> needers) {
+  for (const int32_t needer : needers) {
+    if (needer != stripe.device) Add(stripe.lo, stripe.hi, stripe, needer, Space::kTarget);
+  }
+}
+
+// The same where devices have too much to send. Returns from whom to take it next.
+std::vector<SegmentMover::Stripe> SegmentMover::Relieve(int32_t host,
+                                                        const std::vector<Stripe>& arrived,
+                                                        const std::vector<int32_t>& needers) {
+  const auto copies = [&](const Stripe& stripe) {
+    return static_cast<int64_t>(needers.size()) - (Holds(needers, stripe.device) ? 1 : 0);
+  };
+  const int32_t first = network_.hosts[host].first_device;
+  // What everybody will have sent, were all copied by those that have it.
+  std::vector<int64_t> sends(sent_.begin() + first,
+                             sent_.begin() + first + network_.hosts[host].device_count);
   for (const Stripe& stripe : arrived) {
-    for (int32_t needer : InHost(*needers_, host, network_)) {
-      if (needer != stripe.device) Add(stripe.lo, stripe.hi, stripe, needer, Space::kTarget);
+    sends[stripe.device - first] += copies(stripe) * (stripe.hi - stripe.lo);
+  }
+  const int64_t fair = std::accumulate(sends.begin(), sends.end(), int64_t{0}) /
+                       static_cast<int64_t>(needers.size());
+  std::vector<Stripe> parts;
+  for (const Stripe& stripe : arrived) {
+    const int64_t size = stripe.hi - stripe.lo;
+    if (copies(stripe) > 1 && sends[stripe.device - first] > fair + size) {
+      Scatter(stripe, needers, parts);
+    } else {
+      Copy(stripe, needers);
+      parts.push_back(stripe);
     }
   }
+  return parts;
+}
+
+// Gives a part of the stripe to each of a team of needers, who pass it on. Where the host sends the
+// segment on, its device keeps one part as its own, to have something for its NIC too: that goes
+// the same way, in smaller parts.
+void SegmentMover::Scatter(const Stripe& stripe, std::vector<int32_t> needers,
+                           std::vector<Stripe>& parts) {
+  std::erase(needers, stripe.device);
+  const int64_t n = static_cast<int64_t>(needers.size());
+  const int64_t segments = static_cast<int64_t>(draft_.segments.size());
+  const int64_t team =
+      std::clamp<int64_t>(kScatterMovesMax / (segments * n), std::min(kTeamMin, n), n);
+  std::rotate(needers.begin(), needers.begin() + segment_ % n, needers.end());
+  const auto deal = [&](const Stripe& from, int64_t shares, std::vector<Stripe>* dealt) {
+    for (int64_t k = 0; k < team; ++k) {
+      const Stripe part{PartOf(from.lo, from.hi, k, shares),
+                        PartOf(from.lo, from.hi, k + 1, shares), needers[k], Space::kTarget,
+                        from.ready + 1};
+      if (part.lo == part.hi) continue;
+      Add(part.lo, part.hi, from, part.device, Space::kTarget);
+      Copy(part, needers);
+      if (dealt != nullptr) dealt->push_back(part);
+    }
+  };
+  Stripe own = stripe;
+  own.lo = Sends(network_.host_of[stripe.device]) ? PartOf(stripe.lo, stripe.hi, team, team + 1)
+                                                  : stripe.hi;
+  deal(stripe, own.lo < stripe.hi ? team + 1 : team, &parts);
+  if (own.lo < stripe.hi) {
+    deal(own, team, nullptr);
+    own.spread = 2;
+    parts.push_back(own);
+  }
+  if (stripe.space == Space::kStaging) staged_.push_back(stripe);
+}
+
+// Whether the segment leaves the host.
+bool SegmentMover::Sends(int32_t host) const {
+  return edges_ != nullptr && std::any_of(edges_->begin(), edges_->end(),
+                                          [&](const RouteEdge& e) { return e.from_host == host; });
 }
 
 // One of `devices` on `nic`, in turn from segment to segment, or -1.
@@ -153,6 +273,8 @@ int32_t SegmentMover::DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic
 SegmentMover::Stripe SegmentMover::Sender(int32_t host, const Lane& lane) {
   const int32_t arrival = arrival_of_host_[host];
   if (arrival < 0) return SenderAtHolder(host, lane);
+  const int32_t holder = DeviceOnNic(InHost(*holders_, host, network_), lane.nic);
+  if (holder >= 0) return {lane.lo, lane.hi, holder, Space::kSource, 0};
   return SenderAtRelay(lane, arrivals_[arrival].second);
 }
 
@@ -179,7 +301,9 @@ SegmentMover::Stripe SegmentMover::SenderAtRelay(const Lane& lane,
   if (network_.nic_of[origin.device] == lane.nic) return origin;
   const auto needers = InHost(*needers_, network_.host_of[origin.device], network_);
   const int32_t needer = DeviceOnNic(needers, lane.nic);
-  if (needer >= 0) return {origin.lo, origin.hi, needer, Space::kTarget, origin.ready + 1};
+  if (needer >= 0) {
+    return {origin.lo, origin.hi, needer, Space::kTarget, origin.ready + origin.spread};
+  }
   return Staged(origin, DeviceOnNic(network_.nics[lane.nic].devices, lane.nic));
 }
 
@@ -204,6 +328,10 @@ SegmentMover::Stripe SegmentMover::Staged(const Stripe& origin, int32_t device) 
 
 void SegmentMover::Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space) {
   if (lo == hi) return;
+  if (IsCrowded(network_.host_of[to]) && from.device != to &&
+      network_.host_of[from.device] == network_.host_of[to]) {
+    sent_[from.device] += hi - lo;
+  }
   draft_.moves.push_back({.segment = segment_,
                           .from_device = from.device,
                           .to_device = to,

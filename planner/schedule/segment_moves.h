@@ -26,9 +26,16 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 // that stages it), and is copied to the other needers one stage later. A relay passes a stripe on
 // from where it arrived if the same NIC has egress to spare, else from another needer, else by way
 // of staging.
+//
+// Copies inside a host leave the one device that has a stripe, over its fabric, once for each
+// needer. Where `crowded` says that this is too much for the devices of a host, a stripe that would
+// burden its device more than others is scattered first: each needer gets a part of its own, and
+// passes that on to the others one stage later, so that nobody sends much more than one copy.
 class SegmentMover {
  public:
-  SegmentMover(const Network& network, Striping& striping, PlanDraft& draft);
+  // crowded[host]; empty: none is.
+  SegmentMover(const Network& network, Striping& striping, std::vector<bool> crowded,
+               PlanDraft& draft);
 
   // Makes known to the striping what each NIC mask will have to carry for this segment.
   void AddDemands(int32_t segment, const std::vector<RouteEdge>& edges);
@@ -44,6 +51,7 @@ class SegmentMover {
     int32_t device = 0;
     Space space = Space::kTarget;
     int ready = 0;
+    int spread = 1;  // stages until all needers of the host have it
   };
   // A stretch that is to use a NIC.
   struct Lane {
@@ -65,18 +73,30 @@ class SegmentMover {
   Stripe SenderAtRelay(const Lane& lane, const std::vector<Stripe>& arrived);
   Stripe Staged(const Stripe& origin, int32_t device);
   int32_t DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic) const;
-  void SpreadInside(int32_t host, const std::vector<Stripe>& arrived);
+  bool IsCrowded(int32_t host) const { return !crowded_.empty() && crowded_[host]; }
+  int64_t PartOf(int64_t lo, int64_t hi, int64_t k, int64_t n) const;
+  void SpreadFromHolders(int32_t host);
+  std::vector<int32_t> InNeed(int32_t host) const;
+  void Arrive(int32_t host, std::vector<Stripe> arrived);
+  void Copy(const Stripe& stripe, absl::Span<const int32_t> needers);
+  std::vector<Stripe> Relieve(int32_t host, const std::vector<Stripe>& arrived,
+                              const std::vector<int32_t>& needers);
+  bool Sends(int32_t host) const;
+  void Scatter(const Stripe& stripe, std::vector<int32_t> needers, std::vector<Stripe>& parts);
   void Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space);
 
   const Network& network_;
   Striping& striping_;
+  const std::vector<bool> crowded_;
   PlanDraft& draft_;
+  std::vector<int64_t> sent_;  // device -> bits over its fabric so far, in crowded hosts
   // Of the segment at hand.
   int32_t segment_ = 0;
   int64_t size_ = 0;
   int64_t unit_ = 1;
   const Group* holders_ = nullptr;
   const Group* needers_ = nullptr;
+  const std::vector<RouteEdge>* edges_ = nullptr;
   std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1
   std::vector<std::pair<int32_t, std::vector<Stripe>>> arrivals_;
   std::vector<Stripe> staged_;

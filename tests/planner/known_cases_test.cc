@@ -94,6 +94,19 @@ TEST(KnownCasesTest, HeavyPairsAreSpreadOverRounds) {
   }
 }
 
+// One device has it all, 64 hosts of eight need it: its neighbours pass on parts of it, so that its
+// fabric does not send seven copies.
+TEST(KnownCasesTest, OneDeviceFeedsManyHosts) {
+  testing::SpecBuilder builder;
+  builder.AddHosts(64, {});
+  const v1::Sharding whole = testing::HloTiles({1}, {{}});
+  builder.Add("w", {int64_t{1} << 32}, "f32", builder.Sharding(whole, 0, 1),
+              builder.Sharding(whole, 0, 512));
+  const PlanSummary summary = PlanFor(builder.spec()).plan.summary();
+  EXPECT_LE(summary.quality, 1.001);
+  EXPECT_LE(summary.schedule_price, 1.05);
+}
+
 // A move that is cut between rounds still brings every element once.
 TEST(KnownCasesTest, CutPairsAreValid) {
   testing::SpecBuilder builder;
