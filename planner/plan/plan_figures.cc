@@ -58,11 +58,15 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
 }
 
 Routings SetBounds(const DemandClasses& demand, const Network& network, PlanDraft& draft) {
-  const Bound lower = LowerBound(demand, network);
+  Bound lower = LowerBound(demand, network);
   Routings routings;
   routings.hosts = RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network));
   if (!network.domains.empty()) {
     routings.domains = RouteThroughDomains(demand, network, Units(network));
+    // What binds across levels binds any plan by what its members alone hold.
+    const Certificate& proof = routings.domains.bound.certificate;
+    Bound across = EgressOf(proof.hosts, proof.domains, demand, network);
+    if (lower.t < across.t) lower = std::move(across);
   }
   const Bound reachable = RoutingBound(demand, network, routings.hosts);
   draft.lower_bound = lower.certificate;

@@ -128,6 +128,43 @@ Bound LowerBound(const DemandClasses& demand, const Network& network) {
   return best;
 }
 
+Bound EgressOf(const std::vector<int32_t>& hosts, const std::vector<int32_t>& domains,
+               const DemandClasses& demand, const Network& network) {
+  const Units units(network);
+  std::vector<bool> is_member(units.count(), false);
+  Bound bound{.t = {},
+              .certificate = {.kind = Certificate::Kind::kEgress,
+                              .hosts = hosts,
+                              .domains = domains,
+                              .bits = 0,
+                              .capacity = 0}};
+  const auto add = [&](int32_t unit) {
+    is_member[unit] = true;
+    bound.certificate.capacity += units.Capacity(unit, true);
+  };
+  for (int32_t host : hosts) add(host);
+  for (int32_t domain : domains) add(network.host_count() + domain);
+  std::vector<int32_t> member_of(network.hosts.size(), -1);
+  for (int32_t h = 0; h < network.host_count(); ++h) {
+    if (is_member[h]) member_of[h] = h;
+    for (int32_t d = network.hosts[h].parent; d >= 0; d = network.domains[d].parent) {
+      if (is_member[network.host_count() + d]) member_of[h] = network.host_count() + d;
+    }
+  }
+  for (const DemandClass& one : demand.classes) {
+    std::vector<int32_t> holding;
+    for (int32_t host : one.holders) holding.push_back(member_of[host]);
+    std::sort(holding.begin(), holding.end());
+    if (holding.front() < 0) continue;
+    const bool leaves = std::any_of(one.needers.begin(), one.needers.end(), [&](int32_t host) {
+      return !std::binary_search(holding.begin(), holding.end(), member_of[host]);
+    });
+    if (leaves) bound.certificate.bits += one.bits;
+  }
+  bound.t = {bound.certificate.bits, std::max<int64_t>(bound.certificate.capacity, 1)};
+  return bound;
+}
+
 Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing) {
   if (routing.tight_hosts.empty()) {
     return IngressOf(demand, network, Units(network), network.host_count());

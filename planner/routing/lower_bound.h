@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <vector>
+
 #include "planner/atoms/demand_classes.h"
 #include "planner/plan.h"
 #include "planner/rational.h"
@@ -25,6 +28,12 @@ Bound IngressBound(const DemandClasses& demand, const Network& network);
 // leave one of them, so the least t for which
 //   every domain sends at most t * C_out(d) and the holders of each class send its bits once.
 Bound LowerBound(const DemandClasses& demand, const Network& network);
+
+// What these hosts and domains, none of which lies in another, must send in any plan: the bits that
+// all holders of which lie in them, and that a host needs which lies in none of these holders'
+// members. Their sum over the members' egress.
+Bound EgressOf(const std::vector<int32_t>& hosts, const std::vector<int32_t>& domains,
+               const DemandClasses& demand, const Network& network);
 
 // T0 of `routing`, with what proves it: the ingress of a host or a set of hosts.
 Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing);

@@ -46,5 +46,20 @@ TEST(LowerBoundTest, NothingToSendTakesNoTime) {
   EXPECT_EQ(LowerBound({}, MakeTestNetwork(2)).t.num, 0);
 }
 
+// Host 0 lies next to the root, hosts 1 and 2 in a rack; both it and the rack hold what host 3
+// needs, so that members of different levels bind together.
+TEST(LowerBoundTest, MembersOfDifferentLevelsSendTogether) {
+  Network network = MakeTestNetwork(4, 1, 1, 3);
+  network.domains = {{.parent = -1, .egress = 1, .ingress = 10}};
+  for (int32_t h : {1, 2}) network.hosts[h].parent = 0;
+  const DemandClasses demand = {
+      .classes = {MakeClass({0, 1}, {3}, 60), MakeClass({1}, {2}, 500), MakeClass({3}, {0}, 70)},
+      .class_of = {}};
+  const Bound bound = EgressOf({0}, {0}, demand, network);
+  EXPECT_TRUE((bound.t == Rational{60, 4}));
+  EXPECT_EQ(bound.certificate.bits, 60);
+  EXPECT_EQ(bound.certificate.capacity, 4);
+}
+
 }  // namespace
 }  // namespace remesh

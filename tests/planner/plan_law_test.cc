@@ -144,6 +144,15 @@ TEST(PlanLawTest, EveryPlanIsRight) {
   }
 }
 
+TEST(PlanLawTest, EveryPlanOfManyHostsInManyRacksIsRight) {
+  for (uint64_t seed : Seeds(Cases() / 2)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    CheckPlan(RandomRequest(seed, {.hosts_max = 16, .devices_per_host_max = 3, .racks_max = 9}),
+              true);
+    if (HasFatalFailure()) return;
+  }
+}
+
 // A slow host in a rack holds what others there need, and so does a host outside; the rack's
 // ingress is as slow. Sharing that between both takes 278 ns; by way of the slow host alone 428, by
 // way of the uplink 418, as the plan of this seed once did.

@@ -30,7 +30,7 @@ Topology RandomTopology(Random& random, const RandomRequestOptions& options) {
   Topology topology;
   const bool racks = options.racks && OneIn(random, 3);
   if (racks) {
-    const int64_t count = Uniform(random, 1, 3);
+    const int64_t count = Uniform(random, 1, options.racks_max);
     for (int64_t i = 0; i < count; ++i) {
       const bool nested = i > 0 && OneIn(random, 3);
       topology.domains.push_back(

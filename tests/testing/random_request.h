@@ -17,6 +17,7 @@ struct RandomRequestOptions {
   int64_t elements_max = 600;  // of one array
   bool unequal_capacities = true;
   bool racks = true;
+  int racks_max = 3;  // of any nesting; a third of the requests has some
   bool boxes = true;  // explicit box layouts among the others
   bool subgroups = true;
   bool memory_kinds = true;
