@@ -11,14 +11,14 @@ namespace remesh {
 
 Striping::Striping(const Network& network)
     : network_(network), masks_of_host_(network.hosts.size()) {
-  for (size_t nic = 0; nic < network.nics.size(); ++nic) Intern({static_cast<int32_t>(nic)});
+  for (size_t nic = 0; nic < network.nics.size(); ++nic) Intern({{static_cast<int32_t>(nic)}, 1});
 }
 
-int32_t Striping::Intern(std::vector<int32_t> nics) {
-  const auto [entry, inserted] = mask_of_.try_emplace(nics, static_cast<int32_t>(masks_.size()));
+int32_t Striping::Intern(Mask mask) {
+  const auto [entry, inserted] = mask_of_.try_emplace(mask, static_cast<int32_t>(masks_.size()));
   if (inserted) {
-    masks_of_host_[network_.nics[nics.front()].host].push_back(entry->second);
-    masks_.push_back(std::move(nics));
+    masks_of_host_[network_.nics[mask.nics.front()].host].push_back(entry->second);
+    masks_.push_back(std::move(mask));
     demands_.resize(2 * masks_.size());
   }
   return entry->second;
@@ -30,12 +30,20 @@ int32_t Striping::MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_
   if (some.size() + others.size() == 1) {
     return network_.nic_of[some.empty() ? others.front() : some.front()];
   }
-  std::vector<int32_t> nics;
-  for (int32_t device : some) nics.push_back(network_.nic_of[device]);
-  for (int32_t device : others) nics.push_back(network_.nic_of[device]);
-  std::sort(nics.begin(), nics.end());
-  nics.erase(std::unique(nics.begin(), nics.end()), nics.end());
-  return Intern(std::move(nics));
+  const auto nics_of = [&](absl::Span<const int32_t> devices) {
+    std::vector<int32_t> nics;
+    for (int32_t device : devices) nics.push_back(network_.nic_of[device]);
+    std::sort(nics.begin(), nics.end());
+    nics.erase(std::unique(nics.begin(), nics.end()), nics.end());
+    return nics;
+  };
+  Mask mask{nics_of(some), 0};
+  mask.preferred = static_cast<int32_t>(mask.nics.size());
+  for (const int32_t nic : nics_of(others)) {
+    const auto end = mask.nics.begin() + mask.preferred;
+    if (!std::binary_search(mask.nics.begin(), end, nic)) mask.nics.push_back(nic);
+  }
+  return Intern(std::move(mask));
 }
 
 Striping::Demand& Striping::DemandOf(Direction direction, int32_t mask) {
@@ -64,8 +72,9 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
     total += demand.bits;
     demands.push_back(&demand);
     std::vector<int32_t> bins;
-    for (int32_t nic : masks_[mask]) bins.push_back(nic - node.nics.front());
-    problem.items.push_back({.demand = demand.bits, .bins = std::move(bins)});
+    for (int32_t nic : masks_[mask].nics) bins.push_back(nic - node.nics.front());
+    problem.items.push_back(
+        {.demand = demand.bits, .bins = std::move(bins), .preferred = masks_[mask].preferred});
   }
   if (demands.empty()) return;
   problem.capacity.assign(node.nics.size(), node.nic_capacity);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -16,14 +17,15 @@ enum class Direction : int8_t { kOut = 0, kIn = 1 };
 // Shares a host's traffic among its NICs, for each direction on its own. What is alike in the NICs
 // that may carry it without a copy inside the host (the mask: NICs of devices that hold it, or need
 // it) forms one demand; a transport of masks into NICs of capacity t * c finds out who carries
-// what. Where the masks alone would overload a NIC beyond t, the excess goes to any NIC of the
-// host, by way of staging on a device there. A demand is then dealt out in sequence, so that hardly
-// any transfer is split between NICs.
+// what, by those first that hold it. Where the masks alone would overload a NIC beyond t, the
+// excess goes to any NIC of the host, by way of staging on a device there. A demand is then dealt
+// out in sequence, so that hardly any transfer is split between NICs.
 class Striping {
  public:
   explicit Striping(const Network& network);
 
-  // The mask of a set of devices of one host. REQUIRES: not empty, all carry.
+  // The mask of a set of devices of one host, the NICs of `some` to be used first: others get it
+  // one stage later. REQUIRES: not empty, all carry.
   int32_t MaskOf(absl::Span<const int32_t> devices);
   int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others);
 
@@ -54,11 +56,21 @@ class Striping {
   };
   Demand& DemandOf(Direction direction, int32_t mask);
   void SolveHost(int32_t host, Direction direction, const Rational& t);
-  int32_t Intern(std::vector<int32_t> nics);
+  // NICs of a mask, the preferred ones first.
+  struct Mask {
+    std::vector<int32_t> nics;
+    int32_t preferred = 0;
+    friend bool operator==(const Mask&, const Mask&) = default;
+    template <typename H>
+    friend H AbslHashValue(H h, const Mask& mask) {
+      return H::combine(std::move(h), mask.nics, mask.preferred);
+    }
+  };
+  int32_t Intern(Mask mask);
 
   const Network& network_;
-  std::vector<std::vector<int32_t>> masks_;  // mask i < number of NICs: NIC i alone
-  absl::flat_hash_map<std::vector<int32_t>, int32_t> mask_of_;
+  std::vector<Mask> masks_;  // mask i < number of NICs: NIC i alone
+  absl::flat_hash_map<Mask, int32_t> mask_of_;
   std::vector<std::vector<int32_t>> masks_of_host_;
   std::vector<Demand> demands_;  // 2 * mask + direction
 };

@@ -39,6 +39,20 @@ TEST_F(StripingTest, WhatBothMayCarryEvensOutTheRest) {
   }
 }
 
+// Either device has what both need: each sends from its own NIC, at once.
+TEST_F(StripingTest, WhoHoldsItSendsItIfThatIsEven) {
+  Striping striping(network_);
+  const std::vector<int32_t> first = {0}, second = {1};
+  const int32_t masks[] = {striping.MaskOf(first, second), striping.MaskOf(second, first)};
+  for (const int32_t mask : masks) striping.AddDemand(Direction::kOut, mask, 100);
+  striping.Solve({0, 1});
+  for (int32_t i : {0, 1}) {
+    const Striping::Taken taken = striping.Take(Direction::kOut, masks[i], 100, 1);
+    EXPECT_EQ(taken.nic, i);
+    EXPECT_EQ(taken.bits, 100);
+  }
+}
+
 TEST_F(StripingTest, NothingIsStagedWhereTimeAllows) {
   EXPECT_EQ(Dealt(Direction::kOut, 100, 0, {100, 1}), (std::vector<int64_t>{100, 0}));
 }

@@ -37,7 +37,7 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // seconds are within 1/64 of the best. Only what a stage really carries counts: copies inside hosts
 // that are much faster than the network hardly ask for slices. Where the price (predicted seconds /
 // bottleneck seconds) stays high, this binds, measured: an all-gather over 1024 replicas of a state
-// that takes 5 ms in all is at 1.23, because nine rounds (2032 pairs a host) leave it 12 slices
+// that takes 5 ms in all is at 1.15, because nine rounds (2032 pairs a host) leave it 12 slices
 // before windows get shorter than their hand-over; between NVLink domains of 64 GPUs, where 256
 // pairs are four a GPU, few rounds come out uneven (1.18 for DeepSeek-V3, 128 to 128); a
 // broadcast of 1 GiB from one device to 512 hosts of eight takes 2.7 ms and is at 1.37, because 19

@@ -107,6 +107,19 @@ TEST(KnownCasesTest, OneDeviceFeedsManyHosts) {
   EXPECT_LE(summary.schedule_price, 1.05);
 }
 
+// Everybody sends from its own NIC what it alone holds: one stage across hosts, one inside.
+TEST(KnownCasesTest, AnAllGatherTakesTwoStages) {
+  testing::SpecBuilder builder;
+  builder.AddHosts(8, {});
+  builder.Add("w", {int64_t{1} << 30}, "f32",
+              builder.Sharding(testing::HloTiles({64}, {{0}}), 0, 64),
+              builder.Sharding(testing::HloTiles({64}, {{}}), 0, 64));
+  const Planned planned = PlanFor(builder.spec());
+  EXPECT_EQ(planned.plan.rep().schedule.stages, 2);
+  EXPECT_LE(planned.plan.summary().quality, 1.001);
+  EXPECT_LE(planned.plan.summary().schedule_price, 1.02);
+}
+
 // A move that is cut between rounds still brings every element once.
 TEST(KnownCasesTest, CutPairsAreValid) {
   testing::SpecBuilder builder;
