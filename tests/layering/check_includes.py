@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every #include to the layers of ARCHITECTURE.md: an arrow may only point down.
+"""Holds every #include to the layers of ARCHITECTURE.md: an arrow may only point down; and headers that one program may hold to names of their own.
 
-Usage: check_includes.py REPOSITORY_ROOT. Prints each include that breaks the law and exits 1 if there is one.
+Usage: check_includes.py REPOSITORY_ROOT. Prints each breach of the law and exits 1 if there is one.
 """
 import pathlib
 import re
@@ -25,6 +25,7 @@ FORBIDDEN_LIBRARIES = {
     "proto": ("grpcpp", "ucp/", "prometheus", "sqlite3"),
     "server": ("ucp/",),
 }
+TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: :.*)? *\{")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 
@@ -59,8 +60,25 @@ def breaches(root: pathlib.Path):
                             yield f"{where}: {folder}/ may not use {include}"
 
 
+def twins(root: pathlib.Path):
+    """Types of one name in two headers that may end up in one program: the linker would mix them up in silence."""
+    homes: dict[str, list[pathlib.Path]] = {}
+    for folder in ALLOWED:
+        for path in sorted((root / folder).rglob("*.h")):
+            for line in path.read_text().splitlines():
+                if match := TYPE.match(line):
+                    homes.setdefault(match.group(1), []).append(path.relative_to(root))
+    for name, paths in homes.items():
+        for i, first in enumerate(paths):
+            for second in paths[i + 1 :]:
+                a, b = first.parts[0], second.parts[0]
+                if a == b or a in ALLOWED[b] or b in ALLOWED[a]:
+                    yield f"{second}: {first} has a type {name} too"
+
+
 def main() -> int:
-    found = list(breaches(pathlib.Path(sys.argv[1])))
+    root = pathlib.Path(sys.argv[1])
+    found = [*breaches(root), *twins(root)]
     print("\n".join(found) or "the include graph keeps to the layers")
     return 1 if found else 0
 

@@ -144,7 +144,7 @@ void Agent::Prepare(const v1::Prepare& command) {
                           absl::StrCat("state ", state, " is in another attempt on this host"),
                           {"STATE_MOVING", {{"state", state}}}));
   }
-  auto devices = DeviceTable::Make(command);
+  auto devices = AttemptDevices::Make(command);
   if (!devices.ok()) return Fail(command.attempt(), devices.status());
   Entry& entry = attempts_.try_emplace(key, command).first->second;
   entry.devices = *std::move(devices);

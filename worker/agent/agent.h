@@ -29,7 +29,7 @@ struct ProgramRequest {
   std::string host;
   std::string fingerprint;
   int32_t windows = 0;
-  DeviceTable devices;
+  AttemptDevices devices;
 };
 
 // The worker's mind: turns the planner's commands into work on the store and the data thread, and
@@ -72,7 +72,7 @@ class Agent {
   struct Entry {
     explicit Entry(v1::Prepare prepare) : attempt(std::move(prepare)) {}
     Attempt attempt;
-    DeviceTable devices;
+    AttemptDevices devices;
     std::shared_ptr<const MappedShards> source;
     std::shared_ptr<const MappedShards> target;
     Program program;

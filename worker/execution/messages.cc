@@ -17,11 +17,11 @@ bool Message::Learn(int index, uint64_t digest) {
   return ++known == static_cast<int>(pieces.size());
 }
 
-MessageList::MessageList(const std::vector<Move>& moves) : of_move_(moves.size()) {
+MessageList::MessageList(const std::vector<BoundMove>& moves) : of_move_(moves.size()) {
   absl::flat_hash_map<std::pair<int, int>, int> of_pair;
   int32_t window = -1;
   for (size_t i = 0; i < moves.size(); ++i) {
-    const Move& move = moves[i];
+    const BoundMove& move = moves[i];
     if (move.peer < 0) continue;
     if (move.window != window) {
       of_pair.clear();

@@ -41,7 +41,7 @@ struct Message {
 // The messages of an attempt on one host.
 class MessageList {
  public:
-  explicit MessageList(const std::vector<Move>& moves);
+  explicit MessageList(const std::vector<BoundMove>& moves);
 
   Message& operator[](int message) { return messages_[message]; }
   int size() const { return static_cast<int>(messages_.size()); }

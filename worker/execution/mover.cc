@@ -42,7 +42,7 @@ std::vector<int64_t> WorkOf(const std::vector<std::pair<int, int>>& ranges,
 
 SlotShape Mover::SlotsFor(const MoveList& list, const Options& options) {
   int64_t slot_bytes = 0;
-  for (const Move& move : list.moves) {
+  for (const BoundMove& move : list.moves) {
     if (move.peer < 0) continue;
     const int bits = move.bits_per_element();
     const ShardView& shard = move.source != nullptr ? *move.source : *move.target;
@@ -139,7 +139,7 @@ void Mover::StartWindow(int32_t window) {
 }
 
 void Mover::StartMove(int index) {
-  const Move& move = list_.moves[index];
+  const BoundMove& move = list_.moves[index];
   State& state = states_[index];
   state.pieces = SplitIntoPieces(move.box, move.bits_per_element());
   state.left = static_cast<int>(state.pieces.size());
@@ -190,7 +190,7 @@ void Mover::AdmitLocal() {
 }
 
 void Mover::Begin(PieceRef ref) {
-  const Move& move = list_.moves[ref.move];
+  const BoundMove& move = list_.moves[ref.move];
   if (move.peer < 0) {
     BeginLocal(ref);
   } else if (move.target == nullptr) {

@@ -34,7 +34,7 @@ absl::Status PieceError(absl::StatusCode code, const char* reason, const char* w
 }  // namespace
 
 bool Mover::NeedsSlot(int index, int piece) const {
-  const Move& move = list_.moves[index];
+  const BoundMove& move = list_.moves[index];
   const ShardView& shard = move.source != nullptr ? *move.source : *move.target;
   return !ContiguousBytes(shard, states_[index].pieces[piece]);
 }
@@ -70,7 +70,7 @@ PeerGroup::Done Mover::OnTransfer(int peer, Then then) {
 }
 
 void Mover::BeginLocal(PieceRef ref) {
-  const Move& move = list_.moves[ref.move];
+  const BoundMove& move = list_.moves[ref.move];
   State& state = states_[ref.move];
   const Box& box = state.pieces[ref.piece];
   // What lies in the target now. Verify() compares it with what then lies in the source.
@@ -88,7 +88,7 @@ void Mover::BeginLocal(PieceRef ref) {
 }
 
 void Mover::BeginSend(PieceRef ref) {
-  const Move& move = list_.moves[ref.move];
+  const BoundMove& move = list_.moves[ref.move];
   const Box& box = states_[ref.move].pieces[ref.piece];
   uint64_t* digest = &states_[ref.move].digests[ref.piece];
   // A relay passes on what the origin said, not what it has.
@@ -146,7 +146,7 @@ void Mover::PostTableReceive(int index) {
 }
 
 void Mover::BeginReceive(PieceRef ref) {
-  const Move& move = list_.moves[ref.move];
+  const BoundMove& move = list_.moves[ref.move];
   const Box& box = states_[ref.move].pieces[ref.piece];
   const std::span<std::byte> bytes =
       ref.slot < 0 ? *ContiguousBytes(*move.target, box)
@@ -158,7 +158,7 @@ void Mover::BeginReceive(PieceRef ref) {
 }
 
 void Mover::Received(PieceRef ref, std::span<const std::byte> bytes) {
-  const Move& move = list_.moves[ref.move];
+  const BoundMove& move = list_.moves[ref.move];
   const Box& box = states_[ref.move].pieces[ref.piece];
   uint64_t* digest = &states_[ref.move].digests[ref.piece];
   RunJob(
@@ -193,7 +193,7 @@ void Mover::Settle(int index, int piece_index) {
   const Message& message = messages_[index];
   const Message::Piece& piece = message.pieces[piece_index];
   if (!message.table_here || !piece.known) return;
-  const Move& move = list_.moves[piece.move];
+  const BoundMove& move = list_.moves[piece.move];
   const Box& box = states_[piece.move].pieces[piece.piece];
   if (piece.digest != message.table[piece_index]) {
     return Fail(PieceError(
@@ -217,7 +217,7 @@ void Mover::Verify() {
 void Mover::CheckSources() {
   const int end = static_cast<int>(list_.moves.size());
   while (next_check_.move < end && checks_in_flight_ < kChecksInFlight) {
-    const Move& move = list_.moves[next_check_.move];
+    const BoundMove& move = list_.moves[next_check_.move];
     State& state = states_[next_check_.move];
     if (!move.from_origin || next_check_.piece == static_cast<int>(state.digests.size())) {
       state.pieces = {};

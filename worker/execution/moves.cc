@@ -21,7 +21,7 @@ int64_t StagedBytes(const Program& program, const Program::Operation& operation)
   return (bytes + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
 }
 
-bool Staged(const Program::Operation& operation, const DeviceTable& devices) {
+bool Staged(const Program::Operation& operation, const AttemptDevices& devices) {
   return operation.to_space == Space::kStaging && devices.here(operation.to);
 }
 
@@ -89,8 +89,8 @@ class ShardIndex {
 
 class Binder {
  public:
-  Binder(const Program& program, const DeviceTable& devices, ShardIndex source, ShardIndex target,
-         MoveList& list)
+  Binder(const Program& program, const AttemptDevices& devices, ShardIndex source,
+         ShardIndex target, MoveList& list)
       : program_(program),
         devices_(devices),
         source_(std::move(source)),
@@ -98,11 +98,11 @@ class Binder {
         list_(list) {}
 
   absl::Status Bind(const Program::Operation& operation) {
-    Move move{.window = operation.window,
-              .array = operation.array,
-              .box = operation.box,
-              .from = operation.from,
-              .to = operation.to};
+    BoundMove move{.window = operation.window,
+                   .array = operation.array,
+                   .box = operation.box,
+                   .from = operation.from,
+                   .to = operation.to};
     if (devices_.here(operation.from)) RETURN_IF_ERROR(BindSource(operation, move));
     if (devices_.here(operation.to)) RETURN_IF_ERROR(BindTarget(operation, move));
     if (move.source == nullptr) move.peer = devices_.device(operation.from).peer;
@@ -134,13 +134,13 @@ class Binder {
 
   // Whether `move` reads what comes from another host in its own window. Sends that did could wait
   // for each other in a circle.
-  bool Fresh(const Move& move) const {
+  bool Fresh(const BoundMove& move) const {
     return std::any_of(move.after.begin(), move.after.end(), [&](int earlier) {
       return fresh_[earlier] && list_.moves[earlier].window == move.window;
     });
   }
 
-  absl::Status BindSource(const Program::Operation& operation, Move& move) {
+  absl::Status BindSource(const Program::Operation& operation, BoundMove& move) {
     if (operation.from_space == Space::kSource) {
       move.from_origin = true;
       move.source =
@@ -167,7 +167,7 @@ class Binder {
     return absl::OkStatus();
   }
 
-  absl::Status BindTarget(const Program::Operation& operation, Move& move) {
+  absl::Status BindTarget(const Program::Operation& operation, BoundMove& move) {
     const int bits = program_.arrays[operation.array].bits_per_element;
     if (operation.to_space == Space::kStaging) {
       std::byte* data = list_.scratch->bytes().data() + staged_;
@@ -188,7 +188,7 @@ class Binder {
   }
 
   const Program& program_;
-  const DeviceTable& devices_;
+  const AttemptDevices& devices_;
   const ShardIndex source_;
   const ShardIndex target_;
   MoveList& list_;
@@ -199,7 +199,7 @@ class Binder {
 
 }  // namespace
 
-int64_t StagingBytes(const Program& program, const DeviceTable& devices) {
+int64_t StagingBytes(const Program& program, const AttemptDevices& devices) {
   int64_t bytes = 0;
   for (const Program::Operation& operation : program.operations) {
     // Saturates far beyond any memory.
@@ -209,7 +209,7 @@ int64_t StagingBytes(const Program& program, const DeviceTable& devices) {
   return bytes;
 }
 
-absl::StatusOr<MoveList> BindMoves(Program program, const DeviceTable& devices,
+absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
                                    std::shared_ptr<Scratch> scratch) {

@@ -9,14 +9,14 @@
 
 #include "absl/status/statusor.h"
 #include "worker/device/shard_view.h"
-#include "worker/execution/device_table.h"
+#include "worker/execution/attempt_devices.h"
 #include "worker/execution/program.h"
 #include "worker/store/buffer_store.h"
 
 namespace remesh {
 
 // An operation of a program bound to this host's memory.
-struct Move {
+struct BoundMove {
   int32_t window = 0;
   int32_t array = 0;
   Box box;
@@ -36,7 +36,7 @@ struct Move {
 struct MoveList {
   std::vector<Program::Array> arrays;
   int32_t windows = 0;
-  std::vector<Move> moves;  // in the program's order
+  std::vector<BoundMove> moves;  // in the program's order
   std::shared_ptr<const MappedShards>
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
@@ -46,13 +46,13 @@ struct MoveList {
 };
 
 // Bytes that BindMoves() needs for staging on this host.
-int64_t StagingBytes(const Program& program, const DeviceTable& devices);
+int64_t StagingBytes(const Program& program, const AttemptDevices& devices);
 
 // FAILED_PRECONDITION (PROGRAM_MISMATCH; metadata array, box, device) when the program reads or
 // writes a box that no shard here holds, reads what was never brought, passes on what comes in the
 // same window, or an array differs from the state's. REQUIRES: scratch of at least StagingBytes(),
 // null for 0.
-absl::StatusOr<MoveList> BindMoves(Program program, const DeviceTable& devices,
+absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
                                    std::shared_ptr<Scratch> scratch);

@@ -35,7 +35,8 @@ absl::StatusOr<Space> ReadSpace(const char* field, v1::Space space) {
 
 }  // namespace
 
-ProgramReader::ProgramReader(const DeviceTable* devices, std::string fingerprint, int32_t windows)
+ProgramReader::ProgramReader(const AttemptDevices* devices, std::string fingerprint,
+                             int32_t windows)
     : devices_(devices), fingerprint_(std::move(fingerprint)), windows_(windows) {}
 
 absl::Status ProgramReader::Begin(const v1::HostProgramChunk& first) {

@@ -9,7 +9,7 @@
 #include "planner/box.h"
 #include "planner/plan.h"
 #include "remesh/v1/plan.pb.h"
-#include "worker/execution/device_table.h"
+#include "worker/execution/attempt_devices.h"
 
 namespace remesh {
 
@@ -40,7 +40,7 @@ struct Program {
 class ProgramReader {
  public:
   // `devices` must outlive the reader.
-  ProgramReader(const DeviceTable* devices, std::string fingerprint, int32_t windows);
+  ProgramReader(const AttemptDevices* devices, std::string fingerprint, int32_t windows);
 
   // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT naming
   // the field ("operations[7].box") for anything that is not a program of this attempt.
@@ -53,7 +53,7 @@ class ProgramReader {
   absl::Status Begin(const v1::HostProgramChunk& first);
   absl::StatusOr<Program::Operation> Read(const v1::ProgramOperation& message) const;
 
-  const DeviceTable* const devices_;
+  const AttemptDevices* const devices_;
   const std::string fingerprint_;
   const int32_t windows_;
   bool begun_ = false;

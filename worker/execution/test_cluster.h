@@ -102,7 +102,7 @@ class TestHost {
 
   // The program as it comes over the wire, bound to this host's memory.
   absl::StatusOr<MoveList> Bind(const TestCase& c) {
-    auto devices = DeviceTable::Make(Prepare(c));
+    auto devices = AttemptDevices::Make(Prepare(c));
     if (!devices.ok()) return devices.status();
     ProgramReader reader(&*devices, "print", c.windows);
     if (auto status = reader.Add(Chunk(c)); !status.ok()) return status;

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/execution/device_table.h"
+#include "worker/execution/attempt_devices.h"
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
 namespace remesh {
 
-absl::StatusOr<DeviceTable> DeviceTable::Make(const v1::Prepare& prepare) {
+absl::StatusOr<AttemptDevices> AttemptDevices::Make(const v1::Prepare& prepare) {
   if (prepare.self() < 0 || prepare.self() >= prepare.peers_size()) {
     return InvalidField("self", absl::StrCat(prepare.self()),
                         absl::StrCat("must be in [0, ", prepare.peers_size(), ")"));
   }
-  DeviceTable table;
+  AttemptDevices table;
   table.self_ = prepare.self();
   for (int p = 0; p < prepare.peers_size(); ++p) {
     for (int i = 0; i < prepare.peers(p).device_ids_size(); ++i) {
@@ -26,7 +26,7 @@ absl::StatusOr<DeviceTable> DeviceTable::Make(const v1::Prepare& prepare) {
   return table;
 }
 
-int DeviceTable::OrdinalOf(int64_t device_id) const {
+int AttemptDevices::OrdinalOf(int64_t device_id) const {
   const auto it = ordinal_of_.find(device_id);
   return it == ordinal_of_.end() ? -1 : it->second;
 }

@@ -12,7 +12,7 @@ namespace remesh {
 
 // The devices of an attempt, counted through the peer table in its order, so that every host gives
 // a device the same ordinal. A value.
-class DeviceTable {
+class AttemptDevices {
  public:
   struct Device {
     int peer = 0;   // index in the peer table
@@ -21,7 +21,7 @@ class DeviceTable {
 
   // INVALID_ARGUMENT (fields "self", "peers[i].device_ids[j]") for a self outside the table or a
   // repeated device id.
-  static absl::StatusOr<DeviceTable> Make(const v1::Prepare& prepare);
+  static absl::StatusOr<AttemptDevices> Make(const v1::Prepare& prepare);
 
   // -1 for an id that is not of this attempt.
   int OrdinalOf(int64_t device_id) const;
