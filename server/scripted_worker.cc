@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "proto/spec/program_proto.h"
+
 namespace remesh {
 
 ScriptedWorker::ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity,
@@ -88,18 +90,19 @@ void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
   request.set_plan(prepare.plan());
   request.set_host(identity_.host());
   auto reader = v1::PlanService::NewStub(channel_)->GetHostProgram(&context, request);
-  v1::HostProgramChunk chunk;
-  bool first = true;
-  while (reader->Read(&chunk)) {
-    absl::MutexLock lock(&mutex_);
-    operations_ += chunk.operations_size();
-    if (std::exchange(first, false) && chunk.fingerprint() != prepare.fingerprint())
-      operations_ = -1;
+  v1::HostProgramChunk chunk, merged;
+  while (reader->Read(&chunk)) merged.MergeFrom(chunk);
+  const bool ended_well = reader->Finish().ok() && merged.fingerprint() == prepare.fingerprint();
+  const absl::StatusOr<NamedProgram> program = ReadProgram(merged);
+  int64_t operations = 0;
+  if (program.ok()) {
+    ForEachTransfer(program->program, [&](const Transfer&) {
+      ++operations;
+      return true;
+    });
   }
-  if (!reader->Finish().ok()) {
-    absl::MutexLock lock(&mutex_);
-    operations_ = -1;
-  }
+  absl::MutexLock lock(&mutex_);
+  operations_ = ended_well && program.ok() ? operations_ + operations : -1;
 }
 
 void ScriptedWorker::SayDone(const v1::Grant& grant) {

@@ -32,6 +32,8 @@ struct Move {
   int32_t round = 0;  // 0 .. rounds - 1
   int64_t lo = 0;
   int64_t hi = 0;
+
+  friend bool operator==(const Move&, const Move&) = default;
 };
 
 // When things happen. Every segment is cut into `slices` equal parts, and slice i of a move of

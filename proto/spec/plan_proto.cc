@@ -17,11 +17,10 @@
 #include "planner/element_type.h"
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
+#include "proto/spec/program_proto.h"
 
 namespace remesh {
 namespace {
-
-constexpr size_t kChunkBytes = size_t{1} << 20;
 
 void SetBox(const Box& box, v1::Box& message) {
   message.mutable_lo()->Clear();
@@ -30,18 +29,6 @@ void SetBox(const Box& box, v1::Box& message) {
     message.add_lo(dim.lo);
     message.add_hi(dim.hi);
   }
-}
-
-v1::Space ToProto(Space space) {
-  switch (space) {
-    case Space::kSource:
-      return v1::SPACE_SOURCE;
-    case Space::kTarget:
-      return v1::SPACE_TARGET;
-    case Space::kStaging:
-      return v1::SPACE_STAGING;
-  }
-  return v1::SPACE_UNSPECIFIED;
 }
 
 int64_t BytesOf(const Box& box, ElementType type) {
@@ -63,35 +50,6 @@ void AddTargetDeviceLists(const CanonicalRequest& request, const Binding& bindin
         list->mutable_devices()->add_ids(binding.device_ids[device]);
     }
     list->add_arrays(binding.array_names[i]);
-  }
-}
-
-v1::HostProgramChunk FirstChunk(const Plan& plan, const CanonicalRequest& request,
-                                const Binding& binding) {
-  v1::HostProgramChunk chunk;
-  chunk.set_fingerprint(request.fingerprint);
-  chunk.set_windows(plan.summary().windows);
-  for (size_t i = 0; i < request.request.arrays.size(); ++i) {
-    const ArraySpec& array = request.request.arrays[i];
-    v1::ProgramArray& message = *chunk.add_arrays();
-    message.set_name(binding.array_names[i]);
-    for (const int64_t extent : array.shape) message.add_shape(extent);
-    message.set_element_type(std::string(Name(array.element_type)));
-  }
-  return chunk;
-}
-
-void AddOperation(const Transfer& transfer, const Binding& binding, v1::HostProgramChunk& chunk) {
-  v1::ProgramOperation& operation = *chunk.add_operations();
-  operation.set_window(transfer.window);
-  operation.set_array(transfer.array);
-  SetBox(transfer.box, *operation.mutable_box());
-  operation.set_from_device(binding.device_ids[transfer.from_device]);
-  operation.set_to_device(binding.device_ids[transfer.to_device]);
-  operation.set_from_space(ToProto(transfer.from_space));
-  operation.set_to_space(ToProto(transfer.to_space));
-  if (transfer.from_space == Space::kStaging || transfer.to_space == Space::kStaging) {
-    operation.set_staging_key(transfer.sub);
   }
 }
 
@@ -239,20 +197,9 @@ absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& reque
         absl::StatusCode::kNotFound, absl::StrCat("host ", host, " takes no part in ", plan_name),
         {.reason = "HOST_NOT_IN_PLAN", .metadata = {{"host", host}, {"plan", plan_name}}});
   }
-  v1::HostProgramChunk chunk = FirstChunk(plan, request, binding);
-  size_t bytes = chunk.ByteSizeLong();
-  bool go_on = true;
-  plan.ForEachTransferOfHost(
-      static_cast<int32_t>(found - binding.host_names.begin()), [&](const Transfer& transfer) {
-        if (!go_on) return;
-        AddOperation(transfer, binding, chunk);
-        bytes += chunk.operations(chunk.operations_size() - 1).ByteSizeLong() + 4;
-        if (bytes < kChunkBytes) return;
-        go_on = visit(chunk);
-        chunk.Clear();
-        bytes = 0;
-      });
-  if (go_on && bytes > 0) visit(chunk);
+  WriteProgram(ProgramOfHost(plan, request, binding,
+                             static_cast<int32_t>(found - binding.host_names.begin())),
+               visit);
   return absl::OkStatus();
 }
 

@@ -38,7 +38,7 @@ absl::Status BindRefusal(const absl::Status& status, const Binding& binding);
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit);
 
-// One host's program in chunks of about 1 MiB; `visit` returns false to stop. NOT_FOUND
+// One host's program in chunks, as WriteProgram() has them (program_proto.h). NOT_FOUND
 // (HOST_NOT_IN_PLAN) for an unknown host.
 absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request,
                                  const Binding& binding, const std::string& host,

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "proto/spec/plan_spec.h"
+#include "proto/spec/program_proto.h"
 #include "proto/spec/text.h"
 
 namespace remesh {
@@ -82,23 +83,26 @@ TEST(PlanProtoTest, TransfersFillEveryTargetShard) {
 
 TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   const auto [request, plan] = MakePlanned();
-  int operations = 0, chunks = 0;
-  const absl::Status status = ForEachProgramChunk(
-      plan, request.canonical, request.binding, "east", [&](const v1::HostProgramChunk& chunk) {
-        if (chunks++ == 0) {
-          EXPECT_EQ(chunk.fingerprint(), request.canonical.fingerprint);
-          EXPECT_EQ(chunk.arrays_size(), 2);
-          EXPECT_EQ(chunk.windows(), plan.summary().windows);
-        }
-        for (const v1::ProgramOperation& operation : chunk.operations()) {
-          EXPECT_TRUE(operation.from_device() >= 80 || operation.to_device() >= 80);
-          EXPECT_NE(operation.from_space(), v1::SPACE_UNSPECIFIED);
-          ++operations;
-        }
-        return true;
-      });
-  EXPECT_TRUE(status.ok()) << status;
-  EXPECT_EQ(chunks, 1);
+  v1::HostProgramChunk program;
+  const absl::Status status = ForEachProgramChunk(plan, request.canonical, request.binding, "east",
+                                                  [&](const v1::HostProgramChunk& chunk) {
+                                                    program.MergeFrom(chunk);
+                                                    return true;
+                                                  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(program.fingerprint(), request.canonical.fingerprint);
+  EXPECT_EQ(program.schedule().windows(), plan.summary().windows);
+  const auto named = ReadProgram(program);
+  ASSERT_TRUE(named.ok()) << named.status();
+  std::set<std::string> arrays;
+  for (const NamedProgram::Array& array : named->arrays) arrays.insert(array.name);
+  EXPECT_EQ(arrays, (std::set<std::string>{"q", "w"}));
+  int operations = 0;
+  ForEachTransfer(named->program, [&](const Transfer& t) {
+    EXPECT_TRUE(named->devices[t.from_device] >= 80 || named->devices[t.to_device] >= 80);
+    ++operations;
+    return true;
+  });
   int expected = 0;
   ForEachTransferProto(plan, request.canonical, request.binding, [&](const v1::Transfer& t) {
     expected += t.from_device() >= 80 || t.to_device() >= 80;

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/element_oracle.h"
 #include "worker/agent/agent.h"
+#include "worker/execution/test_program.h"
 #include "worker/store/box_message.h"
 #include "worker/transport/memory_transport.h"
 
@@ -163,7 +164,7 @@ class AgentTest : public ::testing::Test {
   void StartHost(int h) {
     addresses_[h] = absl::StrCat("host-", h, "-", ++lives_);
     hosts_[h] = std::make_unique<TestAgent>(fabric_, directory_, h, addresses_[h]);
-    hosts_[h]->program = Program();
+    hosts_[h]->program = ProgramOf(h);
   }
 
   template <typename Set>
@@ -189,31 +190,20 @@ class AgentTest : public ::testing::Test {
   static v1::Assignment Rows(int h) { return Assignment(1, Box{{{h * 3, h * 3 + 3}, {0, 8}}}); }
   static v1::Assignment Columns(int h) { return Assignment(2, Box{{{0, 6}, {h * 4, h * 4 + 4}}}); }
 
-  static v1::HostProgramChunk Program() {
-    v1::HostProgramChunk chunk;
-    chunk.set_fingerprint("print");
-    chunk.set_windows(2);
-    auto& array = *chunk.add_arrays();
-    array.set_name("w");
-    array.set_element_type("u16");
-    array.add_shape(6);
-    array.add_shape(8);
+  // What one host sees: the operations with an end on it.
+  static v1::HostProgramChunk ProgramOf(int host) {
+    std::vector<Program::Operation> operations;
     for (int window = 0; window < 2; ++window) {
       for (int from = 0; from < 2; ++from) {
-        auto& operation = *chunk.add_operations();
         const int to = (from + window) % 2;
-        operation.set_window(window);
-        operation.set_from_device(70 + from);
-        operation.set_to_device(70 + to);
-        operation.set_from_space(v1::SPACE_SOURCE);
-        operation.set_to_space(v1::SPACE_TARGET);
-        *operation.mutable_box() =
-            BoxMessage(Box{{{from * 3, from * 3 + 3}, {to * 4, to * 4 + 4}}});
+        if (from != host && to != host) continue;
+        operations.push_back({.window = window,
+                              .box = Box{{{from * 3, from * 3 + 3}, {to * 4, to * 4 + 4}}},
+                              .from = 70 + from,
+                              .to = 70 + to});
       }
     }
-    // Each host sees the operations with an end on it: with two hosts in a cycle, all but the
-    // other's kept box.
-    return chunk;
+    return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
   }
 
   void Allocate() {
@@ -242,9 +232,6 @@ class AgentTest : public ::testing::Test {
 
   void Prepare() {
     for (int h = 0; h < 2; ++h) {
-      v1::HostProgramChunk& program = hosts_[h]->program;
-      program = Program();
-      program.mutable_operations()->DeleteSubrange(1 - h, 1);  // kept on the other host
       Command(h, [&](v1::AttachResponse& c) {
         v1::Prepare& prepare = *c.mutable_prepare();
         *prepare.mutable_attempt() = Attempt();

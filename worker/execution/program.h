@@ -36,28 +36,34 @@ struct Program {
   std::vector<Operation> operations;  // rising windows; the same relative order on every host
 };
 
+// Most that a program may take on the wire and, expanded, in memory: far beyond any real one.
+inline constexpr int64_t kProgramBytesMax = int64_t{32} << 20;
+inline constexpr size_t kProgramOperationsMax = size_t{1} << 24;
+
 // Puts a program together from its chunks.
 class ProgramReader {
  public:
   // `devices` must outlive the reader.
-  ProgramReader(const AttemptDevices* devices, std::string fingerprint, int32_t windows);
+  ProgramReader(const AttemptDevices* devices, std::string fingerprint, int32_t windows,
+                size_t operations_max = kProgramOperationsMax);
 
-  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT naming
-  // the field ("operations[7].box") for anything that is not a program of this attempt.
+  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT for
+  // other windows, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) above kProgramBytesMax.
   absl::Status Add(const v1::HostProgramChunk& chunk);
 
-  // INVALID_ARGUMENT when nothing was added.
+  // The program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") when the chunks
+  // are not a program of this attempt and host, or none; RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE)
+  // above operations_max.
   absl::StatusOr<Program> Finish() &&;
 
  private:
-  absl::Status Begin(const v1::HostProgramChunk& first);
-  absl::StatusOr<Program::Operation> Read(const v1::ProgramOperation& message) const;
-
   const AttemptDevices* const devices_;
   const std::string fingerprint_;
   const int32_t windows_;
+  const size_t operations_max_;
   bool begun_ = false;
-  Program program_;
+  size_t bytes_ = 0;
+  v1::HostProgramChunk message_;  // all chunks so far
 };
 
 }  // namespace remesh

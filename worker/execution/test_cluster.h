@@ -17,6 +17,7 @@
 #include "planner/element_type.h"
 #include "worker/device/pieces.h"
 #include "worker/execution/mover.h"
+#include "worker/execution/test_program.h"
 #include "worker/store/box_message.h"
 
 // Hosts of one process that run hand-made programs, all on the calling thread but for the copies.
@@ -197,28 +198,17 @@ class TestHost {
   }
 
   v1::HostProgramChunk Chunk(const TestCase& c) const {
-    v1::HostProgramChunk chunk;
-    chunk.set_fingerprint("print");
-    chunk.set_windows(c.windows);
-    for (const TestArray& array : c.arrays) {
-      v1::ProgramArray& message = *chunk.add_arrays();
-      message.set_name(array.name);
-      message.set_element_type(array.type);
-      for (const int64_t extent : array.shape) message.add_shape(extent);
-    }
+    std::vector<NamedProgram::Array> arrays;
+    for (const TestArray& array : c.arrays)
+      arrays.push_back({array.name, array.shape, BitWidth(*ParseElementType(array.type))});
+    std::vector<Program::Operation> operations;
     for (const Program::Operation& operation : c.operations) {
       if (c.host_of(operation.from) != index_ && c.host_of(operation.to) != index_) continue;
-      v1::ProgramOperation& message = *chunk.add_operations();
-      message.set_window(operation.window);
-      message.set_array(operation.array);
-      *message.mutable_box() = BoxMessage(operation.box);
-      message.set_from_device(100 + operation.from);
-      message.set_to_device(100 + operation.to);
-      message.set_from_space(static_cast<v1::Space>(static_cast<int>(operation.from_space) + 1));
-      message.set_to_space(static_cast<v1::Space>(static_cast<int>(operation.to_space) + 1));
-      message.set_staging_key(operation.staging_key);
+      operations.push_back(operation);
+      operations.back().from += 100;
+      operations.back().to += 100;
     }
-    return chunk;
+    return TestProgram(std::move(arrays), c.windows).Of(operations, "print");
   }
 
   const int index_;

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/plan/expansion.h"
+
+#include "planner/plan/segment_parts.h"
+
+namespace remesh {
+
+Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice) {
+  const SegmentParts parts(schedule, work.segment, work.segment_number, work.tape->unit_bits);
+  const int64_t part = parts.PartIn(slice);
+  return part < 0 ? Interval{0, 0} : parts.RangeOf(work.stripe, part);
+}
+
+void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const {
+  ForEachSlice([&](int32_t window, const Work& work, Interval range) {
+    bool wanted = true;
+    tapes_.ForEachBox(*work.tape, range.lo, range.hi, [&](int32_t array, const Box& box) {
+      wanted = visit({.window = window,
+                      .array = array,
+                      .box = box,
+                      .from_device = work.from_device,
+                      .to_device = work.to_device,
+                      .from_space = work.from_space,
+                      .to_space = work.to_space,
+                      .sub = work.segment.sub});
+    });
+    return wanted;
+  });
+}
+
+}  // namespace remesh

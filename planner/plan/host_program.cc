@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/plan/host_program.h"
+
+#include <algorithm>
+
+#include "planner/plan/expansion.h"
+#include "planner/plan/plan_rep.h"
+
+namespace remesh {
+namespace {
+
+void SortUnique(std::vector<int32_t>& numbers) {
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+}
+
+// Where a number stands in a rising list that holds it.
+int32_t IndexIn(const std::vector<int32_t>& numbers, int32_t number) {
+  return static_cast<int32_t>(std::lower_bound(numbers.begin(), numbers.end(), number) -
+                              numbers.begin());
+}
+
+// The part of a plan that some moves need, numbered anew.
+class Selection {
+ public:
+  explicit Selection(const Plan::Rep& rep) : rep_(rep) {
+    program_.schedule = rep.schedule;
+    program_.windows = rep.summary.windows;
+    program_.tapes.slack_bits = rep.tapes.slack_bits;
+  }
+
+  HostProgram OfHost(int32_t host) && {
+    AddMoves(host);
+    AddSegments();
+    AddCells();
+    return std::move(program_);
+  }
+
+ private:
+  void AddMoves(int32_t host) {
+    auto stripe = rep_.stripes.begin();
+    for (int32_t r = 0; r < rep_.schedule.rounds; ++r) {
+      for (int32_t i = rep_.round_begin[r]; i < rep_.round_begin[r + 1]; ++i) {
+        const PackedMove& move = rep_.moves[i];
+        if (rep_.host_of[move.from_device] == host || rep_.host_of[move.to_device] == host) {
+          AddMove(move, r, move.whole ? nullptr : &*stripe);
+        }
+        if (!move.whole) ++stripe;
+      }
+    }
+  }
+
+  void AddMove(const PackedMove& move, int32_t round, const StripeOfMove* stripe) {
+    program_.segment_numbers.push_back(move.segment);
+    program_.moves.push_back(
+        {.segment = move.segment,
+         .from_device = move.from_device,
+         .to_device = move.to_device,
+         .from_space = move.from_space(),
+         .to_space = move.to_space(),
+         .stage = move.stage,
+         .round = round,
+         .lo = stripe != nullptr ? stripe->lo : 0,
+         .hi = stripe != nullptr ? stripe->hi : rep_.SegmentAt(move.segment).size()});
+  }
+
+  void AddSegments() {
+    SortUnique(program_.segment_numbers);
+    for (Move& move : program_.moves) {
+      move.segment = IndexIn(program_.segment_numbers, move.segment);
+    }
+    // Segments are in the order of their subs.
+    for (const int32_t number : program_.segment_numbers) {
+      Segment segment = rep_.SegmentAt(number);
+      if (program_.sub_numbers.empty() || program_.sub_numbers.back() != segment.sub) {
+        program_.sub_numbers.push_back(segment.sub);
+      }
+      segment.sub = static_cast<int32_t>(program_.sub_numbers.size()) - 1;
+      program_.segments.push_back(segment);
+    }
+  }
+
+  void AddCells() {
+    program_.sub_begin.push_back(0);
+    for (const int32_t sub : program_.sub_numbers) {
+      program_.cells.insert(program_.cells.end(), rep_.cells.begin() + rep_.sub_begin[sub],
+                            rep_.cells.begin() + rep_.sub_begin[sub + 1]);
+      program_.sub_begin.push_back(static_cast<int32_t>(program_.cells.size()));
+    }
+    std::vector<int32_t> numbers = program_.cells;
+    SortUnique(numbers);
+    for (int32_t& cell : program_.cells) cell = IndexIn(numbers, cell);
+    AddClasses(numbers);
+  }
+
+  void AddClasses(const std::vector<int32_t>& cell_numbers) {
+    auto from = rep_.tapes.classes.begin();
+    for (size_t i = 0; i < cell_numbers.size(); ++i) {
+      const int32_t number = cell_numbers[i];
+      const bool new_class = i == 0 || number >= from->first_cell + from->cell_count;
+      if (new_class) {
+        from = std::prev(std::upper_bound(
+            from, rep_.tapes.classes.end(), number,
+            [](int32_t cell, const ArrayClass& one) { return cell < one.first_cell; }));
+        program_.tapes.classes.push_back({.arrays = from->arrays,
+                                          .element_bits = from->element_bits,
+                                          .first_cell = static_cast<int32_t>(i)});
+      }
+      ++program_.tapes.classes.back().cell_count;
+      program_.tapes.classes.back().boxes.push_back(from->CellBox(number));
+    }
+  }
+
+  const Plan::Rep& rep_;
+  HostProgram program_;
+};
+
+}  // namespace
+
+HostProgram ProgramOfHost(const Plan& plan, int32_t host) {
+  return Selection(plan.rep()).OfHost(host);
+}
+
+void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit) {
+  std::vector<Tape> tapes;
+  tapes.reserve(program.sub_numbers.size());
+  for (size_t s = 0; s < program.sub_numbers.size(); ++s) {
+    tapes.push_back(program.TapeOfSub(static_cast<int32_t>(s)));
+  }
+  Expansion expansion(program.tapes, program.schedule, program.windows);
+  for (const Move& move : program.moves) {
+    const Segment& segment = program.segments[move.segment];
+    expansion.Add(move.round,
+                  {.from_device = move.from_device,
+                   .to_device = move.to_device,
+                   .from_space = move.from_space,
+                   .to_space = move.to_space,
+                   .stage = move.stage,
+                   .segment = {program.sub_numbers[segment.sub], segment.lo, segment.hi},
+                   .segment_number = program.segment_numbers[move.segment],
+                   .stripe = {move.lo, move.hi},
+                   .tape = &tapes[segment.sub]});
+  }
+  expansion.ForEachTransfer(visit);
+}
+
+void Plan::ForEachTransferOfHost(int32_t host,
+                                 absl::FunctionRef<void(const Transfer&)> visit) const {
+  remesh::ForEachTransfer(ProgramOfHost(*this, host), [&](const Transfer& transfer) {
+    visit(transfer);
+    return true;
+  });
+}
+
+}  // namespace remesh

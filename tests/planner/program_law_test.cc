@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+// A host's program comes back from the wire as the same program, its expansion is the host's part
+// of the plan, and no other bytes come back as anything unsafe.
+#include <gtest/gtest.h>
+
+#include <optional>
+#include <vector>
+
+#include "base/error.h"
+#include "planner/schedule/windows.h"
+#include "proto/spec/program_proto.h"
+#include "tests/testing/random_request.h"
+
+namespace remesh {
+namespace {
+
+using testing::Random;
+using testing::RandomRequest;
+using testing::RandomRequestOptions;
+using testing::Uniform;
+
+struct Planned {
+  CanonicalizedRequest request;
+  Plan plan;
+};
+
+// The request of `seed` with its plan, or nullopt where there is none.
+std::optional<Planned> PlanOf(uint64_t seed, const RandomRequestOptions& options = {}) {
+  auto request = Canonicalize(RandomRequest(seed, options));
+  EXPECT_TRUE(request.ok()) << request.status();
+  auto plan = MakePlan(request->canonical);
+  if (!plan.ok()) return std::nullopt;
+  return Planned{*std::move(request), *std::move(plan)};
+}
+
+// The program as it comes out of the wire's bytes, merged from chunks of about `chunk_bytes`.
+v1::HostProgramChunk OverTheWire(const NamedProgram& named, size_t chunk_bytes) {
+  v1::HostProgramChunk merged;
+  WriteProgram(
+      named,
+      [&](const v1::HostProgramChunk& chunk) {
+        v1::HostProgramChunk arrived;
+        EXPECT_TRUE(arrived.ParseFromString(chunk.SerializeAsString()));
+        EXPECT_LE(chunk.ByteSizeLong(), chunk_bytes + 1000);
+        merged.MergeFrom(arrived);
+        return true;
+      },
+      chunk_bytes);
+  return merged;
+}
+
+// What a program says of each transfer, in the caller's names.
+using Told = std::tuple<int32_t, std::string, Box, int64_t, int64_t, Space, Space, int32_t>;
+
+std::vector<Told> Expanded(const NamedProgram& named) {
+  std::vector<Told> transfers;
+  ForEachTransfer(named.program, [&](const Transfer& t) {
+    transfers.emplace_back(t.window, named.arrays[t.array].name, t.box,
+                           named.devices[t.from_device], named.devices[t.to_device], t.from_space,
+                           t.to_space, t.sub);
+    return true;
+  });
+  return transfers;
+}
+
+std::vector<Told> Expected(const Planned& planned, int32_t host) {
+  const Binding& binding = planned.request.binding;
+  std::vector<Told> transfers;
+  planned.plan.ForEachTransferOfHost(host, [&](const Transfer& t) {
+    transfers.emplace_back(t.window, binding.array_names[t.array], t.box,
+                           binding.device_ids[t.from_device], binding.device_ids[t.to_device],
+                           t.from_space, t.to_space, t.sub);
+  });
+  return transfers;
+}
+
+TEST(ProgramLawTest, TheWireKeepsEveryTransferOfTheHost) {
+  int plans = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto planned = PlanOf(seed);
+    if (!planned) continue;
+    ++plans;
+    const CanonicalRequest& request = planned->request.canonical;
+    const auto hosts = static_cast<int32_t>(request.request.topology.hosts.size());
+    for (int32_t h = 0; h < hosts; ++h) {
+      const NamedProgram named = ProgramOfHost(planned->plan, request, planned->request.binding, h);
+      const auto read = ReadProgram(OverTheWire(named, seed % 3 == 0 ? 200 : size_t{1} << 20));
+      ASSERT_TRUE(read.ok()) << read.status();
+      EXPECT_TRUE(*read == named);
+      EXPECT_EQ(Expanded(*read), Expected(*planned, h));
+    }
+  }
+  EXPECT_GT(plans, 400);
+}
+
+// Whatever a program says after its bytes were changed: nothing beyond what it speaks of.
+void ExpectSafe(const NamedProgram& named) {
+  int transfers = 0;
+  ForEachTransfer(named.program, [&](const Transfer& t) {
+    EXPECT_LT(t.array, std::ssize(named.arrays));
+    EXPECT_LT(t.from_device, std::ssize(named.devices));
+    EXPECT_LT(t.to_device, std::ssize(named.devices));
+    EXPECT_LT(t.window, named.program.windows);
+    EXPECT_TRUE(Box::Whole(named.arrays[t.array].shape).Contains(t.box));
+    EXPECT_GT(t.box.element_count(), 0);
+    EXPECT_NE(t.to_space, Space::kSource);
+    return ++transfers < 10000;
+  });
+}
+
+TEST(ProgramLawTest, ForgedProgramsAreRefusedOrSafe) {
+  Random random(3);
+  int refused = 0;
+  int safe = 0;
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const auto planned = PlanOf(seed, {.arrays_max = 3, .elements_max = 100});
+    if (!planned) continue;
+    const std::string bytes = OverTheWire(ProgramOfHost(planned->plan, planned->request.canonical,
+                                                        planned->request.binding, 0),
+                                          size_t{1} << 20)
+                                  .SerializeAsString();
+    for (int i = 0; i < 300; ++i) {
+      std::string changed = bytes;
+      for (int64_t n = Uniform(random, 1, 3); n > 0; --n) {
+        changed[Uniform(random, 0, changed.size() - 1)] = static_cast<char>(
+            Uniform(random, 0, 2) == 0 ? Uniform(random, 0, 3) : Uniform(random, 0, 255));
+      }
+      const google::protobuf::LogSilencer silencer;  // of texts that are none
+      v1::HostProgramChunk message;
+      if (!message.ParsePartialFromString(changed)) continue;
+      const auto read = ReadProgram(message);
+      ++(read.ok() ? safe : refused);
+      if (read.ok()) ExpectSafe(*read);
+      EXPECT_EQ(GetErrorInfo(read.status()).metadata.count("field"), read.ok() ? 0u : 1u);
+    }
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_GT(safe, 1000);
+}
+
+// A program of one array of 8 elements, moved whole.
+NamedProgram Small() {
+  NamedProgram named{.fingerprint = "print",
+                     .program = {.windows = 1},
+                     .arrays = {{"w", {8}, 16}},
+                     .devices = {70, 80}};
+  HostProgram& program = named.program;
+  program.tapes.classes = {
+      {.arrays = {0}, .element_bits = 16, .cell_count = 1, .cuts = {}, .boxes = {Box{{{0, 8}}}}}};
+  program.cells = {0};
+  program.sub_begin = {0, 1};
+  program.sub_numbers = {0};
+  program.segments = {{0, 0, 128}};
+  program.segment_numbers = {0};
+  program.moves = {{.to_device = 1, .hi = 128}};
+  return named;
+}
+
+TEST(ProgramLawTest, NamesAreToldByTheirDifferences) {
+  NamedProgram named = Small();
+  named.arrays.clear();
+  named.program.tapes.classes[0].arrays.clear();
+  // The last two differ in the second byte of a letter, then in its first.
+  const std::vector<std::string> names = {"layers.9.q", "layers.10.q", "layers.10.q", "q",
+                                          "",           "layers.10",   "aa",          "aaa",
+                                          "w\xC3\xA9",  "w\xC3\xA8x",  "w\xC4\xA8x"};
+  for (const std::string& name : names) {
+    named.program.tapes.classes[0].arrays.push_back(static_cast<int32_t>(named.arrays.size()));
+    named.arrays.push_back({name, {8}, 16});
+  }
+  const v1::HostProgramChunk message = OverTheWire(named, size_t{1} << 20);
+  EXPECT_EQ(message.names().middles(1), "10");
+  EXPECT_EQ(message.names().middles(2), "");
+  EXPECT_EQ(message.names().middles(9), "\xC3\xA8x");
+  const auto read = ReadProgram(message);
+  ASSERT_TRUE(read.ok()) << read.status();
+  EXPECT_TRUE(*read == named);
+}
+
+template <typename Change>
+std::string FieldRefused(Change change) {
+  v1::HostProgramChunk message = OverTheWire(Small(), size_t{1} << 20);
+  EXPECT_TRUE(ReadProgram(message).ok());
+  change(message);
+  return GetErrorInfo(ReadProgram(message).status()).metadata["field"];
+}
+
+#define REFUSED(field, ...) \
+  EXPECT_EQ(FieldRefused([](v1::HostProgramChunk& m) { __VA_ARGS__; }), field)
+
+TEST(ProgramLawTest, ErrorsNameTheField) {
+  REFUSED("schedule.slices", m.mutable_schedule()->set_slices(0));
+  REFUSED("schedule.windows", m.mutable_schedule()->set_windows(2));
+  REFUSED("schedule.windows", m.mutable_schedule()->set_stages(kWindowsMax));
+  REFUSED("schedule.slack_bits", m.mutable_schedule()->set_slack_bits(INT64_MAX));
+  REFUSED("names.prefix_bytes[0]", m.mutable_names()->set_prefix_bytes(0, 1));
+  REFUSED("names.suffix_bytes[0]", m.mutable_names()->set_suffix_bytes(0, -1));
+  REFUSED("classes.arrays", m.mutable_classes()->add_arrays(1));
+  REFUSED("classes.element_bits[0]", m.mutable_classes()->set_element_bits(0, 0));
+  REFUSED("classes.shapes[0].shape", m.mutable_classes()->set_shapes(0, INT64_MAX));
+  REFUSED("classes.cells[0]", m.mutable_classes()->set_cells(0, INT32_MAX - 1));
+  REFUSED("classes.cell_begins[0]", m.mutable_classes()->set_cell_begins(0, 8));
+  REFUSED("classes.cell_extents[0]", m.mutable_classes()->set_cell_extents(0, 9));
+  REFUSED("tapes.cell_steps[0]", m.mutable_tapes()->set_cell_steps(0, 1));
+  REFUSED("tapes.cells[0]", m.mutable_tapes()->set_cells(0, 2));
+  REFUSED("stretches.tape_steps[0]", m.mutable_stretches()->set_tape_steps(0, 1));
+  REFUSED("stretches.sizes[0]", m.mutable_stretches()->set_sizes(0, 129));
+  REFUSED("moves.stages[0]", m.mutable_moves()->set_stages(0, 1));
+  REFUSED("moves.to_devices[0]", m.mutable_moves()->set_to_devices(0, 2));
+  REFUSED("moves.to_spaces[0]", m.mutable_moves()->set_to_spaces(0, v1::SPACE_SOURCE));
+  REFUSED("moves.round_steps[0]", m.mutable_moves()->set_round_steps(0, 1));
+  REFUSED("moves.stretch_steps[0]", m.mutable_moves()->set_stretch_steps(0, -1));
+  REFUSED("moves.part_sizes[0]", m.mutable_moves()->add_part_steps(0);
+          m.mutable_moves()->add_part_begins(64); m.mutable_moves()->add_part_sizes(65));
+}
+
+// A row of three bytes may stand for as long a name as the one before had.
+TEST(ProgramLawTest, NamesDoNotMultiplyInMemory) {
+  v1::HostProgramChunk message = OverTheWire(Small(), size_t{1} << 20);
+  message.mutable_names()->set_middles(0, std::string(1 << 20, 'n'));
+  for (int i = 0; i < 100; ++i) {
+    message.mutable_names()->add_prefix_bytes(1 << 20);
+    message.mutable_names()->add_middles("");
+    message.mutable_names()->add_suffix_bytes(0);
+  }
+  message.mutable_classes()->set_arrays(0, 101);
+  EXPECT_EQ(GetErrorInfo(ReadProgram(message).status()).metadata["field"], "names.middles");
+}
+
+TEST(ProgramLawTest, LongSchedulesOfManyMovesAreRefused) {
+  NamedProgram named = Small();
+  named.program.schedule.slices = kWindowsMax;
+  named.program.windows = kWindowsMax;
+  EXPECT_TRUE(ReadProgram(OverTheWire(named, size_t{1} << 20)).ok());
+  named.program.moves.resize(1025, named.program.moves[0]);
+  EXPECT_EQ(
+      GetErrorInfo(ReadProgram(OverTheWire(named, size_t{1} << 20)).status()).metadata["field"],
+      "moves.stages");
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/execution/program.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "worker/execution/test_program.h"
+
+namespace remesh::testing {
+namespace {
+
+// Two hosts, devices 70 and 71; this is the first.
+class ProgramReaderTest : public ::testing::Test {
+ protected:
+  ProgramReaderTest() {
+    v1::Prepare prepare;
+    prepare.add_peers()->add_device_ids(70);
+    prepare.add_peers()->add_device_ids(71);
+    devices_ = *AttemptDevices::Make(prepare);
+    message_ = Wire({{.window = 1, .box = box_, .from = 70, .to = 71}});
+  }
+
+  static v1::HostProgramChunk Wire(const std::vector<Program::Operation>& operations) {
+    return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
+  }
+  absl::StatusOr<Program> Read(const std::vector<v1::HostProgramChunk>& chunks) {
+    ProgramReader reader(&devices_, "print", 2, /*operations_max=*/1000);
+    for (const v1::HostProgramChunk& chunk : chunks) {
+      if (absl::Status status = reader.Add(chunk); !status.ok()) return status;
+    }
+    return std::move(reader).Finish();
+  }
+  ErrorInfo Error(const v1::HostProgramChunk& message) {
+    return GetErrorInfo(Read({message}).status());
+  }
+
+  const Box box_{{{0, 3}, {4, 8}}};
+  AttemptDevices devices_;
+  v1::HostProgramChunk message_;
+};
+
+TEST_F(ProgramReaderTest, ChunksMakeAProgram) {
+  v1::HostProgramChunk first = message_, second;
+  second.mutable_moves()->Swap(first.mutable_moves());
+  const auto program = Read({first, second});
+  ASSERT_TRUE(program.ok()) << program.status();
+  EXPECT_EQ(program->windows, 2);
+  ASSERT_EQ(program->arrays.size(), 1u);
+  EXPECT_EQ(program->arrays[0].name, "w");
+  EXPECT_EQ(program->arrays[0].shape, (Shape{6, 8}));
+  EXPECT_EQ(program->arrays[0].bits_per_element, 16);
+  ASSERT_EQ(program->operations.size(), 1u);
+  EXPECT_EQ(program->operations[0].window, 1);
+  EXPECT_EQ(program->operations[0].box, box_);
+  EXPECT_EQ(program->operations[0].from, 0);
+  EXPECT_EQ(program->operations[0].to, 1);
+}
+
+TEST_F(ProgramReaderTest, ProgramsOfAnotherPlanOrHostAreRefused) {
+  EXPECT_EQ(GetErrorInfo(Read({}).status()).metadata["field"], "chunks");
+  v1::HostProgramChunk other = message_;
+  other.set_fingerprint("another");
+  EXPECT_EQ(Error(other).reason, "FINGERPRINT_MISMATCH");
+  other = message_;
+  other.mutable_schedule()->set_windows(3);
+  EXPECT_EQ(Error(other).metadata["field"], "schedule.windows");
+  other = message_;
+  other.set_devices(1, 72);
+  EXPECT_EQ(Error(other).metadata["field"], "devices[1]");
+  EXPECT_EQ(Error(Wire({{.box = box_, .from = 71, .to = 71}})).metadata["field"],
+            "moves.from_devices[0]");
+}
+
+// A few bytes may say "every cell of every array, again and again".
+TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
+  message_.mutable_schedule()->set_rounds(1);
+  message_.mutable_schedule()->set_slices(2);
+  v1::ProgramNames& names = *message_.mutable_names();
+  for (int i = 1; i < 500; ++i) {
+    names.add_prefix_bytes(0);
+    names.add_middles("w");
+    names.add_suffix_bytes(0);
+  }
+  message_.mutable_classes()->set_arrays(0, 500);
+  message_.mutable_stretches()->set_sizes(0, 500 * 12 * 16);
+  v1::ProgramMoves& moves = *message_.mutable_moves();
+  moves.set_round_steps(0, 0);
+  const v1::ProgramMoves one = moves;
+  EXPECT_TRUE(Read({message_}).ok());
+  moves.MergeFrom(one);
+  moves.MergeFrom(one);
+  const ErrorInfo error = Error(message_);
+  EXPECT_EQ(error.reason, "PROGRAM_TOO_LARGE");
+  EXPECT_EQ(error.metadata.at("of"), "operations");
+}
+
+TEST_F(ProgramReaderTest, EndlessStreamsEndAtALimit) {
+  ProgramReader reader(&devices_, "print", 2);
+  ASSERT_TRUE(reader.Add(message_).ok());
+  v1::HostProgramChunk more;
+  more.mutable_names()->add_middles(std::string(1 << 20, 'x'));
+  absl::Status status;
+  for (int i = 0; i < 40 && status.ok(); ++i) status = reader.Add(more);
+  EXPECT_EQ(GetErrorInfo(status).reason, "PROGRAM_TOO_LARGE");
+}
+
+}  // namespace
+}  // namespace remesh::testing
