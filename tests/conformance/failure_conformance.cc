@@ -110,6 +110,43 @@ TEST_P(TransportConformance, AbortStopsEverythingInFlight) {
   }
 }
 
+// Those that are copied on arrival, waiting or not, in both directions.
+TEST_P(TransportConformance, AbortStopsManyShortMessages) {
+  const auto world = GetParam().make();
+  constexpr uint32_t kMessages = 300;  // more than may run ahead
+  const Bytes data = Pattern(10000, 3);
+  int salt = 0;
+  for (int rounds : {0, 2, 10, 50, 150, 400}) {
+    for (int aborting : {0, 1}) {
+      SCOPED_TRACE(absl::StrCat("host ", aborting, " aborts after ", rounds));
+      Mesh mesh(*world, 2);
+      mesh.OpenAll("g", ++salt);
+      std::vector<Bytes> got(2 * kMessages, Bytes(data.size()));
+      std::vector<Outcome*> mine, others;
+      for (uint32_t i = 0; i < kMessages; ++i) {
+        for (int host : {0, 1}) {
+          auto& outcomes = aborting == host ? mine : others;
+          outcomes.push_back(mesh.Send(host, 1 - host, Tag(i), data));
+          if (i % 3 == 0) continue;  // nobody ever asks for these
+          outcomes.push_back(mesh.Receive(host, 1 - host, Tag(i), got[2 * i + host]));
+        }
+      }
+      mesh.ProgressTimes(rounds);
+      mesh.Abort(aborting);
+      ASSERT_TRUE(mesh.ProgressUntil([&] { return mesh.group(aborting).quiesced(); }));
+      for (const Outcome* outcome : mine) {
+        ASSERT_TRUE(outcome->done());
+        EXPECT_TRUE(outcome->ok() || outcome->code() == StatusCode::kCancelled) << outcome->status;
+      }
+      ASSERT_TRUE(mesh.Finish(others));
+      for (const Outcome* outcome : others) {
+        EXPECT_TRUE(outcome->ok() || outcome->code() == StatusCode::kUnavailable)
+            << outcome->status;
+      }
+    }
+  }
+}
+
 TEST_P(TransportConformance, GroupsAreIsolated) {
   const auto world = GetParam().make();
   Mesh mesh(*world, 2);
