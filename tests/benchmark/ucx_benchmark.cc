@@ -21,7 +21,7 @@ namespace remesh {
 namespace {
 
 constexpr size_t kMemoryBytes = 256 << 20;
-constexpr size_t kSizes[] = {64 << 10, 1 << 20, 4 << 20, 16 << 20};
+constexpr size_t kSizes[] = {4 << 10, 12 << 10, 64 << 10, 1 << 20, 4 << 20, 16 << 20};
 
 struct Flags {
   UcxOptions ucx;
@@ -133,6 +133,7 @@ int Main(int argc, char** argv) {
   Flags flags;
   CLI::App app("UCX between two processes");
   app.add_option("--rendezvous", flags.ucx.rendezvous_bytes);
+  app.add_option("--ahead", flags.ucx.ahead_bytes_max);
   app.add_option("--in-flight", flags.in_flight);
   app.add_option("--bytes", flags.total_bytes);
   app.add_option("--tls", flags.ucx.tls);
