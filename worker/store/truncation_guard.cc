@@ -3,8 +3,11 @@
 
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <mutex>
 
 #include "base/check.h"
@@ -72,8 +75,10 @@ bool TruncationGuard::Replace(const std::byte* address) {
       continue;
     }
     if (guard->hit_.exchange(true)) return true;  // another thread was here first
-    return mmap(first, guard->mapping_.size(), PROT_READ | PROT_WRITE,
-                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == first;
+    // Not mmap(): UCX hooks it, and its hooks lock.
+    return syscall(SYS_mmap, first, guard->mapping_.size(), PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
+                   0) == reinterpret_cast<intptr_t>(first);
   }
   return false;
 }
