@@ -11,10 +11,6 @@
 namespace remesh {
 namespace {
 
-// Trees no deeper than this are as they should be; see trees.h for the fan-out of others.
-constexpr int kDepthWanted = 4;
-constexpr int64_t kRelayFanOut = 2;
-
 // Puts edges from few hops to many.
 void SortByDepth(std::vector<RouteEdge>& edges) {
   absl::flat_hash_map<int32_t, size_t> edge_to;  // host -> edge that enters it

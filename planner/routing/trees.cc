@@ -95,11 +95,6 @@ void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> nee
 
 namespace {
 
-// Trees no deeper than this are as they should be.
-constexpr int kDepthWanted = 4;
-// How many copies relays of deep trees serve at a time: binary trees instead of chains.
-constexpr int64_t kRelayFanOut = 2;
-
 Route TreesOf(const DemandClass& demand, const DegreeWheel& wheel) {
   Route route;
   for (size_t c = 0; c + 1 < wheel.cuts().size(); ++c) {

@@ -63,6 +63,11 @@ class DegreeWheel {
 void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> needers,
                 absl::Span<const int64_t> degrees, std::vector<RouteEdge>& edges);
 
+// Trees no deeper than this are as they should be.
+inline constexpr int kDepthWanted = 4;
+// How many copies relays of deeper ones serve at a time: binary trees instead of chains.
+inline constexpr int64_t kRelayFanOut = 2;
+
 // Most edges in a row.
 int DepthOf(const Route& route);
 
