@@ -33,18 +33,26 @@ LinkLoads TotalLoads(const Plan& plan, const Links& links) {
   return loads;
 }
 
-// Busiest link that is no fabric.
-int32_t BusiestLink(const Links& links, const LinkLoads& loads) {
+// Busiest link among those inside hosts, or among the others; -1 where none is used.
+int32_t BusiestLink(const Links& links, const LinkLoads& loads, bool fabric = false) {
   int32_t busiest = -1;
   for (int32_t i = 0; i < static_cast<int32_t>(links.all().size()); ++i) {
-    if (links.all()[i].kind == Link::Kind::kFabric || loads.BitsOf(i) == 0) continue;
+    if ((links.all()[i].kind == Link::Kind::kFabric) != fabric || loads.BitsOf(i) == 0) continue;
     if (busiest < 0 || loads.SecondsOf(i) > loads.SecondsOf(busiest)) busiest = i;
   }
   return busiest;
 }
 
-std::string BottleneckText(const Links& links, const LinkLoads& loads, const Names& names) {
-  const int32_t busiest = BusiestLink(links, loads);
+std::string LoadText(const Links& links, const LinkLoads& loads, int32_t link,
+                     const std::string& name) {
+  return absl::StrFormat(
+      "%s of %s carries %s at %s/s, %s", links.all()[link].egress ? "egress" : "ingress", name,
+      BytesText(static_cast<double>(loads.BitsOf(link)) / 8),
+      BytesText(links.all()[link].bytes_per_second), SecondsText(loads.SecondsOf(link)));
+}
+
+std::string CrossingText(const Links& links, const LinkLoads& loads, const Names& names,
+                         int32_t busiest) {
   if (busiest < 0) return "no byte leaves its host";
   int64_t links_used = 0, ties = 0;
   for (const int32_t i : loads.used()) {
@@ -55,11 +63,21 @@ std::string BottleneckText(const Links& links, const LinkLoads& loads, const Nam
   const Link& link = links.all()[busiest];
   const std::string name =
       link.kind == Link::Kind::kNic ? names.Nic(link.index) : "domain " + names.Domain(link.index);
-  return absl::StrFormat("%s of %s carries %s at %s/s, %s; %d of %d links in use are as busy",
-                         link.egress ? "egress" : "ingress", name,
-                         BytesText(static_cast<double>(loads.BitsOf(busiest)) / 8),
-                         BytesText(link.bytes_per_second), SecondsText(loads.SecondsOf(busiest)),
-                         ties, links_used);
+  return absl::StrFormat("%s; %d of %d links in use are as busy",
+                         LoadText(links, loads, busiest, name), ties, links_used);
+}
+
+// What takes longest across hosts, and where copies inside one take longer still, that too.
+std::string BottleneckText(const Links& links, const LinkLoads& loads, const Network& network,
+                           const Names& names) {
+  const int32_t busiest = BusiestLink(links, loads);
+  const int32_t inside = BusiestLink(links, loads, true);
+  std::string text = CrossingText(links, loads, names, busiest);
+  if (inside < 0 || (busiest >= 0 && loads.SecondsOf(inside) <= loads.SecondsOf(busiest)))
+    return text;
+  const std::string fabric =
+      "the fabric of a device of host " + names.Host(network.host_of[links.all()[inside].index]);
+  return absl::StrCat(text, "; inside hosts, ", LoadText(links, loads, inside, fabric));
 }
 
 // One row for each host, then one for each domain.
@@ -210,7 +228,7 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   const LinkLoads loads = TotalLoads(plan, links);
   const PlanSummary& summary = plan.summary();
   Explanation explanation{.certificate = Words(plan.lower_bound_certificate(), binding),
-                          .bottleneck = BottleneckText(links, loads, names),
+                          .bottleneck = BottleneckText(links, loads, network, names),
                           .domains = DomainRows(network, links, loads, names, binding)};
   explanation.levels = LevelsOf(explanation.domains);
   if (summary.routing_bound_seconds > summary.lower_bound_seconds) {

@@ -54,11 +54,12 @@ struct StrategyCost {
 
 // Why a plan costs what it costs, and what was saved, in the caller's names.
 struct Explanation {
-  std::string certificate;             // what proves the lower bound
-  std::string routing_certificate;     // what proves T0 where it is above the lower bound, else ""
-  std::string bottleneck;              // which links are busiest in this plan
-  std::vector<DomainTraffic> domains;  // with traffic; what binds first, by name, then by seconds
-  std::vector<LevelTraffic> levels;    // domains next to the root first, hosts last
+  std::string certificate;          // what proves the lower bound
+  std::string routing_certificate;  // what proves T0 where it is above the lower bound, else ""
+  // Which links are busiest in this plan; with the fabric of a device, where that is busier still.
+  std::string bottleneck;
+  std::vector<DomainTraffic> domains;    // with traffic; what binds first, by name, then by seconds
+  std::vector<LevelTraffic> levels;      // domains next to the root first, hosts last
   std::vector<StrategyCost> strategies;  // the plan first
 
   friend bool operator==(const Explanation&, const Explanation&) = default;

@@ -242,6 +242,16 @@ TEST(ExplainTest, TwoHosts) {
   EXPECT_DOUBLE_EQ(explanation.strategies[3].seconds, 64e-9);
 }
 
+// The price of a schedule counts from the busiest NIC: what inside hosts takes longer is said.
+TEST(ExplainTest, ASlowFabricIsNamed) {
+  ReshardRequest request = RowsToColumns(8);
+  EXPECT_THAT(PlanOf(request).explanation().bottleneck, Not(HasSubstr("inside hosts")));
+  for (Host& host : request.topology.hosts) host.fabric_bytes_per_second = 1e8;
+  EXPECT_THAT(PlanOf(request).explanation().bottleneck,
+              HasSubstr("; inside hosts, egress of the fabric of a device of host a carries 8 B at "
+                        "100 MB/s, 80 ns"));
+}
+
 TEST(ExplainTest, ReplicasShareWritingAndAreReadOnceAHost) {
   ReshardRequest request = Hosts({"a", "b"});
   const Shape shape = {8, 8};
