@@ -86,6 +86,7 @@ class Placer {
   }
 
   RoundPacker::Load LoadOf(const PairWork& pair, int64_t slice_bits, int64_t bits) const {
+    if (rounds_ == 1) return {.bits = slice_bits};  // there is nothing to choose by
     return {.bits = slice_bits,
             .out = shares_.OfSender(pair.from, pair.to, bits),
             .in = shares_.OfReceiver(pair.from, pair.to, bits)};

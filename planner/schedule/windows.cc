@@ -163,6 +163,11 @@ class Scheduler {
     return found_;
   }
 
+  // After Run(): messages of the schedule. Where pairs were cut, moves are others than before.
+  int64_t Operations() const {
+    return CountOperations(whole_.empty() ? list_ : CollectPairs(draft_.moves), draft_);
+  }
+
  private:
   bool Try(int64_t rounds) {
     Schedule& schedule = draft_.schedule;
