@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/element_type.h"
+#include "worker/execution/box_index.h"
 
 namespace remesh {
 namespace {
@@ -56,17 +57,18 @@ class ShardIndex {
     }
     for (int i = 0; i < shards->assignment.shards_size(); ++i) {
       const v1::ShardSpec& shard = shards->assignment.shards(i);
-      index.shards_[{program_array[shard.array()], shard.local_device()}].push_back(
-          &shards->shards[i]);
+      Held& held = index.shards_[{program_array[shard.array()], shard.local_device()}];
+      held.shards.push_back(&shards->shards[i]);
+      held.frames.Add(shards->shards[i].frame);
     }
     return index;
   }
 
-  const ShardView* Find(int array, int local_device, const Box& box) const {
+  const ShardView* Find(int array, int local_device, const Box& box) {
     const auto it = shards_.find({array, local_device});
     if (it == shards_.end()) return nullptr;
-    for (const ShardView* shard : it->second) {
-      if (shard->frame.Contains(box)) return shard;
+    for (const int i : it->second.frames.Meeting(box)) {
+      if (it->second.shards[i]->frame.Contains(box)) return it->second.shards[i];
     }
     return nullptr;
   }
@@ -84,7 +86,11 @@ class ShardIndex {
                      {"PROGRAM_MISMATCH", {{"array", array.name}}});
   }
 
-  absl::flat_hash_map<std::pair<int, int>, std::vector<const ShardView*>> shards_;
+  struct Held {
+    std::vector<const ShardView*> shards;
+    BoxIndex frames;
+  };
+  absl::flat_hash_map<std::pair<int, int>, Held> shards_;  // by array and local device
 };
 
 class Binder {
@@ -120,9 +126,10 @@ class Binder {
   }
 
  private:
-  // What moves brought to a device so far: all of them, and by their exact box.
+  // What moves brought to a device so far: by place, and by their exact box.
   struct Brought {
     std::vector<int> moves;
+    BoxIndex boxes;  // of these
     absl::flat_hash_map<Box, int> by_box;
   };
   // Array, device ordinal, space, and in staging the key.
@@ -149,14 +156,13 @@ class Binder {
         return Mismatch(program_, operation, operation.from, "is in no source shard");
       return absl::OkStatus();
     }
-    const Brought& brought = brought_[PlaceIn(operation.from_space, operation.from, operation)];
+    Brought& brought = brought_[PlaceIn(operation.from_space, operation.from, operation)];
     if (const auto exact = brought.by_box.find(operation.box); exact != brought.by_box.end()) {
       move.carries = exact->second;
       move.after = {exact->second};
     } else {
-      for (const int earlier : brought.moves) {
-        if (Intersect(list_.moves[earlier].box, operation.box)) move.after.push_back(earlier);
-      }
+      for (const int i : brought.boxes.Meeting(operation.box))
+        move.after.push_back(brought.moves[i]);
     }
     for (const int earlier : move.after) {
       const ShardView* at = list_.moves[earlier].target;
@@ -183,14 +189,15 @@ class Binder {
     Brought& brought = brought_[PlaceIn(operation.to_space, operation.to, operation)];
     const int index = static_cast<int>(list_.moves.size());
     brought.moves.push_back(index);
+    brought.boxes.Add(operation.box);
     brought.by_box[operation.box] = index;
     return absl::OkStatus();
   }
 
   const Program& program_;
   const AttemptDevices& devices_;
-  const ShardIndex source_;
-  const ShardIndex target_;
+  ShardIndex source_;
+  ShardIndex target_;
   MoveList& list_;
   absl::flat_hash_map<Place, Brought> brought_;
   std::vector<bool> fresh_;  // per move
