@@ -82,36 +82,6 @@ void SortMoves(PlanDraft& draft) {
 
 }  // namespace
 
-// In one round, a pair with moves in stages l
-// works in the cycles l .. l + slices - 1, and in no more of them than its moves have parts.
-int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
-  int64_t operations = 0;
-  std::vector<int32_t> moves;
-  for (const PairWork& pair : list.pairs) {
-    if (pair.from == pair.to) continue;
-    moves.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
-    const auto place = [&](int32_t m) {
-      return std::make_pair(draft.moves[m].round, draft.moves[m].stage);
-    };
-    std::sort(moves.begin(), moves.end(),
-              [&](int32_t a, int32_t b) { return place(a) < place(b); });
-    for (size_t i = 0; i < moves.size();) {
-      int64_t cycles = draft.schedule.slices;
-      int64_t parts = 0;
-      const size_t begin = i;
-      for (; i < moves.size() && place(moves[i]).first == place(moves[begin]).first; ++i) {
-        if (i > begin) {
-          const int32_t since = draft.moves[moves[i]].stage - draft.moves[moves[i - 1]].stage;
-          cycles += std::min(since, draft.schedule.slices);
-        }
-        parts += draft.schedule.PartsOf(draft.segments[draft.moves[moves[i]].segment].size());
-      }
-      operations += std::min(cycles, parts);
-    }
-  }
-  return operations;
-}
-
 int64_t EffectiveWindowBytes(int64_t window_bytes) {
   return std::clamp(window_bytes, kWindowBytesMin, int64_t{1} << 50);
 }

@@ -49,7 +49,8 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
                              PlanDraft& draft);
 
 struct PairList;
-// Messages: device pairs at work, summed over windows. REQUIRES: `list` is of the draft's moves.
+// Messages: device pairs at work, summed over windows (operations.cc); those that rounding leaves
+// empty count too. REQUIRES: `list` is of the draft's moves.
 int64_t CountOperations(const PairList& list, const PlanDraft& draft);
 
 }  // namespace remesh

@@ -17,6 +17,7 @@ constexpr int64_t kMega = int64_t{1} << 20;
 Schedule Scheduled(PlanDraft& draft, int32_t hosts, int64_t window_bytes, int64_t slices_min = 1) {
   const Network network = MakeTestNetwork(hosts, 1, 1, 1000 * kMega);
   draft.host_of = network.host_of;
+  draft.atoms.subs.resize(1);  // of bits
   EXPECT_TRUE(ScheduleWindows(network, window_bytes, slices_min, draft).ok());
   return draft.schedule;
 }
@@ -60,7 +61,6 @@ TEST(WindowsTest, NoHostHasMoreOperationsThanAWindowTakes) {
 // or the round with that one would last as long as everything else.
 TEST(WindowsTest, NoRoundWaitsForOneLongMessage) {
   PlanDraft draft;
-  draft.atoms.subs.push_back({});
   AddChain(8 * 299 * kMega, {{0, 1}}, draft);
   for (int32_t to = 2; to <= 300; ++to) AddChain(8 * kMega, {{0, to}}, draft);
   AddChain(8 * 598 * kMega, {{301, 302}}, draft);  // as busy all the time

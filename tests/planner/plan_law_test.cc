@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <set>
+#include <tuple>
 
 #include "planner/plan.h"
 #include "planner/routing/domain_routing.h"
@@ -261,6 +263,26 @@ TEST(PlanLawTest, ProgramsOfHostsAddUp) {
       EXPECT_EQ(program, expected);
     }
   }
+}
+
+// A slice that rounding leaves empty may be counted, nothing else that does not happen.
+TEST(PlanLawTest, OperationsAreMessagesOfWindows) {
+  int exact = 0;
+  int plans = 0;
+  for (uint64_t seed : Seeds()) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto planned = PlanFor(RandomRequest(seed));
+    ASSERT_TRUE(planned.ok()) << planned.status();
+    std::set<std::tuple<int32_t, int32_t, int32_t>> messages;
+    planned->plan.ForEachFlow([&](const Flow& flow) {
+      messages.insert({flow.window, flow.from_device, flow.to_device});
+    });
+    const int64_t operations = planned->plan.summary().operations;
+    EXPECT_GE(operations, std::ssize(messages));
+    exact += operations == std::ssize(messages) ? 1 : 0;
+    ++plans;
+  }
+  EXPECT_GE(exact, plans * 99 / 100);
 }
 
 TEST(PlanLawTest, TheSameRequestGivesTheSamePlan) {

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "absl/types/span.h"
+#include "planner/plan/segment_parts.h"
+#include "planner/schedule/rounds.h"
+#include "planner/schedule/windows.h"
+
+namespace remesh {
+namespace {
+
+// Counts the cycles in which the moves of one pair and round have something to send. A move of
+// stage l that has a part for every slice is at work in the cycles l .. l + slices - 1; only of
+// others is it asked which parts they have, and not while such a move is at work anyway.
+class CycleCounter {
+ public:
+  explicit CycleCounter(const PlanDraft& draft) : draft_(draft) {}
+
+  // REQUIRES: moves by rising stage.
+  int64_t Count(absl::Span<const int32_t> moves) {
+    const int64_t slices = draft_.schedule.slices;
+    busy_stages_.clear();
+    some_.clear();
+    for (const int32_t m : moves) AddBusy(draft_.moves[m]);
+    for (const int32_t m : moves) AddSome(draft_.moves[m]);
+    std::sort(some_.begin(), some_.end());
+    int64_t count = std::unique(some_.begin(), some_.end()) - some_.begin();
+    for (size_t i = 0; i < busy_stages_.size(); ++i) {
+      count += i == 0 ? slices : std::min(slices, busy_stages_[i] - busy_stages_[i - 1]);
+    }
+    return count;
+  }
+
+ private:
+  SegmentParts PartsOf(const Move& move) const {
+    const Segment& segment = draft_.segments[move.segment];
+    return {draft_.schedule, segment, move.segment, draft_.atoms.subs[segment.sub].unit_bits};
+  }
+
+  // Notes moves at work in every slice.
+  void AddBusy(const Move& move) {
+    if (!busy_stages_.empty() && busy_stages_.back() == move.stage) return;
+    const SegmentParts parts = PartsOf(move);
+    const int32_t unit = draft_.atoms.subs[draft_.segments[move.segment].sub].unit_bits;
+    const bool busy =
+        parts.count() == draft_.schedule.slices && move.hi / unit - move.lo / unit >= parts.count();
+    if (busy) busy_stages_.push_back(move.stage);
+  }
+
+  // Notes the cycles of the others in which no busy move is at work.
+  void AddSome(const Move& move) {
+    const auto after = std::upper_bound(busy_stages_.begin(), busy_stages_.end(), move.stage);
+    const bool covered = after != busy_stages_.begin() && *(after - 1) == move.stage;
+    if (covered) return;
+    const SegmentParts parts = PartsOf(move);
+    for (int64_t p = 0; p < parts.count(); ++p) {
+      if (parts.RangeOf({move.lo, move.hi}, p).size() == 0) continue;
+      const int64_t cycle = move.stage + parts.SliceOf(p);
+      if (!Busy(cycle)) some_.push_back(cycle);
+    }
+  }
+
+  bool Busy(int64_t cycle) const {
+    const auto after = std::upper_bound(busy_stages_.begin(), busy_stages_.end(), cycle);
+    return after != busy_stages_.begin() && cycle - *(after - 1) < draft_.schedule.slices;
+  }
+
+  const PlanDraft& draft_;
+  std::vector<int64_t> busy_stages_;  // rising
+  std::vector<int64_t> some_;         // cycles
+};
+
+}  // namespace
+
+int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
+  CycleCounter cycles(draft);
+  int64_t operations = 0;
+  std::vector<int32_t> moves;
+  for (const PairWork& pair : list.pairs) {
+    if (pair.from == pair.to) continue;
+    moves.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
+    const auto place = [&](int32_t m) {
+      return std::make_pair(draft.moves[m].round, draft.moves[m].stage);
+    };
+    std::sort(moves.begin(), moves.end(),
+              [&](int32_t a, int32_t b) { return place(a) < place(b); });
+    for (size_t begin = 0, end = 0; begin < moves.size(); begin = end) {
+      const int32_t round = draft.moves[moves[begin]].round;
+      while (end < moves.size() && draft.moves[moves[end]].round == round) ++end;
+      operations += cycles.Count(absl::MakeConstSpan(moves).subspan(begin, end - begin));
+    }
+  }
+  return operations;
+}
+
+}  // namespace remesh
