@@ -17,9 +17,11 @@ v1::PlanSpec SpecOfRows(int64_t rows) {
 
 class BusyTest : public ServerFixture {
  protected:
+  static constexpr int kWaitingMax = 2;
+
   BusyTest() {
     core_options_.planner_threads = 1;
-    core_options_.waiting_max = 1;
+    core_options_.waiting_max = kWaitingMax;
     StopServer();
     StartServer();
   }
@@ -37,9 +39,9 @@ class BusyTest : public ServerFixture {
     begun.WaitForNotification();
   }
   void Free() { free_.Notify(); }
-  // Takes the only place to wait as well.
+  // Takes the places to wait as well.
   void Fill() {
-    ASSERT_TRUE(core_->planners().Post([] {}));
+    for (int i = 0; i < kWaitingMax; ++i) ASSERT_TRUE(core_->planners().Post([] {}));
   }
 
  private:

@@ -4,6 +4,7 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <chrono>
 #include <memory>
 #include <optional>
 #include <string>
@@ -92,7 +93,10 @@ void RunOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Complet
            Work work) {
   auto shared = std::make_shared<Completion>(std::move(completion));
   const bool taken = pool.Post([context, shared, work = std::move(work)]() mutable {
-    if (context->IsCancelled()) return shared->Finish(absl::CancelledError("the caller has gone"));
+    const bool late = context->deadline() <= std::chrono::system_clock::now();
+    if (late || context->IsCancelled()) {
+      return shared->Finish(absl::CancelledError("the caller has gone"));
+    }
     work(std::move(*shared));
   });
   if (!taken) shared->Finish(NotTaken(pool));
