@@ -118,6 +118,8 @@ class FailureTest(ClusterTest):
         self.create_and_write(name, old, ROWS)
         for trainer in self.trainers.values():
             trainer.local.Unseal(local_pb2.UnsealRequest(state=name), timeout=20)
+        # Until then a start is accepted, and fails where the worker prepares.
+        self.wait_until("the server has heard of it", lambda: not self._ready(name))
         with self.assertRaises(grpc.RpcError) as refusal:
             self.controller.start_reshard(name, 1, targets(arrays, COLUMNS))
         self.assertEqual(errors.error_info(refusal.exception).reason, "STATE_NOT_READY")
