@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// Plans on disk are served as long as the format's number stands: so the number must stand for one
+// way to plan.
+#include <gtest/gtest.h>
+#include <xxhash.h>
+
+#include "absl/strings/str_cat.h"
+#include "planner/plan/plan_bytes.h"
+#include "tests/testing/random_request.h"
+
+namespace remesh {
+namespace {
+
+using testing::RandomRequest;
+
+// Over the bytes of the plans of `count` requests, each after `change`.
+template <typename Change>
+std::string SumOfPlans(uint64_t count, const Change& change) {
+  std::string all;
+  for (uint64_t seed = 0; seed < count; ++seed) {
+    ReshardRequest request = RandomRequest(seed);
+    change(request);
+    const auto canonical = Canonicalize(request);
+    EXPECT_TRUE(canonical.ok()) << canonical.status();
+    const auto plan = MakePlan(canonical->canonical);
+    all += plan.ok() ? EncodePlan(canonical->canonical, *plan) : plan.status().ToString();
+  }
+  return absl::StrCat(absl::Hex(XXH3_64bits(all.data(), all.size()), absl::kZeroPad16));
+}
+
+TEST(SamePlansTest, AFormatStandsForOneWayToPlan) {
+  const std::string what_to_do =
+      "The planner answers as it did not before. If that is meant, raise kPlanBytesFormat, so that "
+      "no plan on disk is served in place of the new one, and put the new number and sums here.";
+  EXPECT_EQ(kPlanBytesFormat, 5) << what_to_do;
+  EXPECT_EQ(SumOfPlans(300, [](ReshardRequest&) {}), "b0a03f5d49caa55b") << what_to_do;
+  EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "7d472a55fc89bd93")
+      << what_to_do;
+  EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.free_target_order = true; }),
+            "2aae0ce3095d24d0")
+      << what_to_do;
+}
+
+}  // namespace
+}  // namespace remesh
