@@ -20,6 +20,9 @@ class CycleCounter {
 
   // REQUIRES: moves by rising stage.
   int64_t Count(absl::Span<const int32_t> moves) {
+    if (moves.size() == 1 && IsBusy(draft_.moves[moves[0]])) {
+      return PartsOf(draft_.moves[moves[0]]).count();
+    }
     const int64_t slices = draft_.schedule.slices;
     busy_stages_.clear();
     some_.clear();
@@ -39,14 +42,18 @@ class CycleCounter {
     return {draft_.schedule, segment, move.segment, draft_.atoms.subs[segment.sub].unit_bits};
   }
 
+  // Whether the move has a share in every part of its segment.
+  bool IsBusy(const Move& move) const {
+    const int32_t unit = draft_.atoms.subs[draft_.segments[move.segment].sub].unit_bits;
+    return move.hi / unit - move.lo / unit >= PartsOf(move).count();
+  }
+
   // Notes moves at work in every slice.
   void AddBusy(const Move& move) {
     if (!busy_stages_.empty() && busy_stages_.back() == move.stage) return;
-    const SegmentParts parts = PartsOf(move);
-    const int32_t unit = draft_.atoms.subs[draft_.segments[move.segment].sub].unit_bits;
-    const bool busy =
-        parts.count() == draft_.schedule.slices && move.hi / unit - move.lo / unit >= parts.count();
-    if (busy) busy_stages_.push_back(move.stage);
+    if (PartsOf(move).count() == draft_.schedule.slices && IsBusy(move)) {
+      busy_stages_.push_back(move.stage);
+    }
   }
 
   // Notes the cycles of the others in which no busy move is at work.

@@ -106,12 +106,13 @@ int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int3
 // Looks for the number of rounds that is fastest.
 class Scheduler {
  public:
-  Scheduler(const Network& network, int64_t window_bits, int64_t slices_min, PlanDraft& draft)
+  Scheduler(const Network& network, int64_t window_bits, int64_t slices_min, const Busiest& busiest,
+            PlanDraft& draft)
       : network_(network),
         window_bits_(window_bits),
         slices_min_(slices_min),
         draft_(draft),
-        busiest_(FindBusiest(network, draft.moves)),
+        busiest_(busiest),
         list_(CollectPairs(draft.moves)),
         shares_(list_.pairs, network) {}
 
@@ -125,17 +126,18 @@ class Scheduler {
     const auto uneven = [&](double most) { return !found_ || steady_ > most * bound; };
     Keep(least);
     const int64_t even = EvenRounds(list_.pairs, network_, least);
-    if (uneven(kUnevenMax) && even != least) Keep(even);
-    if (uneven(kVeryUnevenMax)) Keep(kMoreRounds * least);
+    if (uneven(kUnevenMax) && even != least) KeepFaster(even);
+    if (uneven(kVeryUnevenMax)) KeepFaster(kMoreRounds * least);
     draft_.moves = std::move(moves_);
     draft_.schedule = schedule_;
     draft_.summary.predicted_seconds = seconds_;
     return found_;
   }
 
-  // After Run(): messages of the schedule. Where pairs were cut, moves are others than before.
+  // After Run(): messages of the schedule. Where moves were cut, there are more than before.
   int64_t Operations() const {
-    return CountOperations(whole_.empty() ? list_ : CollectPairs(draft_.moves), draft_);
+    const bool cut = !whole_.empty() && draft_.moves.size() != whole_.size();
+    return CountOperations(cut ? CollectPairs(draft_.moves) : list_, draft_);
   }
 
  private:
@@ -155,9 +157,14 @@ class Scheduler {
     return (int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds <= kWindowsMax;
   }
 
-  // Tries the moves as they were, and keeps what comes of it if it is the fastest so far.
-  void Keep(int64_t rounds) {
+  // From the moves as they were, which an earlier try has cut.
+  void KeepFaster(int64_t rounds) {
     draft_.moves = whole_;
+    Keep(rounds);
+  }
+
+  // Keeps what comes of so many rounds if it is the fastest so far.
+  void Keep(int64_t rounds) {
     if (!Try(rounds)) return;
     if (found_ && draft_.summary.predicted_seconds >= seconds_) return;
     found_ = true;
@@ -196,9 +203,9 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
   schedule.part_bits_min = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
   draft.atoms.tapes.slack_bits = std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
-  if (!Scheduler(network, window_bits, slices_min, draft).Run())
-    return TooManyWindows(window_bytes);
-  draft.summary.operations = CountOperations(CollectPairs(draft.moves), draft);
+  Scheduler scheduler(network, window_bits, slices_min, busiest, draft);
+  if (!scheduler.Run()) return TooManyWindows(window_bytes);
+  draft.summary.operations = scheduler.Operations();
   SortMoves(draft);
   return absl::OkStatus();
 }
