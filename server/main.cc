@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "service/heap.h"
 #include "service/log.h"
 #include "service/metrics_endpoint.h"
 #include "service/rpc_metrics.h"
@@ -71,6 +72,7 @@ absl::Status Run(const ServerOptions& options) {
 }
 
 int Main(int argc, char** argv) {
+  KeepFreedMemory();
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);

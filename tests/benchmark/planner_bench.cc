@@ -16,6 +16,7 @@
 #include "planner/plan.h"
 #include "proto/spec/plan_spec.h"
 #include "proto/spec/program_proto.h"
+#include "service/heap.h"
 #include "tests/benchmark/planner_cases.h"
 
 namespace remesh {
@@ -213,6 +214,7 @@ void RegisterAll() {
 }  // namespace remesh
 
 int main(int argc, char** argv) {
+  remesh::KeepFreedMemory();  // as the server does
   remesh::RegisterAll();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
