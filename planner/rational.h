@@ -13,10 +13,12 @@ struct Rational {
 
   double value() const { return static_cast<double>(num) / static_cast<double>(den); }
   double seconds() const { return value() / 8; }
-  // ceil(this * factor).
+  // ceil(this * factor), but no more than kMost: as good as no bound where all that is bounded are
+  // sums of bits, which a request keeps below it. REQUIRES: factor >= 0.
+  static constexpr int64_t kMost = int64_t{1} << 62;
   int64_t CeilTimes(int64_t factor) const {
-    const __int128 product = static_cast<__int128>(num) * factor;
-    return static_cast<int64_t>((product + den - 1) / den);
+    const __int128 times = (static_cast<__int128>(num) * factor + den - 1) / den;
+    return times < kMost ? static_cast<int64_t>(times) : kMost;
   }
   friend bool operator<(const Rational& a, const Rational& b) {
     return static_cast<__int128>(a.num) * b.den < static_cast<__int128>(b.num) * a.den;

@@ -43,14 +43,16 @@ Rational TimeOf(const Network& network, const std::vector<int64_t>& some,
                 const std::vector<int64_t>& others, int64_t share) {
   Rational t;
   for (size_t l = 0; l < some.size(); ++l) {
-    const int64_t bits = share * some[l] + (kParts - share) * others[l];
+    const __int128 parts =
+        static_cast<__int128>(share) * some[l] + static_cast<__int128>(kParts - share) * others[l];
+    const auto bits = static_cast<int64_t>((parts + kParts - 1) / kParts);
     if (bits == 0) continue;
     const size_t unit = l / 2;
     const size_t hosts = network.hosts.size();
     const int64_t capacity = unit < hosts ? network.hosts[unit].capacity()
                              : l % 2 == 0 ? network.domains[unit - hosts].egress
                                           : network.domains[unit - hosts].ingress;
-    t = std::max(t, Rational{bits, capacity * kParts});
+    t = std::max(t, Rational{bits, capacity});
   }
   return t;
 }

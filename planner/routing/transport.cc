@@ -6,6 +6,7 @@
 #include <numeric>
 #include <utility>
 
+#include "base/check.h"
 #include "planner/routing/forest.h"
 
 namespace remesh {
@@ -332,6 +333,7 @@ TransportSolution SolveTransport(const TransportProblem& problem, const Rational
       next.num -= problem.groups[g].inside;
       next.den += problem.groups[g].capacity;
     }
+    REMESH_CHECK(solution.t < next);
     solution.t = next;
   }
 }

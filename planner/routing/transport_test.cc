@@ -148,5 +148,16 @@ TEST(TransportTest, TheLowerPriorityWaits) {
   EXPECT_EQ(flow[0][0], 2);
 }
 
+TEST(TransportTest, ARoomBeyondAnyDemandIsNoRoomTooLittle) {
+  // The time that the slow bin takes would let the fast one serve 2^97 bits.
+  TransportProblem problem;
+  problem.items.push_back({.demand = int64_t{1} << 33, .bins = {0}});
+  problem.items.push_back({.demand = int64_t{1} << 33, .bins = {1}});
+  problem.capacity = {1, int64_t{1} << 62};
+  const TransportSolution solution = SolveTransport(problem, {0, 1});
+  EXPECT_EQ(solution.t, (Rational{int64_t{1} << 33, 1}));
+  EXPECT_EQ(solution.flow[1][0], int64_t{1} << 33);
+}
+
 }  // namespace
 }  // namespace remesh
