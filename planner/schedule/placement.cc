@@ -52,8 +52,9 @@ class Placer {
   }
 
   bool Run() {
+    if (!Bearable(rounds_)) return false;
     const std::vector<Parcel> parcels = HeavyParcels();
-    for (size_t begin = 0, end = 0; begin < parcels.size(); begin = end) {
+    for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
       while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
       PlaceParcels(absl::MakeConstSpan(parcels).subspan(begin, end - begin));
     }
@@ -65,9 +66,10 @@ class Placer {
   }
 
  private:
-  bool Bearable() const {
-    return int64_t{packer_.rounds()} * draft_.schedule.slices <= kWindowsMax &&
-           packer_.rounds() * static_cast<int64_t>(draft_.host_of.size()) <= kRoundLoadsMax;
+  bool Bearable() const { return Bearable(packer_.rounds()); }
+  bool Bearable(int64_t rounds) const {
+    return rounds * draft_.schedule.slices <= kWindowsMax &&
+           rounds * static_cast<int64_t>(draft_.host_of.size()) <= kRoundLoadsMax;
   }
 
   absl::Span<const int32_t> MovesOf(const PairWork& pair) const {
