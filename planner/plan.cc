@@ -27,9 +27,15 @@ constexpr int64_t kDonationSlicesMax = 4096;
 absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& network,
                               PlanDraft& draft) {
   const PlanOptions& options = request.options;
+  const bool again = options.donate && options.memory_limit_bytes > 0;
+  const std::vector<Move> whole =
+      again ? draft.moves : std::vector<Move>();  // scheduling cuts some
   int64_t needed = 0;
   for (int64_t slices = options.donate ? kDonationSlices : 1;; slices *= 2) {
-    RETURN_IF_ERROR(ScheduleWindows(network, options.window_bytes, slices, draft));
+    if (needed > 0) draft.moves = whole;
+    const absl::Status status = ScheduleWindows(network, options.window_bytes, slices, draft);
+    if (needed > 0 && !status.ok()) break;
+    RETURN_IF_ERROR(status);
     if (SetPeaks(request, network, draft).ok()) return absl::OkStatus();
     const int64_t peak = draft.summary.peak_bytes_max;
     needed = needed == 0 ? peak : std::min(needed, peak);
