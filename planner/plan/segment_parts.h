@@ -36,6 +36,12 @@ class SegmentParts {
     return (count_ * (slice + 1) + phase_) / slices_ == part ? -1 : part;
   }
 
+  // How many parts move in slices before that one.
+  int64_t PartsBefore(int64_t slice) const {
+    if (slice >= slices_) return count_;
+    return slice <= 0 ? 0 : (count_ * slice + phase_) / slices_;
+  }
+
   // What the stripe, in the segment's coordinates, takes of `part`: a range of the tape. Parts of a
   // segment, and stripes within a part, adjoin without gaps.
   Interval RangeOf(Interval stripe, int64_t part) const {

@@ -80,10 +80,10 @@ std::vector<Change> ChangesOf(const PlanDraft& draft) {
   return sorted;
 }
 
-// The parts of every segment, with their bits.
-class PartTable {
+// What changes bring and take, in blocks of cycles.
+class Blocks {
  public:
-  explicit PartTable(const PlanDraft& draft) : draft_(draft) {
+  Blocks(const PlanDraft& draft, int64_t cycles) : draft_(draft), cycles_(cycles) {
     const Atoms& atoms = draft.atoms;
     for (const Sub& sub : atoms.subs) {
       const size_t index = tapes_.size();
@@ -92,47 +92,58 @@ class PartTable {
       tapes_.push_back(atoms.tapes.TapeOf(
           absl::MakeConstSpan(atoms.cells).subspan(sub.first_cell, end - sub.first_cell)));
     }
-    for (size_t s = 0; s < draft.segments.size(); ++s) {
-      first_.push_back(static_cast<int64_t>(bits_.size()));
-      const SegmentParts parts = PartsOf(static_cast<int32_t>(s));
-      const Interval whole = {0, draft.segments[s].size()};
-      for (int64_t p = 0; p < parts.count(); ++p) bits_.push_back(BitsOf(s, parts, whole, p));
-    }
   }
 
-  // Calls visit(cycle, bits) for every part of the change.
+  // Calls visit(block, bits) for every block in which parts of the change move.
   template <typename Visit>
-  void ForEachPart(const Change& change, const Visit& visit) const {
-    const SegmentParts parts = PartsOf(change.segment);
-    for (int64_t p = 0; p < parts.count(); ++p) {
-      visit(parts.SliceOf(p) + change.stage, change.whole
-                                                 ? bits_[first_[change.segment] + p]
-                                                 : BitsOf(change.segment, parts, change.stripe, p));
+  void ForEach(const Change& change, const Visit& visit) const {
+    const Segment& segment = draft_.segments[change.segment];
+    const Tape& tape = tapes_[segment.sub];
+    const SegmentParts parts(draft_.schedule, segment, change.segment, tape.unit_bits);
+    for (int64_t part = 0; part < parts.count();) {
+      const int64_t block = (parts.SliceOf(part) + change.stage) / cycles_;
+      const int64_t end = parts.PartsBefore((block + 1) * cycles_ - change.stage);
+      visit(block, BitsOf(change, segment, tape, parts, part, end));
+      part = end;
     }
   }
 
  private:
-  const Tape& TapeOf(size_t segment) const { return tapes_[draft_.segments[segment].sub]; }
-  SegmentParts PartsOf(int32_t segment) const {
-    return {draft_.schedule, draft_.segments[segment], segment, TapeOf(segment).unit_bits};
-  }
-  int64_t BitsOf(size_t segment, const SegmentParts& parts, Interval stripe, int64_t part) const {
-    const Interval range = parts.RangeOf(stripe, part);
-    return draft_.atoms.tapes.BitsOfRange(TapeOf(segment), range.lo, range.hi);
+  // Of the parts [part, end). Of several at once no less comes, and no more goes, than really does.
+  int64_t BitsOf(const Change& change, const Segment& segment, const Tape& tape,
+                 const SegmentParts& parts, int64_t part, int64_t end) const {
+    const Tapes& tapes = draft_.atoms.tapes;
+    const Interval whole = {0, segment.size()};
+    const int64_t all =
+        tapes.BitsOfRange(tape, parts.RangeOf(whole, part).lo, parts.RangeOf(whole, end - 1).hi);
+    if (change.whole) return all;
+    if (part + 1 == end) {
+      const Interval range = parts.RangeOf(change.stripe, part);
+      return tapes.BitsOfRange(tape, range.lo, range.hi);
+    }
+    // A stripe has an equal share of every part, to a unit; its ends there may be rounded.
+    const int64_t rounding =
+        tape.unit_bits + 2 * std::max<int64_t>(tapes.slack_bits, tape.unit_bits);
+    const int64_t share = change.stripe.size() / parts.count();
+    const int64_t count = end - part;
+    if (change.comes) return std::min(all, (share + rounding) * count);
+    return std::max<int64_t>(0, share - rounding) * count;
   }
 
   const PlanDraft& draft_;
-  std::vector<Tape> tapes_;     // sub by sub
-  std::vector<int64_t> first_;  // segment -> into bits_
-  std::vector<int64_t> bits_;
+  const int64_t cycles_;     // of a block
+  std::vector<Tape> tapes_;  // sub by sub
 };
 
 std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
-                                      const PlanDraft& draft) {
-  const PartTable table(draft);
+                                      int64_t steps_max, const PlanDraft& draft) {
   const std::vector<Change> changes = ChangesOf(draft);
-  const size_t cycles = draft.schedule.slices + draft.schedule.stages - 1;
-  std::vector<int64_t> comes(cycles), goes(cycles);
+  const int64_t cycles = draft.schedule.slices + draft.schedule.stages - 1;
+  const int64_t blocks_max = std::max<int64_t>(1, steps_max / std::max<int64_t>(1, changes.size()));
+  const int64_t cycles_of_block = (cycles + blocks_max - 1) / blocks_max;
+  const Blocks blocks(draft, cycles_of_block);
+  std::vector<int64_t> comes((cycles + cycles_of_block - 1) / cycles_of_block);
+  std::vector<int64_t> goes(comes.size());
   std::vector<int64_t> peak(network.device_count(), 0);
   auto next = changes.begin();
   for (int32_t d = 0; d < network.device_count(); ++d) {
@@ -140,13 +151,13 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
     std::fill(goes.begin(), goes.end(), 0);
     for (; next != changes.end() && next->device == d; ++next) {
       std::vector<int64_t>& side = next->comes ? comes : goes;
-      table.ForEachPart(*next, [&](int64_t cycle, int64_t bits) { side[cycle] += bits; });
+      blocks.ForEach(*next, [&](int64_t block, int64_t bits) { side[block] += bits; });
     }
     int64_t level = source[d] * 8;
     int64_t most = level;
-    for (size_t c = 0; c < cycles; ++c) {
-      most = std::max(most, level += comes[c]);
-      level -= goes[c];
+    for (size_t b = 0; b < comes.size(); ++b) {
+      most = std::max(most, level += comes[b]);
+      level -= goes[b];
     }
     peak[d] = network.lost[d] ? 0 : (most + 7) / 8;
   }
@@ -156,9 +167,9 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
 }  // namespace
 
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
-                               const PlanDraft& draft) {
+                               const PlanDraft& draft, int64_t steps_max) {
   const std::vector<int64_t> source = ShardBytes(canonical, &ArraySpec::source, network);
-  if (canonical.options.donate) return PeakWithDonation(source, network, draft);
+  if (canonical.options.donate) return PeakWithDonation(source, network, steps_max, draft);
   std::vector<int64_t> peak = ShardBytes(canonical, &ArraySpec::target, network);
   for (const Move& move : draft.moves) {
     if (move.to_space == Space::kStaging) peak[move.to_device] += (move.hi - move.lo + 7) / 8;

@@ -19,7 +19,12 @@ namespace remesh {
 // - gives back source memory wherever it lies, and staging, at the end of cycle i + d: then every
 //   needer has it. (Cycle c is the windows [c * rounds, (c + 1) * rounds).)
 // Elements that nobody needs stay. REQUIRES: ScheduleWindows() made the draft's schedule.
+//
+// Takes about `steps_max` steps at most, however many slices there are: where there would be more,
+// blocks of cycles are looked at as one, in which everything comes first and goes last. Peaks then
+// come out a little higher, never lower.
+inline constexpr int64_t kPeakStepsMax = int64_t{1} << 24;
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
-                               const PlanDraft& draft);
+                               const PlanDraft& draft, int64_t steps_max = kPeakStepsMax);
 
 }  // namespace remesh
