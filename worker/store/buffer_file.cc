@@ -46,14 +46,18 @@ int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
   return 0;
 }
 
+// Whether a reserved file is as long as that and has every page: what was cut off and grown back
+// has none until it is accessed again. Only on a tmpfs, as other file systems may pack what they
+// hold. st_blocks counts 512 bytes each, pages in swap space too.
 bool HasBytes(int fd, int64_t bytes) {
   struct stat info;
-  return fstat(fd, &info) == 0 && info.st_size >= bytes;
+  if (fstat(fd, &info) != 0 || info.st_size < bytes) return false;
+  return !OnTmpfs(fd) || info.st_blocks * 512 >= bytes;
 }
 
 absl::Status Truncated(const std::string& path, int64_t bytes) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat(path, " is shorter than its ", bytes, " bytes"),
+                   absl::StrCat(path, " is or was shorter than its ", bytes, " bytes"),
                    {"BUFFER_TRUNCATED", {{"path", path}, {"bytes", absl::StrCat(bytes)}}});
 }
 

@@ -29,7 +29,8 @@ absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
 // bytes, not this process: see TruncationGuard.
 class MappedFile {
  public:
-  // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`.
+  // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`, or, on a tmpfs,
+  // lacks pages of them. REQUIRES: all of them were reserved.
   static absl::StatusOr<MappedFile> Open(const std::string& path, int64_t bytes);
   // A nameless file of `directory`, reserved.
   static absl::StatusOr<MappedFile> CreateScratch(const std::string& directory, int64_t bytes);
@@ -44,7 +45,8 @@ class MappedFile {
   // Whether an access has met a truncated file since, as far as a thread of this process may know:
   // the bytes are not the file's any more, and no other access fails.
   bool truncated() const { return guard_ != nullptr && guard_->hit(); }
-  // FAILED_PRECONDITION (BUFFER_TRUNCATED) when truncated(), or the file is too short now.
+  // FAILED_PRECONDITION (BUFFER_TRUNCATED) when truncated(), or the file is too short now, or, on a
+  // tmpfs, was and has not been accessed in every page since.
   absl::Status CheckWhole() const;
 
  private:

@@ -24,11 +24,6 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-bool OnTmpfs(int fd) {
-  struct statfs info;
-  return fstatfs(fd, &info) == 0 && info.f_type == TMPFS_MAGIC;
-}
-
 // A mapping of `bytes` at `offset` of the file, aligned; nullptr when there is none.
 std::byte* Map(int fd, int64_t offset, int64_t bytes) {
   const size_t length = static_cast<size_t>(bytes);
@@ -57,6 +52,11 @@ std::byte* Map(int fd, int64_t offset, int64_t bytes) {
 }
 
 }  // namespace
+
+bool OnTmpfs(int fd) {
+  struct statfs info;
+  return fstatfs(fd, &info) == 0 && info.f_type == TMPFS_MAGIC;
+}
 
 bool ReserveHugePages(int fd, int64_t offset, int64_t bytes) {
   bytes = bytes / kHugePageBytes * kHugePageBytes;

@@ -23,6 +23,8 @@ inline constexpr int64_t kHugePageBytes = int64_t{2} << 20;
 // for them, and on virtual machines whose host takes back large blocks as soon as they are free.
 bool ReserveHugePages(int fd, int64_t offset, int64_t bytes);
 
+bool OnTmpfs(int fd);
+
 // Maps a file from its start, shared and writable, on a boundary that huge pages can be mapped at.
 // An empty span when it cannot be mapped: errno says why. bytes > 0.
 std::span<std::byte> MapAligned(int fd, int64_t bytes);

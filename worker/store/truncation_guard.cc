@@ -15,10 +15,11 @@
 namespace remesh {
 namespace {
 
-// Held for a few instructions, none of which can raise SIGBUS: the handler waits for other threads
-// only.
+// Nothing that is done under it can raise SIGBUS: the handler waits for other threads only. They
+// spin for as long as one of them maps zeros over a whole mapping, which happens once a guard.
 std::atomic_flag list_lock = ATOMIC_FLAG_INIT;
 TruncationGuard* list_head = nullptr;
+size_t page_bytes = 0;  // known before the handler is installed
 struct sigaction action_before;
 
 class ListLock {
@@ -47,6 +48,7 @@ TruncationGuard::~TruncationGuard() {
 }
 
 void TruncationGuard::Install() {
+  page_bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   struct sigaction action {};
   action.sa_sigaction = OnBusError;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
@@ -71,9 +73,8 @@ bool TruncationGuard::Replace(const std::byte* address) {
   for (TruncationGuard* guard = list_head; guard != nullptr; guard = guard->next_) {
     std::byte* const first = guard->mapping_.data();
     // To the end of the last page.
-    if (address < first || address >= first + (guard->mapping_.size() + 4095) / 4096 * 4096) {
-      continue;
-    }
+    const size_t pages = (guard->mapping_.size() + page_bytes - 1) / page_bytes;
+    if (address < first || address >= first + pages * page_bytes) continue;
     if (guard->hit_.exchange(true)) return true;  // another thread was here first
     // Not mmap(): UCX hooks it, and its hooks lock.
     return syscall(SYS_mmap, first, guard->mapping_.size(), PROT_READ | PROT_WRITE,

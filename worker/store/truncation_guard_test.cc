@@ -11,8 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "worker/store/buffer_file.h"
+#include "worker/store/huge_pages.h"
 
 namespace remesh {
 namespace {
@@ -55,6 +57,34 @@ TEST_F(TruncationGuardTest, ATruncatedMappingIsZerosAndSaysSo) {
   EXPECT_EQ(GetErrorInfo(status).metadata["path"], directory_ + "/cut");
   EXPECT_TRUE(kept.CheckWhole().ok());
   EXPECT_EQ(kept.bytes()[kBytes - 1], std::byte{7});
+}
+
+// Nothing is accessed between the cut and the growth, as between the last write of a transfer and
+// the check.
+TEST(TruncationTest, WhatIsGrownBackOnATmpfsLacksItsPages) {
+  std::string directory = "/dev/shm/remesh_truncation.XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string path = directory + "/file";
+  for (const int64_t bytes : {int64_t{100}, kBytes, 4 * kHugePageBytes + 100}) {
+    for (const int64_t cut : {int64_t{0}, bytes / 4096 * 4096}) {
+      SCOPED_TRACE(absl::StrCat(bytes, " cut to ", cut));
+      ASSERT_TRUE(CreateReservedFile(path, bytes).ok());
+      {
+        const auto file = MappedFile::Open(path, bytes);
+        ASSERT_TRUE(file.ok()) << file.status();
+        EXPECT_TRUE(file->CheckWhole().ok());  // reserved, not written yet
+        std::memset(file->bytes().data(), 7, static_cast<size_t>(bytes));
+        EXPECT_TRUE(file->CheckWhole().ok());
+        ASSERT_EQ(truncate(path.c_str(), cut), 0);
+        ASSERT_EQ(truncate(path.c_str(), bytes), 0);
+        EXPECT_EQ(GetErrorInfo(file->CheckWhole()).reason, "BUFFER_TRUNCATED");
+        EXPECT_FALSE(file->truncated());
+      }
+      EXPECT_EQ(GetErrorInfo(MappedFile::Open(path, bytes).status()).reason, "BUFFER_TRUNCATED");
+      std::filesystem::remove(path);
+    }
+  }
+  std::filesystem::remove_all(directory);
 }
 
 TEST_F(TruncationGuardTest, ThreadsMayMeetItAtOnce) {
