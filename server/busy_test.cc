@@ -27,6 +27,7 @@ class BusyTest : public ServerFixture {
   }
   ~BusyTest() override {
     if (!free_.HasBeenNotified()) free_.Notify();
+    StopServer();  // its thread may still be reading free_
   }
 
   // Holds the only planning thread until Free().
