@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "tests/testing/for_each_index.h"
 
 namespace remesh::testing {
 namespace {
@@ -94,24 +95,6 @@ class Counter {
           (is_target ? spread.needers : spread.holders).insert(hosts.begin(), hosts.end());
         });
       }
-    }
-  }
-
-  template <typename Visit>
-  static void ForEachIndex(const Shape& shape, const Box& box, const Visit& visit) {
-    int64_t count = 1;
-    for (const Interval& i : box.dims) count *= i.hi - i.lo;
-    for (int64_t k = 0; k < count; ++k) {
-      int64_t rest = k;
-      int64_t index = 0;
-      int64_t stride = 1;
-      for (size_t d = box.dims.size(); d-- > 0;) {
-        const int64_t extent = box.dims[d].hi - box.dims[d].lo;
-        index += (box.dims[d].lo + rest % extent) * stride;
-        rest /= extent;
-        stride *= shape[d];
-      }
-      visit(index);
     }
   }
 
