@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+// Flows and traffic: cases known by hand, and random plans against their transfers.
+#include "planner/report/traffic.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <numeric>
+#include <tuple>
+
+#include "planner/report/flows.h"
+#include "planner/report/links.h"
+#include "planner/report/names.h"
+#include "planner/report/report_test.h"
+#include "planner/schedule/cost_model.h"
+#include "tests/testing/random_request.h"
+
+namespace remesh {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Bits by window and pair of devices, from the boxes that devices really send each other.
+using BitsOfPairs = std::map<std::tuple<int32_t, int32_t, int32_t>, int64_t>;
+
+BitsOfPairs BitsOfTransfers(const ReportedPlan& planned) {
+  BitsOfPairs bits;
+  planned.plan.ForEachTransfer([&](const Transfer& t) {
+    if (t.from_device == t.to_device) return;
+    const ElementType type = planned.request.request.arrays[t.array].element_type;
+    bits[{t.window, t.from_device, t.to_device}] += t.box.element_count() * BitWidth(type);
+  });
+  return bits;
+}
+
+void ExpectFlowsOfTransfers(const ReportedPlan& planned) {
+  BitsOfPairs found, merged;
+  int32_t last = -1;
+  planned.plan.ForEachFlow([&](const Flow& f) {
+    EXPECT_GE(f.window, last);
+    EXPECT_NE(f.from_device, f.to_device);
+    EXPECT_GT(f.bits, 0);
+    last = f.window;
+    found[{f.window, f.from_device, f.to_device}] += f.bits;
+  });
+  EXPECT_EQ(found, BitsOfTransfers(planned));
+  ForEachWindow(planned.plan, [&](int32_t window, absl::Span<const Flow> flows) {
+    for (const Flow& f : flows) {
+      const bool first = merged.insert({{window, f.from_device, f.to_device}, f.bits}).second;
+      EXPECT_TRUE(first) << "a pair of devices comes once a window";
+    }
+  });
+  EXPECT_EQ(merged, found);
+}
+
+TEST(FlowsTest, AreTheBitsOfTheTransfers) {
+  for (uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    ExpectFlowsOfTransfers(PlanOf(testing::RandomRequest(seed)));
+  }
+}
+
+// Large enough that cuts move to whole rows, in many windows.
+TEST(FlowsTest, FollowTransfersToWholeRows) {
+  ReshardRequest request = Hosts({"a", "b", "c"});
+  request.options.window_bytes = 1 << 20;
+  for (const int64_t n : {3000, 4096}) {
+    const Shape shape = {n, n};
+    request.arrays.push_back({.name = n == 3000 ? "v" : "w",
+                              .shape = shape,
+                              .element_type = ElementType::kBf16,
+                              .source = Tiles(shape, 4, 1),
+                              .target = Tiles(shape, 2, 3)});
+  }
+  const ReportedPlan planned = PlanOf(request);
+  EXPECT_GT(planned.plan.rep().tapes.slack_bits, 16);
+  EXPECT_GT(planned.plan.summary().windows, 4);
+  ExpectFlowsOfTransfers(planned);
+}
+
+// Sums over host pairs do not depend on how a plan is told.
+TEST(TrafficTest, TheMatrixHoldsWhatHostsSendEachOther) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const ReportedPlan planned = PlanOf(testing::RandomRequest(seed));
+    const std::vector<int32_t> order = HostsByName(planned.binding);
+    std::vector<size_t> row_of(order.size());
+    for (size_t i = 0; i < order.size(); ++i) row_of[order[i]] = i;
+    const std::vector<int32_t>& host_of = planned.plan.rep().host_of;
+    std::vector<int64_t> bits(order.size() * order.size(), 0);
+    for (const auto& [key, sent] : BitsOfTransfers(planned)) {
+      const auto& [window, from, to] = key;
+      bits[row_of[host_of[from]] * order.size() + row_of[host_of[to]]] += sent;
+    }
+    const Traffic traffic = planned.traffic({.groups_max = 1 << 20});
+    ASSERT_EQ(traffic.matrix.size(), bits.size());
+    for (size_t i = 0; i < bits.size(); ++i) EXPECT_EQ(traffic.matrix[i], (bits[i] + 7) / 8);
+  }
+}
+
+TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
+  const Traffic traffic = PlanOf(RowsToColumns(8)).traffic();
+  ASSERT_EQ(traffic.groups.size(), 2u);
+  EXPECT_EQ(traffic.groups[0].name, "a");
+  EXPECT_EQ(traffic.groups[0].bytes_per_second, 1e9);
+  EXPECT_THAT(traffic.matrix, ElementsAre(16, 32, 32, 16));
+  ASSERT_EQ(traffic.steps.size(), 1u);
+  EXPECT_EQ(traffic.steps[0].bytes_crossing, 64);
+  EXPECT_EQ(traffic.steps[0].bytes_local, 32);
+  EXPECT_THAT(traffic.steps[0].bytes_in, ElementsAre(32, 32));
+  EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, WindowSeconds(32e-9));
+}
+
+TEST(TrafficTest, HostsStandInTheOrderOfTheirNamesAndInGroups) {
+  ReshardRequest request = Hosts({"n10", "n9", "n1", "n2", "n11"});
+  const Shape shape = {40, 40};
+  request.arrays.push_back(
+      {.name = "w", .shape = shape, .source = Tiles(shape, 10, 1), .target = Tiles(shape, 1, 10)});
+  const ReportedPlan planned = PlanOf(request);
+  const Traffic traffic = planned.traffic({.groups_max = 3});
+  ASSERT_EQ(traffic.groups.size(), 3u);
+  EXPECT_EQ(traffic.groups[0].name, "n1 .. n2");
+  EXPECT_EQ(traffic.groups[1].name, "n9 .. n10");
+  EXPECT_EQ(traffic.groups[2].name, "n11");
+  EXPECT_EQ(traffic.groups[2].hosts, 1);
+  // Each host needs 40 x 8 bytes, of which it has a fifth; half of that fifth stays on its device.
+  const int64_t local = 5 * 32;
+  EXPECT_EQ(std::accumulate(traffic.matrix.begin(), traffic.matrix.end(), int64_t{0}),
+            planned.plan.summary().bytes_crossing + local);
+}
+
+TEST(TrafficTest, StepsTakeWindowsTogetherAndLastAsLongAsPredicted) {
+  ReshardRequest request = RowsToColumns(1024);
+  request.options.window_bytes = 16 << 10;
+  const ReportedPlan planned = PlanOf(request);
+  const Traffic fine = planned.traffic({.steps_max = 1 << 20});
+  const Traffic coarse = planned.traffic({.steps_max = 7});
+  ASSERT_GT(fine.steps.size(), 7u);
+  EXPECT_LE(coarse.steps.size(), 7u);
+  EXPECT_EQ(fine.matrix, coarse.matrix);
+  for (const Traffic* traffic : {&fine, &coarse}) {
+    const Traffic::Step& last = traffic->steps.back();
+    EXPECT_NEAR(last.start + last.seconds, planned.plan.summary().predicted_seconds,
+                0.01 * planned.plan.summary().predicted_seconds);
+    EXPECT_EQ(last.first_window + last.windows, planned.plan.summary().windows);
+  }
+}
+
+}  // namespace
+}  // namespace remesh
