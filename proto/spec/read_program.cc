@@ -288,6 +288,20 @@ class Reader {
            .lo = 0,
            .hi = program_.segments[stretches[i]].size()});
     }
+    return CheckCellsPassed();
+  }
+
+  absl::Status CheckCellsPassed() const {
+    int64_t passed = 0;
+    for (size_t i = 0; i < program_.moves.size(); ++i) {
+      const Segment& segment = program_.segments[program_.moves[i].segment];
+      const int64_t cells = program_.sub_begin[segment.sub + 1] - program_.sub_begin[segment.sub];
+      passed += cells * program_.schedule.PartsOf(segment.size());
+      if (passed > kProgramCellsPassedMax)
+        return InvalidField(At("stretch_steps", static_cast<int64_t>(i)),
+                            absl::StrCat(passed, " cells in all parts"),
+                            absl::StrCat("must be at most ", kProgramCellsPassedMax));
+    }
     return absl::OkStatus();
   }
 

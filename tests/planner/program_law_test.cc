@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "planner/schedule/windows.h"
 #include "proto/spec/program_proto.h"
@@ -237,6 +238,49 @@ TEST(ProgramLawTest, LongSchedulesOfManyMovesAreRefused) {
   EXPECT_EQ(
       GetErrorInfo(ReadProgram(OverTheWire(named, size_t{1} << 20)).status()).metadata["field"],
       "moves.stages");
+}
+
+constexpr int32_t kSlicesOfEmptyParts = 100;
+
+// The first 400 bytes of the last cell, four a slice, where all below 500 are rounded to none: no
+// part gives a box, and the cells of the tape are passed for each all the same.
+NamedProgram OfEmptyParts(int32_t cells, size_t moves) {
+  constexpr int64_t kCellBytes = 1000;
+  NamedProgram named = Small();
+  HostProgram& program = named.program;
+  named.arrays[0] = {"w", {cells * kCellBytes}, 8};
+  ArrayClass& one = program.tapes.classes[0];
+  one = {.arrays = {0}, .element_bits = 8, .cell_count = cells, .cuts = {}, .boxes = {}};
+  program.cells.clear();
+  for (int32_t c = 0; c < cells; ++c) {
+    one.boxes.push_back(Box{{{c * kCellBytes, (c + 1) * kCellBytes}}});
+    program.cells.push_back(c);
+  }
+  program.sub_begin = {0, cells};
+  program.tapes.slack_bits = 8 * kCellBytes / 2;
+  program.schedule.slices = kSlicesOfEmptyParts;
+  program.windows = kSlicesOfEmptyParts;
+  const int64_t begin = 8 * kCellBytes * (cells - 1);
+  program.segments = {{0, begin, begin + 8 * 400}};
+  program.moves.assign(moves, program.moves[0]);
+  for (Move& move : program.moves) move.hi = 8 * 400;
+  return named;
+}
+
+TEST(ProgramLawTest, WalksOverTapesThatGiveNoBoxAreBounded) {
+  constexpr int32_t kCells = 10'000;
+  constexpr size_t kMovesMax = kProgramCellsPassedMax / (kCells * kSlicesOfEmptyParts);
+  const auto few = ReadProgram(OverTheWire(OfEmptyParts(kCells, 1), size_t{1} << 20));
+  ASSERT_TRUE(few.ok()) << few.status();
+  ForEachTransfer(few->program, [](const Transfer&) {
+    ADD_FAILURE() << "every part rounds to nothing";
+    return true;
+  });
+  const auto most = OverTheWire(OfEmptyParts(kCells, kMovesMax), size_t{1} << 20);
+  EXPECT_TRUE(ReadProgram(most).ok());
+  const auto more = OverTheWire(OfEmptyParts(kCells, kMovesMax + 1), size_t{1} << 20);
+  EXPECT_EQ(GetErrorInfo(ReadProgram(more).status()).metadata["field"],
+            absl::StrCat("moves.stretch_steps[", kMovesMax, "]"));
 }
 
 }  // namespace
