@@ -51,8 +51,8 @@ struct Flow {
 // alone:
 // - kIngress: `members` is one domain (or host), and needs `bits` bits that none of its living
 // devices holds.
-// - kEgress: every holder of these `bits` bits lies in `members`, and each of them is needed by a
-// domain that does not hold it.
+// - kEgress: every holder of these `bits` bits lies in `members`, and each bit is needed by a host
+// that lies in none of the members that hold it.
 // - kRelay (proves T0 only): `bits` bits must leave members where only hosts that hold or need a
 // bit handle it, every domain that needs it and does not hold it is entered once by it, and no
 // other domain ever. So below each place of the tree one copy goes to each child in need, less one

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/schedule/units.h"
+#include "planner/routing/units.h"
 
 namespace remesh {
 

@@ -8,7 +8,7 @@
 #include "planner/routing/crossings.h"
 #include "planner/routing/lower_bound.h"
 #include "planner/routing/network.h"
-#include "planner/schedule/units.h"
+#include "planner/routing/units.h"
 
 namespace remesh {
 

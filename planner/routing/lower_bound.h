@@ -22,7 +22,8 @@ struct Bound {
 // holds.
 Bound IngressBound(const DemandClasses& demand, const Network& network);
 
-// LB, true for any plan, whoever relays. The largest of
+// True for any plan, whoever relays; LB is this or, where that is more, EgressOf() members of
+// several levels. The largest of
 // - IngressBound();
 // - T_out of every level of the tree: each bit with a needer outside the domains that hold it must
 // leave one of them, so the least t for which

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/units.h"
+#include "planner/routing/units.h"
 
 #include <algorithm>
 
