@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "planner/plan.h"
 #include "planner/plan/plan_rep.h"
 #include "tests/benchmark/planner_cases.h"
@@ -189,6 +190,38 @@ TEST(KnownCasesTest, DonationKeepsThePeakNearTheLargerSide) {
   const int64_t donated = PlanFor(spec).plan.summary().peak_bytes_max;
   // The target is twice the source, so that the larger side is two thirds of both.
   EXPECT_LE(static_cast<double>(donated), 1.10 * static_cast<double>(both) * 2 / 3);
+}
+
+// The tries for it end where windows would be too many, which is not what was asked for.
+TEST(KnownCasesTest, AMemoryLimitOutOfReachIsRefusedWithTheBytesItTakes) {
+  v1::PlanSpec spec;
+  const auto add_host = [&](const std::string& name, int64_t first, int64_t devices) {
+    v1::Host& host = *spec.mutable_topology()->add_hosts();
+    host.set_name(name);
+    for (int64_t d = 0; d < devices; ++d) host.add_device_ids(first + d);
+    host.set_nics(8);
+    host.set_nic_bytes_per_second(5e10);
+    host.set_fabric_bytes_per_second(4.5e11);
+  };
+  add_host("all", 0, 144);  // 73,728 pairs: 288 rounds and more
+  for (int64_t h = 0; h < 64; ++h) add_host(absl::StrCat("h", h), 144 + 8 * h, 8);
+  v1::ArraySpec& array = *spec.add_arrays();
+  array.set_name("w");
+  array.add_shape(144);
+  array.add_shape(512);
+  array.set_element_type("f32");
+  array.mutable_source()->set_hlo_text("{devices=[144,1]<=[144]}");
+  array.mutable_source()->mutable_devices()->mutable_range()->set_count(144);
+  array.mutable_target()->set_hlo_text("{devices=[1,512]<=[512]}");
+  array.mutable_target()->mutable_devices()->mutable_range()->set_start(144);
+  array.mutable_target()->mutable_devices()->mutable_range()->set_count(512);
+  spec.mutable_options()->set_donate(true);
+  spec.mutable_options()->set_memory_limit_bytes(1);
+  const auto canonical = Canonicalize(RequestOf(spec));
+  ASSERT_TRUE(canonical.ok()) << canonical.status();
+  const ErrorInfo refusal = GetErrorInfo(MakePlan(canonical->canonical).status());
+  EXPECT_EQ(refusal.reason, "MEMORY_LIMIT");
+  EXPECT_GE(std::stoll(refusal.metadata.at("needed_bytes")), 2048);
 }
 
 TEST(KnownCasesTest, APlanDependsOnTheMeshNotOnTheModel) {
