@@ -70,9 +70,11 @@ struct Planned {
   absl::StatusOr<PlannedMove> move;
 };
 
-// Answer to Persist: everything up to `sequence` is on disk.
+// Answer to Persist: everything up to `sequence` is on disk. `full`: it took the room that is kept
+// back for decisions; nothing else may be written until there is room again.
 struct Persisted {
   uint64_t sequence = 0;
+  bool full = false;
 };
 
 // Time passes; comes at least a few times per lost_after.

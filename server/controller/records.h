@@ -13,6 +13,7 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "server/controller/action.h"
+#include "server/controller/journal_past.h"
 #include "server/controller/placed.h"
 
 namespace remesh {
@@ -59,6 +60,7 @@ struct RestoredState {
   std::string request_digest;
 };
 struct Restored {
+  JournalPast past;
   uint64_t epoch = 0;  // highest that was ever led
   bool strangers = false;
   std::set<std::string> hosts;
