@@ -28,6 +28,12 @@ absl::Duration TickInterval(Timestamp lost_after) {
                     absl::Milliseconds(250));
 }
 
+Core::Options WithTickInterval(Core::Options options) {
+  options.controller.tick_interval =
+      absl::ToChronoNanoseconds(TickInterval(options.controller.lost_after));
+  return options;
+}
+
 // Null where plans are to be kept, or can be kept, in memory only.
 std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
   if (options.path.empty()) return nullptr;
@@ -53,16 +59,16 @@ absl::Status NotTaken(const ThreadPool& pool) {
 }
 
 Core::Core(Options options, CoreObserver& observer)
-    : options_(options),
+    : options_(WithTickInterval(std::move(options))),
       observer_(observer),
-      plan_store_(OpenPlanStore(options.plan_store)),
-      plans_(PlanCache::Options{.limits = {.bytes_max = options.plan_cache_bytes,
-                                           .entries_max = options.plan_cache_entries,
-                                           .age_max = options.plan_cache_age},
+      plan_store_(OpenPlanStore(options_.plan_store)),
+      plans_(PlanCache::Options{.limits = {.bytes_max = options_.plan_cache_bytes,
+                                           .entries_max = options_.plan_cache_entries,
+                                           .age_max = options_.plan_cache_age},
                                 .store = plan_store_.get()}),
-      planners_(options.planner_threads, options.waiting_max),
-      lookups_(kLookupThreads, options.waiting_max),
-      streamers_(options.stream_threads, options.waiting_max),
+      planners_(options_.planner_threads, options_.waiting_max),
+      lookups_(kLookupThreads, options_.waiting_max),
+      streamers_(options_.stream_threads, options_.waiting_max),
       precomputer_(plans_, planners_) {}
 
 absl::StatusOr<std::unique_ptr<Core>> Core::Start(Options options, std::unique_ptr<Journal> journal,
@@ -242,7 +248,7 @@ void Core::Do(TopologyChanged& action) {
 
 void Core::Do(ExecutionEnded& action) { observer_.OnExecutionEnded(action); }
 
-void Core::Do(Note& action) { observer_.OnLog(action.line); }
+void Core::Do(Note& action) { observer_.OnLog(action); }
 
 void Core::Tick() {
   const absl::Duration interval = TickInterval(options_.controller.lost_after);

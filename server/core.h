@@ -42,7 +42,7 @@ class WatchSink {
 class CoreObserver {
  public:
   virtual ~CoreObserver() = default;
-  virtual void OnLog(const std::string& line) = 0;
+  virtual void OnLog(const Note& note) = 0;
   virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
   // A question was answered with a plan. `compute_seconds`: that it took when it was computed.
   virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;

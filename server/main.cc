@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/join_tokens.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "service/heap.h"
@@ -30,6 +31,15 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
                    GetErrorInfo(journal.status()));
 }
 
+absl::StatusOr<std::set<std::string>> JoinTokensOf(const ServerOptions& options) {
+  if (!options.join_token_file.empty()) return ReadJoinTokens(options.join_token_file);
+  if (!IsLoopback(options.listen_address)) {
+    LogWarning("whoever reaches this address may join as a worker: set join_token_file",
+               {{"listen_address", options.listen_address}});
+  }
+  return std::set<std::string>();
+}
+
 void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
   if (path.empty()) return;
   // Whole or not at all: somebody waits for it.
@@ -45,8 +55,10 @@ absl::Status Run(const ServerOptions& options) {
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   auto registry = std::make_shared<prometheus::Registry>();
   ServerMetrics metrics(*registry);
+  Core::Options core_options = CoreOptionsOf(options);
+  ASSIGN_OR_RETURN(core_options.controller.join_token_hashes, JoinTokensOf(options));
   ASSIGN_OR_RETURN(const std::unique_ptr<Core> core,
-                   Core::Start(CoreOptionsOf(options), std::move(journal), metrics));
+                   Core::Start(std::move(core_options), std::move(journal), metrics));
   std::unique_ptr<MetricsEndpoint> endpoint;
   if (!options.metrics_address.empty()) {
     ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry));

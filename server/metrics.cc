@@ -57,6 +57,27 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                    .Help("Executions that have not ended.")
                    .Register(registry)
                    .Add({})),
+      owed_generations_(prometheus::BuildGauge()
+                            .Name("remesh_owed_generations")
+                            .Help("Generations on workers that can be neither used nor proved to "
+                                  "be free.")
+                            .Register(registry)
+                            .Add({})),
+      owed_bytes_(prometheus::BuildGauge()
+                      .Name("remesh_owed_bytes")
+                      .Help("Bytes of them.")
+                      .Register(registry)
+                      .Add({})),
+      journal_behind_(prometheus::BuildGauge()
+                          .Name("remesh_journal_behind")
+                          .Help("1 when a worker was told of a later journal: nothing is decided.")
+                          .Register(registry)
+                          .Add({})),
+      journal_full_(prometheus::BuildGauge()
+                        .Name("remesh_journal_full")
+                        .Help("1 when the journal lives on the room kept back for decisions.")
+                        .Register(registry)
+                        .Add({})),
       planning_seconds_(
           prometheus::BuildHistogram()
               .Name("remesh_planning_seconds")
@@ -78,7 +99,9 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
   OnCensus({}, {});
 }
 
-void ServerMetrics::OnLog(const std::string& line) { LogInfo(line); }
+void ServerMetrics::OnLog(const Note& note) {
+  note.warning ? LogWarning(note.line) : LogInfo(note.line);
+}
 
 void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
   executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(ended.phase))}}).Increment();
@@ -103,6 +126,10 @@ void ServerMetrics::OnCensus(const Census& census, const v1::CacheStats& plans) 
         .Set(count == census.states.end() ? 0 : static_cast<double>(count->second));
   }
   running_.Set(static_cast<double>(census.executions_running));
+  owed_generations_.Set(static_cast<double>(census.owed_generations));
+  owed_bytes_.Set(static_cast<double>(census.owed_bytes));
+  journal_behind_.Set(census.journal_behind ? 1 : 0);
+  journal_full_.Set(census.journal_full ? 1 : 0);
   cache_.Update(plans);
 }
 

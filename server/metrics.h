@@ -20,7 +20,7 @@ class ServerMetrics : public CoreObserver {
   // `registry` must outlive this.
   explicit ServerMetrics(prometheus::Registry& registry);
 
-  void OnLog(const std::string& line) override;
+  void OnLog(const Note& note) override;
   void OnExecutionEnded(const ExecutionEnded& ended) override;
   void OnPlanned(const v1::Planning& planning, double compute_seconds) override;
   void OnCensus(const Census& census, const v1::CacheStats& plans) override;
@@ -34,6 +34,10 @@ class ServerMetrics : public CoreObserver {
   prometheus::Family<prometheus::Gauge>& workers_;
   prometheus::Family<prometheus::Gauge>& states_;
   prometheus::Gauge& running_;
+  prometheus::Gauge& owed_generations_;
+  prometheus::Gauge& owed_bytes_;
+  prometheus::Gauge& journal_behind_;
+  prometheus::Gauge& journal_full_;
   prometheus::Family<prometheus::Histogram>& planning_seconds_;
   std::map<v1::Planning::Cache, prometheus::Histogram*> by_way_;  // constant after construction
   prometheus::Histogram& compute_seconds_;

@@ -17,6 +17,7 @@ struct ServerOptions {
   std::string metrics_address = "127.0.0.1:7071";
   std::string port_file;
   std::string log_level = "info";
+  std::string join_token_file;
   std::string journal_path = "remesh-journal.db";
   bool recover_from_workers = false;
 

@@ -6,6 +6,20 @@
 #include "proto/spec/program_proto.h"
 
 namespace remesh {
+namespace {
+
+v1::StateManifest ManifestOf(const v1::Assignment& assignment) {
+  v1::StateManifest manifest;
+  manifest.set_state(assignment.state());
+  manifest.set_state_uid(assignment.state_uid());
+  manifest.set_generation(assignment.generation());
+  manifest.set_phase(v1::SHARD_PHASE_READY);
+  manifest.set_sealed_shards(assignment.shards_size());
+  manifest.set_total_shards(assignment.shards_size());
+  return manifest;
+}
+
+}  // namespace
 
 ScriptedWorker::ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity,
                                OnCommand on_command)
@@ -48,20 +62,14 @@ void ScriptedWorker::Read() {
 void ScriptedWorker::Obey(const v1::AttachResponse& command) {
   v1::AttachRequest answer;
   switch (command.command_case()) {
-    case v1::AttachResponse::kAssignState: {
-      const v1::Assignment& assignment = command.assign_state().assignment();
-      v1::StateManifest& manifest = *answer.mutable_manifest_changed()->mutable_manifest();
-      manifest.set_state(assignment.state());
-      manifest.set_state_uid(assignment.state_uid());
-      manifest.set_generation(assignment.generation());
-      manifest.set_phase(v1::SHARD_PHASE_READY);
-      manifest.set_sealed_shards(assignment.shards_size());
-      manifest.set_total_shards(assignment.shards_size());
+    case v1::AttachResponse::kAssignState:
+      *answer.mutable_manifest_changed()->mutable_manifest() =
+          ManifestOf(command.assign_state().assignment());
       return Say(answer);
-    }
     case v1::AttachResponse::kPrepare:
       FetchProgram(command.prepare());
       next_window_ = 0;
+      target_ = command.prepare().target();
       *answer.mutable_prepared()->mutable_attempt() = command.prepare().attempt();
       return Say(answer);
     case v1::AttachResponse::kGrant:
@@ -71,9 +79,15 @@ void ScriptedWorker::Obey(const v1::AttachResponse& command) {
       return Say(answer);
     case v1::AttachResponse::kCommit:
       *answer.mutable_committed()->mutable_attempt() = command.commit().attempt();
+      if (!target_.shards().empty()) {
+        *answer.mutable_committed()->mutable_manifest() = ManifestOf(target_);
+        answer.mutable_committed()->mutable_manifest()->set_execution(
+            command.commit().attempt().execution());
+      }
       return Say(answer);
     case v1::AttachResponse::kRetire:
       answer.mutable_retired()->set_state(command.retire().state());
+      answer.mutable_retired()->set_state_uid(command.retire().state_uid());
       answer.mutable_retired()->set_generation(command.retire().generation());
       return Say(answer);
     case v1::AttachResponse::kAbort:
@@ -138,10 +152,11 @@ int64_t ScriptedWorker::operations() {
 }
 
 v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices,
-                            int64_t incarnation) {
+                            int process) {
   v1::Register identity;
   identity.set_host(name);
-  identity.set_incarnation(incarnation);
+  identity.set_host_secret(std::string(31, '!') + name.substr(0, 1));
+  identity.set_process_nonce(std::string(15, '!') + static_cast<char>('0' + process));
   for (int i = 0; i < devices; ++i) identity.add_devices()->set_id(first_device + i);
   v1::DataAddress& address = *identity.add_data_addresses();
   address.set_transport("none");

@@ -60,11 +60,12 @@ class ScriptedWorker {
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status end_ ABSL_GUARDED_BY(mutex_);
   int32_t next_window_ = 0;  // of the reading thread
+  v1::Assignment target_;    // of the reading thread: of the last Prepare
   std::thread reader_;       // last: it uses all of the above
 };
 
-// Host `name` with devices first_device, first_device + 1, ...
+// Host `name` with devices first_device, first_device + 1, ..., in its process of that number.
 v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices,
-                            int64_t incarnation = 1);
+                            int process = 1);
 
 }  // namespace remesh

@@ -47,7 +47,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
   v1::Execution AwaitEnd(const std::string& execution);
   void AwaitPhase(v1::State::Phase phase);
 
-  void OnLog(const std::string&) override {}
+  void OnLog(const Note&) override {}
   void OnExecutionEnded(const ExecutionEnded& ended) override;
   void OnPlanned(const v1::Planning&, double) override {}
   void OnCensus(const Census&, const v1::CacheStats&) override {}

@@ -160,7 +160,9 @@ TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
   const grpc::Status end = workers_[0]->AwaitEnd();
   EXPECT_EQ(end.error_code(), grpc::StatusCode::ABORTED);
   EXPECT_EQ(GetErrorInfo(StatusFromGrpc(end)).reason, "SUPERSEDED");
-  ScriptedWorker older(channel_, WorkerIdentity("a", 0, 2, 1));
+  v1::Register process_before = WorkerIdentity("a", 0, 2, 1);
+  process_before.set_incarnation(1);  // as it was welcomed
+  ScriptedWorker older(channel_, process_before);
   EXPECT_EQ(older.AwaitEnd().error_code(), grpc::StatusCode::ABORTED);
 }
 

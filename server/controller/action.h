@@ -90,6 +90,7 @@ struct ExecutionEnded {
 // For the log; one line.
 struct Note {
   std::string line;
+  bool warning = false;
 };
 
 using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify, EndWatch,

@@ -64,6 +64,35 @@ absl::StatusOr<Reply> Controller::Answer(const v1::CancelExecutionRequest& reque
   return move->execution.resource();
 }
 
+absl::StatusOr<Reply> Controller::Answer(const v1::ResolveExecutionRequest& request) {
+  ASSIGN_OR_RETURN(Move* const move, FindExecution(request.name()));
+  const v1::Execution& resource = move->execution.resource();
+  if (request.resolution() != v1::ResolveExecutionRequest::KEEP_SOURCE) {
+    return InvalidField("resolution", absl::StrCat(request.resolution()), "must be KEEP_SOURCE");
+  }
+  const auto refuse = [&](const char* reason, std::string_view what) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(resource.name(), std::string(what)),
+                     {.reason = reason, .metadata = {{"execution", resource.name()}}});
+  };
+  if (move->execution.step() != Execution::Step::kCommitting) {
+    return refuse("NOT_COMMITTING", " is not committing");
+  }
+  const StateEntry& state = *states_.Find(resource.state());
+  if (!HeldEverywhere(state, resource.source_generation(), workers_)) {
+    return refuse("SOURCE_NOT_WHOLE",
+                  absl::StrCat(": not every host of generation ", resource.source_generation(),
+                               " is attached with its shards of it"));
+  }
+  ExecutionActions actions;
+  move->execution.GiveUp(
+      MakeError(absl::StatusCode::kAborted, "resolved: the source generation is kept",
+                {.reason = "RESOLVED_KEEP_SOURCE", .metadata = {}}),
+      actions);
+  Apply(request.name(), std::move(actions));
+  return move->execution.resource();
+}
+
 void Controller::AdmitMoves() {
   for (const std::string& name : ledger_.Admit()) {
     Execution& execution = moves_.at(name).execution;
@@ -102,12 +131,32 @@ void Controller::Apply(const std::string& name, ExecutionActions actions) {
   }
 }
 
+namespace {
+
+// The highest generation of the state that was decided and then given up, after `what` is saved.
+int64_t Abandoned(const StateEntry& state, const v1::Execution& execution, Save what) {
+  const bool given_up =
+      what == Save::kFailure && execution.phase() == v1::Execution::COMMITTING;
+  return given_up ? execution.target_generation() : state.declared.abandoned_generation();
+}
+
+}  // namespace
+
 void Controller::SaveExecution(const std::string& name, Save what) {
   const Move& move = moves_.at(name);
   const v1::Execution saved = move.execution.ToSave(what, now_);
   std::vector<Record> records = {ExecutionRecord(saved)};
+  const StateEntry& state = *states_.Find(saved.state());
+  if (const int64_t abandoned = Abandoned(state, move.execution.resource(), what);
+      abandoned != state.declared.abandoned_generation()) {
+    v1::State kept = state.declared;
+    kept.set_abandoned_generation(abandoned);
+    *kept.mutable_spec() = state.placed->spec;
+    records.push_back(StateRecord(kept));
+    records.push_back(NoNextStateRecord(saved.state()));
+  }
   if (what != Save::kFailure) {
-    v1::State next = states_.Find(saved.state())->declared;
+    v1::State next = state.declared;
     next.set_generation(saved.target_generation());
     *next.mutable_spec() = move.target->spec;
     records.push_back(what == Save::kDecision ? NextStateRecord(next) : StateRecord(next));
@@ -118,19 +167,25 @@ void Controller::SaveExecution(const std::string& name, Save what) {
     ExecutionActions actions;
     moves_.at(name).execution.OnSaved(what, now_, actions);
     Apply(name, std::move(actions));
+    // All is moved: who is lost before it commits must not hold up other jobs.
+    ledger_.Release(name);
+    AdmitMoves();
   });
 }
 
 void Controller::EndMove(const std::string& name, Save what) {
   Move& move = moves_.at(name);
   ExecutionActions actions;
-  move.execution.OnSaved(what, now_, actions);
   const v1::Execution& resource = move.execution.resource();
   StateEntry& state = *states_.Find(resource.state());
+  const int64_t abandoned = Abandoned(state, resource, what);
+  move.execution.OnSaved(what, now_, actions);
   if (what == Save::kSuccess) AdoptTarget(state, move);
   state.execution.clear();
-  Touch(state.name());
+  state.declared.set_abandoned_generation(abandoned);
   Apply(name, std::move(actions));
+  SettleState(state.name());  // the generation before, or what was written in vain
+  Touch(state.name());
 
   running_.erase(name);
   ledger_.Release(name);
@@ -152,33 +207,10 @@ void Controller::EndMove(const std::string& name, Save what) {
   AdmitMoves();
 }
 
-// The workers hold g+1 and soon no longer g; what they say when they attach corrects this.
+// Who holds what of it is what the workers themselves said.
 void Controller::AdoptTarget(StateEntry& state, const Move& move) {
-  const int64_t retired = state.generation();
-  const int64_t adopted = move.execution.resource().target_generation();
-  for (const auto& [host, part] : state.placed->hosts) {
-    if (WorkerEntry* worker = workers_.Find(host)) worker->manifests.erase({state.name(), retired});
-    if (move.execution.has_participant(host)) continue;  // the execution tells those itself
-    v1::AttachResponse retire;
-    retire.mutable_retire()->set_state(state.name());
-    retire.mutable_retire()->set_state_uid(state.uid());
-    retire.mutable_retire()->set_generation(retired);
-    Send(host, std::move(retire));
-  }
-  state.declared.set_generation(adopted);
+  state.declared.set_generation(move.execution.resource().target_generation());
   state.placed = move.target;
-  for (const auto& [host, part] : state.placed->hosts) {
-    WorkerEntry* worker = workers_.Find(host);
-    if (worker == nullptr) continue;
-    v1::StateManifest& manifest = worker->manifests[{state.name(), adopted}];
-    manifest.set_state(state.name());
-    manifest.set_state_uid(state.uid());
-    manifest.set_generation(adopted);
-    manifest.set_phase(v1::SHARD_PHASE_READY);
-    manifest.clear_execution();
-    manifest.set_total_shards(part.assignment.shards_size());
-    manifest.set_sealed_shards(part.assignment.shards_size());
-  }
 }
 
 void Controller::DropOldExecutions() {
@@ -187,6 +219,9 @@ void Controller::DropOldExecutions() {
     --oldest;
     const std::string name = oldest->second;
     if (running_.contains(name)) continue;
+    // Its record is what lets a host that is away free what it holds.
+    const bool room = moves_.size() <= 2 * options_.finished_executions_max;
+    if (room && !moves_.at(name).execution.forgettable()) continue;
     const v1::Execution& resource = moves_.at(name).execution.resource();
     request_ids_.erase(RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
     moves_.erase(name);

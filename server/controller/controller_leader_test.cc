@@ -5,10 +5,7 @@
 namespace remesh {
 namespace {
 
-class ControllerLeaderTest : public ControllerTestWorld {
- protected:
-  bool Strangers() { return disk_.contains(StrangersRecord().key); }
-};
+class ControllerLeaderTest : public ControllerTestWorld {};
 
 TEST_F(ControllerLeaderTest, NobodyIsGreetedBeforeTheEpochIsOnDisk) {
   disk_stops_ = true;
@@ -44,40 +41,171 @@ TEST_F(ControllerLeaderTest, AnEpochOutOfReachIsRefusedAndDoesNotPoisonTheJourna
   EXPECT_EQ(Count(Attach("a", {}, uint64_t{1} << 32), Command::kWelcome), 1);
 }
 
-TEST_F(ControllerLeaderTest, WhoComesBackToItsLeaderIsNoStranger) {
+TEST_F(ControllerLeaderTest, WhoComesBackToItsLeaderRaisesNothing) {
   Attach("a");
   const uint64_t epoch = controller_->epoch();
-  const StreamId again = Attach("a", {Manifest("gone", 1)}, epoch);
+  Handle(StreamEnded{1});
+  Attach("a", {}, epoch);
   EXPECT_EQ(controller_->epoch(), epoch);
-  EXPECT_FALSE(Strangers());
-  EXPECT_EQ(Count(again, Command::kForgetState), 1);
 }
 
-TEST_F(ControllerLeaderTest, WhatIsUnknownStaysUntilAllWhoAreKnownHoldNothingUnknown) {
-  const StreamId a = Attach("a");
+// Its epoch is ours by number only.
+TEST_F(ControllerLeaderTest, AWorkerOfAnotherLeaderOfOurEpochRaisesIt) {
+  const uint64_t epoch = controller_->epoch();
+  Attach("b", {}, epoch);
+  EXPECT_EQ(controller_->epoch(), epoch + 1);
+  EXPECT_EQ(sent_[1].front().epoch(), epoch + 1);
+}
+
+TEST_F(ControllerLeaderTest, NothingIsFreedForLackOfKnowledge) {
+  Attach("a");
   const v1::State state = Create({"a"});
-  EXPECT_FALSE(Strangers());
-  const StreamId b = Attach("b", {Manifest("other", 1, "jobs/j/states/unknown")}, 100);
-  EXPECT_TRUE(Strangers());
-  EXPECT_EQ(Count(b, Command::kForgetState), 0);
+  const std::vector<v1::StateManifest> unknown = {Manifest("other", 1), Manifest("other", 2),
+                                                  Manifest("u", 1, "jobs/j/states/unknown")};
+  const StreamId b = Attach("b", unknown);
+  ASSERT_EQ(sent_[b].size(), 1u);  // welcome
+  EXPECT_EQ(OwedBy("b").size(), 3u);
+  EXPECT_EQ(controller_->TakeCensus().owed_generations, 3);
   StartServer();
-  Attach("a", {Manifest(state.uid(), 1)}, 101);
-  EXPECT_TRUE(Strangers());  // b is known, and away
-  Attach("b", {}, 101);
-  EXPECT_FALSE(Strangers());
-  EXPECT_EQ(Count(Attach("b", {Manifest("other", 1, "jobs/j/states/unknown")}, 150),
-                  Command::kForgetState),
-            0);  // of yet another planner
-  EXPECT_TRUE(Strangers());
+  const StreamId again = Attach("b", unknown);
+  EXPECT_EQ(sent_[again].size(), 1u);
 }
 
-// The journal is lost; whom the first worker to come holds nothing of must not lose it.
-TEST_F(ControllerLeaderTest, AHostThatANewJournalNeverSawKeepsWhatIsUnknown) {
-  Attach("a", {}, 50);
-  const StreamId b = Attach("b", {Manifest("u", 3)}, 50);
-  EXPECT_EQ(Count(b, Command::kWelcome), 1);
-  EXPECT_EQ(Count(b, Command::kForgetState), 0);
-  EXPECT_TRUE(Strangers());
+// ---- journals that go back ----
+
+class JournalBehindTest : public ControllerTestWorld {
+ protected:
+  void RollBack() {
+    disk_ = saved_disk_;
+    past_ = saved_past_;
+    StartServer();
+  }
+  void Remember() {
+    saved_disk_ = disk_;
+    saved_past_ = past_;
+  }
+  // A state on a and b whose workers were told more than a copy of the journal knows.
+  void SetUp() override {
+    Attach("a");
+    Attach("b");
+    uid_ = Create({"a", "b"}).uid();
+    Seal(1, Manifest(uid_, 1));
+    Seal(2, Manifest(uid_, 1));
+    Remember();
+    Attach("c");  // a transaction
+    Other();
+    Attach("a", {Manifest(uid_, 1)});
+    Attach("b", {Manifest(uid_, 1)});
+  }
+  static v1::ResetWorkerRequest Reset() {
+    v1::ResetWorkerRequest reset;
+    reset.set_name("workers/c");
+    return reset;
+  }
+  // Any transaction.
+  void Other() {
+    CreateState create{.request = {}, .placed = Place(SpecOn({"c"}))};
+    create.request.mutable_state()->set_name("jobs/j/states/t" + std::to_string(++others_));
+    Ask(std::move(create));
+  }
+  bool Behind() { return controller_->TakeCensus().journal_behind; }
+
+  std::map<std::string, std::string> saved_disk_;
+  JournalPast saved_past_;
+  std::string uid_;
+  int others_ = 0;
+};
+
+TEST_F(JournalBehindTest, AWorkerThatWasToldMoreStopsAllDecisions) {
+  RollBack();
+  EXPECT_FALSE(Behind());  // nobody has said so yet
+  const StreamId a = Attach("a", {Manifest(uid_, 2)});
+  EXPECT_TRUE(Behind());
+  ASSERT_EQ(sent_[a].size(), 1u);
+  EXPECT_TRUE(sent_[a][0].has_welcome());
+  const size_t written = disk_.size();
+  v1::DeleteStateRequest remove;
+  remove.set_name(kState);
+  const absl::Status refused = replies_.at(Ask(remove)).status();
+  EXPECT_EQ(GetErrorInfo(refused).reason, "JOURNAL_BEHIND");
+  EXPECT_EQ(GetErrorInfo(refused).metadata["hosts"], "a");
+  EXPECT_EQ(disk_.size(), written);
+  EXPECT_EQ(Get().generation(), 1);  // questions are answered
+}
+
+TEST_F(JournalBehindTest, AForkedJournalThatCountedOnIsFoundOut) {
+  positions_["c"] = {};  // was told nothing
+  RollBack();
+  Attach("c");
+  for (int i = 0; i < 1000; ++i) Other();
+  EXPECT_FALSE(Behind());
+  Attach("b", {Manifest(uid_, 2)});
+  EXPECT_TRUE(Behind());
+}
+
+TEST_F(JournalBehindTest, TheWitnessReturnsLastAndStillFindsItsShards) {
+  positions_["b"] = {};  // was told of nothing that came after
+  RollBack();
+  const StreamId b = Attach("b", {Manifest(uid_, 1)});
+  EXPECT_FALSE(Behind());
+  EXPECT_EQ(Count(b, Command::kRetire) + Count(b, Command::kForgetState), 0);
+  const StreamId a = Attach("a", {Manifest(uid_, 2)});
+  EXPECT_TRUE(Behind());
+  EXPECT_EQ(Count(a, Command::kRetire), 0);
+  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(Reset())).status()).reason, "JOURNAL_BEHIND");
+}
+
+TEST_F(JournalBehindTest, AnOlderJournalIsAcceptedOnPurposeAndFreesNothing) {
+  const v1::JournalPosition told = positions_["a"];
+  RollBack();
+  Attach("a", {Manifest(uid_, 2)});
+  ASSERT_TRUE(Behind());
+  EXPECT_EQ(positions_["a"].leadership(), told.leadership());  // it keeps its proof
+  past_.accepts_older = true;
+  StartServer();
+  const StreamId a = Attach("a", {Manifest(uid_, 2)}), b = Attach("b", {Manifest(uid_, 1)});
+  EXPECT_FALSE(Behind());
+  EXPECT_EQ(Get().phase(), v1::State::LOST);
+  EXPECT_EQ(Get().newer_hosts(0), "a");
+  EXPECT_EQ(Count(a, Command::kRetire) + Count(b, Command::kRetire), 0);
+  ASSERT_EQ(OwedBy("a").size(), 1u);
+  // What was accepted once stays accepted.
+  past_.accepts_older = false;
+  StartServer();
+  positions_["a"] = told;
+  Attach("a", {Manifest(uid_, 2)});
+  EXPECT_FALSE(Behind());
+  // The owner decides.
+  v1::DiscardShardsRequest discard;
+  discard.set_name("workers/a");
+  discard.set_state(kState);
+  discard.set_state_uid(uid_);
+  ASSERT_TRUE(replies_.at(Ask(discard)).ok());
+  EXPECT_TRUE(Get().newer_hosts().empty());
+}
+
+TEST_F(JournalBehindTest, ACleanRestartIsNotBehind) {
+  StartServer();
+  Attach("a", {Manifest(uid_, 1)});
+  StartServer();
+  StartServer();
+  Attach("b", {Manifest(uid_, 1)});
+  EXPECT_FALSE(Behind());
+}
+
+TEST_F(JournalBehindTest, AWorkerOfAnotherClusterIsRefusedAndLosesNothing) {
+  v1::Register other = Identity("a");
+  other.mutable_position()->set_cluster_uid("other");
+  other.mutable_position()->set_leadership("theirs");
+  *other.add_manifests() = Manifest("theirs", 5);
+  const StreamId stream = Attach(other);
+  EXPECT_EQ(Refused(stream), "OTHER_CLUSTER");
+  EXPECT_TRUE(sent_[stream].empty());
+  EXPECT_FALSE(Behind());
+  // Its record may be lost, its buffers not.
+  other.clear_position();
+  other.mutable_manifests(0)->set_cluster_uid("other");
+  EXPECT_EQ(Refused(Attach(other)), "OTHER_CLUSTER");
 }
 
 }  // namespace

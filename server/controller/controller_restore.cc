@@ -13,13 +13,12 @@ bool Ended(v1::Execution::Phase phase) {
 }
 
 // Participants as far as Commit, Abort and Retire need to know them.
-std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const PlacedState* source,
+std::vector<Participant> ParticipantsOf(const v1::Execution& execution,
                                         const PlacedState* target) {
   std::vector<Participant> participants;
   for (const v1::HostProgress& progress : execution.hosts()) {
     Participant& participant = participants.emplace_back();
     participant.host = progress.host();
-    participant.holds_source = source != nullptr && source->hosts.contains(progress.host());
     if (target == nullptr) continue;
     if (auto part = target->hosts.find(progress.host()); part != target->hosts.end()) {
       participant.target = part->second.assignment;
@@ -36,8 +35,10 @@ void Controller::RestoreState(const std::string& name, const RestoredState& rest
                    .request_id = restored.request_id,
                    .request_digest = restored.request_digest};
   entry.declared.clear_spec();
-  // Of journals that do not name the workers.
-  for (const auto& [host, part] : entry.placed->hosts) hosts_.insert(host);
+  // Whoever a state relies on has an entry; without one, the next worker of that name is taken for it.
+  for (const auto& [host, part] : entry.placed->hosts) {
+    hosts_.try_emplace(host, HostEntry{.known = {}, .durable = true, .away_since = now_.steady});
+  }
   states_.Add(std::move(entry));
 }
 
@@ -54,8 +55,7 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
       .attempt = {},
       .fingerprint = "",
       .quiesce_timeout = options_.quiesce_timeout,
-      .participants = ParticipantsOf(execution, state == nullptr ? nullptr : state->placed.get(),
-                                     target.get())};
+      .participants = ParticipantsOf(execution, target.get())};
   spec.attempt.set_execution(name);
   spec.attempt.set_attempt(1);
   ExecutionActions actions;

@@ -141,7 +141,8 @@ void Controller::StartExecution(CallId call, const v1::StartExecutionRequest& re
   if (*joined) return;
   const absl::StatusOr<StateEntry*> state = FindState("state", request.state());
   if (!state.ok()) return Reply(call, state.status());
-  absl::Status status = CheckFree(**state, request.expected_generation());
+  absl::Status status = CheckRoom();
+  if (status.ok()) status = CheckFree(**state, request.expected_generation());
   // Which hosts a loss of devices spares is known once the move is planned.
   const bool may_spare = !request.options().lost_device_ids().empty() || !request.plan().empty();
   if (status.ok() && !may_spare) status = CheckReady(**state, {});
@@ -174,12 +175,13 @@ absl::Status Controller::CheckMove(const PendingStart& start, const PlannedMove&
 
 namespace {
 
-// What is known of an execution before it has a name.
-v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedMove& move) {
+// What is known of an execution before it has a name. `abandoned`: see State.abandoned_generation.
+v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedMove& move,
+                      int64_t abandoned) {
   v1::Execution preview;
   preview.set_state(request.state());
   preview.set_source_generation(request.expected_generation());
-  preview.set_target_generation(request.expected_generation() + 1);
+  preview.set_target_generation(std::max(request.expected_generation(), abandoned) + 1);
   preview.set_plan(move.plan);
   *preview.mutable_summary() = move.summary;
   *preview.mutable_planning() = move.planning;
@@ -200,18 +202,20 @@ void Controller::OnPlanned(uint64_t id, absl::StatusOr<PlannedMove> move) {
   StateEntry* state = states_.Find(start.request.state());
   if (state != nullptr && state->planning == id) state->planning = 0;
   if (!move.ok()) return Reply(start.calls, move.status());
-  absl::Status status = CheckMove(start, *move);
+  absl::Status status = CheckMayChange();
+  if (status.ok()) status = CheckMove(start, *move);
   if (status.ok() && !start.request.validate_only()) return Launch(start, *move);
   if (!start.request.validate_only()) out_.push_back(ReleasePlan{.plan = move->plan});
   if (!status.ok()) return Reply(start.calls, status);
-  Reply(start.calls, Preview(start.request, *move));
+  Reply(start.calls, Preview(start.request, *move, state->declared.abandoned_generation()));
 }
 
 namespace {
 
 v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedMove& move,
-                          absl::Time created, std::chrono::nanoseconds deadline, std::string name) {
-  v1::Execution resource = Preview(request, move);
+                          int64_t abandoned, absl::Time created, std::chrono::nanoseconds deadline,
+                          std::string name) {
+  v1::Execution resource = Preview(request, move, abandoned);
   resource.set_name(std::move(name));
   resource.set_request_id(request.request_id());
   SetTime(created, *resource.mutable_create_time());
@@ -220,12 +224,8 @@ v1::Execution NewResource(const v1::StartExecutionRequest& request, const Planne
 }
 
 Participant MakeParticipant(const std::string& host, const HostDevices& devices,
-                            const PlacedState& source, const PlannedMove& move,
-                            const v1::Execution& resource) {
-  Participant participant{.host = host,
-                          .target = {},
-                          .device_ids = devices.device_ids,
-                          .holds_source = source.hosts.contains(host)};
+                            const PlannedMove& move, const v1::Execution& resource) {
+  Participant participant{.host = host, .target = {}, .device_ids = devices.device_ids};
   if (auto part = move.target->hosts.find(host); part != move.target->hosts.end()) {
     participant.target = part->second.assignment;
   }
@@ -243,7 +243,9 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   if (deadline.count() == 0) deadline = options_.execution_deadline;
   const std::string job = *ParseStateName("state", state.name());
   const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
-  v1::Execution resource = NewResource(start.request, move, start.asked.wall, deadline, name);
+  v1::Execution resource =
+      NewResource(start.request, move, state.declared.abandoned_generation(), start.asked.wall,
+                  deadline, name);
   resource.set_state_uid(state.uid());
 
   ExecutionSpec spec{.attempt = {},
@@ -257,7 +259,7 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   spec.attempt.set_attempt(1);
   std::set<DeviceKey> devices;
   for (const auto& [host, named] : move.hosts) {
-    spec.participants.push_back(MakeParticipant(host, named, *state.placed, move, resource));
+    spec.participants.push_back(MakeParticipant(host, named, move, resource));
     for (const int32_t local : named.local_devices) devices.insert({host, local});
   }
   const auto [entry, added] =
@@ -270,7 +272,10 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   Move& added_move = entry->second;
   added_move.durable = false;
   added_move.waiting = start.calls;
-  std::vector<Record> records = {ExecutionRecord(added_move.execution.resource())};
+  std::set<std::string> hosts;
+  for (const auto& [host, named] : move.hosts) hosts.insert(host);
+  std::vector<Record> records = KeepHosts(hosts);
+  records.push_back(ExecutionRecord(added_move.execution.resource()));
   if (!resource.request_id().empty()) {
     request_ids_[RequestKey(state.name(), state.uid(), resource.request_id())] = name;
     added_move.request_digest = Digest(start.request);

@@ -84,9 +84,18 @@ absl::Status Controller::CheckHosts(const std::string& host, const HostDevices& 
                                  {"local_index", absl::StrCat(devices.local_devices.back())}}});
 }
 
+// Nothing new while the journal's disk is full: what is left of it is for decisions.
+absl::Status Controller::CheckRoom() const {
+  if (!journal_full_) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "the disk of the journal is full: only what has begun is brought to its end",
+                   {.reason = "JOURNAL_FULL", .metadata = {}});
+}
+
 absl::Status Controller::CheckCreateState(const CreateState& request) const {
   const v1::State& state = request.request.state();
   RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
+  RETURN_IF_ERROR(CheckRoom());
   if (state.step() < 0)
     return InvalidField("state.step", absl::StrCat(state.step()), "must be >= 0");
   RETURN_IF_ERROR(CheckLabels(state));
@@ -148,17 +157,17 @@ void Controller::StartCreateState(CallId call, const CreateState& request) {
   creates_[asked.name()] = {.calls = {call}, .request_id = entry.request_id, .digest = digest};
   v1::State stored = entry.declared;
   *stored.mutable_spec() = request.placed->spec;
-  Persist({StateRecord(stored), CreateRequestRecord(asked.name(), entry.request_id, digest)},
-          [this, entry] { FinishCreateState(entry); });
+  std::set<std::string> hosts;
+  for (const auto& [host, part] : request.placed->hosts) hosts.insert(host);
+  std::vector<Record> records = KeepHosts(hosts);
+  records.push_back(StateRecord(stored));
+  records.push_back(CreateRequestRecord(asked.name(), entry.request_id, digest));
+  Persist(std::move(records), [this, entry] { FinishCreateState(entry); });
 }
 
 void Controller::FinishCreateState(StateEntry entry) {
   const std::string name = entry.name();
   const StateEntry& state = states_.Add(std::move(entry));
-  // Whoever makes a state anew means the earlier ones of that name to be gone.
-  for (const auto& [host, worker] : workers_.workers()) {
-    if (worker.alive()) ForgetHeld(host, name, state.uid());
-  }
   for (const auto& [host, part] : state.placed->hosts) {
     v1::AttachResponse assign;
     *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
@@ -185,84 +194,81 @@ void Controller::TellAbsent(const StateEntry& state, const std::string& host) {
   Send(host, std::move(message));
 }
 
-void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& request) {
-  const absl::StatusOr<StateEntry*> found = FindState("name", request.name());
-  if (!found.ok()) return Reply(call, found.status());
-  if ((*found)->busy()) {
-    return Reply(call, StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING",
-                                  request.name(), "is moving"));
+// A move ends before its state goes. Only one whose commit cannot be completed ends by this.
+absl::Status Controller::StopForDeletion(const StateEntry& state) {
+  if (!state.busy()) return absl::OkStatus();
+  const auto move = moves_.find(state.execution);
+  if (state.deleting || move == moves_.end() || !move->second.execution.incomplete()) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state.name(),
+                      "is moving");
   }
-  (*found)->deleting = true;
-  const std::string name = request.name();
-  const StateKey key{.name = name, .uid = (*found)->uid()};
+  ExecutionActions actions;
+  move->second.execution.GiveUp(
+      StateError(absl::StatusCode::kFailedPrecondition, "STATE_DELETED", state.name(),
+                 "was deleted before the commit was complete"),
+      actions);
+  Apply(std::string(state.execution), std::move(actions));
+  return absl::OkStatus();
+}
+
+// The state of that name, and others that had it, of which workers still hold something.
+std::set<StateKey> Controller::StatesNamed(const std::string& name) const {
+  std::set<StateKey> named;
+  if (const StateEntry* state = states_.Find(name)) named.insert({name, state->uid()});
+  for (auto it = owed_.lower_bound({{.state = name}, ""});
+       it != owed_.end() && it->first.first.state == name; ++it) {
+    named.insert({name, it->first.first.state_uid});
+  }
+  return named;
+}
+
+// Hosts that may hold something of it, as far as is known here.
+std::set<std::string> Controller::HostsOf(const StateKey& state) const {
   std::set<std::string> hosts;
-  for (const auto& [host, part] : (*found)->placed->hosts) hosts.insert(host);
-  Persist({NoStateRecord(name), NoCreateRequestRecord(name), DeletedRecord(key, hosts)},
-          [this, call, key, hosts] {
-            states_.Remove(key.name);
-            wanted_.erase(key.name);
-            TellDeleted(key, hosts);
-            Reply(call, google::protobuf::Empty());
-            AddNote(absl::StrCat("deleted ", key.name));
-            Touch(key.name);
-          });
-}
-
-// Remembers the deletion for those of `hosts` that are away.
-void Controller::TellDeleted(const StateKey& state, std::set<std::string> hosts) {
+  if (const StateEntry* entry = states_.Find(state.name);
+      entry != nullptr && entry->uid() == state.uid) {
+    for (const auto& [host, part] : entry->placed->hosts) hosts.insert(host);
+  }
+  for (const auto& [name, move] : moves_) {
+    if (move.execution.resource().state_uid() != state.uid) continue;
+    for (const Participant& participant : move.execution.spec().participants) {
+      hosts.insert(participant.host);
+    }
+  }
   for (const auto& [host, worker] : workers_.workers()) {
-    if (!worker.alive()) continue;
-    hosts.erase(host);
-    // All: who only gave to its present generation holds an empty one, and others may have been
-    // told that no shard of it lies there.
-    Forget(host, state);
-    ForgetHeld(host, state.name, "");
+    const auto held = worker.manifests.lower_bound({.state = state.name, .state_uid = state.uid});
+    const bool holds = held != worker.manifests.end() && held->first.state == state.name &&
+                       held->first.state_uid == state.uid;
+    if (holds) hosts.insert(host);
   }
-  std::vector<Record> records = {hosts.empty() ? NoDeletedRecord(state)
-                                               : DeletedRecord(state, hosts)};
-  if (!hosts.empty()) deleted_[state] = std::move(hosts);
-  // Forgetting too many only leaves buffers behind, on hosts that may never come back.
-  while (deleted_.size() > options_.states_max) {
-    records.push_back(NoDeletedRecord(deleted_.begin()->first));
-    deleted_.erase(deleted_.begin());
-  }
-  Persist(std::move(records), [] {});
-  EndStrangersIfAllKnown();
+  return hosts;
 }
 
-void Controller::Forget(const std::string& host, const StateKey& state) {
-  v1::AttachResponse forget;
-  forget.mutable_forget_state()->set_state(state.name);
-  forget.mutable_forget_state()->set_state_uid(state.uid);
-  Send(host, std::move(forget));
-  std::erase_if(workers_.Find(host)->manifests, [&](const auto& held) {
-    return held.first.first == state.name && held.second.state_uid() == state.uid;
+void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& request) {
+  const std::string name = request.name();
+  if (absl::Status bad = ParseStateName("name", name).status(); !bad.ok()) return Reply(call, bad);
+  StateEntry* state = states_.Find(name);
+  const std::set<StateKey> named = StatesNamed(name);
+  if (named.empty()) return Reply(call, FindState("name", name).status());
+  if (state != nullptr) {
+    if (absl::Status busy = StopForDeletion(*state); !busy.ok()) return Reply(call, busy);
+    state->deleting = true;
+  }
+  std::vector<std::pair<StateKey, std::set<std::string>>> gone;
+  for (const StateKey& key : named) gone.emplace_back(key, HostsOf(key));
+  std::vector<Record> records = {NoStateRecord(name), NoNextStateRecord(name),
+                                 NoCreateRequestRecord(name)};
+  for (const auto& [key, hosts] : gone) {
+    for (Record& record : tombstones_.Add(key, hosts)) records.push_back(std::move(record));
+  }
+  Persist(std::move(records), [this, call, name] {
+    states_.Remove(name);
+    wanted_.erase(name);
+    SettleState(name);
+    Reply(call, google::protobuf::Empty());
+    AddNote(absl::StrCat("deleted ", name));
+    Touch(name);
   });
-}
-
-// Frees what a live host says it holds of states that have the name; not of that with `kept_uid`.
-void Controller::ForgetHeld(const std::string& host, const std::string& name,
-                            std::string_view kept_uid) {
-  std::set<StateKey> gone;
-  const auto& manifests = workers_.Find(host)->manifests;
-  for (auto held = manifests.lower_bound({name, 0});
-       held != manifests.end() && held->first.first == name; ++held) {
-    if (kept_uid.empty() || held->second.state_uid() != kept_uid)
-      gone.insert({name, held->second.state_uid()});
-  }
-  for (const StateKey& state : gone) Forget(host, state);
-}
-
-// The host has attached since: Reconcile() has told it.
-void Controller::ForgetDeletions(const std::string& host) {
-  std::vector<Record> records;
-  for (auto deleted = deleted_.begin(); deleted != deleted_.end();) {
-    auto& [state, hosts] = *deleted;
-    if (hosts.erase(host) > 0)
-      records.push_back(hosts.empty() ? NoDeletedRecord(state) : DeletedRecord(state, hosts));
-    deleted = hosts.empty() ? deleted_.erase(deleted) : std::next(deleted);
-  }
-  if (!records.empty()) Persist(std::move(records), [] {});
 }
 
 }  // namespace remesh

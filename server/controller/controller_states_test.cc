@@ -80,38 +80,68 @@ TEST_F(ControllerStatesTest, AStateOlderThanUidsKeepsItsBuffers) {
   EXPECT_EQ(Forgotten(a), Uids{""});
 }
 
-TEST_F(ControllerStatesTest, AGenerationThatShouldNotBeThereIsRetired) {
+TEST_F(ControllerStatesTest, AGenerationNewerThanTheJournalStaysAndTheStateIsLost) {
   Attach("a");
   const v1::State made = Create({"a"});
-  EXPECT_EQ(Count(Attach("a", {Manifest(made.uid(), 1)}), Command::kRetire), 0);
+  Seal(1, Manifest(made.uid(), 1));
+  EXPECT_EQ(Get().phase(), v1::State::READY);
   const StreamId above = Attach("a", {Manifest(made.uid(), 1), Manifest(made.uid(), 2)});
-  ASSERT_EQ(Count(above, Command::kRetire), 1);
-  EXPECT_EQ(sent_[above][1].retire().generation(), 2);
-  EXPECT_EQ(sent_[above][1].retire().state_uid(), made.uid());
+  EXPECT_EQ(Count(above, Command::kRetire), 0);
+  EXPECT_EQ(Get().phase(), v1::State::LOST);
+  EXPECT_EQ(OwedBy("a").size(), 1u);
   const StreamId elsewhere = Attach("b", {Manifest(made.uid(), 1)});
-  EXPECT_EQ(Count(elsewhere, Command::kRetire), 1);
+  EXPECT_EQ(Count(elsewhere, Command::kRetire), 0);
+  EXPECT_EQ(OwedBy("b").size(), 1u);
 }
 
-TEST_F(ControllerStatesTest, OnlyHostsThatWereAwayAreRememberedAndNotForEver) {
-  const auto deletions = [&] {
-    int count = 0;
-    for (const auto& [key, bytes] : disk_) count += key.rfind("deleted/", 0) == 0;
-    return count;
-  };
+// It used to keep the deleted state's buffers for ever.
+TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   Attach("a");
   const StreamId b = Attach("b");
-  Create({"a", "b"});
-  Delete();
-  EXPECT_EQ(deletions(), 0);
-  Create({"a", "b"});
+  const v1::State made = Create({"a", "b"});
   Handle(StreamEnded{b});
   Delete();
-  EXPECT_EQ(deletions(), 1);
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/b");
+  ASSERT_TRUE(replies_.at(Ask(forget)).ok());
   StartServer();
+  EXPECT_EQ(Forgotten(Attach("b", {Manifest(made.uid(), 1)})), Uids{made.uid()});
+}
+
+TEST_F(ControllerStatesTest, TombstonesAreBoundedAndThoseThatNobodyWaitsForGoFirst) {
+  Tombstones tombstones(2);
+  tombstones.Add({"s", "1"}, {"a"});
+  tombstones.Add({"s", "2"}, {"b"});
+  tombstones.Confirm("b", {{"s", "2"}});
+  tombstones.Add({"s", "3"}, {"a"});
+  EXPECT_TRUE(tombstones.contains({"s", "1"}));
+  EXPECT_FALSE(tombstones.contains({"s", "2"}));
+  tombstones.Add({"s", "4"}, {"a"});
+  EXPECT_FALSE(tombstones.contains({"s", "1"}));
+  EXPECT_EQ(tombstones.WaitingFor("a"), (std::set<StateKey>{{"s", "3"}, {"s", "4"}}));
+}
+
+// What a lost journal knew is freed when its owner says so.
+TEST_F(ControllerStatesTest, DeletingByNameFreesWhatIsOwedOfThatName) {
+  const StreamId a = Attach("a", {Manifest("lost", 3)});
+  EXPECT_EQ(OwedBy("a").size(), 1u);
+  Delete();
+  EXPECT_EQ(Forgotten(a), Uids{"lost"});
+  EXPECT_TRUE(OwedBy("a").empty());
+}
+
+TEST_F(ControllerStatesTest, OnAFullDiskNothingNewBegins) {
   Attach("a");
-  EXPECT_EQ(deletions(), 1);
-  Attach("b");
-  EXPECT_EQ(deletions(), 0);
+  const v1::State made = Create({"a"});
+  Seal(1, Manifest(made.uid(), 1));
+  Handle(Persisted{.sequence = past_.sequence, .full = true});
+  EXPECT_EQ(ReasonOf(Start("", "plans/p")), "JOURNAL_FULL");
+  CreateState create{.request = {}, .placed = Place(SpecOn({"a"}))};
+  create.request.mutable_state()->set_name("jobs/j/states/t");
+  EXPECT_EQ(ReasonOf(Ask(create)), "JOURNAL_FULL");
+  Delete();  // makes room
+  Handle(Persisted{.sequence = past_.sequence});
+  EXPECT_EQ(ReasonOf(Ask(create)), "OK");
 }
 
 TEST_F(ControllerStatesTest, ARequestIdOfAnotherRequestIsRefused) {

@@ -27,9 +27,21 @@ class ControllerTestWorld : public testing::Test {
     pending_.clear();
     auto restored = ReadRecords(disk_, [](const v1::StateSpec& spec) { return Place(spec); });
     ASSERT_TRUE(restored.ok()) << restored.status();
+    restored->past = past_ = NextLeadership(past_, "leader " + std::to_string(++leaders_));
     controller_ = std::make_unique<Controller>(
-        ControllerOptions{}, [this] { return ++random_; }, *std::move(restored));
+        options_, [this] { return ++random_; }, *std::move(restored));
     Take(controller_->Start(now_));
+  }
+
+  // What a journal says that `before` last wrote and a new leadership begins on.
+  static JournalPast NextLeadership(const JournalPast& before, const std::string& leadership) {
+    JournalPast past = before;
+    past.cluster_uid = "cluster";
+    past.journal_uid = "journal";
+    past.leadership = leadership;
+    past.sequence = before.sequence + 1;
+    if (!before.leadership.empty()) past.ends[before.leadership] = past.sequence;
+    return past;
   }
 
   // One shard on each host of the topology.
@@ -57,11 +69,16 @@ class ControllerTestWorld : public testing::Test {
       if (Persist* persist = std::get_if<Persist>(&action)) {
         pending_.push_back(std::move(*persist));
       } else if (SendToWorker* send = std::get_if<SendToWorker>(&action)) {
+        if (send->message.has_position()) {
+          positions_[hosts_[send->stream]] = send->message.position();
+        }
         sent_[send->stream].push_back(std::move(send->message));
       } else if (CloseStream* close = std::get_if<CloseStream>(&action)) {
         closed_[close->stream] = close->status;
       } else if (ReplyTo* reply = std::get_if<ReplyTo>(&action)) {
         replies_.insert_or_assign(reply->call, std::move(reply->reply));
+      } else if (Note* note = std::get_if<Note>(&action)) {
+        if (note->warning) warnings_.push_back(note->line);
       } else if (StartPlanning* planning = std::get_if<StartPlanning>(&action)) {
         plannings_.push_back(planning->id);
       }
@@ -79,6 +96,7 @@ class ControllerTestWorld : public testing::Test {
         else
           disk_.erase(record.key);
       }
+      past_.sequence = persist.sequence;
       Handle(Persisted{persist.sequence});
     }
   }
@@ -95,22 +113,40 @@ class ControllerTestWorld : public testing::Test {
     return manifest;
   }
 
-  // Returns the stream.
-  StreamId Attach(const std::string& host, const std::vector<v1::StateManifest>& manifests = {},
-                  uint64_t highest_epoch = 0) {
-    const StreamId stream = ++last_stream_;
-    v1::AttachRequest first;
-    v1::Register& registration = *first.mutable_register_();
+  // What a host says first: with its own secret, and the position that it was told last.
+  v1::Register Identity(const std::string& host) {
+    v1::Register registration;
     registration.set_host(host);
-    registration.set_incarnation(1);
+    registration.set_host_secret(std::string(31, '!') + host[0]);
+    registration.set_process_nonce(std::string(15, '!') + static_cast<char>('A' + ++nonces_ % 26));
     registration.add_devices()->set_id(host[0]);
     registration.set_nics(1);
     registration.set_nic_bytes_per_second(1e9);
     registration.set_fabric_bytes_per_second(1e9);
-    registration.set_highest_epoch(highest_epoch);
-    *registration.mutable_manifests() = {manifests.begin(), manifests.end()};
+    *registration.mutable_position() = positions_[host];
+    return registration;
+  }
+  // Returns the stream.
+  StreamId Attach(const v1::Register& registration) {
+    const StreamId stream = ++last_stream_;
+    hosts_[stream] = registration.host();
+    v1::AttachRequest first;
+    *first.mutable_register_() = registration;
     Handle(StreamMessage{.stream = stream, .message = first});
     return stream;
+  }
+  StreamId Attach(const std::string& host, const std::vector<v1::StateManifest>& manifests = {},
+                  uint64_t highest_epoch = 0) {
+    v1::Register registration = Identity(host);
+    registration.set_highest_epoch(highest_epoch);
+    *registration.mutable_manifests() = {manifests.begin(), manifests.end()};
+    return Attach(registration);
+  }
+  std::string Refused(StreamId stream) {
+    return closed_.contains(stream) ? GetErrorInfo(closed_[stream]).reason : "";
+  }
+  void Say(StreamId stream, const v1::AttachRequest& message) {
+    Handle(StreamMessage{.stream = stream, .message = message});
   }
 
   CallId Ask(Request request) {
@@ -137,7 +173,7 @@ class ControllerTestWorld : public testing::Test {
   void Seal(StreamId stream, const v1::StateManifest& manifest) {
     v1::AttachRequest message;
     *message.mutable_manifest_changed()->mutable_manifest() = manifest;
-    Handle(StreamMessage{.stream = stream, .message = message});
+    Say(stream, message);
   }
 
   // The uids that the stream was told to forget.
@@ -154,6 +190,22 @@ class ControllerTestWorld : public testing::Test {
     return count;
   }
 
+  // What the host is listed as owing.
+  std::vector<v1::OwedShards> OwedBy(const std::string& host) {
+    const auto workers = std::get<v1::ListWorkersResponse>(
+        *replies_.at(Ask(v1::ListWorkersRequest())));
+    for (const v1::Worker& worker : workers.workers()) {
+      if (worker.name() == "workers/" + host) return {worker.owed().begin(), worker.owed().end()};
+    }
+    return {};
+  }
+
+  ControllerOptions options_;
+  JournalPast past_;  // as the journal has it now
+  int leaders_ = 0, nonces_ = 0;
+  std::map<StreamId, std::string> hosts_;
+  std::map<std::string, v1::JournalPosition> positions_;  // by host: what it was told last
+  std::vector<std::string> warnings_;
   Moment now_{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
   std::unique_ptr<Controller> controller_;
   std::map<std::string, std::string> disk_;

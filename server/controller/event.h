@@ -37,9 +37,11 @@ struct CreateState {
 using Request =
     std::variant<CreateState, v1::GetStateRequest, v1::ListStatesRequest, v1::DeleteStateRequest,
                  v1::StartExecutionRequest, v1::GetExecutionRequest, v1::ListExecutionsRequest,
-                 v1::CancelExecutionRequest, v1::ListWorkersRequest, v1::ForgetWorkerRequest>;
+                 v1::CancelExecutionRequest, v1::ResolveExecutionRequest, v1::ListWorkersRequest,
+                 v1::ForgetWorkerRequest, v1::ResetWorkerRequest, v1::DiscardShardsRequest>;
 using Reply = std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse,
-                           v1::Execution, v1::ListExecutionsResponse, v1::ListWorkersResponse>;
+                           v1::Execution, v1::ListExecutionsResponse, v1::ListWorkersResponse,
+                           v1::DiscardShardsResponse>;
 
 // A caller asks; exactly one ReplyTo follows.
 struct Call {

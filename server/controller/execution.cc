@@ -148,6 +148,7 @@ void Execution::TellCommit(int index, ExecutionActions& out) {
   v1::Commit& commit = *TellHost(index, out).mutable_commit();
   *commit.mutable_attempt() = spec_.attempt;
   commit.set_state(resource_.state());
+  commit.set_state_uid(resource_.state_uid());
   commit.set_generation(resource_.target_generation());
 }
 
@@ -178,24 +179,24 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
       if (!hosts_[i].away) TellCommit(i, out);
     }
     FinishIfCommitted(out);
-  } else if (what == Save::kSuccess && step_ == Step::kFinishing) {
-    Succeed(now, out);
-  } else if (what == Save::kFailure && step_ == Step::kRecording) {
+  } else if ((what == Save::kSuccess && step_ == Step::kFinishing) ||
+             (what == Save::kFailure && step_ == Step::kRecording)) {
     step_ = Step::kEnded;
-    resource_ = ToSave(Save::kFailure, now);
+    resource_ = ToSave(what, now);
   }
 }
 
-void Execution::Succeed(Moment now, ExecutionActions& out) {
-  step_ = Step::kEnded;
-  resource_ = ToSave(Save::kSuccess, now);
-  for (size_t i = 0; i < hosts_.size(); ++i) {
-    if (hosts_[i].away || !spec_.participants[i].holds_source) continue;
-    v1::Retire& retire = *TellHost(i, out).mutable_retire();
-    retire.set_state(resource_.state());
-    retire.set_state_uid(resource_.state_uid());
-    retire.set_generation(resource_.source_generation());
-  }
+
+bool Execution::forgettable() const {
+  if (resource_.phase() == v1::Execution::SUCCEEDED) return true;
+  return AllHosts([](const HostState& state, const Participant&) {
+    return !state.told || state.settled;
+  });
+}
+
+bool Execution::incomplete() const {
+  return step_ == Step::kCommitting &&
+         !AllHosts([](const HostState& state, const Participant&) { return !state.incomplete; });
 }
 
 void Execution::DropTargets() {

@@ -18,7 +18,6 @@ struct Participant {
   std::string host;
   v1::Assignment target;            // complete; without shards on a host that only gives
   std::vector<int64_t> device_ids;  // of the host, in local order
-  bool holds_source = false;
 
   bool receives() const { return !target.shards().empty(); }
 };
@@ -53,7 +52,7 @@ using ExecutionActions = std::vector<ExecutionAction>;
 //   CANCELLED)
 //
 // deciding, finishing and recording wait for the journal. The decision to commit is made once, when
-// every host has verified, and never taken back. A pure state machine: answers of workers, their
+// every host has verified; only GiveUp() takes it back. A pure state machine: answers of workers, their
 // absence, and time come in; what is to be done goes to `out`.
 class Execution {
  public:
@@ -91,19 +90,28 @@ class Execution {
   // The host's worker is away, or lives another life.
   void OnHostAway(const std::string& host, const absl::Status& why, Moment now,
                   ExecutionActions& out);
-  // It registered again; `holds_target`: verified or committed shards of the target generation are
-  // still there.
+  // It registered again; `holds_target`: the execution's shards of the target generation are still
+  // there, verified, readable, or unsealed by a trainer since.
   void OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out);
   void OnSaved(Save what, Moment now, ExecutionActions& out);
   void OnTick(Moment now, ExecutionActions& out);
   // FAILED_PRECONDITION (EXECUTION_COMMITTING, EXECUTION_ENDED) when it is too late. Idempotent.
   absl::Status Cancel(Moment now, ExecutionActions& out);
+  // Takes the decision back: ends FAILED with `why`. The caller knows that the source is whole or
+  // no longer wanted. REQUIRES: step() is kCommitting.
+  void GiveUp(const absl::Status& why, ExecutionActions& out);
+  // The server itself stood still for `pause`: no time of waiting counts it.
+  void Forgive(Timestamp pause);
 
   Step step() const { return step_; }
   bool ended() const { return step_ == Step::kEnded; }
   const ExecutionSpec& spec() const { return spec_; }
   const v1::Execution& resource() const { return resource_; }
   bool has_participant(const std::string& host) const { return IndexOf(host) >= 0; }
+  // No host can still hold anything that only this execution's record explains. REQUIRES: ended().
+  bool forgettable() const;
+  // A host came back without its shards of the target, or will not come: see GiveUp().
+  bool incomplete() const;
   // Forgets what only a running execution needs. REQUIRES: ended().
   void DropTargets();
   // The resource as the journal shall hold it after `what`.
@@ -117,6 +125,8 @@ class Execution {
     bool verified = false;
     bool committed = false;
     bool quiesced = false;
+    bool settled = false;  // it quiesced, or came back since and was told what to free
+    bool incomplete = false;  // back without its shards of the target
     int commit_failures = 0;
     Timestamp commit_again{0};  // when to repeat Commit, once it failed
   };
@@ -136,7 +146,6 @@ class Execution {
   void CommitFailed(HostState& host, Moment now);
   void RepeatCommits(Moment now, ExecutionActions& out);
   void RecordIfQuiesced(ExecutionActions& out);
-  void Succeed(Moment now, ExecutionActions& out);
   int32_t WindowsDoneEverywhere() const;
 
   ExecutionSpec spec_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "server/controller/execution.h"
 #include "service/error_info.h"
@@ -27,6 +28,7 @@ void Execution::TellAbort(int index, ExecutionActions& out) {
   v1::Abort& abort = *std::get<Tell>(out.back()).message.mutable_abort();
   *abort.mutable_attempt() = spec_.attempt;
   abort.set_state(resource_.state());
+  abort.set_state_uid(resource_.state_uid());
   abort.set_generation(resource_.target_generation());
 }
 
@@ -41,7 +43,7 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
 void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions& out) {
   const int index = IndexOf(host);
   if (index < 0 || step_ < Step::kAborting) return;
-  hosts_[index].quiesced = true;
+  hosts_[index].quiesced = hosts_[index].settled = true;
   if (step_ == Step::kAborting) RecordIfQuiesced(out);
 }
 
@@ -88,6 +90,8 @@ void Execution::OnHostAway(const std::string& host, const absl::Status& why, Mom
   } else if (step_ == Step::kAborting) {
     RecordIfQuiesced(out);
   } else if (step_ == Step::kCommitting) {
+    // What it has acknowledged may be gone when it comes back: it must say it again.
+    if (spec_.participants[index].receives()) hosts_[index].committed = false;
     FinishIfCommitted(out);
   }
 }
@@ -97,6 +101,8 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   if (index < 0) return;
   HostState& state = hosts_[index];
   state.away = false;
+  state.incomplete = false;
+  state.settled = ended();
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
   if (step_ != Step::kCommitting || state.committed) return;
@@ -108,11 +114,26 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
     return FinishIfCommitted(out);
   }
   if (holds_target) return TellCommit(index, out);
+  state.incomplete = true;
   const absl::Status error =
       MakeError(absl::StatusCode::kDataLoss,
                 absl::StrCat("host ", host, " came back without its shards of the target"),
                 {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
   *resource_.mutable_error() = StatusToProto(error);
+}
+
+void Execution::GiveUp(const absl::Status& why, ExecutionActions& out) {
+  REMESH_CHECK(step_ == Step::kCommitting);
+  *resource_.mutable_error() = StatusToProto(why);
+  end_phase_ = v1::Execution::FAILED;
+  step_ = Step::kRecording;
+  out.emplace_back(Save::kFailure);
+}
+
+void Execution::Forgive(Timestamp pause) {
+  spec_.deadline += pause;
+  aborting_since_ += pause;
+  for (HostState& host : hosts_) host.commit_again += pause;
 }
 
 void Execution::OnTick(Moment now, ExecutionActions& out) {

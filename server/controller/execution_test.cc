@@ -12,7 +12,7 @@ namespace {
 using Step = Execution::Step;
 using std::chrono::seconds;
 
-// Host "a" gives and receives, "b" only receives, "c" only gives.
+// Hosts "a" and "b" receive, "c" only gives.
 class ExecutionTest : public testing::Test {
  protected:
   static ExecutionSpec Spec() {
@@ -26,7 +26,6 @@ class ExecutionTest : public testing::Test {
     for (const char* host : {"a", "b", "c"}) {
       Participant& participant = spec.participants.emplace_back();
       participant.host = host;
-      participant.holds_source = *host != 'b';
       if (*host != 'c') participant.target.add_shards();
     }
     return spec;
@@ -120,7 +119,7 @@ TEST_F(ExecutionTest, SucceedsStepByStep) {
   for (const char* host : kHosts) execution_.OnCommitted(host, out_);
   EXPECT_EQ(Taken(), "save-success");
   execution_.OnSaved(Save::kSuccess, now_, out_);
-  EXPECT_EQ(Taken(), "a:retire c:retire");
+  EXPECT_EQ(Taken(), "");
   EXPECT_TRUE(execution_.ended());
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
 }
@@ -254,6 +253,63 @@ TEST_F(ExecutionTest, AHostBackWithoutItsShardsKeepsTheExecutionCommittingAndSay
   EXPECT_EQ(Taken(), "");
   EXPECT_EQ(execution_.step(), Step::kCommitting);
   EXPECT_EQ(Reason(), "COMMIT_INCOMPLETE");
+}
+
+// Its machine rebooted: what it acknowledged may be gone.
+TEST_F(ExecutionTest, AnAcknowledgementEndsWithTheLifeThatGaveIt) {
+  UntilCommitting();
+  execution_.OnCommitted("a", out_);
+  execution_.OnHostAway("a", lost_, now_, out_);
+  Taken();
+  execution_.OnCommitted("b", out_);
+  execution_.OnCommitted("c", out_);
+  EXPECT_EQ(Taken(), "");  // was: save-success
+  execution_.OnHostReturned("a", false, out_);
+  EXPECT_EQ(Taken(), "");
+  EXPECT_EQ(Reason(), "COMMIT_INCOMPLETE");
+  EXPECT_TRUE(execution_.incomplete());
+  execution_.OnHostAway("a", lost_, now_, out_);
+  execution_.OnHostReturned("a", true, out_);  // the reboot was another machine's
+  EXPECT_EQ(Taken(), "a:commit");
+  EXPECT_FALSE(execution_.incomplete());
+  execution_.OnCommitted("a", out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
+TEST_F(ExecutionTest, ADecisionThatIsGivenUpEndsFailed) {
+  UntilCommitting();
+  Taken();
+  execution_.GiveUp(lost_, out_);
+  EXPECT_EQ(Taken(), "save-failure");
+  execution_.OnCommitted("a", out_);  // too late
+  execution_.OnSaved(Save::kFailure, now_, out_);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::FAILED);
+  EXPECT_EQ(Reason(), "WORKER_LOST");
+}
+
+// A failed execution's record is what tells a host that comes back what it may free.
+TEST_F(ExecutionTest, AFailedExecutionIsForgettableOnceAllHostsWereTold) {
+  Start();
+  execution_.OnHostAway("b", lost_, now_, out_);
+  execution_.OnQuiesced("a", now_, out_);
+  execution_.OnQuiesced("c", now_, out_);
+  execution_.OnSaved(Save::kFailure, now_, out_);
+  ASSERT_TRUE(execution_.ended());
+  EXPECT_FALSE(execution_.forgettable());
+  execution_.OnHostReturned("b", false, out_);
+  EXPECT_TRUE(execution_.forgettable());
+}
+
+TEST_F(ExecutionTest, TheServersOwnPauseMovesItsDeadlines) {
+  Start();
+  Taken();
+  execution_.Forgive(seconds(50));
+  now_.steady = seconds(120);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Taken(), "");
+  now_.steady = seconds(150);
+  execution_.OnTick(now_, out_);
+  EXPECT_EQ(Reason(), "EXECUTION_DEADLINE");
 }
 
 TEST_F(ExecutionTest, TheDeadlineFailsAndSlowAbortsAreGivenUpOn) {

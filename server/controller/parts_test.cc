@@ -103,52 +103,61 @@ TEST(PaginationTest, RefusesWhatItNeverGave) {
   EXPECT_EQ(ParsePage(5000, "", "s")->size, 1000);
 }
 
-v1::Register Identity(const std::string& host, int64_t device, int64_t incarnation = 1) {
+v1::Register Identity(const std::string& host, int64_t device) {
   v1::Register registration;
   registration.set_host(host);
-  registration.set_incarnation(incarnation);
+  registration.set_host_secret(std::string(32, 's'));
+  registration.set_process_nonce(std::string(16, 'n'));
   registration.add_devices()->set_id(device);
   registration.set_nic_bytes_per_second(1e9);
   registration.set_fabric_bytes_per_second(1e9);
   return registration;
 }
 
-TEST(WorkerRegistryTest, NewerLivesReplaceOlderOnesAndSilenceIsNoticed) {
+TEST(WorkerRegistryTest, LaterStreamsReplaceEarlierOnesAndSilenceIsNoticed) {
   WorkerRegistry workers;
   const Moment start{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
-  EXPECT_EQ(*workers.Register(1, Identity("b", 1), start), 0u);
-  EXPECT_EQ(*workers.Register(2, Identity("a", 0), start), 0u);
-  EXPECT_EQ(*workers.Register(3, Identity("b", 1, 2), start), 1u);
-  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("b", 1, 1), start).status()).reason,
-            "SUPERSEDED");
-  EXPECT_EQ(GetErrorInfo(workers.Register(4, Identity("c", 0), start).status()).reason,
-            "DEVICE_ID_TAKEN");
+  EXPECT_EQ(workers.Attach(1, Identity("b", 1), start), 0u);
+  EXPECT_EQ(workers.Attach(2, Identity("a", 0), start), 0u);
+  EXPECT_EQ(workers.Attach(3, Identity("b", 1), start), 1u);
+  EXPECT_EQ(GetErrorInfo(workers.Check(Identity("c", 0))).reason, "DEVICE_ID_TAKEN");
   EXPECT_EQ(workers.topology()->hosts[0].name, "a");
   const Moment later{.steady = std::chrono::seconds(6), .wall = absl::UnixEpoch()};
-  workers.Heard(2, later);
+  workers.Heard(2, v1::AttachRequest(), later);
   EXPECT_EQ(workers.Silent(later.steady, std::chrono::seconds(4)), std::vector<StreamId>{3});
   EXPECT_EQ(workers.Detach(1), std::nullopt);
   EXPECT_EQ(workers.Detach(3), "b");
   EXPECT_FALSE(workers.alive("b"));
 }
 
+TEST(WorkerRegistryTest, SecretsAreNeverShown) {
+  WorkerRegistry workers;
+  v1::Register registration = Identity("a", 0);
+  registration.set_join_token("token");
+  workers.Attach(1, registration, Moment{});
+  const v1::Register shown = ToProto(*workers.Find("a")).registration();
+  EXPECT_EQ(shown.host_secret() + shown.join_token() + shown.process_nonce(), "");
+}
+
 TEST(WorkerRegistryTest, NamesTheFieldThatIsWrong) {
-  const auto field = [](v1::Register registration) {
+  const auto field = [](void (*spoil)(v1::Register&)) {
+    v1::Register registration = Identity("a", 0);
+    spoil(registration);
     return GetErrorInfo(ValidateRegister(registration)).metadata["field"];
   };
-  v1::Register good = Identity("a", 0), bad = good;
-  EXPECT_TRUE(ValidateRegister(good).ok());
-  bad.set_host("a/b");
-  EXPECT_EQ(field(bad), "host");
-  bad = good;
-  bad.set_incarnation(0);
-  EXPECT_EQ(field(bad), "incarnation");
-  bad = good;
-  bad.add_devices()->set_id(0);
-  EXPECT_EQ(field(bad), "devices[1].id");
-  bad = good;
-  bad.set_nic_bytes_per_second(std::nan(""));
-  EXPECT_EQ(field(bad), "nic_bytes_per_second");
+  EXPECT_EQ(field([](v1::Register&) {}), "");
+  EXPECT_EQ(field([](v1::Register& r) { r.set_host("a/b"); }), "host");
+  EXPECT_EQ(field([](v1::Register& r) { r.set_host_secret("short"); }), "host_secret");
+  EXPECT_EQ(field([](v1::Register& r) { r.clear_process_nonce(); }), "process_nonce");
+  EXPECT_EQ(field([](v1::Register& r) { r.set_incarnation(-1); }), "incarnation");
+  EXPECT_EQ(field([](v1::Register& r) { r.set_last_incarnation(INT64_MAX); }), "last_incarnation");
+  EXPECT_EQ(field([](v1::Register& r) { r.add_devices()->set_id(0); }), "devices[1].id");
+  EXPECT_EQ(field([](v1::Register& r) { r.set_nic_bytes_per_second(std::nan("")); }),
+            "nic_bytes_per_second");
+  EXPECT_EQ(field([](v1::Register& r) {
+              for (int i = 0; i <= 100'000; ++i) r.add_manifests();
+            }),
+            "manifests");
 }
 
 }  // namespace

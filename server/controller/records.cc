@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/records.h"
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -12,7 +12,7 @@ namespace remesh {
 namespace {
 
 constexpr char kEpoch[] = "epoch";
-constexpr char kStrangers[] = "strangers";
+constexpr char kLostLeadership[] = "lost_leadership/";
 constexpr char kHost[] = "host/";
 constexpr char kState[] = "state/";
 constexpr char kNextState[] = "next/";
@@ -33,15 +33,32 @@ bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest
   return true;
 }
 
-// No name of a state has an '@'. Journals older than uids have the name alone.
-std::string DeletedKey(const StateKey& state) {
-  if (state.uid.empty()) return absl::StrCat(kDeleted, state.name);
+// No name of a state has an '@'.
+std::string TombstoneKey(const StateKey& state) {
   return absl::StrCat(kDeleted, state.name, "@", state.uid);
 }
 
-StateKey ReadDeletedKey(const std::string& rest) {
+absl::Status ReadTombstone(const std::string& key, const std::string& rest,
+                           const std::string& bytes, Restored& restored) {
   const std::vector<std::string> parts = absl::StrSplit(rest, absl::MaxSplits('@', 1));
-  return {.name = parts[0], .uid = parts.size() == 2 ? parts[1] : ""};
+  std::vector<std::string> lines = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
+  Tombstone tombstone;
+  if (parts.size() != 2 || lines.empty() || !absl::SimpleAtoi(lines[0], &tombstone.order)) {
+    return Unreadable(key);
+  }
+  tombstone.hosts = {lines.begin() + 1, lines.end()};
+  restored.tombstones[{.name = parts[0], .uid = parts[1]}] = std::move(tombstone);
+  return absl::OkStatus();
+}
+
+absl::Status ReadHost(const std::string& key, const std::string& host, const std::string& bytes,
+                      Restored& restored) {
+  const std::vector<std::string> lines = absl::StrSplit(bytes, '\n');
+  KnownHost known;
+  if (lines.size() != 2 || !absl::SimpleAtoi(lines[0], &known.incarnation)) return Unreadable(key);
+  known.secret_hash = absl::HexStringToBytes(lines[1]);
+  restored.hosts[host] = std::move(known);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& bytes,
@@ -60,17 +77,17 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
   if (key == kEpoch) {
     const bool leaves_room = absl::SimpleAtoi(bytes, &restored.epoch) && restored.epoch + 1 != 0;
     return leaves_room ? absl::OkStatus() : Unreadable(key);
-  } else if (key == kStrangers) {
-    restored.strangers = true;
+  } else if (TakePrefix(kLostLeadership, key, name)) {
+    restored.lost_leaderships.insert(name);
   } else if (TakePrefix(kHost, key, name)) {
-    restored.hosts.insert(name);
+    return ReadHost(key, name, bytes, restored);
   } else if (TakePrefix(kState, key, name)) {
     ASSIGN_OR_RETURN(restored.states[name], ReadState(key, bytes, place));
   } else if (TakePrefix(kNextState, key, name)) {
     ASSIGN_OR_RETURN(RestoredState next, ReadState(key, bytes, place));
     restored.next_states[name] = next.placed;
   } else if (TakePrefix(kDeleted, key, name)) {
-    restored.deleted[ReadDeletedKey(name)] = absl::StrSplit(bytes, '\n', absl::SkipEmpty());
+    return ReadTombstone(key, name, bytes, restored);
   } else if (TakePrefix(kExecution, key, name)) {
     if (!restored.executions.emplace_back().ParseFromString(bytes)) return Unreadable(key);
   } else if (TakePrefix(kStart, key, name)) {
@@ -84,10 +101,14 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
 }  // namespace
 
 Record EpochRecord(uint64_t epoch) { return {kEpoch, absl::StrCat(epoch)}; }
-Record StrangersRecord() { return {kStrangers, ""}; }
-Record HostRecord(const std::string& host) { return {absl::StrCat(kHost, host), ""}; }
+Record LostLeadershipRecord(const std::string& leadership) {
+  return {absl::StrCat(kLostLeadership, leadership), ""};
+}
+Record HostRecord(const std::string& host, const KnownHost& known) {
+  return {absl::StrCat(kHost, host),
+          absl::StrCat(known.incarnation, "\n", absl::BytesToHexString(known.secret_hash))};
+}
 Record NoHostRecord(const std::string& host) { return {absl::StrCat(kHost, host), std::nullopt}; }
-Record NoStrangersRecord() { return {kStrangers, std::nullopt}; }
 Record StateRecord(const v1::State& state) {
   return {absl::StrCat(kState, state.name()), state.SerializeAsString()};
 }
@@ -107,10 +128,12 @@ Record CreateRequestRecord(const std::string& state, const std::string& request_
 Record NoCreateRequestRecord(const std::string& state) {
   return {absl::StrCat(kRequest, state), std::nullopt};
 }
-Record DeletedRecord(const StateKey& state, const std::set<std::string>& hosts) {
-  return {DeletedKey(state), absl::StrJoin(hosts, "\n")};
+Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone) {
+  std::string bytes = absl::StrCat(tombstone.order);
+  for (const std::string& host : tombstone.hosts) absl::StrAppend(&bytes, "\n", host);
+  return {TombstoneKey(state), std::move(bytes)};
 }
-Record NoDeletedRecord(const StateKey& state) { return {DeletedKey(state), std::nullopt}; }
+Record NoTombstoneRecord(const StateKey& state) { return {TombstoneKey(state), std::nullopt}; }
 Record ExecutionRecord(const v1::Execution& execution) {
   return {absl::StrCat(kExecution, execution.name()), execution.SerializeAsString()};
 }

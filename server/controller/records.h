@@ -13,6 +13,7 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "server/controller/action.h"
+#include "server/controller/enrolment.h"
 #include "server/controller/journal_past.h"
 #include "server/controller/placed.h"
 
@@ -25,14 +26,19 @@ struct StateKey {
   auto operator<=>(const StateKey&) const = default;
 };
 
+// That a state was deleted.
+struct Tombstone {
+  uint64_t order = 0;           // of deletion
+  std::set<std::string> hosts;  // that may still hold something of it
+};
+
 // What the controller keeps in the journal: one line a thing, its kind in the key.
 
 Record EpochRecord(uint64_t epoch);
-// Workers hold things that this journal never heard of: nothing unknown may be discarded.
-Record StrangersRecord();
-Record NoStrangersRecord();
+// An earlier leadership that this journal does not know, or not to its end, and that was given up.
+Record LostLeadershipRecord(const std::string& leadership);
 // A worker of that host attached once.
-Record HostRecord(const std::string& host);
+Record HostRecord(const std::string& host, const KnownHost& known);
 Record NoHostRecord(const std::string& host);
 Record StateRecord(const v1::State& state);
 Record NoStateRecord(const std::string& state);
@@ -43,9 +49,9 @@ Record NoNextStateRecord(const std::string& state);
 Record CreateRequestRecord(const std::string& state, const std::string& request_id,
                            const std::string& digest);
 Record NoCreateRequestRecord(const std::string& state);
-// The state of that name and uid existed, and these hosts may still hold it: they shall forget it.
-Record DeletedRecord(const StateKey& state, const std::set<std::string>& hosts);
-Record NoDeletedRecord(const StateKey& state);
+// The state of that name and uid existed: whoever holds something of it shall forget it.
+Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone);
+Record NoTombstoneRecord(const StateKey& state);
 Record ExecutionRecord(const v1::Execution& execution);
 Record NoExecutionRecord(const std::string& execution);
 // Which request started the execution.
@@ -62,13 +68,13 @@ struct RestoredState {
 struct Restored {
   JournalPast past;
   uint64_t epoch = 0;  // highest that was ever led
-  bool strangers = false;
-  std::set<std::string> hosts;
+  std::set<std::string> lost_leaderships;
+  std::map<std::string, KnownHost> hosts;
   std::map<std::string, RestoredState> states;
   std::map<std::string, std::shared_ptr<const PlacedState>> next_states;  // by state
   std::vector<v1::Execution> executions;
-  std::map<std::string, std::string> start_digests;   // by execution
-  std::map<StateKey, std::set<std::string>> deleted;  // which hosts were not told
+  std::map<std::string, std::string> start_digests;  // by execution
+  std::map<StateKey, Tombstone> tombstones;
 };
 
 // Lays out a state's spec; see PlaceState().

@@ -14,23 +14,29 @@ absl::StatusOr<Restored> Read(const std::vector<Record>& records) {
   return ReadRecords(journal, [](const v1::StateSpec&) { return std::make_shared<PlacedState>(); });
 }
 
-TEST(RecordsTest, DeletionsNameStateUidAndHosts) {
+TEST(RecordsTest, TombstonesNameStateUidOrderAndHosts) {
   const StateKey with_uid{"jobs/j/states/s", "11111111-2222-4333-8444-555555555555"};
   const StateKey old{"jobs/j/states/s", ""};
-  const auto restored =
-      Read({DeletedRecord(with_uid, {"a", "b"}), {"deleted/jobs/j/states/s", ""}});
+  const auto restored = Read({TombstoneRecord(with_uid, {.order = 7, .hosts = {"a", "b"}}),
+                              TombstoneRecord(old, {.order = 8, .hosts = {}})});
   ASSERT_TRUE(restored.ok()) << restored.status();
-  EXPECT_EQ(restored->deleted.at(with_uid), (std::set<std::string>{"a", "b"}));
-  EXPECT_EQ(restored->deleted.at(old), std::set<std::string>());
-  EXPECT_EQ(NoDeletedRecord(old).key, "deleted/jobs/j/states/s");
+  EXPECT_EQ(restored->tombstones.at(with_uid).hosts, (std::set<std::string>{"a", "b"}));
+  EXPECT_EQ(restored->tombstones.at(with_uid).order, 7u);
+  EXPECT_EQ(restored->tombstones.at(old).hosts, std::set<std::string>());
+  EXPECT_EQ(GetErrorInfo(Read({{"deleted/jobs/j/states/s@u", ""}}).status()).reason,
+            "JOURNAL_CORRUPT");
 }
 
 TEST(RecordsTest, HostsAndDigestsOfStartsComeBack) {
-  const auto restored =
-      Read({HostRecord("h-1"), StartRequestRecord("jobs/j/executions/e", "digest")});
+  const auto restored = Read({HostRecord("h-1", {.incarnation = 4, .secret_hash = {"\0\n\xff", 3}}),
+                              StartRequestRecord("jobs/j/executions/e", "digest"),
+                              LostLeadershipRecord("gone")});
   ASSERT_TRUE(restored.ok()) << restored.status();
-  EXPECT_EQ(restored->hosts, std::set<std::string>{"h-1"});
+  EXPECT_EQ(restored->hosts.at("h-1").incarnation, 4);
+  EXPECT_EQ(restored->hosts.at("h-1").secret_hash, std::string("\0\n\xff", 3));
   EXPECT_EQ(restored->start_digests.at("jobs/j/executions/e"), "digest");
+  EXPECT_EQ(restored->lost_leaderships, std::set<std::string>{"gone"});
+  EXPECT_EQ(GetErrorInfo(Read({{"host/a", "x"}}).status()).reason, "JOURNAL_CORRUPT");
 }
 
 TEST(RecordsTest, AnEpochWithoutASuccessorIsRefused) {

@@ -15,8 +15,7 @@ const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegis
                                       const std::string& host) {
   const WorkerEntry* worker = workers.Find(host);
   if (worker == nullptr || !worker->alive()) return nullptr;
-  const v1::StateManifest* manifest = worker->Manifest(state.name(), state.generation());
-  return manifest != nullptr && manifest->state_uid() == state.uid() ? manifest : nullptr;
+  return worker->Manifest(state.name(), state.uid(), state.generation());
 }
 
 bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {
@@ -52,6 +51,7 @@ std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared) {
   if (!state.execution.empty()) return v1::State::MOVING;
+  if (!state.newer_hosts.empty()) return v1::State::LOST;
   bool ready = true;
   for (const auto& [host, part] : state.placed->hosts) {
     if (spared.contains(host)) continue;
@@ -77,6 +77,7 @@ v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {
     }
   }
   message.set_sealed_shards(sealed);
+  *message.mutable_newer_hosts() = {state.newer_hosts.begin(), state.newer_hosts.end()};
   return message;
 }
 

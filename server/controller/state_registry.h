@@ -26,6 +26,7 @@ struct StateEntry {
   uint64_t planning = 0;       // id of the planning that reserves the state; 0: none
   std::string execution;       // that runs; empty: none
   bool deleting = false;
+  std::set<std::string> newer_hosts;  // that hold a newer generation than the journal knows
 
   const std::string& name() const { return declared.name(); }
   const std::string& uid() const { return declared.uid(); }

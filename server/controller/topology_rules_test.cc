@@ -20,7 +20,8 @@ absl::StatusOr<TopologyRules> Rules(const std::string& yaml) {
 v1::Register Identity(const std::string& host, int64_t device, const std::string& parent = "") {
   v1::Register registration;
   registration.set_host(host);
-  registration.set_incarnation(1);
+  registration.set_host_secret(std::string(32, 's'));
+  registration.set_process_nonce(std::string(16, 'n'));
   registration.add_devices()->set_id(device);
   registration.set_nic_bytes_per_second(1e9);
   registration.set_fabric_bytes_per_second(1e10);
@@ -68,8 +69,8 @@ TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
   WorkerRegistry workers(*Rules(kRacks));
   const Moment now{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
   EXPECT_EQ(workers.topology(), nullptr);
-  ASSERT_TRUE(workers.Register(1, Identity("gpu-1-0", 0), now).ok());
-  ASSERT_TRUE(workers.Register(2, Identity("other", 1, "rack-2"), now).ok());
+  workers.Attach(1, Identity("gpu-1-0", 0), now);
+  workers.Attach(2, Identity("other", 1, "rack-2"), now);
   const auto topology = workers.topology();
   EXPECT_TRUE(ValidateTopology(*topology).ok());
   ASSERT_EQ(topology->hosts.size(), 2u);
@@ -77,8 +78,8 @@ TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
   EXPECT_EQ(topology->hosts[1].parent, "rack-2");
   ASSERT_EQ(topology->domains.size(), 3u);
   EXPECT_EQ(topology->domains[1].ingress_bytes_per_second, 2e11);
-  EXPECT_EQ(FieldOf(workers.Register(3, Identity("x", 2, "rack-9"), now).status()), "parent");
-  EXPECT_EQ(FieldOf(workers.Register(3, Identity("pod", 2), now).status()), "host");
+  EXPECT_EQ(FieldOf(workers.Check(Identity("x", 2, "rack-9"))), "parent");
+  EXPECT_EQ(FieldOf(workers.Check(Identity("pod", 2))), "host");
 }
 
 TEST(TopologyRulesTest, RulesThatMakeNoSenseAreRefused) {

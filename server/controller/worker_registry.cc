@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -14,8 +15,9 @@ namespace remesh {
 namespace {
 
 constexpr int kDevicesMax = 4096;
-// Workers count nanoseconds since 1970: the year 2116. Beyond, no later life could be newer.
-constexpr int64_t kIncarnationMax = int64_t{1} << 62;
+constexpr int kManifestsMax = 100'000;
+constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // beyond, no later life could be newer
+constexpr size_t kSecretBytes = 32, kNonceBytes = 16, kTokenBytesMax = 1024;
 
 absl::Status CheckCapacity(std::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
@@ -38,10 +40,41 @@ absl::Status CheckDevices(const v1::Register& registration) {
   return absl::OkStatus();
 }
 
+absl::Status CheckIncarnation(std::string_view field, int64_t incarnation) {
+  if (incarnation >= 0 && incarnation <= kIncarnationMax) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(incarnation), "must be 0 to 2^62");
+}
+
+// Values stay out of errors: they are secrets.
+absl::Status CheckSecrets(const v1::Register& registration) {
+  if (registration.host_secret().size() != kSecretBytes) {
+    return InvalidField("host_secret", absl::StrCat(registration.host_secret().size(), " bytes"),
+                        "must be 32 bytes");
+  }
+  if (registration.process_nonce().size() != kNonceBytes) {
+    return InvalidField("process_nonce",
+                        absl::StrCat(registration.process_nonce().size(), " bytes"),
+                        "must be 16 bytes");
+  }
+  if (registration.join_token().size() > kTokenBytesMax) {
+    return InvalidField("join_token", absl::StrCat(registration.join_token().size(), " bytes"),
+                        "must be at most 1024 bytes");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
-const v1::StateManifest* WorkerEntry::Manifest(const std::string& state, int64_t generation) const {
-  auto found = manifests.find({state, generation});
+ManifestKey KeyOf(const v1::StateManifest& manifest) {
+  return {.state = manifest.state(),
+          .state_uid = manifest.state_uid(),
+          .generation = manifest.generation()};
+}
+
+const v1::StateManifest* WorkerEntry::Manifest(const std::string& state,
+                                               const std::string& state_uid,
+                                               int64_t generation) const {
+  auto found = manifests.find({state, state_uid, generation});
   return found == manifests.end() ? nullptr : &found->second;
 }
 
@@ -49,9 +82,12 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   if (!IsHostName(registration.host())) {
     return InvalidField("host", registration.host(), "must be 1 to 253 of [A-Za-z0-9._-]");
   }
-  if (registration.incarnation() < 1 || registration.incarnation() > kIncarnationMax) {
-    return InvalidField("incarnation", absl::StrCat(registration.incarnation()),
-                        "must be 1 to 2^62");
+  RETURN_IF_ERROR(CheckSecrets(registration));
+  RETURN_IF_ERROR(CheckIncarnation("incarnation", registration.incarnation()));
+  RETURN_IF_ERROR(CheckIncarnation("last_incarnation", registration.last_incarnation()));
+  if (registration.manifests_size() > kManifestsMax) {
+    return InvalidField("manifests", absl::StrCat(registration.manifests_size(), " manifests"),
+                        "must be at most 100000 manifests");
   }
   if (registration.nics() < 0) {
     return InvalidField("nics", absl::StrCat(registration.nics()), "must be >= 0");
@@ -80,31 +116,24 @@ absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) 
   return absl::OkStatus();
 }
 
-absl::StatusOr<StreamId> WorkerRegistry::Register(StreamId stream, const v1::Register& registration,
-                                                  Moment now) {
+absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
   RETURN_IF_ERROR(ValidateRegister(registration));
   RETURN_IF_ERROR(rules_.Check(registration));
-  RETURN_IF_ERROR(CheckDevicesFree(registration));
-  const WorkerEntry* known = Find(registration.host());
-  if (known != nullptr && known->registration.incarnation() > registration.incarnation()) {
-    const std::string newer = absl::StrCat(known->registration.incarnation());
-    return MakeError(
-        absl::StatusCode::kAborted,
-        absl::StrCat("incarnation ", newer, " of host ", registration.host(), " is newer"),
-        {.reason = "SUPERSEDED",
-         .metadata = {{"host", registration.host()}, {"incarnation", newer}}});
-  }
+  return CheckDevicesFree(registration);
+}
+
+StreamId WorkerRegistry::Attach(StreamId stream, const v1::Register& registration, Moment now) {
   WorkerEntry& worker = workers_[registration.host()];
   const StreamId replaced = worker.stream;
   if (replaced != 0) hosts_.erase(replaced);
-  worker = WorkerEntry{.registration = registration,
-                       .stream = stream,
-                       .heard = now.steady,
-                       .heard_wall = now.wall,
-                       .manifests = {}};
+  worker = WorkerEntry{
+      .registration = registration, .stream = stream, .heard = now.steady, .heard_wall = now.wall};
   worker.registration.clear_manifests();
+  worker.registration.clear_host_secret();
+  worker.registration.clear_join_token();
+  worker.registration.clear_process_nonce();
   for (const v1::StateManifest& manifest : registration.manifests()) {
-    worker.manifests[{manifest.state(), manifest.generation()}] = manifest;
+    worker.manifests[KeyOf(manifest)] = manifest;
   }
   hosts_[stream] = registration.host();
   return replaced;
@@ -115,12 +144,19 @@ const std::string* WorkerRegistry::HostOf(StreamId stream) const {
   return found == hosts_.end() ? nullptr : &found->second;
 }
 
-void WorkerRegistry::Heard(StreamId stream, Moment now) {
+void WorkerRegistry::Heard(StreamId stream, const v1::AttachRequest& message, Moment now) {
   const std::string* host = HostOf(stream);
   if (host == nullptr) return;
   WorkerEntry& worker = workers_.at(*host);
+  if (const uint64_t progress = message.heartbeat().progress(); progress != 0) {
+    if (std::exchange(worker.progress, progress) == progress) return;
+  }
   worker.heard = now.steady;
   worker.heard_wall = now.wall;
+}
+
+void WorkerRegistry::Forgive(Timestamp pause) {
+  for (auto& [host, worker] : workers_) worker.heard += pause;
 }
 
 std::optional<std::string> WorkerRegistry::Detach(StreamId stream) {

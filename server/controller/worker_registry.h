@@ -17,20 +17,31 @@
 
 namespace remesh {
 
+// One generation of one of the states that have or had a name.
+struct ManifestKey {
+  std::string state;
+  std::string state_uid = "";
+  int64_t generation = 0;
+  auto operator<=>(const ManifestKey&) const = default;
+};
+ManifestKey KeyOf(const v1::StateManifest& manifest);
+
 // A worker that registered once; alive while a stream of it is attached.
 struct WorkerEntry {
-  v1::Register registration;  // without manifests
+  v1::Register registration;  // without manifests and secrets
   StreamId stream = 0;        // 0: away
   Timestamp heard{0};
   absl::Time heard_wall;
-  // What it holds, by (state, generation), as it said last.
-  std::map<std::pair<std::string, int64_t>, v1::StateManifest> manifests;
+  uint64_t progress = 0;                                // of its last heartbeat
+  std::map<ManifestKey, v1::StateManifest> manifests;  // what it holds, as it said last
 
   bool alive() const { return stream != 0; }
-  const v1::StateManifest* Manifest(const std::string& state, int64_t generation) const;
+  const v1::StateManifest* Manifest(const std::string& state, const std::string& state_uid,
+                                    int64_t generation) const;
 };
 
-// INVALID_ARGUMENT unless host, incarnation, devices and capacities make sense.
+// INVALID_ARGUMENT unless host, secrets, incarnations, devices, capacities and the number of
+// manifests make sense.
 absl::Status ValidateRegister(const v1::Register& registration);
 
 // Who is there. Not thread-safe; its owner's strand protects it.
@@ -38,14 +49,19 @@ class WorkerRegistry {
  public:
   explicit WorkerRegistry(TopologyRules rules = {}) : rules_(std::move(rules)) {}
 
+  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check. ALREADY_EXISTS
+  // (DEVICE_ID_TAKEN): another host has a device of that id.
+  absl::Status Check(const v1::Register& registration) const;
   // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
-  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check. ABORTED (SUPERSEDED): a newer
-  // incarnation is known. ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
-  absl::StatusOr<StreamId> Register(StreamId stream, const v1::Register& registration, Moment now);
+  // REQUIRES: Check().
+  StreamId Attach(StreamId stream, const v1::Register& registration, Moment now);
 
   // Host of an attached stream, or null.
   const std::string* HostOf(StreamId stream) const;
-  void Heard(StreamId stream, Moment now);
+  // A heartbeat is a sign of life only if the worker has made progress since the last one.
+  void Heard(StreamId stream, const v1::AttachRequest& message, Moment now);
+  // The server itself stood still for `pause`: nobody was silent meanwhile.
+  void Forgive(Timestamp pause);
   // The worker of the stream is away from now on. Returns its host unless the stream was not
   // attached.
   std::optional<std::string> Detach(StreamId stream);

@@ -43,4 +43,10 @@ ServerUnaryReactor* ReshardService::CancelExecution(CallbackServerContext* conte
   return AskController(backend_, context, "CancelExecution", request->name(), *request, response);
 }
 
+ServerUnaryReactor* ReshardService::ResolveExecution(CallbackServerContext* context,
+                                                     const v1::ResolveExecutionRequest* request,
+                                                     v1::Execution* response) {
+  return AskController(backend_, context, "ResolveExecution", request->name(), *request, response);
+}
+
 }  // namespace remesh

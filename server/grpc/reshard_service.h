@@ -24,6 +24,9 @@ class ReshardService : public v1::ReshardService::CallbackService {
   grpc::ServerUnaryReactor* CancelExecution(grpc::CallbackServerContext* context,
                                             const v1::CancelExecutionRequest* request,
                                             v1::Execution* response) override;
+  grpc::ServerUnaryReactor* ResolveExecution(grpc::CallbackServerContext* context,
+                                             const v1::ResolveExecutionRequest* request,
+                                             v1::Execution* response) override;
 
  private:
   const Backend backend_;

@@ -29,6 +29,18 @@ ServerUnaryReactor* WorkerService::ForgetWorker(CallbackServerContext* context,
   return AskController(backend_, context, "ForgetWorker", request->name(), *request, response);
 }
 
+ServerUnaryReactor* WorkerService::ResetWorker(CallbackServerContext* context,
+                                               const v1::ResetWorkerRequest* request,
+                                               google::protobuf::Empty* response) {
+  return AskController(backend_, context, "ResetWorker", request->name(), *request, response);
+}
+
+ServerUnaryReactor* WorkerService::DiscardShards(CallbackServerContext* context,
+                                                 const v1::DiscardShardsRequest* request,
+                                                 v1::DiscardShardsResponse* response) {
+  return AskController(backend_, context, "DiscardShards", request->state(), *request, response);
+}
+
 ServerUnaryReactor* WorkerService::GetTopology(CallbackServerContext* context,
                                                const v1::GetTopologyRequest*,
                                                v1::Topology* response) {

@@ -18,6 +18,12 @@ class WorkerService : public v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* ForgetWorker(grpc::CallbackServerContext* context,
                                          const v1::ForgetWorkerRequest* request,
                                          google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* ResetWorker(grpc::CallbackServerContext* context,
+                                        const v1::ResetWorkerRequest* request,
+                                        google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* DiscardShards(grpc::CallbackServerContext* context,
+                                          const v1::DiscardShardsRequest* request,
+                                          v1::DiscardShardsResponse* response) override;
   grpc::ServerUnaryReactor* GetTopology(grpc::CallbackServerContext* context,
                                         const v1::GetTopologyRequest* request,
                                         v1::Topology* response) override;

@@ -4,47 +4,86 @@
 namespace remesh {
 namespace {
 
-bool Pending(v1::ShardPhase phase) {
-  return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
+// A secret or nonce of that many bytes.
+std::string Bytes(const std::string& host, uint64_t number, size_t size) {
+  std::string bytes = host + " " + std::to_string(number);
+  bytes.resize(size, '.');
+  return bytes;
 }
 
 }  // namespace
 
+v1::StateManifest ModelWorker::Manifest(const Key& key) const {
+  const Held& held = held_.at(key);
+  v1::StateManifest manifest;
+  manifest.set_state(key.first);
+  manifest.set_state_uid(held.state_uid);
+  manifest.set_generation(key.second);
+  manifest.set_phase(held.phase);
+  manifest.set_execution(held.execution);
+  manifest.set_total_shards(held.shards);
+  manifest.set_sealed_shards(held.phase == v1::SHARD_PHASE_BUILDING ? 0 : held.shards);
+  return manifest;
+}
+
 v1::Register ModelWorker::Registration() const {
   v1::Register message;
   message.set_host(host_);
+  message.set_host_secret(Bytes(host_, secret_, 32));
+  message.set_process_nonce(Bytes(host_, nonce_, 16));
+  message.set_join_token("token");
   message.set_incarnation(incarnation_);
+  message.set_last_incarnation(last_incarnation_);
   message.add_devices()->set_id(device_);
   message.set_nics(1);
   message.set_nic_bytes_per_second(1e9);
   message.set_fabric_bytes_per_second(1e10);
   message.set_highest_epoch(highest_epoch_);
-  for (const auto& [key, held] : held_) {
-    v1::StateManifest& manifest = *message.add_manifests();
-    manifest.set_state(key.first);
-    manifest.set_state_uid(held.state_uid);
-    manifest.set_generation(key.second);
-    manifest.set_phase(held.phase);
-    if (Pending(held.phase)) manifest.set_execution(held.execution);
-    manifest.set_total_shards(held.shards);
-    manifest.set_sealed_shards(held.shards);
+  *message.mutable_position() = position_;
+  for (const auto& [key, held] : held_) *message.add_manifests() = Manifest(key);
+  for (const auto& [execution, attempt] : attempts_) {
+    message.add_attempts()->set_execution(execution);
+    message.mutable_attempts()->rbegin()->set_attempt(1);
   }
   return message;
+}
+
+bool ModelWorker::holds(const std::string& state_uid, int64_t generation,
+                        const std::string& execution) const {
+  for (const auto& [key, held] : held_) {
+    if (key.second == generation && held.state_uid == state_uid && held.execution == execution) {
+      return !Pending(held.phase);
+    }
+  }
+  return false;
+}
+
+void ModelWorker::Unseal(uint64_t choice) {
+  if (held_.empty()) return;
+  const auto chosen = std::next(held_.begin(), static_cast<int64_t>(choice % held_.size()));
+  v1::ShardPhase& phase = chosen->second.phase;
+  if (Pending(phase)) return;
+  phase = phase == v1::SHARD_PHASE_READY ? v1::SHARD_PHASE_BUILDING : v1::SHARD_PHASE_READY;
+  v1::AttachRequest changed;
+  *changed.mutable_manifest_changed()->mutable_manifest() = Manifest(chosen->first);
+  callbacks_.say(changed);
 }
 
 void ModelWorker::Obey(const v1::AttachResponse& command) {
   if (command.epoch() < highest_epoch_) callbacks_.violation(host_ + ": an older epoch commands");
   highest_epoch_ = std::max<uint64_t>(highest_epoch_, command.epoch());
-  v1::AttachRequest answer;
+  if (command.has_position()) position_ = command.position();
   switch (command.command_case()) {
+    case v1::AttachResponse::kWelcome:
+      if (command.welcome().incarnation() < last_incarnation_) {
+        callbacks_.violation(host_ + ": its incarnation fell");
+      }
+      incarnation_ = last_incarnation_ = command.welcome().incarnation();
+      return;
     case v1::AttachResponse::kAssignState:
       return Assign(command.assign_state().assignment());
     case v1::AttachResponse::kForgetState:
-      std::erase_if(held_, [&](const auto& held) {
-        return held.first.first == command.forget_state().state() &&
-               held.second.state_uid == command.forget_state().state_uid();
-      });
-      return;
+      return Forget(command.forget_state());
     case v1::AttachResponse::kPrepare:
       return Prepare(command.prepare());
     case v1::AttachResponse::kGrant:
@@ -56,14 +95,30 @@ void ModelWorker::Obey(const v1::AttachResponse& command) {
     case v1::AttachResponse::kAbort:
       return Abort(command.abort());
     case v1::AttachResponse::kRetire:
-      callbacks_.retiring(command.retire());
-      held_.erase({command.retire().state(), command.retire().generation()});
-      answer.mutable_retired()->set_state(command.retire().state());
-      answer.mutable_retired()->set_generation(command.retire().generation());
-      return callbacks_.say(answer);
+      return Retire(command.retire());
     default:
       return;
   }
+}
+
+void ModelWorker::Forget(const v1::ForgetState& forget) {
+  std::erase_if(held_, [&](const auto& held) {
+    return held.first.first == forget.state() && held.second.state_uid == forget.state_uid();
+  });
+  v1::AttachRequest answer;
+  answer.mutable_forgotten()->set_state(forget.state());
+  answer.mutable_forgotten()->set_state_uid(forget.state_uid());
+  callbacks_.say(answer);
+}
+
+void ModelWorker::Retire(const v1::Retire& retire) {
+  const auto held = held_.find({retire.state(), retire.generation()});
+  if (held != held_.end() && held->second.state_uid == retire.state_uid()) held_.erase(held);
+  v1::AttachRequest answer;
+  answer.mutable_retired()->set_state(retire.state());
+  answer.mutable_retired()->set_state_uid(retire.state_uid());
+  answer.mutable_retired()->set_generation(retire.generation());
+  callbacks_.say(answer);
 }
 
 void ModelWorker::Assign(const v1::Assignment& assignment) {
@@ -103,8 +158,9 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   if (source != held_.end() && source->second.state_uid != target.state_uid())
     callbacks_.violation(host_ + ": told to move what another state of the same name left");
   auto left = held_.find({target.state(), target.generation()});
-  if (left != held_.end() && !Pending(left->second.phase))
-    callbacks_.violation(host_ + ": prepared over a readable generation");
+  if (left != held_.end() && !Pending(left->second.phase)) {
+    return Fail(prepare.attempt(), "the target generation is readable here");
+  }
   if (callbacks_.fails()) return Fail(prepare.attempt(), "no memory");
   attempts_[execution] = {};
   if (!target.shards().empty()) {
@@ -150,11 +206,12 @@ void ModelWorker::Commit(const v1::Commit& commit) {
     if (!known) return Fail(commit.attempt(), "nothing is verified here");
   } else if (held->second.phase == v1::SHARD_PHASE_PREPARED) {
     callbacks_.violation(host_ + ": told to commit what is not verified");
-  } else {
+  } else if (held->second.phase == v1::SHARD_PHASE_VERIFIED) {
     held->second.phase = v1::SHARD_PHASE_READY;
   }
   v1::AttachRequest answer;
   *answer.mutable_committed()->mutable_attempt() = commit.attempt();
+  if (held != held_.end()) *answer.mutable_committed()->mutable_manifest() = Manifest(held->first);
   callbacks_.say(answer);
 }
 
@@ -162,9 +219,7 @@ void ModelWorker::Abort(const v1::Abort& abort) {
   attempts_.erase(abort.attempt().execution());
   auto held = held_.find({abort.state(), abort.generation()});
   if (held != held_.end() && held->second.execution == abort.attempt().execution()) {
-    if (!Pending(held->second.phase))
-      callbacks_.violation(host_ + ": told to abort what is committed");
-    held_.erase(held);
+    if (Pending(held->second.phase) || abort.even_committed()) held_.erase(held);
   }
   v1::AttachRequest answer;
   *answer.mutable_quiesced()->mutable_attempt() = abort.attempt();

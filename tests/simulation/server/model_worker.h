@@ -13,7 +13,8 @@
 
 namespace remesh {
 
-// What a worker remembers and says, without bytes: manifests survive its deaths, attempts do not.
+// What a worker remembers and says, without bytes: manifests and its record survive its deaths,
+// attempts do not.
 // It seals what it is assigned, and answers each command at once; the world delays. Every rule it
 // is told to break goes to `violation`.
 class ModelWorker {
@@ -30,28 +31,38 @@ class ModelWorker {
     std::function<bool()> fails;  // whether an attempt shall fail now
     std::function<void(const std::string&)> violation;
     std::function<void(const v1::Commit&)> committing;  // before a commit takes effect
-    std::function<void(const v1::Retire&)> retiring;    // before a generation goes
   };
 
   ModelWorker(std::string host, int64_t device, Callbacks callbacks)
       : host_(std::move(host)), device_(device), callbacks_(std::move(callbacks)) {}
 
-  // The machine booted: nothing is left of its buffers.
-  void LoseBuffers() { held_.clear(); }
+  // The machine booted: nothing is left of its buffers, nor of the record beside them.
+  void LoseBuffers() {
+    held_.clear();
+    ++secret_;
+    highest_epoch_ = 0;
+    last_incarnation_ = 0;
+    position_.Clear();
+  }
   // Another life of the process.
   void Restart() {
-    ++incarnation_;
+    ++nonce_;
+    incarnation_ = 0;
     attempts_.clear();
   }
+  // A trainer writes a readable generation again, or is done with that.
+  void Unseal(uint64_t choice);
   v1::Register Registration() const;
   void Obey(const v1::AttachResponse& command);
 
   const std::string& host() const { return host_; }
   const std::map<Key, Held>& held() const { return held_; }
-  // Readable elements of just this state and generation.
+  // All elements of a generation that an execution ("": trainers) wrote, readable or unsealed.
+  bool holds(const std::string& state_uid, int64_t generation, const std::string& execution) const;
+  // Elements of just this state and generation.
   bool holds(const v1::State& state) const {
     auto found = held_.find({state.name(), state.generation()});
-    return found != held_.end() && found->second.phase == v1::SHARD_PHASE_READY &&
+    return found != held_.end() && !Pending(found->second.phase) &&
            found->second.state_uid == state.uid();
   }
 
@@ -59,6 +70,10 @@ class ModelWorker {
   struct Attempt {
     int32_t windows_done = 0;
   };
+  static bool Pending(v1::ShardPhase phase) {
+    return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
+  }
+  v1::StateManifest Manifest(const Key& key) const;
 
   void Assign(const v1::Assignment& assignment);
   void Prepare(const v1::Prepare& prepare);
@@ -66,13 +81,21 @@ class ModelWorker {
   void Verify(const v1::Verify& verify);
   void Commit(const v1::Commit& commit);
   void Abort(const v1::Abort& abort);
+  void Retire(const v1::Retire& retire);
+  void Forget(const v1::ForgetState& forget);
   void Fail(const v1::AttemptId& attempt, const std::string& why);
 
   const std::string host_;
   const int64_t device_;
   const Callbacks callbacks_;
-  int64_t incarnation_ = 1;
+  int64_t incarnation_ = 0;  // as welcomed
+  uint64_t nonce_ = 1;       // of the process
+  // The record.
+  uint64_t secret_ = 1;
+  int64_t last_incarnation_ = 0;
   uint64_t highest_epoch_ = 0;
+  v1::JournalPosition position_;
+
   std::map<Key, Held> held_;
   std::map<std::string, Attempt> attempts_;  // by execution
 };

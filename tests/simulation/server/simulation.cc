@@ -17,8 +17,7 @@ Simulation::Simulation(Options options) : options_(options), random_(options.see
         .say = [this, i](v1::AttachRequest message) { Say(i, std::move(message)); },
         .fails = [this] { return !settling_ && Chance(options_.failure); },
         .violation = [this](const std::string& what) { Violate(what); },
-        .committing = [this](const v1::Commit& commit) { CheckCommit(commit); },
-        .retiring = [this](const v1::Retire& retire) { CheckRetire(retire); }};
+        .committing = [this](const v1::Commit& commit) { CheckCommit(commit); }};
     workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), i,
                                                                std::move(callbacks))});
   }
@@ -40,6 +39,7 @@ void Simulation::Run(double seconds) {
   for (int64_t t = now_; t < end; t += 100 * kMillisecond) {
     At(t, [this] { Handle(Tick{}); });
     At(t + 1, [this] { Heartbeat(); });
+    At(t + 2, [this] { RestartIfBehind(); });
     if (settling_) continue;
     At(Soon(end - now_), [this] { Ask(); });
     At(Soon(end - now_), [this] {
@@ -56,31 +56,68 @@ void Simulation::Run(double seconds) {
 
 // ---- the server ----
 
-void Simulation::StartServer() {
+void Simulation::StartServer(bool accepts_older) {
   ++life_;
-  auto restored = ReadRecords(disk_, [this](const v1::StateSpec& spec) { return Place(spec); });
+  auto restored =
+      ReadRecords(disk_.records, [this](const v1::StateSpec& spec) { return Place(spec); });
   if (!restored.ok()) return Violate(std::string(restored.status().message()));
+  JournalPast& past = disk_.past;
+  const std::string before = past.leadership;
+  past.cluster_uid = "cluster";
+  past.leadership = absl::StrCat("leader ", ++leaders_);
+  ++past.sequence;
+  if (!before.empty()) past.ends[before] = past.sequence;
+  restored->past = past;
+  restored->past.accepts_older = accepts_older;
   ControllerOptions options;
   options.finished_executions_max = 20;
   options.quiesce_timeout = std::chrono::seconds(3);
   options.execution_deadline = std::chrono::seconds(8);
+  options.tick_interval = std::chrono::milliseconds(100);
+  options.join_token_hashes = {HashSecret("token")};
   controller_ = std::make_unique<Controller>(
       options, [this] { return random_(); }, *std::move(restored));
   Perform(controller_->Start(
       {.steady = std::chrono::microseconds(now_), .wall = absl::FromUnixMicros(now_)}));
 }
 
-void Simulation::CrashServer() {
+void Simulation::CrashServer(bool accepts_older) {
   controller_ = nullptr;
   ++life_;
   disk_busy_until_ = 0;
+  paused_until_ = 0;
   calls_.clear();
   for (int i = 0; i < options_.workers; ++i) BreakStream(i, false);
-  At(Soon(2 * kSecond), [this] { StartServer(); });
+  At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
+}
+
+// The volume is restored from a snapshot, or the end of a file is lost.
+void Simulation::RollBackJournal() {
+  if (!options_.rolls_back) return;
+  if (copies_.size() < 4 || Chance(0.5)) {
+    copies_.push_back(disk_);
+  } else if (controller_ != nullptr) {
+    disk_ = copies_[random_() % copies_.size()];
+    ++rolled_back_;
+    CrashServer();
+  }
+}
+
+// Somebody reads the log, and starts the server with --accept-older-journal.
+void Simulation::RestartIfBehind() {
+  if (controller_ == nullptr || !controller_->TakeCensus().journal_behind) return;
+  if (!settling_ && !Chance(0.02)) return;
+  ++found_out_;
+  CrashServer(true);
 }
 
 void Simulation::Handle(Event event) {
   if (controller_ == nullptr) return;
+  if (now_ < paused_until_) {  // it comes when the process goes on, in order
+    return At(paused_until_, [this, life = life_, event = std::move(event)] {
+      if (life == life_) Handle(event);
+    });
+  }
   Perform(controller_->Handle(std::move(event), {.steady = std::chrono::microseconds(now_),
                                                  .wall = absl::FromUnixMicros(now_)}));
 }
@@ -92,15 +129,15 @@ void Simulation::Perform(Actions actions) {
 void Simulation::Do(SendToWorker& action) {
   Stream& stream = streams_.at(action.stream);
   if (!stream.open) return Violate("sent to a closed stream");
+  if (stream.foreign) return Violate("another cluster's worker is commanded");
+  NotePlacement(stream.worker, action.message);
   if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
     moved_uids_[prepare.attempt().execution()] = prepare.target().state_uid();
-  if (action.message.has_forget_state())
-    forgotten_uids_.insert(action.message.forget_state().state_uid());
   stream.last_down = std::max(stream.last_down + 1, Soon(50 * kMillisecond));
   At(stream.last_down,
      [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
        Worker& worker = workers_[index];
-       if (worker.alive && worker.stream == id) worker.model->Obey(message);
+       if (worker.alive && worker.stream == id) Obey(index, message);
      });
 }
 
@@ -120,11 +157,15 @@ void Simulation::Do(Persist& action) {
   At(disk_busy_until_, [this, life = life_, action] {
     if (life != life_) return;  // lost with the process
     for (const Record& record : action.records) {
+      if (record.key.rfind("deleted/", 0) == 0) {
+        deleted_uids_.insert(record.key.substr(record.key.find('@') + 1));
+      }
       if (record.bytes)
-        disk_[record.key] = *record.bytes;
+        disk_.records[record.key] = *record.bytes;
       else
-        disk_.erase(record.key);
+        disk_.records.erase(record.key);
     }
+    disk_.past.sequence = action.sequence;
     // The crash that matters most: written, but nobody was told.
     if (!settling_ && Chance(options_.trouble / 4)) return CrashServer();
     Handle(Persisted{action.sequence});
@@ -222,9 +263,18 @@ void Simulation::Heartbeat() {
 void Simulation::MakeTrouble() {
   const int index = static_cast<int>(random_() % workers_.size());
   Worker& worker = workers_[index];
-  switch (random_() % 5) {
+  switch (random_() % 9) {
     case 0:
       return controller_ == nullptr ? void() : CrashServer();
+    case 5:
+      return RollBackJournal();
+    case 6:
+      return worker.alive ? worker.model->Unseal(random_()) : void();
+    case 7:
+      return ForeignWorker();
+    case 8:  // the server's process is stopped, and goes on
+      paused_until_ = Soon(12 * kSecond);
+      return;
     case 1:
       return BreakStream(index, true);
     case 2:
@@ -240,6 +290,18 @@ void Simulation::MakeTrouble() {
         Attach(index);
       });
   }
+}
+
+// A worker of another cluster dials this server, by a host name that is known here.
+void Simulation::ForeignWorker() {
+  if (controller_ == nullptr) return;
+  const int index = static_cast<int>(random_() % workers_.size());
+  const StreamId id = next_stream_++;
+  streams_[id] = {.worker = index, .foreign = true};
+  v1::AttachRequest first;
+  *first.mutable_register_() = workers_[index].model->Registration();
+  first.mutable_register_()->mutable_position()->set_cluster_uid("another");
+  Handle(StreamMessage{.stream = id, .message = first});
 }
 
 void Simulation::LoseBuffers(int index) {

@@ -27,6 +27,7 @@ class Simulation {
     double trouble = 0.02;      // chance per step of the world that something breaks
     double failure = 0.02;      // chance per command that an attempt fails on a worker
     bool buffers_lost = false;  // whether some deaths are those of machines
+    bool rolls_back = false;    // whether the journal goes back now and then
   };
 
   explicit Simulation(Options options);
@@ -37,6 +38,9 @@ class Simulation {
 
   const std::vector<std::string>& violations() const { return violations_; }
   const std::map<v1::Execution::Phase, int>& outcomes() const { return outcomes_; }
+  // Times that the journal went back, that the server found out, and that it lived with it on purpose.
+  int rolled_back() const { return rolled_back_; }
+  int found_out() const { return found_out_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 
@@ -50,6 +54,7 @@ class Simulation {
   struct Stream {
     int worker = 0;
     bool open = true;  // from the server's side
+    bool foreign = false;  // another cluster's worker
     int64_t last_up = 0, last_down = 0;
   };
 
@@ -62,8 +67,10 @@ class Simulation {
   }
   void Violate(std::string what);
 
-  void StartServer();
-  void CrashServer();
+  void StartServer(bool accepts_older = false);
+  void CrashServer(bool accepts_older = false);
+  void RollBackJournal();
+  void RestartIfBehind();
   void Handle(Event event);
   void Perform(Actions actions);
   void Do(SendToWorker& action);
@@ -82,12 +89,15 @@ class Simulation {
   void MakeTrouble();
   void LoseBuffers(int worker);
   bool LostSome(const std::string& state_uid) const;
+  void ForeignWorker();
+  void Obey(int worker, const v1::AttachResponse& command);
+  void NotePlacement(int worker, const v1::AttachResponse& command);
+  std::set<int64_t> CompleteGenerations(const std::string& state_uid) const;
   void Ask();
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);
   void AskToMove(const std::string& state);
   void CheckCommit(const v1::Commit& commit);
-  void CheckRetire(const v1::Retire& retire);
   void CheckState(const v1::State& state);
   void CheckLostHostsAreSpared(const v1::Execution& execution);
 
@@ -102,7 +112,15 @@ class Simulation {
   uint64_t order_ = 0;
   std::map<std::pair<int64_t, uint64_t>, std::function<void()>> agenda_;
 
-  std::map<std::string, std::string> disk_;
+  struct Journal {
+    std::map<std::string, std::string> records;
+    JournalPast past;
+  };
+  Journal disk_;
+  std::vector<Journal> copies_;  // somebody made of it
+  uint64_t leaders_ = 0;
+  int rolled_back_ = 0, found_out_ = 0;
+  int64_t paused_until_ = 0;  // the server's process stands still
   std::unique_ptr<Controller> controller_;
   uint64_t life_ = 0;  // of the server
   int64_t disk_busy_until_ = 0;
@@ -112,7 +130,10 @@ class Simulation {
   CallId next_call_ = 1;
   bool settling_ = false;
 
-  std::set<std::string> forgotten_uids_;
+  std::set<std::string> deleted_uids_;
+  // Hosts that hold a part of a generation, as they were told: (uid, generation) -> execution ("":
+  // trainers) -> hosts.
+  std::map<std::pair<std::string, int64_t>, std::map<std::string, std::set<int>>> placements_;
   std::map<std::string, std::string> moved_uids_;  // execution -> uid of its state
   std::map<std::pair<std::string, int64_t>, std::string>
       committed_by_;                            // (uid, generation) -> execution

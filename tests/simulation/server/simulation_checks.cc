@@ -38,7 +38,8 @@ void Simulation::CheckCommit(const v1::Commit& commit) {
   const std::string& execution = commit.attempt().execution();
   auto [known, first] =
       committed_by_.try_emplace({moved_uids_[execution], commit.generation()}, execution);
-  if (known->second != execution)
+  // A journal that went back decides again, on what it knows.
+  if (known->second != execution && rolled_back_ == 0)
     Violate(
         absl::StrCat(commit.state(), " generation ", commit.generation(), " is committed twice"));
   for (const Worker& worker : workers_) {
@@ -51,35 +52,54 @@ void Simulation::CheckCommit(const v1::Commit& commit) {
   }
 }
 
-// A generation goes when the next one is readable wherever it lies.
-void Simulation::CheckRetire(const v1::Retire& retire) {
-  bool next_exists = false;
-  for (const Worker& worker : workers_) {
-    for (const auto& [key, held] : worker.model->held()) {
-      if (held.state_uid != retire.state_uid() || key.second <= retire.generation()) continue;
-      next_exists = next_exists || held.phase == v1::SHARD_PHASE_READY;
-      // Leftovers of aborted executions do not count.
-      auto winner = committed_by_.find({held.state_uid, key.second});
-      const bool counts = winner != committed_by_.end() && winner->second == held.execution;
-      if (key.second == retire.generation() + 1 && counts && held.phase != v1::SHARD_PHASE_READY) {
-        Violate(absl::StrCat(retire.state(), " generation ", retire.generation(),
-                             " is retired before the next is committed on ", worker.model->host()));
-      }
+// Remembers which hosts are told to hold a part of which generation.
+void Simulation::NotePlacement(int worker, const v1::AttachResponse& command) {
+  const bool first = command.has_assign_state() && !command.assign_state().assignment().committed();
+  if (!first && !command.has_prepare()) return;
+  const v1::Assignment& target =
+      first ? command.assign_state().assignment() : command.prepare().target();
+  if (target.shards().empty()) return;
+  placements_[{target.state_uid(), target.generation()}]
+             [first ? "" : command.prepare().attempt().execution()]
+                 .insert(worker);
+}
+
+// Generations of which every part is there, on workers that are up or will be.
+std::set<int64_t> Simulation::CompleteGenerations(const std::string& state_uid) const {
+  std::set<int64_t> complete;
+  for (auto it = placements_.lower_bound({state_uid, 0});
+       it != placements_.end() && it->first.first == state_uid; ++it) {
+    for (const auto& [execution, hosts] : it->second) {
+      const bool whole = std::all_of(hosts.begin(), hosts.end(), [&](int host) {
+        return workers_[host].model->holds(state_uid, it->first.second, execution);
+      });
+      if (whole) complete.insert(it->first.second);
     }
   }
-  // Whoever deletes the state may reach the others first.
-  const bool deleted = forgotten_uids_.contains(retire.state_uid());
-  if (!next_exists && !deleted && !LostSome(retire.state_uid()))
-    Violate(absl::StrCat("the last generation of ", retire.state(), " is retired"));
+  return complete;
+}
+
+// Whatever a worker is told to free: the last complete generation of a state goes only with it.
+void Simulation::Obey(int index, const v1::AttachResponse& command) {
+  const std::string uid = command.has_retire()         ? command.retire().state_uid()
+                          : command.has_abort()        ? command.abort().state_uid()
+                          : command.has_forget_state() ? command.forget_state().state_uid()
+                                                       : "";
+  const bool may_free = !uid.empty() && !deleted_uids_.contains(uid);
+  const bool whole = may_free && !CompleteGenerations(uid).empty();
+  workers_[index].model->Obey(command);
+  if (whole && CompleteGenerations(uid).empty())
+    Violate(absl::StrCat("the last complete generation is lost: ", command.ShortDebugString()));
 }
 
 // What callers are told never goes back, and lies complete on the workers.
 void Simulation::CheckState(const v1::State& state) {
   uids_[state.name()] = state.uid();
   int64_t& told = generations_[state.uid()];
-  if (state.generation() < told)
+  if (state.generation() < told && rolled_back_ == 0)
     Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
-  told = std::max(told, state.generation());
+  told = rolled_back_ == 0 ? std::max(told, state.generation()) : state.generation();
+  if (rolled_back_ > 0 && state.phase() != v1::State::READY) return;
   if (state.generation() == 1 && state.phase() != v1::State::READY) return;  // being built
   if (LostSome(state.uid()) && state.phase() != v1::State::READY) return;
   for (const v1::Host& host : state.spec().topology().hosts()) {
@@ -116,7 +136,7 @@ void Simulation::SettleAndCheck() {
         ++succeeded_without_lost_;
       }
       // What committed and then lost a part of the target waits for it.
-      const bool waits = execution.phase() == v1::Execution::COMMITTING &&
+      const bool waits = rolled_back_ > 0 || execution.phase() == v1::Execution::COMMITTING &&
                          LostSome(execution.state_uid()) && execution.has_error();
       if (!execution.has_end_time() && !waits)
         Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
@@ -126,16 +146,19 @@ void Simulation::SettleAndCheck() {
     for (const v1::State& state : std::get<v1::ListStatesResponse>(*reply).states()) {
       current.insert({state.uid(), state.generation()});
       CheckState(state);
-      if (state.phase() != v1::State::READY && !LostSome(state.uid()))
+      if (state.phase() != v1::State::READY && !LostSome(state.uid()) && rolled_back_ == 0)
         Violate(absl::StrCat(state.name(), " did not settle: ", state.ShortDebugString()));
     }
   };
   Handle(Call{.id = executions, .request = v1::ListExecutionsRequest()});
   Handle(Call{.id = states, .request = v1::ListStatesRequest()});
+  if (rolled_back_ > 0) return;  // much is owed then: see CompleteGenerations()
   for (const Worker& worker : workers_) {
     for (const auto& [key, held] : worker.model->held()) {
       const bool known = current.contains({held.state_uid, key.second});
-      if ((held.phase != v1::SHARD_PHASE_READY || !known) && !LostSome(held.state_uid)) {
+      const bool pending = held.phase == v1::SHARD_PHASE_PREPARED ||
+                           held.phase == v1::SHARD_PHASE_VERIFIED;
+      if ((pending || !known) && !LostSome(held.state_uid)) {
         Violate(absl::StrCat(worker.model->host(), " still holds ", key.first, " generation ",
                              key.second));
       }

@@ -15,34 +15,47 @@ uint64_t Environment(const char* name, uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-// Returns how many executions without lost hosts succeeded, of those known at the end.
-int RunSeed(uint64_t seed, double trouble, std::map<v1::Execution::Phase, int>& outcomes) {
-  // With machines that die for good there is more that may stay undone, so less to check.
-  Simulation simulation(
-      {.seed = seed, .trouble = trouble, .failure = trouble, .buffers_lost = seed % 3 == 0});
+struct Totals {
+  std::map<v1::Execution::Phase, int> outcomes;
+  int without_lost = 0;  // executions without lost hosts that succeeded, of those known at the end
+  int rolled_back = 0;
+  int found_out = 0;
+};
+
+void RunSeed(uint64_t seed, double trouble, Totals& totals) {
+  // With machines that die for good there is more that may stay undone, so less to check; with
+  // journals that go back still more.
+  Simulation simulation({.seed = seed,
+                         .trouble = trouble,
+                         .failure = trouble,
+                         .buffers_lost = seed % 3 == 0,
+                         .rolls_back = seed % 4 == 0});
   simulation.Run(60);
   simulation.SettleAndCheck();
   for (const std::string& violation : simulation.violations()) ADD_FAILURE() << violation;
-  for (const auto& [phase, count] : simulation.outcomes()) outcomes[phase] += count;
-  return simulation.succeeded_without_lost();
+  for (const auto& [phase, count] : simulation.outcomes()) totals.outcomes[phase] += count;
+  totals.without_lost += simulation.succeeded_without_lost();
+  totals.rolled_back += simulation.rolled_back();
+  totals.found_out += simulation.found_out();
 }
 
 TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   const uint64_t only = Environment("REMESH_SEED", 0);
   const uint64_t seeds = Environment("REMESH_SEEDS", 300);
-  std::map<v1::Execution::Phase, int> outcomes;
-  int without_lost = 0;
+  Totals totals;
   for (uint64_t seed = only ? only : 1; seed <= (only ? only : seeds); ++seed) {
-    without_lost += RunSeed(seed, 0.01 * static_cast<double>(seed % 5), outcomes);
+    RunSeed(seed, 0.01 * static_cast<double>(seed % 5), totals);
     if (HasFailure()) FAIL() << "replay with REMESH_SEED=" << seed;
   }
   if (only != 0) return;
   // The world must have been one in which things happen.
-  EXPECT_GT(outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
-  EXPECT_GT(outcomes[v1::Execution::FAILED], static_cast<int>(seeds) / 10);
-  EXPECT_GT(outcomes[v1::Execution::CANCELLED], 0);
-  EXPECT_GT(without_lost, static_cast<int>(seeds) / 10);
-  for (const auto& [phase, count] : outcomes)
+  EXPECT_GT(totals.outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
+  EXPECT_GT(totals.outcomes[v1::Execution::FAILED], static_cast<int>(seeds) / 10);
+  EXPECT_GT(totals.outcomes[v1::Execution::CANCELLED], 0);
+  EXPECT_GT(totals.without_lost, static_cast<int>(seeds) / 10);
+  EXPECT_GT(totals.rolled_back, static_cast<int>(seeds) / 100);
+  EXPECT_GT(totals.found_out, static_cast<int>(seeds) / 200);
+  for (const auto& [phase, count] : totals.outcomes)
     RecordProperty(v1::Execution::Phase_Name(phase), count);
 }
 

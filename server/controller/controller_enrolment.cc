@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+// Who may attach, as which life of which host, and what must be on disk before it is welcomed.
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/controller.h"
+#include "server/controller/journal_position.h"
+#include "server/controller/names.h"
+#include "server/controller/pagination.h"
+
+namespace remesh {
+namespace {
+
+constexpr uint64_t kEpochJumpMax = uint64_t{1} << 32;
+constexpr uint64_t kEpochMax = uint64_t{1} << 63;
+
+absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::string& host,
+                         std::string_view what) {
+  return MakeError(code, absl::StrCat("the worker of host ", host, " ", std::string(what)),
+                   {.reason = reason, .metadata = {{"host", host}}});
+}
+
+absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
+  if (theirs.empty() || theirs == ours) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("it holds shards of cluster ", theirs, ", this one is ", ours),
+                   {.reason = "OTHER_CLUSTER", .metadata = {{"cluster_uid", theirs}, {"ours", ours}}});
+}
+
+}  // namespace
+
+// Everything but who it is.
+absl::Status Controller::CheckRegister(const v1::Register& registration) const {
+  RETURN_IF_ERROR(workers_.Check(registration));
+  RETURN_IF_ERROR(CheckCluster(past_.cluster_uid, registration.position().cluster_uid()));
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    RETURN_IF_ERROR(CheckCluster(past_.cluster_uid, manifest.cluster_uid()));
+  }
+  return absl::OkStatus();
+}
+
+void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
+  const std::string& host = registration.host();
+  const auto known = hosts_.find(host);
+  absl::Status status = CheckRegister(registration);
+  // Not `= status`: a StatusOr cannot be made from an OK status.
+  absl::StatusOr<Enrolment> enrolment =
+      status.ok() ? Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
+                          workers_.alive(host), hosts_.size(), now_.steady,
+                          {.join_token_hashes = options_.join_token_hashes,
+                           .lost_after = options_.lost_after})
+                  : absl::StatusOr<Enrolment>(status);
+  std::vector<Record> records;
+  if (enrolment.ok()) status = RaiseEpoch(registration, records);
+  if (!enrolment.ok()) status = enrolment.status();
+  if (!status.ok()) {
+    out_.push_back(CloseStream{.stream = stream, .status = AtField("register", status)});
+    return;
+  }
+  if (!enrolment->warning.empty()) Warn(enrolment->warning);
+  HostEntry& entry = hosts_[host] = std::move(enrolment->entry);
+  entry.away_since = now_.steady;
+  if (enrolment->changed && entry.durable) records.push_back(HostRecord(host, entry.known));
+
+  v1::Register accepted = registration;
+  accepted.set_incarnation(entry.known.incarnation);
+  const bool follows = CheckPosition(registration, records);
+  if (records.empty() || !follows) return Attach(stream, std::move(accepted));
+  parked_[stream] = {};
+  Persist(std::move(records), [this, stream, accepted, epoch = highest_epoch_] {
+    epoch_ = std::max(epoch_, epoch);
+    if (!parked_.contains(stream)) return;  // it has gone
+    const auto waiting = parked_.extract(stream);
+    // Another host may have taken its devices meanwhile.
+    if (absl::Status bad = workers_.Check(accepted); !bad.ok()) {
+      out_.push_back(CloseStream{.stream = stream, .status = AtField("register", bad)});
+      return;
+    }
+    Attach(stream, accepted);
+    for (const v1::AttachRequest& message : waiting.mapped()) OnMessage(stream, message);
+  });
+}
+
+// Whether the journal is at least as new as what the worker was told of it.
+bool Controller::CheckPosition(const v1::Register& registration, std::vector<Record>& records) {
+  const v1::JournalPosition& position = registration.position();
+  if (!HasGoneBack(past_, durable_sequence_, lost_leaderships_, position)) return true;
+  const std::string what = absl::StrCat(
+      "the worker of host ", registration.host(), " was told of a later journal than this one (",
+      "leadership ", position.leadership(), ", transaction ", position.sequence(), ")");
+  if (past_.accepts_older) {
+    lost_leaderships_.insert(position.leadership());
+    records.push_back(LostLeadershipRecord(position.leadership()));
+    Warn(absl::StrCat(what, ": what it says beyond ours is lost, as --accept-older-journal wants"));
+    return true;
+  }
+  behind_.insert(registration.host());
+  Warn(absl::StrCat(what, ": the journal has gone back in time, nothing is decided any more; "
+                    "restore it, or start with --accept-older-journal=",
+                    past_.journal_uid));
+  return false;
+}
+
+// Commands need an epoch above every other planner's that the worker obeyed. Only a journal that
+// went back, or is new, meets one.
+absl::Status Controller::RaiseEpoch(const v1::Register& registration,
+                                    std::vector<Record>& records) {
+  const uint64_t theirs = registration.highest_epoch();
+  const bool ours = registration.position().leadership() == past_.leadership;
+  if (theirs < epoch_ || (theirs == epoch_ && ours)) return absl::OkStatus();
+  // Each leadership adds 1: who claims more would only use the numbers up.
+  if (theirs > kEpochMax || theirs > highest_epoch_ + kEpochJumpMax) {
+    return InvalidField("highest_epoch", absl::StrCat(theirs),
+                        absl::StrCat("must be at most 2^32 above ours, ", epoch_));
+  }
+  highest_epoch_ = std::max(highest_epoch_, theirs + 1);
+  records.push_back(EpochRecord(highest_epoch_));
+  return absl::OkStatus();
+}
+
+void Controller::Attach(StreamId stream, v1::Register registration) {
+  const std::string host = registration.host();
+  const StreamId replaced = workers_.Attach(stream, registration, now_);
+  if (replaced != 0) {
+    out_.push_back(CloseStream{
+        .stream = replaced,
+        .status = WorkerError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again")});
+  }
+  AddNote(
+      absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
+  // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
+  WorkerAway(host,
+             WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
+  PublishTopology();
+  Greet(host, registration);
+}
+
+void Controller::Unpark(StreamId stream) {
+  const auto parked = parked_.extract(stream);
+  if (parked.empty()) return;
+  for (const v1::AttachRequest& message : parked.mapped()) OnMessage(stream, message);
+}
+
+// A host that states rely on keeps its entry, and the proof of who it is.
+std::vector<Record> Controller::KeepHosts(const std::set<std::string>& hosts) {
+  std::vector<Record> records;
+  for (const std::string& host : hosts) {
+    const auto found = hosts_.find(host);
+    if (found == hosts_.end() || std::exchange(found->second.durable, true)) continue;
+    records.push_back(HostRecord(host, found->second.known));
+  }
+  return records;
+}
+
+// Who came without a join token and was never relied on leaves nothing behind.
+void Controller::DropUnprovenHost(const std::string& host) {
+  const auto found = hosts_.find(host);
+  if (found == hosts_.end()) return;
+  found->second.away_since = now_.steady;
+  if (found->second.durable) return;
+  hosts_.erase(found);
+  if (const WorkerEntry* worker = workers_.Find(host)) {
+    const auto manifests = worker->manifests;  // a copy: they are dropped
+    for (const auto& [key, manifest] : manifests) DropHeld(host, key);
+  }
+  workers_.Forget(host);
+  PublishTopology();
+}
+
+absl::StatusOr<Reply> Controller::Answer(const v1::ListWorkersRequest& request) const {
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), "workers"));
+  constexpr int kOwedMax = 1000;
+  const auto describe = [this](const WorkerEntry& worker) {
+    v1::Worker message = ToProto(worker);
+    for (const auto& [key, manifest] : worker.manifests) {
+      const auto owed = owed_.find({key, worker.registration.host()});
+      if (owed == owed_.end() || message.owed_size() == kOwedMax) continue;
+      *message.add_owed()->mutable_manifest() = owed->second.manifest;
+      message.mutable_owed()->rbegin()->set_reason(owed->second.reason);
+    }
+    return message;
+  };
+  v1::ListWorkersResponse response;
+  response.set_next_page_token(FillPage(
+      workers_.workers(), start, "workers", [](const WorkerEntry&) { return true; }, describe,
+      options_.page_bytes_max, *response.mutable_workers()));
+  return response;
+}
+
+absl::Status Controller::CheckAway(const std::string& host) const {
+  if (!hosts_.contains(host)) {
+    const std::string name = absl::StrCat("workers/", host);
+    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
+                     {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+  }
+  if (!workers_.alive(host)) return absl::OkStatus();
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host, "is alive");
+}
+
+absl::StatusOr<Reply> Controller::Answer(const v1::ForgetWorkerRequest& request) {
+  ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", request.name()));
+  RETURN_IF_ERROR(CheckAway(host));
+  if (!states_.NamesOn(host).empty()) {
+    return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host,
+                       absl::StrCat("holds shards of ", states_.NamesOn(host).front()));
+  }
+  hosts_.at(host).durable = false;
+  DropUnprovenHost(host);
+  Persist({NoHostRecord(host)}, [] {});
+  return google::protobuf::Empty();
+}
+
+absl::StatusOr<Reply> Controller::Answer(const v1::ResetWorkerRequest& request) {
+  ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", request.name()));
+  RETURN_IF_ERROR(CheckAway(host));
+  HostEntry& entry = hosts_.at(host);
+  entry.known.secret_hash.clear();
+  Persist({HostRecord(host, entry.known)}, [] {});
+  Warn(absl::StrCat("host ", host, " was reset: the next worker of that name is taken for it"));
+  return google::protobuf::Empty();
+}
+
+}  // namespace remesh

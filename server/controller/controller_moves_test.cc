@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executions around the commit: hosts that lose what they acknowledged, and ways out.
+#include "server/controller/controller_test_world.h"
+
+namespace remesh {
+namespace {
+
+// State s, READY at generation 1 on a and b, moves to generation 2 on a and b.
+class ControllerMovesTest : public ControllerTestWorld {
+ protected:
+  void SetUp() override {
+    a_ = Attach("a");
+    b_ = Attach("b");
+    uid_ = Create({"a", "b"}).uid();
+    Seal(a_, Manifest(uid_, 1));
+    Seal(b_, Manifest(uid_, 1));
+  }
+
+  // Returns the name.
+  std::string StartMove(int64_t generation = 1, const std::string& state = kState) {
+    v1::StartExecutionRequest request;
+    request.set_state(state);
+    request.set_expected_generation(generation);
+    request.set_plan("plans/p");
+    const CallId call = Ask(request);
+    PlannedMove move;
+    move.target = Place(SpecOn({"a", "b"}));
+    for (const char* host : {"a", "b"}) {
+      move.hosts[host] = {.device_ids = {0}, .local_devices = {0}};
+    }
+    move.plan = "plans/p";
+    Handle(Planned{.id = plannings_.back(), .move = move});
+    const auto& reply = replies_.at(call);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? std::get<v1::Execution>(*reply).name() : "";
+  }
+  v1::AttemptId Attempt(const std::string& name) {
+    v1::AttemptId attempt;
+    attempt.set_execution(name);
+    attempt.set_attempt(1);
+    return attempt;
+  }
+  void Answer(StreamId stream, v1::AttachRequest::EventCase kind, const std::string& name,
+              int64_t generation = 2) {
+    v1::AttachRequest message;
+    if (kind == v1::AttachRequest::kPrepared) {
+      *message.mutable_prepared()->mutable_attempt() = Attempt(name);
+    } else if (kind == v1::AttachRequest::kVerified) {
+      *message.mutable_verified()->mutable_attempt() = Attempt(name);
+    } else {
+      *message.mutable_committed()->mutable_attempt() = Attempt(name);
+      *message.mutable_committed()->mutable_manifest() = Written(generation, name);
+    }
+    Say(stream, message);
+  }
+  v1::StateManifest Written(int64_t generation, const std::string& execution,
+                            v1::ShardPhase phase = v1::SHARD_PHASE_READY) {
+    v1::StateManifest manifest = Manifest(uid_, generation);
+    manifest.set_execution(execution);
+    manifest.set_phase(phase);
+    return manifest;
+  }
+  std::string UntilCommitting() {
+    const std::string name = StartMove();
+    for (const auto kind : {v1::AttachRequest::kPrepared, v1::AttachRequest::kVerified}) {
+      for (const StreamId stream : {a_, b_}) Answer(stream, kind, name);
+    }
+    EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);
+    return name;
+  }
+  v1::Execution::Phase Phase(const std::string& name) {
+    v1::GetExecutionRequest request;
+    request.set_name(name);
+    return std::get<v1::Execution>(*replies_.at(Ask(request))).phase();
+  }
+  std::string Resolve(const std::string& name) {
+    v1::ResolveExecutionRequest request;
+    request.set_name(name);
+    request.set_resolution(v1::ResolveExecutionRequest::KEEP_SOURCE);
+    return GetErrorInfo(replies_.at(Ask(request)).status()).reason;
+  }
+
+  StreamId a_ = 0, b_ = 0;
+  std::string uid_;
+};
+
+TEST_F(ControllerMovesTest, TheSourceIsRetiredWhenEveryHostHasSaidThatItHoldsTheTarget) {
+  const std::string name = UntilCommitting();
+  Answer(a_, v1::AttachRequest::kCommitted, name);
+  EXPECT_EQ(Count(a_, Command::kRetire), 0);
+  Answer(b_, v1::AttachRequest::kCommitted, name);
+  EXPECT_EQ(Phase(name), v1::Execution::SUCCEEDED);
+  EXPECT_EQ(Count(a_, Command::kRetire), 1);
+  EXPECT_EQ(Count(b_, Command::kRetire), 1);
+  EXPECT_EQ(Get().phase(), v1::State::READY);
+  EXPECT_GT(sent_[a_].back().position().sequence(), 0u);
+}
+
+TEST_F(ControllerMovesTest, AHostWipedAfterItsAcknowledgementKeepsTheSourceAlive) {
+  const std::string name = UntilCommitting();
+  Answer(a_, v1::AttachRequest::kCommitted, name);
+  const StreamId back = Attach("a");  // with nothing
+  Answer(b_, v1::AttachRequest::kCommitted, name);
+  EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);  // was: SUCCEEDED
+  EXPECT_EQ(Count(b_, Command::kRetire), 0);
+  EXPECT_EQ(Count(back, Command::kRetire), 0);
+  EXPECT_EQ(Resolve(name), "SOURCE_NOT_WHOLE");  // a's part of it is gone too
+  Delete();                                      // the way out
+  EXPECT_EQ(Forgotten(b_), std::vector<std::string>{uid_});
+  EXPECT_EQ(Phase(name), v1::Execution::FAILED);
+}
+
+// Its machine goes down right after the end: the generation before still rebuilds it.
+TEST_F(ControllerMovesTest, NothingIsRetiredWhileAHostOfTheTargetIsAway) {
+  const std::string name = UntilCommitting();
+  Answer(a_, v1::AttachRequest::kCommitted, name);
+  disk_stops_ = true;
+  Answer(b_, v1::AttachRequest::kCommitted, name);
+  Handle(StreamEnded{a_});
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(Phase(name), v1::Execution::SUCCEEDED);
+  EXPECT_EQ(Count(b_, Command::kRetire), 0);
+  EXPECT_EQ(OwedBy("b").size(), 1u);
+  const StreamId back = Attach("a", {Manifest(uid_, 1), Written(2, name)});
+  EXPECT_EQ(Count(back, Command::kRetire), 1);
+  EXPECT_EQ(Count(b_, Command::kRetire), 1);
+  EXPECT_TRUE(OwedBy("b").empty());
+}
+
+TEST_F(ControllerMovesTest, ALostCommitAcknowledgementAndAnUnsealDoNotWedge) {
+  const std::string name = UntilCommitting();
+  Answer(a_, v1::AttachRequest::kCommitted, name);
+  // b committed, its answer was lost, its trainer has unsealed meanwhile.
+  const StreamId back =
+      Attach("b", {Manifest(uid_, 1), Written(2, name, v1::SHARD_PHASE_BUILDING)});
+  ASSERT_EQ(Count(back, Command::kCommit), 1);  // was: never
+  Answer(back, v1::AttachRequest::kCommitted, name);
+  EXPECT_EQ(Phase(name), v1::Execution::SUCCEEDED);
+}
+
+TEST_F(ControllerMovesTest, AnOperatorKeepsTheSourceWhileItIsWhole) {
+  const std::string name = UntilCommitting();
+  EXPECT_EQ(Resolve("jobs/j/executions/none"), "NOT_FOUND");
+  Answer(b_, v1::AttachRequest::kCommitted, name);
+  Attach("a", {Manifest(uid_, 1)});  // lost its part of the target only
+  EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);
+  EXPECT_EQ(Resolve(name), "OK");
+  EXPECT_EQ(Phase(name), v1::Execution::FAILED);
+  ASSERT_EQ(Count(b_, Command::kAbort), 1);
+  EXPECT_TRUE(sent_[b_].back().abort().even_committed());
+  EXPECT_EQ(Get().phase(), v1::State::READY);
+  EXPECT_EQ(Get().generation(), 1);
+  EXPECT_EQ(Resolve(name), "NOT_COMMITTING");
+  // Who was away then is told when it comes, after a restart too; no later generation has its number.
+  StartServer();
+  const StreamId late = Attach("b", {Manifest(uid_, 1), Written(2, name)});
+  EXPECT_EQ(Count(late, Command::kAbort), 1);
+  Attach("a", {Manifest(uid_, 1)});
+  EXPECT_EQ(Get().phase(), v1::State::READY);
+  const std::string next = StartMove();
+  v1::GetExecutionRequest get;
+  get.set_name(next);
+  EXPECT_EQ(std::get<v1::Execution>(*replies_.at(Ask(get))).target_generation(), 3);
+}
+
+TEST_F(ControllerMovesTest, AReceiverThatDiesAfterTheDecisionHoldsUpNoOtherJob) {
+  UntilCommitting();
+  CreateState create{.request = {}, .placed = Place(SpecOn({"a", "b"}))};
+  create.request.mutable_state()->set_name("jobs/j/states/other");
+  const std::string uid = std::get<v1::State>(*replies_.at(Ask(create))).uid();
+  Seal(a_, Manifest(uid, 1, "jobs/j/states/other"));
+  Seal(b_, Manifest(uid, 1, "jobs/j/states/other"));
+  const int before = Count(b_, Command::kPrepare);
+  StartMove(1, "jobs/j/states/other");  // on the same devices
+  EXPECT_EQ(Count(b_, Command::kPrepare), before + 1);  // was: queued for ever
+}
+
+// It was cut off while it reserved memory, and the server restarted meanwhile.
+TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesBack) {
+  const std::string name = StartMove();
+  StartServer();
+  StartServer();
+  ASSERT_EQ(Phase(name), v1::Execution::FAILED);
+  v1::Register registration = Identity("a");
+  *registration.add_manifests() = Manifest(uid_, 1);
+  *registration.add_attempts() = Attempt(name);
+  const StreamId back = Attach(registration);
+  ASSERT_EQ(Count(back, Command::kAbort), 1);
+  EXPECT_EQ(sent_[back][1].abort().attempt().execution(), name);
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "remesh/v1/worker.pb.h"
+
+namespace remesh {
+
+// What the server keeps of a host that attached once.
+struct KnownHost {
+  int64_t incarnation = 0;       // the last one assigned
+  std::string secret_hash = "";  // of the host's secret; empty: the next worker is taken for it
+};
+
+// A host and what is known of it in this life of the server only.
+struct HostEntry {
+  KnownHost known;
+  std::string process_nonce = "";  // of the process that got the incarnation
+  bool durable = false;            // the journal has it, so it keeps its entry while it is away
+  Timestamp away_since{0};         // of use while no stream is attached
+};
+
+struct EnrolmentRules {
+  std::set<std::string> join_token_hashes;  // empty: unknown hosts need none
+  Timestamp lost_after{0};
+  size_t hosts_max = 10'000;
+};
+
+// What to do with a Register that may attach.
+struct Enrolment {
+  HostEntry entry;
+  bool changed = false;      // the host lives a new life: the journal must learn of it first
+  std::string warning = "";  // for the log; empty: none
+};
+
+// SHA-256: what is kept and compared of secrets and tokens.
+std::string HashSecret(std::string_view secret);
+
+// Whether the host that says `registration` may attach, and which life of it this is. `entry`: null
+// when it is not known. `alive`: a stream of it is attached. Before there is TLS this keeps out
+// strangers who cannot read the traffic; nobody else.
+//   PERMISSION_DENIED (JOIN_TOKEN): not known, or back without its secret, and no valid join token.
+//   PERMISSION_DENIED (HOST_SECRET): another secret, while the host is alive or not yet lost, or
+//   without join tokens. ABORTED (SUPERSEDED): a later process of the host has attached.
+//   RESOURCE_EXHAUSTED (TOO_MANY_HOSTS): `hosts` are known already.
+absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntry* entry,
+                                bool alive, size_t hosts, Timestamp now,
+                                const EnrolmentRules& rules);
+
+}  // namespace remesh

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/join_tokens.h"
+
+#include <fstream>
+#include <string_view>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/controller/enrolment.h"
+
+namespace remesh {
+
+absl::StatusOr<std::set<std::string>> ReadJoinTokens(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return InvalidField("join_token_file", path, "must be a file that can be read");
+  std::set<std::string> hashes;
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const std::string_view token = absl::StripAsciiWhitespace(line);
+    if (token.empty()) continue;
+    if (token.size() < 16 || token.size() > 1024) {
+      return InvalidField("join_token_file", path,
+                          absl::StrCat("must hold tokens of 16 to 1024 characters; line ", number,
+                                       " has ", token.size()));
+    }
+    hashes.insert(HashSecret(token));
+  }
+  if (hashes.empty()) return InvalidField("join_token_file", path, "must hold a token");
+  return hashes;
+}
+
+bool IsLoopback(const std::string& address) {
+  return absl::StartsWith(address, "127.") || absl::StartsWith(address, "localhost:") ||
+         absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
+}
+
+}  // namespace remesh
