@@ -111,12 +111,18 @@ void Simulation::RestartIfBehind() {
   CrashServer(true);
 }
 
+// Now, or when the server's process goes on, in order; never in another life of it.
+void Simulation::WhenRunning(std::function<void()> what) {
+  if (now_ >= paused_until_) return what();
+  At(paused_until_, [this, life = life_, what = std::move(what)] {
+    if (life == life_) WhenRunning(what);
+  });
+}
+
 void Simulation::Handle(Event event) {
   if (controller_ == nullptr) return;
-  if (now_ < paused_until_) {  // it comes when the process goes on, in order
-    return At(paused_until_, [this, life = life_, event = std::move(event)] {
-      if (life == life_) Handle(event);
-    });
+  if (now_ < paused_until_) {
+    return WhenRunning([this, event = std::move(event)] { Handle(event); });
   }
   Perform(controller_->Handle(std::move(event), {.steady = std::chrono::microseconds(now_),
                                                  .wall = absl::FromUnixMicros(now_)}));
@@ -231,8 +237,10 @@ void Simulation::Say(int index, v1::AttachRequest message) {
   Stream& stream = streams_.at(id);
   stream.last_up = std::max(stream.last_up + 1, Soon(50 * kMillisecond));
   At(stream.last_up, [this, life = life_, id, message = std::move(message)] {
-    if (life == life_ && streams_.at(id).open)
-      Handle(StreamMessage{.stream = id, .message = message});
+    if (life != life_) return;
+    WhenRunning([this, id, message] {
+      if (streams_.at(id).open) Handle(StreamMessage{.stream = id, .message = message});
+    });
   });
 }
 
@@ -244,9 +252,11 @@ void Simulation::BreakStream(int index, bool tell_server) {
   Stream& stream = streams_.at(id);
   if (tell_server) {
     At(std::max(stream.last_up + 1, Soon(kSecond)), [this, life = life_, id] {
-      if (life != life_ || !streams_.at(id).open) return;
-      streams_.at(id).open = false;
-      Handle(StreamEnded{id});
+      if (life != life_) return;
+      WhenRunning([this, id] {
+        if (!std::exchange(streams_.at(id).open, false)) return;
+        Handle(StreamEnded{id});
+      });
     });
   }
   if (workers_[index].alive) At(Soon(kSecond), [this, index] { Attach(index); });

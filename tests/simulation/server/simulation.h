@@ -71,6 +71,7 @@ class Simulation {
   void CrashServer(bool accepts_older = false);
   void RollBackJournal();
   void RestartIfBehind();
+  void WhenRunning(std::function<void()> what);
   void Handle(Event event);
   void Perform(Actions actions);
   void Do(SendToWorker& action);
