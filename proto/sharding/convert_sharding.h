@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/named_sharding.h"
-#include "xla/xla_data.pb.h"
+#include "remesh/xla/xla_data.pb.h"
 
 namespace remesh {
 

@@ -3,7 +3,7 @@
 import unittest
 
 from remesh.v1 import sharding_pb2
-from xla import xla_data_pb2
+from remesh.xla import xla_data_pb2
 
 from harness import Array, ClusterTest, devices, salted, targets
 
