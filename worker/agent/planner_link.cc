@@ -60,7 +60,7 @@ void PlannerLink::Run() {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;
     mutex_.Unlock();
-    events_.disconnected(status);
+    if (events_.disconnected(status)) pause = options_.retry_max;
     mutex_.Lock();
     mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::stopping), absl::FromChrono(pause));
     if (stopping_) return;

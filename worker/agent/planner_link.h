@@ -30,8 +30,9 @@ class PlannerLink {
     absl::AnyInvocable<void()> connected;
     // On the link's thread.
     absl::AnyInvocable<void(v1::AttachResponse)> received;
-    // The stream ended, or could not be opened. On the link's thread.
-    absl::AnyInvocable<void(const grpc::Status&)> disconnected;
+    // The stream ended, or could not be opened; true when there is no use in dialling again soon.
+    // On the link's thread.
+    absl::AnyInvocable<bool(const grpc::Status&)> disconnected;
     // A heartbeat was sent. On the writer's thread.
     absl::AnyInvocable<void()> heartbeat = [] {};
   };
