@@ -55,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
   worker->data_ =
       std::make_unique<DataThread>(std::move(transport), static_cast<int>(set.copy_threads));
   worker->strand_ = std::make_unique<Strand>();
+  worker->pulse_ = std::make_unique<StrandPulse>(worker->strand_.get());
   worker->files_ = std::make_unique<Strand>();
   worker->agent_ = std::make_unique<Agent>(
       std::move(agent_options), worker->MakePorts(), worker->strand_.get(), worker->files_.get(),
@@ -175,6 +176,7 @@ void Worker::MakeLink() {
     return Disconnected(StatusFromGrpc(status));
   };
   events.heartbeat = [this] { metrics_->CountHeartbeat(); };
+  events.progress = [this] { return pulse_->Beat(); };
   const std::shared_ptr<grpc::Channel> channel =
       DialPlanner(options_.server_address,
                   {.time = options_.keepalive_time, .timeout = options_.keepalive_timeout});

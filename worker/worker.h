@@ -15,6 +15,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/planner_link.h"
 #include "worker/agent/program_fetcher.h"
+#include "worker/agent/strand_pulse.h"
 #include "worker/local/local_service.h"
 #include "worker/options.h"
 
@@ -62,7 +63,8 @@ class Worker {
   std::unique_ptr<DataThread> data_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;
-  std::unique_ptr<Strand> files_;  // reserves memory
+  std::unique_ptr<StrandPulse> pulse_;  // of the link's writer
+  std::unique_ptr<Strand> files_;       // reserves memory
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;

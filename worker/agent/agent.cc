@@ -58,6 +58,7 @@ void Agent::Close() {
 
 v1::Register Agent::Attaching() {
   deaf_ = false;
+  parts_.Clear();
   const worker::AgentRecord& record = options_.memory.record();
   v1::Register message = options_.identity;
   v1::DataAddress& address = *message.add_data_addresses();
@@ -118,12 +119,14 @@ absl::Status Agent::Obey(const v1::AttachResponse& response) {
 
 void Agent::Command(const v1::AttachResponse& response) {
   if (deaf_) return;
-  if (const absl::Status status = Obey(response); !status.ok()) {
-    deaf_ = true;
-    metrics_->CountError(status);
-    return ports_.disconnect(status);
-  }
+  if (const absl::Status status = Obey(response); !status.ok()) return Refuse(status);
   Execute(response);
+}
+
+void Agent::Refuse(const absl::Status& why) {
+  deaf_ = true;
+  metrics_->CountError(why);
+  ports_.disconnect(why);
 }
 
 void Agent::Execute(const v1::AttachResponse& response) {
@@ -131,7 +134,7 @@ void Agent::Execute(const v1::AttachResponse& response) {
     case v1::AttachResponse::kWelcome:
       return Welcome(response.welcome());
     case v1::AttachResponse::kAssignState:
-      buffers_.Assign(response.assign_state().assignment());
+      buffers_.Assign(parts_.Complete(response.assign_state().assignment()));
       return calls_.Retry();
     case v1::AttachResponse::kForgetState:
       return Forget(response.forget_state());
@@ -154,6 +157,10 @@ void Agent::Execute(const v1::AttachResponse& response) {
     case v1::AttachResponse::kAbort:
       return Abort(response.abort());
     case v1::AttachResponse::kAssignmentPart:
+      if (const absl::Status status = parts_.Add(response.assignment_part().assignment());
+          !status.ok()) {
+        Refuse(status);
+      }
       return;
     case v1::AttachResponse::COMMAND_NOT_SET:
       return;  // of a newer planner
@@ -183,7 +190,8 @@ bool Agent::Moving(const std::string& state) const {
   return false;
 }
 
-void Agent::Prepare(const v1::Prepare& command) {
+void Agent::Prepare(v1::Prepare command) {
+  *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
   const std::string key = KeyOf(command.attempt());
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
   const std::string& state = command.target().state();

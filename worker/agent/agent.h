@@ -13,6 +13,7 @@
 #include "base/strand.h"
 #include "remesh/v1/worker.pb.h"
 #include "worker/agent/agent_memory.h"
+#include "worker/agent/assignment_parts.h"
 #include "worker/agent/phase_timer.h"
 #include "worker/execution/attempt.h"
 #include "worker/execution/data_thread.h"
@@ -86,7 +87,9 @@ class Agent {
   absl::Status CheckEpoch(uint64_t epoch) const;
   absl::Status CheckCluster(const std::string& cluster_uid) const;
   void Execute(const v1::AttachResponse& response);
-  void Prepare(const v1::Prepare& command);
+  // Obeys nothing more of this stream.
+  void Refuse(const absl::Status& why);
+  void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);
   void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation);
   void Retire(const v1::Retire& command);
@@ -129,6 +132,7 @@ class Agent {
   WorkerMetrics* const metrics_;
   int64_t incarnation_ = 0;  // of this process
   bool deaf_ = false;        // to this stream's planner
+  AssignmentParts parts_;    // of this stream
   std::map<std::string, Entry> attempts_;
   StateBuffers buffers_;
   LocalCalls calls_;

@@ -115,6 +115,9 @@ class TestAgent {
     return !shards.shards().empty();
   }
 
+  absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request) {
+    return OnStrand([&](Agent& agent) { return agent.buffers().Allocate(request); });
+  }
   absl::StatusOr<v1::ShardsResponse> GetShards(int64_t generation) {
     v1::GetShardsRequest request;
     request.set_state(kState);
@@ -214,7 +217,7 @@ class AgentTest : public ::testing::Test {
     for (auto& host : hosts_) {
       v1::AllocateRequest request;
       request.set_state(kState);
-      auto shards = host->OnStrand([&](Agent& agent) { return agent.buffers().Allocate(request); });
+      auto shards = host->Allocate(request);
       ASSERT_TRUE(shards.ok()) << shards.status();
       host->Write(*shards);
     }
@@ -234,7 +237,8 @@ class AgentTest : public ::testing::Test {
     return attempt;
   }
 
-  void Prepare() {
+  template <typename Change>
+  void Prepare(Change change) {
     for (int h = 0; h < 2; ++h) {
       Command(h, [&](v1::AttachResponse& c) {
         v1::Prepare& prepare = *c.mutable_prepare();
@@ -253,8 +257,12 @@ class AgentTest : public ::testing::Test {
           address.set_transport("memory");
           address.set_address(addresses_[p]);
         }
+        change(prepare);
       });
     }
+  }
+  void Prepare() {
+    Prepare([](v1::Prepare&) {});
   }
   template <typename Set>
   void Both(v1::AttachRequest::EventCase answer, Set set) {

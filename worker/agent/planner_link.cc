@@ -105,7 +105,7 @@ void PlannerLink::Write(Stream* stream) {
         message = std::move(queue_.front());
         queue_.pop_front();
       } else if (begun_) {
-        message.mutable_heartbeat();
+        message.mutable_heartbeat()->set_progress(events_.progress());
       } else {
         continue;
       }
