@@ -2,6 +2,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iostream>
+#include <mutex>
 #include <string>
 
 #include "absl/strings/numbers.h"
@@ -51,15 +52,23 @@ absl::Status Run(WorkerOptions options) {
   RETURN_IF_ERROR(Complete(options));
   ASSIGN_OR_RETURN(const UcxOptions ucx, UcxOptionsOf(options));
   ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewUcxTransport(ucx));
-  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(options, std::move(transport)));
+  std::mutex mutex;
+  absl::Status why;
+  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
+                   Worker::Start(options, std::move(transport), [&](const absl::Status& status) {
+                     std::lock_guard lock(mutex);
+                     why = status;
+                     shutdown.Trigger();
+                   }));
   WritePortFile(options.port_file, *worker);
   LogInfo("worker started", {{"host", options.host},
                              {"socket_path", options.socket_path},
                              {"data_address", worker->data_address()},
                              {"metrics_port", worker->metrics_port()}});
   const int signal = shutdown.Wait();
+  std::lock_guard lock(mutex);
   LogInfo("worker stops", {{"signal", signal}});
-  return absl::OkStatus();
+  return why;
 }
 
 int Main(int argc, char** argv) {

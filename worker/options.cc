@@ -6,8 +6,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <fstream>
 #include <set>
+#include <string>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -75,6 +78,19 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status ReadJoinToken(WorkerOptions& options) {
+  if (options.join_token_file.empty()) return absl::OkStatus();
+  options.join_token.clear();
+  std::ifstream file(options.join_token_file);
+  std::getline(file, options.join_token);
+  absl::StripAsciiWhitespace(&options.join_token);
+  if (options.join_token.empty()) {
+    return InvalidField("join_token_file", options.join_token_file,
+                        "must be a file that can be read, with a token in its first line");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddSettings(WorkerOptions& options, Settings& settings) {
@@ -91,6 +107,9 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddDuration("keepalive_timeout", &options.keepalive_timeout,
                        "Time a probe may take before the connection ends and is made anew.",
                        std::chrono::milliseconds(1));
+  settings.AddString("join_token_file", &options.join_token_file,
+                     "File whose first line is one of the planner's join tokens, which lets in a "
+                     "host that the planner does not know; empty: none.");
   settings.AddInt("devices", &options.devices,
                   "Number of devices; host memory stands for them. Ignored when device_ids is set.",
                   1, 1024);
@@ -147,6 +166,7 @@ absl::Status Complete(WorkerOptions& options) {
     gethostname(name, sizeof(name) - 1);
     options.host = name;
   }
+  RETURN_IF_ERROR(ReadJoinToken(options));
   RETURN_IF_ERROR(CompleteDevices(options));
   RETURN_IF_ERROR(CompleteCapacities(options));
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));

@@ -17,6 +17,8 @@ struct WorkerOptions {
   std::string server_address = "127.0.0.1:7070";
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+  std::string join_token_file;
+  std::string join_token;  // no setting: what the file says
   int64_t devices = 1;
   std::vector<std::string> device_ids;
   std::string preset = "cpu-100g";  // says the three below where they are 0
@@ -45,8 +47,8 @@ struct WorkerOptions {
 // One row for each option. `options` must outlive `settings`.
 void AddSettings(WorkerOptions& options, Settings& settings);
 
-// Fills in host, devices, device ids and the bind address where they are left to the machine, and
-// capacities that are left to the preset.
+// Fills in host, devices, device ids and the bind address where they are left to the machine,
+// capacities that are left to the preset, and the join token.
 // INVALID_ARGUMENT naming the key for what cannot be.
 absl::Status Complete(WorkerOptions& options);
 

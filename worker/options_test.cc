@@ -34,6 +34,20 @@ TEST(WorkerOptionsTest, LeftToTheMachine) {
   EXPECT_EQ(options.data_bind_address, "127.0.0.1");  // towards a planner on 127.0.0.1
 }
 
+TEST(WorkerOptionsTest, TheJoinTokenIsTheFirstLineOfItsFile) {
+  const std::string path = ::testing::TempDir() + "/join_token";
+  std::ofstream(path) << "let me in\nsecond line\n";
+  WorkerOptions options;
+  options.join_token_file = path;
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_EQ(options.join_token, "let me in");
+  options.join_token_file = path + ".absent";
+  EXPECT_EQ(FieldOf(Complete(options)), "join_token_file");
+  std::ofstream(path) << "\n";
+  options.join_token_file = path;
+  EXPECT_EQ(FieldOf(Complete(options)), "join_token_file");
+}
+
 TEST(WorkerOptionsTest, CapacitiesAreThePresetsUnlessSet) {
   WorkerOptions options;
   options.preset = "hgx-h100";

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -20,15 +21,17 @@
 #include "service/log.h"
 #include "service/rpc_metrics.h"
 #include "service/version.h"
+#include "worker/agent/agent_memory.h"
 #include "worker/agent/planner_channel.h"
+#include "worker/agent/refusal.h"
 #include "worker/local/unix_socket.h"
-#include "worker/manifest.pb.h"
-#include "worker/store/durable_file.h"
 
 namespace remesh {
 namespace {
 
-constexpr int64_t kRecordBytesMax = 256;  // of an AgentRecord: a few numbers
+constexpr size_t kNonceBytes = 16;
+// A refused worker dials for as long as it takes; its log is read by people.
+constexpr std::chrono::minutes kRemedyPause(1);
 
 std::string BootId() {
   std::string id;
@@ -39,8 +42,9 @@ std::string BootId() {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
-                                                      std::unique_ptr<Transport> transport) {
-  auto worker = std::unique_ptr<Worker>(new Worker(std::move(options)));
+                                                      std::unique_ptr<Transport> transport,
+                                                      Ended ended) {
+  auto worker = std::unique_ptr<Worker>(new Worker(std::move(options), std::move(ended)));
   const WorkerOptions& set = worker->options_;
   worker->boot_id_ = BootId();
   worker->metrics_ =
@@ -51,6 +55,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
   worker->data_ =
       std::make_unique<DataThread>(std::move(transport), static_cast<int>(set.copy_threads));
   worker->strand_ = std::make_unique<Strand>();
+  worker->pulse_ = std::make_unique<StrandPulse>(worker->strand_.get());
   worker->files_ = std::make_unique<Strand>();
   worker->agent_ = std::make_unique<Agent>(
       std::move(agent_options), worker->MakePorts(), worker->strand_.get(), worker->files_.get(),
@@ -108,30 +113,18 @@ absl::Status Worker::LockDirectory() {
 }
 
 absl::StatusOr<Agent::Options> Worker::LoadRecord() {
-  Agent::Options options;
-  options.record_path = options_.buffer_directory + "/agent";
-  worker::AgentRecord record;
-  if (const absl::Status status = ReadDurable(options.record_path, record);
-      !status.ok() && !absl::IsNotFound(status)) {
-    LogWarning("the agent's record is lost", {{"error", status}});
-    record.Clear();
-  }
-  const int64_t now =
-      std::chrono::system_clock::now().time_since_epoch() / std::chrono::nanoseconds(1);
-  record.set_incarnation(std::max(now, record.incarnation() + 1));
-  // A planner that starts again must be followed on a full file system too.
-  RETURN_IF_ERROR(ReserveWrites(options.record_path, kRecordBytesMax));
-  RETURN_IF_ERROR(WriteDurably(options.record_path, record));
-  options.identity = Identity(record.incarnation());
-  options.highest_epoch = record.highest_epoch();
-  options.mover = {static_cast<int>(options_.pieces_in_flight), options_.staging_bytes};
-  return options;
+  ASSIGN_OR_RETURN(AgentMemory memory, AgentMemory::Open(options_.buffer_directory + "/agent"));
+  return Agent::Options{
+      .identity = Identity(),
+      .memory = std::move(memory),
+      .mover = {static_cast<int>(options_.pieces_in_flight), options_.staging_bytes}};
 }
 
-v1::Register Worker::Identity(int64_t incarnation) const {
+v1::Register Worker::Identity() const {
   v1::Register identity;
   identity.set_host(options_.host);
-  identity.set_incarnation(incarnation);
+  identity.set_process_nonce(RandomBytes(kNonceBytes));
+  identity.set_join_token(options_.join_token);
   identity.set_boot_id(boot_id_);
   for (const std::string& id : options_.device_ids) {
     v1::WorkerDevice& device = *identity.add_devices();
@@ -150,8 +143,8 @@ v1::Register Worker::Identity(int64_t incarnation) const {
 Agent::Ports Worker::MakePorts() {
   Agent::Ports ports;
   ports.say = [this](const v1::AttachRequest& message) { link_->Say(message); };
-  ports.disconnect = [this] {
-    LogWarning("refused a planner of an older epoch");
+  ports.disconnect = [this](const absl::Status& why) {
+    LogError("refused to obey the planner", {{"server", options_.server_address}, {"error", why}});
     link_->Disconnect();
   };
   ports.welcomed = [this](const v1::Welcome& welcome) {
@@ -180,15 +173,33 @@ void Worker::MakeLink() {
   };
   events.disconnected = [this](const grpc::Status& status) {
     metrics_->SetAttached(false);
-    LogWarning("not attached",
-               {{"server", options_.server_address}, {"error", StatusFromGrpc(status)}});
+    return Disconnected(StatusFromGrpc(status));
   };
   events.heartbeat = [this] { metrics_->CountHeartbeat(); };
+  events.progress = [this] { return pulse_->Beat(); };
   const std::shared_ptr<grpc::Channel> channel =
       DialPlanner(options_.server_address,
                   {.time = options_.keepalive_time, .timeout = options_.keepalive_timeout});
   fetcher_ = std::make_unique<ProgramFetcher>(channel);
   link_ = std::make_unique<PlannerLink>(channel, PlannerLink::Options(), std::move(events));
+}
+
+bool Worker::Disconnected(const absl::Status& status) {
+  const std::optional<Refusal> refusal = RefusalOf(status, options_.host);
+  if (!refusal) {
+    LogWarning("not attached", {{"server", options_.server_address}, {"error", status}});
+    return false;
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (refusal->superseded) {
+    ended_(absl::Status(status.code(), absl::StrCat(status.message(), "; ", refusal->remedy)));
+  } else if (remedy_told_ == decltype(remedy_told_)() || now - remedy_told_ >= kRemedyPause) {
+    remedy_told_ = now;
+    LogWarning(
+        "the planner refuses this worker",
+        {{"server", options_.server_address}, {"error", status}, {"remedy", refusal->remedy}});
+  }
+  return true;
 }
 
 absl::Status Worker::Serve() {

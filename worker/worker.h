@@ -3,6 +3,8 @@
 
 #include <grpcpp/server.h>
 
+#include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -13,6 +15,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/planner_link.h"
 #include "worker/agent/program_fetcher.h"
+#include "worker/agent/strand_pulse.h"
 #include "worker/local/local_service.h"
 #include "worker/options.h"
 
@@ -22,9 +25,13 @@ namespace remesh {
 // destroyed.
 class Worker {
  public:
+  // Told, on any thread, that the worker is of no use any more and why: to be destroyed soon.
+  using Ended = std::function<void(const absl::Status&)>;
+
   // `options` must be Complete(). Errors: those of the parts, naming the option.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options,
-                                                       std::unique_ptr<Transport> transport);
+                                                       std::unique_ptr<Transport> transport,
+                                                       Ended ended);
   ~Worker();
 
   // 0 when there is no endpoint.
@@ -32,7 +39,8 @@ class Worker {
   const std::string& data_address() const { return data_->transport_address(); }
 
  private:
-  explicit Worker(WorkerOptions options) : options_(std::move(options)) {}
+  Worker(WorkerOptions options, Ended ended)
+      : options_(std::move(options)), ended_(std::move(ended)) {}
 
   absl::Status OpenStore();
   absl::Status LockDirectory();
@@ -40,10 +48,14 @@ class Worker {
   void MakeLink();
   absl::Status Serve();
   Agent::Ports MakePorts();
-  v1::Register Identity(int64_t incarnation) const;
+  v1::Register Identity() const;
+  // True when there is no use in dialling again soon.
+  bool Disconnected(const absl::Status& status);
 
   const WorkerOptions options_;
+  const Ended ended_;
   std::string boot_id_;
+  std::chrono::steady_clock::time_point remedy_told_{};  // of the link's thread
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   std::unique_ptr<WorkerMetrics> metrics_;
@@ -51,7 +63,8 @@ class Worker {
   std::unique_ptr<DataThread> data_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;
-  std::unique_ptr<Strand> files_;  // reserves memory
+  std::unique_ptr<StrandPulse> pulse_;  // of the link's writer
+  std::unique_ptr<Strand> files_;       // reserves memory
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;

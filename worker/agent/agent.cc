@@ -7,14 +7,19 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/error_info.h"
-#include "worker/manifest.pb.h"
-#include "worker/store/durable_file.h"
 
 namespace remesh {
 namespace {
 
 std::string KeyOf(const v1::AttemptId& id) {
   return absl::StrCat(id.execution(), "#", id.attempt());
+}
+
+// Commands that no journal may forget once they were carried out, and the one that says whose
+// journal it is.
+bool BindsToJournal(const v1::AttachResponse& response) {
+  return response.has_welcome() || response.has_commit() || response.has_retire() ||
+         response.has_abort() || response.has_forget_state();
 }
 
 }  // namespace
@@ -41,6 +46,7 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Buffer
         ports_.say(event);
       }) {
   metrics_->SetBufferBytes(store_->bytes());
+  store_->SetCluster(options_.memory.record().position().cluster_uid());
 }
 
 void Agent::Close() {
@@ -50,46 +56,88 @@ void Agent::Close() {
   }
 }
 
-v1::Register Agent::Attaching() const {
+v1::Register Agent::Attaching() {
+  deaf_ = false;
+  parts_.Clear();
+  const worker::AgentRecord& record = options_.memory.record();
   v1::Register message = options_.identity;
   v1::DataAddress& address = *message.add_data_addresses();
   address.set_transport(data_->transport_name());
   address.set_address(data_->transport_address());
-  message.set_highest_epoch(options_.highest_epoch);
+  message.set_highest_epoch(record.highest_epoch());
+  message.set_incarnation(incarnation_);
+  message.set_last_incarnation(record.incarnation());
+  message.set_host_secret(record.host_secret());
+  if (record.has_position()) *message.mutable_position() = record.position();
   for (const Generation* held : store_->List()) *message.add_manifests() = held->Summary();
+  for (const auto& [key, entry] : attempts_)
+    *message.add_attempts() = entry.attempt.prepare().attempt();
   return message;
 }
 
-absl::Status Agent::Obey(uint64_t epoch) {
-  if (epoch == options_.highest_epoch) return absl::OkStatus();
-  if (epoch < options_.highest_epoch) {
-    const std::string theirs = absl::StrCat(epoch), ours = absl::StrCat(options_.highest_epoch);
-    return MakeError(
-        absl::StatusCode::kFailedPrecondition,
-        absl::StrCat("a planner of epoch ", theirs, " commands, but epoch ", ours, " was seen"),
-        {"STALE_EPOCH", {{"epoch", theirs}, {"highest_epoch", ours}}});
+absl::Status Agent::CheckEpoch(uint64_t epoch) const {
+  const uint64_t highest = options_.memory.record().highest_epoch();
+  if (epoch >= highest) return absl::OkStatus();
+  const std::string theirs = absl::StrCat(epoch), ours = absl::StrCat(highest);
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("a planner of epoch ", theirs, " commands, but epoch ", ours, " was seen"),
+      {"STALE_EPOCH", {{"epoch", theirs}, {"highest_epoch", ours}}});
+}
+
+// Another cluster's planner knows nothing of what lies here, and would free it.
+absl::Status Agent::CheckCluster(const std::string& cluster_uid) const {
+  std::string ours = options_.memory.record().position().cluster_uid();
+  for (const Generation* held : store_->List()) {
+    if (!ours.empty()) break;
+    ours = held->manifest.cluster_uid();
   }
-  worker::AgentRecord record;
-  record.set_highest_epoch(epoch);
-  record.set_incarnation(options_.identity.incarnation());
-  RETURN_IF_ERROR(WriteDurably(options_.record_path, record));
-  options_.highest_epoch = epoch;
-  return absl::OkStatus();
+  if (ours.empty() || ours == cluster_uid) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("a planner of cluster \"", cluster_uid,
+                   "\" commands, but what lies here is of cluster ", ours),
+      {"OTHER_CLUSTER", {{"cluster_uid", ours}, {"planner_cluster_uid", cluster_uid}}});
+}
+
+// What must outlive this process before the command is carried out.
+absl::Status Agent::Obey(const v1::AttachResponse& response) {
+  worker::AgentRecord next = options_.memory.record();
+  if (response.has_welcome()) {
+    RETURN_IF_ERROR(CheckCluster(response.welcome().cluster_uid()));
+    next.mutable_position()->set_cluster_uid(response.welcome().cluster_uid());
+    next.set_incarnation(response.welcome().incarnation());
+  }
+  if (!response.position().cluster_uid().empty())
+    RETURN_IF_ERROR(CheckCluster(response.position().cluster_uid()));
+  RETURN_IF_ERROR(CheckEpoch(response.epoch()));
+  next.set_highest_epoch(response.epoch());
+  if (BindsToJournal(response) && IsFurther(response.position(), next.position()))
+    *next.mutable_position() = response.position();
+  return options_.memory.Update(next);
 }
 
 void Agent::Command(const v1::AttachResponse& response) {
-  if (const absl::Status status = Obey(response.epoch()); !status.ok()) {
-    metrics_->CountError(status);
-    return ports_.disconnect();
-  }
+  if (deaf_) return;
+  if (const absl::Status status = Obey(response); !status.ok()) return Refuse(status);
+  Execute(response);
+}
+
+void Agent::Refuse(const absl::Status& why) {
+  deaf_ = true;
+  metrics_->CountError(why);
+  ports_.disconnect(why);
+}
+
+void Agent::Execute(const v1::AttachResponse& response) {
   switch (response.command_case()) {
     case v1::AttachResponse::kWelcome:
       return Welcome(response.welcome());
     case v1::AttachResponse::kAssignState:
-      buffers_.Assign(response.assign_state().assignment());
+      buffers_.Assign(parts_.Complete(response.assign_state().assignment()));
       return calls_.Retry();
     case v1::AttachResponse::kForgetState:
-      return buffers_.Forget(response.forget_state().state(), response.forget_state().state_uid());
+      return Forget(response.forget_state());
     case v1::AttachResponse::kPrepare:
       return Prepare(response.prepare());
     case v1::AttachResponse::kGrant:
@@ -108,6 +156,12 @@ void Agent::Command(const v1::AttachResponse& response) {
       return Retire(response.retire());
     case v1::AttachResponse::kAbort:
       return Abort(response.abort());
+    case v1::AttachResponse::kAssignmentPart:
+      if (const absl::Status status = parts_.Add(response.assignment_part().assignment());
+          !status.ok()) {
+        Refuse(status);
+      }
+      return;
     case v1::AttachResponse::COMMAND_NOT_SET:
       return;  // of a newer planner
   }
@@ -119,6 +173,8 @@ Agent::Entry* Agent::Find(const v1::AttemptId& id) {
 }
 
 void Agent::Welcome(const v1::Welcome& command) {
+  incarnation_ = command.incarnation();
+  store_->SetCluster(command.cluster_uid());
   ports_.welcomed(command);
   buffers_.ForgetAbsent();
   calls_.SayWanted();
@@ -134,7 +190,8 @@ bool Agent::Moving(const std::string& state) const {
   return false;
 }
 
-void Agent::Prepare(const v1::Prepare& command) {
+void Agent::Prepare(v1::Prepare command) {
+  *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
   const std::string key = KeyOf(command.attempt());
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
   const std::string& state = command.target().state();
@@ -154,26 +211,35 @@ void Agent::Prepare(const v1::Prepare& command) {
 void Agent::Commit(const v1::Commit& command) {
   if (Entry* entry = Find(command.attempt()))
     return Run(KeyOf(command.attempt()), entry->attempt.Commit());
-  // Of an earlier life of this worker.
-  const Generation* held = store_->Find(command.state(), command.generation());
+  // Of an earlier life of this worker, or said again: what trainers did since is theirs.
+  const Generation* held =
+      Written(command.attempt(), command.state(), command.state_uid(), command.generation());
   absl::Status status;
-  if (held != nullptr && held->phase() == v1::SHARD_PHASE_VERIFIED &&
-      KeyOf(held->manifest.attempt()) == KeyOf(command.attempt())) {
+  if (held == nullptr || held->phase() == v1::SHARD_PHASE_PREPARED) {
+    const std::string number = absl::StrCat(command.generation());
+    status = MakeError(absl::StatusCode::kFailedPrecondition,
+                       absl::StrCat("this host has not verified generation ", number, " of ",
+                                    command.state(), " for ", command.attempt().execution()),
+                       {"NOT_VERIFIED",
+                        {{"state", command.state()},
+                         {"generation", number},
+                         {"execution", command.attempt().execution()}}});
+  } else if (held->pending()) {
     status = store_->SetPhase(command.state(), command.generation(), v1::SHARD_PHASE_READY);
-  } else if (held == nullptr || held->pending()) {
-    status = MakeError(
-        absl::StatusCode::kFailedPrecondition,
-        absl::StrCat("this host has not verified generation ", command.generation(), " of ",
-                     command.state()),
-        {"NOT_VERIFIED",
-         {{"state", command.state()}, {"generation", absl::StrCat(command.generation())}}});
   }
   if (!status.ok()) return Fail(command.attempt(), status);
-  v1::AttachRequest answer;
-  *answer.mutable_committed()->mutable_attempt() = command.attempt();
-  ports_.say(answer);
+  SayCommitted(command.attempt(), command.state(), command.generation());
   buffers_.Announce(command.state(), command.generation());
   calls_.Retry();
+}
+
+void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation) {
+  v1::AttachRequest answer;
+  *answer.mutable_committed()->mutable_attempt() = id;
+  const Generation* held = store_->Find(state, generation);
+  if (held != nullptr && held->manifest.sealed_size() > 0)
+    *answer.mutable_committed()->mutable_manifest() = held->Summary();
+  ports_.say(answer);
 }
 
 void Agent::Retire(const v1::Retire& command) {
@@ -184,24 +250,37 @@ void Agent::Retire(const v1::Retire& command) {
   v1::AttachRequest answer;
   answer.mutable_retired()->set_state(command.state());
   answer.mutable_retired()->set_generation(command.generation());
+  answer.mutable_retired()->set_state_uid(command.state_uid());
+  ports_.say(answer);
+}
+
+void Agent::Forget(const v1::ForgetState& command) {
+  buffers_.Forget(command.state(), command.state_uid());
+  metrics_->SetBufferBytes(store_->bytes());
+  v1::AttachRequest answer;
+  answer.mutable_forgotten()->set_state(command.state());
+  answer.mutable_forgotten()->set_state_uid(command.state_uid());
   ports_.say(answer);
 }
 
 void Agent::Abort(const v1::Abort& command) {
   if (Entry* entry = Find(command.attempt()))
-    return Run(KeyOf(command.attempt()), entry->attempt.Abort());
-  DropPending(command.attempt(), command.state(), command.generation());
+    return Run(KeyOf(command.attempt()), entry->attempt.Abort(command.even_committed()));
+  const Generation* held =
+      Written(command.attempt(), command.state(), command.state_uid(), command.generation());
+  if (held != nullptr && (held->pending() || command.even_committed()))
+    store_->Drop(command.state(), command.generation());
+  metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
   *answer.mutable_quiesced()->mutable_attempt() = command.attempt();
   ports_.say(answer);
 }
 
-void Agent::DropPending(const v1::AttemptId& id, const std::string& state, int64_t generation) {
+const Generation* Agent::Written(const v1::AttemptId& id, const std::string& state,
+                                 const std::string& state_uid, int64_t generation) const {
   const Generation* held = store_->Find(state, generation);
-  if (held != nullptr && held->pending() && KeyOf(held->manifest.attempt()) == KeyOf(id)) {
-    store_->Drop(state, generation);
-  }
-  metrics_->SetBufferBytes(store_->bytes());
+  if (held == nullptr || KeyOf(held->manifest.attempt()) != KeyOf(id)) return nullptr;
+  return state_uid.empty() || state_uid == held->state_uid() ? held : nullptr;
 }
 
 void Agent::Fail(const v1::AttemptId& id, const absl::Status& status) {

@@ -12,6 +12,8 @@
 #include "absl/status/statusor.h"
 #include "base/strand.h"
 #include "remesh/v1/worker.pb.h"
+#include "worker/agent/agent_memory.h"
+#include "worker/agent/assignment_parts.h"
 #include "worker/agent/phase_timer.h"
 #include "worker/execution/attempt.h"
 #include "worker/execution/data_thread.h"
@@ -40,15 +42,14 @@ class Agent {
   using ProgramDone = absl::AnyInvocable<void(absl::StatusOr<Program>)>;
   // How it reaches the rest of the world. Called on the strand; none may block.
   struct Ports {
-    absl::AnyInvocable<void(const v1::AttachRequest&)> say;  // dropped while not attached
-    absl::AnyInvocable<void()> disconnect;                   // the planner is not to be obeyed
+    absl::AnyInvocable<void(const v1::AttachRequest&)> say;    // dropped while not attached
+    absl::AnyInvocable<void(const absl::Status&)> disconnect;  // why it cannot obey the planner
     absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
     absl::AnyInvocable<void(ProgramRequest, ProgramDone)> fetch;  // answers on any thread
   };
   struct Options {
-    v1::Register identity;  // all but data addresses, epoch and manifests
-    std::string record_path;
-    uint64_t highest_epoch = 0;
+    v1::Register identity;  // what does not change while the process lives
+    AgentMemory memory;
     Mover::Options mover;
   };
 
@@ -58,8 +59,9 @@ class Agent {
         DataThread* data, WorkerMetrics* metrics);
 
   // What to say first on a new stream.
-  v1::Register Attaching() const;
-  // Obeys, unless the epoch is lower than one seen before.
+  v1::Register Attaching();
+  // Obeys. Not a planner of another cluster or of a lower epoch than seen before, and not when what
+  // must be remembered first cannot be: then nothing more is obeyed until the next Attaching().
   void Command(const v1::AttachResponse& response);
 
   // The worker stops: nobody waits any longer.
@@ -81,10 +83,17 @@ class Agent {
     bool stop_then = false;                        // once it is not reserving any more
   };
 
-  absl::Status Obey(uint64_t epoch);
-  void Prepare(const v1::Prepare& command);
+  absl::Status Obey(const v1::AttachResponse& response);
+  absl::Status CheckEpoch(uint64_t epoch) const;
+  absl::Status CheckCluster(const std::string& cluster_uid) const;
+  void Execute(const v1::AttachResponse& response);
+  // Obeys nothing more of this stream.
+  void Refuse(const absl::Status& why);
+  void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);
+  void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation);
   void Retire(const v1::Retire& command);
+  void Forget(const v1::ForgetState& command);
   void Abort(const v1::Abort& command);
   void Welcome(const v1::Welcome& command);
   bool Moving(const std::string& state) const;
@@ -110,7 +119,9 @@ class Agent {
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
   void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);
   void Fail(const v1::AttemptId& id, const absl::Status& status);
-  void DropPending(const v1::AttemptId& id, const std::string& state, int64_t generation);
+  // What the attempt wrote, if it is here; of any state of the name if `state_uid` is empty.
+  const Generation* Written(const v1::AttemptId& id, const std::string& state,
+                            const std::string& state_uid, int64_t generation) const;
 
   Options options_;
   Ports ports_;
@@ -119,6 +130,9 @@ class Agent {
   BufferStore* const store_;
   DataThread* const data_;
   WorkerMetrics* const metrics_;
+  int64_t incarnation_ = 0;  // of this process
+  bool deaf_ = false;        // to this stream's planner
+  AssignmentParts parts_;    // of this stream
   std::map<std::string, Entry> attempts_;
   StateBuffers buffers_;
   LocalCalls calls_;

@@ -2,6 +2,7 @@
 // What outlives an agent's process, or its planner's.
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "worker/agent/agent_test.h"
 
 namespace remesh::testing {
@@ -14,8 +15,7 @@ TEST_F(AgentTest, AVerifiedGenerationOutlivesTheProcessAndCommits) {
   Verify();
   hosts_[0].reset();
   StartHost(0);
-  const v1::Register attaching =
-      hosts_[0]->OnStrand([](Agent& agent) { return agent.Attaching(); });
+  const v1::Register attaching = hosts_[0]->Attach();
   ASSERT_EQ(attaching.manifests_size(), 2);
   EXPECT_EQ(attaching.manifests(0).phase(), v1::SHARD_PHASE_READY);
   EXPECT_EQ(attaching.manifests(1).phase(), v1::SHARD_PHASE_VERIFIED);
@@ -28,8 +28,10 @@ TEST_F(AgentTest, APlannerOfAnOlderEpochIsNotObeyed) {
   ReadyToMove();
   Command(
       0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); }, /*epoch=*/4);
-  EXPECT_EQ(hosts_[0]->disconnects, 1);
+  ASSERT_EQ(hosts_[0]->disconnects.size(), 1u);
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->disconnects[0]).reason, "STALE_EPOCH");
   EXPECT_TRUE(hosts_[0]->GetShards(1).ok());
+  hosts_[0]->Attach();
   Command(
       0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); }, /*epoch=*/6);
   EXPECT_FALSE(hosts_[0]->GetShards(1).ok());

@@ -34,16 +34,15 @@ class TestAgent {
       : name_(absl::StrCat("host-", index)), directory_(absl::StrCat(directory, "/", name_)) {
     store_ = *BufferStore::Open({directory_, 0, "boot", 1});
     data_ = std::make_unique<DataThread>(fabric.NewTransport(address), 1);
-    Agent::Options options;
+    Agent::Options options{.memory = *AgentMemory::Open(directory_ + "/agent")};
     options.identity.set_host(name_);
-    options.record_path = directory_ + "/agent";
     Agent::Ports ports;
     ports.say = [this](const v1::AttachRequest& message) {
       std::lock_guard lock(mutex_);
       said_.push_back(message);
       changed_.notify_all();
     };
-    ports.disconnect = [this] { ++disconnects; };
+    ports.disconnect = [this](const absl::Status& why) { disconnects.push_back(why); };
     ports.welcomed = [](const v1::Welcome&) {};
     ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
       ProgramReader reader(&request.devices, request.fingerprint, request.windows);
@@ -80,6 +79,11 @@ class TestAgent {
     });
   }
 
+  // A new stream.
+  v1::Register Attach() {
+    return OnStrand([](Agent& agent) { return agent.Attaching(); });
+  }
+
   // Waits for something said since the last call; nullopt when it does not come.
   std::optional<v1::AttachRequest> WaitFor(v1::AttachRequest::EventCase what) {
     std::unique_lock lock(mutex_);
@@ -111,6 +115,9 @@ class TestAgent {
     return !shards.shards().empty();
   }
 
+  absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request) {
+    return OnStrand([&](Agent& agent) { return agent.buffers().Allocate(request); });
+  }
   absl::StatusOr<v1::ShardsResponse> GetShards(int64_t generation) {
     v1::GetShardsRequest request;
     request.set_state(kState);
@@ -124,7 +131,7 @@ class TestAgent {
   }
 
   v1::HostProgramChunk program;
-  int disconnects = 0;
+  std::vector<absl::Status> disconnects;  // the strand's
   Strand files;
 
  private:
@@ -210,7 +217,7 @@ class AgentTest : public ::testing::Test {
     for (auto& host : hosts_) {
       v1::AllocateRequest request;
       request.set_state(kState);
-      auto shards = host->OnStrand([&](Agent& agent) { return agent.buffers().Allocate(request); });
+      auto shards = host->Allocate(request);
       ASSERT_TRUE(shards.ok()) << shards.status();
       host->Write(*shards);
     }
@@ -230,7 +237,8 @@ class AgentTest : public ::testing::Test {
     return attempt;
   }
 
-  void Prepare() {
+  template <typename Change>
+  void Prepare(Change change) {
     for (int h = 0; h < 2; ++h) {
       Command(h, [&](v1::AttachResponse& c) {
         v1::Prepare& prepare = *c.mutable_prepare();
@@ -249,8 +257,12 @@ class AgentTest : public ::testing::Test {
           address.set_transport("memory");
           address.set_address(addresses_[p]);
         }
+        change(prepare);
       });
     }
+  }
+  void Prepare() {
+    Prepare([](v1::Prepare&) {});
   }
   template <typename Set>
   void Both(v1::AttachRequest::EventCase answer, Set set) {
@@ -272,6 +284,15 @@ class AgentTest : public ::testing::Test {
     Both(v1::AttachRequest::kVerified,
          [&](v1::AttachResponse& c) { *c.mutable_verify()->mutable_attempt() = Attempt(); });
   }
+  void Welcome(int host, const std::string& cluster_uid, int64_t incarnation = 1) {
+    Command(host, [&](v1::AttachResponse& c) {
+      c.mutable_welcome()->set_cluster_uid(cluster_uid);
+      c.mutable_welcome()->set_incarnation(incarnation);
+      c.mutable_position()->set_cluster_uid(cluster_uid);
+      c.mutable_position()->set_leadership("first");
+      c.mutable_position()->set_sequence(1);
+    });
+  }
   void SetCommit(v1::AttachResponse& c) {
     *c.mutable_commit()->mutable_attempt() = Attempt();
     c.mutable_commit()->set_state(kState);
@@ -280,12 +301,21 @@ class AgentTest : public ::testing::Test {
   void Commit() {
     Both(v1::AttachRequest::kCommitted, [&](v1::AttachResponse& c) { SetCommit(c); });
   }
-  void Abort() {
-    Both(v1::AttachRequest::kQuiesced, [&](v1::AttachResponse& c) {
-      *c.mutable_abort()->mutable_attempt() = Attempt();
-      c.mutable_abort()->set_state(kState);
-      c.mutable_abort()->set_generation(2);
-    });
+  void SetAbort(v1::AttachResponse& c, bool even_committed = false) {
+    *c.mutable_abort()->mutable_attempt() = Attempt();
+    c.mutable_abort()->set_state(kState);
+    c.mutable_abort()->set_generation(2);
+    c.mutable_abort()->set_even_committed(even_committed);
+  }
+  void Abort(bool even_committed = false) {
+    Both(v1::AttachRequest::kQuiesced, [&](v1::AttachResponse& c) { SetAbort(c, even_committed); });
+  }
+  void Committed() {
+    ReadyToMove();
+    Prepared();
+    Transfer();
+    Verify();
+    Commit();
   }
   void ReadyToMove() {
     Allocate();

@@ -187,7 +187,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
   PostEvent(key, [this, status](Entry& e) {
     Attempt::Actions actions = e.attempt.MarkedReady(status);
     calls_.Retry();
-    if (status.ok())
+    if (e.attempt.phase() == Attempt::Phase::kCommitted)
       buffers_.Announce(e.attempt.prepare().target().state(),
                         e.attempt.prepare().target().generation());
     return actions;
@@ -206,14 +206,23 @@ void Agent::Stop(const std::string& key, Entry& entry) {
   data_->Stop(key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); });
 }
 
-void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget&) {
+void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& action) {
   const v1::Prepare& prepare = entry.attempt.prepare();
-  DropPending(prepare.attempt(), prepare.target().state(), prepare.target().generation());
+  const v1::Assignment& target = prepare.target();
+  const Generation* held =
+      Written(prepare.attempt(), target.state(), target.state_uid(), target.generation());
+  if (held != nullptr && (held->pending() || action.even_committed))
+    store_->Drop(target.state(), target.generation());
+  metrics_->SetBufferBytes(store_->bytes());
 }
 
-void Agent::Do(const std::string&, Entry&, const Attempt::Say& action) {
+void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
   if (action.message.has_failed())
     metrics_->CountError(StatusFromProto(action.message.failed().error()));
+  if (action.message.has_committed()) {
+    const v1::Assignment& target = entry.attempt.prepare().target();
+    return SayCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation());
+  }
   ports_.say(action.message);
 }
 

@@ -60,7 +60,7 @@ void PlannerLink::Run() {
     absl::MutexLock lock(&mutex_);
     if (stopping_) return;
     mutex_.Unlock();
-    events_.disconnected(status);
+    if (events_.disconnected(status)) pause = options_.retry_max;
     mutex_.Lock();
     mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::stopping), absl::FromChrono(pause));
     if (stopping_) return;
@@ -105,7 +105,7 @@ void PlannerLink::Write(Stream* stream) {
         message = std::move(queue_.front());
         queue_.pop_front();
       } else if (begun_) {
-        message.mutable_heartbeat();
+        message.mutable_heartbeat()->set_progress(events_.progress());
       } else {
         continue;
       }

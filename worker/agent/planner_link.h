@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <thread>
@@ -17,8 +18,8 @@
 namespace remesh {
 
 // Keeps one Attach stream to the planner open: dials, dials again with growing pauses, and sends
-// heartbeats on a thread of its own, so that nothing that the agent does delays them. Methods are
-// thread-safe.
+// heartbeats on a thread of its own, so that nothing that the agent does delays them; they say how
+// far the agent got. Methods are thread-safe.
 class PlannerLink {
  public:
   struct Options {
@@ -30,10 +31,13 @@ class PlannerLink {
     absl::AnyInvocable<void()> connected;
     // On the link's thread.
     absl::AnyInvocable<void(v1::AttachResponse)> received;
-    // The stream ended, or could not be opened. On the link's thread.
-    absl::AnyInvocable<void(const grpc::Status&)> disconnected;
+    // The stream ended, or could not be opened; true when there is no use in dialling again soon.
+    // On the link's thread.
+    absl::AnyInvocable<bool(const grpc::Status&)> disconnected;
     // A heartbeat was sent. On the writer's thread.
     absl::AnyInvocable<void()> heartbeat = [] {};
+    // Heartbeat.progress. On the writer's thread.
+    absl::AnyInvocable<uint64_t()> progress = [] { return uint64_t{0}; };
   };
 
   PlannerLink(std::shared_ptr<grpc::Channel> channel, Options options, Events events);

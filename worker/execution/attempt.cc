@@ -42,6 +42,10 @@ Attempt::Actions Attempt::MarkedVerified(const absl::Status& status) {
 
 Attempt::Actions Attempt::MarkedReady(const absl::Status& status) {
   if (phase_ != Phase::kCommitting) return {};
+  if (undone_) {
+    phase_ = Phase::kStopping;
+    return {StopMoving{}};
+  }
   error_ = status;
   // The decision stands: the planner will say Commit again.
   phase_ = status.ok() ? Phase::kCommitted : Phase::kVerified;
@@ -58,7 +62,7 @@ Attempt::Actions Attempt::Stopped() {
   phase_ = Phase::kOver;
   Say quiesced;
   *quiesced.message.mutable_quiesced()->mutable_attempt() = prepare_.attempt();
-  return {DropTarget{}, std::move(quiesced)};
+  return {DropTarget{undone_}, std::move(quiesced)};
 }
 
 Attempt::Actions Attempt::Grant(int32_t until) {
@@ -86,11 +90,14 @@ Attempt::Actions Attempt::Commit() {
   return {MarkReady{}};
 }
 
-Attempt::Actions Attempt::Abort() {
-  if (phase_ == Phase::kCommitted) return {Committed()};
+Attempt::Actions Attempt::Abort(bool even_committed) {
+  if (phase_ == Phase::kCommitted && !even_committed) return {Committed()};
+  undone_ = undone_ || even_committed;
   if (phase_ == Phase::kCommitting || phase_ == Phase::kStopping || phase_ == Phase::kOver)
     return {};
+  const bool stops = phase_ == Phase::kCommitted;  // already
   phase_ = Phase::kStopping;
+  if (stops) return {};
   return {StopMoving{}};
 }
 

@@ -44,7 +44,9 @@ class Attempt {
   struct MarkVerified {};  // the target generation on file; -> MarkedVerified()
   struct MarkReady {};     // the target generation readable, on file; -> MarkedReady()
   struct StopMoving {};    // close every endpoint; -> Stopped()
-  struct DropTarget {};    // free the target's shards and all else
+  struct DropTarget {      // free the target's shards and all else
+    bool even_committed = false;
+  };
   struct Say {
     v1::AttachRequest message;
   };
@@ -70,7 +72,8 @@ class Attempt {
   Actions Grant(int32_t until);
   Actions Verify();
   Actions Commit();
-  Actions Abort();
+  // What is committed stays so unless `even_committed`.
+  Actions Abort(bool even_committed = false);
 
   // What the planner may have missed while this host was not attached.
   Actions Reattached() const;
@@ -97,6 +100,7 @@ class Attempt {
   const v1::Prepare prepare_;
   Phase phase_ = Phase::kReserving;
   int32_t granted_ = 0;
+  bool undone_ = false;  // the decision was taken back
   WindowReport last_{.window = -1};
   absl::Status error_;
 };

@@ -151,6 +151,24 @@ TEST_F(AttemptTest, AnAbortBetweenCommitAndItsRecordIsNotObeyed) {
   EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("say committed", "stop"));
 }
 
+TEST_F(AttemptTest, ADecisionTakenBackUndoesACommit) {
+  ToVerified();
+  attempt_.Commit();
+  EXPECT_THAT(Names(attempt_.Abort(/*even_committed=*/true)), IsEmpty());
+  EXPECT_THAT(Names(attempt_.MarkedReady(absl::OkStatus())), ElementsAre("stop"));
+  EXPECT_THAT(Names(attempt_.Stopped()), ElementsAre("drop", "say quiesced"));
+}
+
+TEST_F(AttemptTest, ADecisionTakenBackUndoesACommitThatWasSaid) {
+  ToVerified();
+  attempt_.Commit();
+  attempt_.MarkedReady(absl::OkStatus());
+  EXPECT_THAT(Names(attempt_.Abort(/*even_committed=*/true)), IsEmpty());  // it stops already
+  const Attempt::Actions actions = attempt_.Stopped();
+  ASSERT_THAT(Names(actions), ElementsAre("drop", "say quiesced"));
+  EXPECT_TRUE(std::get<Attempt::DropTarget>(actions[0]).even_committed);
+}
+
 TEST_F(AttemptTest, WhatThePlannerMissedIsSaidAgain) {
   ToTransferring();
   EXPECT_THAT(Names(attempt_.Reattached()), ElementsAre("say prepared"));

@@ -68,7 +68,8 @@ v1::StateManifest Generation::Summary() const {
   summary.set_state_uid(state_uid());
   summary.set_generation(number());
   summary.set_phase(phase());
-  if (pending()) summary.set_execution(manifest.attempt().execution());
+  summary.set_execution(manifest.attempt().execution());
+  summary.set_cluster_uid(manifest.cluster_uid());
   summary.set_sealed_shards(sealed_shards());
   summary.set_total_shards(manifest.sealed_size());
   summary.set_bytes(places.shard_bytes);
@@ -247,6 +248,7 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
   generation.manifest.set_phase(phase);
   *generation.manifest.mutable_attempt() = attempt;
   generation.manifest.set_boot_id(options_.boot_id);
+  generation.manifest.set_cluster_uid(cluster_uid_);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), false);
   generation.folder = FolderOf(assignment.state(), assignment.generation());
   const Key key(generation.state(), generation.number());
@@ -301,7 +303,6 @@ absl::Status BufferStore::SetPhase(const std::string& state, int64_t generation,
   Generation next = it->second;
   next.manifest.set_phase(phase);
   if (phase == v1::SHARD_PHASE_READY) {
-    next.manifest.clear_attempt();
     next.manifest.mutable_assignment()->set_committed(true);
     std::fill(next.manifest.mutable_sealed()->begin(), next.manifest.mutable_sealed()->end(), true);
   }

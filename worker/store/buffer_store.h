@@ -79,6 +79,9 @@ class BufferStore {
   // and said in notes(). Errors: only an unusable directory.
   static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
 
+  // Whose planner assigns what is made from now on.
+  void SetCluster(const std::string& cluster_uid) { cluster_uid_ = cluster_uid; }
+
   // nullptr when it is not here.
   const Generation* Find(const std::string& state, int64_t generation) const;
   // By state, then generation.
@@ -100,8 +103,8 @@ class BufferStore {
   static absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled);
   absl::Status Finish(Generation generation, const absl::Status& filled);
 
-  // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed and no attempt. REQUIRES:
-  // it is here and pending().
+  // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed. REQUIRES: it is here and
+  // pending().
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
 
   // Seals or unseals; READY when all are sealed, else BUILDING. REQUIRES: it is here, not
@@ -140,6 +143,7 @@ class BufferStore {
   std::string FolderOf(const std::string& state, int64_t generation) const;
 
   const Options options_;
+  std::string cluster_uid_;
   std::map<Key, Generation> generations_;
   std::set<Key> begun_;  // and not finished
   int64_t bytes_ = 0;

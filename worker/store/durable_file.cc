@@ -2,6 +2,7 @@
 #include "worker/store/durable_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -28,7 +29,7 @@ struct Header {
   uint64_t digest = 0;
 };
 
-constexpr mode_t kMode = 0640;
+constexpr mode_t kMode = 0600;  // what a worker remembers, secrets included, is its own
 
 // The second is for a `path` that is not there yet.
 std::string SparePath(const std::string& path, int index) {
@@ -43,6 +44,7 @@ bool IsSpare(const std::string& path) {
 absl::Status Reserve(const std::string& path, int64_t bytes) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode);
   if (fd < 0) return SystemError("open", path);
+  fchmod(fd, kMode);  // of an earlier version
   const int error = posix_fallocate(fd, 0, bytes);
   close(fd);
   if (error == 0) return absl::OkStatus();

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/agent/agent_memory.h"
+
+#include <sys/random.h>
+
+#include "base/check.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/message_differencer.h"
+#include "service/log.h"
+#include "worker/store/durable_file.h"
+
+namespace remesh {
+namespace {
+
+constexpr size_t kSecretBytes = 32;
+constexpr int64_t kRecordBytesMax = 1024;  // a secret, two ids and a few numbers
+
+}  // namespace
+
+absl::StatusOr<AgentMemory> AgentMemory::Open(std::string path) {
+  worker::AgentRecord record;
+  if (const absl::Status status = ReadDurable(path, record);
+      !status.ok() && !absl::IsNotFound(status)) {
+    LogWarning("the agent's record is lost", {{"error", status}});
+    record.Clear();
+  }
+  if (record.host_secret().empty()) record.set_host_secret(RandomBytes(kSecretBytes));
+  // A planner that starts again must be followed on a full file system too.
+  RETURN_IF_ERROR(ReserveWrites(path, kRecordBytesMax));
+  RETURN_IF_ERROR(WriteDurably(path, record));
+  return AgentMemory(std::move(path), std::move(record));
+}
+
+absl::Status AgentMemory::Update(const worker::AgentRecord& next) {
+  if (google::protobuf::util::MessageDifferencer::Equals(next, record_)) return absl::OkStatus();
+  RETURN_IF_ERROR(WriteDurably(path_, next));
+  record_ = next;
+  return absl::OkStatus();
+}
+
+bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known) {
+  if (told.leadership().empty()) return false;
+  return told.leadership() != known.leadership() || told.sequence() > known.sequence();
+}
+
+std::string RandomBytes(size_t count) {
+  std::string bytes(count, '\0');
+  // Up to 256 bytes come at once, whole.
+  REMESH_CHECK(count <= 256);
+  REMESH_CHECK(getrandom(bytes.data(), count, 0) == static_cast<ssize_t>(count));
+  return bytes;
+}
+
+}  // namespace remesh

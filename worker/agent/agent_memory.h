@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "worker/manifest.pb.h"
+
+namespace remesh {
+
+// What the agent must remember between its lives: a file beside its buffers. Not thread-safe.
+class AgentMemory {
+ public:
+  // Reads the file, or makes one with a new host secret; one that is corrupt is replaced, with a
+  // warning in the log. Reserves the space of every later write.
+  static absl::StatusOr<AgentMemory> Open(std::string path);
+
+  const worker::AgentRecord& record() const { return record_; }
+  // On file when it returns OK; on error nothing has changed. Costs nothing when nothing differs.
+  absl::Status Update(const worker::AgentRecord& next);
+
+ private:
+  AgentMemory(std::string path, worker::AgentRecord record)
+      : path_(std::move(path)), record_(std::move(record)) {}
+
+  std::string path_;
+  worker::AgentRecord record_;
+};
+
+// Whether `told` is to be remembered in place of `known`: of another leadership, or later.
+bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known);
+
+// From the kernel: nobody guesses them.
+std::string RandomBytes(size_t count);
+
+}  // namespace remesh

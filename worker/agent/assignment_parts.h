@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <tuple>
+
+#include "absl/status/status.h"
+#include "remesh/v1/worker.pb.h"
+
+namespace remesh {
+
+// Assignments too large for one message: their parts wait here for the last. Of one stream.
+class AssignmentParts {
+ public:
+  explicit AssignmentParts(int64_t shards_max = 2'000'000) : shards_max_(shards_max) {}
+
+  // RESOURCE_EXHAUSTED (ASSIGNMENT_TOO_LARGE) when more arrays and shards would wait than a host
+  // can have.
+  absl::Status Add(const v1::Assignment& part);
+  // `last` with the arrays and shards before its own that came for the same state, uid and
+  // generation. These are gone then.
+  v1::Assignment Complete(v1::Assignment last);
+  // Of a stream that ended.
+  void Clear();
+
+ private:
+  const int64_t shards_max_;
+  int64_t waiting_ = 0;
+  std::map<std::tuple<std::string, std::string, int64_t>, v1::Assignment> parts_;
+};
+
+}  // namespace remesh

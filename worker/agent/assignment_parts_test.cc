@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/agent/assignment_parts.h"
+
+#include <gtest/gtest.h>
+
+#include "base/error.h"
+#include "worker/agent/agent_test.h"
+
+namespace remesh::testing {
+namespace {
+
+v1::Assignment Part(int64_t generation, std::vector<int> devices) {
+  v1::Assignment part;
+  part.set_state(kState);
+  part.set_state_uid("uid");
+  part.set_generation(generation);
+  for (const int device : devices) part.add_shards()->set_device(device);
+  return part;
+}
+
+std::vector<int64_t> DevicesOf(const v1::Assignment& assignment) {
+  std::vector<int64_t> devices;
+  for (const v1::ShardSpec& shard : assignment.shards()) devices.push_back(shard.device());
+  return devices;
+}
+
+TEST(AssignmentPartsTest, PartsComeBeforeTheLastOfTheSame) {
+  AssignmentParts parts;
+  v1::Assignment first = Part(1, {1, 2});
+  first.add_arrays()->set_name("w");
+  ASSERT_TRUE(parts.Add(first).ok());
+  ASSERT_TRUE(parts.Add(Part(2, {7})).ok());
+  ASSERT_TRUE(parts.Add(Part(1, {3})).ok());
+  v1::Assignment last = Part(1, {4});
+  last.set_committed(true);
+  last.add_arrays()->set_name("v");
+  const v1::Assignment whole = parts.Complete(last);
+  EXPECT_EQ(DevicesOf(whole), (std::vector<int64_t>{1, 2, 3, 4}));
+  EXPECT_EQ(whole.arrays(0).name(), "w");
+  EXPECT_EQ(whole.arrays(1).name(), "v");
+  EXPECT_TRUE(whole.committed());
+  EXPECT_EQ(DevicesOf(parts.Complete(Part(1, {4}))), (std::vector<int64_t>{4}));
+  EXPECT_EQ(DevicesOf(parts.Complete(Part(2, {8}))), (std::vector<int64_t>{7, 8}));
+}
+
+TEST(AssignmentPartsTest, WhatWaitsIsBounded) {
+  AssignmentParts parts(/*shards_max=*/3);
+  ASSERT_TRUE(parts.Add(Part(1, {1, 2})).ok());
+  EXPECT_EQ(GetErrorInfo(parts.Add(Part(2, {3, 4}))).reason, "ASSIGNMENT_TOO_LARGE");
+  parts.Complete(Part(1, {}));
+  EXPECT_TRUE(parts.Add(Part(2, {3, 4})).ok());
+  parts.Clear();
+  EXPECT_TRUE(parts.Add(Part(3, {1, 2, 3})).ok());
+  EXPECT_EQ(DevicesOf(parts.Complete(Part(2, {}))), std::vector<int64_t>{});
+}
+
+TEST_F(AgentTest, AnAssignmentInPartsIsAllocatedWhole) {
+  v1::Assignment rest = Rows(0);
+  rest.set_state("jobs/a/states/large");
+  v1::Assignment part = rest;
+  rest.clear_arrays();
+  rest.clear_shards();
+  const auto say_part = [&] {
+    Command(0, [&](v1::AttachResponse& c) {
+      *c.mutable_assignment_part()->mutable_assignment() = part;
+    });
+  };
+  say_part();
+  hosts_[0]->Attach();  // what the stream before had begun is not gone on with
+  say_part();
+  Command(0,
+          [&](v1::AttachResponse& c) { *c.mutable_assign_state()->mutable_assignment() = rest; });
+  v1::AllocateRequest request;
+  request.set_state(rest.state());
+  const auto shards = hosts_[0]->Allocate(request);
+  ASSERT_TRUE(shards.ok()) << shards.status();
+  EXPECT_EQ(shards->shards_size(), 1);
+}
+
+TEST_F(AgentTest, APreparationInPartsIsWhole) {
+  ReadyToMove();
+  for (int h = 0; h < 2; ++h) {
+    v1::Assignment part = Columns(h);
+    Command(h, [&](v1::AttachResponse& c) {
+      *c.mutable_assignment_part()->mutable_assignment() = part;
+    });
+  }
+  Prepare([](v1::Prepare& prepare) {
+    prepare.mutable_target()->clear_arrays();
+    prepare.mutable_target()->clear_shards();
+  });
+  for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kPrepared));
+  Transfer();
+  Verify();
+  Commit();
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
+}
+
+}  // namespace
+}  // namespace remesh::testing

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/agent/refusal.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+
+namespace remesh {
+
+std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host) {
+  const std::string reason = GetErrorInfo(status).reason;
+  if (reason == "SUPERSEDED")
+    return Refusal{true, absl::StrCat("another process is host ", host,
+                                      " now: give one of them "
+                                      "another host and buffer_directory")};
+  if (reason == "OTHER_CLUSTER")
+    return Refusal{false,
+                   "set server_address to the planner whose shards lie here; or, if nobody needs "
+                   "them any more, empty buffer_directory"};
+  if (reason == "JOIN_TOKEN")
+    return Refusal{false, "set join_token_file to a file with one of the planner's join tokens"};
+  if (reason == "HOST_SECRET")
+    return Refusal{false,
+                   absl::StrCat("if no other machine has this name: remeshctl workers reset ", host,
+                                "; or set join_token_file")};
+  return std::nullopt;
+}
+
+}  // namespace remesh

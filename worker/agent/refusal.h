@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+
+namespace remesh {
+
+// A planner's answer to Register that dialling again soon does not change.
+struct Refusal {
+  bool superseded = false;  // another process is this host now: this one must end
+  std::string remedy;       // for the one who runs the host
+};
+
+// nullopt for a stream that ended for any other reason.
+std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host);
+
+}  // namespace remesh
