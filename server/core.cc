@@ -86,14 +86,15 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
   ASSIGN_OR_RETURN(Restored restored, ReadRecords(records, [](const v1::StateSpec& spec) {
                      return PlaceState(spec, nullptr);
                    }));
+  restored.past = journal->past();
   controller_ =
       std::make_unique<Controller>(options_.controller, MachineRandom, std::move(restored));
   writer_ = std::make_unique<JournalWriter>(
       std::move(journal),
       JournalWriter::Callbacks{
           .persisted =
-              [this](uint64_t sequence) {
-                Post([this, sequence] { Handle(Persisted{sequence}); });
+              [this](uint64_t sequence, bool full) {
+                Post([this, sequence, full] { Handle(Persisted{sequence, full}); });
               },
           .failed = [this](absl::Status status) { observer_.OnFatal(status); }});
   Post([this] { Perform(controller_->Start(Now())); });

@@ -21,7 +21,9 @@ namespace remesh {
 namespace {
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& options) {
-  absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(options.journal_path);
+  absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(
+      options.journal_path,
+      {.cluster_uid = options.cluster_uid, .accept_older = options.accept_older_journal});
   if (!absl::IsDataLoss(journal.status())) return journal;
   const char* way_out =
       options.recover_from_workers

@@ -95,7 +95,16 @@ void AddSettings(ServerOptions& o, Settings& settings) {
   settings.Section("Journal");
   settings.AddString(
       "journal_path", &o.journal_path,
-      "File of states, decisions and the epoch, on a disk that survives this machine's restarts.");
+      "File of states, decisions and the epoch, on a disk that survives this machine's restarts. "
+      "Beside it stand journal_path + \".head\", by which a journal that went back is noticed, and "
+      "\".ballast\", 16 MiB for decisions on a full disk.");
+  settings.AddString("cluster_uid", &o.cluster_uid,
+                     "A UUID: whose workers these are. Empty: as the journal has it; a new journal "
+                     "makes one. Give it when a lost journal is made anew.");
+  settings.AddString(
+      "accept_older_journal", &o.accept_older_journal,
+      "The journal's uid: start although it went back in time, as a restored copy has. States that "
+      "went on since are LOST, nothing is freed. For one start.");
   settings.AddBool(
       "recover_from_workers", &o.recover_from_workers,
       "Start although the journal is damaged, from what the workers hold. Not built yet: refused.");

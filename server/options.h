@@ -19,6 +19,8 @@ struct ServerOptions {
   std::string log_level = "info";
   std::string join_token_file;
   std::string journal_path = "remesh-journal.db";
+  std::string cluster_uid;
+  std::string accept_older_journal;
   bool recover_from_workers = false;
 
   std::chrono::nanoseconds heartbeat_interval = std::chrono::seconds(1);

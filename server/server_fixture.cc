@@ -44,7 +44,7 @@ ServerFixture::~ServerFixture() {
 }
 
 void ServerFixture::StartServer() {
-  auto journal = Journal::Open((directory_ / "journal.db").string());
+  auto journal = Journal::Open((directory_ / "journal.db").string(), {});
   ASSERT_TRUE(journal.ok()) << journal.status();
   auto core = Core::Start(core_options_, *std::move(journal), *this);
   ASSERT_TRUE(core.ok()) << core.status();

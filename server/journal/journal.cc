@@ -1,175 +1,242 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/journal/journal.h"
 
-#include <sqlite3.h>
+#include <sys/random.h>
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <optional>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/uid.h"
+#include "server/journal/witness.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
 
-constexpr int kVersion = 1;  // of the schema, in user_version
+// A worker that knows a leadership of longer ago takes the journal for an older one.
+constexpr size_t kLeadershipsMax = 10'000;
 
-// Resets a statement when its use ends.
-class Use {
- public:
-  explicit Use(sqlite3_stmt* statement) : statement_(statement) {}
-  ~Use() {
-    sqlite3_reset(statement_);
-    sqlite3_clear_bindings(statement_);
+uint64_t KernelRandom() {
+  uint64_t number = 0;
+  REMESH_CHECK(getrandom(&number, sizeof(number), 0) == sizeof(number));
+  return number;
+}
+
+std::string NewUid() { return MakeUid(KernelRandom(), KernelRandom()); }
+
+// Empty stays empty.
+absl::StatusOr<std::string> ParseClusterUid(const std::string& text) {
+  const std::string uid = absl::AsciiStrToLower(text);
+  bool right = uid.size() == 36;
+  for (size_t i = 0; right && i < uid.size(); ++i) {
+    const bool dash = i == 8 || i == 13 || i == 18 || i == 23;
+    right = dash ? uid[i] == '-' : absl::ascii_isxdigit(uid[i]);
   }
-
- private:
-  sqlite3_stmt* statement_;
-};
-
-void BindText(sqlite3_stmt* statement, int index, const std::string& text) {
-  sqlite3_bind_text64(statement, index, text.data(), text.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (right || uid.empty()) return uid;
+  return InvalidField("cluster_uid", text,
+                      "must be a UUID such as 123e4567-e89b-42d3-a456-426614174000");
 }
 
-std::string ColumnBytes(sqlite3_stmt* statement, int column) {
-  const void* bytes = sqlite3_column_blob(statement, column);
-  const int size = sqlite3_column_bytes(statement, column);
-  return bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), size);
+absl::Status CheckClusterUid(const std::string& path, const std::string& has,
+                             const std::string& wanted) {
+  if (wanted.empty() || wanted == has) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("journal ", path, " is of cluster ", has, ", not of cluster_uid ", wanted),
+      {.reason = "CLUSTER_UID_MISMATCH",
+       .metadata = {{"path", path}, {"journal_cluster_uid", has}, {"cluster_uid", wanted}}});
 }
+
+// SQLite takes a missing file for an empty journal and removes a WAL that is left.
+absl::Status CheckFiles(const std::string& path, const std::string& accept_older) {
+  std::error_code error;
+  if (std::filesystem::file_size(path, error) > 0 && !error) return absl::OkStatus();
+  HeadFile head(path + ".head");
+  RETURN_IF_ERROR(CheckNoWitness(path, head.Read()));
+  RETURN_IF_ERROR(CheckAcceptOlder(path, "", accept_older));
+  const std::string wal = path + "-wal";
+  if (std::filesystem::file_size(wal, error) == 0 || error) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kDataLoss,
+                   absl::StrCat("journal ", path, " is not there or empty, but ", wal, " is not"),
+                   {.reason = "JOURNAL_CORRUPT", .metadata = {{"path", path}, {"wal", wal}}});
+}
+
+// What the journal holds: tables and nothing else when it is new.
+absl::StatusOr<JournalContents> ReadOrCreate(Database& database, const Witness& witness,
+                                             const Journal::Options& options) {
+  ASSIGN_OR_RETURN(std::optional<JournalContents> contents, ReadContents(database));
+  if (contents) return *std::move(contents);
+  RETURN_IF_ERROR(CheckNoWitness(database.path(), witness));
+  RETURN_IF_ERROR(CheckAcceptOlder(database.path(), "", options.accept_older));
+  const std::string& cluster = options.cluster_uid;
+  const HeadRow head{.journal_uid = NewUid(), .cluster_uid = cluster.empty() ? NewUid() : cluster};
+  RETURN_IF_ERROR(database.Own());
+  RETURN_IF_ERROR(CreateTables(database, head));
+  return JournalContents{.head = head};
+}
+
+bool IsFull(const absl::Status& status) { return absl::IsResourceExhausted(status); }
 
 }  // namespace
 
-absl::Status Journal::Error(int code) const {
-  const std::string what = sqlite3_errmsg(database_);
-  const ErrorInfo info{.reason = "JOURNAL_IO", .metadata = {{"path", path_}, {"error", what}}};
-  const auto make = [&](absl::StatusCode status_code, const char* reason) {
-    return MakeError(status_code, absl::StrCat("journal ", path_, ": ", what),
-                     {.reason = reason, .metadata = info.metadata});
-  };
-  switch (code & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-      return make(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT");
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-      return make(absl::StatusCode::kFailedPrecondition, "JOURNAL_LOCKED");
-    case SQLITE_FULL:
-      return make(absl::StatusCode::kResourceExhausted, "JOURNAL_FULL");
-    default:
-      return make(absl::StatusCode::kUnavailable, "JOURNAL_IO");
-  }
-}
-
-absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path) {
-  sqlite3* database = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &database,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
-  std::unique_ptr<Journal> journal(new Journal(path, database));
-  if (code != SQLITE_OK) return journal->Error(code);
-  RETURN_IF_ERROR(journal->Prepare());
+absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path, Options options) {
+  ASSIGN_OR_RETURN(options.cluster_uid, ParseClusterUid(options.cluster_uid));
+  RETURN_IF_ERROR(CheckFiles(path, options.accept_older));
+  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path));
+  std::unique_ptr<Journal> journal(new Journal(std::move(database), std::move(options)));
+  RETURN_IF_ERROR(journal->Start());
   return journal;
 }
 
+Journal::Journal(std::unique_ptr<Database> database, Options options)
+    : database_(std::move(database)),
+      options_(std::move(options)),
+      head_file_(database_->path() + ".head"),
+      ballast_(database_->path() + ".ballast") {}
+
+absl::Status Journal::Start() {
+  const std::string& path = database_->path();
+  const Witness witness = head_file_.Read();
+  ASSIGN_OR_RETURN(const JournalContents contents, ReadOrCreate(*database_, witness, options_));
+  head_ = contents.head;
+  const bool accepts = !options_.accept_older.empty();
+  RETURN_IF_ERROR(CheckClusterUid(path, head_.cluster_uid, options_.cluster_uid));
+  RETURN_IF_ERROR(CheckAcceptOlder(path, head_.journal_uid, options_.accept_older));
+  RETURN_IF_ERROR(CheckWitness(path, contents, witness, accepts));
+  if (accepts) {
+    LogWarning("the journal is accepted although it may have gone back: what it lacks is lost",
+               {{"path", path}, {"uid", head_.journal_uid}, {"sequence", head_.sequence}});
+  }
+  RETURN_IF_ERROR(database_->Own());
+  RETURN_IF_ERROR(Prepare());
+  RaiseFirstBallast();
+  RETURN_IF_ERROR(Lead(contents.leaderships));
+  past_.accepts_older = accepts;
+  return absl::OkStatus();
+}
+
 absl::Status Journal::Prepare() {
-  // Locked before anything else is read: two servers on one journal would both decide.
-  RETURN_IF_ERROR(Execute("PRAGMA locking_mode=EXCLUSIVE"));
-  RETURN_IF_ERROR(Execute("PRAGMA journal_mode=WAL"));
-  RETURN_IF_ERROR(Execute("PRAGMA synchronous=FULL"));
-  RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE; COMMIT"));
-  RETURN_IF_ERROR(CheckIntegrity());
-  RETURN_IF_ERROR(CheckVersion());
-  for (const auto& [sql, statement] : {std::pair{"INSERT INTO records(key, bytes) VALUES(?1, ?2) "
-                                                 "ON CONFLICT(key) DO UPDATE SET bytes = ?2",
-                                                 &put_},
-                                       std::pair{"DELETE FROM records WHERE key = ?1", &remove_}}) {
-    const int code = sqlite3_prepare_v2(database_, sql, -1, statement, nullptr);
-    if (code != SQLITE_OK) return Error(code);
+  ASSIGN_OR_RETURN(write_head_, database_->Prepare(kWriteHeadRow));
+  ASSIGN_OR_RETURN(find_, database_->Prepare("SELECT digest FROM records WHERE key = ?1"));
+  ASSIGN_OR_RETURN(put_, database_->Prepare("INSERT OR REPLACE INTO records VALUES(?1, ?2, ?3)"));
+  ASSIGN_OR_RETURN(remove_, database_->Prepare("DELETE FROM records WHERE key = ?1"));
+  return absl::OkStatus();
+}
+
+void Journal::RaiseFirstBallast() {
+  const absl::Status status = ballast_.Raise();
+  if (status.ok()) return;
+  full_ = IsFull(status);
+  LogWarning("no room is kept back for the journal's decisions",
+             {{"path", database_->path()}, {"error", status}});
+}
+
+absl::Status Journal::Lead(const std::vector<LeadershipRow>& earlier) {
+  const LeadershipRow ours{.id = absl::StrFormat("%016x%016x", KernelRandom(), KernelRandom()),
+                           .first = head_.sequence + 1,
+                           .started = absl::FormatTime(absl::Now(), absl::UTCTimeZone())};
+  const size_t dropped =
+      earlier.size() < kLeadershipsMax ? 0 : earlier.size() + 1 - kLeadershipsMax;
+  HeadRow next = head_;
+  next.leadership = ours.id;
+  next.sequence = ours.first;
+  RETURN_IF_ERROR(Commit(next, [&](RowDigest& rows) {
+    for (size_t i = 0; i < dropped; ++i) rows ^= earlier[i].Digest();
+    rows ^= ours.Digest();
+    RETURN_IF_ERROR(DropLeaderships(*database_, dropped));
+    return AddLeadership(*database_, ours);
+  }));
+  past_ = {.cluster_uid = head_.cluster_uid,
+           .journal_uid = head_.journal_uid,
+           .leadership = ours.id,
+           .sequence = ours.first};
+  for (size_t i = dropped; i < earlier.size(); ++i) {
+    past_.ends[earlier[i].id] = i + 1 < earlier.size() ? earlier[i + 1].first : ours.first;
   }
   return absl::OkStatus();
 }
 
-absl::Status Journal::CheckIntegrity() {
-  ASSIGN_OR_RETURN(const std::string verdict, QueryText("PRAGMA integrity_check(1)"));
-  if (verdict == "ok") return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kDataLoss, absl::StrCat("journal ", path_, " is damaged: ", verdict),
-      {.reason = "JOURNAL_CORRUPT", .metadata = {{"path", path_}, {"error", verdict}}});
+absl::Status Journal::Write(uint64_t sequence, const std::vector<Record>& records) {
+  REMESH_CHECK(sequence > head_.sequence);
+  HeadRow next = head_;
+  next.sequence = sequence;
+  RETURN_IF_ERROR(Commit(next, [&](RowDigest& rows) {
+    for (const Record& record : records) RETURN_IF_ERROR(WriteRecord(record, rows));
+    return absl::OkStatus();
+  }));
+  MoveWal();
+  if (full_) LookForRoom();
+  return absl::OkStatus();
 }
 
-absl::Status Journal::CheckVersion() {
-  ASSIGN_OR_RETURN(const std::string version, QueryText("PRAGMA user_version"));
-  if (version == "0") {
-    return Execute(
-        "BEGIN IMMEDIATE; CREATE TABLE records(key TEXT PRIMARY KEY, bytes BLOB NOT NULL) WITHOUT "
-        "ROWID;"
-        "PRAGMA user_version=1; COMMIT");
+absl::Status Journal::WriteRecord(const Record& record, RowDigest& rows) {
+  const SqlText key{record.key};
+  RETURN_IF_ERROR(database_->Run(find_.get(), {key}, [&](sqlite3_stmt* row) {
+    rows ^= RowDigest::FromBytes(Database::Bytes(row, 0));
+  }));
+  if (!record.bytes) return database_->Run(remove_.get(), {key});
+  const RowDigest digest = RecordDigest(record.key, *record.bytes);
+  rows ^= digest;
+  const std::string bytes = digest.Bytes();
+  return database_->Run(put_.get(), {key, SqlBytes{*record.bytes}, SqlBytes{bytes}});
+}
+
+absl::Status Journal::Try(HeadRow next, Change change) {
+  RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
+  absl::Status status = change(next.rows);
+  if (status.ok()) status = WriteHeadRow(*database_, write_head_.get(), next);
+  if (status.ok()) status = database_->Execute("COMMIT");
+  if (status.ok()) {
+    head_ = next;
+  } else {
+    database_->Execute("ROLLBACK").IgnoreError();  // the first error is the one to tell
   }
-  if (version == absl::StrCat(kVersion)) return absl::OkStatus();
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("journal ", path_, " has version ", version, ", this program reads 1"),
-      {.reason = "JOURNAL_VERSION", .metadata = {{"path", path_}, {"version", version}}});
-}
-
-Journal::~Journal() {
-  sqlite3_finalize(put_);
-  sqlite3_finalize(remove_);
-  sqlite3_close(database_);
-}
-
-absl::Status Journal::Execute(const char* sql) {
-  const int code = sqlite3_exec(database_, sql, nullptr, nullptr, nullptr);
-  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
-}
-
-absl::StatusOr<std::string> Journal::QueryText(const char* sql) {
-  sqlite3_stmt* statement = nullptr;
-  int code = sqlite3_prepare_v2(database_, sql, -1, &statement, nullptr);
-  if (code != SQLITE_OK) return Error(code);
-  code = sqlite3_step(statement);
-  std::string text = code == SQLITE_ROW ? ColumnBytes(statement, 0) : "";
-  sqlite3_finalize(statement);
-  if (code != SQLITE_ROW) return Error(code);
-  return text;
-}
-
-absl::StatusOr<std::map<std::string, std::string>> Journal::ReadAll() {
-  std::map<std::string, std::string> records;
-  sqlite3_stmt* statement = nullptr;
-  int code =
-      sqlite3_prepare_v2(database_, "SELECT key, bytes FROM records", -1, &statement, nullptr);
-  if (code != SQLITE_OK) return Error(code);
-  while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-    records[ColumnBytes(statement, 0)] = ColumnBytes(statement, 1);
-  }
-  sqlite3_finalize(statement);
-  if (code != SQLITE_DONE) return Error(code);
-  return records;
-}
-
-absl::Status Journal::WriteRecord(const Record& record) {
-  sqlite3_stmt* statement = record.bytes ? put_ : remove_;
-  Use use(statement);
-  BindText(statement, 1, record.key);
-  // A null pointer would be NULL, which is not an empty blob.
-  if (record.bytes && record.bytes->empty()) {
-    sqlite3_bind_zeroblob(statement, 2, 0);
-  } else if (record.bytes) {
-    sqlite3_bind_blob64(statement, 2, record.bytes->data(), record.bytes->size(), SQLITE_STATIC);
-  }
-  const int code = sqlite3_step(statement);
-  return code == SQLITE_DONE ? absl::OkStatus() : Error(code);
-}
-
-absl::Status Journal::Write(const std::vector<Record>& records) {
-  RETURN_IF_ERROR(Execute("BEGIN IMMEDIATE"));
-  absl::Status status;
-  for (const Record& record : records) {
-    status = WriteRecord(record);
-    if (!status.ok()) break;
-  }
-  if (status.ok()) status = Execute("COMMIT");
-  if (!status.ok()) Execute("ROLLBACK").IgnoreError();  // the first error is the one to tell
   return status;
+}
+
+absl::Status Journal::Commit(const HeadRow& next, Change change) {
+  absl::Status status = Try(next, change);
+  if (IsFull(status) && DropBallast()) status = Try(next, change);
+  RETURN_IF_ERROR(status);
+  if (options_.committed) options_.committed();
+  const JournalHead head{head_.journal_uid, head_.leadership, head_.sequence};
+  status = head_file_.Write(head);
+  if (IsFull(status) && DropBallast()) status = head_file_.Write(head);
+  return status;
+}
+
+void Journal::MoveWal() {
+  absl::Status status = database_->CheckpointWhenDue();
+  if (IsFull(status) && DropBallast()) status = database_->CheckpointWhenDue();
+  // Nothing is lost: the WAL holds it, and the next write tries again.
+  if (!status.ok()) LogWarning("the journal's WAL cannot be moved", {{"error", status}});
+}
+
+bool Journal::DropBallast() {
+  if (!ballast_.Drop()) return false;
+  full_ = true;
+  LogWarning("the journal's disk is full: only decisions are written",
+             {{"path", database_->path()}});
+  return true;
+}
+
+bool Journal::LookForRoom() {
+  if (!full_ || !ballast_.Raise().ok()) return !full_;
+  full_ = false;
+  LogInfo("the journal's disk has room again", {{"path", database_->path()}});
+  return true;
 }
 
 }  // namespace remesh

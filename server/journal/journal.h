@@ -1,54 +1,82 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/controller/action.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
+#include "server/controller/journal_past.h"
+#include "server/journal/ballast.h"
+#include "server/journal/database.h"
+#include "server/journal/head_file.h"
+#include "server/journal/rows.h"
 
 namespace remesh {
 
-// A SQLite file of keys and bytes, written synchronously (WAL, synchronous=FULL). One process at a
-// time. Not thread-safe.
+// A SQLite file of keys and bytes that notices damage, and that it is not the newest: a second
+// file, PATH.head, says how far the journal had come. One process at a time. Not thread-safe.
 class Journal {
  public:
-  // Opens or creates the file and checks every page of it. DATA_LOSS (JOURNAL_CORRUPT) when
-  // damaged, FAILED_PRECONDITION (JOURNAL_VERSION, JOURNAL_LOCKED) when written by a newer program
-  // or open elsewhere, UNAVAILABLE (JOURNAL_IO) otherwise.
-  static absl::StatusOr<std::unique_ptr<Journal>> Open(const std::string& path);
-  ~Journal();
+  struct Options {
+    std::string cluster_uid;   // that the journal has, or gets when it is new; empty: any
+    std::string accept_older;  // its uid, to open it even if it went back
+    std::function<void()> committed = {};  // for tests: called before PATH.head is written
+  };
 
-  Journal(const Journal&) = delete;
-  Journal& operator=(const Journal&) = delete;
+  // Opens or creates the file, checks every page and row of it, and begins a leadership, which is
+  // on disk when it returns. A file that is refused stays as it is:
+  //   DATA_LOSS (JOURNAL_CORRUPT): damaged, or older pages among newer ones.
+  //   FAILED_PRECONDITION: JOURNAL_BEHIND or JOURNAL_HEAD_DAMAGED (it lacks transactions, or may),
+  //     JOURNAL_VERSION (another program's), JOURNAL_LOCKED (open elsewhere), CLUSTER_UID_MISMATCH.
+  //   INVALID_ARGUMENT (INVALID_FIELD): cluster_uid is no UUID, accept_older not this journal's.
+  //   RESOURCE_EXHAUSTED (JOURNAL_FULL), UNAVAILABLE (JOURNAL_IO).
+  static absl::StatusOr<std::unique_ptr<Journal>> Open(const std::string& path, Options options);
 
-  absl::StatusOr<std::map<std::string, std::string>> ReadAll();
+  // As it was when it was opened, and the leadership that began then.
+  const JournalPast& past() const { return past_; }
 
-  // All records, in order, in one transaction: on disk when it returns OK. RESOURCE_EXHAUSTED
-  // (JOURNAL_FULL) or UNAVAILABLE otherwise: nothing is.
-  absl::Status Write(const std::vector<Record>& records);
+  absl::StatusOr<std::map<std::string, std::string>> ReadAll() { return ReadRows(*database_); }
+
+  // All records, in order, in one transaction: on disk, and PATH.head too, when it returns OK.
+  // RESOURCE_EXHAUSTED (JOURNAL_FULL) when not even dropping the ballast made room; UNAVAILABLE
+  // (JOURNAL_IO). After an error the transaction may be there or not: open the journal again.
+  // REQUIRES: `sequence` is above past().sequence and every earlier one.
+  absl::Status Write(uint64_t sequence, const std::vector<Record>& records);
+
+  // The ballast, PATH.ballast, does not stand for want of room: only decisions should be written.
+  bool full() const { return full_; }
+  // Puts the ballast back if there is room again; whether it stands. Write() tries it as well.
+  bool LookForRoom();
 
  private:
-  Journal(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
+  Journal(std::unique_ptr<Database> database, Options options);
 
+  using Change = absl::FunctionRef<absl::Status(RowDigest& rows)>;
+  absl::Status Start();
   absl::Status Prepare();
-  absl::Status CheckIntegrity();
-  absl::Status CheckVersion();
-  absl::Status WriteRecord(const Record& record);
-  absl::Status Execute(const char* sql);
-  absl::StatusOr<std::string> QueryText(const char* sql);
-  absl::Status Error(int code) const;
+  void RaiseFirstBallast();
+  absl::Status Lead(const std::vector<LeadershipRow>& earlier);
+  absl::Status WriteRecord(const Record& record, RowDigest& rows);
+  absl::Status Try(HeadRow next, Change change);
+  absl::Status Commit(const HeadRow& next, Change change);
+  void MoveWal();
+  bool DropBallast();
 
-  const std::string path_;
-  sqlite3* database_;
-  sqlite3_stmt* put_ = nullptr;
-  sqlite3_stmt* remove_ = nullptr;
+  const std::unique_ptr<Database> database_;
+  const Options options_;
+  HeadFile head_file_;
+  Ballast ballast_;
+  bool full_ = false;
+  HeadRow head_;
+  JournalPast past_;
+  Database::Statement find_, put_, remove_, write_head_;
 };
 
 }  // namespace remesh

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "server/controller/action.h"
 #include "server/journal/journal.h"
 
@@ -17,25 +19,34 @@ namespace remesh {
 // transaction. Thread-safe.
 class JournalWriter {
  public:
-  // Both are called on the writer's thread. `persisted`: everything up to the sequence is on disk.
-  // `failed`: nothing after it will be; called once.
+  // Both are called on the writer's thread. `persisted`: everything up to the sequence is on disk;
+  // `full`: only decisions should be written, see Journal::full(). Told again with the last
+  // sequence and not full as soon as there is room. `failed`: nothing after it will be; called
+  // once.
   struct Callbacks {
-    absl::AnyInvocable<void(uint64_t sequence)> persisted;
+    absl::AnyInvocable<void(uint64_t sequence, bool full)> persisted;
     absl::AnyInvocable<void(absl::Status)> failed;
   };
 
-  JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbacks);
+  // While the disk is full and nothing is written, it looks for room so often.
+  static constexpr absl::Duration kLookForRoom = absl::Seconds(5);
+
+  JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbacks,
+                absl::Duration look_for_room = kLookForRoom);
   // Writes what was asked for, then stops.
   ~JournalWriter();
 
-  // REQUIRES: rising sequences.
+  // REQUIRES: rising sequences, above the journal's past().sequence.
   void Write(Persist persist);
 
  private:
   void Run();
+  bool WaitForWork(std::vector<Persist>& batch);
+  absl::Status WriteBatch(std::vector<Persist> batch);
 
   const std::unique_ptr<Journal> journal_;
   Callbacks callbacks_;
+  const absl::Duration look_for_room_;
   absl::Mutex mutex_;
   std::vector<Persist> waiting_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/journal/ballast.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+
+namespace remesh {
+namespace {
+
+constexpr int64_t kSpareBytes = int64_t{4} << 20;
+
+absl::Status ErrorOf(int error, const std::string& path) {
+  const std::string what = absl::StrCat(path, ": ", std::strerror(error));
+  if (error == ENOSPC || error == EDQUOT) return absl::ResourceExhaustedError(what);
+  return absl::UnavailableError(what);
+}
+
+}  // namespace
+
+bool Ballast::Stands() const {
+  struct stat info;
+  // A copy may have holes where the room should be.
+  return stat(path_.c_str(), &info) == 0 && info.st_size == kBytes &&
+         int64_t{info.st_blocks} * 512 >= kBytes;
+}
+
+absl::Status Ballast::Raise() {
+  if (Stands()) return absl::OkStatus();
+  const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
+  if (fd < 0) return ErrorOf(errno, path_);
+  struct statvfs disk;
+  int error = fstatvfs(fd, &disk) == 0 ? 0 : errno;
+  if (error == 0 && disk.f_bavail * disk.f_frsize < uint64_t{kBytes + kSpareBytes}) error = ENOSPC;
+  if (error == 0) error = posix_fallocate(fd, 0, kBytes);
+  close(fd);
+  if (error == 0) return absl::OkStatus();
+  unlink(path_.c_str());
+  return ErrorOf(error, path_);
+}
+
+bool Ballast::Drop() {
+  // Some file systems free what is unlinked later, but what is cut off now.
+  return truncate(path_.c_str(), 0) == 0 && unlink(path_.c_str()) == 0;
+}
+
+}  // namespace remesh

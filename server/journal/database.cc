@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/journal/database.h"
+
+#include <sqlite3.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+constexpr int kCheckpointPages = 1000;
+// Of the WAL, kept when it starts again at its beginning: more than the pages above, so that it
+// keeps its room on a disk that becomes full, but not what one large transaction took.
+constexpr char kWalBytes[] = "PRAGMA journal_size_limit=8388608";
+
+int CountPages(void* pages, sqlite3*, const char*, int in_wal) {
+  *static_cast<int*>(pages) = in_wal;
+  return SQLITE_OK;
+}
+
+int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
+  if (const int64_t* number = std::get_if<int64_t>(&value)) {
+    return sqlite3_bind_int64(statement, index, *number);
+  }
+  if (const SqlText* text = std::get_if<SqlText>(&value)) {
+    return sqlite3_bind_text64(statement, index, text->text.data(), text->text.size(),
+                               SQLITE_STATIC, SQLITE_UTF8);
+  }
+  const std::string_view bytes = std::get<SqlBytes>(value).bytes;
+  // A null pointer would be NULL, which is not an empty blob.
+  if (bytes.empty()) return sqlite3_bind_zeroblob(statement, index, 0);
+  return sqlite3_bind_blob64(statement, index, bytes.data(), bytes.size(), SQLITE_STATIC);
+}
+
+// A failed write of data; a failed sync is not one, for what it should have written may be gone.
+bool IsFull(int code, int system_error) {
+  if ((code & 0xff) == SQLITE_FULL) return true;
+  return code == SQLITE_IOERR_WRITE && (system_error == ENOSPC || system_error == EDQUOT);
+}
+
+}  // namespace
+
+void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+
+absl::Status Database::Error(int code) const {
+  const std::string what = sqlite3_errmsg(database_);
+  const auto make = [&](absl::StatusCode status_code, const char* reason) {
+    return MakeError(status_code, absl::StrCat("journal ", path_, ": ", what),
+                     {.reason = reason, .metadata = {{"path", path_}, {"error", what}}});
+  };
+  if (IsFull(code, sqlite3_system_errno(database_))) {
+    return make(absl::StatusCode::kResourceExhausted, "JOURNAL_FULL");
+  }
+  switch (code & 0xff) {
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return make(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return make(absl::StatusCode::kFailedPrecondition, "JOURNAL_LOCKED");
+    default:
+      return make(absl::StatusCode::kUnavailable, "JOURNAL_IO");
+  }
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
+  sqlite3* handle = nullptr;
+  const int code =
+      sqlite3_open_v2(path.c_str(), &handle,
+                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
+  std::unique_ptr<Database> database(new Database(path, handle));
+  if (code != SQLITE_OK) return database->Error(code);
+  sqlite3_extended_result_codes(handle, 1);
+  // Of a WAL that is refused, closing would keep only what could be read.
+  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
+  sqlite3_wal_hook(handle, CountPages, &database->wal_pages_);
+  // Locked before anything is read: two servers on one journal would both decide.
+  RETURN_IF_ERROR(database->Execute("PRAGMA locking_mode=EXCLUSIVE"));
+  RETURN_IF_ERROR(database->Execute("PRAGMA synchronous=FULL"));
+  RETURN_IF_ERROR(database->Execute("BEGIN IMMEDIATE; COMMIT"));
+  return database;
+}
+
+Database::~Database() { sqlite3_close(database_); }
+
+absl::Status Database::Own() {
+  sqlite3_db_config(database_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+  std::string mode;
+  RETURN_IF_ERROR(
+      Query("PRAGMA journal_mode=WAL", [&](sqlite3_stmt* row) { mode = Bytes(row, 0); }));
+  if (mode != "wal") return Error(SQLITE_IOERR);
+  return Execute(kWalBytes);
+}
+
+absl::Status Database::Execute(const char* sql) {
+  const int code = sqlite3_exec(database_, sql, nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
+}
+
+absl::StatusOr<Database::Statement> Database::Prepare(const char* sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(database_, sql, -1, &statement, nullptr);
+  if (code != SQLITE_OK) return Error(code);
+  return Statement(statement);
+}
+
+absl::Status Database::Run(sqlite3_stmt* statement, std::initializer_list<SqlValue> values,
+                           absl::FunctionRef<void(sqlite3_stmt*)> visit) {
+  int code = SQLITE_OK;
+  int index = 0;
+  for (const SqlValue& value : values) {
+    if (code == SQLITE_OK) code = Bind(statement, ++index, value);
+  }
+  if (code == SQLITE_OK) {
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) visit(statement);
+  }
+  const absl::Status status = code == SQLITE_DONE ? absl::OkStatus() : Error(code);
+  sqlite3_reset(statement);
+  sqlite3_clear_bindings(statement);
+  return status;
+}
+
+absl::Status Database::Query(const char* sql, absl::FunctionRef<void(sqlite3_stmt*)> visit) {
+  ASSIGN_OR_RETURN(const Statement statement, Prepare(sql));
+  return Run(statement.get(), {}, visit);
+}
+
+std::string Database::Bytes(sqlite3_stmt* row, int column) {
+  const void* bytes = sqlite3_column_blob(row, column);
+  const int size = sqlite3_column_bytes(row, column);
+  return bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), size);
+}
+
+int64_t Database::Number(sqlite3_stmt* row, int column) {
+  return sqlite3_column_int64(row, column);
+}
+
+absl::Status Database::CheckpointWhenDue() {
+  if (wal_pages_ < kCheckpointPages) return absl::OkStatus();
+  const int code =
+      sqlite3_wal_checkpoint_v2(database_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
+}
+
+}  // namespace remesh

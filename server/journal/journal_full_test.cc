@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+// A journal whose disk has not a byte left.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "absl/synchronization/mutex.h"
+#include "server/journal/journal_test.h"
+#include "server/journal/journal_writer.h"
+
+namespace remesh {
+namespace {
+
+constexpr int kCannotMount = 77;
+
+// A small tmpfs on `directory` that only this process sees.
+bool MountSmall(const std::string& directory, const char* size) {
+  const uid_t user = getuid(), group = getgid();
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0) return false;
+  std::ofstream("/proc/self/setgroups") << "deny";
+  std::ofstream("/proc/self/uid_map") << "0 " << user << " 1";
+  std::ofstream("/proc/self/gid_map") << "0 " << group << " 1";
+  return mount("none", directory.c_str(), "tmpfs", 0, size) == 0;
+}
+
+// Until not even one byte of a new file finds a place.
+void Fill(const std::string& path) {
+  const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const std::string block(4096, 'x');
+  while (write(fd, block.data(), block.size()) > 0) continue;
+  close(fd);
+}
+
+// What a test in the process with the small disk says; the first thing that is wrong ends it.
+void Require(bool right, const char* what) {
+  if (right) return;
+  std::fprintf(stderr, "not so: %s\n", what);
+  _exit(1);
+}
+void RequireOk(const absl::Status& status, const char* what) {
+  if (!status.ok()) std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  Require(status.ok(), what);
+}
+
+// A journal on a disk of its own that other files fill.
+class SmallDisk {
+ public:
+  explicit SmallDisk(std::string directory) : directory_(std::move(directory)) { Reopen(); }
+
+  void Reopen() {
+    journal_ = nullptr;
+    auto journal = Journal::Open(path(), {});
+    RequireOk(journal.status(), "opens");
+    journal_ = *std::move(journal);
+    sequence_ = journal_->past().sequence;
+  }
+  absl::Status Write(size_t bytes = 300) {
+    return journal_->Write(++sequence_,
+                           {{"state/" + std::to_string(sequence_ % 7), std::string(bytes, 'x')}});
+  }
+  // As any tenant could, with a disk that others have filled.
+  void WriteUntilFull() {
+    Fill(directory_ + "/filler");
+    for (int i = 0; i < 5000 && !journal_->full(); ++i) RequireOk(Write(), "written when full");
+    Require(journal_->full(), "notices that the disk is full");
+    Require(!HasBallast(), "gives the ballast");
+  }
+  void FreeDisk() { std::filesystem::remove(directory_ + "/filler"); }
+  bool HasBallast() const { return std::filesystem::exists(path() + ".ballast"); }
+  std::string path() const { return directory_ + "/journal.db"; }
+  Journal& journal() { return *journal_; }
+  std::unique_ptr<Journal> Give() { return std::move(journal_); }
+  uint64_t& sequence() { return sequence_; }
+
+ private:
+  const std::string directory_;
+  std::unique_ptr<Journal> journal_;
+  uint64_t sequence_ = 0;
+};
+
+class JournalFullTest : public JournalFiles {
+ protected:
+  // Runs `test` in a process that sees a disk of that size.
+  void OnDisk(const char* size, void (*test)(const std::string& directory)) {
+    const pid_t child = fork();
+    if (child == 0) {
+      if (!MountSmall(directory_.string(), size)) _exit(kCannotMount);
+      test(directory_.string());
+      _exit(0);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == kCannotMount) GTEST_SKIP() << "this user may not mount a tmpfs";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+  }
+};
+
+TEST_F(JournalFullTest, DecisionsAreStillWrittenOnAFullDisk) {
+  OnDisk("size=32m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    Require(disk.HasBallast() && !disk.journal().full(), "has a ballast");
+    disk.WriteUntilFull();
+    // More than the room that was given, were the WAL not moved into the file meanwhile.
+    for (int i = 0; i < 5000; ++i) RequireOk(disk.Write(), "a decision is written");
+    Require(disk.journal().full(), "is still full");
+    disk.Reopen();
+    Require(disk.journal().full(), "is full after a restart");
+    RequireOk(disk.Write(), "a decision is written after a restart");
+    disk.FreeDisk();
+    RequireOk(disk.Write(), "written with room");
+    Require(disk.HasBallast() && !disk.journal().full(), "has a ballast again");
+  });
+}
+
+TEST_F(JournalFullTest, AServerStartsOnADiskThatFilledWhileItWasAway) {
+  OnDisk("size=32m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    disk.Give() = nullptr;
+    Fill(directory + "/filler");
+    disk.Reopen();
+    Require(disk.journal().full(), "took the ballast to start");
+    for (int i = 0; i < 1000; ++i) RequireOk(disk.Write(), "a decision is written");
+  });
+}
+
+TEST_F(JournalFullTest, ADiskWithoutRoomForABallastIsFullFromTheStart) {
+  OnDisk("size=12m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    Require(disk.journal().full() && !disk.HasBallast(), "is full");
+    RequireOk(disk.Write(), "a decision is written");
+  });
+}
+
+TEST_F(JournalFullTest, OnlyWithoutBallastDoesAWriteFailAndThenNothingIsLost) {
+  OnDisk("size=32m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    disk.WriteUntilFull();
+    Fill(directory + "/more");
+    absl::Status status;
+    uint64_t written = 0;
+    while (status.ok()) {
+      written = disk.sequence();
+      status = disk.Write(100'000);
+    }
+    Require(absl::IsResourceExhausted(status), "the status says so");
+    Require(GetErrorInfo(status).reason == "JOURNAL_FULL", "the reason says so");
+    disk.FreeDisk();
+    std::filesystem::remove(directory + "/more");
+    disk.Reopen();
+    Require(disk.sequence() == written + 1, "what was written is there");
+    Require(disk.HasBallast(), "has a ballast again");
+  });
+}
+
+TEST_F(JournalFullTest, TheWriterTellsThatItIsFullAndThatThereIsRoomAgain) {
+  OnDisk("size=32m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    uint64_t sequence = disk.sequence();
+    absl::Mutex mutex;
+    uint64_t told = sequence;
+    bool full = false;
+    const auto on_disk = [&] { return told == sequence; };
+    const auto has_room = [&] { return !full; };
+    JournalWriter writer(disk.Give(),
+                         {.persisted =
+                              [&](uint64_t now, bool is_full) {
+                                absl::MutexLock lock(&mutex);
+                                told = now;
+                                full = is_full;
+                              },
+                          .failed = [](absl::Status status) { RequireOk(status, "writes"); }},
+                         absl::Milliseconds(1));
+    Fill(directory + "/filler");
+    absl::MutexLock lock(&mutex);
+    for (int i = 0; i < 5000 && !full; ++i) {
+      writer.Write({.sequence = ++sequence, .records = {{"n", std::string(300, 'x')}}});
+      mutex.Await(absl::Condition(&on_disk));
+    }
+    Require(full, "tells that it is full");
+    disk.FreeDisk();  // and nobody writes any more
+    mutex.Await(absl::Condition(&has_room));
+    Require(told == sequence, "tells no other sequence");
+  });
+}
+
+}  // namespace
+}  // namespace remesh

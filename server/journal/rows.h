@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/journal/database.h"
+#include "server/journal/row_digest.h"
+
+namespace remesh {
+
+// The tables of a journal. Each row has a digest, and the head row has that of all others: pages
+// of another time are found, however right each is by itself.
+inline constexpr int kJournalVersion = 2;  // in user_version
+
+// The one row that every transaction writes.
+struct HeadRow {
+  std::string journal_uid;
+  std::string cluster_uid;
+  std::string leadership;  // empty in a journal that nobody led yet
+  uint64_t sequence = 0;   // of the last transaction
+  RowDigest rows;          // of all rows of the other tables together
+
+  RowDigest Digest() const;
+};
+
+// One life of the server on this journal.
+struct LeadershipRow {
+  std::string id;
+  uint64_t first = 0;   // its first transaction
+  std::string started;  // wall time, for people
+
+  RowDigest Digest() const;
+};
+
+RowDigest RecordDigest(std::string_view key, std::string_view bytes);
+
+struct JournalContents {
+  HeadRow head;
+  std::vector<LeadershipRow> leaderships;  // by their first transactions
+};
+
+// Checks every page and row. Nothing when the database is empty. DATA_LOSS (JOURNAL_CORRUPT) names
+// what is damaged, FAILED_PRECONDITION (JOURNAL_VERSION) what another program wrote.
+absl::StatusOr<std::optional<JournalContents>> ReadContents(Database& database);
+
+// `statement`: of kWriteHeadRow.
+inline constexpr char kWriteHeadRow[] =
+    "INSERT OR REPLACE INTO head VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6)";
+absl::Status WriteHeadRow(Database& database, sqlite3_stmt* statement, const HeadRow& head);
+
+// Makes the tables of an empty database and its head row.
+absl::Status CreateTables(Database& database, const HeadRow& head);
+
+absl::Status AddLeadership(Database& database, const LeadershipRow& leadership);
+// The first `count`.
+absl::Status DropLeaderships(Database& database, size_t count);
+
+// DATA_LOSS (JOURNAL_CORRUPT) names the first key whose digest differs.
+absl::StatusOr<std::map<std::string, std::string>> ReadRows(Database& database);
+
+}  // namespace remesh
