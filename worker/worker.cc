@@ -24,7 +24,6 @@
 #include "worker/agent/agent_memory.h"
 #include "worker/agent/planner_channel.h"
 #include "worker/agent/refusal.h"
-#include "worker/local/unix_socket.h"
 
 namespace remesh {
 namespace {
@@ -72,8 +71,7 @@ Worker::~Worker() {
   if (strand_ != nullptr && agent_ != nullptr) {
     strand_->Post([this] { agent_->Close(); });
   }
-  if (server_ != nullptr)
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  if (server_ != nullptr) server_->Shutdown(std::chrono::seconds(2));
   server_.reset();
   if (strand_ != nullptr) strand_->Stop();
   if (files_ != nullptr) files_->Stop();
@@ -208,7 +206,7 @@ absl::Status Worker::Serve() {
   builder.RegisterService(service_.get());
   builder.experimental().SetInterceptorCreators(
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
-  ASSIGN_OR_RETURN(server_, StartOnUnixSocket(builder, options_.socket_path));
+  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
   if (options_.metrics_address.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(options_.metrics_address, registry_));
   return absl::OkStatus();

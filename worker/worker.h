@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -17,6 +15,7 @@
 #include "worker/agent/program_fetcher.h"
 #include "worker/agent/strand_pulse.h"
 #include "worker/local/local_service.h"
+#include "worker/local/unix_socket.h"
 #include "worker/options.h"
 
 namespace remesh {
@@ -68,7 +67,7 @@ class Worker {
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<UnixServer> server_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
 };
 
