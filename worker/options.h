@@ -16,7 +16,7 @@ struct WorkerOptions {
   std::string host;
   std::string server_address = "127.0.0.1:7070";
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
-  std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+  std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(15);
   std::string join_token_file;
   std::string join_token;  // no setting: what the file says
   int64_t devices = 1;

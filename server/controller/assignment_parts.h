@@ -7,8 +7,8 @@
 
 namespace remesh {
 
-// Cuts an AssignState or Prepare with many arrays and shards into AssignmentParts and a rest, in the
-// order to be sent, none much above `bytes_max`. Other and small messages come back alone.
+// Cuts an AssignState or Prepare with many arrays and shards into AssignmentParts and a rest, in
+// the order to be sent, none much above `bytes_max`. Other and small messages come back alone.
 std::vector<v1::AttachResponse> CutAssignment(v1::AttachResponse message,
                                               size_t bytes_max = size_t{1} << 20);
 

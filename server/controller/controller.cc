@@ -20,14 +20,13 @@ Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
 // Whether the answer decides something.
 bool Changes(const Request& request) {
-  return std::visit(
-      Overloaded{[](const v1::GetStateRequest&) { return false; },
-                 [](const v1::ListStatesRequest&) { return false; },
-                 [](const v1::GetExecutionRequest&) { return false; },
-                 [](const v1::ListExecutionsRequest&) { return false; },
-                 [](const v1::ListWorkersRequest&) { return false; },
-                 [](const auto&) { return true; }},
-      request);
+  return std::visit(Overloaded{[](const v1::GetStateRequest&) { return false; },
+                               [](const v1::ListStatesRequest&) { return false; },
+                               [](const v1::GetExecutionRequest&) { return false; },
+                               [](const v1::ListExecutionsRequest&) { return false; },
+                               [](const v1::ListWorkersRequest&) { return false; },
+                               [](const auto&) { return true; }},
+                    request);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 
 #include "server/controller/action.h"
 #include "server/controller/device_ledger.h"
-#include "server/controller/event.h"
 #include "server/controller/enrolment.h"
+#include "server/controller/event.h"
 #include "server/controller/execution.h"
 #include "server/controller/held.h"
 #include "server/controller/journal_past.h"
@@ -35,8 +35,8 @@ struct ControllerOptions {
   size_t states_max = 10'000;
   size_t finished_executions_max = 1000;  // older ones are dropped
   size_t tombstones_max = 10'000;         // deletions that are remembered
-  // Between ticks. One that comes later than twice this tells that the server itself stood still. 0:
-  // ticks come at any time.
+  // Between ticks. One that comes later than twice this tells that the server itself stood still.
+  // 0: ticks come at any time.
   Timestamp tick_interval{0};
   std::set<std::string> join_token_hashes;  // see EnrolmentRules
   TopologyRules topology_rules;
@@ -216,15 +216,16 @@ class Controller {
   Restored restored_;  // until Start()
 
   WorkerRegistry workers_;
-  std::map<std::string, HostEntry> hosts_;  // that attached, to earlier leaders with this journal too
+  std::map<std::string, HostEntry>
+      hosts_;  // that attached, to earlier leaders with this journal too
   StateRegistry states_;
   DeviceLedger ledger_;
-  std::map<std::string, Move> moves_;                  // by execution name
-  std::map<std::string, std::string> by_age_;          // order key, newest first -> execution name
-  std::set<std::string> running_;                      // executions that have not ended
-  std::map<std::string, std::string> request_ids_;     // -> execution name
-  std::map<uint64_t, PendingStart> starts_;            // by planning id
-  std::map<std::string, PendingCreate> creates_;       // by state name
+  std::map<std::string, Move> moves_;               // by execution name
+  std::map<std::string, std::string> by_age_;       // order key, newest first -> execution name
+  std::set<std::string> running_;                   // executions that have not ended
+  std::map<std::string, std::string> request_ids_;  // -> execution name
+  std::map<uint64_t, PendingStart> starts_;         // by planning id
+  std::map<std::string, PendingCreate> creates_;    // by state name
   Tombstones tombstones_;
   struct Owed {
     v1::StateManifest manifest;

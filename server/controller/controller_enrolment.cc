@@ -24,9 +24,10 @@ absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::s
 
 absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
   if (theirs.empty() || theirs == ours) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat("it holds shards of cluster ", theirs, ", this one is ", ours),
-                   {.reason = "OTHER_CLUSTER", .metadata = {{"cluster_uid", theirs}, {"ours", ours}}});
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("it holds shards of cluster ", theirs, ", this one is ", ours),
+      {.reason = "OTHER_CLUSTER", .metadata = {{"cluster_uid", theirs}, {"ours", ours}}});
 }
 
 }  // namespace
@@ -66,8 +67,11 @@ void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
 
   v1::Register accepted = registration;
   accepted.set_incarnation(entry.known.incarnation);
-  const bool follows = CheckPosition(registration, records);
-  if (records.empty() || !follows) return Attach(stream, std::move(accepted));
+  if (!CheckPosition(registration, records)) {
+    epoch_ = std::max(epoch_, highest_epoch_);  // for the Welcome; no command follows
+    records.clear();
+  }
+  if (records.empty()) return Attach(stream, std::move(accepted));
   parked_[stream] = {};
   Persist(std::move(records), [this, stream, accepted, epoch = highest_epoch_] {
     epoch_ = std::max(epoch_, epoch);
@@ -96,10 +100,12 @@ bool Controller::CheckPosition(const v1::Register& registration, std::vector<Rec
     Warn(absl::StrCat(what, ": what it says beyond ours is lost, as --accept-older-journal wants"));
     return true;
   }
-  behind_.insert(registration.host());
-  Warn(absl::StrCat(what, ": the journal has gone back in time, nothing is decided any more; "
-                    "restore it, or start with --accept-older-journal=",
-                    past_.journal_uid));
+  if (behind_.insert(registration.host()).second) {
+    Warn(absl::StrCat(what,
+                      ": the journal has gone back in time, nothing is decided any more; "
+                      "restore it, or start with --accept-older-journal=",
+                      past_.journal_uid));
+  }
   return false;
 }
 
@@ -131,8 +137,8 @@ void Controller::Attach(StreamId stream, v1::Register registration) {
   AddNote(
       absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
   // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
-  WorkerAway(host,
-             WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
+  WorkerAway(
+      host, WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host, "attached anew"));
   PublishTopology();
   Greet(host, registration);
 }

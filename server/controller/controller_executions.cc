@@ -135,8 +135,7 @@ namespace {
 
 // The highest generation of the state that was decided and then given up, after `what` is saved.
 int64_t Abandoned(const StateEntry& state, const v1::Execution& execution, Save what) {
-  const bool given_up =
-      what == Save::kFailure && execution.phase() == v1::Execution::COMMITTING;
+  const bool given_up = what == Save::kFailure && execution.phase() == v1::Execution::COMMITTING;
   return given_up ? execution.target_generation() : state.declared.abandoned_generation();
 }
 

@@ -47,8 +47,7 @@ void Controller::NoteOwed(const std::string& host, const v1::StateManifest& mani
       {KeyOf(manifest), host},
       Owed{.manifest = manifest, .reason = verdict.reason, .newer = verdict.newer});
   StateEntry* state = states_.Find(manifest.state());
-  const bool is_newer =
-      verdict.newer && state != nullptr && state->uid() == manifest.state_uid();
+  const bool is_newer = verdict.newer && state != nullptr && state->uid() == manifest.state_uid();
   if (is_newer) {
     state->newer_hosts.insert(host);
     Touch(state->name());
@@ -72,8 +71,7 @@ void Controller::Settle(const std::string& host, const v1::StateManifest& manife
   const Verdict verdict = JudgeHeld(host, manifest);
   if (verdict.kind == Verdict::Kind::kOwed) return NoteOwed(host, manifest, verdict);
   if (verdict.kind != Verdict::Kind::kKeep) Send(host, ToCommand(verdict.kind, manifest));
-  const bool stays =
-      verdict.kind == Verdict::Kind::kKeep || verdict.kind == Verdict::Kind::kCommit;
+  const bool stays = verdict.kind == Verdict::Kind::kKeep || verdict.kind == Verdict::Kind::kCommit;
   if (stays) return DropOwed(host, key);
   if (verdict.kind != Verdict::Kind::kForget) return DropHeld(host, key);
   const auto& manifests = workers_.Find(host)->manifests;
@@ -133,8 +131,7 @@ void Controller::SettleAttempt(const std::string& host, const v1::AttemptId& att
   target.set_state_uid(execution.state_uid());
   target.set_generation(execution.target_generation());
   target.set_execution(execution.name());
-  if (execution.phase() == v1::Execution::FAILED ||
-      execution.phase() == v1::Execution::CANCELLED) {
+  if (execution.phase() == v1::Execution::FAILED || execution.phase() == v1::Execution::CANCELLED) {
     Send(host, ToCommand(Verdict::Kind::kAbort, target));
   } else if (execution.phase() == v1::Execution::SUCCEEDED) {
     Send(host, ToCommand(Verdict::Kind::kCommit, target));
@@ -149,9 +146,8 @@ void Controller::OnForgotten(const std::string& host, const v1::Forgotten& forgo
 
 absl::StatusOr<Reply> Controller::Answer(const v1::DiscardShardsRequest& request) {
   ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", request.name()));
-  const ErrorInfo info{.metadata = {{"host", host},
-                                    {"state", request.state()},
-                                    {"state_uid", request.state_uid()}}};
+  const ErrorInfo info{
+      .metadata = {{"host", host}, {"state", request.state()}, {"state_uid", request.state_uid()}}};
   if (!workers_.alive(host)) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
                      absl::StrCat("the worker of host ", host, " is away"),
@@ -165,8 +161,8 @@ absl::StatusOr<Reply> Controller::Answer(const v1::DiscardShardsRequest& request
   }
   if (response.discarded().empty()) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("host ", host, " owes nothing of ", request.state(), " with uid \"",
-                                  request.state_uid(), "\""),
+                     absl::StrCat("host ", host, " owes nothing of ", request.state(),
+                                  " with uid \"", request.state_uid(), "\""),
                      {.reason = "NOT_OWED", .metadata = info.metadata});
   }
   for (const v1::StateManifest& manifest : response.discarded()) {

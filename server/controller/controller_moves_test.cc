@@ -152,7 +152,8 @@ TEST_F(ControllerMovesTest, AnOperatorKeepsTheSourceWhileItIsWhole) {
   EXPECT_EQ(Get().phase(), v1::State::READY);
   EXPECT_EQ(Get().generation(), 1);
   EXPECT_EQ(Resolve(name), "NOT_COMMITTING");
-  // Who was away then is told when it comes, after a restart too; no later generation has its number.
+  // Who was away then is told when it comes, after a restart too; no later generation has its
+  // number.
   StartServer();
   const StreamId late = Attach("b", {Manifest(uid_, 1), Written(2, name)});
   EXPECT_EQ(Count(late, Command::kAbort), 1);
@@ -172,7 +173,7 @@ TEST_F(ControllerMovesTest, AReceiverThatDiesAfterTheDecisionHoldsUpNoOtherJob) 
   Seal(a_, Manifest(uid, 1, "jobs/j/states/other"));
   Seal(b_, Manifest(uid, 1, "jobs/j/states/other"));
   const int before = Count(b_, Command::kPrepare);
-  StartMove(1, "jobs/j/states/other");  // on the same devices
+  StartMove(1, "jobs/j/states/other");                  // on the same devices
   EXPECT_EQ(Count(b_, Command::kPrepare), before + 1);  // was: queued for ever
 }
 

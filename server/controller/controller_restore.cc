@@ -13,8 +13,7 @@ bool Ended(v1::Execution::Phase phase) {
 }
 
 // Participants as far as Commit, Abort and Retire need to know them.
-std::vector<Participant> ParticipantsOf(const v1::Execution& execution,
-                                        const PlacedState* target) {
+std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const PlacedState* target) {
   std::vector<Participant> participants;
   for (const v1::HostProgress& progress : execution.hosts()) {
     Participant& participant = participants.emplace_back();
@@ -35,7 +34,8 @@ void Controller::RestoreState(const std::string& name, const RestoredState& rest
                    .request_id = restored.request_id,
                    .request_digest = restored.request_digest};
   entry.declared.clear_spec();
-  // Whoever a state relies on has an entry; without one, the next worker of that name is taken for it.
+  // Whoever a state relies on has an entry; without one, the next worker of that name is taken for
+  // it.
   for (const auto& [host, part] : entry.placed->hosts) {
     hosts_.try_emplace(host, HostEntry{.known = {}, .durable = true, .away_since = now_.steady});
   }
@@ -51,11 +51,10 @@ void Controller::RestoreExecution(const v1::Execution& execution, const Restored
                           next != restored.next_states.end();
   const std::shared_ptr<const PlacedState> target = committing ? next->second : nullptr;
 
-  ExecutionSpec spec{
-      .attempt = {},
-      .fingerprint = "",
-      .quiesce_timeout = options_.quiesce_timeout,
-      .participants = ParticipantsOf(execution, target.get())};
+  ExecutionSpec spec{.attempt = {},
+                     .fingerprint = "",
+                     .quiesce_timeout = options_.quiesce_timeout,
+                     .participants = ParticipantsOf(execution, target.get())};
   spec.attempt.set_execution(name);
   spec.attempt.set_attempt(1);
   ExecutionActions actions;

@@ -243,9 +243,8 @@ void Controller::Launch(const PendingStart& start, const PlannedMove& move) {
   if (deadline.count() == 0) deadline = options_.execution_deadline;
   const std::string job = *ParseStateName("state", state.name());
   const std::string name = absl::StrFormat("jobs/%s/executions/%016x", job, random_());
-  v1::Execution resource =
-      NewResource(start.request, move, state.declared.abandoned_generation(), start.asked.wall,
-                  deadline, name);
+  v1::Execution resource = NewResource(start.request, move, state.declared.abandoned_generation(),
+                                       start.asked.wall, deadline, name);
   resource.set_state_uid(state.uid());
 
   ExecutionSpec spec{.attempt = {},

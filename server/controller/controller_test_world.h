@@ -192,8 +192,8 @@ class ControllerTestWorld : public testing::Test {
 
   // What the host is listed as owing.
   std::vector<v1::OwedShards> OwedBy(const std::string& host) {
-    const auto workers = std::get<v1::ListWorkersResponse>(
-        *replies_.at(Ask(v1::ListWorkersRequest())));
+    const auto workers =
+        std::get<v1::ListWorkersResponse>(*replies_.at(Ask(v1::ListWorkersRequest())));
     for (const v1::Worker& worker : workers.workers()) {
       if (worker.name() == "workers/" + host) return {worker.owed().begin(), worker.owed().end()};
     }

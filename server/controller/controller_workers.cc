@@ -189,11 +189,10 @@ void Controller::WorkerAway(const std::string& host, const absl::Status& why) {
     constexpr size_t kNamed = 8;
     const std::vector<std::string> named(states.begin(),
                                          states.begin() + std::min(states.size(), kNamed));
-    Warn(absl::StrCat("host ", host, " is away: ", why.message(),
-                      states.empty() ? "" : "; LOST until it is back: ",
-                      absl::StrJoin(named, ", "),
-                      states.size() > kNamed ? absl::StrCat(" and ", states.size() - kNamed, " more")
-                                             : ""));
+    Warn(absl::StrCat(
+        "host ", host, " is away: ", why.message(),
+        states.empty() ? "" : "; LOST until it is back: ", absl::StrJoin(named, ", "),
+        states.size() > kNamed ? absl::StrCat(" and ", states.size() - kNamed, " more") : ""));
   }
   if (!behind_.empty()) return;
   for (const std::string& name : std::set<std::string>(running_)) {

@@ -40,10 +40,9 @@ absl::StatusOr<Enrolment> EnrolUnknown(const v1::Register& registration, size_t 
                   "not known here, and no valid join token came with it");
   }
   if (hosts >= rules.hosts_max) {
-    return MakeError(absl::StatusCode::kResourceExhausted,
-                     absl::StrCat("there are ", hosts, " hosts already"),
-                     {.reason = "TOO_MANY_HOSTS",
-                      .metadata = {{"hosts_max", absl::StrCat(rules.hosts_max)}}});
+    return MakeError(
+        absl::StatusCode::kResourceExhausted, absl::StrCat("there are ", hosts, " hosts already"),
+        {.reason = "TOO_MANY_HOSTS", .metadata = {{"hosts_max", absl::StrCat(rules.hosts_max)}}});
   }
   return NewLife(registration, HostEntry{.known = {}, .durable = needs_token});
 }
@@ -58,16 +57,18 @@ absl::StatusOr<Enrolment> EnrolWithoutSecret(const v1::Register& registration,
                   "a worker with another secret has this name and is not lost");
   }
   if (rules.join_token_hashes.empty()) {
-    return Refuse(kDenied, "HOST_SECRET", registration,
-                  absl::StrCat("it does not have the secret of the worker that had this name; if it "
-                               "lost it: remeshctl workers reset ",
-                               registration.host()));
+    return Refuse(
+        kDenied, "HOST_SECRET", registration,
+        absl::StrCat("it does not have the secret of the worker that had this name; if it "
+                     "lost it: remeshctl workers reset ",
+                     registration.host()));
   }
   if (!HasToken(registration, rules)) {
-    return Refuse(kDenied, "JOIN_TOKEN", registration,
-                  absl::StrCat("its secret is lost, and no valid join token came with it; remeshctl "
-                               "workers reset ",
-                               registration.host(), " lets it in"));
+    return Refuse(
+        kDenied, "JOIN_TOKEN", registration,
+        absl::StrCat("its secret is lost, and no valid join token came with it; remeshctl "
+                     "workers reset ",
+                     registration.host(), " lets it in"));
   }
   Enrolment enrolment = NewLife(registration, entry);
   enrolment.warning =
@@ -95,8 +96,8 @@ absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntr
     return EnrolWithoutSecret(registration, *entry, lost, rules);
   }
   const int64_t own = registration.incarnation();  // of this process, once it was welcomed
-  const bool same_process = own == 0 ? entry->process_nonce == registration.process_nonce()
-                                     : own == known.incarnation;
+  const bool same_process =
+      own == 0 ? entry->process_nonce == registration.process_nonce() : own == known.incarnation;
   if (same_process) {
     Enrolment enrolment{.entry = *entry};
     enrolment.entry.process_nonce = registration.process_nonce();

@@ -32,7 +32,7 @@ TEST_F(EnrolmentTest, IncarnationsComeFromTheServerAndRise) {
   v1::Register a = Identity("a");
   const StreamId first = Attach(a);
   EXPECT_EQ(Incarnation(first), 1);
-  Create({"a"});  // from here on the journal knows it
+  Create({"a"});                           // from here on the journal knows it
   const StreamId reconnected = Attach(a);  // its Welcome was lost
   EXPECT_EQ(Incarnation(reconnected), 1);
   EXPECT_EQ(Refused(first), "SUPERSEDED");

@@ -39,9 +39,9 @@ using Request =
                  v1::StartExecutionRequest, v1::GetExecutionRequest, v1::ListExecutionsRequest,
                  v1::CancelExecutionRequest, v1::ResolveExecutionRequest, v1::ListWorkersRequest,
                  v1::ForgetWorkerRequest, v1::ResetWorkerRequest, v1::DiscardShardsRequest>;
-using Reply = std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse,
-                           v1::Execution, v1::ListExecutionsResponse, v1::ListWorkersResponse,
-                           v1::DiscardShardsResponse>;
+using Reply =
+    std::variant<google::protobuf::Empty, v1::State, v1::ListStatesResponse, v1::Execution,
+                 v1::ListExecutionsResponse, v1::ListWorkersResponse, v1::DiscardShardsResponse>;
 
 // A caller asks; exactly one ReplyTo follows.
 struct Call {

@@ -186,12 +186,10 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
   }
 }
 
-
 bool Execution::forgettable() const {
   if (resource_.phase() == v1::Execution::SUCCEEDED) return true;
-  return AllHosts([](const HostState& state, const Participant&) {
-    return !state.told || state.settled;
-  });
+  return AllHosts(
+      [](const HostState& state, const Participant&) { return !state.told || state.settled; });
 }
 
 bool Execution::incomplete() const {

@@ -52,8 +52,8 @@ using ExecutionActions = std::vector<ExecutionAction>;
 //   CANCELLED)
 //
 // deciding, finishing and recording wait for the journal. The decision to commit is made once, when
-// every host has verified; only GiveUp() takes it back. A pure state machine: answers of workers, their
-// absence, and time come in; what is to be done goes to `out`.
+// every host has verified; only GiveUp() takes it back. A pure state machine: answers of workers,
+// their absence, and time come in; what is to be done goes to `out`.
 class Execution {
  public:
   enum class Step : int8_t {
@@ -125,7 +125,7 @@ class Execution {
     bool verified = false;
     bool committed = false;
     bool quiesced = false;
-    bool settled = false;  // it quiesced, or came back since and was told what to free
+    bool settled = false;     // it quiesced, or came back since and was told what to free
     bool incomplete = false;  // back without its shards of the target
     int commit_failures = 0;
     Timestamp commit_again{0};  // when to repeat Commit, once it failed

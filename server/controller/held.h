@@ -37,7 +37,8 @@ struct Verdict {
   bool newer = false;       // than the journal knows: somebody committed, or may have
 };
 
-// Nothing is freed for lack of knowledge: only what the journal itself proves to be free goes. Pure.
+// Nothing is freed for lack of knowledge: only what the journal itself proves to be free goes.
+// Pure.
 Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const HeldView& view);
 
 // The message that carries a verdict out. REQUIRES: neither kKeep nor kOwed.

@@ -41,8 +41,8 @@ class HeldTest : public testing::Test {
     executions_[name].set_target_generation(generation);
   }
   static v1::StateManifest Manifest(int64_t generation, v1::ShardPhase phase,
-                                    const std::string& execution = "",
-                                    const std::string& uid = "u", int64_t shards = 1) {
+                                    const std::string& execution = "", const std::string& uid = "u",
+                                    int64_t shards = 1) {
     v1::StateManifest manifest;
     manifest.set_state(kState);
     manifest.set_state_uid(uid);
@@ -88,7 +88,8 @@ TEST_F(HeldTest, OnlyWhatTheJournalProvesToBeFreeGoes) {
       {"current", Manifest(3, kReady), Kind::kKeep},
       {"current, unsealed", Manifest(3, kBuilding), Kind::kKeep},
       {"current, where the state does not lie", Manifest(3, kReady), Kind::kOwed, false, "c"},
-      {"current, of a host that only gave", Manifest(3, kReady, "", "u", 0), Kind::kKeep, false, "c"},
+      {"current, of a host that only gave", Manifest(3, kReady, "", "u", 0), Kind::kKeep, false,
+       "c"},
       {"a missed commit", Manifest(3, kVerified, "succeeded"), Kind::kCommit},
       {"committed, never verified", Manifest(3, kPrepared, "succeeded"), Kind::kOwed},
       {"failed", Manifest(4, kPrepared, "failed"), Kind::kAbort},

@@ -28,9 +28,9 @@ TEST(RecordsTest, TombstonesNameStateUidOrderAndHosts) {
 }
 
 TEST(RecordsTest, HostsAndDigestsOfStartsComeBack) {
-  const auto restored = Read({HostRecord("h-1", {.incarnation = 4, .secret_hash = {"\0\n\xff", 3}}),
-                              StartRequestRecord("jobs/j/executions/e", "digest"),
-                              LostLeadershipRecord("gone")});
+  const auto restored =
+      Read({HostRecord("h-1", {.incarnation = 4, .secret_hash = {"\0\n\xff", 3}}),
+            StartRequestRecord("jobs/j/executions/e", "digest"), LostLeadershipRecord("gone")});
   ASSERT_TRUE(restored.ok()) << restored.status();
   EXPECT_EQ(restored->hosts.at("h-1").incarnation, 4);
   EXPECT_EQ(restored->hosts.at("h-1").secret_hash, std::string("\0\n\xff", 3));

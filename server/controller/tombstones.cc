@@ -31,8 +31,7 @@ void Tombstones::DropOldest(std::vector<Record>& records) {
   by_state_.erase(first);
 }
 
-std::vector<Record> Tombstones::Confirm(const std::string& host,
-                                        const std::set<StateKey>& states) {
+std::vector<Record> Tombstones::Confirm(const std::string& host, const std::set<StateKey>& states) {
   std::vector<Record> records;
   for (const StateKey& state : states) {
     const auto found = by_state_.find(state);

@@ -32,7 +32,7 @@ struct WorkerEntry {
   StreamId stream = 0;        // 0: away
   Timestamp heard{0};
   absl::Time heard_wall;
-  uint64_t progress = 0;                                // of its last heartbeat
+  uint64_t progress = 0;                               // of its last heartbeat
   std::map<ManifestKey, v1::StateManifest> manifests;  // what it holds, as it said last
 
   bool alive() const { return stream != 0; }

@@ -61,11 +61,20 @@ bool ModelWorker::holds(const std::string& state_uid, int64_t generation,
 void ModelWorker::Unseal(uint64_t choice) {
   if (held_.empty()) return;
   const auto chosen = std::next(held_.begin(), static_cast<int64_t>(choice % held_.size()));
-  v1::ShardPhase& phase = chosen->second.phase;
-  if (Pending(phase)) return;
-  phase = phase == v1::SHARD_PHASE_READY ? v1::SHARD_PHASE_BUILDING : v1::SHARD_PHASE_READY;
+  if (Pending(chosen->second.phase)) return;
+  SetSealed(chosen->first, chosen->second.phase == v1::SHARD_PHASE_BUILDING);
+}
+
+void ModelWorker::SealAll() {
+  for (const auto& [key, held] : held_) {
+    if (held.phase == v1::SHARD_PHASE_BUILDING) SetSealed(key, true);
+  }
+}
+
+void ModelWorker::SetSealed(const Key& key, bool sealed) {
+  held_.at(key).phase = sealed ? v1::SHARD_PHASE_READY : v1::SHARD_PHASE_BUILDING;
   v1::AttachRequest changed;
-  *changed.mutable_manifest_changed()->mutable_manifest() = Manifest(chosen->first);
+  *changed.mutable_manifest_changed()->mutable_manifest() = Manifest(key);
   callbacks_.say(changed);
 }
 

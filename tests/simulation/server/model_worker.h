@@ -52,6 +52,8 @@ class ModelWorker {
   }
   // A trainer writes a readable generation again, or is done with that.
   void Unseal(uint64_t choice);
+  // All of them are done.
+  void SealAll();
   v1::Register Registration() const;
   void Obey(const v1::AttachResponse& command);
 
@@ -74,6 +76,7 @@ class ModelWorker {
     return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
   }
   v1::StateManifest Manifest(const Key& key) const;
+  void SetSealed(const Key& key, bool sealed);
 
   void Assign(const v1::Assignment& assignment);
   void Prepare(const v1::Prepare& prepare);

@@ -40,7 +40,12 @@ void Simulation::Run(double seconds) {
     At(t, [this] { Handle(Tick{}); });
     At(t + 1, [this] { Heartbeat(); });
     At(t + 2, [this] { RestartIfBehind(); });
-    if (settling_) continue;
+    if (settling_) {
+      At(t + 3, [this] {
+        for (const Worker& worker : workers_) worker.model->SealAll();
+      });
+      continue;
+    }
     At(Soon(end - now_), [this] { Ask(); });
     At(Soon(end - now_), [this] {
       if (Chance(options_.trouble * 10)) MakeTrouble();

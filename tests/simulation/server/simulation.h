@@ -38,7 +38,8 @@ class Simulation {
 
   const std::vector<std::string>& violations() const { return violations_; }
   const std::map<v1::Execution::Phase, int>& outcomes() const { return outcomes_; }
-  // Times that the journal went back, that the server found out, and that it lived with it on purpose.
+  // Times that the journal went back, that the server found out, and that it lived with it on
+  // purpose.
   int rolled_back() const { return rolled_back_; }
   int found_out() const { return found_out_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
@@ -53,7 +54,7 @@ class Simulation {
   };
   struct Stream {
     int worker = 0;
-    bool open = true;  // from the server's side
+    bool open = true;      // from the server's side
     bool foreign = false;  // another cluster's worker
     int64_t last_up = 0, last_down = 0;
   };

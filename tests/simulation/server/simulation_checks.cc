@@ -137,7 +137,8 @@ void Simulation::SettleAndCheck() {
       }
       // What committed and then lost a part of the target waits for it.
       const bool waits = rolled_back_ > 0 || execution.phase() == v1::Execution::COMMITTING &&
-                         LostSome(execution.state_uid()) && execution.has_error();
+                                                 LostSome(execution.state_uid()) &&
+                                                 execution.has_error();
       if (!execution.has_end_time() && !waits)
         Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
     }
@@ -156,8 +157,8 @@ void Simulation::SettleAndCheck() {
   for (const Worker& worker : workers_) {
     for (const auto& [key, held] : worker.model->held()) {
       const bool known = current.contains({held.state_uid, key.second});
-      const bool pending = held.phase == v1::SHARD_PHASE_PREPARED ||
-                           held.phase == v1::SHARD_PHASE_VERIFIED;
+      const bool pending =
+          held.phase == v1::SHARD_PHASE_PREPARED || held.phase == v1::SHARD_PHASE_VERIFIED;
       if ((pending || !known) && !LostSome(held.state_uid)) {
         Violate(absl::StrCat(worker.model->host(), " still holds ", key.first, " generation ",
                              key.second));
