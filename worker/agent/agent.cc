@@ -29,17 +29,25 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Buffer
     : options_(std::move(options)),
       ports_(std::move(ports)),
       strand_(strand),
-      files_(files),
+      files_(strand, files),
       store_(store),
       data_(data),
       metrics_(metrics),
-      buffers_(store, {[this](const std::string& state) { return Moving(state); },
-                       [this](const v1::StateManifest& manifest) {
-                         v1::AttachRequest event;
-                         *event.mutable_manifest_changed()->mutable_manifest() = manifest;
-                         ports_.say(event);
-                         metrics_->SetBufferBytes(store_->bytes());
-                       }}),
+      buffers_(options_.identity.host(), store, &files_,
+               {.moving = [this](const std::string& state) { return Moving(state); },
+                .changed =
+                    [this](const v1::StateManifest& manifest) {
+                      v1::AttachRequest event;
+                      *event.mutable_manifest_changed()->mutable_manifest() = manifest;
+                      ports_.say(event);
+                      metrics_->SetBufferBytes(store_->bytes());
+                    },
+                .reserved =
+                    [this](const std::string& state, const absl::Status& status) {
+                      metrics_->SetBufferBytes(store_->bytes());
+                      calls_.Reserved(state, status);
+                      FinishForgetting();
+                    }}),
       calls_(&buffers_, [this](const std::string& state) {
         v1::AttachRequest event;
         event.mutable_state_wanted()->set_state(state);
@@ -51,8 +59,9 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Buffer
 
 void Agent::Close() {
   calls_.Close();
+  buffers_.Close();
   for (auto& [key, entry] : attempts_) {
-    if (entry.reserving != nullptr) *entry.reserving = true;
+    if (entry.reserving != nullptr) entry.reserving->Cancel();
   }
 }
 
@@ -254,13 +263,35 @@ void Agent::Retire(const v1::Retire& command) {
   ports_.say(answer);
 }
 
+// Whatever still reads, writes or reserves the state ends first.
 void Agent::Forget(const v1::ForgetState& command) {
-  buffers_.Forget(command.state(), command.state_uid());
+  forgetting_.push_back(command);
+  std::vector<std::string> keys;
+  for (const auto& [key, entry] : attempts_) {
+    const v1::Assignment& target = entry.attempt.prepare().target();
+    if (target.state() == command.state() && target.state_uid() == command.state_uid())
+      keys.push_back(key);
+  }
+  for (const std::string& key : keys)
+    Run(key, attempts_.at(key).attempt.Abort(/*even_committed=*/true));
+  FinishForgetting();
+}
+
+void Agent::FinishForgetting() {
+  std::erase_if(forgetting_, [this](const v1::ForgetState& command) {
+    for (const auto& [key, entry] : attempts_) {
+      const v1::Assignment& target = entry.attempt.prepare().target();
+      if (target.state() == command.state() && target.state_uid() == command.state_uid())
+        return false;
+    }
+    if (!buffers_.Forget(command.state(), command.state_uid())) return false;
+    v1::AttachRequest answer;
+    answer.mutable_forgotten()->set_state(command.state());
+    answer.mutable_forgotten()->set_state_uid(command.state_uid());
+    ports_.say(answer);
+    return true;
+  });
   metrics_->SetBufferBytes(store_->bytes());
-  v1::AttachRequest answer;
-  answer.mutable_forgotten()->set_state(command.state());
-  answer.mutable_forgotten()->set_state_uid(command.state_uid());
-  ports_.say(answer);
 }
 
 void Agent::Abort(const v1::Abort& command) {

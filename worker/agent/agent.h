@@ -22,6 +22,7 @@
 #include "worker/local/state_buffers.h"
 #include "worker/metrics.h"
 #include "worker/store/buffer_store.h"
+#include "worker/store/files_queue.h"
 
 namespace remesh {
 
@@ -79,8 +80,8 @@ class Agent {
     std::shared_ptr<const MappedShards> target;
     Program program;
     PhaseTimer phase_timer;
-    std::shared_ptr<std::atomic<bool>> reserving;  // memory on `files_`; true gives up. Or null
-    bool stop_then = false;                        // once it is not reserving any more
+    std::shared_ptr<FilesQueue::Job> reserving;  // memory; or null
+    bool stop_then = false;                      // once it is not reserving any more
   };
 
   absl::Status Obey(const v1::AttachResponse& response);
@@ -94,6 +95,8 @@ class Agent {
   void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation);
   void Retire(const v1::Retire& command);
   void Forget(const v1::ForgetState& command);
+  // Says Forgotten of what was to be forgotten and is in nobody's hands any more.
+  void FinishForgetting();
   void Abort(const v1::Abort& command);
   void Welcome(const v1::Welcome& command);
   bool Moving(const std::string& state) const;
@@ -113,7 +116,12 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
   absl::StatusOr<Generation> BeginReserving(Entry& entry);
   void Reserved(const std::string& key, Generation generation, const absl::Status& filled);
-  absl::StatusOr<DataThread::Opening> MakeOpening(const std::string& key, Entry& entry);
+  // What it takes to open an attempt, made on `files_`: it reserves memory and binds the program.
+  struct Making;
+  absl::Status Make(Making& making, const std::atomic<bool>& cancelled) const;
+  void Made(const std::string& key, Making& making);
+  absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare) const;
+  absl::Status SetTargetPhase(const Entry& entry, v1::ShardPhase phase);
   void Stop(const std::string& key, Entry& entry);
   Mover::Events MakeEvents(const std::string& key);
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
@@ -126,7 +134,7 @@ class Agent {
   Options options_;
   Ports ports_;
   Strand* const strand_;
-  Strand* const files_;
+  FilesQueue files_;
   BufferStore* const store_;
   DataThread* const data_;
   WorkerMetrics* const metrics_;
@@ -134,6 +142,7 @@ class Agent {
   bool deaf_ = false;        // to this stream's planner
   AssignmentParts parts_;    // of this stream
   std::map<std::string, Entry> attempts_;
+  std::vector<v1::ForgetState> forgetting_;  // not said Forgotten yet
   StateBuffers buffers_;
   LocalCalls calls_;
 };

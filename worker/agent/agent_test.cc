@@ -69,31 +69,6 @@ TEST_F(AgentTest, NobodyWaitsForMemoryThatIsBeingReserved) {
   EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
 }
 
-TEST_F(AgentTest, AnAttemptAbortedWhileItReservesLeavesNothing) {
-  ReadyToMove();
-  absl::Notification go;
-  hosts_[0]->files.Post([&] { go.WaitForNotification(); });
-  Prepare();
-  for (int h = 0; h < 2; ++h) {
-    Command(h, [&](v1::AttachResponse& c) {
-      *c.mutable_abort()->mutable_attempt() = Attempt();
-      c.mutable_abort()->set_state(kState);
-      c.mutable_abort()->set_generation(2);
-    });
-  }
-  ASSERT_TRUE(hosts_[1]->WaitFor(v1::AttachRequest::kQuiesced));
-  // Not quiesced before its memory is free again.
-  EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");
-  go.Notify();
-  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kQuiesced));
-  ++attempt_;
-  Prepared();
-  Transfer();
-  Verify();
-  Commit();
-  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
-}
-
 TEST_F(AgentTest, AnUnsealedSourceFailsTheAttempt) {
   Allocate();
   Prepare();

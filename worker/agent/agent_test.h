@@ -6,10 +6,13 @@
 
 #include <condition_variable>
 #include <filesystem>
+#include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -45,6 +48,7 @@ class TestAgent {
     ports.disconnect = [this](const absl::Status& why) { disconnects.push_back(why); };
     ports.welcomed = [](const v1::Welcome&) {};
     ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
+      fetching();
       ProgramReader reader(&request.devices, request.fingerprint, request.windows);
       if (auto status = reader.Add(program); !status.ok()) return done(status);
       done(std::move(reader).Finish());
@@ -116,7 +120,13 @@ class TestAgent {
   }
 
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request) {
-    return OnStrand([&](Agent& agent) { return agent.buffers().Allocate(request); });
+    std::promise<absl::StatusOr<v1::ShardsResponse>> result;
+    OnStrand([&](Agent& agent) {
+      agent.calls().Allocate(++call_, request,
+                             [&](auto shards) { result.set_value(std::move(shards)); });
+      return true;
+    });
+    return result.get_future().get();
   }
   absl::StatusOr<v1::ShardsResponse> GetShards(int64_t generation) {
     v1::GetShardsRequest request;
@@ -131,7 +141,8 @@ class TestAgent {
   }
 
   v1::HostProgramChunk program;
-  std::vector<absl::Status> disconnects;  // the strand's
+  std::function<void()> fetching = [] {};  // on the strand, before the program comes
+  std::vector<absl::Status> disconnects;   // the strand's
   Strand files;
 
  private:
@@ -143,6 +154,7 @@ class TestAgent {
   std::condition_variable changed_;
   std::vector<v1::AttachRequest> said_;
   size_t next_ = 0;
+  LocalCalls::CallId call_ = 0;
   Strand strand_;
   std::unique_ptr<BufferStore> store_;
   std::unique_ptr<Agent> agent_;

@@ -27,7 +27,9 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   }
   // An event inside may have ended it already.
   const auto again = attempts_.find(key);
-  if (again != attempts_.end() && again->second.attempt.over()) attempts_.erase(again);
+  if (again == attempts_.end() || !again->second.attempt.over()) return;
+  attempts_.erase(again);
+  FinishForgetting();
 }
 
 // Everything that can be refused at once.
@@ -47,9 +49,10 @@ absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
   if (source != nullptr) {
     ASSIGN_OR_RETURN(entry.source, store_->Map(state, prepare.source_generation()));
   }
-  // No attempt of this life writes it, so what lies there is of one that was given up.
-  const Generation* left = store_->Find(state, prepare.target().generation());
-  if (left != nullptr && left->pending()) store_->Drop(state, prepare.target().generation());
+  for (const Generation* held : store_->ListOf(state)) {
+    if (held->state_uid() != prepare.target().state_uid())
+      return StaleShards(options_.identity.host(), state, held->state_uid());
+  }
   return store_->Begin(prepare.target(), v1::SHARD_PHASE_PREPARED, prepare.attempt());
 }
 
@@ -60,13 +63,16 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::Reserve&) {
     PostEvent(key, [status = begun.status()](Entry& e) { return e.attempt.Reserved(status); });
     return;
   }
-  entry.reserving = std::make_shared<std::atomic<bool>>(false);
-  files_->Post([this, key, generation = *std::move(begun), cancelled = entry.reserving]() mutable {
-    const absl::Status filled = BufferStore::Fill(generation, cancelled.get());
-    strand_->Post([this, key, generation = std::move(generation), filled]() mutable {
-      Reserved(key, std::move(generation), filled);
-    });
-  });
+  struct Filling {
+    Generation generation;
+    absl::Status filled = absl::CancelledError("reserving was given up");
+  };
+  auto filling = std::make_shared<Filling>(Filling{*std::move(begun)});
+  entry.reserving = files_.Post(
+      [this, filling](const std::atomic<bool>& cancelled) {
+        filling->filled = store_->Fill(filling->generation, &cancelled);
+      },
+      [this, key, filling] { Reserved(key, std::move(filling->generation), filling->filled); });
 }
 
 // The attempt is still there: it waits for this before it ends.
@@ -99,36 +105,47 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::FetchProgram
   });
 }
 
-absl::StatusOr<DataThread::Opening> Agent::MakeOpening(const std::string& key, Entry& entry) {
-  const v1::Prepare& prepare = entry.attempt.prepare();
+struct Agent::Making {
+  AttemptDevices devices;
+  Program program;
+  std::shared_ptr<const MappedShards> source;
+  std::shared_ptr<const MappedShards> target;
+  DataThread::Opening opening;
+  absl::Status status = absl::CancelledError("opening was given up");
+};
+
+absl::StatusOr<std::vector<Peer>> Agent::PeersOf(const v1::Prepare& prepare) const {
+  std::vector<Peer> peers;
+  for (const v1::PeerEntry& entry : prepare.peers()) {
+    Peer& peer = peers.emplace_back();
+    peer.token = entry.token();
+    for (const v1::DataAddress& address : entry.data_addresses()) {
+      if (address.transport() == data_->transport_name()) peer.address = address.address();
+    }
+    if (peer.address.empty()) {
+      return MakeError(absl::StatusCode::kFailedPrecondition,
+                       absl::StrCat("host ", entry.host(), " has no address of transport ",
+                                    data_->transport_name()),
+                       {"NO_COMMON_TRANSPORT",
+                        {{"host", entry.host()}, {"transport", data_->transport_name()}}});
+    }
+  }
+  return peers;
+}
+
+absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) const {
   std::shared_ptr<Scratch> scratch;
-  if (const int64_t bytes = StagingBytes(entry.program, entry.devices); bytes > 0) {
-    ASSIGN_OR_RETURN(scratch, store_->ReserveScratch(bytes));
+  if (const int64_t bytes = StagingBytes(making.program, making.devices); bytes > 0) {
+    ASSIGN_OR_RETURN(scratch, store_->ReserveScratch(bytes, &cancelled));
   }
-  DataThread::Opening opening{
-      .self = prepare.self(), .options = options_.mover, .events = MakeEvents(key)};
-  ASSIGN_OR_RETURN(opening.moves,
-                   BindMoves(std::move(entry.program), entry.devices, std::move(entry.source),
-                             std::move(entry.target), std::move(scratch)));
-  if (const int64_t bytes = Mover::SlotsFor(opening.moves, options_.mover).bytes(); bytes > 0) {
-    ASSIGN_OR_RETURN(opening.moves.slots, store_->ReserveScratch(bytes));
+  MoveList& moves = making.opening.moves;
+  ASSIGN_OR_RETURN(moves,
+                   BindMoves(std::move(making.program), making.devices, std::move(making.source),
+                             std::move(making.target), std::move(scratch)));
+  if (const int64_t bytes = Mover::SlotsFor(moves, options_.mover).bytes(); bytes > 0) {
+    ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
   }
-  for (const v1::PeerEntry& peer : prepare.peers()) {
-    opening.peer_names.push_back(peer.host());
-    Peer& at = opening.peers.emplace_back();
-    at.token = peer.token();
-    for (const v1::DataAddress& address : peer.data_addresses()) {
-      if (address.transport() == data_->transport_name()) at.address = address.address();
-    }
-    if (at.address.empty()) {
-      return MakeError(
-          absl::StatusCode::kFailedPrecondition,
-          absl::StrCat("host ", peer.host(), " has no address of transport ",
-                       data_->transport_name()),
-          {"NO_COMMON_TRANSPORT", {{"host", peer.host()}, {"transport", data_->transport_name()}}});
-    }
-  }
-  return opening;
+  return absl::OkStatus();
 }
 
 Mover::Events Agent::MakeEvents(const std::string& key) {
@@ -153,13 +170,37 @@ Mover::Events Agent::MakeEvents(const std::string& key) {
 }
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
-  auto opening = MakeOpening(key, entry);
-  metrics_->SetBufferBytes(store_->bytes());
-  if (!opening.ok()) {
-    PostEvent(key, [status = opening.status()](Entry& e) { return e.attempt.Opened(status); });
+  const v1::Prepare& prepare = entry.attempt.prepare();
+  auto peers = PeersOf(prepare);
+  if (!peers.ok()) {
+    PostEvent(key, [status = peers.status()](Entry& e) { return e.attempt.Opened(status); });
     return;
   }
-  data_->Open(key, *std::move(opening), [this, key](absl::Status status) {
+  auto making = std::make_shared<Making>(Making{.devices = entry.devices,
+                                                .program = std::move(entry.program),
+                                                .source = std::move(entry.source),
+                                                .target = std::move(entry.target),
+                                                .opening = {.self = prepare.self(),
+                                                            .peers = *std::move(peers),
+                                                            .options = options_.mover,
+                                                            .events = MakeEvents(key)}});
+  for (const v1::PeerEntry& peer : prepare.peers())
+    making->opening.peer_names.push_back(peer.host());
+  entry.reserving = files_.Post(
+      [this, making](const std::atomic<bool>& cancelled) {
+        making->status = Make(*making, cancelled);
+      },
+      [this, key, making] { Made(key, *making); });
+}
+
+// The attempt is still there: it waits for this before it ends.
+void Agent::Made(const std::string& key, Making& making) {
+  metrics_->SetBufferBytes(store_->bytes());
+  Entry& entry = attempts_.at(key);
+  entry.reserving = nullptr;
+  if (entry.stop_then) return Stop(key, entry);
+  if (!making.status.ok()) return Run(key, entry.attempt.Opened(making.status));
+  data_->Open(key, std::move(making.opening), [this, key](absl::Status status) {
     PostEvent(key, [status](Entry& e) { return e.attempt.Opened(status); });
   });
 }
@@ -170,20 +211,27 @@ void Agent::Do(const std::string& key, Entry&, const Attempt::GrantWindows& acti
 
 void Agent::Do(const std::string& key, Entry&, const Attempt::CheckSources&) { data_->Verify(key); }
 
-void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkVerified&) {
+absl::Status Agent::SetTargetPhase(const Entry& entry, v1::ShardPhase phase) {
   const v1::Assignment& target = entry.attempt.prepare().target();
-  const absl::Status status =
-      store_->SetPhase(target.state(), target.generation(), v1::SHARD_PHASE_VERIFIED);
+  const Generation* held = Written(entry.attempt.prepare().attempt(), target.state(),
+                                   target.state_uid(), target.generation());
+  if (held != nullptr && held->pending())
+    return store_->SetPhase(target.state(), target.generation(), phase);
+  if (held != nullptr && phase == v1::SHARD_PHASE_READY) return absl::OkStatus();
+  const std::string number = absl::StrCat(target.generation());
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("generation ", number, " of ", target.state(), " was freed on this host"),
+      {"GENERATION_NOT_FOUND", {{"state", target.state()}, {"generation", number}}});
+}
+
+void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkVerified&) {
+  const absl::Status status = SetTargetPhase(entry, v1::SHARD_PHASE_VERIFIED);
   PostEvent(key, [status](Entry& e) { return e.attempt.MarkedVerified(status); });
 }
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) {
-  const v1::Assignment& target = entry.attempt.prepare().target();
-  const Generation* held = store_->Find(target.state(), target.generation());
-  const absl::Status status =
-      held != nullptr && held->pending()
-          ? store_->SetPhase(target.state(), target.generation(), v1::SHARD_PHASE_READY)
-          : absl::OkStatus();
+  const absl::Status status = SetTargetPhase(entry, v1::SHARD_PHASE_READY);
   PostEvent(key, [this, status](Entry& e) {
     Attempt::Actions actions = e.attempt.MarkedReady(status);
     calls_.Retry();
@@ -196,8 +244,8 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
 
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::StopMoving&) {
   if (entry.reserving == nullptr) return Stop(key, entry);
-  *entry.reserving = true;
   entry.stop_then = true;
+  entry.reserving->Cancel();
 }
 
 void Agent::Stop(const std::string& key, Entry& entry) {

@@ -156,7 +156,7 @@ class TestHost {
   static std::shared_ptr<Scratch> Memory(int64_t bytes) {
     if (bytes == 0) return nullptr;
     return std::make_shared<Scratch>(*MappedFile::CreateScratch("/tmp", bytes),
-                                     std::make_shared<std::atomic<int64_t>>(0));
+                                     std::make_shared<MemorySpace>("/tmp", 0, ""));
   }
 
   // Each in a file of its own.

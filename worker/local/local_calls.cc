@@ -12,10 +12,9 @@ namespace remesh {
 namespace {
 
 // What time may heal.
-bool MayCome(const absl::Status& status) {
-  const std::string reason = GetErrorInfo(status).reason;
-  return reason == "STATE_NOT_FOUND" || reason == "GENERATION_NOT_FOUND" ||
-         reason == "NOT_READABLE";
+bool MayCome(const ErrorInfo& why) {
+  return why.reason == "STATE_NOT_FOUND" || why.reason == "GENERATION_NOT_FOUND" ||
+         why.reason == "NOT_READABLE";
 }
 
 }  // namespace
@@ -33,19 +32,25 @@ void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
       std::move(done));
 }
 
+bool LocalCalls::MustWait(Waiting& waiting, const absl::Status& status) {
+  waiting.wanted.clear();
+  waiting.reserving.clear();
+  if (status.ok()) return false;
+  const ErrorInfo why = GetErrorInfo(status);
+  if (why.reason == "BEING_RESERVED") waiting.reserving = why.metadata.at("state");
+  if (why.reason == "STATE_NOT_FOUND") waiting.wanted = why.metadata.at("state");
+  return !waiting.reserving.empty() || (waiting.patient && MayCome(why));
+}
+
 void LocalCalls::Wait(CallId id, bool wait,
                       absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call,
                       Done<v1::ShardsResponse> done) {
-  auto result = call();
-  if (wait && !result.ok() && MayCome(result.status())) {
-    const ErrorInfo why = GetErrorInfo(result.status());
-    const bool unknown = why.reason == "STATE_NOT_FOUND";
-    std::string wanted = unknown ? why.metadata.at("state") : "";
-    if (unknown) wanted_(wanted);
-    waiting_[id] = {std::move(call), std::move(done), std::move(wanted)};
-    return;
-  }
-  done(std::move(result));
+  Waiting waiting{.call = std::move(call), .done = std::move(done), .patient = wait};
+  auto result = waiting.call();
+  if (!MustWait(waiting, result.status())) return waiting.done(std::move(result));
+  const std::string wanted = waiting.wanted;
+  waiting_[id] = std::move(waiting);
+  if (!wanted.empty()) wanted_(wanted);
 }
 
 void LocalCalls::Retry() {
@@ -54,12 +59,25 @@ void LocalCalls::Retry() {
   for (const CallId id : ids) {
     const auto it = waiting_.find(id);
     if (it == waiting_.end()) continue;
+    const std::string wanted = it->second.wanted;
     auto result = it->second.call();
-    if (!result.ok() && MayCome(result.status())) continue;
+    if (MustWait(it->second, result.status())) {
+      if (!it->second.wanted.empty() && wanted.empty()) wanted_(it->second.wanted);
+      continue;
+    }
     Waiting waiting = std::move(it->second);
     waiting_.erase(it);
     waiting.done(std::move(result));
   }
+}
+
+void LocalCalls::Reserved(const std::string& state, const absl::Status& status) {
+  std::vector<CallId> failed;
+  for (const auto& [id, waiting] : waiting_) {
+    if (!status.ok() && waiting.reserving == state) failed.push_back(id);
+  }
+  for (const CallId id : failed) End(id, status);
+  Retry();
 }
 
 void LocalCalls::SayWanted() {

@@ -35,6 +35,8 @@ class LocalCalls {
   int waiting() const { return static_cast<int>(waiting_.size()); }
   // Something changed: calls that wait try again.
   void Retry();
+  // Memory of a state is reserved, or it cannot be: ends the calls that wait for it.
+  void Reserved(const std::string& state, const absl::Status& status);
   // Says again which states are wanted.
   void SayWanted();
   // Ends a call that waits with CANCELLED; nothing happens if none does.
@@ -50,8 +52,13 @@ class LocalCalls {
   struct Waiting {
     absl::AnyInvocable<absl::StatusOr<v1::ShardsResponse>()> call;
     Done<v1::ShardsResponse> done;
-    std::string wanted;  // the state, if that is what it waits for
+    bool patient = false;   // waits for all that time may heal, not for memory alone
+    std::string wanted;     // the state, if that is what it waits for
+    std::string reserving;  // the state, if it waits for its memory
   };
+
+  // Whether the call is to wait, given its result; notes what for.
+  static bool MustWait(Waiting& waiting, const absl::Status& status);
 
   StateBuffers* const buffers_;
   Wanted wanted_;

@@ -16,6 +16,7 @@
 #include <future>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/error_info.h"
@@ -38,10 +39,12 @@ class LocalServiceTest : public ::testing::Test {
     socket_ = directory_ + "/w.sock";
     store_ = *BufferStore::Open({directory_ + "/buffers", 4096, "boot", 2});
     buffers_ = std::make_unique<StateBuffers>(
-        store_.get(), StateBuffers::Hooks{[this](const std::string&) { return moving_; },
-                                          [this](const v1::StateManifest& manifest) {
-                                            changes_.push_back(manifest);
-                                          }});
+        "host-a", store_.get(), &queue_,
+        StateBuffers::Hooks{
+            .moving = [this](const std::string&) { return moving_; },
+            .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
+            .reserved = [this](const std::string& state,
+                               const absl::Status& status) { calls_->Reserved(state, status); }});
     calls_ = std::make_unique<LocalCalls>(
         buffers_.get(), [this](const std::string& state) { wanted_.push_back(state); });
     service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get());
@@ -52,6 +55,7 @@ class LocalServiceTest : public ::testing::Test {
   ~LocalServiceTest() override {
     server_->Shutdown(std::chrono::seconds(1));
     server_.reset();
+    files_.Stop();
     strand_.Stop();
     fs::remove_all(directory_);
   }
@@ -170,6 +174,8 @@ class LocalServiceTest : public ::testing::Test {
   std::vector<v1::StateManifest> changes_;
   std::vector<std::string> wanted_;  // the strand's
   Strand strand_;
+  Strand files_;
+  FilesQueue queue_{&strand_, &files_};
   std::unique_ptr<StateBuffers> buffers_;
   std::unique_ptr<LocalCalls> calls_;
   std::unique_ptr<LocalService> service_;
@@ -354,6 +360,62 @@ TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file").ok());
 }
 
+TEST_F(LocalServiceTest, NobodyWaitsBehindAnAllocate) {
+  Assign();
+  absl::Notification go;
+  files_.Post([&] { go.WaitForNotification(); });
+  std::thread allocating([this] { EXPECT_TRUE(Allocate().ok()); });
+  UntilACallWaits();
+  EXPECT_EQ(Reason(Seal()), "NOT_ALLOCATED");
+  EXPECT_EQ(Reason(GetShards(1)), "GENERATION_NOT_FOUND");
+  go.Notify();
+  allocating.join();
+  EXPECT_EQ(shards_.shards_size(), 3);
+  EXPECT_TRUE(Seal().ok());
+}
+
+TEST_F(LocalServiceTest, MemoryThatIsReservedForNobodyAnyMoreIsFreed) {
+  Assign();
+  absl::Notification go;
+  files_.Post([&] { go.WaitForNotification(); });
+  std::thread allocating([this] { EXPECT_EQ(Reason(Allocate()), "STATE_NOT_FOUND"); });
+  UntilACallWaits();
+  EXPECT_FALSE(OnStrand([this] { return buffers_->Forget(kState, ""); }));
+  allocating.join();  // however long the queue
+  EXPECT_TRUE(OnStrand([this] { return buffers_->Forget(kState, ""); }));
+  go.Notify();
+  files_.Stop();
+  EXPECT_EQ(store_->bytes(), 0);
+  EXPECT_TRUE(store_->List().empty());
+}
+
+TEST_F(LocalServiceTest, ReleaseGivesUpWhatIsBeingReserved) {
+  Assign();
+  absl::Notification go;
+  files_.Post([&] { go.WaitForNotification(); });
+  std::thread allocating([this] { EXPECT_TRUE(Allocate().ok()); });
+  UntilACallWaits();
+  EXPECT_TRUE(Release().ok());
+  go.Notify();
+  allocating.join();  // asked anew
+  EXPECT_EQ(store_->List().size(), 1u);
+}
+
+TEST_F(LocalServiceTest, BuffersOfAnotherAssignmentAreNotFreedUnasked) {
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_TRUE(Seal().ok());
+  v1::Assignment turned = Assignment();
+  turned.mutable_shards(0)->set_local_device(1);
+  turned.mutable_shards(1)->set_local_device(0);
+  Assign(turned);
+  EXPECT_EQ(Reason(Allocate()), "STALE_SHARDS");
+  EXPECT_TRUE(GetShards(1).ok());
+  ASSERT_TRUE(Unseal().ok());
+  ASSERT_TRUE(Release().ok());
+  EXPECT_TRUE(Allocate().ok());
+}
+
 TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {
   v1::Assignment first = Assignment(), second = Assignment();
   first.set_state_uid("first");
@@ -364,7 +426,13 @@ TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {
   ASSERT_TRUE(GetShards(1).ok());
   Assign(second);  // a planner that is not sure of the first does not say Forget
   EXPECT_EQ(Reason(GetShards(1)), "GENERATION_NOT_FOUND");
-  EXPECT_EQ(Reason(Allocate()), "GENERATION_EXISTS");
+  const ErrorInfo stale = GetErrorInfo(Allocate());
+  EXPECT_EQ(stale.reason, "STALE_SHARDS");
+  EXPECT_EQ(stale.metadata.at("state_uid"), "first");
+  EXPECT_THAT(std::string(Allocate().message()),
+              HasSubstr(absl::StrCat("remeshctl workers discard host-a ", kState, " first")));
+  EXPECT_TRUE(Release().ok());  // nothing of the second
+  EXPECT_EQ(store_->List().size(), 1u);
   EXPECT_EQ(Reason(Seal()), "NOT_ALLOCATED");
   const auto forget = [this](const std::string& uid) {
     absl::Notification done;

@@ -18,6 +18,11 @@ absl::Status StateError(absl::StatusCode code, const char* reason, const std::st
   return MakeError(code, absl::StrCat("state ", state, " ", what), {reason, std::move(more)});
 }
 
+absl::Status BeingReserved(const std::string& state) {
+  return StateError(absl::StatusCode::kUnavailable, "BEING_RESERVED", state,
+                    "is having its memory reserved");
+}
+
 bool SameBuffers(v1::Assignment a, v1::Assignment b) {
   a.clear_committed();
   b.clear_committed();
@@ -33,27 +38,44 @@ std::string ShardName(const Generation& held, int shard) {
 
 }  // namespace
 
-StateBuffers::StateBuffers(BufferStore* store, Hooks hooks)
-    : store_(store), hooks_(std::move(hooks)) {}
+absl::Status StaleShards(const std::string& host, const std::string& state,
+                         const std::string& state_uid) {
+  return StateError(absl::StatusCode::kFailedPrecondition, "STALE_SHARDS", state,
+                    absl::StrCat("has buffers here of an earlier state of its name, ", state_uid,
+                                 ": if nobody needs them, remeshctl workers discard ", host, " ",
+                                 state, " ", state_uid),
+                    {{"host", host}, {"state_uid", state_uid}});
+}
+
+StateBuffers::StateBuffers(std::string host, BufferStore* store, FilesQueue* files, Hooks hooks)
+    : host_(std::move(host)), store_(store), files_(files), hooks_(std::move(hooks)) {}
 
 void StateBuffers::Assign(const v1::Assignment& assignment) {
   assigned_[assignment.state()] = assignment;
-  const Generation* held = store_->Find(assignment.state(), assignment.generation());
-  const bool stale = held != nullptr && Current(*held) && !assignment.committed() &&
-                     !held->pending() && !SameBuffers(held->manifest.assignment(), assignment);
-  if (stale) store_->Drop(assignment.state(), assignment.generation());
+  // Nobody has seen them yet.
+  const auto it = reserving_.find(assignment.state());
+  if (it != reserving_.end() && it->second.state_uid != assignment.state_uid())
+    GiveUp(assignment.state());
 }
 
 void StateBuffers::Announce(const std::string& state, int64_t generation) {
   if (const Generation* held = store_->Find(state, generation)) hooks_.changed(held->Summary());
 }
 
-void StateBuffers::Forget(const std::string& state, const std::string& state_uid) {
+bool StateBuffers::Forget(const std::string& state, const std::string& state_uid) {
   const auto it = assigned_.find(state);
   if (it != assigned_.end() && it->second.state_uid() == state_uid) assigned_.erase(it);
   for (const Generation* held : store_->ListOf(state)) {
     if (held->state_uid() == state_uid) store_->Drop(state, held->number());
   }
+  const auto reserving = reserving_.find(state);
+  if (reserving == reserving_.end() || reserving->second.state_uid != state_uid) return true;
+  GiveUp(state);
+  return false;
+}
+
+void StateBuffers::Close() {
+  for (auto& [state, reserving] : reserving_) reserving.job->Cancel();
 }
 
 bool StateBuffers::Current(const Generation& held) const {
@@ -84,8 +106,27 @@ const Generation* StateBuffers::Newest(const std::string& state) const {
   return newest;
 }
 
-absl::StatusOr<const Generation*> StateBuffers::NewestOrAllocate(const std::string& state) {
+// Two states of one name do not lie beside each other, nor two assignments of one state.
+absl::Status StateBuffers::CheckNoneStale(const std::string& state) const {
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end()) return absl::OkStatus();
+  for (const Generation* held : store_->ListOf(state)) {
+    const std::string& uid = held->state_uid();
+    if (!Current(*held)) return StaleShards(host_, state, uid);
+    if (held->number() == it->second.generation() && !held->pending() && !it->second.committed() &&
+        !SameBuffers(held->manifest.assignment(), it->second)) {
+      return StateError(absl::StatusCode::kFailedPrecondition, "STALE_SHARDS", state,
+                        "has buffers of another assignment on this host: Release frees them",
+                        {{"state_uid", uid}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<const Generation*> StateBuffers::NewestOrReserve(const std::string& state) {
+  RETURN_IF_ERROR(CheckNoneStale(state));
   if (const Generation* held = Newest(state); held != nullptr) return held;
+  if (reserving_.contains(state)) return BeingReserved(state);
   const auto it = assigned_.find(state);
   if (it == assigned_.end()) {
     return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
@@ -95,10 +136,45 @@ absl::StatusOr<const Generation*> StateBuffers::NewestOrAllocate(const std::stri
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", state,
                       "is committed, and its buffers are not on this host");
   }
-  RETURN_IF_ERROR(store_->Create(it->second, v1::SHARD_PHASE_BUILDING));
-  const Generation* held = Newest(state);
-  hooks_.changed(held->Summary());
-  return held;
+  RETURN_IF_ERROR(Reserve(it->second));
+  return BeingReserved(state);
+}
+
+absl::Status StateBuffers::Reserve(const v1::Assignment& assignment) {
+  ASSIGN_OR_RETURN(Generation begun, store_->Begin(assignment, v1::SHARD_PHASE_BUILDING, {}));
+  struct Filling {
+    Generation generation;
+    absl::Status filled = absl::CancelledError("reserving was given up");
+  };
+  auto filling = std::make_shared<Filling>(Filling{std::move(begun)});
+  reserving_[assignment.state()] = {
+      assignment.state_uid(),
+      files_->Post(
+          [this, filling](const std::atomic<bool>& cancelled) {
+            filling->filled = store_->Fill(filling->generation, &cancelled);
+          },
+          [this, filling] { Reserved(std::move(filling->generation), filling->filled); })};
+  return absl::OkStatus();
+}
+
+void StateBuffers::Reserved(Generation generation, const absl::Status& filled) {
+  const std::string state = generation.state();
+  const int64_t number = generation.number();
+  absl::Status status = store_->Finish(std::move(generation), filled);
+  const bool given_up = reserving_.extract(state).mapped().given_up;
+  if (given_up) {
+    if (status.ok()) store_->Drop(state, number);
+    status = absl::OkStatus();  // those who wait ask anew
+  } else if (status.ok()) {
+    Announce(state, number);
+  }
+  hooks_.reserved(state, status);
+}
+
+void StateBuffers::GiveUp(const std::string& state) {
+  Reserving& reserving = reserving_.at(state);
+  reserving.given_up = true;
+  reserving.job->Cancel();
 }
 
 absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
@@ -107,7 +183,7 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequ
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
     return DescribeShards(*nothing, {});
   }
-  ASSIGN_OR_RETURN(const Generation* held, NewestOrAllocate(request.state()));
+  ASSIGN_OR_RETURN(const Generation* held, NewestOrReserve(request.state()));
   if (held->manifest.assignment().committed()) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
                       "is committed: GetShards returns its buffers");
@@ -192,11 +268,13 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRe
 
 absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
   if (request.state().empty()) return InvalidField("state", "", "must not be empty");
-  const std::vector<const Generation*> all = store_->ListOf(request.state());
+  std::vector<const Generation*> all = store_->ListOf(request.state());
+  std::erase_if(all, [this](const Generation* held) { return !Current(*held); });
   if (all.empty() && !assigned_.contains(request.state())) {
     return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", request.state(),
                       "is not known on this host");
   }
+  if (reserving_.contains(request.state())) GiveUp(request.state());
   for (const Generation* held : all) {
     if (held->phase() == v1::SHARD_PHASE_BUILDING && !held->manifest.assignment().committed())
       continue;

@@ -61,6 +61,17 @@ absl::Status Truncated(const std::string& path, int64_t bytes) {
                    {"BUFFER_TRUNCATED", {{"path", path}, {"bytes", absl::StrCat(bytes)}}});
 }
 
+// `error`: of Reserve().
+absl::Status NotReserved(const std::string& path, int64_t bytes, int error) {
+  if (error == ECANCELED) {
+    return MakeError(absl::StatusCode::kCancelled,
+                     absl::StrCat("reserving ", path, " was given up"),
+                     {"CANCELLED", {{"path", path}}});
+  }
+  errno = error;
+  return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
+}
+
 absl::StatusOr<std::span<std::byte>> Map(int fd, int64_t bytes, const std::string& path) {
   const std::span<std::byte> mapped = MapAligned(fd, bytes);
   if (mapped.empty()) return SystemError("mmap", path);
@@ -88,13 +99,7 @@ absl::Status CreateReservedFile(const std::string& path, int64_t bytes,
   close(fd);
   if (error == 0) return absl::OkStatus();
   unlink(path.c_str());
-  if (error == ECANCELED) {
-    return MakeError(absl::StatusCode::kCancelled,
-                     absl::StrCat("reserving ", path, " was given up"),
-                     {"CANCELLED", {{"path", path}}});
-  }
-  errno = error;
-  return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
+  return NotReserved(path, bytes, error);
 }
 
 absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t bytes) {
@@ -115,15 +120,15 @@ absl::Status MappedFile::CheckWhole() const {
   return whole ? absl::OkStatus() : Truncated(path_, bytes);
 }
 
-absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& directory, int64_t bytes) {
+absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& directory, int64_t bytes,
+                                                     const std::atomic<bool>* cancelled) {
   std::string path = directory + "/scratch.XXXXXX";
   const int fd = mkostemp(path.data(), O_CLOEXEC);
   if (fd < 0) return SystemError("create", path);
   unlink(path.c_str());
-  if (const int error = Reserve(fd, bytes, nullptr); error != 0) {
+  if (const int error = Reserve(fd, bytes, cancelled); error != 0) {
     close(fd);
-    errno = error;
-    return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
+    return NotReserved(path, bytes, error);
   }
   auto mapped = Map(fd, bytes, path);
   close(fd);

@@ -2,7 +2,6 @@
 #include "worker/store/buffer_store.h"
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -86,12 +85,15 @@ absl::Status MappedShards::CheckWhole() const {
   return absl::OkStatus();
 }
 
-Scratch::Scratch(MappedFile file, std::shared_ptr<std::atomic<int64_t>> bytes)
-    : file_(std::move(file)), bytes_(std::move(bytes)) {
-  bytes_->fetch_add(static_cast<int64_t>(file_.bytes().size()));
-}
+Scratch::Scratch(MappedFile file, std::shared_ptr<MemorySpace> space)
+    : file_(std::move(file)), space_(std::move(space)) {}
 
-Scratch::~Scratch() { bytes_->fetch_sub(static_cast<int64_t>(file_.bytes().size())); }
+Scratch::~Scratch() { space_->Give(static_cast<int64_t>(file_.bytes().size())); }
+
+BufferStore::BufferStore(Options options)
+    : options_(std::move(options)),
+      space_(std::make_shared<MemorySpace>(options_.directory, options_.memory_limit_bytes,
+                                           options_.cgroup_root)) {}
 
 absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) {
   std::error_code error;
@@ -137,7 +139,7 @@ void BufferStore::AdoptFolder(const std::string& folder) {
     Remove(folder);
     return;
   }
-  bytes_ += generation.places.file_bytes;
+  space_->Adopt(generation.places.file_bytes);
   Key key(generation.state(), generation.number());
   generations_.emplace(std::move(key), std::move(generation));
 }
@@ -214,25 +216,6 @@ std::vector<const Generation*> BufferStore::ListOf(const std::string& state) con
   return of_state;
 }
 
-absl::Status BufferStore::CheckSpace(int64_t bytes) const {
-  struct statvfs info;
-  int64_t free = INT64_MAX;
-  if (statvfs(options_.directory.c_str(), &info) == 0) {
-    free = static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
-  }
-  if (options_.memory_limit_bytes > 0) {
-    free = std::min(free, options_.memory_limit_bytes - this->bytes());
-  }
-  if (bytes <= free) return absl::OkStatus();
-  const std::string needed = absl::StrCat(bytes), left = absl::StrCat(std::max<int64_t>(free, 0));
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("buffers of ", needed, " bytes do not fit into the ", left, " bytes left in ",
-                   options_.directory),
-      {"MEMORY_EXHAUSTED",
-       {{"needed_bytes", needed}, {"free_bytes", left}, {"directory", options_.directory}}});
-}
-
 absl::Status BufferStore::Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                                  const v1::AttemptId& attempt) {
   ASSIGN_OR_RETURN(Generation generation, Begin(assignment, phase, attempt));
@@ -259,8 +242,7 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
         absl::StrCat("generation ", number, " of ", generation.state(), " is here already"),
         {"GENERATION_EXISTS", {{"state", generation.state()}, {"generation", number}}});
   }
-  RETURN_IF_ERROR(CheckSpace(generation.places.file_bytes));
-  bytes_ += generation.places.file_bytes;
+  RETURN_IF_ERROR(space_->Take(generation.places.file_bytes));
   begun_.insert(key);
   return generation;
 }
@@ -269,7 +251,7 @@ absl::Status BufferStore::Finish(Generation generation, const absl::Status& fill
   Key key(generation.state(), generation.number());
   REMESH_CHECK(begun_.erase(key) == 1);
   if (!filled.ok()) {
-    bytes_ -= generation.places.file_bytes;
+    space_->Give(generation.places.file_bytes);
     Remove(generation.folder);
     return filled;
   }
@@ -277,7 +259,9 @@ absl::Status BufferStore::Finish(Generation generation, const absl::Status& fill
   return absl::OkStatus();
 }
 
-absl::Status BufferStore::Fill(const Generation& generation, const std::atomic<bool>* cancelled) {
+absl::Status BufferStore::Fill(const Generation& generation,
+                               const std::atomic<bool>* cancelled) const {
+  RETURN_IF_ERROR(space_->CheckCgroup(generation.places.file_bytes));
   std::error_code error;
   fs::remove_all(generation.folder, error);
   fs::create_directories(generation.folder, error);
@@ -332,7 +316,7 @@ void BufferStore::Drop(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it == generations_.end()) return;
   Remove(it->second.folder);
-  bytes_ -= it->second.places.file_bytes;
+  space_->Give(it->second.places.file_bytes);
   generations_.erase(it);
 }
 
@@ -354,10 +338,14 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   return mapped;
 }
 
-absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(int64_t bytes) {
-  RETURN_IF_ERROR(CheckSpace(bytes));
-  ASSIGN_OR_RETURN(MappedFile file, MappedFile::CreateScratch(options_.directory, bytes));
-  return std::make_shared<Scratch>(std::move(file), scratch_bytes_);
+absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(
+    int64_t bytes, const std::atomic<bool>* cancelled) const {
+  RETURN_IF_ERROR(space_->CheckCgroup(bytes));
+  RETURN_IF_ERROR(space_->Take(bytes));
+  auto file = MappedFile::CreateScratch(options_.directory, bytes, cancelled);
+  if (file.ok()) return std::make_shared<Scratch>(*std::move(file), space_);
+  space_->Give(bytes);
+  return file.status();
 }
 
 }  // namespace remesh

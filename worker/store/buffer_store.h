@@ -16,6 +16,7 @@
 #include "worker/device/shard_view.h"
 #include "worker/manifest.pb.h"
 #include "worker/store/buffer_file.h"
+#include "worker/store/memory_space.h"
 #include "worker/store/shard_places.h"
 
 namespace remesh {
@@ -53,13 +54,14 @@ struct MappedShards {
 // Memory of an execution, counted by the store while it lives.
 class Scratch {
  public:
-  Scratch(MappedFile file, std::shared_ptr<std::atomic<int64_t>> bytes);
+  // `space` has promised the bytes.
+  Scratch(MappedFile file, std::shared_ptr<MemorySpace> space);
   ~Scratch();
   std::span<std::byte> bytes() const { return file_.bytes(); }
 
  private:
   MappedFile file_;
-  std::shared_ptr<std::atomic<int64_t>> bytes_;
+  std::shared_ptr<MemorySpace> space_;
 };
 
 // The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a
@@ -72,6 +74,7 @@ class BufferStore {
     int64_t memory_limit_bytes = 0;  // 0: what the file system has
     std::string boot_id;
     int devices = 1;
+    std::string cgroup_root = "/sys/fs/cgroup";
   };
 
   // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and
@@ -89,8 +92,8 @@ class BufferStore {
   std::vector<const Generation*> ListOf(const std::string& state) const;
 
   // Reserves buffers, and the space of every later manifest; the content is zero. Phase BUILDING or
-  // PREPARED. Errors: as PlaceShards(); ALREADY_EXISTS; RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED;
-  // metadata needed_bytes, free_bytes), nothing left behind.
+  // PREPARED. Errors: as PlaceShards(); ALREADY_EXISTS; RESOURCE_EXHAUSTED as MemorySpace, nothing
+  // left behind.
   absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                       const v1::AttemptId& attempt = {});
 
@@ -100,7 +103,7 @@ class BufferStore {
   // first and the last the generation is not here, and no other of its number can be made.
   absl::StatusOr<Generation> Begin(const v1::Assignment& assignment, v1::ShardPhase phase,
                                    const v1::AttemptId& attempt);
-  static absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled);
+  absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled) const;
   absl::Status Finish(Generation generation, const absl::Status& filled);
 
   // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed. REQUIRES: it is here and
@@ -119,18 +122,20 @@ class BufferStore {
   absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state,
                                                           int64_t generation) const;
 
-  // Memory that is gone with its owner. bytes > 0.
-  absl::StatusOr<std::shared_ptr<Scratch>> ReserveScratch(int64_t bytes);
+  // Memory that is gone with its owner. bytes > 0. On any thread beside all other calls; CANCELLED
+  // when `cancelled` becomes true.
+  absl::StatusOr<std::shared_ptr<Scratch>> ReserveScratch(
+      int64_t bytes, const std::atomic<bool>* cancelled = nullptr) const;
 
   // Held now, scratch included.
-  int64_t bytes() const { return bytes_ + scratch_bytes_->load(); }
+  int64_t bytes() const { return space_->bytes(); }
   // What was removed or set aside while opening, one line each.
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:
   using Key = std::pair<std::string, int64_t>;
 
-  explicit BufferStore(Options options) : options_(std::move(options)) {}
+  explicit BufferStore(Options options);
 
   void Adopt();
   void AdoptFolder(const std::string& folder);
@@ -138,7 +143,6 @@ class BufferStore {
   absl::Status Read(const std::string& folder, Generation& generation) const;
   void SetAside(const std::string& folder, const std::string& why);
   void Remove(const std::string& folder);
-  absl::Status CheckSpace(int64_t bytes) const;
   absl::Status Write(const Generation& generation) const;
   std::string FolderOf(const std::string& state, int64_t generation) const;
 
@@ -146,9 +150,7 @@ class BufferStore {
   std::string cluster_uid_;
   std::map<Key, Generation> generations_;
   std::set<Key> begun_;  // and not finished
-  int64_t bytes_ = 0;
-  const std::shared_ptr<std::atomic<int64_t>> scratch_bytes_ =
-      std::make_shared<std::atomic<int64_t>>(0);
+  const std::shared_ptr<MemorySpace> space_;
   std::vector<std::string> notes_;
   int64_t removed_ = 0;
 };

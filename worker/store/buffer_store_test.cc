@@ -194,7 +194,7 @@ TEST_F(BufferStoreTest, AGenerationIsMadeInStepsOrNotAtAll) {
   EXPECT_EQ(store->Begin(Rows(), v1::SHARD_PHASE_PREPARED, {}).status().code(),
             absl::StatusCode::kAlreadyExists);
   const std::atomic<bool> cancelled = true;
-  const absl::Status filled = BufferStore::Fill(*begun, &cancelled);
+  const absl::Status filled = store->Fill(*begun, &cancelled);
   EXPECT_EQ(filled.code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(store->Finish(*begun, filled), filled);
   EXPECT_EQ(store->bytes(), 0);
@@ -206,7 +206,7 @@ TEST_F(BufferStoreTest, WhatALifeDidNotMakeToItsEndIsRemoved) {
   {
     auto store = Open();
     const auto begun = store->Begin(Rows(), v1::SHARD_PHASE_PREPARED, {});
-    ASSERT_TRUE(BufferStore::Fill(*begun, nullptr).ok());
+    ASSERT_TRUE(store->Fill(*begun, nullptr).ok());
     fs::remove(begun->folder + "/manifest");
   }
   auto store = Open();
@@ -222,6 +222,13 @@ TEST_F(BufferStoreTest, ScratchIsCountedWhileItLives) {
   EXPECT_EQ(store->bytes(), 900);
   EXPECT_FALSE(store->ReserveScratch(900).ok());
   scratch->reset();
+  EXPECT_EQ(store->bytes(), 0);
+}
+
+TEST_F(BufferStoreTest, ScratchThatIsGivenUpIsNotCounted) {
+  auto store = Open(/*limit=*/1000);
+  const std::atomic<bool> cancelled = true;
+  EXPECT_EQ(store->ReserveScratch(900, &cancelled).status().code(), absl::StatusCode::kCancelled);
   EXPECT_EQ(store->bytes(), 0);
 }
 
@@ -273,6 +280,39 @@ TEST_P(BufferFileTest, GivenUpNothingIsLeft) {
   const absl::Status status = CreateReservedFile(directory_ + "/file", GetParam(), &cancelled);
   EXPECT_EQ(status.code(), absl::StatusCode::kCancelled);
   EXPECT_TRUE(fs::is_empty(directory_));
+}
+
+// A pod whose limit leaves 150 bytes: filling the tmpfs past it is answered by a kill, not an
+// error.
+TEST(CgroupLimitTest, BuffersPastThePodsLimitAreRefused) {
+  std::string directory = "/dev/shm/remesh_cgroup.XXXXXX";
+  ASSERT_NE(mkdtemp(directory.data()), nullptr);
+  const std::string root = directory + "/cgroup";
+  fs::create_directories(root + "/memory");
+  for (const char* file : {"/memory.max", "/memory/memory.limit_in_bytes"})
+    std::ofstream(root + file) << "1000\n";
+  for (const char* file : {"/memory.current", "/memory/memory.usage_in_bytes"})
+    std::ofstream(root + file) << "850\n";
+  auto store = *BufferStore::Open({directory + "/buffers", 0, "boot", 1, root});
+  v1::Assignment assignment;
+  assignment.set_state(kState);
+  assignment.set_generation(1);
+  auto* array = assignment.add_arrays();
+  array->set_name("w");
+  array->set_element_type("u8");
+  array->add_shape(151);
+  assignment.add_shards()->mutable_box()->add_lo(0);
+  assignment.mutable_shards(0)->mutable_box()->add_hi(151);
+  for (const absl::Status& status :
+       {store->Create(assignment, v1::SHARD_PHASE_BUILDING), store->ReserveScratch(151).status()}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted) << status;
+    EXPECT_EQ(GetErrorInfo(status).reason, "CGROUP_MEMORY");
+    EXPECT_EQ(GetErrorInfo(status).metadata["limit_bytes"], "1000");
+    EXPECT_EQ(GetErrorInfo(status).metadata["used_bytes"], "850");
+  }
+  EXPECT_EQ(store->bytes(), 0);
+  EXPECT_TRUE(store->ReserveScratch(150).ok());
+  fs::remove_all(directory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Sizes, BufferFileTest,

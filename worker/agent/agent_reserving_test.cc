@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Memory that is being reserved while something else happens.
+#include <gtest/gtest.h>
+
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "service/error_info.h"
+#include "worker/agent/agent_test.h"
+
+namespace remesh::testing {
+namespace {
+
+// The files of host 0 stand still until Go().
+class AgentReservingTest : public AgentTest {
+ protected:
+  ~AgentReservingTest() override {
+    if (!go_.HasBeenNotified()) go_.Notify();
+  }
+  void HoldFiles() {
+    hosts_[0]->files.Post([this] { go_.WaitForNotification(); });
+  }
+  void Go() { go_.Notify(); }
+  int64_t Manifests(int host) { return hosts_[host]->Attach().manifests_size(); }
+
+  absl::Notification go_;
+};
+
+TEST_F(AgentReservingTest, AnAttemptAbortedWhileItReservesLeavesNothing) {
+  ReadyToMove();
+  HoldFiles();
+  Prepare();
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->Unseal().status()).reason, "STATE_MOVING");
+  Abort();  // at once, however long the files take
+  EXPECT_EQ(hosts_[0]->Attach().attempts_size(), 0);
+  EXPECT_EQ(Manifests(0), 1);
+  Go();
+  ++attempt_;
+  Prepared();
+  Transfer();
+  Verify();
+  Commit();
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
+}
+
+TEST_F(AgentReservingTest, AnAbortDoesNotWaitBehindAnAllocate) {
+  ReadyToMove();
+  Prepared();
+  Command(0, [&](v1::AttachResponse& c) {
+    v1::Assignment other = Rows(0);
+    other.set_state("jobs/a/states/other");
+    *c.mutable_assign_state()->mutable_assignment() = other;
+  });
+  HoldFiles();
+  v1::AllocateRequest request;
+  request.set_state("jobs/a/states/other");
+  std::thread allocating([&] { EXPECT_TRUE(hosts_[0]->Allocate(request).ok()); });
+  Abort();
+  Go();
+  allocating.join();
+}
+
+TEST_F(AgentReservingTest, AnAttemptCutOffWhileItReservesIsNamedAndLeavesNoMove) {
+  ReadyToMove();
+  HoldFiles();
+  Prepare();
+  // The planner starts again, and ends what it is told of and does not know.
+  const v1::Register attaching = hosts_[0]->Attach();
+  ASSERT_EQ(attaching.attempts_size(), 1);
+  Welcome(0, "ours");
+  Command(0, [&](v1::AttachResponse& c) {
+    *c.mutable_abort()->mutable_attempt() = attaching.attempts(0);
+    c.mutable_abort()->set_state(kState);
+    c.mutable_abort()->set_generation(2);
+  });
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kQuiesced));
+  EXPECT_TRUE(hosts_[0]->Unseal().ok());
+  Go();
+}
+
+TEST_F(AgentReservingTest, StagingIsReservedOffTheStrand) {
+  ReadyToMove();
+  absl::Notification fetched;
+  hosts_[0]->fetching = [&] {
+    HoldFiles();
+    fetched.Notify();
+  };
+  Prepare();
+  fetched.WaitForNotification();
+  ASSERT_TRUE(hosts_[1]->WaitFor(v1::AttachRequest::kPrepared));
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(1)));  // it answers
+  Go();
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kPrepared));
+  Abort();
+  EXPECT_EQ(Manifests(0), 1);
+}
+
+TEST_F(AgentReservingTest, AStateIsForgottenWhenNothingReservesItAnyMore) {
+  ReadyToMove();
+  Prepared();
+  Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kForgotten));
+  EXPECT_EQ(hosts_[0]->Attach().attempts_size(), 0);
+  EXPECT_EQ(Manifests(0), 0);
+  Command(
+      0, [&](v1::AttachResponse& c) { *c.mutable_assign_state()->mutable_assignment() = Rows(0); });
+  HoldFiles();
+  v1::AllocateRequest request;
+  request.set_state(kState);
+  std::thread allocating([&] {
+    EXPECT_EQ(GetErrorInfo(hosts_[0]->Allocate(request).status()).reason, "STATE_NOT_FOUND");
+  });
+  while (hosts_[0]->OnStrand([](Agent& agent) { return agent.calls().waiting(); }) == 0)
+    std::this_thread::yield();
+  Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
+  ASSERT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kForgotten));
+  allocating.join();
+  EXPECT_EQ(Manifests(0), 0);
+  Go();
+}
+
+TEST_F(AgentReservingTest, BuffersOfAnEarlierStateOfTheNameStay) {
+  ReadyToMove();
+  const auto assign = [&] {
+    Command(0, [&](v1::AttachResponse& c) {
+      v1::Assignment later = Rows(0);
+      later.set_state_uid("later");
+      *c.mutable_assign_state()->mutable_assignment() = later;
+    });
+  };
+  assign();
+  v1::AllocateRequest request;
+  request.set_state(kState);
+  const ErrorInfo stale = GetErrorInfo(hosts_[0]->Allocate(request).status());
+  EXPECT_EQ(stale.reason, "STALE_SHARDS");
+  EXPECT_EQ(stale.metadata.at("host"), "host-0");
+  Prepare([](v1::Prepare& prepare) { prepare.mutable_target()->set_state_uid("later"); });
+  const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "STALE_SHARDS");
+  EXPECT_EQ(Manifests(0), 1);
+  Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
+  EXPECT_EQ(Manifests(0), 0);
+  Abort();
+  EXPECT_TRUE(hosts_[0]->Allocate(request).ok());
+}
+
+TEST_F(AgentReservingTest, AnotherAttemptDoesNotFreeWhatIsVerified) {
+  ReadyToMove();
+  Prepared();
+  Transfer();
+  Verify();
+  hosts_[0].reset();
+  StartHost(0);
+  ++attempt_;
+  Prepare();
+  const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "GENERATION_EXISTS");
+  EXPECT_EQ(Manifests(0), 2);
+}
+
+}  // namespace
+}  // namespace remesh::testing

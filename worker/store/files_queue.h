@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <utility>
+
+#include "absl/functional/any_invocable.h"
+#include "base/strand.h"
+
+namespace remesh {
+
+// Slow work on files, such as reserving memory, off the strand that decides: one job after another.
+class FilesQueue {
+ public:
+  using Work = absl::AnyInvocable<void(const std::atomic<bool>& cancelled)>;
+  using Done = absl::AnyInvocable<void()>;
+
+  class Job : public std::enable_shared_from_this<Job> {
+   public:
+    Job(Strand* strand, Work work, Done done)
+        : strand_(strand), work_(std::move(work)), done_(std::move(done)) {}
+    // Gives the work up: at once if it has not begun, however long the queue before it, else when
+    // it looks at its flag. Its `done` still runs. Thread-safe.
+    void Cancel();
+
+   private:
+    friend class FilesQueue;
+    void Run();
+    void Finish();
+
+    Strand* const strand_;
+    std::atomic<bool> begun_ = false;  // or never will be
+    std::atomic<bool> cancelled_ = false;
+    Work work_;
+    Done done_;
+  };
+
+  // Both must outlive what is posted.
+  FilesQueue(Strand* strand, Strand* files) : strand_(strand), files_(files) {}
+
+  // Runs `work` on `files`, then `done` on `strand`, never before this returns. A job cancelled
+  // before it began runs `done` only.
+  std::shared_ptr<Job> Post(Work work, Done done);
+
+ private:
+  Strand* const strand_;
+  Strand* const files_;
+};
+
+}  // namespace remesh

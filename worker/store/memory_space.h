@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+
+namespace remesh {
+
+// Counts the bytes that a host's buffers take, and knows what they may. Thread-safe.
+class MemorySpace {
+ public:
+  // `limit_bytes` 0: what the file system of `directory` has.
+  MemorySpace(std::string directory, int64_t limit_bytes, std::string cgroup_root);
+
+  // Promises so many more. RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; needed_bytes, free_bytes,
+  // directory).
+  absl::Status Take(int64_t bytes);
+  // The same for what is there already.
+  void Adopt(int64_t bytes);
+  void Give(int64_t bytes);
+
+  // Whether so much more can be filled now without the kernel killing somebody for it.
+  // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, needed_bytes, folder).
+  absl::Status CheckCgroup(int64_t bytes) const;
+
+  int64_t bytes() const;
+
+ private:
+  const std::string directory_;
+  const int64_t limit_bytes_;
+  const std::string cgroup_root_;
+  mutable absl::Mutex mutex_;
+  int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
+};
+
+}  // namespace remesh

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// A whole worker before a planner that refuses it.
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/synchronization/notification.h"
+#include "base/error.h"
+#include "remesh/v1/worker.grpc.pb.h"
+#include "service/error_info.h"
+#include "worker/transport/memory_transport.h"
+#include "worker/worker.h"
+
+namespace remesh {
+namespace {
+
+// Ends the first stream for a passing reason, every other for the one given; keeps what it was
+// told.
+class RefusingPlanner final : public v1::WorkerService::Service {
+ public:
+  explicit RefusingPlanner(const char* reason) : reason_(reason) {
+    grpc::ServerBuilder builder;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port_);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+  }
+  ~RefusingPlanner() override { server_->Shutdown(std::chrono::system_clock::now()); }
+
+  grpc::Status Attach(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::AttachResponse, v1::AttachRequest>* stream) override {
+    v1::AttachRequest message;
+    stream->Read(&message);
+    absl::MutexLock lock(&mutex_);
+    registered_.push_back(message.register_());
+    const bool first = registered_.size() == 1;
+    return StatusToGrpc(
+        MakeError(absl::StatusCode::kAborted, "no", {first ? "STARTING" : reason_, {}}));
+  }
+
+  std::vector<v1::Register> WaitFor(size_t count) {
+    absl::MutexLock lock(&mutex_);
+    const auto told = [&] { return registered_.size() >= count; };
+    mutex_.Await(absl::Condition(&told));
+    return registered_;
+  }
+  int port() const { return port_; }
+
+ private:
+  const char* const reason_;
+  int port_ = 0;
+  absl::Mutex mutex_;
+  std::vector<v1::Register> registered_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<grpc::Server> server_;
+};
+
+class WorkerRefusedTest : public ::testing::Test {
+ protected:
+  WorkerRefusedTest() {
+    std::string path = "/tmp/remesh_refused.XXXXXX";  // short enough for a socket's name
+    directory_ = mkdtemp(path.data());
+  }
+  ~WorkerRefusedTest() override { std::filesystem::remove_all(directory_); }
+
+  std::unique_ptr<Worker> Start(const RefusingPlanner& planner) {
+    WorkerOptions options;
+    options.host = "a";
+    options.server_address = absl::StrCat("127.0.0.1:", planner.port());
+    options.join_token_file = directory_ + "/token";
+    std::ofstream(options.join_token_file) << "let me in\n";
+    options.buffer_directory = directory_ + "/buffers";
+    options.socket_path = directory_ + "/w.sock";
+    options.metrics_address = "";
+    EXPECT_TRUE(Complete(options).ok());
+    auto worker =
+        Worker::Start(options, fabric_.NewTransport("a"), [this](const absl::Status& why) {
+          why_ = why;
+          ended_.Notify();
+        });
+    EXPECT_TRUE(worker.ok()) << worker.status();
+    return *std::move(worker);
+  }
+
+  std::string directory_;
+  MemoryFabric fabric_;
+  absl::Status why_;
+  absl::Notification ended_;
+};
+
+TEST_F(WorkerRefusedTest, AProcessThatIsSupersededEnds) {
+  RefusingPlanner planner("SUPERSEDED");
+  const auto worker = Start(planner);
+  ended_.WaitForNotification();
+  EXPECT_EQ(GetErrorInfo(why_).reason, "ABORTED");  // a message for people
+  EXPECT_NE(why_.message().find("another process is host a"), std::string::npos) << why_;
+}
+
+TEST_F(WorkerRefusedTest, AWorkerThatIsNotLetInStaysTheSameAndWaits) {
+  RefusingPlanner planner("JOIN_TOKEN");
+  auto worker = Start(planner);
+  const std::vector<v1::Register> told = planner.WaitFor(2);
+  EXPECT_EQ(told[0].process_nonce().size(), 16u);
+  EXPECT_EQ(told[1].process_nonce(), told[0].process_nonce());
+  EXPECT_EQ(told[0].host_secret().size(), 32u);
+  EXPECT_EQ(told[1].host_secret(), told[0].host_secret());
+  EXPECT_EQ(told[0].join_token(), "let me in");
+  worker.reset();
+  EXPECT_FALSE(ended_.HasBeenNotified());
+  const auto next = Start(planner);
+  EXPECT_NE(planner.WaitFor(3)[2].process_nonce(), told[0].process_nonce());
+}
+
+}  // namespace
+}  // namespace remesh
