@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 
@@ -33,12 +34,13 @@ bool Ballast::Stands() const {
 
 absl::Status Ballast::Raise() {
   if (Stands()) return absl::OkStatus();
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  struct statvfs disk;
+  if (statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return ErrorOf(errno, path_);
+  if (disk.f_bavail * disk.f_frsize < uint64_t{kBytes + kSpareBytes}) return ErrorOf(ENOSPC, path_);
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
   if (fd < 0) return ErrorOf(errno, path_);
-  struct statvfs disk;
-  int error = fstatvfs(fd, &disk) == 0 ? 0 : errno;
-  if (error == 0 && disk.f_bavail * disk.f_frsize < uint64_t{kBytes + kSpareBytes}) error = ENOSPC;
-  if (error == 0) error = posix_fallocate(fd, 0, kBytes);
+  const int error = posix_fallocate(fd, 0, kBytes);
   close(fd);
   if (error == 0) return absl::OkStatus();
   unlink(path_.c_str());

@@ -3,8 +3,6 @@
 
 #include <sys/random.h>
 
-#include <algorithm>
-#include <cctype>
 #include <filesystem>
 #include <optional>
 #include <system_error>
@@ -124,7 +122,8 @@ absl::Status Journal::Start() {
   RaiseFirstBallast();
   RETURN_IF_ERROR(Lead(contents.leaderships));
   past_.accepts_older = accepts;
-  return absl::OkStatus();
+  // The other slot may know more than this journal, which the next start would take for its loss.
+  return accepts ? WriteHead() : absl::OkStatus();
 }
 
 absl::Status Journal::Prepare() {
@@ -211,10 +210,13 @@ absl::Status Journal::Commit(const HeadRow& next, Change change) {
   if (IsFull(status) && DropBallast()) status = Try(next, change);
   RETURN_IF_ERROR(status);
   if (options_.committed) options_.committed();
+  return WriteHead();
+}
+
+absl::Status Journal::WriteHead() {
   const JournalHead head{head_.journal_uid, head_.leadership, head_.sequence};
-  status = head_file_.Write(head);
-  if (IsFull(status) && DropBallast()) status = head_file_.Write(head);
-  return status;
+  const absl::Status status = head_file_.Write(head);
+  return IsFull(status) && DropBallast() ? head_file_.Write(head) : status;
 }
 
 void Journal::MoveWal() {

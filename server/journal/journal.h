@@ -66,6 +66,7 @@ class Journal {
   absl::Status WriteRecord(const Record& record, RowDigest& rows);
   absl::Status Try(HeadRow next, Change change);
   absl::Status Commit(const HeadRow& next, Change change);
+  absl::Status WriteHead();
   void MoveWal();
   bool DropBallast();
 

@@ -201,6 +201,16 @@ TEST_F(JournalBehindTest, AnOlderJournalIsAcceptedByItsUid) {
   EXPECT_FALSE(MustOpen()->past().accepts_older);  // for one life
 }
 
+// One slot of PATH.head still knew the journal that was given up.
+TEST_F(JournalBehindTest, AnAcceptedJournalNeedsToBeAcceptedOnce) {
+  Live(10);
+  const Files copy = Take();
+  Live(20);
+  RestoreJournalOnly(copy);
+  MustOpen({.accept_older = GetErrorInfo(Open().status()).metadata.at("journal_uid")});
+  EXPECT_FALSE(MustOpen()->past().accepts_older);
+}
+
 // A restored volume brings PATH.head back too.
 TEST_F(JournalBehindTest, AJournalThatFitsItsHeadMayBeAcceptedAsOlder) {
   Live(10);

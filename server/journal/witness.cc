@@ -10,80 +10,82 @@
 namespace remesh {
 namespace {
 
-// How the journal went back; empty when it did not.
-std::string WentBack(const JournalContents& contents, const JournalHead& witness) {
-  const auto& all = contents.leaderships;
-  if (witness.journal_uid != contents.head.journal_uid) {
-    return absl::StrCat("it belongs to another journal, ", witness.journal_uid);
-  }
-  const auto known = std::find_if(all.begin(), all.end(), [&](const LeadershipRow& leadership) {
+// Whether the journal has all that the witness saw.
+bool Knows(const JournalContents& journal, const JournalHead& witness) {
+  const auto& all = journal.leaderships;
+  const auto theirs = std::find_if(all.begin(), all.end(), [&](const LeadershipRow& leadership) {
     return leadership.id == witness.leadership;
   });
-  if (known == all.end()) {
-    return absl::StrCat("it knows a later leadership and transaction ", witness.sequence);
-  }
-  const bool ended = known + 1 != all.end() && witness.sequence >= (known + 1)->first;
-  if (!ended && witness.sequence <= contents.head.sequence) return "";
-  return absl::StrCat("it knows transaction ", witness.sequence, " of a leadership of which the ",
-                      "journal has none after ",
-                      ended ? (known + 1)->first - 1 : contents.head.sequence);
+  if (witness.journal_uid != journal.head.journal_uid || theirs == all.end()) return false;
+  // A number alone says little: a journal that forked counts on.
+  const uint64_t last = theirs + 1 == all.end() ? journal.head.sequence : (theirs + 1)->first - 1;
+  return witness.sequence <= last;
 }
 
-absl::Status Behind(const std::string& path, const JournalHead& journal, const JournalHead& witness,
-                    const std::string& how, const std::string& way_out) {
+std::string Describe(const std::string& journal_uid, uint64_t sequence) {
+  return absl::StrCat("transaction ", sequence, " of journal ", journal_uid);
+}
+
+absl::Status Behind(const std::string& path, const std::string& message, const HeadRow& journal,
+                    const JournalHead& witness) {
+  return MakeError(absl::StatusCode::kFailedPrecondition, message,
+                   {.reason = "JOURNAL_BEHIND",
+                    .metadata = {{"path", path},
+                                 {"journal_uid", journal.journal_uid},
+                                 {"sequence", absl::StrCat(journal.sequence)},
+                                 {"head_journal_uid", witness.journal_uid},
+                                 {"head_sequence", absl::StrCat(witness.sequence)}}});
+}
+
+absl::Status WentBack(const std::string& path, const HeadRow& head, const JournalHead& seen) {
+  return Behind(path,
+                absl::StrCat("journal ", path, " went back in time: it ends at ",
+                             Describe(head.journal_uid, head.sequence), ", but ", path,
+                             ".head knows ", Describe(seen.journal_uid, seen.sequence),
+                             "; bring back the newest copy, or go on without what this one lacks: "
+                             "accept_older_journal: ",
+                             head.journal_uid),
+                head, seen);
+}
+
+absl::Status DamagedHead(const std::string& path, const HeadRow& head, const absl::Status& status) {
   return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("journal ", path, " (uid ", journal.journal_uid, ", last transaction ",
-                   journal.sequence, ") is behind ", path, ".head: ", how, "; ", way_out),
-      {.reason = "JOURNAL_BEHIND",
-       .metadata = {{"path", path},
-                    {"journal_uid", journal.journal_uid},
-                    {"sequence", absl::StrCat(journal.sequence)},
-                    {"head_journal_uid", witness.journal_uid},
-                    {"head_sequence", absl::StrCat(witness.sequence)}}});
-}
-
-absl::Status WithWayOut(const absl::Status& status, const std::string& way_out) {
-  return MakeError(status.code(), absl::StrCat(status.message(), way_out), GetErrorInfo(status));
+      status.code(),
+      absl::StrCat(status.message(), ", so that nobody knows whether ", path,
+                   " is the newest: if it is, remove the head; if it was restored from a copy, "
+                   "accept_older_journal: ",
+                   head.journal_uid),
+      GetErrorInfo(status));
 }
 
 }  // namespace
 
 absl::Status CheckWitness(const std::string& path, const JournalContents& contents,
                           const Witness& witness, bool accepted) {
-  const HeadRow& head = contents.head;
-  const std::string accept = absl::StrCat("accept_older_journal: ", head.journal_uid);
-  if (absl::IsFailedPrecondition(witness.status())) {
-    if (accepted) return absl::OkStatus();
-    return WithWayOut(witness.status(),
-                      absl::StrCat(", so that nobody knows whether ", path,
-                                   " is the newest; if it is, remove the head; if it was restored "
-                                   "from a copy, start with ",
-                                   accept));
+  const bool damaged = absl::IsFailedPrecondition(witness.status());
+  if (!witness.ok() && !damaged) return witness.status();
+  if (accepted || (!damaged && !witness->has_value())) return absl::OkStatus();
+  if (damaged) return DamagedHead(path, contents.head, witness.status());
+  const JournalHead& seen = **witness;
+  if (!Knows(contents, seen)) return WentBack(path, contents.head, seen);
+  if (seen.sequence + 1 < contents.head.sequence) {
+    LogWarning("the journal's head is older than the journal; it is written anew",
+               {{"path", path}, {"head", seen.sequence}, {"journal", contents.head.sequence}});
   }
-  if (!witness.ok()) return witness.status();
-  if (!witness->has_value()) return absl::OkStatus();
-  const std::string how = WentBack(contents, **witness);
-  if (how.empty()) {
-    if ((*witness)->sequence + 1 < head.sequence) {
-      LogWarning("the journal's head is older than the journal; it is written anew",
-                 {{"path", path}, {"head", (*witness)->sequence}, {"journal", head.sequence}});
-    }
-    return absl::OkStatus();
-  }
-  if (accepted) return absl::OkStatus();
-  return Behind(
-      path, {head.journal_uid, head.leadership, head.sequence}, **witness, how,
-      absl::StrCat("bring back the newest copy, or go on without what this one lacks: ", accept));
+  return absl::OkStatus();
 }
 
 absl::Status CheckNoWitness(const std::string& path, const Witness& witness) {
   if (!witness.ok() && !absl::IsFailedPrecondition(witness.status())) return witness.status();
   if (witness.ok() && !witness->has_value()) return absl::OkStatus();
   const JournalHead seen = witness.ok() ? **witness : JournalHead();
-  return Behind(path, {}, seen, "the journal is not there or empty",
-                absl::StrCat("bring back its newest copy; to start with an empty journal, remove ",
-                             path, ".head as well"));
+  return Behind(path,
+                absl::StrCat("journal ", path, " is not there or empty, but ", path, ".head knows ",
+                             Describe(seen.journal_uid, seen.sequence),
+                             "; bring back the newest copy; to start with an empty journal, "
+                             "remove ",
+                             path, ".head as well"),
+                {}, seen);
 }
 
 absl::Status CheckAcceptOlder(const std::string& path, const std::string& journal_uid,
