@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "planner/report/names.h"
 
@@ -84,8 +85,19 @@ void AddRow(const DomainTraffic& row, bool follows, AlikeTraffic& kind) {
   Widen(&DomainTraffic::bytes_out, row, kind);
 }
 
+// Names and their places in the natural order.
+using Places = absl::flat_hash_map<std::string, int32_t>;
+
+Places PlacesOf(std::vector<std::string> names) {
+  std::sort(names.begin(), names.end(), NaturalLess);
+  Places places;
+  for (size_t i = 0; i < names.size(); ++i) places[names[i]] = static_cast<int32_t>(i);
+  return places;
+}
+
 // Of one level, in the order of names.
-std::vector<AlikeTraffic> AlikeOfLevel(Rows rows, const AlikeOptions& options) {
+std::vector<AlikeTraffic> AlikeOfLevel(Rows rows, const Places& places,
+                                       const AlikeOptions& options) {
   std::vector<int32_t> kind_of = KindsOf(rows, options.within);
   for (double within = options.within; CountOf(kind_of) > options.kinds_max && within < 1;) {
     within *= 2;
@@ -93,14 +105,18 @@ std::vector<AlikeTraffic> AlikeOfLevel(Rows rows, const AlikeOptions& options) {
   }
   std::vector<AlikeTraffic> kinds(CountOf(kind_of));
   for (size_t i = 0; i < rows.size(); ++i) {
-    AddRow(rows[i], i > 0 && kind_of[i - 1] == kind_of[i], kinds[kind_of[i]]);
+    const bool follows = i > 0 && kind_of[i - 1] == kind_of[i] &&
+                         places.at(rows[i - 1].name) + 1 == places.at(rows[i].name);
+    AddRow(rows[i], follows, kinds[kind_of[i]]);
   }
   return kinds;
 }
 
 }  // namespace
 
-std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows, const AlikeOptions& options) {
+std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows, const Binding& binding,
+                                  const AlikeOptions& options) {
+  const Places hosts = PlacesOf(binding.host_names), domains = PlacesOf(binding.domain_names);
   const auto level = [](const DomainTraffic& row) { return std::pair(IsHost(row), row.level); };
   std::stable_sort(rows.begin(), rows.end(), [&](const DomainTraffic& a, const DomainTraffic& b) {
     return level(a) != level(b) ? level(a) < level(b) : NaturalLess(a.name, b.name);
@@ -108,7 +124,9 @@ std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows, const AlikeOp
   std::vector<AlikeTraffic> kinds;
   for (size_t first = 0, end = 0; first < rows.size(); first = end) {
     while (end < rows.size() && level(rows[end]) == level(rows[first])) ++end;
-    for (AlikeTraffic& kind : AlikeOfLevel(Rows(rows).subspan(first, end - first), options)) {
+    const Rows of_level = Rows(rows).subspan(first, end - first);
+    const Places& places = IsHost(of_level[0]) ? hosts : domains;
+    for (AlikeTraffic& kind : AlikeOfLevel(of_level, places, options)) {
       kinds.push_back(std::move(kind));
     }
   }

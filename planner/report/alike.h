@@ -5,13 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "planner/canonical/canonical.h"
 #include "planner/report/explanation.h"
 
 namespace remesh {
 
 // Hosts, or domains of one level, that a plan loads alike: what a reader sees as one.
 struct AlikeTraffic {
-  // Names that follow each other among those of their level with traffic: {"a", "d"} is a to d.
+  // Names that follow each other among all of the binding: {"a", "d"} is a to d.
   struct Run {
     std::string first, last;
     int32_t count = 1;
@@ -37,7 +38,7 @@ struct AlikeOptions {
 // third of that between them. Where a level has more than `kinds_max` kinds, `within` is doubled
 // until it has not, or until nothing but zeros are told apart. Domains next to the root come first,
 // hosts last; kinds of a level by their first name.
-std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows,
+std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows, const Binding& binding,
                                   const AlikeOptions& options = {});
 
 }  // namespace remesh

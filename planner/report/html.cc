@@ -44,8 +44,7 @@ void WriteRange(const char* key, double least, double most, JsonWriter& json) {
   json.Key(key).BeginArray().Short(least).Short(most).EndArray();
 }
 
-// Opens an object; the caller adds what else it knows and closes it.
-void BeginAlike(const AlikeTraffic& kind, JsonWriter& json) {
+void WriteAlike(const AlikeTraffic& kind, JsonWriter& json) {
   const DomainTraffic &least = kind.least, &most = kind.most;
   json.BeginObject().Key("host").Bool(least.kind == DomainTraffic::Kind::kHost);
   json.Key("level").Int(least.level).Key("count").Int(static_cast<int64_t>(kind.names.size()));
@@ -63,6 +62,7 @@ void BeginAlike(const AlikeTraffic& kind, JsonWriter& json) {
   WriteRange("secondsOut", least.seconds_out, most.seconds_out, json);
   WriteRange("capacityIn", least.ingress_bytes_per_second, most.ingress_bytes_per_second, json);
   WriteRange("capacityOut", least.egress_bytes_per_second, most.egress_bytes_per_second, json);
+  json.EndObject();
 }
 
 void WriteExplanation(const Explanation& explanation, const std::vector<AlikeTraffic>& alike,
@@ -85,9 +85,7 @@ void WriteExplanation(const Explanation& explanation, const std::vector<AlikeTra
   }
   json.EndArray().Key("domains").BeginArray();
   for (const AlikeTraffic& kind : alike) {
-    if (kind.least.kind == DomainTraffic::Kind::kHost) continue;
-    BeginAlike(kind, json);
-    json.EndObject();
+    if (kind.least.kind == DomainTraffic::Kind::kDomain) WriteAlike(kind, json);
   }
   json.EndArray();
 }
@@ -106,10 +104,7 @@ void WriteWho(const Traffic& traffic, JsonWriter& json) {
     json.Key("inside").Short(static_cast<double>(group.bytes_inside)).EndObject();
   }
   json.EndArray().Key("kinds").BeginArray();
-  for (const Traffic::Kind& kind : traffic.kinds) {
-    BeginAlike(kind.alike, json);
-    json.Key("inside").Short(static_cast<double>(kind.bytes_inside)).EndObject();
-  }
+  for (const AlikeTraffic& kind : traffic.kinds) WriteAlike(kind, json);
   json.EndArray();
   WriteNumbers("matrix", traffic.matrix, json);
   WriteNumbers("flows", traffic.flows, json);
@@ -144,7 +139,7 @@ void WriteWhen(const Traffic& traffic, JsonWriter& json) {
 
 std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
                      const Explanation& explanation, std::string_view label) {
-  const std::vector<AlikeTraffic> alike = AlikeOf(explanation.domains);
+  const std::vector<AlikeTraffic> alike = AlikeOf(explanation.domains, binding);
   const Traffic traffic = TrafficOf(request, plan, binding, alike);
   JsonWriter json;
   json.BeginObject();

@@ -28,7 +28,7 @@ struct Place {
 std::vector<Place> PlacesOf(const Binding& binding, const Traffic& traffic) {
   absl::flat_hash_map<std::string, int32_t> kind_of;
   for (size_t k = 0; k < traffic.kinds.size(); ++k) {
-    for (const std::string& name : traffic.kinds[k].alike.names) {
+    for (const std::string& name : traffic.kinds[k].names) {
       kind_of[name] = static_cast<int32_t>(k);
     }
   }
@@ -94,7 +94,6 @@ class Recorder {
     std::for_each(traffic_.matrix.begin(), traffic_.matrix.end(), ToBytes);
     std::for_each(traffic_.flows.begin(), traffic_.flows.end(), ToBytes);
     for (Traffic::Group& group : traffic_.groups) ToBytes(group.bytes_inside);
-    for (Traffic::Kind& kind : traffic_.kinds) ToBytes(kind.bytes_inside);
   }
 
  private:
@@ -141,7 +140,6 @@ class Recorder {
     if (from_host == to_host) {
       step.bytes_inside += flow.bits;
       traffic_.groups[from.group].bytes_inside += flow.bits;
-      if (from.kind >= 0) traffic_.kinds[from.kind].bytes_inside += flow.bits;
       return;
     }
     step.bytes_crossing += flow.bits;
@@ -168,7 +166,7 @@ Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Bindi
   const Links links(network);
   Traffic traffic;
   for (const AlikeTraffic& kind : alike) {
-    if (kind.least.kind == DomainTraffic::Kind::kHost) traffic.kinds.push_back({.alike = kind});
+    if (kind.least.kind == DomainTraffic::Kind::kHost) traffic.kinds.push_back(kind);
   }
   traffic.hosts_per_group = std::max(1, CeilDiv(network.host_count(), options.groups_max));
   traffic.groups = GroupsOf(binding, traffic.hosts_per_group);

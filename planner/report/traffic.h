@@ -23,13 +23,6 @@ struct Traffic {
 
     friend bool operator==(const Group&, const Group&) = default;
   };
-  // Hosts that the plan loads alike.
-  struct Kind {
-    AlikeTraffic alike;
-    int64_t bytes_inside = 0;
-
-    friend bool operator==(const Kind&, const Kind&) = default;
-  };
   // How long a step would take if the NICs of a host had nothing else to do: of all hosts of a kind
   // together, and of its busiest.
   struct Busy {
@@ -54,7 +47,7 @@ struct Traffic {
   std::vector<Group> groups;
   // Bytes from hosts of group i to other hosts of group j at [i * groups.size() + j].
   std::vector<int64_t> matrix;
-  std::vector<Kind> kinds;  // of hosts with traffic
+  std::vector<AlikeTraffic> kinds;  // of hosts with traffic
   // The same between kinds.
   std::vector<int64_t> flows;
   int32_t hosts_per_group = 1;

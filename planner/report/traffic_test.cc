@@ -109,7 +109,6 @@ TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
   EXPECT_EQ(traffic.groups[0], (Traffic::Group{"a", "a", 1, 16}));
   EXPECT_THAT(traffic.matrix, ElementsAre(0, 32, 32, 0));
   ASSERT_EQ(traffic.kinds.size(), 1u);
-  EXPECT_EQ(traffic.kinds[0].bytes_inside, 32);
   EXPECT_THAT(traffic.flows, ElementsAre(64));
   ASSERT_EQ(traffic.steps.size(), 1u);
   EXPECT_EQ(traffic.steps[0].bytes_crossing, 64);
@@ -128,8 +127,8 @@ TEST(TrafficTest, HostsThatAreAlikeAreOneKind) {
                             .target = Tiles(shape, 4, 1, /*first_device=*/2)});
   const Traffic traffic = PlanOf(request).traffic();
   ASSERT_EQ(traffic.kinds.size(), 2u);
-  EXPECT_THAT(traffic.kinds[0].alike.names, ElementsAre("a"));
-  EXPECT_THAT(traffic.kinds[1].alike.names, ElementsAre("b", "c"));
+  EXPECT_THAT(traffic.kinds[0].names, ElementsAre("a"));
+  EXPECT_THAT(traffic.kinds[1].names, ElementsAre("b", "c"));
   EXPECT_THAT(traffic.flows, ElementsAre(0, 1 << 26, 0, 0));
   double out = 0, in = 0;
   for (const Traffic::Step& step : traffic.steps) {

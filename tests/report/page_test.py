@@ -89,6 +89,10 @@ class PageTest(unittest.TestCase):
     def texts(self, selector: str) -> list[str]:
         return self.browser.run(f"[...document.querySelectorAll({selector!r})].map(e => e.textContent)")
 
+    def texts_beyond_their_card(self) -> list[str]:
+        return self.browser.run("""[...document.querySelectorAll('section *')].filter(e => e.checkVisibility() && !e.closest('.hidden') &&
+            e.getBoundingClientRect().right > e.closest('section').getBoundingClientRect().right).map(e => e.outerHTML.slice(0, 80))""")
+
     def cells(self, kind: str) -> int:
         """How many cells of the heat map are drawn: runs of equal ones are one shape."""
         paths = self.browser.run(f"[...document.querySelectorAll('#cells path.{kind}')].map(p => p.getAttribute('d'))")
@@ -204,11 +208,11 @@ class PageTest(unittest.TestCase):
     def test_readable_at_390_pixels(self):
         names = [f"p5-gpu-node-us-east-1a-rack-17-{i:04d}" for i in range(40)]
         for question in (spec(["a", "b"]), spec(names, size=1600, window_bytes=1 << 20)):
-            self.open(question, width=390)
+            self.open(question)
+            self.assertEqual(self.texts_beyond_their_card(), [])
+            self.browser.open(self.folder / "plan.html", width=390)
             self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), 390)
-            beyond = self.browser.run("""[...document.querySelectorAll('main *, header *')].filter(e => e.checkVisibility() &&
-                !e.closest('.hidden') && e.getBoundingClientRect().right > 391).map(e => e.outerHTML.slice(0, 80))""")
-            self.assertEqual(beyond, [])
+            self.assertEqual(self.texts_beyond_their_card(), [])
             small = self.browser.run("""[...document.querySelectorAll('main *')].filter(e => e.checkVisibility() && e.childElementCount === 0 &&
                 e.textContent && parseFloat(getComputedStyle(e).fontSize) < 11).length""")
             self.assertEqual(small, 0)

@@ -102,12 +102,12 @@ function drawWho() {
   drawFlows();
   const pairs = data.matrix.map((n, at) => [n, Math.floor(at / width), at % width]).filter(p => p[0] > 0 && p[1] !== p[2])
     .sort((a, b) => b[0] - a[0]).slice(0, 5);
-  for (const [n, i, j] of pairs) row('pairs', head(groupName(i, 14), '', groupName(i, 999)), [element('td', { text: groupName(j, 14), title: groupName(j, 999) }), bytes(n)]);
+  for (const [n, i, j] of pairs) row('pairs', head(groupName(i, 12), '', groupName(i, 999)), [element('td', { text: groupName(j, 12), title: groupName(j, 999) }), bytes(n)]);
   byId('pairs').closest('details').hidden = pairs.length === 0;
   byId('matrix-read').textContent = pairs.length ? `Most: ${groupName(pairs[0][1])} sends ${bytes(pairs[0][0])} to ${groupName(pairs[0][2])}` : 'No byte leaves its host.';
   const silent = width - senders.length, deaf = width - receivers.length;
   byId('matrix-note').textContent = `Each row sends, each column receives${data.hostsPerGroup > 1 ? `; each stands for ${data.hostsPerGroup} hosts, named by the first` : ''}.` +
-    (silent + deaf > 0 ? ` ${[silent ? `${count(silent)} that send nothing have no row` : '', deaf ? `${count(deaf)} that receive nothing no column` : ''].filter(t => t).join(', ')}.` : '') +
+    (silent > 0 ? ` Who sends nothing (${count(silent)}) has no row.` : '') + (deaf > 0 ? ` Who receives nothing (${count(deaf)}) has no column.` : '') +
     ' The stronger, the more; what is empty carries nothing.';
   byId('matrix').hidden = senders.length === 0;
   if (senders.length === 0) return;

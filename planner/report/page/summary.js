@@ -88,7 +88,7 @@ function drawDomains() {
     const kinds = (level.host ? data.kinds : data.domains).filter(kind => kind.level === level.level);
     const name = level.host ? 'Hosts' : data.levels.length > 2 ? `Domains, level ${level.level}` : 'Domains';
     byId('domains').tBodies[0].append(element('tr', { class: 'level', children: [element('th', { colspan: 6, scope: 'rowgroup',
-      children: [level.host ? name : term('domain', name), element('small', { text: `${count(level.count)} with traffic; ${bytes(level.bytesOut)} leave one of them` })] })] }));
+      children: [level.host ? name : term('domain', name), element('small', { text: `${count(level.count)} with traffic; ${bytes(level.bytesOut)} leave them` })] })] }));
     for (const kind of kinds) {
       const busy = t => element('td', { class: 'number', children: [range(seconds, t),
         ...kind.binding && t[1] >= s.bottleneckSeconds * 0.998 ? [element('small', { class: 'binds', text: 'binds' })] : []] });

@@ -41,7 +41,7 @@ function busyLane(kind, k) {
 
 function drawTicks() {
   const step = niceStep(end, innerWidth < 600 ? 3 : 6), ticks = [];
-  for (let i = 0; i * step < end * 0.82; ++i) ticks.push(i * step);
+  for (let i = 0; i * step < end * (innerWidth < 600 ? 0.7 : 0.85); ++i) ticks.push(i * step);
   byId('ticks').append(...[...ticks, end].map((t, i) => element('span', { text: seconds(+t.toPrecision(6)),
     class: i === 0 ? 'first' : t === end ? 'last' : undefined, style: `left:${100 * t / end}%` })));
 }
