@@ -37,8 +37,10 @@ class ExplainPlanTest : public ServerFixture {
     });
   }
 
-  absl::StatusOr<std::string> Render(const std::string& name, v1::RenderPlanRequest::Form form) {
+  absl::StatusOr<std::string> Render(const std::string& name, v1::RenderPlanRequest::Form form,
+                                     const std::string& label = "") {
     v1::RenderPlanRequest request;
+    request.set_label(label);
     request.set_name(name);
     request.set_form(form);
     std::string text;
@@ -87,6 +89,8 @@ TEST_F(ExplainPlanTest, APlanIsDrawnAsAPageAndAsATrace) {
   EXPECT_THAT(*page, StartsWith("<!doctype html>"));
   EXPECT_THAT(*page, HasSubstr(created->plan().fingerprint()));
   EXPECT_EQ(*page, *Render(name, v1::RenderPlanRequest::HTML));
+  EXPECT_THAT(*Render(name, v1::RenderPlanRequest::HTML, "jobs/j/states/s"),
+              HasSubstr("{\"label\":\"jobs/j/states/s\""));
   const auto trace = Render(name, v1::RenderPlanRequest::TRACE);
   ASSERT_TRUE(trace.ok()) << trace.status();
   EXPECT_THAT(*trace, StartsWith("{\"displayTimeUnit\""));

@@ -179,7 +179,10 @@ void AddPlan(CLI::App& app, Command& command) {
   sub->add_option_function<std::string>("--view", set_view,
                                         "basic or full: with transfers (default basic)")
       ->check(CLI::IsMember({"basic", "full"}));
-  sub->callback([&command, options] { command = [options] { return Run(*options); }; });
+  sub->callback([&command, options] {
+    options->report.label = LabelOf(options->question);
+    command = [options] { return Run(*options); };
+  });
 }
 
 }  // namespace remesh

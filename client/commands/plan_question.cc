@@ -2,6 +2,7 @@
 #include "client/commands/plan_question.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/status_macros.h"
 #include "client/input.h"
@@ -51,6 +52,11 @@ absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::str
 }
 
 }  // namespace
+
+std::string LabelOf(const PlanQuestion& question) {
+  const std::string& file = question.pathways.empty() ? question.spec : question.pathways;
+  return file == "-" ? "" : std::filesystem::path(file).stem().string();
+}
 
 absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question) {
   ASSIGN_OR_RETURN(v1::PlanSpec spec, ReadSpec(question));

@@ -22,6 +22,9 @@ struct PlanQuestion {
 // -f FILE, or --pathways FILE --arrays FILE; [--topology FILE | --preset NAME].
 void AddPlanQuestionFlags(CLI::App& app, PlanQuestion& question);
 
+// Its file's name without folder and ending: what a title may call it; "" for stdin.
+std::string LabelOf(const PlanQuestion& question);
+
 absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question);
 
 }  // namespace remesh

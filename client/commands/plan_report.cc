@@ -11,7 +11,6 @@
 #include "client/commands/plan_files.h"
 #include "planner/report/html.h"
 #include "planner/report/trace.h"
-#include "planner/report/traffic.h"
 #include "proto/spec/explain_proto.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
@@ -28,6 +27,7 @@ absl::StatusOr<std::string> Render(const Endpoint& server, Stub& stub, const Pla
   request.set_name(name);
   request.set_form(form);
   request.set_checkpoint_bytes_per_second(report.checkpoint_bytes_per_second);
+  request.set_label(report.label);
   grpc::ClientContext context;
   SetDeadline(context, server.timeout_seconds);
   const auto reader = stub.RenderPlan(&context, request);
@@ -43,7 +43,7 @@ std::string RatioText(double ratio) {
 }
 
 Table StrategyTable(const v1::Explanation& explanation) {
-  Table table({"STRATEGY", "CROSSING", "BUSIEST LINK", "SECONDS", "AGAINST PLAN"});
+  Table table({"STRATEGY", "CROSSING", "BUSIEST LINK", "BUSY FOR", "AGAINST PLAN"});
   for (const v1::StrategyCost& row : explanation.strategies()) {
     table.AddRow({row.name(), FormatBytes(row.bytes_crossing()),
                   FormatBytes(row.bottleneck_bytes()), FormatSeconds(row.seconds()),
@@ -125,8 +125,8 @@ absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
   const ExplainOptions options{.checkpoint_bytes_per_second = report.checkpoint_bytes_per_second};
   ASSIGN_OR_RETURN(const Explanation explanation, Explain(request, plan, binding, options));
   if (!report.html.empty()) {
-    const Traffic traffic = TrafficOf(request, plan, binding);
-    RETURN_IF_ERROR(WriteBytes(report.html, HtmlPage(request, plan, explanation, traffic)));
+    RETURN_IF_ERROR(
+        WriteBytes(report.html, HtmlPage(request, plan, binding, explanation, report.label)));
   }
   return ToProto(explanation, plan, binding);
 }

@@ -17,6 +17,7 @@ struct PlanReport {
   bool explain = false;
   std::string trace;  // files to write; "" for none
   std::string html;
+  std::string label;  // what the page calls what moves; "" where it has no name
   double checkpoint_bytes_per_second = ExplainOptions().checkpoint_bytes_per_second;
 
   bool needs_explanation() const { return explain || !html.empty(); }

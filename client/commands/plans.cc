@@ -138,10 +138,21 @@ absl::StatusOr<v1::Plan> GetWhole(const Options& options, const v1::GetPlanReque
   return whole;
 }
 
+// A page is named after a state that uses the plan.
+absl::Status WriteReport(const Options& options, const v1::GetPlanRequest& request) {
+  PlanReport report = options.report;
+  if (!report.html.empty()) {
+    ASSIGN_OR_RETURN(const v1::Plan plan,
+                     Call(options.server, *options.Connect(), &Stub::GetPlan, request));
+    if (plan.states_size() > 0) report.label = plan.states(0);
+  }
+  return WritePlanReportOf(options.server, report, options.name).status();
+}
+
 absl::Status Get(const Options& options) {
-  RETURN_IF_ERROR(WritePlanReportOf(options.server, options.report, options.name).status());
   v1::GetPlanRequest request;
   request.set_name(options.name);
+  RETURN_IF_ERROR(WriteReport(options, request));
   if (options.full) {
     request.set_view(v1::FULL);
     ASSIGN_OR_RETURN(const v1::Plan plan, GetWhole(options, request));

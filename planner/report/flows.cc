@@ -5,6 +5,8 @@
 #include <tuple>
 #include <vector>
 
+#include "planner/schedule/cost_model.h"
+
 namespace remesh {
 namespace {
 
@@ -40,6 +42,17 @@ void ForEachWindow(const Plan& plan,
     flows.push_back(flow);
   });
   flush();
+}
+
+double StretchOf(const Plan& plan, const Links& links) {
+  LinkLoads loads(links);
+  double seconds = 0;
+  ForEachWindow(plan, [&](int32_t, absl::Span<const Flow> flows) {
+    loads.Clear();
+    for (const Flow& flow : flows) loads.Add(flow.from_device, flow.to_device, flow.bits);
+    seconds += WindowSeconds(loads.seconds());
+  });
+  return seconds > 0 ? plan.summary().predicted_seconds / seconds : 1;
 }
 
 }  // namespace remesh

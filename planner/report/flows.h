@@ -6,6 +6,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "planner/plan.h"
+#include "planner/report/links.h"
 
 namespace remesh {
 
@@ -13,5 +14,9 @@ namespace remesh {
 // by rising devices. Time goes by Plan::ForEachFlow(), memory by the moves of one window.
 void ForEachWindow(const Plan& plan,
                    absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit);
+
+// What the windows' seconds, each as long as its busiest link, are multiplied by so that they end
+// at PlanSummary::predicted_seconds: near 1, as cuts fall between elements.
+double StretchOf(const Plan& plan, const Links& links);
 
 }  // namespace remesh

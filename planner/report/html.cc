@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/report/html.h"
 
-#include <algorithm>
+#include <vector>
 
 #include "absl/strings/str_replace.h"
+#include "planner/report/alike.h"
 #include "planner/report/json_writer.h"
 #include "planner/report/page.h"
+#include "planner/report/scope.h"
+#include "planner/report/traffic.h"
 
 namespace remesh {
 namespace {
 
-constexpr size_t kDomainRowsMax = 256;
+void WriteSides(const char* key, const Scope::Sides& sides, JsonWriter& json) {
+  json.Key(key).BeginObject().Key("source").Int(sides.source).Key("target").Int(sides.target);
+  json.Key("both").Int(sides.both).EndObject();
+}
+
+void WriteScope(const CanonicalRequest& request, std::string_view label, JsonWriter& json) {
+  const Scope scope = ScopeOf(request);
+  json.Key("label").String(label).Key("arrays").Int(scope.arrays).Key("bytes").Int(scope.bytes);
+  WriteSides("devices", scope.devices, json);
+  WriteSides("hosts", scope.hosts, json);
+}
 
 void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWriter& json) {
   json.Key("summary").BeginObject();
   json.Key("fingerprint").String(request.fingerprint);
-  json.Key("arrays").Int(static_cast<int64_t>(request.request.arrays.size()));
-  json.Key("hosts").Int(static_cast<int64_t>(request.request.topology.hosts.size()));
   json.Key("windowBytes").Int(request.request.options.window_bytes);
   json.Key("bytesTotal").Int(s.bytes_total).Key("bytesKept").Int(s.bytes_kept);
   json.Key("bytesLocal").Int(s.bytes_local).Key("bytesCrossing").Int(s.bytes_crossing);
@@ -29,17 +40,33 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
   json.Key("operations").Int(s.operations).EndObject();
 }
 
-void WriteDomain(const DomainTraffic& row, JsonWriter& json) {
-  json.BeginObject().Key("name").String(row.name);
-  json.Key("host").Bool(row.kind == DomainTraffic::Kind::kHost).Key("level").Int(row.level);
-  json.Key("bytesIn").Int(row.bytes_in).Key("bytesOut").Int(row.bytes_out);
-  json.Key("capacityIn").Double(row.ingress_bytes_per_second);
-  json.Key("capacityOut").Double(row.egress_bytes_per_second);
-  json.Key("secondsIn").Double(row.seconds_in).Key("secondsOut").Double(row.seconds_out);
-  json.Key("binding").Bool(row.binding).EndObject();
+void WriteRange(const char* key, double least, double most, JsonWriter& json) {
+  json.Key(key).BeginArray().Short(least).Short(most).EndArray();
 }
 
-void WriteExplanation(const Explanation& explanation, JsonWriter& json) {
+void WriteAlike(const AlikeTraffic& kind, JsonWriter& json) {
+  const DomainTraffic &least = kind.least, &most = kind.most;
+  json.BeginObject().Key("host").Bool(least.kind == DomainTraffic::Kind::kHost);
+  json.Key("level").Int(least.level).Key("count").Int(static_cast<int64_t>(kind.names.size()));
+  json.Key("runs").BeginArray();
+  constexpr size_t kRunsShown = 4;
+  for (size_t i = 0; i < kind.runs.size() && i < kRunsShown; ++i) {
+    const AlikeTraffic::Run& run = kind.runs[i];
+    json.BeginArray().String(run.first).String(run.last).Int(run.count).EndArray();
+  }
+  json.EndArray().Key("binding").Bool(kind.binding);
+  WriteRange("in", static_cast<double>(least.bytes_in), static_cast<double>(most.bytes_in), json);
+  WriteRange("out", static_cast<double>(least.bytes_out), static_cast<double>(most.bytes_out),
+             json);
+  WriteRange("secondsIn", least.seconds_in, most.seconds_in, json);
+  WriteRange("secondsOut", least.seconds_out, most.seconds_out, json);
+  WriteRange("capacityIn", least.ingress_bytes_per_second, most.ingress_bytes_per_second, json);
+  WriteRange("capacityOut", least.egress_bytes_per_second, most.egress_bytes_per_second, json);
+  json.EndObject();
+}
+
+void WriteExplanation(const Explanation& explanation, const std::vector<AlikeTraffic>& alike,
+                      JsonWriter& json) {
   json.Key("certificate").String(explanation.certificate);
   json.Key("routingCertificate").String(explanation.routing_certificate);
   json.Key("bottleneck").String(explanation.bottleneck);
@@ -50,44 +77,59 @@ void WriteExplanation(const Explanation& explanation, JsonWriter& json) {
     json.Key("bottleneckBytes").Int(row.bottleneck_bytes);
     json.Key("seconds").Double(row.seconds).Key("ratio").Double(row.ratio).EndObject();
   }
-  json.EndArray().Key("domainsLeftOut");
-  const size_t shown = std::min(explanation.domains.size(), kDomainRowsMax);
-  json.Int(static_cast<int64_t>(explanation.domains.size() - shown)).Key("domains").BeginArray();
-  for (size_t i = 0; i < shown; ++i) {
-    WriteDomain(explanation.domains[i], json);
-  }
   json.EndArray().Key("levels").BeginArray();
   for (const LevelTraffic& level : explanation.levels) {
-    json.BeginObject().Key("count").Int(level.count).Key("bytesOut").Int(level.bytes_out);
-    json.Key("binding").Bool(level.binding).Key("busiest");
-    WriteDomain(level.busiest, json);
-    json.EndObject();
+    json.BeginObject().Key("host").Bool(level.busiest.kind == DomainTraffic::Kind::kHost);
+    json.Key("level").Int(level.busiest.level).Key("count").Int(level.count);
+    json.Key("bytesOut").Int(level.bytes_out).EndObject();
+  }
+  json.EndArray().Key("domains").BeginArray();
+  for (const AlikeTraffic& kind : alike) {
+    if (kind.least.kind == DomainTraffic::Kind::kDomain) WriteAlike(kind, json);
   }
   json.EndArray();
 }
 
 void WriteNumbers(const char* key, const std::vector<int64_t>& numbers, JsonWriter& json) {
   json.Key(key).BeginArray();
-  for (const int64_t number : numbers) json.Int(number);
+  for (const int64_t number : numbers) json.Short(static_cast<double>(number));
   json.EndArray();
 }
 
-void WriteTraffic(const Traffic& traffic, JsonWriter& json) {
+void WriteWho(const Traffic& traffic, JsonWriter& json) {
   json.Key("hostsPerGroup").Int(traffic.hosts_per_group).Key("groups").BeginArray();
   for (const Traffic::Group& group : traffic.groups) {
-    json.BeginObject().Key("name").String(group.name).Key("hosts").Int(group.hosts);
-    json.Key("devices").Int(group.devices).Key("capacity").Double(group.bytes_per_second);
-    json.EndObject();
+    json.BeginObject().Key("first").String(group.first).Key("last").String(group.last);
+    json.Key("hosts").Int(group.hosts);
+    json.Key("inside").Short(static_cast<double>(group.bytes_inside)).EndObject();
   }
+  json.EndArray().Key("kinds").BeginArray();
+  for (const AlikeTraffic& kind : traffic.kinds) WriteAlike(kind, json);
   json.EndArray();
   WriteNumbers("matrix", traffic.matrix, json);
+  WriteNumbers("flows", traffic.flows, json);
+}
+
+// Of every kind its mean and its busiest host: parts of the step, 0 to 1.
+void WriteBusy(const char* key, const std::vector<Traffic::Busy>& kinds, double seconds,
+               JsonWriter& json) {
+  json.Key(key).BeginArray();
+  for (const Traffic::Busy& busy : kinds) {
+    json.Short(seconds > 0 ? busy.mean_seconds / seconds : 0);
+    json.Short(seconds > 0 ? busy.most_seconds / seconds : 0);
+  }
+  json.EndArray();
+}
+
+void WriteWhen(const Traffic& traffic, JsonWriter& json) {
   json.Key("windowsPerStep").Int(traffic.windows_per_step).Key("steps").BeginArray();
   for (const Traffic::Step& step : traffic.steps) {
     json.BeginObject().Key("first").Int(step.first_window).Key("windows").Int(step.windows);
     json.Key("start").Double(step.start).Key("seconds").Double(step.seconds);
-    json.Key("crossing").Int(step.bytes_crossing).Key("local").Int(step.bytes_local);
-    WriteNumbers("in", step.bytes_in, json);
-    WriteNumbers("out", step.bytes_out, json);
+    json.Key("crossing").Short(static_cast<double>(step.bytes_crossing));
+    json.Key("inside").Short(static_cast<double>(step.bytes_inside));
+    WriteBusy("in", step.in, step.seconds, json);
+    WriteBusy("out", step.out, step.seconds, json);
     json.EndObject();
   }
   json.EndArray();
@@ -95,13 +137,17 @@ void WriteTraffic(const Traffic& traffic, JsonWriter& json) {
 
 }  // namespace
 
-std::string HtmlPage(const CanonicalRequest& request, const Plan& plan,
-                     const Explanation& explanation, const Traffic& traffic) {
+std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
+                     const Explanation& explanation, std::string_view label) {
+  const std::vector<AlikeTraffic> alike = AlikeOf(explanation.domains, binding);
+  const Traffic traffic = TrafficOf(request, plan, binding, alike);
   JsonWriter json;
   json.BeginObject();
+  WriteScope(request, label, json);
   WriteSummary(request, plan.summary(), json);
-  WriteExplanation(explanation, json);
-  WriteTraffic(traffic, json);
+  WriteExplanation(explanation, alike, json);
+  WriteWho(traffic, json);
+  WriteWhen(traffic, json);
   json.EndObject();
   return absl::StrReplaceAll(
       kPageTemplate,

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -79,6 +80,21 @@ JsonWriter& JsonWriter::Double(double value) {
   char buffer[32];
   const auto end = std::to_chars(buffer, buffer + sizeof(buffer), value).ptr;
   text_.append(buffer, end);
+  return *this;
+}
+
+JsonWriter& JsonWriter::Short(double value) {
+  if (value == 0 || !std::isfinite(value)) return Double(value);
+  BeforeValue();
+  // "-1.234e+06" becomes digits, without trailing zeros, and the power of ten of the last.
+  const std::string text = absl::StrFormat("%.3e", value);
+  const size_t point = text.find('.'), e = text.find('e');
+  std::string digits = text.substr(0, point) + text.substr(point + 1, e - point - 1);
+  int power = 0;
+  (void)absl::SimpleAtoi(text.substr(e + 1), &power);
+  for (power -= 3; digits.back() == '0'; ++power) digits.pop_back();
+  absl::StrAppend(&text_, digits);
+  if (power != 0) absl::StrAppend(&text_, "e", power);
   return *this;
 }
 

@@ -22,6 +22,7 @@ class JsonWriter {
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t value);
   JsonWriter& Double(double value);  // the shortest text that reads back equal; null unless finite
+  JsonWriter& Short(double value);   // its first four digits, in few characters: "1234e6"
   JsonWriter& Bool(bool value);
 
   const std::string& text() const { return text_; }

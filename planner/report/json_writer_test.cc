@@ -47,5 +47,11 @@ TEST(JsonWriterTest, NumbersReadBackEqual) {
   EXPECT_EQ(json.EndArray().text(), "[null,null]");
 }
 
+TEST(JsonWriterTest, ShortNumbersKeepFourDigits) {
+  JsonWriter json;
+  json.BeginArray().Short(0).Short(12).Short(1234567).Short(-0.5).Short(0.99996).Short(1.2e-7);
+  EXPECT_EQ(json.EndArray().text(), "[0,12,1235e3,-5e-1,1,12e-8]");
+}
+
 }  // namespace
 }  // namespace remesh

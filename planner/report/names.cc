@@ -23,25 +23,6 @@ std::string_view Number(std::string_view text, size_t at) {
   return text.substr(at, end - at);
 }
 
-// Runs of digits compare by value, all else by character.
-bool NaturalLess(std::string_view a, std::string_view b) {
-  size_t i = 0, j = 0;
-  while (i < a.size() && j < b.size()) {
-    if (IsDigit(a[i]) && IsDigit(b[j])) {
-      const std::string_view x = Number(a, i), y = Number(b, j);
-      if (x.size() != y.size()) return x.size() < y.size();
-      if (x != y) return x < y;
-      i = x.data() + x.size() - a.data();
-      j = y.data() + y.size() - b.data();
-    } else if (a[i] != b[j]) {
-      return a[i] < b[j];
-    } else {
-      ++i, ++j;
-    }
-  }
-  return a.size() - i < b.size() - j;
-}
-
 // "a, b, c and 5 more".
 std::string Listed(std::vector<std::string> names) {
   constexpr size_t kShown = 4;
@@ -70,6 +51,24 @@ std::string Members(const Certificate& certificate, const Binding& binding) {
 }
 
 }  // namespace
+
+bool NaturalLess(std::string_view a, std::string_view b) {
+  size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    if (IsDigit(a[i]) && IsDigit(b[j])) {
+      const std::string_view x = Number(a, i), y = Number(b, j);
+      if (x.size() != y.size()) return x.size() < y.size();
+      if (x != y) return x < y;
+      i = x.data() + x.size() - a.data();
+      j = y.data() + y.size() - b.data();
+    } else if (a[i] != b[j]) {
+      return a[i] < b[j];
+    } else {
+      ++i, ++j;
+    }
+  }
+  return a.size() - i < b.size() - j;
+}
 
 std::string Names::Nic(int32_t nic) const {
   const int32_t host = network_.nics[nic].host;

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "planner/canonical/canonical.h"
@@ -32,7 +33,11 @@ std::string Words(const Certificate& certificate, const Binding& binding);
 // What proves the lower bound of a plan, and T0 where that is more.
 std::string BoundInWords(const Plan& plan, const Binding& binding);
 
-// Canonical hosts in the order a person would list their names: "gpu-2" before "gpu-10".
+// The order in which a person would list names: runs of digits compare by value, all else by
+// character.
+bool NaturalLess(std::string_view a, std::string_view b);
+
+// Canonical hosts in the natural order of their names: "gpu-2" before "gpu-10".
 std::vector<int32_t> HostsByName(const Binding& binding);
 
 }  // namespace remesh

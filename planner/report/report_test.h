@@ -64,7 +64,7 @@ struct ReportedPlan {
   Plan plan;
 
   Traffic traffic(const TrafficOptions& options = {}) const {
-    return TrafficOf(request, plan, binding, options);
+    return TrafficOf(request, plan, binding, AlikeOf(explanation().domains, binding), options);
   }
   Explanation explanation() const { return *Explain(request, plan, binding); }
   Json trace(const TraceOptions& options = {}) const {

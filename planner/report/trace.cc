@@ -17,7 +17,6 @@
 namespace remesh {
 namespace {
 
-constexpr double kMicroseconds = 1e6;
 constexpr int32_t kPlanProcess = 0;  // host h is process h + 1
 
 // Where an event stands: a process and a thread of it.
@@ -52,8 +51,13 @@ Detail ChooseDetail(const Network& network, const Plan& plan, int64_t events_max
 
 class TraceWriter {
  public:
-  TraceWriter(const Network& network, const Binding& binding, const Detail& detail)
-      : network_(network), binding_(binding), detail_(detail), links_(network), loads_(links_) {
+  TraceWriter(const Network& network, const Binding& binding, const Detail& detail, double stretch)
+      : network_(network),
+        binding_(binding),
+        detail_(detail),
+        microseconds_(1e6 * stretch),
+        links_(network),
+        loads_(links_) {
     json_.BeginObject().Key("displayTimeUnit").String("ms").Key("traceEvents").BeginArray();
     NameProcess(kPlanProcess, "plan");
     NameThread({kPlanProcess, 0}, "windows");
@@ -76,7 +80,7 @@ class TraceWriter {
     const std::string name = count == 1 ? absl::StrCat("window ", first)
                                         : absl::StrCat("windows ", first, "-", first + count - 1);
     Event("X", name, {kPlanProcess, 0}, clock_);
-    json_.Key("dur").Double(seconds * kMicroseconds).EndObject();
+    json_.Key("dur").Double(seconds * microseconds_).EndObject();
     AddLinks(name);
     for (const auto& [tracks, bits] : bits_between) AddArrow(tracks.first, tracks.second);
     AddCounter(crossing);
@@ -143,7 +147,7 @@ class TraceWriter {
   void Event(const char* phase, const std::string& name, Track track, double seconds) {
     json_.BeginObject().Key("ph").String(phase).Key("name").String(name);
     json_.Key("pid").Int(track.process).Key("tid").Int(track.thread);
-    json_.Key("ts").Double(seconds * kMicroseconds);
+    json_.Key("ts").Double(seconds * microseconds_);
   }
 
   // One event for each track that the step uses, as long as its busiest link.
@@ -161,7 +165,7 @@ class TraceWriter {
     }
     for (const auto& [track, load] : busy) {
       Event("X", name, track, clock_);
-      json_.Key("dur").Double(load.first * kMicroseconds).Key("args").BeginObject();
+      json_.Key("dur").Double(load.first * microseconds_).Key("args").BeginObject();
       json_.Key("bytes").Int((load.second + 7) / 8).EndObject().EndObject();
     }
   }
@@ -184,6 +188,7 @@ class TraceWriter {
   const Network& network_;
   const Binding& binding_;
   const Detail detail_;
+  const double microseconds_;  // of the trace, for a second of the windows
   const Links links_;
   LinkLoads loads_;
   JsonWriter json_;
@@ -215,7 +220,7 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
   const Links links(network);
   const Detail detail = ChooseDetail(network, plan, options.events_max);
   const bool arrows = FewArrows(plan, network, options.arrows_max);
-  TraceWriter writer(network, binding, detail);
+  TraceWriter writer(network, binding, detail, StretchOf(plan, links));
   LinkLoads window_loads(links);
   std::vector<Flow> step_flows;
   double step_seconds = 0;

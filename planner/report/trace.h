@@ -17,7 +17,8 @@ struct TraceOptions {
 // The predicted schedule as Chrome's Trace Event JSON, for Perfetto and chrome://tracing: one
 // process a host, one thread for each direction of each NIC and one for the moves inside the host;
 // an event for each window at work there, as long as its bytes take at the link's capacity; arrows
-// from sender to receiver; a counter of bytes in flight. Times as in links.h.
+// from sender to receiver; a counter of bytes in flight. Times as in links.h, stretched to end
+// when predicted.
 //
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization.
 std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const Binding& binding,

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "absl/strings/str_cat.h"
+#include "absl/container/flat_hash_map.h"
 #include "planner/report/flows.h"
 #include "planner/report/links.h"
 #include "planner/report/names.h"
@@ -15,18 +15,41 @@ namespace {
 
 int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
 
-std::vector<Traffic::Group> GroupsOf(const Network& network, const Binding& binding,
-                                     const std::vector<int32_t>& order, int32_t hosts_per_group) {
+double SecondsOf(int64_t bits, int64_t bytes_per_second) {
+  return static_cast<double>(bits) / 8 / static_cast<double>(bytes_per_second);
+}
+
+// Where a host is shown.
+struct Place {
+  int32_t group = 0;
+  int32_t kind = -1;  // -1: nothing crosses into it or out of it
+};
+
+std::vector<Place> PlacesOf(const Binding& binding, const Traffic& traffic) {
+  absl::flat_hash_map<std::string, int32_t> kind_of;
+  for (size_t k = 0; k < traffic.kinds.size(); ++k) {
+    for (const std::string& name : traffic.kinds[k].names) {
+      kind_of[name] = static_cast<int32_t>(k);
+    }
+  }
+  const std::vector<int32_t> order = HostsByName(binding);
+  std::vector<Place> places(order.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    const auto kind = kind_of.find(binding.host_names[order[i]]);
+    places[order[i]] = {static_cast<int32_t>(i) / traffic.hosts_per_group,
+                        kind == kind_of.end() ? -1 : kind->second};
+  }
+  return places;
+}
+
+std::vector<Traffic::Group> GroupsOf(const Binding& binding, int32_t hosts_per_group) {
+  const std::vector<int32_t> order = HostsByName(binding);
   std::vector<Traffic::Group> groups;
   for (size_t i = 0; i < order.size(); ++i) {
     const std::string& name = binding.host_names[order[i]];
-    if (i % hosts_per_group == 0) groups.push_back({.name = name, .hosts = 0});
-    Traffic::Group& group = groups.back();
-    const bool last = i + 1 == order.size() || (i + 1) % hosts_per_group == 0;
-    if (last && group.hosts > 0) absl::StrAppend(&group.name, " .. ", name);
-    ++group.hosts;
-    group.devices += network.hosts[order[i]].device_count;
-    group.bytes_per_second += static_cast<double>(network.hosts[order[i]].capacity());
+    if (i % hosts_per_group == 0) groups.push_back({.first = name, .hosts = 0});
+    groups.back().last = name;
+    ++groups.back().hosts;
   }
   return groups;
 }
@@ -35,17 +58,18 @@ std::vector<Traffic::Group> GroupsOf(const Network& network, const Binding& bind
 // to rounding.
 class Recorder {
  public:
-  Recorder(const Network& network, const Links& links, const std::vector<int32_t>& order,
-           int32_t windows, Traffic& traffic)
+  Recorder(const Network& network, const Links& links, const Plan& plan, std::vector<Place> places,
+           Traffic& traffic)
       : network_(network),
-        group_of_(order.size()),
-        windows_(windows),
+        places_(std::move(places)),
+        windows_(plan.summary().windows),
+        stretch_(StretchOf(plan, links)),
         loads_(links),
+        bits_in_(places_.size(), 0),
+        bits_out_(places_.size(), 0),
         traffic_(traffic) {
-    for (size_t i = 0; i < order.size(); ++i) {
-      group_of_[order[i]] = static_cast<int32_t>(i) / traffic_.hosts_per_group;
-    }
     traffic_.matrix.assign(traffic_.groups.size() * traffic_.groups.size(), 0);
+    traffic_.flows.assign(traffic_.kinds.size() * traffic_.kinds.size(), 0);
   }
 
   void AddWindow(int32_t window, absl::Span<const Flow> flows) {
@@ -55,70 +79,99 @@ class Recorder {
       loads_.Add(flow.from_device, flow.to_device, flow.bits);
       AddFlow(flow, step);
     }
-    step.seconds += WindowSeconds(loads_.seconds());
+    step.seconds += stretch_ * WindowSeconds(loads_.seconds());
   }
 
   void Finish() {
-    const auto to_bytes = [](int64_t& bits) { bits = (bits + 7) / 8; };
+    CloseStep();
     double start = 0;
-    std::for_each(traffic_.matrix.begin(), traffic_.matrix.end(), to_bytes);
     for (Traffic::Step& step : traffic_.steps) {
       step.start = start;
       start += step.seconds;
-      to_bytes(step.bytes_crossing);
-      to_bytes(step.bytes_local);
-      std::for_each(step.bytes_in.begin(), step.bytes_in.end(), to_bytes);
-      std::for_each(step.bytes_out.begin(), step.bytes_out.end(), to_bytes);
+      ToBytes(step.bytes_crossing);
+      ToBytes(step.bytes_inside);
     }
+    std::for_each(traffic_.matrix.begin(), traffic_.matrix.end(), ToBytes);
+    std::for_each(traffic_.flows.begin(), traffic_.flows.end(), ToBytes);
+    for (Traffic::Group& group : traffic_.groups) ToBytes(group.bytes_inside);
   }
 
  private:
+  static void ToBytes(int64_t& bits) { bits = (bits + 7) / 8; }
+
   Traffic::Step& StepOf(int32_t window) {
     const int32_t first = window / traffic_.windows_per_step * traffic_.windows_per_step;
     if (traffic_.steps.empty() || traffic_.steps.back().first_window != first) {
-      const std::vector<int64_t> zeros(traffic_.groups.size(), 0);
+      CloseStep();
       traffic_.steps.push_back({.first_window = first,
-                                .windows = std::min(traffic_.windows_per_step, windows_ - first),
-                                .bytes_in = zeros,
-                                .bytes_out = zeros});
+                                .windows = std::min(traffic_.windows_per_step, windows_ - first)});
     }
     return traffic_.steps.back();
+  }
+
+  void CloseStep() {
+    if (traffic_.steps.empty()) return;
+    traffic_.steps.back().in = BusyOf(bits_in_);
+    traffic_.steps.back().out = BusyOf(bits_out_);
+    std::fill(bits_in_.begin(), bits_in_.end(), 0);
+    std::fill(bits_out_.begin(), bits_out_.end(), 0);
+  }
+
+  std::vector<Traffic::Busy> BusyOf(const std::vector<int64_t>& bits_of_host) const {
+    std::vector<Traffic::Busy> busy(traffic_.kinds.size());
+    std::vector<int64_t> bits(busy.size(), 0), capacity(busy.size(), 0);
+    for (size_t host = 0; host < places_.size(); ++host) {
+      const int32_t kind = places_[host].kind;
+      if (kind < 0) continue;
+      const int64_t of_host = network_.hosts[host].capacity();
+      bits[kind] += bits_of_host[host];
+      capacity[kind] += of_host;
+      busy[kind].most_seconds =
+          std::max(busy[kind].most_seconds, SecondsOf(bits_of_host[host], of_host));
+    }
+    for (size_t k = 0; k < busy.size(); ++k) busy[k].mean_seconds = SecondsOf(bits[k], capacity[k]);
+    return busy;
   }
 
   void AddFlow(const Flow& flow, Traffic::Step& step) {
     const int32_t from_host = network_.host_of[flow.from_device];
     const int32_t to_host = network_.host_of[flow.to_device];
-    const int32_t from = group_of_[from_host];
-    const int32_t to = group_of_[to_host];
-    traffic_.matrix[from * traffic_.groups.size() + to] += flow.bits;
+    const Place from = places_[from_host], to = places_[to_host];
     if (from_host == to_host) {
-      step.bytes_local += flow.bits;
+      step.bytes_inside += flow.bits;
+      traffic_.groups[from.group].bytes_inside += flow.bits;
       return;
     }
     step.bytes_crossing += flow.bits;
-    step.bytes_out[from] += flow.bits;
-    step.bytes_in[to] += flow.bits;
+    bits_out_[from_host] += flow.bits;
+    bits_in_[to_host] += flow.bits;
+    traffic_.matrix[from.group * traffic_.groups.size() + to.group] += flow.bits;
+    traffic_.flows[from.kind * traffic_.kinds.size() + to.kind] += flow.bits;
   }
 
   const Network& network_;
-  std::vector<int32_t> group_of_;  // host -> group
+  const std::vector<Place> places_;  // by host
   const int32_t windows_;
+  const double stretch_;
   LinkLoads loads_;
+  std::vector<int64_t> bits_in_, bits_out_;  // of the step, by host
   Traffic& traffic_;
 };
 
 }  // namespace
 
 Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                  const TrafficOptions& options) {
+                  const std::vector<AlikeTraffic>& alike, const TrafficOptions& options) {
   const Network network = MakeNetwork(request.request);
   const Links links(network);
   Traffic traffic;
+  for (const AlikeTraffic& kind : alike) {
+    if (kind.least.kind == DomainTraffic::Kind::kHost) traffic.kinds.push_back(kind);
+  }
   traffic.hosts_per_group = std::max(1, CeilDiv(network.host_count(), options.groups_max));
-  const std::vector<int32_t> order = HostsByName(binding);
-  traffic.groups = GroupsOf(network, binding, order, traffic.hosts_per_group);
+  traffic.groups = GroupsOf(binding, traffic.hosts_per_group);
   traffic.windows_per_step = std::max(1, CeilDiv(plan.summary().windows, options.steps_max));
-  Recorder recorder(network, links, order, plan.summary().windows, traffic);
+  Recorder recorder(network, links, plan, PlacesOf(binding, traffic), traffic);
   ForEachWindow(plan, [&](int32_t window, absl::Span<const Flow> flows) {
     recorder.AddWindow(window, flows);
   });

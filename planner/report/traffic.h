@@ -7,20 +7,29 @@
 
 #include "planner/canonical/canonical.h"
 #include "planner/plan.h"
+#include "planner/report/alike.h"
 
 namespace remesh {
 
 // Who sends how much to whom, and when, in a size that a page can show: hosts in a row by name
-// are taken together above `groups_max`, windows in a row above `steps_max`.
+// are taken together above `groups_max`, windows in a row above `steps_max`; over time the hosts of
+// a kind are one.
 struct Traffic {
   // Hosts that follow each other by name.
   struct Group {
-    std::string name;  // "a", or "a .. d" for several
+    std::string first, last;
     int32_t hosts = 1;
-    int32_t devices = 0;
-    double bytes_per_second = 0;  // into or out of all its hosts
+    int64_t bytes_inside = 0;  // between devices of one host
 
     friend bool operator==(const Group&, const Group&) = default;
+  };
+  // How long a step would take if the NICs of a host had nothing else to do: of all hosts of a kind
+  // together, and of its busiest.
+  struct Busy {
+    double mean_seconds = 0;
+    double most_seconds = 0;
+
+    friend bool operator==(const Busy&, const Busy&) = default;
   };
   // Windows [first_window, first_window + windows).
   struct Step {
@@ -28,21 +37,22 @@ struct Traffic {
     int32_t windows = 1;
     double start = 0;  // seconds from the start of the plan
     double seconds = 0;
-    int64_t bytes_crossing = 0;      // between hosts
-    int64_t bytes_local = 0;         // between devices of one host
-    std::vector<int64_t> bytes_in;   // from other hosts, by group
-    std::vector<int64_t> bytes_out;  // to other hosts, by group
+    int64_t bytes_crossing = 0;  // between hosts
+    int64_t bytes_inside = 0;    // between devices of one host
+    std::vector<Busy> in, out;   // by kind
 
     friend bool operator==(const Step&, const Step&) = default;
   };
 
-  int32_t hosts_per_group = 1;
   std::vector<Group> groups;
-  // Bytes from group i to group j at [i * groups.size() + j]; on the diagonal also what moves
-  // between devices of one host.
+  // Bytes from hosts of group i to other hosts of group j at [i * groups.size() + j].
   std::vector<int64_t> matrix;
+  std::vector<AlikeTraffic> kinds;  // of hosts with traffic
+  // The same between kinds.
+  std::vector<int64_t> flows;
+  int32_t hosts_per_group = 1;
   int32_t windows_per_step = 1;
-  std::vector<Step> steps;
+  std::vector<Step> steps;  // the last ends at PlanSummary::predicted_seconds
 
   int64_t BytesBetween(size_t from, size_t to) const { return matrix[from * groups.size() + to]; }
 };
@@ -52,9 +62,9 @@ struct TrafficOptions {
   int32_t steps_max = 300;   // >= 1
 };
 
-// REQUIRES: `plan` came from `request`, `binding` from its canonicalization. Time as in links.h:
-// the windows follow one another, each as long as its busiest link needs.
+// REQUIRES: `plan` came from `request`, `binding` from its canonicalization; `alike` are the kinds
+// of its rows. Time as in links.h, stretched to end when predicted: see flows.h.
 Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
-                  const TrafficOptions& options = {});
+                  const std::vector<AlikeTraffic>& alike, const TrafficOptions& options = {});
 
 }  // namespace remesh

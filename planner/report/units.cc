@@ -24,7 +24,7 @@ std::string BytesText(double bytes) {
 
 std::string SecondsText(double seconds) {
   if (seconds == 0 || seconds >= 1) return absl::StrFormat("%.4g s", seconds);
-  return Scaled(seconds * 1e9, {"ns", "us", "ms", "s"});
+  return Scaled(seconds * 1e9, {"ns", "µs", "ms", "s"});
 }
 
 }  // namespace remesh

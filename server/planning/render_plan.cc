@@ -6,7 +6,6 @@
 #include "base/status_macros.h"
 #include "planner/report/html.h"
 #include "planner/report/trace.h"
-#include "planner/report/traffic.h"
 #include "proto/spec/explain_proto.h"
 
 namespace remesh {
@@ -27,8 +26,7 @@ absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan,
   const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
   ASSIGN_OR_RETURN(const Explanation explanation,
                    Explain(cached.request, cached.plan, plan.binding, options));
-  const Traffic traffic = TrafficOf(cached.request, cached.plan, plan.binding);
-  return HtmlPage(cached.request, cached.plan, explanation, traffic);
+  return HtmlPage(cached.request, cached.plan, plan.binding, explanation, request.label());
 }
 
 }  // namespace remesh

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "planner/canonical/canonical.h"
+
+namespace remesh {
+
+// What a request moves, and between how many: the words of a title.
+struct Scope {
+  struct Sides {
+    int64_t source = 0;
+    int64_t target = 0;
+    int64_t both = 0;
+
+    friend bool operator==(const Sides&, const Sides&) = default;
+  };
+  int64_t arrays = 0;
+  int64_t bytes = 0;  // of one copy of all arrays
+  Sides devices;      // that a list of the request names
+  Sides hosts;        // of these devices
+
+  friend bool operator==(const Scope&, const Scope&) = default;
+};
+
+Scope ScopeOf(const CanonicalRequest& request);
+
+}  // namespace remesh
