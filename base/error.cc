@@ -6,9 +6,11 @@
 
 #include "absl/strings/cord.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
+#include "base/missing_field.h"
 
 namespace remesh {
 namespace {
@@ -17,6 +19,7 @@ constexpr char kPayloadUrl[] = "remesh/error_info";
 constexpr char kField[] = "field";
 constexpr char kValue[] = "value";
 constexpr char kExpectation[] = "expectation";
+constexpr char kMissing[] = "is missing";
 constexpr size_t kShownValueMax = 200;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -43,10 +46,11 @@ std::string Shown(std::string_view value) {
 }
 
 absl::Status FieldStatus(absl::StatusCode code, const ErrorInfo& info) {
-  return MakeError(code,
-                   absl::StrCat(info.metadata.at(kField), ": value \"", info.metadata.at(kValue),
-                                "\" ", info.metadata.at(kExpectation)),
-                   info);
+  const std::string& expectation = info.metadata.at(kExpectation);
+  const bool missing = absl::StartsWith(expectation, kMissing);
+  const std::string found =
+      missing ? "" : absl::StrCat("value \"", info.metadata.at(kValue), "\" ");
+  return MakeError(code, absl::StrCat(info.metadata.at(kField), ": ", found, expectation), info);
 }
 
 std::string CodeName(absl::StatusCode code) { return absl::StatusCodeToString(code); }
@@ -72,6 +76,11 @@ absl::Status InvalidField(std::string_view field, std::string_view value,
                       .metadata = {{kField, std::string(field)},
                                    {kValue, Shown(value)},
                                    {kExpectation, std::string(expectation)}}});
+}
+
+absl::Status MissingField(std::string_view field, std::string_view expectation,
+                          std::string_view unset) {
+  return InvalidField(field, unset, absl::StrCat(kMissing, "; ", View(expectation)));
 }
 
 absl::Status AtField(std::string_view path, const absl::Status& status) {

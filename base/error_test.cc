@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/missing_field.h"
+
 namespace remesh {
 namespace {
 
@@ -14,6 +16,14 @@ TEST(ErrorTest, InvalidFieldNamesFieldAndValue) {
   EXPECT_EQ(info.reason, "INVALID_FIELD");
   EXPECT_EQ(info.metadata.at("field"), "shape[1]");
   EXPECT_EQ(info.metadata.at("value"), "-3");
+}
+
+TEST(ErrorTest, MissingFieldShowsNoValue) {
+  const absl::Status status =
+      AtField("hosts[1]", MissingField("nic_bytes_per_second", "must be > 0"));
+  EXPECT_EQ(std::string(status.message()),
+            "hosts[1].nic_bytes_per_second: is missing; must be > 0");
+  EXPECT_EQ(GetErrorInfo(status).reason, "INVALID_FIELD");
 }
 
 TEST(ErrorTest, AtFieldJoinsPaths) {

@@ -11,6 +11,7 @@
 namespace remesh {
 
 inline constexpr char kDefaultServer[] = "127.0.0.1:7070";
+inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // remesh-worker's, too
 
 // Where to call, and for how long.
 struct Endpoint {

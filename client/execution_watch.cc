@@ -93,17 +93,19 @@ absl::Status Outcome(const v1::Execution& execution) {
 }
 
 Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& executions) {
-  Table table({"NAME", "STATE", "GENERATION", "PHASE", "DONE", "BYTES", "PLAN", "CREATED"});
+  Table table({"NAME", "STATE", "GENERATION", "PHASE", "DONE", "BYTES", "PLAN", "CREATED"},
+              {"ENDED", "REQUEST ID", "ERROR"});
   for (const v1::Execution& e : executions) {
     table.AddRow(
         {e.name(), e.state(), absl::StrCat(e.source_generation(), "->", e.target_generation()),
          Phase(e), absl::StrFormat("%.0f%%", 100 * DoneShare(e)),
-         FormatBytes(e.summary().bytes_total()), OrDash(e.plan()), FormatTime(e.create_time())});
+         FormatBytes(e.summary().bytes_total()), OrDash(e.plan()), FormatTime(e.create_time()),
+         FormatTime(e.end_time()), OrDash(e.request_id()), OrDash(e.error().message())});
   }
   return table;
 }
 
-Table ExecutionDetails(const v1::Execution& e) {
+Table ExecutionDetails(const v1::Execution& e, bool with_error) {
   Table table({"execution", OrDash(e.name())});
   table.AddRow({"state", e.state()});
   table.AddRow({"generation", absl::StrCat(e.source_generation(), " -> ", e.target_generation())});
@@ -121,7 +123,7 @@ Table ExecutionDetails(const v1::Execution& e) {
   }
   if (e.has_end_time())
     table.AddRow({"in all", FormatSeconds(Seconds(e.create_time(), e.end_time()))});
-  if (const absl::Status outcome = Outcome(e); !outcome.ok()) {
+  if (const absl::Status outcome = Outcome(e); with_error && !outcome.ok()) {
     table.AddRow({"error", absl::StrCat(GetErrorInfo(outcome).reason, ": ", e.error().message())});
   }
   return table;

@@ -22,7 +22,7 @@ absl::Status Outcome(const v1::Execution& execution);
 // One row an execution.
 Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& executions);
 
-// What it did and cost, one line a value.
-Table ExecutionDetails(const v1::Execution& execution);
+// What it did and cost, one line a value; and what it failed with, unless somebody else says that.
+Table ExecutionDetails(const v1::Execution& execution, bool with_error = true);
 
 }  // namespace remesh

@@ -2,13 +2,15 @@
 #include "client/input.h"
 
 #include <iostream>
-#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/files/mapped_file.h"
 #include "proto/spec/text.h"
+#include "remesh/v1/plan.pb.h"
+#include "remesh/v1/reshard.pb.h"
+#include "remesh/v1/state.pb.h"
 
 namespace remesh {
 namespace {
@@ -16,9 +18,7 @@ namespace {
 constexpr int64_t kBytesMax = int64_t{64} << 20;
 
 absl::StatusOr<std::string> ReadStdin() {
-  std::string text(static_cast<size_t>(kBytesMax) + 1, '\0');
-  std::cin.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<size_t>(std::cin.gcount()));
+  std::string text = ReadAtMost(std::cin, kBytesMax + 1);
   if (static_cast<int64_t>(text.size()) > kBytesMax) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      absl::StrCat("stdin is longer than ", kBytesMax, " bytes"),
@@ -26,6 +26,22 @@ absl::StatusOr<std::string> ReadStdin() {
                       .metadata = {{"path", "-"}, {"bytes_max", absl::StrCat(kBytesMax)}}});
   }
   return text;
+}
+
+// What the text is instead of `wanted`: people hand a PlanSpec to a command that wants a State.
+std::string OtherKind(const std::string& text, const google::protobuf::Message& wanted) {
+  v1::PlanSpec plan_spec;
+  v1::State state;
+  v1::StateSpec state_spec;
+  v1::Targets targets;
+  v1::Topology topology;
+  google::protobuf::Message* const kinds[] = {&targets, &state_spec, &plan_spec, &state, &topology};
+  for (google::protobuf::Message* kind : kinds) {
+    if (kind->GetDescriptor() == wanted.GetDescriptor() || !ParseText(text, *kind).ok()) continue;
+    return absl::StrCat("; this is a ", kind->GetDescriptor()->full_name(), ", and a ",
+                        wanted.GetDescriptor()->full_name(), " is wanted here");
+  }
+  return "";
 }
 
 }  // namespace
@@ -36,7 +52,14 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  return ParseText(text, message);
+  const absl::Status status = ParseText(text, message);
+  if (status.ok()) return status;
+  ErrorInfo info = GetErrorInfo(status);
+  info.metadata["file"] = path == "-" ? "stdin" : path;
+  return MakeError(status.code(),
+                   absl::StrCat(info.metadata["file"], ": ", std::string(status.message()),
+                                info.reason == "INVALID_FIELD" ? OtherKind(text, message) : ""),
+                   info);
 }
 
 }  // namespace remesh

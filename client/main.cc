@@ -3,14 +3,19 @@
 // remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 refused or
 // failed, 2 usage.
 #include <iostream>
+#include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "client/commands/cache.h"
 #include "client/commands/command.h"
+#include "client/commands/completion.h"
 #include "client/commands/demo.h"
 #include "client/commands/executions.h"
 #include "client/commands/get.h"
+#include "client/commands/help.h"
 #include "client/commands/layout.h"
 #include "client/commands/plan.h"
 #include "client/commands/plans.h"
@@ -21,6 +26,7 @@
 #include "client/commands/suggest.h"
 #include "client/commands/topology.h"
 #include "client/commands/workers.h"
+#include "client/output.h"
 #include "service/version.h"
 
 namespace remesh {
@@ -30,32 +36,39 @@ constexpr int kDone = 0;
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
+// The message, then what it does not say itself.
 void PrintError(const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
-  std::cerr << "remeshctl: " << status.message() << "\n  reason: " << info.reason << "\n";
-  for (const auto& [key, value] : info.metadata) std::cerr << "  " << key << ": " << value << "\n";
+  const std::string message(status.message()), code = absl::StatusCodeToString(status.code());
+  std::cerr << "remeshctl: " << message << "\n";
+  if (info.reason != code) std::cerr << "  code: " << code << "\n";
+  std::cerr << "  reason: " << info.reason << "\n";
+  for (const auto& [key, value] : info.metadata) {
+    if (!value.empty() && message.find(value) == std::string::npos)
+      std::cerr << "  " << key << ": " << value << "\n";
+  }
 }
 
-// The word where a command should stand and none of that name is; "" when there is no such word.
+// What is wrong with the word where a command should stand and none of that name is; "" when there
+// is no such word.
 std::string UnknownCommand(const CLI::App* app, int argc, char** argv) {
+  const auto named = [](const CLI::App* sub) { return !sub->get_name().empty(); };
   for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
-    const auto named = [](const CLI::App* sub) { return !sub->get_name().empty(); };
-    if (app->get_subcommands(named).empty()) return "";
+    std::vector<std::string> names;
+    for (const CLI::App* sub : app->get_subcommands(named)) names.push_back(sub->get_name());
+    if (names.empty()) return "";
     try {
       app = app->get_subcommand(argv[i]);
     } catch (const CLI::OptionNotFound&) {
-      return argv[i];
+      const std::string nearest = DidYouMean(argv[i], names);
+      return absl::StrCat("\"", argv[i], "\" is no command",
+                          nearest.empty() ? "; --help lists them" : nearest);
     }
   }
   return "";
 }
 
-int Main(int argc, char** argv) {
-  CLI::App app("Moves the state of training jobs from one sharding to another.", "remeshctl");
-  app.set_version_flag("--version", std::string(kVersion));
-  app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 usage.");
-  Command command;
+void AddCommands(CLI::App& app, Command& command) {
   AddLayout(app, command);
   AddSharding(app, command);
   AddSuggest(app, command);
@@ -70,19 +83,34 @@ int Main(int argc, char** argv) {
   AddExecutions(app, command);
   AddWorkers(app, command);
   AddDemo(app, command);
+  AddCompletion(app, command);
+  AddHelp(app, command);
+  AddVersion(app, command);
+}
+
+int Ended(const absl::Status& status) {
+  if (!status.ok()) PrintError(status);
+  return status.ok() ? kDone : kFailed;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Moves the state of training jobs from one sharding to another.", "remeshctl");
+  app.set_version_flag("--version", std::string(kVersion));
+  app.require_subcommand(1);
+  app.footer("Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 usage.");
+  Command command;
+  AddCommands(app, command);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
-    if (const std::string word = UnknownCommand(&app, argc, argv); !word.empty()) {
-      std::cerr << "remeshctl: \"" << word << "\" is no command; --help lists them\n";
+    if (const std::string problem = UnknownCommand(&app, argc, argv); !problem.empty()) {
+      std::cerr << "remeshctl: " << problem << "\n";
       return kUsage;
     }
-    return app.exit(e) == 0 ? kDone : kUsage;
+    return app.exit(e) == 0 ? Ended(CheckStdout()) : kUsage;
   }
   const absl::Status status = command();
-  if (status.ok()) return kDone;
-  PrintError(status);
-  return kFailed;
+  return Ended(status.ok() ? CheckStdout() : status);
 }
 
 }  // namespace

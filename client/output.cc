@@ -3,38 +3,90 @@
 
 #include <algorithm>
 #include <iostream>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "client/yaml_output.h"
 #include "google/protobuf/util/time_util.h"
 #include "proto/spec/text.h"
 
 namespace remesh {
 
-std::string Table::ToString() const {
-  std::vector<size_t> widths;
-  for (const std::vector<std::string>& row : rows_) {
-    widths.resize(std::max(widths.size(), row.size()));
-    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+namespace {
+
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+
+// The name of a resource, or of the resources that a list or an answer holds; one a line.
+void AppendNames(const Message& message, std::string& names) {
+  const auto* reflection = message.GetReflection();
+  if (const FieldDescriptor* name = message.GetDescriptor()->FindFieldByName("name")) {
+    const std::string text = reflection->GetString(message, name);
+    if (!text.empty()) absl::StrAppend(&names, text, "\n");
+    return;
   }
-  std::string text;
-  for (const std::vector<std::string>& row : rows_) {
-    for (size_t i = 0; i + 1 < row.size(); ++i) {
-      absl::StrAppend(&text, row[i], std::string(widths[i] - row[i].size() + 2, ' '));
+  std::vector<const FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const FieldDescriptor* field : fields) {
+    if (field->cpp_type() != FieldDescriptor::CPPTYPE_MESSAGE || field->is_map()) continue;
+    if (field->message_type()->FindFieldByName("name") == nullptr) continue;
+    if (!field->is_repeated()) AppendNames(reflection->GetMessage(message, field), names);
+    for (int i = 0; field->is_repeated() && i < reflection->FieldSize(message, field); ++i) {
+      AppendNames(reflection->GetRepeatedMessage(message, field, i), names);
     }
-    absl::StrAppend(&text, row.empty() ? "" : row.back(), "\n");
   }
-  return text;
 }
 
-void Print(OutputFormat format, const google::protobuf::Message& message,
-           absl::FunctionRef<Table()> table) {
-  if (format == OutputFormat::kJson) {
-    std::cout << ToJson(message, /*pretty=*/true) << std::flush;
-  } else {
-    std::cout << table().ToString() << std::flush;
+std::string NamesOf(const Message& message) {
+  std::string names;
+  AppendNames(message, names);
+  return names;
+}
+
+}  // namespace
+
+void Print(OutputFormat format, const Message& message, absl::FunctionRef<Table()> table) {
+  switch (format) {
+    case OutputFormat::kJson:
+      std::cout << ToJson(message, /*pretty=*/true);
+      break;
+    case OutputFormat::kYaml:
+      std::cout << ToYaml(message);
+      break;
+    case OutputFormat::kName:
+      std::cout << NamesOf(message);
+      break;
+    default:
+      std::cout << table().ToString(format == OutputFormat::kWide);
   }
+  std::cout << std::flush;
+}
+
+void PrintNext(OutputFormat format, const Message& message, std::string_view line) {
+  switch (format) {
+    case OutputFormat::kJson:
+      std::cout << ToJson(message, /*pretty=*/false) << "\n";
+      break;
+    case OutputFormat::kYaml:
+      std::cout << "---\n" << ToYaml(message);
+      break;
+    case OutputFormat::kName:
+      std::cout << NamesOf(message);
+      break;
+    default:
+      std::cout << line << "\n";
+  }
+  std::cout << std::flush;
+}
+
+absl::Status CheckStdout() {
+  std::cout.flush();
+  if (std::cout) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kUnavailable, "stdout does not take the whole answer",
+                   {.reason = "OUTPUT_NOT_WRITTEN", .metadata = {}});
 }
 
 void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceList>& lists,

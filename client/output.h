@@ -4,31 +4,33 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "client/table.h"
 #include "google/protobuf/message.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "remesh/v1/plan.pb.h"
 
 namespace remesh {
 
-enum class OutputFormat { kTable, kJson };
+// kWide is a table with every column, kName the names of what would be its rows.
+enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 
-// Columns of text for people: as wide as their widest cell, two spaces between, numbers as given.
-class Table {
- public:
-  explicit Table(std::vector<std::string> header) : rows_{std::move(header)} {}
-  void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
-  std::string ToString() const;
+inline bool IsTable(OutputFormat format) {
+  return format == OutputFormat::kTable || format == OutputFormat::kWide;
+}
 
- private:
-  std::vector<std::vector<std::string>> rows_;
-};
-
-// Writes `message` to stdout, as JSON or as `table` says.
+// Writes `message` to stdout: whole, or as `table` says.
 void Print(OutputFormat format, const google::protobuf::Message& message,
            absl::FunctionRef<Table()> table);
+
+// Writes one of many messages that come one after another: on a line of JSON, or as `line` says.
+void PrintNext(OutputFormat format, const google::protobuf::Message& message,
+               std::string_view line);
+
+// UNAVAILABLE (OUTPUT_NOT_WRITTEN) once something that was written to stdout got lost.
+absl::Status CheckStdout();
 
 // A row for each list of target devices whose order the planner chose: how many arrays it is of,
 // and its first devices.

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -13,6 +14,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -37,13 +39,13 @@ std::string ReadAll(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Runs `remeshctl ARGUMENTS`, which the shell reads.
-Result Remeshctl(const std::string& arguments) {
+// Runs `ENVIRONMENT remeshctl ARGUMENTS`, which the shell reads.
+Result Remeshctl(const std::string& arguments, const std::string& environment = "") {
   const char* folder = std::getenv("REMESH_BIN_DIR");
   const std::string err = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".err");
   const std::string command =
-      absl::StrCat("timeout 60 ", folder == nullptr ? "build/release/bin" : folder, "/remeshctl ",
-                   arguments, " 2>", err);
+      absl::StrCat(environment, " timeout 60 ", folder == nullptr ? "build/release/bin" : folder,
+                   "/remeshctl ", arguments, " 2>", err);
   Result result;
   FILE* pipe = popen(command.c_str(), "r");
   char buffer[4096];
@@ -150,10 +152,10 @@ TEST(RemeshctlTest, RefusalsSayWhy) {
   EXPECT_EQ(r.code, 1);
   EXPECT_EQ(r.out, "");
   EXPECT_NE(r.err.find("reason: INVALID_FIELD"), std::string::npos) << r.err;
-  EXPECT_NE(r.err.find("field: hlo_text"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("remeshctl: hlo_text: "), std::string::npos) << r.err;
   r = Remeshctl("plan -f client/testdata/no_arrays.json");
   EXPECT_EQ(r.code, 1);
-  EXPECT_NE(r.err.find("field: topology\n"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("topology: is missing; "), std::string::npos) << r.err;
   r = Remeshctl("plan -f no/such/file");
   EXPECT_EQ(r.code, 1);
   EXPECT_NE(r.err.find("no/such/file"), std::string::npos);
@@ -178,11 +180,196 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
            {"plan -f x --view half", "half not in {basic,full}"},
            {"reshard jobs/a/states/b --plan plans/x --generation 0",
             "value \"0\" must be a number above 0"},
-           {"plan -f x --timeout nan", "value \"nan\" must be a number above 0"}}) {
+           {"plan -f x --timeout nan", "value \"nan\" must be a number above 0"},
+           {"plam", "\"plam\" is no command; did you mean \"plan\"?"},
+           {"states lits", "did you mean \"list\"?"}}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 2) << arguments;
     EXPECT_NE(r.err.find(said), std::string::npos) << r.err;
   }
+}
+
+// What the parser would cut to what its type holds is refused, with flag, value and range.
+TEST(RemeshctlTest, NumbersOutOfRangeAreRefused) {
+  constexpr char kReshard[] = "reshard jobs/a/states/b --plan plans/x ";
+  for (const auto& [arguments, flag, value, limit] : std::vector<std::array<std::string, 4>>{
+           {absl::StrCat(kReshard, "--deadline 1e18"), "--deadline", "1e18", "2592000"},
+           {absl::StrCat(kReshard, "--timeout 1e18"), "--timeout", "1e18", "2592000"},
+           {absl::StrCat(kReshard, "--generation 99999999999999999999"), "--generation",
+            "99999999999999999999", "9223372036854775807"},
+           {absl::StrCat(kReshard, "--generation 1.5"), "--generation", "1.5", "whole"},
+           {absl::StrCat(kReshard, "--window-bytes 0x10"), "--window-bytes", "0x10", "whole"},
+           {absl::StrCat(kReshard, "--lost-devices 1,-2"), "--lost-devices", "-2", "from 0"},
+           {"plans list --timeout 1e300", "--timeout", "1e300", "2592000"},
+           {"plans list --hits-min 99999999999999999999", "--hits-min", "99999999999999999999",
+            "9223372036854775807"},
+           {"topology show hgx-h100 --hosts 99999999999999999999", "--hosts",
+            "99999999999999999999", "9223372036854775807"},
+           {"plans precompute --state jobs/a/states/b --plus-minus 3000000000", "--plus-minus",
+            "3000000000", "2147483647"},
+           {"get jobs/a/states/b . --generation -1", "--generation", "-1", "above 0"}}) {
+    const Result r = Remeshctl(arguments);
+    EXPECT_EQ(r.code, 2) << arguments;
+    EXPECT_NE(r.err.find(flag + ":"), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find(absl::StrCat("\"", value, "\" must be ")), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find(limit), std::string::npos) << r.err;
+  }
+}
+
+TEST(RemeshctlTest, ADigitInFrontIsNoOctalNumber) {
+  const Result r = Remeshctl("topology show hgx-h100 --hosts 010 -o json");
+  ASSERT_EQ(r.code, 0) << r.err;
+  EXPECT_EQ(Json::parse(r.out)["hosts"].size(), 10u);
+}
+
+TEST(RemeshctlTest, AnAnswerThatIsNotWrittenIsAFailure) {
+  for (const std::string& arguments :
+       {absl::StrCat("plan -o json -f ", kExample),
+        absl::StrCat("plan --full -o json -f ", kExample),
+        absl::StrCat("plan --full -f ", kExample), absl::StrCat("layout -f ", kExample),
+        absl::StrCat("layout -o json -f ", kExample), std::string("sharding '{replicated}'"),
+        std::string("topology list"), std::string("--help"), std::string("--version"),
+        std::string("help"), std::string("version"), std::string("completion bash")}) {
+    const Result r = Remeshctl(arguments + " > /dev/full");
+    EXPECT_EQ(r.code, 1) << arguments;
+    EXPECT_NE(r.err.find("stdout does not take the whole answer"), std::string::npos)
+        << arguments << ": " << r.err;
+  }
+}
+
+TEST(RemeshctlTest, ServersAreHostAndPort) {
+  for (const char* address : {"http://127.0.0.1:7070", "127.0.0.1", "localhost:", "localhost:http",
+                              "localhost:99999", "::1:7070"}) {
+    const Result r = Remeshctl(absl::StrCat("states list --server ", address));
+    EXPECT_EQ(r.code, 2) << address;
+    EXPECT_NE(r.err.find(absl::StrCat("--server: value \"", address, "\" must be HOST:PORT")),
+              std::string::npos)
+        << r.err;
+  }
+  const Result r = Remeshctl("states list --timeout 1 --server [::1]:1");
+  EXPECT_EQ(r.code, 1) << r.err;
+}
+
+TEST(RemeshctlTest, ErrorsOfFilesNameTheFile) {
+  Result r = Remeshctl("plan -f client/testdata");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("client/testdata: Is a directory"), std::string::npos) << r.err;
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".yaml");
+  std::ofstream(file) << "arrays: [\nx: }";
+  r = Remeshctl("plan -f " + file);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find(file + ": line "), std::string::npos) << r.err;
+  r = Remeshctl("plan -f - < " + file);
+  EXPECT_NE(r.err.find("remeshctl: stdin: line "), std::string::npos) << r.err;
+  std::remove(file.c_str());
+}
+
+// Each with what stands in the message, and once only.
+TEST(RemeshctlTest, ErrorsOfSpecsHelp) {
+  const std::string spec = ReadAll(kExample);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    std::string text = spec;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".spec");
+  for (const auto& [text, said] : std::vector<std::pair<std::string, std::string>>{
+           {with("\"hlo_text\"", "\"hlo_txt\""), "did you mean \"hlo_text\"?"},
+           {with("\"device_lists\"", "\"deviceList\""), "did you mean \"deviceLists\"?"},
+           {with("\"nics\"", "\"nicks\""), "did you mean \"nics\"?"},
+           {with("\"bf16\"", "\"bfloat16\""), "did you mean \"bf16\"?"},
+           {with("\"bf16\"", "\"torch.float8_e4m3fn\""), "did you mean \"f8e4m3fn\"?"},
+           {with(",\"nic_bytes_per_second\":1e9", ""), "nic_bytes_per_second: is missing; "},
+           {with(",\"element_type\":\"bf16\"", ""), "element_type: is missing; "}}) {
+    std::ofstream(file) << text;
+    const Result r = Remeshctl("plan -f " + file);
+    EXPECT_EQ(r.code, 1) << said;
+    const size_t at = r.err.find(said);
+    ASSERT_NE(at, std::string::npos) << said << "\n" << r.err;
+    EXPECT_EQ(r.err.find(said, at + 1), std::string::npos) << r.err;
+    EXPECT_EQ(r.err.find("expectation"), std::string::npos) << r.err;
+  }
+  std::remove(file.c_str());
+}
+
+TEST(RemeshctlTest, AnotherKindOfFileIsNamed) {
+  const Result r = Remeshctl(absl::StrCat("states create -f ", kExample, " --server 127.0.0.1:1"));
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("this is a remesh.v1.PlanSpec, and a remesh.v1.State is wanted here"),
+            std::string::npos)
+      << r.err;
+}
+
+TEST(RemeshctlTest, AnswersInYamlAndNames) {
+  const Result yaml = Remeshctl(absl::StrCat("plan -o yaml -f ", kExample));
+  EXPECT_EQ(yaml.code, 0) << yaml.err;
+  EXPECT_NE(yaml.out.find("\n  summary:\n    bytesTotal: \"128\"\n"), std::string::npos)
+      << yaml.out;
+  EXPECT_NE(yaml.out.find("\n  transfers: []\n"), std::string::npos) << yaml.out;
+  const Result name = Remeshctl(absl::StrCat("plan -o name -f ", kExample));
+  EXPECT_EQ(name.out.find("plans/"), 0u) << name.out;
+  EXPECT_NE(yaml.out.find(name.out.substr(0, name.out.size() - 1)), std::string::npos);
+  const Result names = Remeshctl("topology list -o name");
+  EXPECT_NE(names.out.find("hgx-h100\n"), std::string::npos) << names.out;
+  EXPECT_NE(Remeshctl("topology list -o wide").out.find("PRESET"), std::string::npos);
+  EXPECT_EQ(Remeshctl(absl::StrCat("plan --full -o yaml -f ", kExample)).code, 1);
+}
+
+TEST(RemeshctlTest, FullAndViewFullAgree) {
+  const auto transfers = [](const std::string& flags) {
+    const Result r = Remeshctl(absl::StrCat("plan -o json -f ", kExample, flags));
+    EXPECT_EQ(r.code, 0) << r.err;
+    return Json::parse(r.out)["plan"]["transfers"];
+  };
+  EXPECT_EQ(transfers(" --full"), transfers(" --view full"));
+  EXPECT_EQ(transfers(" --view basic"), Json::array());
+  EXPECT_EQ(Remeshctl("plans get plans/x --full --view basic").code, 2);
+  const Result table = Remeshctl(absl::StrCat("plan --full -f ", kExample));
+  EXPECT_NE(table.out.find("WINDOW  FROM  TO  BYTES  RELAY  ARRAY  BOX"), std::string::npos)
+      << table.out;
+}
+
+TEST(RemeshctlTest, HelpAndVersion) {
+  EXPECT_EQ(Remeshctl("help").out, Remeshctl("--help").out);
+  EXPECT_EQ(Remeshctl("help plans get").out, Remeshctl("plans get --help").out);
+  EXPECT_EQ(Remeshctl("version").out, Remeshctl("--version").out);
+  EXPECT_EQ(Remeshctl("help nonsense").code, 1);
+}
+
+// As bash asks: the words so far, the last one not finished.
+std::string CompletedByBash(const std::string& words) {
+  const std::string script = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".sh");
+  std::ofstream(script) << Remeshctl("completion bash").out << "COMP_WORDS=(" << words
+                        << ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_remeshctl\n"
+                        << "echo \"${COMPREPLY[*]}\"\n";
+  FILE* pipe = popen(absl::StrCat("bash ", script).c_str(), "r");
+  char line[8192] = "";
+  if (fgets(line, sizeof(line), pipe) == nullptr) line[0] = '\0';
+  EXPECT_EQ(pclose(pipe), 0) << words;
+  std::remove(script.c_str());
+  return line;
+}
+
+TEST(RemeshctlTest, BashCompletes) {
+  EXPECT_EQ(CompletedByBash("remeshctl pla"), "plan plans\n");
+  EXPECT_EQ(CompletedByBash("remeshctl plans unp"), "unpin\n");
+  EXPECT_EQ(CompletedByBash("remeshctl plan -f x --vi"), "--view\n");
+  EXPECT_EQ(CompletedByBash("remeshctl plan --view f"), "full\n");
+  EXPECT_EQ(CompletedByBash("remeshctl plans get --output ''"), "table wide json yaml name\n");
+  EXPECT_EQ(CompletedByBash("remeshctl completion z"), "zsh\n");
+  EXPECT_EQ(Remeshctl("completion fish").code, 0);
+  EXPECT_EQ(Remeshctl("completion zsh").out.find("#compdef remeshctl\n"), 0u);
+  EXPECT_EQ(Remeshctl("completion tcsh").code, 2);
+}
+
+// The workers' default is said by remesh-worker alone.
+TEST(RemeshctlTest, TheSocketDefaultsToTheWorkers) {
+  const Result r = Remeshctl("put jobs/a/states/b . --timeout 1");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("/run/remesh/worker.sock"), std::string::npos) << r.err;
+  EXPECT_NE(
+      ReadAll("worker/config.example.yaml").find("\n# socket_path: \"/run/remesh/worker.sock\""),
+      std::string::npos);
 }
 
 // Answers with a plan of two transfers, in two parts.
@@ -198,12 +385,13 @@ class FakePlanService : public v1::PlanService::Service {
     response->mutable_planning()->set_cache(v1::Planning::HIT);
     return grpc::Status::OK;
   }
-  grpc::Status StreamPlan(grpc::ServerContext*, const v1::GetPlanRequest* request,
+  grpc::Status StreamPlan(grpc::ServerContext* context, const v1::GetPlanRequest* request,
                           grpc::ServerWriter<v1::Plan>* writer) override {
     v1::Plan part;
     part.set_name(request->name());
     part.mutable_summary()->set_bytes_total(5);
     writer->Write(part);
+    while (request->name() == "plans/silent" && !context->IsCancelled()) std::this_thread::yield();
     for (int i = 0; i < 2; ++i) {
       part.Clear();
       part.add_transfers()->set_window(i);
@@ -231,6 +419,15 @@ TEST(RemeshctlTest, PlansOnAServer) {
   EXPECT_EQ(plan["summary"]["bytesTotal"], "5");
   EXPECT_EQ(plan["transfers"].size(), 2u);
   EXPECT_EQ(plan["transfers"][1]["window"], 1);
+  // $REMESH_SERVER is asked too, unless the answer is wanted from here.
+  const std::string env = absl::StrCat("REMESH_SERVER=127.0.0.1:", port);
+  const std::string question = absl::StrCat("plan -o json -f ", kExample);
+  EXPECT_EQ(Json::parse(Remeshctl(question, env).out)["planning"]["cache"], "HIT");
+  EXPECT_EQ(Json::parse(Remeshctl(question + " --here", env).out)["planning"]["cache"], "MISS");
+  // A stream may take longer than a call, but not say nothing for as long.
+  r = Remeshctl("plans get silent --full --timeout 0.2" + where);
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("said nothing for 0.2 s"), std::string::npos) << r.err;
   r = Remeshctl("plan -f /dev/null" + where);
   EXPECT_EQ(r.code, 1);
   r = Remeshctl("plan -f client/testdata/no_arrays.json" + where);

@@ -143,6 +143,21 @@ TEST_F(CacheApiTest, PagesGoThroughAllPlansOnce) {
   EXPECT_EQ(GetErrorInfo(List(request).status()).metadata.at("field"), "page_token");
 }
 
+TEST_F(CacheApiTest, APageTokenOfAnotherFilterIsRefused) {
+  for (int64_t rows = 8; rows < 12; ++rows) Plan(rows);
+  v1::ListPlansRequest request;
+  request.set_page_size(3);
+  request.mutable_filter()->set_pinned(false);
+  const auto page = List(request);
+  ASSERT_TRUE(page.ok()) << page.status();
+  request.set_page_token(page->next_page_token());
+  EXPECT_EQ(List(request)->plans_size(), 1);
+  request.mutable_filter()->set_pinned(true);
+  EXPECT_EQ(GetErrorInfo(List(request).status()).metadata.at("field"), "page_token");
+  request.clear_filter();
+  EXPECT_EQ(GetErrorInfo(List(request).status()).metadata.at("field"), "page_token");
+}
+
 TEST_F(CacheApiTest, FlushKeepsPinnedPlans) {
   const std::string pinned = Plan(8);
   const std::string other = Plan(12);

@@ -217,5 +217,23 @@ TEST_F(ServerTest, ValidateOnlyPlansAndMovesNothing) {
   EXPECT_EQ(workers_[0]->CommandCount(Command::kPrepare), 0);
 }
 
+TEST_F(ServerTest, APlanThatWasOnlyValidatedCanBeRun) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  v1::StartExecutionRequest request;
+  request.set_state(kState);
+  request.set_expected_generation(1);
+  *request.mutable_targets() = MakeTargets(kColumns);
+  request.set_validate_only(true);
+  const auto preview = StartExecution(request);
+  ASSERT_TRUE(preview.ok()) << preview.status();
+  request.set_validate_only(false);
+  request.set_plan(preview->plan());
+  const auto started = StartExecution(request);
+  ASSERT_TRUE(started.ok()) << started.status();
+  EXPECT_EQ(started->plan(), preview->plan());
+  EXPECT_EQ(AwaitEnd(started->name()).phase(), v1::Execution::SUCCEEDED);
+}
+
 }  // namespace
 }  // namespace remesh

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -9,9 +10,9 @@
 #include "service/version.h"
 
 namespace remesh {
-
 namespace {
 
+constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 
 int Refuse(const std::string& what, const absl::Status& status) {
@@ -30,18 +31,17 @@ std::optional<int> ReadSettings(int argc, char** argv, const std::string& descri
   app.add_option("--config", config_path, "YAML file with settings; flags override it.")
       ->type_name("FILE");
   app.add_flag("--print-config", print_config,
-               "Print a commented file of all settings and their defaults.");
+               "Print a commented file of all settings as file and flags set them, and end.");
   settings.AddFlags(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
-  if (print_config) {
-    std::cout << settings.Example(description);
-    return 0;
-  }
   if (!config_path.empty()) {
+    std::error_code error;
+    if (std::filesystem::is_directory(config_path, error))
+      return Refuse(config_path, absl::InvalidArgumentError("is a directory, not a file"));
     std::ifstream file(config_path, std::ios::binary);
     const std::string text{std::istreambuf_iterator<char>(file), {}};
     if (!file.is_open() || file.bad())
@@ -51,7 +51,9 @@ std::optional<int> ReadSettings(int argc, char** argv, const std::string& descri
   }
   if (const absl::Status status = settings.ApplyFlags(); !status.ok())
     return Refuse("flags", status);
-  return std::nullopt;
+  if (!print_config) return std::nullopt;
+  std::cout << settings.Example(description) << std::flush;
+  return std::cout ? 0 : kFailed;
 }
 
 }  // namespace remesh

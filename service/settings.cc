@@ -4,36 +4,23 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <utility>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/spec/yaml_to_json.h"
 
 namespace remesh {
 namespace {
-
-// Levenshtein's distance.
-size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
-    }
-  }
-  return row[b.size()];
-}
 
 absl::StatusOr<bool> ParseBool(const std::string& text) {
   if (text == "true") return true;
@@ -89,6 +76,13 @@ std::string Quoted(const std::string& text) {
   return plain ? text : nlohmann::json(text).dump();
 }
 
+// Reads back as the same number.
+std::string Shortest(double value) {
+  const std::string text = absl::StrCat(value);
+  double read = 0;
+  return absl::SimpleAtod(text, &read) && read == value ? text : absl::StrFormat("%.17g", value);
+}
+
 std::string QuotedList(const std::vector<std::string>& items) {
   std::vector<std::string> quoted;
   for (const std::string& item : items) quoted.push_back(Quoted(item));
@@ -141,7 +135,8 @@ void Settings::AddString(std::string key, std::string* value, std::string doc) {
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = Quoted(*value),
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [value] { return Quoted(*value); }});
 }
 
 void Settings::AddAddress(std::string key, std::string* value, std::string doc, AddressForm form) {
@@ -152,7 +147,8 @@ void Settings::AddAddress(std::string key, std::string* value, std::string doc, 
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = Quoted(*value),
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [value] { return Quoted(*value); }});
 }
 
 void Settings::AddStrings(std::string key, std::vector<std::string>* value, std::string doc) {
@@ -164,7 +160,8 @@ void Settings::AddStrings(std::string key, std::vector<std::string>* value, std:
        .doc = std::move(doc),
        .default_text = QuotedList(*value),
        .is_list = true,
-       .set = set});
+       .set = set,
+       .text = [value] { return QuotedList(*value); }});
 }
 
 void Settings::AddBool(std::string key, bool* value, std::string doc) {
@@ -172,7 +169,8 @@ void Settings::AddBool(std::string key, bool* value, std::string doc) {
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = *value ? "true" : "false",
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [value] { return *value ? "true" : "false"; }});
 }
 
 void Settings::AddObject(std::string key, std::string* json, std::string doc) {
@@ -182,7 +180,8 @@ void Settings::AddObject(std::string key, std::string* json, std::string doc) {
        .doc = std::move(doc),
        .default_text = json->empty() ? "{}" : *json,
        .is_object = true,
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [json] { return json->empty() ? "{}" : *json; }});
 }
 
 void Settings::AddInt(std::string key, int64_t* value, std::string doc, int64_t min, int64_t max) {
@@ -195,15 +194,17 @@ void Settings::AddInt(std::string key, int64_t* value, std::string doc, int64_t 
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = absl::StrCat(*value),
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [value] { return absl::StrCat(*value); }});
 }
 
 void Settings::AddDouble(std::string key, double* value, std::string doc) {
   auto set = Setter(key, value, ParseDouble);
   Add({.key = std::move(key),
        .doc = std::move(doc),
-       .default_text = absl::StrCat(*value),
-       .set = std::move(set)});
+       .default_text = Shortest(*value),
+       .set = std::move(set),
+       .text = [value] { return Shortest(*value); }});
 }
 
 void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std::string doc,
@@ -217,7 +218,8 @@ void Settings::AddDuration(std::string key, std::chrono::nanoseconds* value, std
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = FormatDuration(*value),
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [value] { return FormatDuration(*value); }});
 }
 
 void Settings::AddBytes(std::string key, int64_t* value, std::string doc) {
@@ -225,7 +227,8 @@ void Settings::AddBytes(std::string key, int64_t* value, std::string doc) {
   Add({.key = std::move(key),
        .doc = std::move(doc),
        .default_text = FormatByteSize(*value),
-       .set = std::move(set)});
+       .set = std::move(set),
+       .text = [value] { return FormatByteSize(*value); }});
 }
 
 Settings::Row* Settings::Find(const std::string& key) {
@@ -237,7 +240,7 @@ Settings::Row* Settings::Find(const std::string& key) {
 absl::Status Settings::UnknownKey(const std::string& key) const {
   const auto nearest = std::min_element(
       keys_.begin(), keys_.end(),
-      [&](const auto& a, const auto& b) { return Distance(a, key) < Distance(b, key); });
+      [&](const auto& a, const auto& b) { return EditDistance(a, key) < EditDistance(b, key); });
   ErrorInfo info{.reason = "UNKNOWN_KEY", .metadata = {{"key", key}}};
   std::string message = absl::StrCat("unknown key \"", key, "\"");
   if (nearest != keys_.end()) {
@@ -305,7 +308,9 @@ std::string Settings::Example(std::string_view header) const {
   std::string out = Comment(std::string(header));
   for (const Row& row : rows_) {
     if (!row.section.empty()) absl::StrAppend(&out, "\n# ---- ", row.section, " ----\n");
-    absl::StrAppend(&out, "\n", Comment(row.doc), "# ", row.key, ": ", row.default_text, "\n");
+    const std::string text = row.text();
+    absl::StrAppend(&out, "\n", Comment(row.doc), text == row.default_text ? "# " : "", row.key,
+                    ": ", text, "\n");
   }
   return out;
 }

@@ -62,7 +62,8 @@ class Settings {
   // Sets one value from text. Fields: the key.
   absl::Status Set(const std::string& key, const std::string& value);
 
-  // A YAML file that documents every key with its default, commented out.
+  // A YAML file that documents every key with its value, commented out where that is the default:
+  // it loads as what is set now.
   std::string Example(std::string_view header) const;
 
   const std::vector<std::string>& keys() const { return keys_; }
@@ -77,6 +78,7 @@ class Settings {
     bool is_object = false;
     // Checks `values` (one, unless is_list); sets when `commit`.
     std::function<absl::Status(const std::vector<std::string>& values, bool commit)> set;
+    std::function<std::string()> text;  // the value now, as YAML
     std::vector<std::string> flag_values;
   };
 
@@ -90,8 +92,8 @@ class Settings {
 };
 
 // The start of a main(): reads --config FILE, then flags, into `settings`. Returns the code to exit
-// with when the program shall end: 0 after --help, --version and --print-config (the example file);
-// 2 after a usage error or a bad file, with the reason on stderr.
+// with when the program shall end: 0 after --help, --version and --print-config (Example() of what
+// file and flags set); 2 after a usage error or a bad file, with the reason on stderr.
 std::optional<int> ReadSettings(int argc, char** argv, const std::string& description,
                                 Settings& settings);
 

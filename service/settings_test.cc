@@ -198,6 +198,32 @@ TEST(SettingsTest, FlagsOverrideTheFile) {
   EXPECT_FALSE(values.reflection);
 }
 
+TEST(SettingsTest, PrintsWhatIsInForce) {
+  const std::string path = testing::TempDir() + "/remesh_settings_print_test.yaml";
+  std::ofstream(path) << "threads: 8\nlost_after: 2s\n";
+  Values values;
+  Settings settings = Table(values);
+  const std::string defaults = settings.Example("A test.");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Start(settings, {"--print-config", "--config", path, "--transports=a,b"}), 0);
+  const std::string printed = testing::internal::GetCapturedStdout();
+  EXPECT_NE(printed.find("\nthreads: 8\n"), std::string::npos) << printed;
+  EXPECT_NE(printed.find("\ntransports: [a, b]\n"), std::string::npos) << printed;
+  Values read;
+  Settings again = Table(read);
+  EXPECT_EQ(again.Example("A test."), defaults);
+  ASSERT_TRUE(again.Load(printed).ok());
+  EXPECT_EQ(again.Example("A test."), printed);
+}
+
+TEST(SettingsTest, ADirectoryIsNoFile) {
+  Values values;
+  Settings settings = Table(values);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Start(settings, {"--config", testing::TempDir()}), 2);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("is a directory"), std::string::npos);
+}
+
 TEST(SettingsTest, EndsAfterHelpAndErrors) {
   Values values;
   Settings settings = Table(values);

@@ -1,47 +1,68 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/command.h"
 
-#include <cmath>
+#include <map>
 #include <string>
 
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
-
 namespace remesh {
+namespace {
 
-CLI::Validator AboveZero() {
-  const auto check = [](std::string& text) -> std::string {
-    double number = 0;
-    if (absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0) return "";
-    return absl::StrCat("value \"", text, "\" must be a number above 0");
+const std::map<std::string, OutputFormat>& Formats() {
+  static const auto* const formats = new std::map<std::string, OutputFormat>{
+      {"table", OutputFormat::kTable}, {"wide", OutputFormat::kWide}, {"json", OutputFormat::kJson},
+      {"yaml", OutputFormat::kYaml},   {"name", OutputFormat::kName},
   };
-  return CLI::Validator(check, "ABOVE 0");
+  return *formats;
+}
+
+void AddFormats(CLI::App& app, OutputFormat& format, const std::vector<std::string>& names) {
+  const auto set = [&format](const std::string& text) { format = Formats().at(text); };
+  app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default table)")
+      ->check(CLI::IsMember(names));
+}
+
+}  // namespace
+
+CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help) {
+  return app.add_option("--server", server.address, help)
+      ->envname("REMESH_SERVER")
+      ->check(ServerAddress());
+}
+
+void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint) {
+  app.add_option("--timeout", endpoint.timeout_seconds, "Longest that a call may take, seconds")
+      ->transform(Seconds())
+      ->capture_default_str();
 }
 
 void AddServerFlags(CLI::App& app, Endpoint& server) {
-  app.add_option("--server", server.address, "Address of remesh-server, HOST:PORT")
-      ->envname("REMESH_SERVER")
-      ->capture_default_str();
-  app.add_option("--timeout", server.timeout_seconds, "Longest that a call may take, seconds")
-      ->check(AboveZero())
-      ->capture_default_str();
+  AddServerFlag(app, server, "Address of remesh-server, HOST:PORT")->capture_default_str();
+  AddTimeoutFlag(app, server);
 }
 
 void AddSocketFlags(CLI::App& app, Endpoint& worker) {
+  worker.address = kDefaultSocket;
   app.add_option("--socket", worker.address, "Unix socket of this host's remesh-worker")
       ->envname("REMESH_SOCKET")
-      ->required();
-  app.add_option("--timeout", worker.timeout_seconds, "Longest that a call may take, seconds")
-      ->check(AboveZero())
       ->capture_default_str();
+  AddTimeoutFlag(app, worker);
 }
 
 void AddOutputFlag(CLI::App& app, OutputFormat& format) {
-  const auto set = [&format](const std::string& text) {
-    format = text == "json" ? OutputFormat::kJson : OutputFormat::kTable;
-  };
-  app.add_option_function<std::string>("-o,--output", set, "Form of the answer (default table)")
-      ->check(CLI::IsMember({"table", "json"}));
+  AddFormats(app, format, {"table", "wide", "json", "yaml", "name"});
+}
+
+void AddShortOutputFlag(CLI::App& app, OutputFormat& format) {
+  AddFormats(app, format, {"table", "json"});
+}
+
+void AddFullFlags(CLI::App& app, bool& full) {
+  CLI::Option* flag = app.add_flag("--full", full, "With every transfer");
+  const auto set = [&full](const std::string& view) { full = view == "full"; };
+  app.add_option_function<std::string>("--view", set,
+                                       "full: with every transfer, as --full (default basic)")
+      ->check(CLI::IsMember({"basic", "full"}))
+      ->excludes(flag);
 }
 
 }  // namespace remesh

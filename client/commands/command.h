@@ -7,6 +7,7 @@
 
 #include "CLI/CLI.hpp"
 #include "absl/status/status.h"
+#include "client/commands/flag_values.h"
 #include "client/connection.h"
 #include "client/output.h"
 
@@ -16,17 +17,21 @@ namespace remesh {
 // remeshctl with exit code 1.
 using Command = std::function<absl::Status()>;
 
-// Of an option: a finite number above 0.
-CLI::Validator AboveZero();
-
 // --server ADDRESS ($REMESH_SERVER), --timeout SECONDS.
 void AddServerFlags(CLI::App& app, Endpoint& server);
+CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help);
+void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint);
 
 // --socket PATH ($REMESH_SOCKET), --timeout SECONDS.
 void AddSocketFlags(CLI::App& app, Endpoint& worker);
 
-// -o table|json.
+// -o table|wide|json|yaml|name.
 void AddOutputFlag(CLI::App& app, OutputFormat& format);
+// -o table|json.
+void AddShortOutputFlag(CLI::App& app, OutputFormat& format);
+
+// --full and --view basic|full, which say the same.
+void AddFullFlags(CLI::App& app, bool& full);
 
 // Adds `verb` below `noun`: a call to the server, made by run(options) with options of its own,
 // which have `server` and `format` at least.

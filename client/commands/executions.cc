@@ -53,8 +53,10 @@ absl::Status Watch(const Options& options) {
     ProgressBar bar;
     return WatchToEnd(options.server, options.name, [&](const v1::Execution& e) { bar.Show(e); });
   }());
-  PrintOne(options.format, execution);
-  return Outcome(execution);
+  const absl::Status outcome = Outcome(execution);
+  // What went wrong goes to stderr.
+  Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
+  return outcome;
 }
 
 absl::Status Cancel(const Options& options) {

@@ -92,10 +92,9 @@ void AddGet(CLI::App& app, Command& command) {
       ->allow_extra_args(false);
   get->add_option("--generation", options->generation,
                   "Generation to read; the server's latest without it")
-      ->check(AboveZero());
-  get->add_option("--server", options->server.address,
-                  "Address of remesh-server, to ask for the latest generation")
-      ->envname("REMESH_SERVER")
+      ->transform(WholeNumber());
+  AddServerFlag(*get, options->server,
+                "Address of remesh-server, HOST:PORT, to ask for the latest generation")
       ->capture_default_str();
   get->add_flag("--wait", options->wait, "Wait for the generation to be committed here");
   get->callback([&command, options] { command = [options] { return Get(*options); }; });

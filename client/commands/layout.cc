@@ -134,7 +134,7 @@ absl::Status ShowText(const Options& options) {
 void AddLayout(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("layout", "Show the boxes that each device holds");
   auto options = std::make_shared<Options>();
-  AddOutputFlag(*sub, options->format);
+  AddShortOutputFlag(*sub, options->format);
   CLI::Option* spec =
       sub->add_option("-f,--file", options->spec, "PlanSpec, JSON or YAML; - is stdin");
   CLI::Option* shape =

@@ -4,22 +4,25 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <chrono>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/missing_field.h"
 #include "base/status_macros.h"
 #include "client/commands/plan_question.h"
 #include "client/commands/plan_report.h"
+#include "client/plan_stream.h"
+#include "client/transfer_output.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"
-#include "proto/spec/text.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -32,42 +35,57 @@ struct Options {
   OutputFormat format = OutputFormat::kTable;
   PlanQuestion question;
   PlanReport report;
+  bool here = false;
   bool full = false;
 };
 
 struct Answer {
-  v1::CreatePlanResponse response;
-  v1::Explanation explanation;  // empty unless asked for
+  v1::CreatePlanResponse response;  // without transfers
+  v1::Explanation explanation;      // empty unless asked for
+  // Visits the plan's transfers, once. Set for the full view.
+  std::function<absl::Status(absl::FunctionRef<void(const v1::Transfer&)>)> for_each_transfer;
 };
 
-absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options) {
+struct PlannedHere {
+  CanonicalizedRequest request;
+  Plan plan;
+};
+
+absl::StatusOr<PlannedHere> MakePlanHere(const v1::PlanSpec& spec) {
   if (spec.topology().hosts().empty()) {
-    return InvalidField("topology", "",
+    return MissingField("topology",
                         "must be in the spec, or come by --topology or --preset, or from the "
                         "workers that --server knows");
   }
-  const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
-  ASSIGN_OR_RETURN(const CanonicalizedRequest canonical, Canonicalize(request));
-  const absl::StatusOr<Plan> made = MakePlan(canonical.canonical);
+  ASSIGN_OR_RETURN(CanonicalizedRequest canonical, Canonicalize(request));
+  absl::StatusOr<Plan> made = MakePlan(canonical.canonical);
   if (!made.ok()) return BindRefusal(made.status(), canonical.binding);
-  const Plan& plan = *made;
+  return PlannedHere{std::move(canonical), *std::move(made)};
+}
+
+absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  ASSIGN_OR_RETURN(PlannedHere made, MakePlanHere(spec));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+  const auto planned = std::make_shared<const PlannedHere>(std::move(made));
+  const auto& [canonical, binding] = planned->request;
   Answer answer;
-  ASSIGN_OR_RETURN(answer.explanation, WritePlanReport(options.report, canonical, plan));
+  ASSIGN_OR_RETURN(answer.explanation,
+                   WritePlanReport(options.report, planned->request, planned->plan));
   v1::CreatePlanResponse& response = answer.response;
-  *response.mutable_plan() = ToProto(plan, canonical.canonical, canonical.binding,
-                                     PlanName(canonical.canonical.fingerprint, canonical.binding));
+  *response.mutable_plan() =
+      ToProto(planned->plan, canonical, binding, PlanName(canonical.fingerprint, binding));
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
   response.mutable_planning()->set_seconds(seconds.count());
   response.mutable_planning()->set_cache(v1::Planning::MISS);
-  if (options.full) {
-    ForEachTransferProto(plan, canonical.canonical, canonical.binding,
-                         [&](const v1::Transfer& transfer) {
-                           *response.mutable_plan()->add_transfers() = transfer;
-                         });
-  }
+  if (!options.full) return answer;
+  answer.for_each_transfer = [planned](absl::FunctionRef<void(const v1::Transfer&)> visit) {
+    ForEachTransferProto(planned->plan, planned->request.canonical, planned->request.binding,
+                         visit);
+    return absl::OkStatus();
+  };
   return answer;
 }
 
@@ -82,16 +100,12 @@ absl::StatusOr<Answer> PlanThere(const Endpoint& server, v1::PlanSpec spec,
   ASSIGN_OR_RETURN(answer.explanation,
                    WritePlanReportOf(server, options.report, response.plan().name()));
   if (!options.full) return answer;
-  v1::GetPlanRequest get;
-  get.set_name(response.plan().name());
-  get.set_view(v1::FULL);
-  grpc::ClientContext context;
-  SetDeadline(context, server.timeout_seconds);
-  const auto reader = stub->StreamPlan(&context, get);
-  response.clear_plan();
-  for (v1::Plan part; reader->Read(&part);) response.mutable_plan()->MergeFrom(part);
-  const grpc::Status status = reader->Finish();
-  if (!status.ok()) return FromGrpcStatus(status, server);
+  ASSIGN_OR_RETURN(std::shared_ptr<PlanStream> stream,
+                   PlanStream::Open(server, response.plan().name()));
+  *response.mutable_plan() = stream->head();
+  answer.for_each_transfer = [stream](absl::FunctionRef<void(const v1::Transfer&)> visit) {
+    return stream->ForEachTransfer(visit);
+  };
   return answer;
 }
 
@@ -123,42 +137,36 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   return table;
 }
 
-std::string BoxText(const v1::Box& box) {
-  std::string text;
-  for (int d = 0; d < box.lo_size(); ++d)
-    absl::StrAppend(&text, d ? "," : "", box.lo(d), ":", box.hi(d));
-  return absl::StrCat("[", text, "]");
+absl::Status PrintJson(const Answer& answer, const google::protobuf::Message& message) {
+  if (answer.for_each_transfer) return PrintJsonWithTransfers(message, answer.for_each_transfer);
+  Print(OutputFormat::kJson, message, [] { return Table({}); });
+  return absl::OkStatus();
 }
 
-Table TransferTable(const v1::Plan& plan) {
-  Table table({"WINDOW", "FROM", "TO", "BYTES", "ARRAY", "BOX", "RELAY"});
-  for (const v1::Transfer& t : plan.transfers()) {
-    table.AddRow({absl::StrCat(t.window()), absl::StrCat(t.from_device()),
-                  absl::StrCat(t.to_device()), absl::StrCat(t.bytes()), t.array(), BoxText(t.box()),
-                  t.relay() ? "yes" : "-"});
+absl::Status PrintAnswer(const Answer& answer, OutputFormat format, bool explain) {
+  const v1::CreatePlanResponse& response = answer.response;
+  v1::ExplainPlanResponse explained;
+  if (explain) {
+    *explained.mutable_plan() = response.plan();
+    *explained.mutable_explanation() = answer.explanation;
   }
-  return table;
+  const google::protobuf::Message& message =
+      explain ? static_cast<const google::protobuf::Message&>(explained) : response;
+  if (format == OutputFormat::kJson) return PrintJson(answer, message);
+  Print(format, message, [&] { return SummaryTable(response); });
+  if (!IsTable(format)) return absl::OkStatus();
+  if (answer.for_each_transfer) RETURN_IF_ERROR(PrintTransferTable(answer.for_each_transfer));
+  if (explain) std::cout << ExplanationText(answer.explanation);
+  return absl::OkStatus();
 }
 
 absl::Status Run(const Options& options) {
+  if (options.full) RETURN_IF_ERROR(CheckFormatOfTransfers(options.format));
   ASSIGN_OR_RETURN(v1::PlanSpec spec, ReadPlanQuestion(options.question));
-  ASSIGN_OR_RETURN(const Answer answer, options.server.address.empty()
-                                            ? PlanHere(spec, options)
-                                            : PlanThere(options.server, std::move(spec), options));
-  const v1::CreatePlanResponse& response = answer.response;
-  if (options.report.explain && options.format == OutputFormat::kJson) {
-    v1::ExplainPlanResponse explained;
-    *explained.mutable_plan() = response.plan();
-    *explained.mutable_explanation() = answer.explanation;
-    std::cout << ToJson(explained, /*pretty=*/true) << std::flush;
-    return absl::OkStatus();
-  }
-  Print(options.format, response, [&] { return SummaryTable(response); });
-  if (options.format == OutputFormat::kJson) return absl::OkStatus();
-  if (options.full) std::cout << TransferTable(response.plan()).ToString();
-  if (options.report.explain) std::cout << ExplanationText(answer.explanation);
-  std::cout << std::flush;
-  return absl::OkStatus();
+  const bool here = options.here || options.server.address.empty();
+  ASSIGN_OR_RETURN(const Answer answer, here ? PlanHere(spec, options)
+                                             : PlanThere(options.server, std::move(spec), options));
+  return PrintAnswer(answer, options.format, options.report.explain);
 }
 
 }  // namespace
@@ -168,17 +176,13 @@ void AddPlan(CLI::App& app, Command& command) {
   auto options = std::make_shared<Options>();
   AddOutputFlag(*sub, options->format);
   AddPlanQuestionFlags(*sub, options->question);
-  sub->add_option("--server", options->server.address,
-                  "Address of remesh-server; without it, plan here");
+  AddServerFlag(*sub, options->server,
+                "Address of remesh-server, HOST:PORT; without it, plan here");
+  // It cannot exclude --server, which the environment sets too.
+  sub->add_flag("--here", options->here, "Plan in this process, whatever REMESH_SERVER says");
   AddPlanReportFlags(*sub, options->report);
-  sub->add_option("--timeout", options->server.timeout_seconds,
-                  "Longest that a call may take, seconds")
-      ->check(AboveZero())
-      ->capture_default_str();
-  const auto set_view = [options](const std::string& view) { options->full = view == "full"; };
-  sub->add_option_function<std::string>("--view", set_view,
-                                        "basic or full: with transfers (default basic)")
-      ->check(CLI::IsMember({"basic", "full"}));
+  AddTimeoutFlag(*sub, options->server);
+  AddFullFlags(*sub, options->full);
   sub->callback([&command, options] {
     options->report.label = LabelOf(options->question);
     command = [options] { return Run(*options); };

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/plan_events.h"
 
-#include <iostream>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
-#include "proto/spec/text.h"
+#include "base/status_macros.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -33,9 +32,8 @@ absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
   *request.mutable_filter() = filter;
   const auto reader = stub->WatchPlans(&context, request);
   for (v1::WatchPlansResponse event; reader->Read(&event);) {
-    std::cout << (format == OutputFormat::kJson ? ToJson(event, /*pretty=*/false) : LineOf(event))
-              << "\n"
-              << std::flush;
+    PrintNext(format, event, LineOf(event));
+    RETURN_IF_ERROR(CheckStdout());
   }
   return FromGrpcStatus(reader->Finish(), server);
 }

@@ -34,10 +34,11 @@ absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::
                                                    absl::Time now) {
   const auto age = ParseDuration(text);
   RETURN_IF_ERROR(AtField(flag, age.status()));
-  const int64_t nanos = absl::ToUnixNanos(now - absl::FromChrono(*age));
+  const absl::Time then = now - absl::FromChrono(*age);
   google::protobuf::Timestamp time;
-  time.set_seconds(nanos / 1'000'000'000);
-  time.set_nanos(static_cast<int32_t>(nanos % 1'000'000'000));
+  time.set_seconds(absl::ToUnixSeconds(then));
+  time.set_nanos(
+      static_cast<int32_t>(absl::ToInt64Nanoseconds(then - absl::FromUnixSeconds(time.seconds()))));
   return time;
 }
 
@@ -51,8 +52,9 @@ void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags) {
   app.add_option("--target-hosts", flags.target_hosts, "Hosts after");
   app.add_option("--hits", flags.hits, "How often the plan was asked for: 2.. for at least twice");
   app.add_option_function<int64_t>(
-      "--hits-min", [&flags](int64_t least) { flags.hits = absl::StrCat(least, ".."); },
-      "The same as --hits N..");
+         "--hits-min", [&flags](int64_t least) { flags.hits = absl::StrCat(least, ".."); },
+         "The same as --hits N..")
+      ->transform(WholeNumber(0));
   app.add_option("--older", flags.older, "Made longer ago than this: 90s, 10m, 1h");
   app.add_option("--newer", flags.newer, "Made less long ago");
   app.add_option("--unused", flags.unused, "Not asked for since as long");

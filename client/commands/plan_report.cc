@@ -110,7 +110,7 @@ void AddPlanReportFlags(CLI::App& app, PlanReport& report) {
   app.add_option("--html", report.html, "Write a page that shows the plan");
   app.add_option("--checkpoint-rate", report.checkpoint_bytes_per_second,
                  "Bytes per second of one host to and from storage, for comparison")
-      ->check(AboveZero())
+      ->transform(AboveZero())
       ->capture_default_str();
 }
 

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
 #include "client/commands/plan_events.h"
@@ -17,6 +18,8 @@
 #include "client/commands/plan_report.h"
 #include "client/commands/precompute.h"
 #include "client/input.h"
+#include "client/plan_stream.h"
+#include "client/transfer_output.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {
@@ -37,16 +40,22 @@ struct Options {
   std::unique_ptr<Stub> Connect() const { return v1::PlanService::NewStub(ConnectServer(server)); }
 };
 
+std::string NameOf(const Options& options) { return WithPrefix("plans/", options.name); }
+
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
   Table table({"NAME", "DEVICES", "BYTES", "CROSSING", "QUALITY", "TIER", "HITS", "PINNED",
-               "CREATED", "USED"});
+               "CREATED", "USED"},
+              {"HOSTS", "ARRAYS", "TAKES", "USED BY"});
   for (const v1::Plan& plan : plans) {
     const v1::PlanSummary& s = plan.summary();
     table.AddRow({plan.name(), absl::StrCat(plan.source_devices(), "->", plan.target_devices()),
                   FormatBytes(s.bytes_total()), FormatBytes(s.bytes_crossing()),
                   absl::StrFormat("%.3f", s.quality()), plan.tier() == v1::DISK ? "disk" : "memory",
                   absl::StrCat(plan.hits()), plan.pinned() ? "yes" : "no",
-                  FormatTime(plan.create_time()), FormatTime(plan.last_use_time())});
+                  FormatTime(plan.create_time()), FormatTime(plan.last_use_time()),
+                  absl::StrCat(plan.source_hosts(), "->", plan.target_hosts()),
+                  absl::StrCat(plan.arrays()), FormatBytes(plan.cached_bytes()),
+                  OrDash(absl::StrJoin(plan.states(), ","))});
   }
   return table;
 }
@@ -81,20 +90,6 @@ void PrintOne(OutputFormat format, const v1::Plan& plan) {
   Print(format, plan, [&] { return Details(plan); });
 }
 
-Table TransferRows(const v1::Plan& plan) {
-  Table table({"WINDOW", "FROM", "TO", "BYTES", "RELAY", "ARRAY", "BOX"});
-  for (const v1::Transfer& t : plan.transfers()) {
-    std::string box;
-    for (int d = 0; d < t.box().lo_size(); ++d) {
-      absl::StrAppend(&box, d > 0 ? "," : "", t.box().lo(d), ":", t.box().hi(d));
-    }
-    table.AddRow({absl::StrCat(t.window()), absl::StrCat(t.from_device()),
-                  absl::StrCat(t.to_device()), absl::StrCat(t.bytes()), t.relay() ? "yes" : "no",
-                  t.array(), absl::StrCat("[", box, "]")});
-  }
-  return table;
-}
-
 // The server lists the newest first; other orders are made here.
 void Sort(const std::string& by, google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
   const auto key = [&](const v1::Plan& plan) {
@@ -124,18 +119,16 @@ absl::Status Watch(const Options& options) {
   return PrintPlanEvents(options.server, options.format, filter);
 }
 
-// Plans in full have no limit of size: they come in parts.
-absl::StatusOr<v1::Plan> GetWhole(const Options& options, const v1::GetPlanRequest& request) {
-  grpc::ClientContext context;
-  SetDeadline(context, options.server.timeout_seconds);
-  const std::unique_ptr<Stub> stub = options.Connect();
-  const auto reader = stub->StreamPlan(&context, request);
-  v1::Plan whole;
-  for (v1::Plan part; reader->Read(&part);) whole.MergeFrom(part);
-  if (const grpc::Status status = reader->Finish(); !status.ok()) {
-    return FromGrpcStatus(status, options.server);
-  }
-  return whole;
+absl::Status GetInFull(const Options& options) {
+  RETURN_IF_ERROR(CheckFormatOfTransfers(options.format));
+  ASSIGN_OR_RETURN(const std::unique_ptr<PlanStream> stream,
+                   PlanStream::Open(options.server, NameOf(options)));
+  const auto for_each = [&](absl::FunctionRef<void(const v1::Transfer&)> visit) {
+    return stream->ForEachTransfer(visit);
+  };
+  if (options.format == OutputFormat::kJson)
+    return PrintJsonWithTransfers(stream->head(), for_each);
+  return PrintTransferTable(for_each);
 }
 
 // A page is named after a state that uses the plan.
@@ -146,19 +139,14 @@ absl::Status WriteReport(const Options& options, const v1::GetPlanRequest& reque
                      Call(options.server, *options.Connect(), &Stub::GetPlan, request));
     if (plan.states_size() > 0) report.label = plan.states(0);
   }
-  return WritePlanReportOf(options.server, report, options.name).status();
+  return WritePlanReportOf(options.server, report, NameOf(options)).status();
 }
 
 absl::Status Get(const Options& options) {
   v1::GetPlanRequest request;
-  request.set_name(options.name);
+  request.set_name(NameOf(options));
   RETURN_IF_ERROR(WriteReport(options, request));
-  if (options.full) {
-    request.set_view(v1::FULL);
-    ASSIGN_OR_RETURN(const v1::Plan plan, GetWhole(options, request));
-    Print(options.format, plan, [&] { return TransferRows(plan); });
-    return absl::OkStatus();
-  }
+  if (options.full) return GetInFull(options);
   ASSIGN_OR_RETURN(const v1::Plan plan,
                    Call(options.server, *options.Connect(), &Stub::GetPlan, request));
   PrintOne(options.format, plan);
@@ -167,13 +155,13 @@ absl::Status Get(const Options& options) {
 
 absl::Status Delete(const Options& options) {
   v1::DeletePlanRequest request;
-  request.set_name(options.name);
+  request.set_name(NameOf(options));
   return Call(options.server, *options.Connect(), &Stub::DeletePlan, request).status();
 }
 
 absl::Status Pin(const Options& options) {
   v1::PinPlanRequest request;
-  request.set_name(options.name);
+  request.set_name(NameOf(options));
   ASSIGN_OR_RETURN(const v1::Plan plan,
                    Call(options.server, *options.Connect(), &Stub::PinPlan, request));
   PrintOne(options.format, plan);
@@ -182,7 +170,7 @@ absl::Status Pin(const Options& options) {
 
 absl::Status Unpin(const Options& options) {
   v1::UnpinPlanRequest request;
-  request.set_name(options.name);
+  request.set_name(NameOf(options));
   ASSIGN_OR_RETURN(const v1::Plan plan,
                    Call(options.server, *options.Connect(), &Stub::UnpinPlan, request));
   PrintOne(options.format, plan);
@@ -191,19 +179,19 @@ absl::Status Unpin(const Options& options) {
 
 absl::Status ExplainOne(const Options& options) {
   v1::ExplainPlanRequest request;
-  request.set_name(options.name);
+  request.set_name(NameOf(options));
   request.set_checkpoint_bytes_per_second(options.report.checkpoint_bytes_per_second);
   ASSIGN_OR_RETURN(const v1::ExplainPlanResponse response,
                    Call(options.server, *options.Connect(), &Stub::ExplainPlan, request));
   Print(options.format, response, [&] { return Details(response.plan()); });
-  if (options.format != OutputFormat::kJson) {
+  if (IsTable(options.format)) {
     std::cout << ExplanationText(response.explanation()) << std::flush;
   }
   return absl::OkStatus();
 }
 
 absl::Status Export(const Options& options) {
-  ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, options.name));
+  ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, NameOf(options)));
   return WriteBytes(options.file, bytes);
 }
 
@@ -232,7 +220,7 @@ void AddPlans(CLI::App& app, Command& command) {
   list->add_option("--sort", listed->sort, "created, used, hits or bytes; the most first")
       ->check(CLI::IsMember({"created", "used", "hits", "bytes"}));
   const auto [get, got] = add("get", "Show a plan; --full lists its transfers", Get);
-  get->add_flag("--full", got->full, "Every transfer");
+  AddFullFlags(*get, got->full);
   get->add_option("--html", got->report.html, "Write a page that shows the plan");
   get->add_option("--trace", got->report.trace,
                   "Write the predicted schedule as a trace for Perfetto or chrome://tracing");
@@ -241,7 +229,7 @@ void AddPlans(CLI::App& app, Command& command) {
   explain
       ->add_option("--checkpoint-rate", explained->report.checkpoint_bytes_per_second,
                    "Bytes per second of one host to and from storage, for comparison")
-      ->check(AboveZero())
+      ->transform(AboveZero())
       ->capture_default_str();
   add("delete", "Drop a plan from the cache", Delete);
   add("pin", "Keep a plan from eviction", Pin);

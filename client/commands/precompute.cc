@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/precompute.h"
 
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -73,7 +74,7 @@ void AddPrecompute(CLI::App& plans, Command& command) {
   sub->add_flag("--drain-one", options->drain, "Any one host leaves");
   sub->add_flag("--return-one", options->come_back, "Any one host comes back");
   sub->add_option("--plus-minus", options->plus_minus, "Up to so many hosts join or leave")
-      ->check(CLI::NonNegativeNumber);
+      ->transform(WholeNumber(0, std::numeric_limits<int32_t>::max()));
   sub->add_flag("--dry-run", options->dry_run, "Name the plans, make none");
   sub->callback([&command, options] { command = [options] { return Run(*options); }; });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/reshard.h"
 
+#include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -75,19 +76,26 @@ absl::Status Reshard(const Options& options) {
     ASSIGN_OR_RETURN(execution, WatchToEnd(options.server, execution.name(),
                                            [&](const v1::Execution& e) { bar.Show(e); }));
   }
-  Print(options.format, execution, [&] { return ExecutionDetails(execution); });
-  return Outcome(execution);
+  // What was only validated has no name, but its plan has.
+  if (options.format == OutputFormat::kName && options.validate_only) {
+    std::cout << execution.plan() << "\n";
+    return absl::OkStatus();
+  }
+  const absl::Status outcome = Outcome(execution);
+  // What went wrong goes to stderr.
+  Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
+  return outcome;
 }
 
 void AddPlanningFlags(CLI::App& reshard, Options& options) {
   reshard
       .add_option("--window-bytes", options.window_bytes,
                   "Bytes in flight per device (256 MiB without it)")
-      ->check(AboveZero());
+      ->transform(WholeNumber());
   reshard
       .add_option("--memory-limit-bytes", options.memory_limit_bytes,
                   "Most bytes that a device may hold")
-      ->check(AboveZero());
+      ->transform(WholeNumber());
   reshard.add_flag("--donate", options.donate,
                    "Source shards may be released while the move goes on");
   reshard.add_flag("--free-target-order", options.free_target_order,
@@ -95,7 +103,8 @@ void AddPlanningFlags(CLI::App& reshard, Options& options) {
   reshard
       .add_option("--lost-devices", options.lost_devices,
                   "Devices whose shards are gone: 4,5; their hosts may be away")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->transform(WholeNumber(0));
   const auto set_strategy = [&options](const std::string& text) {
     options.strategy = text == "p2p"      ? v1::PlanOptions::P2P
                        : text == "gather" ? v1::PlanOptions::GATHER
@@ -127,16 +136,17 @@ void AddReshard(CLI::App& app, Command& command) {
   reshard
       ->add_option("--generation", options->generation,
                    "Generation to start from; the latest without it")
-      ->check(AboveZero());
+      ->transform(WholeNumber());
   reshard
       ->add_option("--deadline", options->deadline_seconds,
                    "Longest that the move may take, seconds (300)")
-      ->check(AboveZero());
+      ->transform(Seconds());
   reshard->add_option("--request-id", options->request_id,
                       "The same id never starts a second move");
   AddPlanningFlags(*reshard, *options);
   reshard->add_flag("--no-wait", options->no_wait, "Start it and return");
-  reshard->add_flag("--validate-only", options->validate_only, "Plan and check, move nothing");
+  reshard->add_flag("--validate-only", options->validate_only,
+                    "Plan and check, move nothing; the plan is kept, for --plan and plans get");
   reshard->callback([&command, options] { command = [options] { return Reshard(*options); }; });
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/states.h"
 
-#include <iostream>
+#include <map>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/input.h"
-#include "proto/spec/text.h"
 #include "remesh/v1/state.grpc.pb.h"
 
 namespace remesh {
@@ -27,13 +27,29 @@ struct Options {
 
 std::string Phase(const v1::State& state) { return v1::State::Phase_Name(state.phase()); }
 
+std::string LabelsOf(const v1::State& state) {
+  const std::map<std::string, std::string> sorted(state.labels().begin(), state.labels().end());
+  return absl::StrJoin(sorted, ",", absl::PairFormatter("="));
+}
+
+std::string LineOf(const v1::State& state) {
+  const std::string away = absl::StrJoin(state.lost_hosts(), ",");
+  return absl::StrCat(state.name(), "  generation ", state.generation(), "  ", Phase(state),
+                      "  sealed ", state.sealed_shards(), "/", state.total_shards(),
+                      away.empty() ? "" : "  lost hosts ", away);
+}
+
 Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
-  Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION"});
+  Table table({"NAME", "GENERATION", "PHASE", "ARRAYS", "BYTES", "SEALED", "STEP", "EXECUTION",
+               "LOST HOSTS"},
+              {"CREATED", "UID", "LABELS"});
   for (const v1::State& state : states) {
     table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
                   absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
                   absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
-                  absl::StrCat(state.step()), OrDash(state.execution())});
+                  absl::StrCat(state.step()), OrDash(state.execution()),
+                  OrDash(absl::StrJoin(state.lost_hosts(), ",")), FormatTime(state.create_time()),
+                  OrDash(state.uid()), OrDash(LabelsOf(state))});
   }
   return table;
 }
@@ -90,14 +106,8 @@ absl::Status Watch(const Options& options) {
   const std::unique_ptr<Stub> stub = options.Connect();
   const auto reader = stub->WatchState(&context, request);
   for (v1::State state; reader->Read(&state);) {
-    if (options.format == OutputFormat::kJson) {
-      std::cout << ToJson(state, /*pretty=*/false) << std::endl;
-    } else {
-      std::cout << absl::StrCat(state.name(), "  generation ", state.generation(), "  ",
-                                Phase(state), "  sealed ", state.sealed_shards(), "/",
-                                state.total_shards())
-                << std::endl;
-    }
+    PrintNext(options.format, state, LineOf(state));
+    RETURN_IF_ERROR(CheckStdout());
   }
   return FromGrpcStatus(reader->Finish(), options.server);
 }

@@ -59,8 +59,8 @@ void AddSuggest(CLI::App& app, Command& command) {
       "suggest", "Find a sharding to pass through where a direct move would gather");
   auto options = std::make_shared<Options>();
   AddOutputFlag(*sub, options->format);
-  sub->add_option("--server", options->server.address,
-                  "Address of remesh-server; without it, answer here");
+  AddServerFlag(*sub, options->server,
+                "Address of remesh-server, HOST:PORT; without it, answer here");
   sub->add_option("--source", options->source, "Sharding, text of HLO or Shardy")->required();
   sub->add_option("--target", options->target, "Sharding, text of HLO or Shardy")->required();
   sub->callback([&command, options] { command = [options] { return Run(*options); }; });

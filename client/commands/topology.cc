@@ -75,15 +75,20 @@ void AddShow(CLI::App& topology, Command& command) {
   auto options = std::make_shared<ShowOptions>();
   Cluster& cluster = options->cluster;
   sub->add_option("PRESET", cluster.preset, "See remeshctl topology list")->required();
-  sub->add_option("--hosts", cluster.hosts, "How many")->capture_default_str();
+  sub->add_option("--hosts", cluster.hosts, "How many")
+      ->transform(WholeNumber())
+      ->capture_default_str();
   sub->add_option("--host-prefix", cluster.host_prefix, "Names are this and a number from 0 on")
       ->capture_default_str();
   sub->add_option("--first-device", cluster.first_device, "Id of the first device")
+      ->transform(WholeNumber(0))
       ->capture_default_str();
   sub->add_option("--racks", cluster.racks, "Deal the hosts into so many racks with an uplink each")
+      ->transform(WholeNumber(0))
       ->capture_default_str();
   sub->add_option("--oversubscription", cluster.oversubscription,
                   "Capacity of a rack's hosts over that of its uplink")
+      ->transform(AboveZero())
       ->capture_default_str();
   AddFormFlag(*sub, options->json);
   sub->callback([&command, options] { command = [options] { return Show(*options); }; });

@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
@@ -24,6 +26,8 @@ struct Options {
   }
 };
 
+std::string NameOf(const Options& options) { return WithPrefix("workers/", options.name); }
+
 std::string DeviceIds(const v1::Register& registration) {
   std::string ids;
   for (const v1::WorkerDevice& device : registration.devices()) {
@@ -40,16 +44,27 @@ std::string Transports(const v1::Register& registration) {
   return OrDash(text);
 }
 
+// "jobs/a/states/b@3" and so on.
+std::string Holds(const v1::Register& registration) {
+  std::string text;
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    absl::StrAppend(&text, text.empty() ? "" : ",", manifest.state(), "@", manifest.generation());
+  }
+  return OrDash(text);
+}
+
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
   Table table({"NAME", "ALIVE", "INCARNATION", "DEVICES", "STATES", "BYTES", "VERSION", "DATA",
-               "LAST HEARTBEAT"});
+               "LAST HEARTBEAT"},
+              {"HOLDS", "BOOT ID"});
   for (const v1::Worker& worker : workers) {
     const v1::Register& r = worker.registration();
     int64_t bytes = 0;
     for (const v1::StateManifest& manifest : r.manifests()) bytes += manifest.bytes();
     table.AddRow({worker.name(), worker.alive() ? "yes" : "no", absl::StrCat(r.incarnation()),
                   DeviceIds(r), absl::StrCat(r.manifests_size()), FormatBytes(bytes),
-                  OrDash(r.version()), Transports(r), FormatTime(worker.last_heartbeat_time())});
+                  OrDash(r.version()), Transports(r), FormatTime(worker.last_heartbeat_time()),
+                  Holds(r), OrDash(r.boot_id())});
   }
   return table;
 }
@@ -69,7 +84,7 @@ absl::Status List(const Options& options) {
 absl::Status Get(const Options& options) {
   ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
   for (const v1::Worker& worker : response.workers()) {
-    if (worker.name() != options.name) continue;
+    if (worker.name() != NameOf(options)) continue;
     Print(options.format, worker, [&] {
       v1::ListWorkersResponse one;
       *one.add_workers() = worker;
@@ -77,13 +92,17 @@ absl::Status Get(const Options& options) {
     });
     return absl::OkStatus();
   }
-  return MakeError(absl::StatusCode::kNotFound, absl::StrCat(options.name, ": no such worker"),
-                   {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", options.name}}});
+  std::vector<std::string> names;
+  for (const v1::Worker& worker : response.workers()) names.push_back(worker.name());
+  const std::string name = NameOf(options);
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat(name, ": no such worker", DidYouMean(name, names)),
+                   {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", name}}});
 }
 
 absl::Status Forget(const Options& options) {
   v1::ForgetWorkerRequest request;
-  request.set_name(options.name);
+  request.set_name(NameOf(options));
   return Call(options.server, *options.Connect(), &Stub::ForgetWorker, request).status();
 }
 
@@ -94,7 +113,8 @@ void AddWorkers(CLI::App& app, Command& command) {
   workers->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
     const auto [sub, options] = AddVerb(*workers, command, verb, help, run);
-    if (run != List) sub->add_option("NAME", options->name, "workers/{host}")->required();
+    if (run != List)
+      sub->add_option("NAME", options->name, "workers/{host}, or the host alone")->required();
   };
   add("list", "List workers, those away included", List);
   add("get", "Show a worker", Get);

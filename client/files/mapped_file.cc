@@ -6,8 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <utility>
@@ -98,13 +100,28 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
+std::string ReadAtMost(std::istream& in, int64_t bytes_max) {
+  constexpr int64_t kChunkBytes = 1 << 20;
+  std::string content;
+  int64_t read = kChunkBytes;
+  while (read == kChunkBytes && static_cast<int64_t>(content.size()) < bytes_max) {
+    const size_t before = content.size();
+    const int64_t wanted = std::min(kChunkBytes, bytes_max - static_cast<int64_t>(before));
+    content.resize(before + wanted);
+    in.read(content.data() + before, wanted);
+    read = in.gcount();
+    content.resize(before + read);
+  }
+  return content;
+}
+
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return FileError("open", path, errno != 0 ? errno : EIO);
-  std::string content(static_cast<size_t>(bytes_max) + 1, '\0');
-  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return FileError("read", path, EISDIR);
+  std::string content = ReadAtMost(file, bytes_max + 1);
   if (file.bad()) return FileError("read", path, EIO);
-  content.resize(static_cast<size_t>(file.gcount()));
   if (static_cast<int64_t>(content.size()) > bytes_max) {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      absl::StrCat(path, " is longer than ", bytes_max, " bytes"),

@@ -234,8 +234,7 @@ absl::StatusOr<HloSharding> ParseNamedLeaf(TextScanner& scanner) {
 absl::StatusOr<HloSharding> ParseLeaf(TextScanner& scanner) {
   const size_t start = scanner.position();
   if (!scanner.Take("{")) return scanner.Expected("'{' to start a sharding");
-  if (scanner.LooksAtWord("mesh") || scanner.LooksAtWord("maximal_mesh"))
-    return ParseNamedLeaf(scanner);
+  if (LooksAtNamed(scanner)) return ParseNamedLeaf(scanner);
   Items items;
   while (!scanner.Take("}")) RETURN_IF_ERROR(ParseItem(scanner, items));
   HloSharding leaf;

@@ -55,7 +55,10 @@ struct Body {
 ReductionOp ReductionOf(const HloSharding::Form& form) {
   if (const auto* unreduced = std::get_if<Unreduced>(&form)) return unreduced->reduction;
   if (const auto* tiled = std::get_if<Tiled>(&form)) return tiled->reduction;
-  return ReductionOp::kSum;  // named shardings print theirs themselves
+  // Named shardings print theirs themselves, unless they print like tiles.
+  const auto* named = std::get_if<NamedSharding>(&form);
+  return named != nullptr && PrintNamed(*named) == "unreduced" ? named->reduction
+                                                               : ReductionOp::kSum;
 }
 
 std::string LeafText(const HloSharding& leaf) {

@@ -23,7 +23,7 @@ namespace remesh {
 //               (, replicated={axis,...} | , unreduced=[op]{axis,...} | , manual={axis,...})* [,
 //               metadata=...] '}'
 //   mesh     := mesh['a'=2,...] [, device_ids=( '[' INT,... ']' 'T(' INT,... ')' | INT,... )]
-//             | maximal_mesh[device_id=INT]
+//             | (maximal_mesh | single_device)[device_id=INT]
 //   dim      := '{' axis,... [, ?] '}'      axis := 'name' [:(INT)INT]      op := sum | max | min
 //
 // Unlike XLA's parser this one refuses two kinds in one sharding, items given twice, and tile
@@ -32,7 +32,9 @@ namespace remesh {
 absl::StatusOr<HloSharding> ParseHloSharding(std::string_view text);
 
 // XLA's canonical text, without metadata; what no XLA text can say of a reduction other than SUM
-// stands in metadata as XLA's protos have it. Parses back to an equal value.
+// stands in metadata as XLA's protos have it. Parses back to an equal value, but for named
+// shardings that print without their mesh (named_text.h): those parse back to what is replicated or
+// unreduced as much.
 std::string PrintHloSharding(const HloSharding& sharding);
 
 }  // namespace remesh

@@ -44,6 +44,26 @@ TEST(HloTextTest, CanonicalTexts) {
   }
 }
 
+TEST(HloTextTest, NamedShardingsOfTheWholeMeshPrintWithoutIt) {
+  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], replicated}"), "{replicated}");
+  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], []}"), "{replicated}");
+  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], unreduced}"), "{unreduced}");
+  EXPECT_EQ(Canonical("{mesh['a'=2,'b'=4], [], unreduced=max{'a', 'b'}}"),
+            "{unreduced metadata={op_type=\"sdy::reduction_op\" op_name=\"MAX\"}}");
+  EXPECT_EQ(Canonical("{{mesh['a'=2,'b'=4], replicated}, {maximal_mesh[device_id=3]}}"),
+            "{{replicated}, {maximal_mesh[device_id=3]}}");
+  for (const char* kept :
+       {"{mesh['a'=2,'b'=4], manual}", "{mesh['a'=2,'b'=4], [{}, {}]}",
+        "{mesh['a'=2,'b'=4], [{?}]}", "{mesh['a'=2,'b'=4], [], replicated={'a'}}",
+        "{mesh['a'=2,'b'=4], [], unreduced={'a'}}"}) {
+    EXPECT_EQ(Canonical(kept), kept);
+  }
+}
+
+TEST(HloTextTest, NewerXlaSaysSingleDevice) {
+  EXPECT_EQ(Canonical("{single_device[device_id=3]}"), "{maximal_mesh[device_id=3]}");
+}
+
 TEST(HloTextTest, ReductionsOtherThanSumAreKept) {
   constexpr char kText[] =
       "{devices=[2,4]<=[8] last_tile_dims={unreduced} metadata={op_type=\"sdy::reduction_op\" "

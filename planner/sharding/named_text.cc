@@ -77,7 +77,7 @@ absl::StatusOr<std::vector<MeshAxis>> ParseMeshAxes(TextScanner& scanner) {
 
 absl::StatusOr<Mesh> ParseMesh(TextScanner& scanner) {
   const size_t start = scanner.position();
-  if (scanner.TakeWord("maximal_mesh")) {
+  if (scanner.TakeWord("maximal_mesh") || scanner.TakeWord("single_device")) {
     RETURN_IF_ERROR(scanner.Expect("["));
     RETURN_IF_ERROR(scanner.Expect("device_id"));
     RETURN_IF_ERROR(scanner.Expect("="));
@@ -217,10 +217,8 @@ std::string PrintNamed(const NamedSharding& named) {
   const std::string op =
       named.reduction == ReductionOp::kSum ? "" : std::string(NameOf(named.reduction));
   if (named.dims.empty() && named.replicated.empty()) {
-    if (named.unreduced.empty() && named.manual.empty()) return text + ", replicated";
-    if (named.manual.empty() && NamesAll(mesh, named.unreduced)) {
-      return absl::StrCat(text, ", unreduced", op.empty() ? "" : "=", op);
-    }
+    if (named.unreduced.empty() && named.manual.empty()) return "replicated";
+    if (named.manual.empty() && NamesAll(mesh, named.unreduced)) return "unreduced";
     if (named.unreduced.empty() && NamesAll(mesh, named.manual)) return text + ", manual";
   }
   absl::StrAppend(
@@ -238,6 +236,11 @@ std::string PrintNamed(const NamedSharding& named) {
   if (!named.manual.empty())
     absl::StrAppend(&text, ", manual={", AxesText(mesh, named.manual), "}");
   return text;
+}
+
+bool LooksAtNamed(const TextScanner& scanner) {
+  return scanner.LooksAtWord("mesh") || scanner.LooksAtWord("maximal_mesh") ||
+         scanner.LooksAtWord("single_device");
 }
 
 absl::StatusOr<NamedSharding> ParseNamed(TextScanner& scanner) {

@@ -14,6 +14,9 @@
 
 namespace remesh {
 
+// ParseElementType(), which of another framework's name says what XLA calls it.
+absl::StatusOr<ElementType> ElementTypeOf(const std::string& name);
+
 // One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its
 // name, shape and type, and `sharding`, its field called `side`.
 template <typename ArrayMessage>
@@ -24,7 +27,7 @@ absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
   PlacedArray value{.name = array.name(),
                     .shape = Shape(array.shape().begin(), array.shape().end())};
   if (value.name.empty()) return InvalidField(path() + ".name", "", "must not be empty");
-  auto type = ParseElementType(array.element_type());
+  auto type = ElementTypeOf(array.element_type());
   if (!type.ok()) return AtField(path(), type.status());
   value.element_type = *type;
   const absl::Status valid = ValidateShape(value.shape, BitWidth(value.element_type));

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/missing_field.h"
 #include "base/status_macros.h"
 #include "proto/spec/placed_arrays.h"
 #include "proto/spec/presets.h"
@@ -52,6 +53,18 @@ absl::StatusOr<Fallback> ToFallback(const v1::Fallback& fallback) {
   }
 }
 
+// A capacity that nobody gave is 0 on the wire.
+absl::Status CheckGiven(const char* field, double bytes_per_second, const char* or_else) {
+  if (bytes_per_second != 0) return absl::OkStatus();
+  return MissingField(field, absl::StrCat("must be bytes per second, above 0", or_else), "0");
+}
+
+absl::Status CheckCapacitiesGiven(const v1::Host& host) {
+  constexpr char kOrElse[] = ", or preset must name a machine";
+  RETURN_IF_ERROR(CheckGiven("nic_bytes_per_second", host.nic_bytes_per_second(), kOrElse));
+  return CheckGiven("fabric_bytes_per_second", host.fabric_bytes_per_second(), kOrElse);
+}
+
 absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, int index, Shardings& shardings) {
   ASSIGN_OR_RETURN(PlacedArray source,
                    ToPlacedArray(array, index, "source", array.source(), shardings));
@@ -73,6 +86,7 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
   for (int i = 0; i < topology.hosts_size(); ++i) {
     v1::Host host = topology.hosts(i);
     RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), FillFromPreset(host)));
+    RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), CheckCapacitiesGiven(host)));
     value.hosts.push_back({.name = host.name(),
                            .device_ids = {host.device_ids().begin(), host.device_ids().end()},
                            .nic_bytes_per_second = host.nic_bytes_per_second(),
@@ -80,7 +94,13 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
                            .fabric_bytes_per_second = host.fabric_bytes_per_second(),
                            .parent = host.parent()});
   }
-  for (const v1::Domain& domain : topology.domains()) {
+  for (int i = 0; i < topology.domains_size(); ++i) {
+    const v1::Domain& domain = topology.domains(i);
+    const std::string path = absl::StrCat("domains[", i, "]");
+    RETURN_IF_ERROR(
+        AtField(path, CheckGiven("egress_bytes_per_second", domain.egress_bytes_per_second(), "")));
+    RETURN_IF_ERROR(AtField(
+        path, CheckGiven("ingress_bytes_per_second", domain.ingress_bytes_per_second(), "")));
     value.domains.push_back({.name = domain.name(),
                              .parent = domain.parent(),
                              .egress_bytes_per_second = domain.egress_bytes_per_second(),

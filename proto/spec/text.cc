@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/spec/text.h"
 
+#include <google/protobuf/descriptor.h>
 #include <google/protobuf/util/json_util.h>
+
+#include <algorithm>
+#include <vector>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/spec/json_guard.h"
 #include "proto/spec/text_limits.h"
@@ -28,22 +34,58 @@ std::string TypeName(const std::string& type) {
   return absl::AsciiStrToLower(absl::StrReplaceAll(type, {{"TYPE_", ""}}));
 }
 
+using google::protobuf::Descriptor;
+using google::protobuf::FieldDescriptor;
+
+const FieldDescriptor* FieldOf(const Descriptor& type, const std::string& name) {
+  if (const FieldDescriptor* field = type.FindFieldByName(name)) return field;
+  return type.FindFieldByCamelcaseName(name);
+}
+
+// The type of what stands at a path of protobuf's JSON parser ("shardings[0].value.devices"), or
+// null.
+const Descriptor* TypeAt(const Descriptor* type, std::string_view path) {
+  const std::vector<std::string> parts =
+      absl::StrSplit(absl::string_view(path.data(), path.size()), '.', absl::SkipEmpty());
+  for (const std::string& part : parts) {
+    const FieldDescriptor* field = FieldOf(*type, part.substr(0, part.find('[')));
+    if (field == nullptr || field->message_type() == nullptr) return nullptr;
+    type = field->message_type();
+  }
+  return type;
+}
+
+// "; did you mean ..." of a field that the message at `path` does not have.
+std::string NearestField(const Descriptor* root, std::string_view path, const std::string& name) {
+  const Descriptor* type = TypeAt(root, path);
+  if (type == nullptr) return "";
+  // In the caller's spelling: lowerCamel when there is a capital in it.
+  const bool camel = std::any_of(name.begin(), name.end(), absl::ascii_isupper);
+  std::vector<std::string> names;
+  for (int i = 0; i < type->field_count(); ++i) {
+    names.push_back(camel ? type->field(i)->json_name() : type->field(i)->name());
+  }
+  return DidYouMean(name, names);
+}
+
 // protobuf says "(path): invalid value V for type T" or "(path) name: Cannot find field."; the path
 // may be missing.
-absl::Status FieldError(const std::string& json, const std::string& message) {
-  std::string path, rest = message;
+absl::Status FieldError(const std::string& json, const Descriptor* type,
+                        const std::string& message) {
+  std::string raw_path, path, rest = message;
   const size_t close = message.find(") ");
   const size_t close_colon = message.find("): ");
   if (!message.empty() && message[0] == '(' && std::min(close, close_colon) != std::string::npos) {
     const size_t end = std::min(close, close_colon);
-    path = PathWithKeys(json, std::string_view(message).substr(1, end - 1));
+    raw_path = message.substr(1, end - 1);
+    path = PathWithKeys(json, raw_path);
     rest = message.substr(message.find_first_not_of("): ", end));
   }
   constexpr char kUnknown[] = ": Cannot find field.";
   if (absl::EndsWith(rest, kUnknown)) {
     const std::string name = rest.substr(0, rest.size() - (sizeof(kUnknown) - 1));
     return InvalidField(absl::StrCat(path, path.empty() ? "" : ".", name), name,
-                        "is not a known field");
+                        absl::StrCat("is not a known field", NearestField(type, raw_path, name)));
   }
   constexpr char kInvalid[] = "invalid value ", kFor[] = " for type ";
   const size_t split = rest.rfind(kFor);
@@ -71,7 +113,7 @@ absl::Status ParseText(std::string_view text, google::protobuf::Message& message
   RETURN_IF_ERROR(CheckJson(json));
   const auto status = google::protobuf::util::JsonStringToMessage(json, &message);
   if (status.ok()) return absl::OkStatus();
-  return FieldError(json, std::string(status.message()));
+  return FieldError(json, message.GetDescriptor(), std::string(status.message()));
 }
 
 std::string ToJson(const google::protobuf::Message& message, bool pretty) {

@@ -64,7 +64,8 @@ TEST(TextTest, ZeroBytesOfOpShardingSetTheForm) {
 
 TEST(TextTest, ErrorsNameKeyAndField) {
   EXPECT_EQ(Message(R"({"shardings":{"a":{},"rows":{"hlo_txt":"x"}}})"),
-            "shardings[rows].hlo_txt: value \"hlo_txt\" is not a known field");
+            "shardings[rows].hlo_txt: value \"hlo_txt\" is not a known field; did you mean "
+            "\"hlo_text\"?");
   EXPECT_EQ(Message(R"({"arrays":[{"shape":["x"]}]})"),
             "arrays[0].shape[0]: value \"x\" is not a valid int64");
   EXPECT_EQ(Field(R"({"shardings":{"rows":{"devices":{"ids":[1,"z"]}}}})"),

@@ -9,6 +9,7 @@
 #include "proto/spec/explain_proto.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/suggest.h"
+#include "server/controller/digest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/plan_watch.h"
@@ -95,8 +96,9 @@ absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache,
                                                 const v1::ListPlansRequest& request) {
   RETURN_IF_ERROR(CheckView(request.view(), /*list=*/true));
   RETURN_IF_ERROR(AtField("filter", ValidateFilter(request.filter())));
+  const std::string scope = absl::StrCat("plans ", Digest(request.filter()));
   ASSIGN_OR_RETURN(const PageStart start,
-                   ParsePage(request.page_size(), request.page_token(), "plans"));
+                   ParsePage(request.page_size(), request.page_token(), scope));
   ASSIGN_OR_RETURN(PlanCache::Place after, PlaceOf(start.after, request.page_token()));
   const v1::PlanView view = request.view() == v1::SUMMARY ? v1::SUMMARY : v1::BASIC;
   PlanCache::Page page = cache.List(start.size, std::move(after), request.filter(), view);
@@ -104,8 +106,7 @@ absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache,
   for (v1::Plan& plan : page.plans) *response.add_plans() = std::move(plan);
   if (page.next) {
     const int64_t micros = absl::ToUnixMicros(page.next->created);
-    response.set_next_page_token(
-        MakePageToken("plans", absl::StrCat(micros, ":", page.next->name)));
+    response.set_next_page_token(MakePageToken(scope, absl::StrCat(micros, ":", page.next->name)));
   }
   return response;
 }

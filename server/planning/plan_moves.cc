@@ -138,7 +138,6 @@ absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& q
       JoinSpecs(question.source->spec, (*target)->spec, question.options).SerializeAsString());
   PlanCache::Question asked{.canonicalized = {},
                             .spec = std::move(joined),
-                            .store = question.keep,
                             .use = question.keep,
                             .state = question.state};
   ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, request, std::move(asked), start));

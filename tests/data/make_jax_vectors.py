@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes jax_vectors.jsonl and hlo_vectors.jsonl beside this file: shardings as the real JAX and XLA see them.
 
-Needs jax[cpu] (tested with 0.10.2); the tests need only its output.
+Needs jax[cpu] (tested with 0.10.2); the tests need only its output. Named shardings that are replicated or unreduced over the whole
+mesh have the text of 0.11.1, which leaves the mesh out; 0.10.2 and 0.12.0.1 print it.
   jax_vectors.jsonl, one NamedSharding a line: {"op_sharding": hex bytes, "text": XLA's text, "shape": extents, "devices": ids in the
     order of the sharding's device list, "boxes": per entry of that list the [lo, hi] of each dimension}.
   hlo_vectors.jsonl, one text a line: {"given": text, "text": XLA's canonical text, "op_sharding": hex bytes}, and of named shardings

@@ -10,8 +10,11 @@ import unittest
 
 import numpy as np
 
+from google.protobuf import json_format
 from remesh import oracle
 from remesh.elements import byte_count, numpy_dtype
+
+from remesh.v1 import plan_pb2
 
 from harness import BIN_DIR, Array, ClusterTest
 
@@ -65,8 +68,13 @@ class CommandTest(ClusterTest):
 
         dry = self._reshard("--validate-only")
         self.assertEqual((dry["name"], self.json("states", "get", STATE)["generation"]), ("", "1"))
-        execution = self._reshard()
+        # What was asked can be looked at, and then done.
+        page = self.folder / "plan.html"
+        self.ctl("plans", "get", dry["plan"], "--html", str(page))
+        self.assertIn("<html", page.read_text())
+        execution = self.json("reshard", STATE, "--plan", dry["plan"])
         self.assertEqual((execution["phase"], execution["targetGeneration"]), ("SUCCEEDED", "2"))
+        self.assertEqual(execution["plan"], dry["plan"])
 
         self._lists_what_happened(execution)
         self._gets_every_array()
@@ -82,13 +90,26 @@ class CommandTest(ClusterTest):
 
     def test_plans_in_process_and_on_the_server_agree(self):
         spec = json.dumps(EXAMPLE)
-        here = json.loads(self.ctl("plan", "-f", "-", "-o", "json", stdin=spec))
+        here = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--here", stdin=spec))
         there = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec))
         for key in ("fingerprint", "summary", "name"):
             self.assertEqual(here["plan"][key], there["plan"][key], key)
         self.assertEqual(there["planning"]["cache"], "MISS")
-        again = json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--server", self.cluster.server_address, stdin=spec))
+        again = json.loads(self.ctl("plan", "-f", "-", "-o", "json", stdin=spec))  # $REMESH_SERVER
         self.assertEqual(again["planning"]["cache"], "HIT")
+
+    def test_full_plans_in_process_and_on_the_server_agree(self):
+        """Both stream; what comes is the message that a unary answer would be."""
+        spec = json.dumps(EXAMPLE)
+        here, there = (json.loads(self.ctl("plan", "-f", "-", "-o", "json", "--view", "full", *words, stdin=spec))["plan"]
+                       for words in (("--here",), ()))
+        self.assertEqual(here["transfers"], there["transfers"])
+        self.assertEqual(json_format.ParseDict(there, plan_pb2.Plan()).name, there["name"])
+        self.assertEqual(self.json("plans", "get", there["name"], "--full")["transfers"], there["transfers"])
+        table = self.ctl("plans", "get", there["name"], "--view", "full").splitlines()
+        self.assertEqual(len(table), 1 + len(there["transfers"]))
+        bare = there["name"].removeprefix("plans/")
+        self.assertEqual(self.json("plans", "get", bare)["name"], there["name"])
 
     def test_bad_specs_name_the_field(self):
         """Each kind of bad text, in process and on its way to the server."""
@@ -163,6 +184,12 @@ class CommandTest(ClusterTest):
         workers = self.json("workers", "list")["workers"]
         self.assertEqual([w["name"] for w in workers], [f"workers/{host}" for host in self.cluster.host_names])
         self.assertTrue(self.json("workers", "get", "workers/host-1")["alive"])
+        self.assertEqual(self.json("workers", "get", "host-1")["name"], "workers/host-1")
+        self.assertIn('did you mean "workers/host-1"?', self._error("workers", "get", "hots-1"))
+        self.assertEqual(self.ctl("workers", "list", "-o", "name").split(), [w["name"] for w in workers])
+        self.assertIn(STATE + "@2", self.ctl("workers", "list", "-o", "wide"))
+        yaml = self.ctl("states", "get", STATE, "-o", "yaml")
+        self.assertIn(f"name: {STATE}\ngeneration: \"2\"\nphase: READY\n", yaml)
         header, *rows = self.ctl("workers", "list").splitlines()
         self.assertTrue(header.startswith("NAME"))
         self.assertEqual(len(rows), 3)
@@ -195,7 +222,10 @@ class CommandTest(ClusterTest):
         socket = self.cluster.worker_socket("host-0")
         (self.folder / "bad").mkdir()
         self.assertIn("STATE_COMMITTED", self._error("put", STATE, str(self.folder), "--socket", socket))
-        self.assertIn("NOT_FOUND", self._error("get", STATE, str(self.folder / "bad"), "--socket", socket, "--generation", "1"))
+        retired = self._error("get", STATE, str(self.folder / "bad"), "--socket", socket, "--generation", "1", "--wait")
+        self.assertIn("code: NOT_FOUND", retired)
+        self.assertIn("GENERATION_RETIRED", retired)
+        self.assertIn("generation 2", retired)
         self.assertIn("NOT_FOUND", self._error("reshard", STATE, "--targets", str(self.folder / "absent.yaml")))
 
     def _error(self, *words):

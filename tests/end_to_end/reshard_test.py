@@ -3,9 +3,11 @@
 import os
 import unittest
 
+import grpc
+from remesh import errors
 from remesh.v1 import reshard_pb2, state_pb2
 
-from harness import Array, ClusterTest, element_count, salted, targets, text_sharding
+from harness import CALL_SECONDS, Array, ClusterTest, element_count, salted, targets, text_sharding
 
 STATE = "jobs/test/states/{}"
 ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
@@ -71,6 +73,24 @@ class ReshardTest(ClusterTest):
         self.controller.wait_execution(first.name)
         self.assertEqual(self.controller.reshards.StartExecution(request, timeout=20).name, first.name)
         self.check_everywhere(name, 2, arrays)
+
+    def test_reading_a_retired_generation_fails_at_once(self):
+        """It names the generation that is there; a call that waited would end with DEADLINE_EXCEEDED."""
+        name, arrays = STATE.format("retired"), [Array("w", "f32", (12, 8))]
+        self.create_and_write(name, arrays, ROWS)
+        self.move(name, 1, targets(arrays, COLUMNS))
+
+        def refused():
+            try:
+                self.controller.read(name, 1, CALL_SECONDS)
+            except grpc.RpcError as error:
+                return error
+            return None
+
+        error = self.wait_until("generation 1 is retired", refused)
+        self.assertEqual(error.code(), grpc.StatusCode.NOT_FOUND)
+        info = errors.error_info(error)
+        self.assertEqual((info.reason, info.metadata["latest_generation"]), ("GENERATION_RETIRED", "2"))
 
     def test_a_retired_generation_is_gone_and_a_deleted_state_too(self):
         name, arrays = STATE.format("gone"), [Array("w", "f32", (12, 8))]

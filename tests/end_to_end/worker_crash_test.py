@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker dies: the execution ends FAILED, the state is as it was, and a restarted worker finds its buffers again."""
+import subprocess
 import unittest
 
 from remesh.trainer import ExecutionFailed, Trainer
 from remesh.v1 import plan_pb2, reshard_pb2, state_pb2
 
-from harness import Array, ClusterTest, targets, text_sharding
+from harness import BIN_DIR, Array, ClusterTest, targets, text_sharding
 
 # Large enough, in windows small enough, that a move takes seconds.
 ARRAYS = [Array(f"w{i}", "f32", (1024, 4096)) for i in range(16)]
@@ -47,11 +48,18 @@ class WorkerCrashTest(ClusterTest):
         self.cluster.workers[victim].kill()
         self.wait_until("the state is LOST", lambda: self._state(name).phase == state_pb2.State.LOST)
         self.assertIn(victim, list(self._state(name).lost_hosts))
+        self.assertRegex(self._table("states", "get", name), f"LOST HOSTS\n{name} .* LOST .* {victim}\n")
+        self.assertRegex(self._table("workers", "list"), f"workers/{victim} +no ")
         self._restart(victim)
         self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
         self.check_everywhere(name, 1, arrays)
         self.move(name, 1, targets(arrays, COLUMNS))
         self.check_everywhere(name, 2, arrays)
+
+    def _table(self, *words: str) -> str:
+        """What remeshctl prints for people."""
+        return subprocess.run([BIN_DIR / "remeshctl", *words, "--server", self.cluster.server_address], check=True, timeout=60,
+                              capture_output=True, text=True).stdout
 
     def _wait_for_bytes(self, execution: str) -> None:
         """Until bytes have crossed hosts, with most of them still to come."""

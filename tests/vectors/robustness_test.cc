@@ -110,6 +110,10 @@ bool ReadsBackPlain(const HloSharding& sharding) {
   if (const auto* tuple = std::get_if<Tuple>(&sharding.form)) {
     return std::any_of(tuple->leaves.begin(), tuple->leaves.end(), ReadsBackPlain);
   }
+  // Named shardings that are replicated or unreduced throughout print without their mesh.
+  if (std::holds_alternative<NamedSharding>(sharding.form)) {
+    return PrintHloSharding(sharding).find("mesh[") == std::string::npos;
+  }
   const auto* tiled = std::get_if<Tiled>(&sharding.form);
   return tiled != nullptr && tiled->subgroups == Tiled::Subgroups{SubgroupType::kUnreduced} &&
          tiled->tiles.dims().back() == tiled->tiles.size();

@@ -101,7 +101,10 @@ TEST(VectorsTest, HloTextsAndBytes) {
               PrintHloSharding(*again));
     const auto from_bytes = OpShardingFromBytes(Bytes(line["op_sharding"]));
     ASSERT_TRUE(from_bytes.ok()) << from_bytes.status();
-    EXPECT_EQ(*from_bytes, *again);
+    // Named shardings that print without their mesh keep it in their bytes only.
+    const bool named = std::holds_alternative<NamedSharding>(given->form);
+    const bool loses_mesh = named && !std::holds_alternative<NamedSharding>(again->form);
+    EXPECT_EQ(*from_bytes, loses_mesh ? *given : *again);
     EXPECT_EQ(absl::BytesToHexString(OpShardingToBytes(*given)), line["op_sharding"]);
   });
   EXPECT_GE(lines, 400);

@@ -270,6 +270,31 @@ TEST_F(LocalServiceTest, CallsWaitForTheState) {
   EXPECT_EQ(GetShards(2, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
 }
 
+TEST_F(LocalServiceTest, ARetiredGenerationIsRefusedAtOnce) {
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_TRUE(Seal().ok());
+  ASSERT_TRUE(
+      OnStrand([this] { return store_->Create(Assignment(2), v1::SHARD_PHASE_BUILDING); }).ok());
+  ASSERT_TRUE(GetShards(1, /*wait=*/true).ok());  // both are here
+  OnStrand([this] { return store_->Drop(kState, 1), 0; });
+  const absl::Status refused = GetShards(1, /*wait=*/true);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(Reason(refused), "GENERATION_RETIRED");
+  EXPECT_EQ(GetErrorInfo(refused).metadata["latest_generation"], "2");
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("is at generation 2"));
+  // What may still come is waited for.
+  EXPECT_EQ(GetShards(3, true, 50).code(), absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(LocalServiceTest, ARetiredGenerationIsRefusedWhereTheNewOneHasNoShard) {
+  v1::Assignment nothing;
+  nothing.set_state(kState);
+  nothing.set_generation(2);
+  Assign(nothing);
+  EXPECT_EQ(Reason(GetShards(1, /*wait=*/true)), "GENERATION_RETIRED");
+}
+
 TEST_F(LocalServiceTest, AHostWithoutShardsIsAnsweredAtOnce) {
   v1::Assignment nothing;
   nothing.set_state(kState);

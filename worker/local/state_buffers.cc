@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/state_buffers.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -246,15 +247,33 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& r
   return SetSealed(held, shards, false);
 }
 
+// A generation that is not here: it may come, unless a later one came after it.
+absl::Status StateBuffers::NoGeneration(const std::string& state, int64_t generation) const {
+  const Generation* newest = Newest(state);
+  const auto assigned = assigned_.find(state);
+  const int64_t here = newest == nullptr ? 0 : newest->number();
+  const int64_t latest =
+      assigned == assigned_.end() ? here : std::max(here, assigned->second.generation());
+  const std::string number = absl::StrCat(generation);
+  if (generation >= latest) {
+    return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", state,
+                      absl::StrCat("has no generation ", number, " on this host"),
+                      {{"generation", number}});
+  }
+  const std::string now = absl::StrCat(latest);
+  return StateError(absl::StatusCode::kNotFound, "GENERATION_RETIRED", state,
+                    absl::StrCat("has no generation ", number,
+                                 " on this host any more: it is at generation ", now),
+                    {{"generation", number}, {"latest_generation", now}});
+}
+
 absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& request) {
   if (request.state().empty()) return InvalidField("state", "", "must not be empty");
   const std::string number = absl::StrCat(request.generation());
   if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
   const Generation* held = store_->Find(request.state(), request.generation());
   if (held == nullptr || !Current(*held)) {
-    return StateError(absl::StatusCode::kNotFound, "GENERATION_NOT_FOUND", request.state(),
-                      absl::StrCat("has no generation ", number, " on this host"),
-                      {{"generation", number}});
+    return NoGeneration(request.state(), request.generation());
   }
   const bool unsealed_again = held->manifest.assignment().committed();
   if (held->pending() || (held->phase() != v1::SHARD_PHASE_READY && !unsealed_again)) {

@@ -53,8 +53,9 @@ class StateBuffers {
   void ForgetAbsent();
 
   // The calls of LocalService, without waiting: see there. NOT_FOUND (STATE_NOT_FOUND,
-  // GENERATION_NOT_FOUND) may become OK later, and so may FAILED_PRECONDITION (NOT_READABLE).
-  // UNAVAILABLE (BEING_RESERVED): ask again when reserved() has come.
+  // GENERATION_NOT_FOUND) may become OK later, and so may FAILED_PRECONDITION (NOT_READABLE);
+  // NOT_FOUND (GENERATION_RETIRED) never does. UNAVAILABLE (BEING_RESERVED): ask again when
+  // reserved() has come.
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
   absl::StatusOr<v1::SealResponse> Unseal(const v1::UnsealRequest& request);
@@ -75,6 +76,7 @@ class StateBuffers {
   // What this host has of a state that lies elsewhere: nothing; nullopt for other states.
   std::optional<Generation> Absent(const std::string& state) const;
   absl::StatusOr<const Generation*> ForSealing(const std::string& state) const;
+  absl::Status NoGeneration(const std::string& state, int64_t generation) const;
   absl::StatusOr<v1::SealResponse> SetSealed(const Generation* held, const std::vector<int>& shards,
                                              bool sealed);
 

@@ -16,6 +16,7 @@ as they live, and a retired generation's memory is free only when its last mappi
 import dataclasses
 import datetime
 import mmap
+import re
 import time
 import uuid
 from typing import Callable, List, Optional
@@ -63,6 +64,7 @@ class Trainer:
     """One host's training process: a connection to the planner, and one to the host's own worker."""
 
     def __init__(self, server: str, worker_socket: str):
+        _check_address(server)
         self._channels = (grpc.insecure_channel(server, options=_CHANNEL_OPTIONS),
                           grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS))
         self.states = state_pb2_grpc.StateServiceStub(self._channels[0])
@@ -131,9 +133,16 @@ class Trainer:
                 raise ExecutionFailed(execution)
 
     def read(self, state: str, generation: int, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
-        """This host's shards of a committed generation, to read. Waits for it to be committed here."""
+        """This host's shards of a committed generation, to read. Waits for it to be committed here; one that is retired is refused at
+        once (NOT_FOUND, GENERATION_RETIRED: latest_generation in its error_info() is what is here)."""
         request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
         return _map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+
+
+def _check_address(server: str) -> None:
+    """Of a URL, or without a port, gRPC makes a name to look up, and says so only when a call's time is over."""
+    if not re.fullmatch(r"(unix|dns|ipv4|ipv6|xds):.+|[^/]+:\d+", server):
+        raise ValueError(f"server: value {server!r} must be HOST:PORT, as in 10.0.0.1:7070")
 
 
 def _may_come_back(error: grpc.RpcError, give_up: float) -> bool:

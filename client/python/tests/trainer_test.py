@@ -147,6 +147,13 @@ class TrainerTest(unittest.TestCase):
         self.assertEqual(str(failure.exception), "jobs/a/executions/1 ended in FAILED: "
                          "UNAVAILABLE (WORKER_LOST): host-1 is lost [host=host-1]")
 
+    def test_a_server_is_host_and_port(self):
+        for wrong in ("http://127.0.0.1:7070", "127.0.0.1", "localhost:", ""):
+            with self.assertRaisesRegex(ValueError, "must be HOST:PORT"):
+                Trainer(wrong, "/nowhere/worker.sock")
+        for right in ("[::1]:7070", "unix:/tmp/x.sock", "dns:///planner:7070"):
+            Trainer(right, "/nowhere/worker.sock").close()
+
     def test_a_refusal_says_why(self):
         with self.assertRaises(grpc.RpcError) as refusal:
             self.start().states.GetState(state_pb2.GetStateRequest(name=STATE), timeout=10)

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/nearest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+namespace remesh {
+
+size_t EditDistance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), size_t{0});
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, replaced}));
+    }
+  }
+  return row[b.size()];
+}
+
+std::string Nearest(std::string_view name, const std::vector<std::string>& candidates) {
+  constexpr size_t kNameMax = 100;  // longer ones are no slips, and take quadratic time
+  if (name.empty() || name.size() > kNameMax) return "";
+  size_t best = std::max<size_t>(name.size() / 3, std::min<size_t>(name.size() - 1, 2)) + 1;
+  std::string nearest;
+  for (const std::string& candidate : candidates) {
+    const size_t distance = EditDistance(name, candidate);
+    if (distance < best) {
+      best = distance;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates) {
+  const std::string nearest = Nearest(name, candidates);
+  return nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+}
+
+}  // namespace remesh

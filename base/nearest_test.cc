@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/nearest.h"
+
+#include <gtest/gtest.h>
+
+namespace remesh {
+namespace {
+
+TEST(NearestTest, Distances) {
+  EXPECT_EQ(EditDistance("", "abc"), 3u);
+  EXPECT_EQ(EditDistance("kitten", "sitting"), 3u);
+  EXPECT_EQ(EditDistance("same", "same"), 0u);
+}
+
+TEST(NearestTest, SlipsAreFoundAndStrangersAreNot) {
+  const std::vector<std::string> names = {"hlo_text", "sdy_text", "nics", "ids"};
+  EXPECT_EQ(Nearest("hlo_txt", names), "hlo_text");
+  EXPECT_EQ(Nearest("nicks", names), "nics");
+  EXPECT_EQ(Nearest("nonsense", names), "");
+  EXPECT_EQ(Nearest("x", names), "");
+  EXPECT_EQ(Nearest("", names), "");
+  EXPECT_EQ(Nearest(std::string(5000, 'a'), names), "");
+  EXPECT_EQ(DidYouMean("idz", names), "; did you mean \"ids\"?");
+  EXPECT_EQ(DidYouMean("nonsense", names), "");
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/flag_values.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+
+namespace remesh {
+namespace {
+
+constexpr double kSecondsMax = 30 * 24 * 3600;
+
+std::string MustBe(const std::string& text, const std::string& what) {
+  return absl::StrCat("value \"", text, "\" must be ", what);
+}
+
+bool IsPort(const std::string& text) {
+  int port = 0;
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+         absl::SimpleAtoi(text, &port) && port >= 1 && port <= 65535;
+}
+
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || !IsPort(text.substr(colon + 1))) return false;
+  const std::string host = text.substr(0, colon);
+  return host.find('/') == std::string::npos &&
+         (host.find(':') == std::string::npos || (host.front() == '[' && host.back() == ']'));
+}
+
+bool IsTarget(const std::string& text) {
+  for (const char* scheme :
+       {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:", "xds:"}) {
+    if (absl::StartsWith(text, scheme)) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+CLI::Validator WholeNumber(int64_t min, int64_t max) {
+  const auto check = [min, max](std::string& text) -> std::string {
+    int64_t number = 0;
+    if (absl::SimpleAtoi(text, &number) && number >= min && number <= max) {
+      text = absl::StrCat(number);
+      return "";
+    }
+    const std::string least = min == 1 ? "above 0" : absl::StrCat("from ", min);
+    return MustBe(text, absl::StrCat("a number ", least, ", whole, at most ", max));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator AboveZero(double max) {
+  const auto check = [max](std::string& text) -> std::string {
+    double number = 0;
+    if (absl::SimpleAtod(text, &number) && std::isfinite(number) && number > 0 && number <= max)
+      return "";
+    const bool bounded = max < std::numeric_limits<double>::max();
+    return MustBe(
+        text, absl::StrCat("a number above 0",
+                           bounded ? absl::StrCat(", at most ", static_cast<int64_t>(max)) : ""));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator Seconds() { return AboveZero(kSecondsMax); }
+
+CLI::Validator ServerAddress() {
+  const auto check = [](std::string& text) -> std::string {
+    // An empty one is none: `plan` works in process then.
+    if (text.empty() || IsHostAndPort(text) || IsTarget(text)) return "";
+    return MustBe(text, text.find("://") == std::string::npos
+                            ? "HOST:PORT, as in 10.0.0.1:7070"
+                            : "HOST:PORT without a scheme, as in 10.0.0.1:7070");
+  };
+  return CLI::Validator(check, "");
+}
+
+std::string WithPrefix(const std::string& prefix, const std::string& name) {
+  return absl::StartsWith(name, prefix) ? name : prefix + name;
+}
+
+}  // namespace remesh

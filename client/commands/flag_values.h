@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "CLI/CLI.hpp"
+
+namespace remesh {
+
+// What flags take. A value outside is refused with the flag, the value and the range; the parser
+// itself would cut it to what its type holds. For Option::transform(), for they also spell numbers
+// as the parser reads them.
+
+// A decimal whole number.
+CLI::Validator WholeNumber(int64_t min = 1, int64_t max = std::numeric_limits<int64_t>::max());
+// A finite number above 0.
+CLI::Validator AboveZero(double max = std::numeric_limits<double>::max());
+// Above 0, up to 30 days.
+CLI::Validator Seconds();
+// HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL. For check().
+CLI::Validator ServerAddress();
+
+// "host-b" -> "workers/host-b"; names that have the prefix stay.
+std::string WithPrefix(const std::string& prefix, const std::string& name);
+
+}  // namespace remesh

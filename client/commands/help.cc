@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/commands/help.h"
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "service/version.h"
+
+namespace remesh {
+namespace {
+
+absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
+  std::string before;
+  for (const std::string& word : words) {
+    absl::StrAppend(&before, before.empty() ? "" : " ", app->get_name());
+    try {
+      app = app->get_subcommand(word);
+    } catch (const CLI::OptionNotFound&) {
+      return MakeError(absl::StatusCode::kNotFound,
+                       absl::StrCat("\"", absl::StrJoin(words, " "), "\" is no command"),
+                       {.reason = "COMMAND_NOT_FOUND", .metadata = {}});
+    }
+  }
+  // The root would delegate to the command that was parsed, which is this one.
+  std::cout << app->get_formatter()->make_help(
+      app, absl::StrCat(before, before.empty() ? "" : " ", app->get_name()),
+      CLI::AppFormatMode::Normal);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddHelp(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("help", "Show the help of a command");
+  auto words = std::make_shared<std::vector<std::string>>();
+  sub->add_option("COMMAND", *words, "As in: help plans get");
+  sub->callback(
+      [&command, &app, words] { command = [&app, words] { return Help(&app, *words); }; });
+}
+
+void AddVersion(CLI::App& app, Command& command) {
+  CLI::App* sub = app.add_subcommand("version", "Show the version");
+  sub->callback([&command] {
+    command = [] {
+      std::cout << kVersion << "\n";
+      return absl::OkStatus();
+    };
+  });
+}
+
+}  // namespace remesh

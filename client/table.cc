@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "client/table.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace remesh {
+namespace {
+
+using Rows = std::vector<std::vector<std::string>>;
+
+void Widen(const Rows& rows, std::vector<size_t>& widths) {
+  for (const std::vector<std::string>& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+}
+
+std::string TextOf(const Rows& rows, const std::vector<size_t>& widths, size_t columns) {
+  std::string text;
+  for (const std::vector<std::string>& row : rows) {
+    const size_t shown = std::min(columns, row.size());
+    for (size_t i = 0; i + 1 < shown; ++i) {
+      absl::StrAppend(&text, row[i], std::string(widths[i] - row[i].size() + 2, ' '));
+    }
+    absl::StrAppend(&text, shown == 0 ? "" : row[shown - 1], "\n");
+  }
+  return text;
+}
+
+}  // namespace
+
+Table::Table(std::vector<std::string> header, const std::vector<std::string>& wide)
+    : narrow_columns_(wide.empty() ? std::numeric_limits<size_t>::max() : header.size()) {
+  header.insert(header.end(), wide.begin(), wide.end());
+  rows_.push_back(std::move(header));
+}
+
+std::string Table::ToString(bool wide) const {
+  std::vector<size_t> widths;
+  Widen(rows_, widths);
+  return TextOf(rows_, widths, wide ? std::numeric_limits<size_t>::max() : narrow_columns_);
+}
+
+std::string Table::TakeRows() {
+  Widen(rows_, taken_widths_);
+  return TextOf(std::exchange(rows_, {}), taken_widths_, narrow_columns_);
+}
+
+}  // namespace remesh

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+namespace remesh {
+
+// Columns of text for people: as wide as their widest cell, two spaces between, numbers as given.
+class Table {
+ public:
+  // Columns of `wide` follow the others; only ToString(/*wide=*/true) shows them.
+  explicit Table(std::vector<std::string> header, const std::vector<std::string>& wide = {});
+
+  // Cells of all columns, wide ones included.
+  void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+  size_t rows() const { return rows_.size(); }
+
+  std::string ToString(bool wide = false) const;
+  // The text of the rows so far, which leaves none. Columns do not get narrower again.
+  std::string TakeRows();
+
+ private:
+  size_t narrow_columns_;
+  std::vector<std::vector<std::string>> rows_;
+  std::vector<size_t> taken_widths_;
+};
+
+}  // namespace remesh
