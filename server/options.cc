@@ -100,6 +100,10 @@ void AddSettings(ServerOptions& o, Settings& settings) {
   AddTopology(o, settings);
   AddPlanning(o, settings);
   settings.Section("gRPC");
+  settings.AddInt("connections_per_address", &o.connections_per_address,
+                  "Most connections that one address (of IPv6, one /64) may have open; more where "
+                  "many workers come through one.",
+                  1, 1 << 20);
   settings.AddBytes("message_bytes_max", &o.message_bytes_max,
                     "Largest message that is accepted or sent.");
   settings.AddDuration("keepalive_time", &o.keepalive_time,
@@ -155,6 +159,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
 Server::Options GrpcOptionsOf(const ServerOptions& o) {
   Server::Options grpc;
   grpc.listen_address = o.listen_address;
+  grpc.connections_per_address = static_cast<int>(o.connections_per_address);
   grpc.message_bytes_max = static_cast<int>(o.message_bytes_max);
   grpc.keepalive_time = o.keepalive_time;
   grpc.keepalive_timeout = o.keepalive_timeout;

@@ -40,6 +40,7 @@ struct ServerOptions {
   int64_t planner_threads = 2;
   int64_t stream_threads = 8;
 
+  int64_t connections_per_address = 256;
   int64_t message_bytes_max = int64_t{64} << 20;
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);

@@ -4,15 +4,19 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "service/credentials.h"
+#include "service/listen.h"
 
 namespace remesh {
 namespace {
 
 constexpr const char* kServices[] = {"", "remesh.v1.StateService", "remesh.v1.PlanService",
                                      "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
+
+constexpr auto kHandshakeMax = std::chrono::seconds(5);
+constexpr auto kIdleMax = std::chrono::minutes(5);
 
 int Millis(std::chrono::nanoseconds duration) {
   return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
@@ -34,33 +38,51 @@ Server::Server(Options options, Core& core)
       reshards_(backend_),
       workers_(backend_) {}
 
+void Server::AddArguments(grpc::ServerBuilder& builder) const {
+  builder.SetMaxReceiveMessageSize(options_.message_bytes_max);
+  builder.SetMaxSendMessageSize(options_.message_bytes_max);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options_.keepalive_time));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options_.keepalive_timeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  // From the first byte to HTTP/2's settings, TLS included. Silence before it: AcceptLoop.
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeMax));
+  // Of connections without a call; an Attach stream is one.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(kIdleMax));
+}
+
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& core) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<Server> server(new Server(std::move(options), core));
   const Options& o = server->options_;
+  ASSIGN_OR_RETURN(Listeners listeners, ListenOn(o.listen_address, o.keepalive_timeout));
+  server->port_ = listeners.port;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort(o.listen_address, MakeServerCredentials(), &server->port_);
-  builder.SetMaxReceiveMessageSize(o.message_bytes_max);
-  builder.SetMaxSendMessageSize(o.message_bytes_max);
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(o.keepalive_time));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(o.keepalive_timeout));
-  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT,
-                             0);  // a second server must not share the port silently
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
+      builder.experimental().AddExternalConnectionAcceptor(
+          grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
+          MakeServerCredentials());
+  server->AddArguments(builder);
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
            &server->states_, &server->plans_, &server->reshards_, &server->workers_}) {
     builder.RegisterService(service);
   }
   o.extend(builder);
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || server->port_ == 0) {
-    return MakeError(
-        absl::StatusCode::kUnavailable, absl::StrCat("cannot listen on ", o.listen_address),
-        {.reason = "LISTEN_FAILED", .metadata = {{"listen_address", o.listen_address}}});
+  if (server->server_ == nullptr) {
+    return MakeError(absl::StatusCode::kInternal, "gRPC does not start",
+                     {.reason = "GRPC_FAILED", .metadata = {}});
   }
   SetServing(*server->server_, true);
+  server->accepts_ = std::make_unique<AcceptLoop>(
+      std::move(listeners.sockets),
+      AcceptLoop::Options{.per_address_max = o.connections_per_address},
+      [acceptor = std::move(acceptor)](int connection) {
+        grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
+        accepted.fd = connection;
+        acceptor->HandleNewConnection(&accepted);
+      });
   return server;
 }
 
@@ -76,6 +98,7 @@ void Server::Shutdown() {
   if (server_ == nullptr) return;
   SetNotServing();
   core_.Shutdown();
+  accepts_ = nullptr;
   server_->Shutdown(
       std::chrono::system_clock::now() +
       std::chrono::duration_cast<std::chrono::system_clock::duration>(options_.shutdown_grace));

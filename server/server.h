@@ -16,6 +16,7 @@
 #include "server/grpc/reshard_service.h"
 #include "server/grpc/state_service.h"
 #include "server/grpc/worker_service.h"
+#include "service/accept_loop.h"
 #include "service/authorization.h"
 
 namespace remesh {
@@ -25,6 +26,7 @@ class Server {
  public:
   struct Options {
     std::string listen_address = "127.0.0.1:0";
+    int connections_per_address = 256;
     int message_bytes_max = 64 << 20;
     std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
@@ -34,7 +36,8 @@ class Server {
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
   };
 
-  // `core` must outlive the server. UNAVAILABLE (LISTEN_FAILED) when the address cannot be had.
+  // `core` must outlive the server. UNAVAILABLE (LISTEN_FAILED) with the cause when the address
+  // cannot be had.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Options options, Core& core);
   ~Server();
 
@@ -48,6 +51,7 @@ class Server {
 
  private:
   Server(Options options, Core& core);
+  void AddArguments(grpc::ServerBuilder& builder) const;
 
   const Options options_;
   Core& core_;
@@ -57,7 +61,8 @@ class Server {
   ReshardService reshards_;
   WorkerService workers_;
   int port_ = 0;
-  std::unique_ptr<grpc::Server> server_;  // last: it uses all of the above
+  std::unique_ptr<grpc::Server> server_;  // uses all of the above
+  std::unique_ptr<AcceptLoop> accepts_;   // last: it uses the server
 };
 
 }  // namespace remesh

@@ -21,7 +21,6 @@
 #include "service/rpc_metrics.h"
 #include "service/version.h"
 #include "worker/agent/planner_channel.h"
-#include "worker/local/unix_socket.h"
 #include "worker/manifest.pb.h"
 #include "worker/store/durable_file.h"
 
@@ -67,8 +66,7 @@ Worker::~Worker() {
   if (strand_ != nullptr && agent_ != nullptr) {
     strand_->Post([this] { agent_->Close(); });
   }
-  if (server_ != nullptr)
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(2));
+  if (server_ != nullptr) server_->Shutdown(std::chrono::seconds(2));
   server_.reset();
   if (strand_ != nullptr) strand_->Stop();
   if (files_ != nullptr) files_->Stop();
@@ -197,7 +195,7 @@ absl::Status Worker::Serve() {
   builder.RegisterService(service_.get());
   builder.experimental().SetInterceptorCreators(
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
-  ASSIGN_OR_RETURN(server_, StartOnUnixSocket(builder, options_.socket_path));
+  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
   if (options_.metrics_address.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(options_.metrics_address, registry_));
   return absl::OkStatus();

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/server.h>
-
 #include <memory>
 #include <string>
 
@@ -14,6 +12,7 @@
 #include "worker/agent/planner_link.h"
 #include "worker/agent/program_fetcher.h"
 #include "worker/local/local_service.h"
+#include "worker/local/unix_socket.h"
 #include "worker/options.h"
 
 namespace remesh {
@@ -55,7 +54,7 @@ class Worker {
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<UnixServer> server_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
 };
 

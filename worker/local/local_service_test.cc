@@ -50,7 +50,7 @@ class LocalServiceTest : public ::testing::Test {
         grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials()));
   }
   ~LocalServiceTest() override {
-    server_->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
+    server_->Shutdown(std::chrono::seconds(1));
     server_.reset();
     strand_.Stop();
     fs::remove_all(directory_);
@@ -59,7 +59,7 @@ class LocalServiceTest : public ::testing::Test {
   void Serve() {
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
-    auto server = StartOnUnixSocket(builder, socket_);
+    auto server = UnixServer::Start(builder, socket_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -173,7 +173,7 @@ class LocalServiceTest : public ::testing::Test {
   std::unique_ptr<StateBuffers> buffers_;
   std::unique_ptr<LocalCalls> calls_;
   std::unique_ptr<LocalService> service_;
-  std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<UnixServer> server_;
   std::unique_ptr<v1::LocalService::Stub> stub_;
   v1::ShardsResponse shards_;
   v1::SealResponse seals_;
@@ -333,7 +333,7 @@ TEST_F(LocalServiceTest, ReleaseFreesOnlyWhatIsBeingBuilt) {
 
 TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   grpc::ServerBuilder second;
-  EXPECT_THAT(std::string(StartOnUnixSocket(second, socket_).status().message()),
+  EXPECT_THAT(std::string(UnixServer::Start(second, socket_).status().message()),
               HasSubstr("in use by another process"));
   const std::string stale = directory_ + "/stale.sock";
   sockaddr_un address{};
@@ -345,12 +345,13 @@ TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   LocalService service(&strand_, buffers_.get(), calls_.get());
   grpc::ServerBuilder third;
   third.RegisterService(&service);
-  auto server = StartOnUnixSocket(third, stale);
+  auto server = UnixServer::Start(third, stale);
   ASSERT_TRUE(server.ok()) << server.status();
-  (*server)->Shutdown();
+  (*server)->Shutdown(std::chrono::seconds(1));
+  EXPECT_FALSE(fs::exists(stale));
   std::ofstream(directory_ + "/file") << "x";
   grpc::ServerBuilder fourth;
-  EXPECT_FALSE(StartOnUnixSocket(fourth, directory_ + "/file").ok());
+  EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file").ok());
 }
 
 TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {

@@ -6,24 +6,35 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "grpcpp/security/server_credentials.h"
+#include "grpcpp/health_check_service_interface.h"
+#include "grpcpp/server_posix.h"
 
 namespace remesh {
 namespace {
 
-bool SomebodyListens(const std::string& path) {
+// REQUIRES: the path fits.
+sockaddr_un AddressAt(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
+  return address;
+}
+
+bool SomebodyListens(const std::string& path) {
+  const sockaddr_un address = AddressAt(path);
   const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return false;
-  const bool connected = connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+  const bool connected =
+      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   close(fd);
   return connected;
 }
@@ -46,20 +57,69 @@ absl::Status MakeRoom(const std::string& path) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-absl::StatusOr<std::unique_ptr<grpc::Server>> StartOnUnixSocket(grpc::ServerBuilder& builder,
-                                                                const std::string& path) {
+absl::StatusOr<Fd> Listen(const std::string& path) {
   RETURN_IF_ERROR(MakeRoom(path));
-  builder.AddListeningPort("unix:" + path, grpc::InsecureServerCredentials());
+  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_un address = AddressAt(path);
   // The socket must never be there with more rights than it is to have.
   const mode_t before = umask(0117);
-  std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  const bool bound =
+      fd && bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
+  const int error = errno;
   umask(before);
-  if (server == nullptr || chmod(path.c_str(), 0660) != 0) {
-    return InvalidField("socket_path", path, "must be a place where a socket can be made");
-  }
+  if (bound && chmod(path.c_str(), 0660) == 0 && listen(fd.get(), SOMAXCONN) == 0) return fd;
+  return InvalidField(
+      "socket_path", path,
+      absl::StrCat("must be a place where a socket can be made: ", std::strerror(error)));
+}
+
+// What keeps a caller that does not read, or does nothing, from staying for ever.
+void AddArguments(grpc::ServerBuilder& builder) {
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 300'000);
+}
+
+void SetServing(grpc::Server& server, bool serving) {
+  for (const char* service : {"", "remesh.v1.LocalService"})
+    server.GetHealthCheckService()->SetServingStatus(service, serving);
+}
+
+}  // namespace
+
+UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server)
+    : path_(std::move(path)), server_(std::move(server)) {}
+
+absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilder& builder,
+                                                              const std::string& path) {
+  std::vector<Fd> listeners;
+  ASSIGN_OR_RETURN(listeners.emplace_back(), Listen(path));
+  grpc::EnableDefaultHealthCheckService(true);
+  AddArguments(builder);
+  std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
+  if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
+  std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
+  SetServing(*server->server_, true);
+  // The peer() of its calls is "fd:N"; SO_PEERCRED of N tells here who connected.
+  server->accepts_ = std::make_unique<AcceptLoop>(std::move(listeners), AcceptLoop::Options(),
+                                                  [to = server->server_.get()](int connection) {
+                                                    grpc::AddInsecureChannelFromFd(to, connection);
+                                                  });
   return server;
+}
+
+UnixServer::~UnixServer() { Shutdown(std::chrono::seconds(0)); }
+
+void UnixServer::Shutdown(std::chrono::nanoseconds grace) {
+  if (accepts_ == nullptr) return;
+  SetServing(*server_, false);
+  unlink(path_.c_str());  // while we listen: after that it may be another worker's
+  accepts_ = nullptr;
+  server_->Shutdown(std::chrono::system_clock::now() +
+                    std::chrono::duration_cast<std::chrono::system_clock::duration>(grace));
+  server_->Wait();
 }
 
 }  // namespace remesh

@@ -1,19 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
+#include "service/accept_loop.h"
 
 namespace remesh {
 
-// Starts `builder`'s server on the Unix socket `path`, mode 0660. A socket that nobody listens on
-// is replaced; INVALID_ARGUMENT (field "socket_path") for a path that is too long, that somebody
-// listens on, or that is something else.
-absl::StatusOr<std::unique_ptr<grpc::Server>> StartOnUnixSocket(grpc::ServerBuilder& builder,
-                                                                const std::string& path);
+// A gRPC server on a Unix socket, mode 0660, with the health service.
+class UnixServer {
+ public:
+  // Starts `builder`'s server on `path`. A socket that nobody listens on is replaced;
+  // INVALID_ARGUMENT (field "socket_path") for a path that is too long, that somebody listens on,
+  // or that is something else.
+  static absl::StatusOr<std::unique_ptr<UnixServer>> Start(grpc::ServerBuilder& builder,
+                                                           const std::string& path);
+  // Removes the socket; ends calls.
+  ~UnixServer();
+
+  // NOT_SERVING, then no new connection, then the end of calls that take longer than `grace`.
+  // Idempotent.
+  void Shutdown(std::chrono::nanoseconds grace);
+
+ private:
+  UnixServer(std::string path, std::unique_ptr<grpc::Server> server);
+
+  const std::string path_;
+  const std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<AcceptLoop> accepts_;
+};
 
 }  // namespace remesh

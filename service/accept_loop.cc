@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/accept_loop.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "base/check.h"
+#include "service/log.h"
+
+namespace remesh {
+namespace {
+
+constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
+constexpr size_t kSilentMax = 1024;
+constexpr int kPauseMillis = 100;  // when not even one descriptor is left
+
+bool IsListener(const std::vector<Fd>& listeners, int fd) {
+  return std::any_of(listeners.begin(), listeners.end(),
+                     [fd](const Fd& listener) { return listener.get() == fd; });
+}
+
+}  // namespace
+
+AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handler)
+    : listeners_(std::move(listeners)),
+      options_(options),
+      handler_(std::move(handler)),
+      ceiling_(RaiseDescriptorLimit()),
+      stop_(eventfd(0, EFD_CLOEXEC)),
+      events_(epoll_create1(EPOLL_CLOEXEC)),
+      table_(options.per_address_max) {
+  REMESH_CHECK(stop_ && events_);
+  Watch(stop_.get());
+  for (const Fd& listener : listeners_) Watch(listener.get());
+  thread_ = std::thread([this] { Run(); });
+}
+
+AcceptLoop::~AcceptLoop() {
+  eventfd_write(stop_.get(), 1);
+  thread_.join();
+}
+
+void AcceptLoop::Watch(int fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd;
+  REMESH_CHECK(epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
+}
+
+void AcceptLoop::Run() {
+  while (!stopping_) {
+    epoll_event events[64];
+    const int count = epoll_wait(events_.get(), events, std::size(events), MillisToDeadline());
+    for (int i = 0; i < count; ++i) OnEvent(events[i].data.fd);
+    CloseOverdue();
+  }
+}
+
+void AcceptLoop::OnEvent(int fd) {
+  if (fd == stop_.get()) {
+    stopping_ = true;
+  } else if (IsListener(listeners_, fd)) {
+    Accept(fd);
+  } else if (const auto silent = by_fd_.find(fd); silent != by_fd_.end()) {
+    OnWord(silent->second);
+  }
+}
+
+void AcceptLoop::OnWord(SilentList::iterator silent) {
+  const int fd = silent->connection.get();
+  char first;
+  const ssize_t count = recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count < 0 && errno == EAGAIN) return;  // the event was that of a connection closed before
+  Fd connection = Remove(silent);
+  if (count <= 0) return;  // gone without a word
+  epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  handler_(connection.Release());
+}
+
+void AcceptLoop::Accept(int listener) {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    if (!AcceptOne(listener)) return;
+  }
+}
+
+bool AcceptLoop::AcceptOne(int listener) {
+  Fd connection(accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+  if (connection) {
+    TakeIn(std::move(connection));
+    return true;
+  }
+  const int error = errno;
+  if (error == EAGAIN || error == EWOULDBLOCK) return false;
+  if (error == EINTR || error == ECONNABORTED) return true;
+  if (CloseLongestSilent()) return true;
+  LogWarning("connections cannot be accepted", {{"cause", std::strerror(error)}});
+  pollfd stop{stop_.get(), POLLIN, 0};
+  poll(&stop, 1, kPauseMillis);
+  return false;
+}
+
+void AcceptLoop::TakeIn(Fd connection) {
+  if (connection.get() >= ceiling_) connection = MakeRoom(std::move(connection));
+  if (!connection) return;
+  std::string address = AddressOf(connection.get());
+  const bool admitted = table_.Admit(connection.get(), address) ||
+                        (CloseLongestSilent(&address) && table_.Admit(connection.get(), address));
+  if (!admitted) {
+    LogWarning("connection refused: its address has too many",
+               {{"address", address}, {"limit", options_.per_address_max}});
+    return;
+  }
+  if (silent_.size() >= kSilentMax) CloseLongestSilent();
+  const int fd = connection.get();
+  Watch(fd);
+  silent_.push_back({.connection = std::move(connection),
+                     .deadline = std::chrono::steady_clock::now() + options_.silence_max,
+                     .address = std::move(address)});
+  by_fd_[fd] = std::prev(silent_.end());
+}
+
+// The connection at a descriptor that it may keep, or none.
+Fd AcceptLoop::MakeRoom(Fd connection) {
+  if (CloseLongestSilent()) {
+    Fd lower(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+    if (lower && lower.get() < ceiling_) return lower;
+  }
+  LogWarning("connection refused: too many files are open",
+             {{"address", AddressOf(connection.get())}, {"limit", ceiling_}});
+  return Fd();
+}
+
+Fd AcceptLoop::Remove(SilentList::iterator silent) {
+  Fd connection = std::move(silent->connection);
+  by_fd_.erase(connection.get());
+  silent_.erase(silent);
+  return connection;
+}
+
+bool AcceptLoop::CloseLongestSilent(const std::string* address) {
+  const auto oldest = std::find_if(silent_.begin(), silent_.end(), [&](const Silent& silent) {
+    return address == nullptr || silent.address == *address;
+  });
+  if (oldest == silent_.end()) return false;
+  Remove(oldest);
+  return true;
+}
+
+void AcceptLoop::CloseOverdue() {
+  const auto now = std::chrono::steady_clock::now();
+  while (!silent_.empty() && silent_.front().deadline <= now) CloseLongestSilent();
+}
+
+int AcceptLoop::MillisToDeadline() const {
+  if (silent_.empty()) return -1;
+  const auto left = silent_.front().deadline - std::chrono::steady_clock::now();
+  return std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
+}
+
+}  // namespace remesh

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <list>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/any_invocable.h"
+#include "base/fd.h"
+#include "service/connection_table.h"
+
+namespace remesh {
+
+// Accepts connections, on a thread of its own, so that no number of strangers keeps clients out:
+// gRPC's own listener accepts nothing more after it once ran out of descriptors.
+//
+// A connection is handed over when it has said something; one that is silent for too long is
+// closed. When descriptors run short, or an address has too many, the one that has been silent
+// longest makes room for the newest; where all have spoken, the newest is closed.
+class AcceptLoop {
+ public:
+  struct Options {
+    int per_address_max = 256;
+    std::chrono::nanoseconds silence_max = std::chrono::seconds(5);
+  };
+  // Takes a nonblocking connection, which is the handler's to close. On the loop's thread.
+  using Handler = absl::AnyInvocable<void(int connection)>;
+
+  // Raises the limit of open files first. `listeners` are nonblocking.
+  AcceptLoop(std::vector<Fd> listeners, Options options, Handler handler);
+  // Closes the listeners and what is still silent.
+  ~AcceptLoop();
+
+  AcceptLoop(const AcceptLoop&) = delete;
+  AcceptLoop& operator=(const AcceptLoop&) = delete;
+
+ private:
+  struct Silent {
+    Fd connection;
+    std::chrono::steady_clock::time_point deadline;
+    std::string address;
+  };
+  using SilentList = std::list<Silent>;
+
+  void Run();
+  void Watch(int fd);
+  void OnEvent(int fd);
+  // A silent connection can be read.
+  void OnWord(SilentList::iterator silent);
+  void Accept(int listener);
+  // Whether to go on accepting.
+  bool AcceptOne(int listener);
+  void TakeIn(Fd connection);
+  Fd MakeRoom(Fd connection);
+  Fd Remove(SilentList::iterator silent);
+  // Of this address, or of all. False: there is none.
+  bool CloseLongestSilent(const std::string* address = nullptr);
+  void CloseOverdue();
+  int MillisToDeadline() const;
+
+  const std::vector<Fd> listeners_;
+  const Options options_;
+  Handler handler_;
+  const int ceiling_;  // the lowest descriptor that no connection may keep
+  const Fd stop_;      // an eventfd
+  const Fd events_;    // an epoll
+
+  // The thread's own.
+  ConnectionTable table_;
+  SilentList silent_;  // oldest first
+  absl::flat_hash_map<int, SilentList::iterator> by_fd_;
+  bool stopping_ = false;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/accept_loop.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "service/listen.h"
+
+namespace remesh {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// A connection from `from` on loopback that waits at most 20 s.
+Fd Connect(int port, const char* from = "127.0.0.1") {
+  Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const timeval patience{.tv_sec = 20, .tv_usec = 0};
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  inet_pton(AF_INET, from, &address.sin_addr);
+  EXPECT_EQ(bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  EXPECT_EQ(connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  return fd;
+}
+
+void Say(const Fd& fd) { EXPECT_EQ(send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
+
+// Waits until the other side closes, which it must within 20 s.
+bool IsClosed(const Fd& fd) {
+  char byte;
+  const ssize_t count = recv(fd.get(), &byte, 1, 0);
+  return count == 0 || (count < 0 && errno == ECONNRESET);
+}
+
+class AcceptLoopTest : public testing::Test {
+ protected:
+  void Start(AcceptLoop::Options options) {
+    auto listeners = ListenOn("127.0.0.1:0", seconds(5));
+    ASSERT_TRUE(listeners.ok()) << listeners.status();
+    port_ = listeners->port;
+    loop_ = std::make_unique<AcceptLoop>(std::move(listeners->sockets), options, [this](int fd) {
+      std::lock_guard lock(mutex_);
+      taken_.emplace_back(fd);
+      changed_.notify_all();
+    });
+  }
+
+  bool AwaitTaken(size_t count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, seconds(20), [&] { return taken_.size() >= count; });
+  }
+
+  int port_ = 0;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Fd> taken_;
+  std::unique_ptr<AcceptLoop> loop_;
+};
+
+TEST_F(AcceptLoopTest, HandsOverWhoeverSpeaks) {
+  Start({.silence_max = hours(1)});
+  const Fd silent = Connect(port_), speaker = Connect(port_);
+  Say(speaker);
+  ASSERT_TRUE(AwaitTaken(1));
+  char byte = 0;
+  EXPECT_EQ(recv(taken_[0].get(), &byte, 1, 0), 1) << "what was said is still there";
+  EXPECT_EQ(byte, 'x');
+}
+
+TEST_F(AcceptLoopTest, SilenceEndsAConnection) {
+  Start({.silence_max = milliseconds(1)});
+  EXPECT_TRUE(IsClosed(Connect(port_)));
+}
+
+TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
+  Start({.per_address_max = 2, .silence_max = hours(1)});
+  std::vector<Fd> mine;
+  for (int i = 0; i < 2; ++i) Say(mine.emplace_back(Connect(port_)));
+  ASSERT_TRUE(AwaitTaken(2));
+  EXPECT_TRUE(IsClosed(Connect(port_)));
+  Say(mine.emplace_back(Connect(port_, "127.0.0.2")));
+  ASSERT_TRUE(AwaitTaken(3));
+  taken_.front().Reset();  // nobody tells the loop
+  Say(mine.emplace_back(Connect(port_)));
+  EXPECT_TRUE(AwaitTaken(4));
+}
+
+TEST_F(AcceptLoopTest, TheSilentOfAnAddressMakeRoomForItsNextAndForNoOther) {
+  Start({.per_address_max = 2, .silence_max = hours(1)});
+  const Fd other = Connect(port_, "127.0.0.2"), first = Connect(port_), second = Connect(port_);
+  const Fd third = Connect(port_);
+  EXPECT_TRUE(IsClosed(first));
+  for (const Fd* fd : {&other, &second, &third}) Say(*fd);
+  EXPECT_TRUE(AwaitTaken(3));
+}
+
+// Each side's descriptors are this process's, so that twice as many are used as there are
+// connections.
+TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit low{1024, 1024};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Start({.per_address_max = 10000, .silence_max = hours(1)});
+  std::vector<Fd> silent;
+  for (int i = 0; i < 400; ++i) silent.push_back(Connect(port_));
+  const Fd speaker = Connect(port_);
+  Say(speaker);
+  EXPECT_TRUE(AwaitTaken(1));
+  EXPECT_TRUE(IsClosed(silent[0])) << "the longest silent made room";
+  setrlimit(RLIMIT_NOFILE, &before);  // fails unless privileged: the next tests do with less
+}
+
+TEST(ListenTest, AddressesOfEveryForm) {
+  for (const char* address : {"127.0.0.1:0", "localhost:0", "0.0.0.0:0", "[::]:0"}) {
+    const auto listeners = ListenOn(address, seconds(5));
+    ASSERT_TRUE(listeners.ok()) << listeners.status();
+    EXPECT_GT(listeners->port, 0);
+    EXPECT_TRUE(Connect(listeners->port)) << address;
+  }
+}
+
+TEST(ListenTest, AFailureNamesItsCause) {
+  const auto first = ListenOn("127.0.0.1:0", seconds(5));
+  ASSERT_TRUE(first.ok());
+  const std::string taken = "127.0.0.1:" + std::to_string(first->port);
+  EXPECT_EQ(ListenOn(taken, seconds(5)).status().message(),
+            "cannot listen on " + taken + ": Address already in use");
+  EXPECT_FALSE(ListenOn("no such host:1", seconds(5)).ok());
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/connection_table.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+
+namespace remesh {
+namespace {
+
+std::string Text(int family, const void* bytes) {
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(family, bytes, text, sizeof(text));
+  return text;
+}
+
+std::string Text6(in6_addr address) {
+  if (IN6_IS_ADDR_V4MAPPED(&address)) return Text(AF_INET, &address.s6_addr[12]);
+  std::fill(address.s6_addr + 8, address.s6_addr + 16, 0);
+  return absl::StrCat(Text(AF_INET6, &address), "/64");
+}
+
+std::string UserOf(int connection) {
+  ucred user{};
+  socklen_t length = sizeof(user);
+  getsockopt(connection, SOL_SOCKET, SO_PEERCRED, &user, &length);
+  return absl::StrCat("uid ", user.uid);
+}
+
+}  // namespace
+
+int RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<int>::max();
+  if (limit.rlim_cur < limit.rlim_max) {
+    const rlimit raised{limit.rlim_max, limit.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
+  }
+  const rlim_t most = std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int>::max());
+  return static_cast<int>(most - std::min<rlim_t>(kReservedDescriptors, most / 2));
+}
+
+std::string AddressOf(int connection) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &length);
+  if (peer.ss_family == AF_INET)
+    return Text(AF_INET, &reinterpret_cast<const sockaddr_in&>(peer).sin_addr);
+  if (peer.ss_family == AF_INET6)
+    return Text6(reinterpret_cast<const sockaddr_in6&>(peer).sin6_addr);
+  return UserOf(connection);
+}
+
+ino_t SocketOf(int fd) {
+  struct stat info;
+  return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
+}
+
+bool ConnectionTable::Admit(int fd, const std::string& address) {
+  Remove(fd);  // another connection's, which must be closed
+  const auto open = by_address_.find(address);
+  if (open != by_address_.end() && static_cast<int>(open->second.size()) >= per_address_max_ &&
+      Count(address) >= per_address_max_) {
+    return false;
+  }
+  entries_[fd] = {.socket = SocketOf(fd), .address = address};
+  by_address_[address].insert(fd);
+  return true;
+}
+
+int ConnectionTable::Count(const std::string& address) {
+  const auto open = by_address_.find(address);
+  if (open == by_address_.end()) return 0;
+  const std::vector<int> fds(open->second.begin(), open->second.end());
+  for (const int fd : fds) {
+    if (SocketOf(fd) != entries_[fd].socket) Remove(fd);
+  }
+  const auto left = by_address_.find(address);
+  return left == by_address_.end() ? 0 : static_cast<int>(left->second.size());
+}
+
+void ConnectionTable::Remove(int fd) {
+  const auto entry = entries_.find(fd);
+  if (entry == entries_.end()) return;
+  const auto open = by_address_.find(entry->second.address);
+  open->second.erase(fd);
+  if (open->second.empty()) by_address_.erase(open);
+  entries_.erase(entry);
+}
+
+}  // namespace remesh

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strangers that connect and say nothing, twice as many as files may be open: clients are served while they stay, and after."""
+import pathlib
+import resource
+import socket
+import tempfile
+import threading
+import unittest
+
+import grpc
+
+from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster
+from remesh.v1 import local_pb2, local_pb2_grpc, worker_pb2, worker_pb2_grpc
+
+from harness import BIN_DIR, CALL_SECONDS
+
+FILES_MAX = 512
+SOURCES = 8  # addresses that the strangers come from
+HEALTH = "/grpc.health.v1.Health/Check"
+SERVING = b"\x08\x01"
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS: a client's first words
+
+
+def limited_binaries(folder: pathlib.Path) -> pathlib.Path:
+    """The binaries, each behind a script that lowers the limit of open files, for good."""
+    for name in ["remesh-server", "remesh-worker"]:
+        script = folder / name
+        script.write_text(f'#!/bin/sh\nulimit -n {FILES_MAX}\nexec "{BIN_DIR / name}" "$@"\n')
+        script.chmod(0o755)
+    return folder
+
+
+class ConnectionsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.cluster = LocalCluster(limited_binaries(pathlib.Path(folder.name)), hosts=1, buffer_bytes=16 << 20)
+        cls.addClassCleanup(cls.cluster.close)
+        cls.cluster.__enter__()
+        cls.host = cls.cluster.host_names[0]
+
+    def strangers(self, connect, first_words: bytes = b""):
+        """Twice as many connections as files may be open."""
+        found = []
+        self.addCleanup(lambda: [one.close() for one in found])
+        for i in range(2 * FILES_MAX):
+            stranger = connect(i)
+            found.append(stranger)
+            try:
+                stranger.sendall(first_words)
+            except OSError:
+                pass  # closed by the other side, as it may
+        return found
+
+    def connect_tcp(self, i: int) -> socket.socket:
+        port = int(self.cluster.server_address.rsplit(":", 1)[1])
+        return socket.create_connection(("127.0.0.1", port), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0))
+
+    def connect_unix(self, _: int) -> socket.socket:
+        stranger = socket.socket(socket.AF_UNIX)
+        stranger.settimeout(CALL_SECONDS)
+        stranger.connect(self.cluster.worker_socket(self.host))
+        return stranger
+
+    def call_server(self):
+        """A new client's call, which waits for a connection."""
+        with self.cluster.channel() as channel:
+            listed = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
+                worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
+            self.assertEqual([worker.alive for worker in listed.workers], [True])
+
+    def worker_channel(self) -> grpc.Channel:
+        return grpc.insecure_channel(f"unix:{self.cluster.worker_socket(self.host)}", options=CHANNEL_OPTIONS)
+
+    def call_worker(self):
+        with self.worker_channel() as channel, self.assertRaises(grpc.RpcError) as refused:
+            local_pb2_grpc.LocalServiceStub(channel).GetShards(
+                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1), timeout=CALL_SECONDS, wait_for_ready=True)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    def check(self, connect, call):
+        strangers = self.strangers(connect)
+        call()  # while they stay
+        for stranger in strangers:
+            stranger.close()
+        call()
+
+    def test_the_server_answers_beside_strangers(self):
+        self.check(self.connect_tcp, self.call_server)
+
+    def test_the_worker_answers_beside_strangers_on_its_socket(self):
+        self.check(self.connect_unix, self.call_worker)
+
+    def test_strangers_that_speak_http_leave_room_for_other_addresses(self):
+        port = int(self.cluster.server_address.rsplit(":", 1)[1])
+        limit = ["connections_per_address: 64"]
+        with LocalCluster(self.cluster.bin_dir, hosts=0, server_config=limit) as other:
+            port = int(other.server_address.rsplit(":", 1)[1])
+            self.strangers(lambda i: socket.create_connection(("127.0.0.1", port), CALL_SECONDS, ("127.0.0.2", 0)), PREFACE)
+            with other.channel() as channel:
+                worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
+                    worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
+
+    def test_silent_connections_end(self):
+        for connect in [self.connect_tcp, self.connect_unix]:
+            with self.subTest(connect=connect.__name__), connect(0) as stranger:
+                self.assertEqual(stranger.recv(1), b"")  # within CALL_SECONDS
+
+    def test_half_a_greeting_ends_too(self):
+        with self.connect_tcp(0) as stranger:
+            stranger.sendall(PREFACE[:10])
+            while stranger.recv(1 << 16):  # gRPC's own settings, then the end
+                pass
+
+    def test_the_worker_has_the_health_service_on_its_socket(self):
+        with self.worker_channel() as channel:
+            check = channel.unary_unary(HEALTH)
+            for service in ["", "remesh.v1.LocalService"]:
+                request = b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
+                self.assertEqual(check(request, timeout=CALL_SECONDS), SERVING)
+
+    def test_a_call_that_waits_outlives_the_strangers(self):
+        """An open stream is not idle, and no stranger pushes it out."""
+        ended = threading.Event()
+        with self.worker_channel() as channel:
+            waiting = local_pb2_grpc.LocalServiceStub(channel).GetShards.future(
+                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1, wait=True), timeout=60)
+            waiting.add_done_callback(lambda _: ended.set())
+            self.call_worker()
+            self.strangers(self.connect_unix)
+            self.call_worker()
+            self.assertFalse(ended.is_set())
+            waiting.cancel()
+
+
+if __name__ == "__main__":
+    unittest.main()
