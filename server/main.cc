@@ -10,6 +10,7 @@
 #include "server/metrics.h"
 #include "server/options.h"
 #include "service/heap.h"
+#include "service/library_log.h"
 #include "service/log.h"
 #include "service/metrics_endpoint.h"
 #include "service/rpc_metrics.h"
@@ -73,6 +74,7 @@ absl::Status Run(const ServerOptions& options) {
 
 int Main(int argc, char** argv) {
   KeepFreedMemory();
+  LogGrpcAsOurs();
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);

@@ -7,6 +7,7 @@
 #include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/library_log.h"
 #include "service/log.h"
 #include "service/settings.h"
 #include "service/signals.h"
@@ -63,6 +64,7 @@ absl::Status Run(WorkerOptions options) {
 }
 
 int Main(int argc, char** argv) {
+  LogGrpcAsOurs();
   WorkerOptions options;
   Settings settings;
   AddSettings(options, settings);
