@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/strand.h"
@@ -38,11 +40,14 @@ class Worker {
   absl::StatusOr<Agent::Options> LoadRecord();
   void MakeLink();
   absl::Status Serve();
+  std::vector<ReadinessCheck> Checks();
+  absl::Status AgentAnswers();
   Agent::Ports MakePorts();
   v1::Register Identity(int64_t incarnation) const;
 
   const WorkerOptions options_;
   std::string boot_id_;
+  std::atomic<bool> attached_ = false;  // the planner has welcomed this worker
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   std::unique_ptr<WorkerMetrics> metrics_;
