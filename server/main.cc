@@ -21,6 +21,7 @@
 #include "service/rpc_metrics.h"
 #include "service/settings.h"
 #include "service/signals.h"
+#include "service/thread_limits.h"
 
 namespace remesh {
 namespace {
@@ -44,6 +45,14 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
   std::ofstream(path + ".new") << "listen_port: " << listen_port
                                << "\nmetrics_port: " << metrics_port << "\n";
   std::rename((path + ".new").c_str(), path.c_str());
+}
+
+// With some to spare for the libraries: gRPC's grow with the machine's cores.
+int ThreadsNeeded(const ServerOptions& options) {
+  constexpr int kOwn = 16;
+  const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
+  return kOwn + grpc + MetricsEndpoint::kThreads +
+         static_cast<int>(options.planner_threads + options.stream_threads);
 }
 
 absl::Status ControllerAnswers(Core& core) {
@@ -81,6 +90,7 @@ absl::Status Run(const ServerOptions& options) {
   ShutdownSignal shutdown;
   RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
   RETURN_IF_ERROR(Validate(options));
+  RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   auto registry = std::make_shared<prometheus::Registry>();
   ServerMetrics metrics(*registry);
@@ -111,6 +121,7 @@ absl::Status Run(const ServerOptions& options) {
 
 int Main(int argc, char** argv) {
   KeepFreedMemory();
+  ExplainTermination();
   LogGrpcAsOurs();
   ServerOptions options;
   Settings settings;
