@@ -14,6 +14,7 @@
 #include "service/signals.h"
 #include "service/thread_limits.h"
 #include "worker/options.h"
+#include "worker/transport/ucx_log.h"
 #include "worker/transport/ucx_transport.h"
 #include "worker/worker.h"
 
@@ -76,6 +77,7 @@ absl::Status Run(WorkerOptions options) {
 int Main(int argc, char** argv) {
   ExplainTermination();
   LogGrpcAsOurs();
+  LogUcxAsOurs();
   WorkerOptions options;
   Settings settings;
   AddSettings(options, settings);
