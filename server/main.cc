@@ -1,24 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <atomic>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
 #include <string>
 #include <thread>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/join_tokens.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "service/heap.h"
+#include "service/library_log.h"
 #include "service/log.h"
 #include "service/metrics_endpoint.h"
 #include "service/rpc_metrics.h"
 #include "service/settings.h"
 #include "service/signals.h"
+#include "service/thread_limits.h"
 
 namespace remesh {
 namespace {
+
+constexpr absl::Duration kPatience = absl::Seconds(1);  // with the controller, of who asks
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& options) {
   absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(
@@ -50,10 +59,50 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
+// With some to spare for the libraries: gRPC's grow with the machine's cores.
+int ThreadsNeeded(const ServerOptions& options) {
+  constexpr int kOwn = 16;
+  const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
+  return kOwn + grpc + MetricsEndpoint::kThreads +
+         static_cast<int>(options.planner_threads + options.stream_threads);
+}
+
+absl::Status ControllerAnswers(Core& core) {
+  auto answer = std::make_shared<absl::Status>();
+  auto answered = std::make_shared<absl::Notification>();
+  core.Call(Request(v1::ListWorkersRequest()), [=](const absl::StatusOr<Reply>& reply) {
+    *answer = reply.status();
+    answered->Notify();
+  });
+  if (answered->WaitForNotificationWithTimeout(kPatience)) return *answer;
+  return absl::UnavailableError(absl::StrCat("no answer within ", absl::FormatDuration(kPatience)));
+}
+
+// What the server's readiness is made of; `serving` and `core` must outlive it.
+std::vector<ReadinessCheck> Checks(const std::atomic<bool>& serving, Core& core) {
+  return {{"serving",
+           [&] {
+             return serving ? absl::OkStatus()
+                            : absl::UnavailableError("the server starts or stops");
+           }},
+          {"controller", [&] { return ControllerAnswers(core); }}};
+}
+
+Server::Options WithMetrics(Server::Options options,
+                            const std::shared_ptr<prometheus::Registry>& registry) {
+  options.extend = [registry](grpc::ServerBuilder& builder) {
+    builder.experimental().SetInterceptorCreators(
+        RpcMetricsInterceptors(registry, {"remesh.v1.StateService", "remesh.v1.PlanService",
+                                          "remesh.v1.ReshardService", "remesh.v1.WorkerService"}));
+  };
+  return options;
+}
+
 absl::Status Run(const ServerOptions& options) {
   ShutdownSignal shutdown;
   RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
   RETURN_IF_ERROR(Validate(options));
+  RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   auto registry = std::make_shared<prometheus::Registry>();
   ServerMetrics metrics(*registry);
@@ -61,23 +110,22 @@ absl::Status Run(const ServerOptions& options) {
   ASSIGN_OR_RETURN(core_options.controller.join_token_hashes, JoinTokensOf(options));
   ASSIGN_OR_RETURN(const std::unique_ptr<Core> core,
                    Core::Start(std::move(core_options), std::move(journal), metrics));
+  std::atomic<bool> serving = false;
   std::unique_ptr<MetricsEndpoint> endpoint;
   if (!options.metrics_address.empty()) {
-    ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry));
+    ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry,
+                                                      Checks(serving, *core)));
   }
-  Server::Options grpc = GrpcOptionsOf(options);
-  grpc.extend = [&](grpc::ServerBuilder& builder) {
-    builder.experimental().SetInterceptorCreators(
-        RpcMetricsInterceptors(registry, {"remesh.v1.StateService", "remesh.v1.PlanService",
-                                          "remesh.v1.ReshardService", "remesh.v1.WorkerService"}));
-  };
-  ASSIGN_OR_RETURN(const std::unique_ptr<Server> server, Server::Start(std::move(grpc), *core));
+  ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
+                   Server::Start(WithMetrics(GrpcOptionsOf(options), registry), *core));
+  serving = true;
   const int metrics_port = endpoint == nullptr ? 0 : endpoint->port();
   LogInfo("server started", {{"listen_port", server->port()}, {"metrics_port", metrics_port}});
   WritePortFile(options.port_file, server->port(), metrics_port);
 
   const int signal = shutdown.Wait();
   LogInfo("server stops", {{"signal", signal}});
+  serving = false;
   server->SetNotServing();
   std::this_thread::sleep_for(options.drain_delay);
   server->Shutdown();
@@ -87,6 +135,8 @@ absl::Status Run(const ServerOptions& options) {
 
 int Main(int argc, char** argv) {
   KeepFreedMemory();
+  ExplainTermination();
+  LogGrpcAsOurs();
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);

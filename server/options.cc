@@ -20,7 +20,8 @@ void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.AddAddress("listen_address", &o.listen_address,
                       "Where gRPC is served, HOST:PORT; port 0: any.", {});
   settings.AddAddress("metrics_address", &o.metrics_address,
-                      "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.",
+                      "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "
+                      "empty: nowhere.",
                       {.optional = true});
   settings.AddString("port_file", &o.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");

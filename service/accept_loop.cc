@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -20,7 +21,8 @@ namespace remesh {
 namespace {
 
 constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
-constexpr int kPauseMillis = 100;    // when not even one descriptor is left
+constexpr size_t kSilentMax = 1024;
+constexpr int kPauseMillis = 100;  // when not even one descriptor is left
 
 bool IsListener(const std::vector<Fd>& listeners, int fd) {
   return std::any_of(listeners.begin(), listeners.end(),
@@ -46,7 +48,6 @@ AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handl
 AcceptLoop::~AcceptLoop() {
   eventfd_write(stop_.get(), 1);
   thread_.join();
-  for (const auto& [fd, deadline] : silent_) close(fd);
 }
 
 void AcceptLoop::Watch(int fd) {
@@ -70,17 +71,17 @@ void AcceptLoop::OnEvent(int fd) {
     stopping_ = true;
   } else if (IsListener(listeners_, fd)) {
     Accept(fd);
-  } else if (silent_.contains(fd)) {
-    OnWord(fd);
+  } else if (const auto silent = by_fd_.find(fd); silent != by_fd_.end()) {
+    OnWord(silent->second);
   }
 }
 
-void AcceptLoop::OnWord(int fd) {
+void AcceptLoop::OnWord(SilentList::iterator silent) {
+  const int fd = silent->connection.get();
   char first;
   const ssize_t count = recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
   if (count < 0 && errno == EAGAIN) return;  // the event was that of a connection closed before
-  silent_.erase(fd);
-  Fd connection(fd);
+  Fd connection = Remove(silent);
   if (count <= 0) return;  // gone without a word
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
   handler_(connection.Release());
@@ -111,17 +112,21 @@ bool AcceptLoop::AcceptOne(int listener) {
 void AcceptLoop::TakeIn(Fd connection) {
   if (connection.get() >= ceiling_) connection = MakeRoom(std::move(connection));
   if (!connection) return;
-  const std::string address = AddressOf(connection.get());
-  if (!table_.Admit(connection.get(), address)) {
+  std::string address = AddressOf(connection.get());
+  const bool admitted = table_.Admit(connection.get(), address) ||
+                        (CloseLongestSilent(&address) && table_.Admit(connection.get(), address));
+  if (!admitted) {
     LogWarning("connection refused: its address has too many",
                {{"address", address}, {"limit", options_.per_address_max}});
     return;
   }
-  const Time deadline = std::chrono::steady_clock::now() + options_.silence_max;
-  Watch(connection.get());
-  silent_[connection.get()] = deadline;
-  by_deadline_.push_back({connection.get(), deadline});
-  connection.Release();
+  if (silent_.size() >= kSilentMax) CloseLongestSilent();
+  const int fd = connection.get();
+  Watch(fd);
+  silent_.push_back({.connection = std::move(connection),
+                     .deadline = std::chrono::steady_clock::now() + options_.silence_max,
+                     .address = std::move(address)});
+  by_fd_[fd] = std::prev(silent_.end());
 }
 
 // The connection at a descriptor that it may keep, or none.
@@ -135,39 +140,30 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
   return Fd();
 }
 
-bool AcceptLoop::IsSilent(const Silent& silent) const {
-  const auto found = silent_.find(silent.fd);
-  return found != silent_.end() && found->second == silent.deadline;
+Fd AcceptLoop::Remove(SilentList::iterator silent) {
+  Fd connection = std::move(silent->connection);
+  by_fd_.erase(connection.get());
+  silent_.erase(silent);
+  return connection;
 }
 
-bool AcceptLoop::CloseLongestSilent() {
-  while (!by_deadline_.empty()) {
-    const Silent oldest = by_deadline_.front();
-    by_deadline_.pop_front();
-    if (!IsSilent(oldest)) continue;
-    silent_.erase(oldest.fd);
-    close(oldest.fd);
-    return true;
-  }
-  return false;
+bool AcceptLoop::CloseLongestSilent(const std::string* address) {
+  const auto oldest = std::find_if(silent_.begin(), silent_.end(), [&](const Silent& silent) {
+    return address == nullptr || silent.address == *address;
+  });
+  if (oldest == silent_.end()) return false;
+  Remove(oldest);
+  return true;
 }
 
 void AcceptLoop::CloseOverdue() {
-  const Time now = std::chrono::steady_clock::now();
-  while (!by_deadline_.empty()) {
-    if (!IsSilent(by_deadline_.front())) {
-      by_deadline_.pop_front();
-    } else if (by_deadline_.front().deadline <= now) {
-      CloseLongestSilent();
-    } else {
-      return;
-    }
-  }
+  const auto now = std::chrono::steady_clock::now();
+  while (!silent_.empty() && silent_.front().deadline <= now) CloseLongestSilent();
 }
 
 int AcceptLoop::MillisToDeadline() const {
-  if (by_deadline_.empty()) return -1;
-  const auto left = by_deadline_.front().deadline - std::chrono::steady_clock::now();
+  if (silent_.empty()) return -1;
+  const auto left = silent_.front().deadline - std::chrono::steady_clock::now();
   return std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 

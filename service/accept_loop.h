@@ -2,7 +2,8 @@
 #pragma once
 
 #include <chrono>
-#include <deque>
+#include <list>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -17,8 +18,8 @@ namespace remesh {
 // gRPC's own listener accepts nothing more after it once ran out of descriptors.
 //
 // A connection is handed over when it has said something; one that is silent for too long is
-// closed. When descriptors run short, the one that has been silent longest makes room for the
-// newest; where all have spoken, the newest is closed.
+// closed. When descriptors run short, or an address has too many, the one that has been silent
+// longest makes room for the newest; where all have spoken, the newest is closed.
 class AcceptLoop {
  public:
   struct Options {
@@ -37,26 +38,28 @@ class AcceptLoop {
   AcceptLoop& operator=(const AcceptLoop&) = delete;
 
  private:
-  using Time = std::chrono::steady_clock::time_point;
   struct Silent {
-    int fd;  // stands for this connection only while silent_ has it at `deadline`
-    Time deadline;
+    Fd connection;
+    std::chrono::steady_clock::time_point deadline;
+    std::string address;
   };
+  using SilentList = std::list<Silent>;
 
   void Run();
   void Watch(int fd);
   void OnEvent(int fd);
   // A silent connection can be read.
-  void OnWord(int fd);
+  void OnWord(SilentList::iterator silent);
   void Accept(int listener);
   // Whether to go on accepting.
   bool AcceptOne(int listener);
   void TakeIn(Fd connection);
   Fd MakeRoom(Fd connection);
-  bool CloseLongestSilent();
+  Fd Remove(SilentList::iterator silent);
+  // Of this address, or of all. False: there is none.
+  bool CloseLongestSilent(const std::string* address = nullptr);
   void CloseOverdue();
   int MillisToDeadline() const;
-  bool IsSilent(const Silent& silent) const;
 
   const std::vector<Fd> listeners_;
   const Options options_;
@@ -67,8 +70,8 @@ class AcceptLoop {
 
   // The thread's own.
   ConnectionTable table_;
-  absl::flat_hash_map<int, Time> silent_;  // to their deadlines
-  std::deque<Silent> by_deadline_;         // those that have spoken since, too
+  SilentList silent_;  // oldest first
+  absl::flat_hash_map<int, SilentList::iterator> by_fd_;
   bool stopping_ = false;
 
   std::thread thread_;  // last: it uses all of the above

@@ -96,6 +96,15 @@ TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
   EXPECT_TRUE(AwaitTaken(4));
 }
 
+TEST_F(AcceptLoopTest, TheSilentOfAnAddressMakeRoomForItsNextAndForNoOther) {
+  Start({.per_address_max = 2, .silence_max = hours(1)});
+  const Fd other = Connect(port_, "127.0.0.2"), first = Connect(port_), second = Connect(port_);
+  const Fd third = Connect(port_);
+  EXPECT_TRUE(IsClosed(first));
+  for (const Fd* fd : {&other, &second, &third}) Say(*fd);
+  EXPECT_TRUE(AwaitTaken(3));
+}
+
 // Each side's descriptors are this process's, so that twice as many are used as there are
 // connections.
 TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {

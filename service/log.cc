@@ -4,11 +4,15 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <optional>
 
 #include "absl/strings/escaping.h"
+#include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "base/clock.h"
 #include "base/error.h"
+#include "service/log_budget.h"
 
 namespace remesh {
 namespace {
@@ -25,6 +29,16 @@ std::string Quoted(std::string_view text) {
                : absl::StrCat("\"", absl::Utf8SafeCEscape(view), "\"");
 }
 
+// How many lines like this one were dropped before it; nullopt: this one is, too. Whoever asks for
+// debug lines gets them all.
+std::optional<int64_t> Take(LogLevel level, std::string_view message) {
+  if (level == LogLevel::kDebug) return 0;
+  static absl::Mutex mutex(absl::kConstInit);
+  static LogBudget* budget = new LogBudget;  // never destroyed: threads may outlive main
+  absl::MutexLock lock(&mutex);
+  return budget->Take(message, SteadyClock().Now());
+}
+
 }  // namespace
 
 std::string FormatLog(LogLevel level, std::string_view message, LogFields fields) {
@@ -37,14 +51,19 @@ std::string FormatLog(LogLevel level, std::string_view message, LogFields fields
 }
 
 void Log(LogLevel level, std::string_view message, LogFields fields) {
-  if (level < lowest.load(std::memory_order_relaxed)) return;
+  if (!LogEnabled(level)) return;
+  const std::optional<int64_t> suppressed = Take(level, message);
+  if (!suppressed.has_value()) return;
   const std::string time =
       absl::FormatTime("%E4Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
   const std::string line =
-      absl::StrCat("time=", time, " ", FormatLog(level, message, fields), "\n");
+      absl::StrCat("time=", time, " ", FormatLog(level, message, fields),
+                   *suppressed > 0 ? absl::StrCat(" suppressed=", *suppressed) : "", "\n");
   // There is nobody to tell of a stderr that cannot be written.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
+
+bool LogEnabled(LogLevel level) { return level >= lowest.load(std::memory_order_relaxed); }
 
 void SetLogLevel(LogLevel level) { lowest.store(level, std::memory_order_relaxed); }
 

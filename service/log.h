@@ -35,7 +35,9 @@ using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 
 // Writes one line to stderr in a single write, such as
 //   time=2026-11-21T05:49:10.123Z level=info msg="worker attached" host=a incarnation=3
-// Thread-safe. Lines below the level set are dropped.
+// Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
+// often (see LogBudget), until one ends in suppressed=N. Messages are constants; what varies is a
+// field.
 void Log(LogLevel level, std::string_view message, LogFields fields = {});
 
 inline void LogInfo(std::string_view message, LogFields fields = {}) {
@@ -47,6 +49,9 @@ inline void LogWarning(std::string_view message, LogFields fields = {}) {
 inline void LogError(std::string_view message, LogFields fields = {}) {
   Log(LogLevel::kError, message, fields);
 }
+
+// Whether lines of this level are written.
+bool LogEnabled(LogLevel level);
 
 // kInfo at first.
 void SetLogLevel(LogLevel level);

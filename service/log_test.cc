@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/log.h"
 
+#include <grpc/support/log.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
 
 #include "base/error.h"
 #include "service/authorization.h"
+#include "service/library_log.h"
+#include "service/log_budget.h"
 
 namespace remesh {
 namespace {
@@ -32,6 +37,43 @@ TEST(LogTest, LevelsHaveNames) {
   EXPECT_EQ(lines.find("dropped"), std::string::npos);
   EXPECT_NE(lines.find("Z level=error msg=kept\n"), std::string::npos);
   SetLogLevel(LogLevel::kInfo);
+}
+
+TEST(LogBudgetTest, AMessageThatComesTooOftenIsCounted) {
+  LogBudget budget;
+  Timestamp now = std::chrono::hours(1);
+  for (int i = 0; i < LogBudget::kBurst; ++i) EXPECT_EQ(budget.Take("flood", now), 0);
+  for (int i = 0; i < 7; ++i) EXPECT_EQ(budget.Take("flood", now), std::nullopt);
+  EXPECT_EQ(budget.Take("other", now), 0) << "others are not held up";
+  now += std::chrono::seconds(1);
+  EXPECT_EQ(budget.Take("flood", now), 7);
+  EXPECT_EQ(budget.Take("flood", now), 0);
+}
+
+TEST(LogBudgetTest, ManyMessagesTogetherAreLimitedToo) {
+  LogBudget budget;
+  int written = 0;
+  for (int i = 0; i < 100'000; ++i)
+    written += budget.Take(absl::StrCat("line ", i), std::chrono::hours(1)).has_value();
+  EXPECT_EQ(written, LogBudget::kBurstOfAll);
+}
+
+TEST(LogTest, WhatWasSuppressedIsSaid) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 10'000; ++i) LogInfo("flood of the test");
+  const std::string lines = testing::internal::GetCapturedStderr();
+  EXPECT_LT(std::count(lines.begin(), lines.end(), '\n'), 1000);
+}
+
+TEST(LogTest, GrpcSpeaksInOurLines) {
+  LogGrpcAsOurs();
+  gpr_set_log_verbosity(GPR_LOG_SEVERITY_ERROR);
+  testing::internal::CaptureStderr();
+  gpr_log(GPR_ERROR, "Failed %s", "accept4");
+  const std::string line = testing::internal::GetCapturedStderr();
+  EXPECT_NE(line.find(" level=warning msg=gRPC cause=\"Failed accept4\" at=log_test.cc:"),
+            std::string::npos)
+      << line;
 }
 
 TEST(AuthorizationTest, JobsOfNames) {

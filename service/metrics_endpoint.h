@@ -3,32 +3,54 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
-#include "prometheus/exposer.h"
 #include "prometheus/registry.h"
+#include "service/process_metrics.h"
+#include "service/readiness.h"
+
+struct mg_connection;
+struct mg_context;
 
 namespace remesh {
 
-// Serves http://ADDRESS/metrics from a registry, and adds to it remesh_build_info and what
-// Prometheus' own clients tell of a process: process_cpu_seconds_total,
-// process_resident_memory_bytes, process_virtual_memory_bytes, process_open_fds, process_max_fds,
-// process_start_time_seconds. Serves until destroyed; thread-safe.
+// Serves, over HTTP:
+//   /metrics  a registry, to which it adds remesh_build_info and what Prometheus' own clients tell
+//             of a process (see ProcessMetrics)
+//   /livez    200 while the process answers
+//   /readyz   200 when every check is OK, else 503; the body says why
+// Readers and senders that are slow hold up nobody else, up to kThreads of them. Serves until
+// destroyed; thread-safe.
 class MetricsEndpoint {
  public:
+  static constexpr int kThreads = 64;
+
   // `address` is HOST:PORT; port 0 takes a free one. INVALID_ARGUMENT or UNAVAILABLE with the
   // address when it cannot listen.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
-      const std::string& address, std::shared_ptr<prometheus::Registry> registry);
+      const std::string& address, std::shared_ptr<prometheus::Registry> registry,
+      std::vector<ReadinessCheck> checks);
+  ~MetricsEndpoint();
 
   int port() const;
 
  private:
-  MetricsEndpoint() = default;
+  struct Answer {
+    int code = 200;
+    std::string body;
+  };
 
-  std::shared_ptr<prometheus::Registry> registry_;
-  std::shared_ptr<prometheus::Collectable> process_;
-  std::unique_ptr<prometheus::Exposer> exposer_;  // last: it reads the others
+  MetricsEndpoint(std::shared_ptr<prometheus::Registry> registry,
+                  std::vector<ReadinessCheck> checks);
+  static int OnRequest(mg_connection* connection);
+  Answer AnswerTo(const std::string& path) const;
+  std::string Metrics() const;
+
+  const std::shared_ptr<prometheus::Registry> registry_;
+  const std::vector<ReadinessCheck> checks_;
+  const ProcessMetrics process_;
+  mg_context* context_ = nullptr;
 };
 
 }  // namespace remesh

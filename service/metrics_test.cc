@@ -4,18 +4,20 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <functional>
 #include <sstream>
 #include <thread>
+#include <vector>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "base/fd.h"
 #include "prometheus/counter.h"
 #include "prometheus/text_serializer.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "service/error_info.h"
+#include "service/log.h"
 #include "service/metrics_endpoint.h"
 #include "service/rpc_metrics.h"
 
@@ -104,14 +106,25 @@ TEST(RpcMetricsTest, CountsCallsOfEveryKind) {
     grpc::ClientContext context;
     EXPECT_EQ(stub->PinPlan(&context, {}, &plan).error_code(), grpc::StatusCode::UNIMPLEMENTED);
   }
+  SetLogLevel(LogLevel::kDebug);
+  testing::internal::CaptureStderr();
+  {
+    grpc::ClientContext context;
+    stub->GetPlan(&context, request, &plan);
+  }
   server->Shutdown();
   server->Wait();
+  const std::string log = testing::internal::GetCapturedStderr();
+  SetLogLevel(LogLevel::kInfo);
+  EXPECT_NE(log.find("msg=request method=/remesh.v1.PlanService/GetPlan peer="), std::string::npos)
+      << log;
+  EXPECT_NE(log.find(" code=InvalidArgument seconds="), std::string::npos) << log;
   const std::string text = Text(*registry);
-  EXPECT_EQ(ValueOf(text, Series("grpc_server_started_total", "GetPlan", "unary")), 3);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_started_total", "GetPlan", "unary")), 4);
   EXPECT_EQ(ValueOf(text, Series("grpc_server_handled_total", "GetPlan", "unary", "OK")), 2);
   EXPECT_EQ(
-      ValueOf(text, Series("grpc_server_handled_total", "GetPlan", "unary", "InvalidArgument")), 1);
-  EXPECT_EQ(ValueOf(text, Series("grpc_server_msg_received_total", "GetPlan", "unary")), 3);
+      ValueOf(text, Series("grpc_server_handled_total", "GetPlan", "unary", "InvalidArgument")), 2);
+  EXPECT_EQ(ValueOf(text, Series("grpc_server_msg_received_total", "GetPlan", "unary")), 4);
   EXPECT_EQ(ValueOf(text, Series("grpc_server_msg_sent_total", "StreamPlan", "server_stream")), 3);
   EXPECT_EQ(
       ValueOf(text, Series("grpc_server_handling_seconds_count", "StreamPlan", "server_stream")),
@@ -120,24 +133,31 @@ TEST(RpcMetricsTest, CountsCallsOfEveryKind) {
             1);
 }
 
-// GET /metrics over loopback.
-std::string Scrape(int port) {
-  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+// A connection over loopback that has asked for `path`, and waits at most 20 s.
+Fd Ask(int port, const std::string& path) {
+  Fd fd(socket(AF_INET, SOCK_STREAM, 0));
   const timeval timeout{.tv_sec = 20, .tv_usec = 0};
-  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+  const int small = 4096;
+  setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::string answer;
-  constexpr char kRequest[] = "GET /metrics HTTP/1.0\r\nHost: localhost\r\n\r\n";
-  if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0 &&
-      send(fd, kRequest, sizeof(kRequest) - 1, MSG_NOSIGNAL) > 0) {
-    char buffer[4096];
-    for (ssize_t n; (n = recv(fd, buffer, sizeof(buffer), 0)) > 0;)
-      answer.append(buffer, static_cast<size_t>(n));
+  const std::string request = absl::StrCat("GET ", path, " HTTP/1.0\r\nHost: localhost\r\n\r\n");
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) != 0 ||
+      send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) {
+    fd.Reset();
   }
-  close(fd);
+  return fd;
+}
+
+std::string Get(int port, const std::string& path) {
+  const Fd fd = Ask(port, path);
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t n; (n = recv(fd.get(), buffer, sizeof(buffer), 0)) > 0;)
+    answer.append(buffer, static_cast<size_t>(n));
   return answer;
 }
 
@@ -149,9 +169,9 @@ TEST(MetricsEndpointTest, ServesRegistryProcessAndBuild) {
       .Register(*registry)
       .Add({})
       .Increment(3);
-  auto endpoint = MetricsEndpoint::Start("127.0.0.1:0", registry);
+  auto endpoint = MetricsEndpoint::Start("127.0.0.1:0", registry, {});
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
-  const std::string text = Scrape((*endpoint)->port());
+  const std::string text = Get((*endpoint)->port(), "/metrics");
   EXPECT_NE(text.find("200 OK"), std::string::npos) << text;
   EXPECT_EQ(ValueOf(text, "remesh_test_total"), 3);
   EXPECT_NE(text.find("remesh_build_info{"), std::string::npos);
@@ -162,14 +182,44 @@ TEST(MetricsEndpointTest, ServesRegistryProcessAndBuild) {
               3600);
 }
 
+// Two of them blocked prometheus-cpp's endpoint for 24 s.
+TEST(MetricsEndpointTest, SlowReadersHoldUpNobody) {
+  auto registry = std::make_shared<prometheus::Registry>();
+  auto& family = prometheus::BuildCounter().Name("remesh_test_total").Help("x").Register(*registry);
+  for (int i = 0; i < 100; ++i)  // more than their sockets hold
+    family.Add({{"series", absl::StrCat(i, std::string(8000, 'x'))}});
+  auto endpoint = MetricsEndpoint::Start("127.0.0.1:0", registry, {});
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  std::vector<Fd> slow;
+  for (int i = 0; i < 50; ++i) slow.push_back(Ask((*endpoint)->port(), "/metrics"));
+  EXPECT_NE(Get((*endpoint)->port(), "/livez").find("200 OK"), std::string::npos);
+}
+
+TEST(MetricsEndpointTest, ReadinessSaysWhatIsMissing) {
+  absl::Status journal = absl::UnavailableError("the disk is full");
+  auto endpoint = MetricsEndpoint::Start(
+      "127.0.0.1:0", std::make_shared<prometheus::Registry>(),
+      {{"serving", [] { return absl::OkStatus(); }}, {"journal", [&] { return journal; }}});
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  const std::string not_ready = Get((*endpoint)->port(), "/readyz");
+  EXPECT_NE(not_ready.find("503"), std::string::npos) << not_ready;
+  EXPECT_NE(not_ready.find("serving: ok\njournal: the disk is full\n"), std::string::npos);
+  EXPECT_NE(Get((*endpoint)->port(), "/livez").find("200 OK"), std::string::npos);
+  EXPECT_NE(Get((*endpoint)->port(), "/else").find("404"), std::string::npos);
+  journal = absl::OkStatus();
+  EXPECT_NE(Get((*endpoint)->port(), "/readyz").find("200 OK"), std::string::npos);
+}
+
 TEST(MetricsEndpointTest, ATakenAddressIsAnError) {
   auto registry = std::make_shared<prometheus::Registry>();
-  auto first = MetricsEndpoint::Start("127.0.0.1:0", registry);
+  auto first = MetricsEndpoint::Start("127.0.0.1:0", registry, {});
   ASSERT_TRUE(first.ok());
   const auto second =
-      MetricsEndpoint::Start(absl::StrCat("127.0.0.1:", (*first)->port()), registry);
+      MetricsEndpoint::Start(absl::StrCat("127.0.0.1:", (*first)->port()), registry, {});
   EXPECT_EQ(second.status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(MetricsEndpoint::Start("nonsense", registry).status().code(),
+  EXPECT_NE(second.status().message().find("Address already in use"), std::string::npos)
+      << second.status();
+  EXPECT_EQ(MetricsEndpoint::Start("nonsense", registry, {}).status().code(),
             absl::StatusCode::kInvalidArgument);
 }
 

@@ -2,6 +2,7 @@
 #include "service/rpc_metrics.h"
 
 #include <google/protobuf/descriptor.h>
+#include <grpcpp/server_context.h>
 
 #include <array>
 #include <chrono>
@@ -11,6 +12,7 @@
 #include "base/check.h"
 #include "prometheus/counter.h"
 #include "prometheus/histogram.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
@@ -76,7 +78,7 @@ prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& reg
 // One call.
 class Interceptor : public grpc::experimental::Interceptor {
  public:
-  explicit Interceptor(RpcMetrics::Method& method) : method_(method) {
+  Interceptor(RpcMetrics::Method& method, ServerRpcInfo* info) : method_(method), info_(info) {
     method_.started->Increment();
   }
   // A call that ended before a status was sent.
@@ -100,9 +102,16 @@ class Interceptor : public grpc::experimental::Interceptor {
     method_.handled[known ? code : static_cast<int>(grpc::StatusCode::UNKNOWN)]->Increment();
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
     method_.seconds->Observe(seconds.count());
+    if (!LogEnabled(LogLevel::kDebug)) return;
+    Log(LogLevel::kDebug, "request",
+        {{"method", info_->method()},
+         {"peer", info_->server_context()->peer()},
+         {"code", known ? kCodes[code] : "Unknown"},
+         {"seconds", seconds.count()}});
   }
 
   RpcMetrics::Method& method_;
+  ServerRpcInfo* const info_;  // lives as long
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   bool handled_ = false;
 };
@@ -115,7 +124,7 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
   }
 
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    return new Interceptor(metrics_.OfMethod(info->method(), TypeName(info->type())));
+    return new Interceptor(metrics_.OfMethod(info->method(), TypeName(info->type())), info);
   }
 
  private:

@@ -43,7 +43,7 @@ class RpcMetrics {
   absl::flat_hash_map<std::string, std::unique_ptr<Method>> methods_ ABSL_GUARDED_BY(mutex_);
 };
 
-// For ServerBuilder; keeps `registry`.
+// For ServerBuilder; keeps `registry`. Each call is a debug line in the log too, once it has ended.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
 RpcMetricsInterceptors(std::shared_ptr<prometheus::Registry> registry,
                        const std::vector<std::string>& services);

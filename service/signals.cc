@@ -8,25 +8,28 @@
 
 #include <cerrno>
 #include <csignal>
+#include <initializer_list>
 
 #include "base/check.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
 
-sigset_t Signals() {
+sigset_t SetOf(std::initializer_list<int> signals) {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGTERM);
-  sigaddset(&set, SIGINT);
+  for (const int signal : signals) sigaddset(&set, signal);
   return set;
 }
 
 }  // namespace
 
 ShutdownSignal::ShutdownSignal() {
-  const sigset_t set = Signals();
+  const sigset_t set = SetOf({SIGTERM, SIGINT, SIGHUP});
   REMESH_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  // A log or a peer that reads no more is no reason to end.
+  REMESH_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC);
   trigger_ = eventfd(0, EFD_CLOEXEC);
   REMESH_CHECK(signals_ >= 0 && trigger_ >= 0);
@@ -38,18 +41,23 @@ ShutdownSignal::~ShutdownSignal() {
 }
 
 int ShutdownSignal::Wait() {
+  int number = SIGHUP;
+  while ((number = WaitForAny()) == SIGHUP) {
+    LogWarning("SIGHUP is ignored: settings are read when the process starts");
+  }
+  const sigset_t set = SetOf({SIGTERM, SIGINT});
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  return number;
+}
+
+int ShutdownSignal::WaitForAny() {
   pollfd fds[] = {{.fd = signals_, .events = POLLIN, .revents = 0},
                   {.fd = trigger_, .events = POLLIN, .revents = 0}};
   while (poll(fds, 2, -1) < 0) REMESH_CHECK(errno == EINTR);
-  int number = 0;
-  if ((fds[0].revents & POLLIN) != 0) {
-    signalfd_siginfo info;
-    if (read(signals_, &info, sizeof(info)) == sizeof(info))
-      number = static_cast<int>(info.ssi_signo);
-  }
-  const sigset_t set = Signals();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
-  return number;
+  signalfd_siginfo info;
+  const bool signalled =
+      (fds[0].revents & POLLIN) != 0 && read(signals_, &info, sizeof(info)) == sizeof(info);
+  return signalled ? static_cast<int>(info.ssi_signo) : 0;
 }
 
 void ShutdownSignal::Trigger() { eventfd_write(trigger_, 1); }

@@ -5,7 +5,8 @@ namespace remesh {
 
 // SIGTERM and SIGINT as something to wait for. Made first in main(), before any thread: it blocks
 // both signals in this thread and those that it starts. A second signal after Wait() has returned
-// kills the process as usual. One at a time.
+// kills the process as usual. SIGHUP does nothing but a warning; SIGPIPE nothing at all. One at a
+// time.
 class ShutdownSignal {
  public:
   ShutdownSignal();
@@ -20,6 +21,8 @@ class ShutdownSignal {
   void Trigger();
 
  private:
+  int WaitForAny();
+
   int signals_ = -1;  // signalfd
   int trigger_ = -1;  // eventfd
 };

@@ -17,6 +17,22 @@ TEST(SignalsTest, WaitsForASignalOfThisProcess) {
   killer.join();
 }
 
+TEST(SignalsTest, HangUpsAndBrokenPipesEndNothing) {
+  ShutdownSignal signal;
+  testing::internal::CaptureStderr();
+  kill(getpid(), SIGHUP);
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  close(pipe_ends[0]);
+  EXPECT_EQ(write(pipe_ends[1], "x", 1), -1) << "the process still runs";
+  close(pipe_ends[1]);
+  std::thread other([&] { kill(getpid(), SIGTERM); });
+  other.join();
+  EXPECT_EQ(signal.Wait(), SIGTERM);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("level=warning msg=\"SIGHUP is ignored"),
+            std::string::npos);
+}
+
 TEST(SignalsTest, CanBeTriggered) {
   ShutdownSignal signal;
   std::thread other([&] { signal.Trigger(); });

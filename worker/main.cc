@@ -4,14 +4,18 @@
 #include <iostream>
 #include <mutex>
 #include <string>
+#include <thread>
 
 #include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/library_log.h"
 #include "service/log.h"
 #include "service/settings.h"
 #include "service/signals.h"
+#include "service/thread_limits.h"
 #include "worker/options.h"
+#include "worker/transport/ucx_log.h"
 #include "worker/transport/ucx_transport.h"
 #include "worker/worker.h"
 
@@ -46,10 +50,18 @@ void WritePortFile(const std::string& path, const Worker& worker) {
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
+// With some to spare for the libraries: gRPC's grow with the machine's cores.
+int ThreadsNeeded(const WorkerOptions& options) {
+  constexpr int kOwn = 16;
+  const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
+  return kOwn + grpc + MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
+}
+
 absl::Status Run(WorkerOptions options) {
   ShutdownSignal shutdown;
   RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
   RETURN_IF_ERROR(Complete(options));
+  RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   ASSIGN_OR_RETURN(const UcxOptions ucx, UcxOptionsOf(options));
   ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, NewUcxTransport(ucx));
   std::mutex mutex;
@@ -72,6 +84,9 @@ absl::Status Run(WorkerOptions options) {
 }
 
 int Main(int argc, char** argv) {
+  ExplainTermination();
+  LogGrpcAsOurs();
+  LogUcxAsOurs();
   WorkerOptions options;
   Settings settings;
   AddSettings(options, settings);

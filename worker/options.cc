@@ -154,7 +154,8 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                   "Most pieces on their way, for one attempt.", 1, 65536);
   settings.Section("Operation");
   settings.AddAddress("metrics_address", &options.metrics_address,
-                      "Where Prometheus finds /metrics, HOST:PORT; port 0: any; empty: nowhere.",
+                      "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "
+                      "empty: nowhere.",
                       {.optional = true});
   settings.AddString("port_file", &options.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");

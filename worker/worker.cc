@@ -14,6 +14,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+#include "absl/time/time.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
@@ -31,6 +33,7 @@ namespace {
 constexpr size_t kNonceBytes = 16;
 // A refused worker dials for as long as it takes; its log is read by people.
 constexpr std::chrono::minutes kRemedyPause(1);
+constexpr absl::Duration kPatience = absl::Seconds(1);  // with the agent, of who asks
 
 std::string BootId() {
   std::string id;
@@ -67,6 +70,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
 
 // From the outside in: who could give new work goes first.
 Worker::~Worker() {
+  endpoint_ = nullptr;
   if (link_ != nullptr) link_->Stop();
   if (strand_ != nullptr && agent_ != nullptr) {
     strand_->Post([this] { agent_->Close(); });
@@ -148,6 +152,7 @@ Agent::Ports Worker::MakePorts() {
   ports.welcomed = [this](const v1::Welcome& welcome) {
     link_->SetHeartbeatInterval(std::chrono::nanoseconds(
         google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.heartbeat_interval())));
+    attached_ = true;
     metrics_->SetAttached(true);
     LogInfo("attached", {{"server", options_.server_address}});
   };
@@ -170,6 +175,7 @@ void Worker::MakeLink() {
     strand_->Post([this, response = std::move(response)] { agent_->Command(response); });
   };
   events.disconnected = [this](const grpc::Status& status) {
+    attached_ = false;
     metrics_->SetAttached(false);
     return Disconnected(StatusFromGrpc(status));
   };
@@ -200,6 +206,23 @@ bool Worker::Disconnected(const absl::Status& status) {
   return true;
 }
 
+std::vector<ReadinessCheck> Worker::Checks() {
+  return {{"attached",
+           [this] {
+             return attached_ ? absl::OkStatus()
+                              : absl::UnavailableError(absl::StrCat(
+                                    "not attached to the server at ", options_.server_address));
+           }},
+          {"agent", [this] { return AgentAnswers(); }}};
+}
+
+absl::Status Worker::AgentAnswers() {
+  auto answered = std::make_shared<absl::Notification>();
+  strand_->Post([=] { answered->Notify(); });
+  if (answered->WaitForNotificationWithTimeout(kPatience)) return absl::OkStatus();
+  return absl::UnavailableError(absl::StrCat("no answer within ", absl::FormatDuration(kPatience)));
+}
+
 absl::Status Worker::Serve() {
   service_ = std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls());
   grpc::ServerBuilder builder;
@@ -208,7 +231,8 @@ absl::Status Worker::Serve() {
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
   if (options_.metrics_address.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(endpoint_, MetricsEndpoint::Start(options_.metrics_address, registry_));
+  ASSIGN_OR_RETURN(endpoint_,
+                   MetricsEndpoint::Start(options_.metrics_address, registry_, Checks()));
   return absl::OkStatus();
 }
 

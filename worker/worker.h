@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/strand.h"
@@ -46,6 +48,8 @@ class Worker {
   absl::StatusOr<Agent::Options> LoadRecord();
   void MakeLink();
   absl::Status Serve();
+  std::vector<ReadinessCheck> Checks();
+  absl::Status AgentAnswers();
   Agent::Ports MakePorts();
   v1::Register Identity() const;
   // True when there is no use in dialling again soon.
@@ -55,6 +59,7 @@ class Worker {
   const Ended ended_;
   std::string boot_id_;
   std::chrono::steady_clock::time_point remedy_told_{};  // of the link's thread
+  std::atomic<bool> attached_ = false;  // the planner has welcomed this worker
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   std::unique_ptr<WorkerMetrics> metrics_;

@@ -3,6 +3,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <vector>
 
 #include "worker/transport/transport.h"
@@ -28,6 +29,7 @@ struct UcxConnection {
   int peer = -1;
   ucx::Hello hello;  // sent, or received and waiting for its group
   bool hello_received = false;
+  std::chrono::steady_clock::time_point accepted;  // unless dialled
   std::vector<void*> unread;  // rendezvous descriptors to be dropped when it is closed: before, the
                               // sender would be told OK
 };

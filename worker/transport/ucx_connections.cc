@@ -10,6 +10,8 @@ namespace remesh {
 namespace {
 
 constexpr int kStrangersMax = 1024;  // connections that have shown no token of an open group
+constexpr auto kHelloPatience = std::chrono::seconds(5);   // with those that say nothing
+constexpr auto kGroupPatience = std::chrono::seconds(60);  // with those whose group is not open yet
 
 }  // namespace
 
@@ -78,7 +80,21 @@ bool UcxTransport::AcceptConnections() {
     UcxConnection* connection = AddConnection(params);
     if (connection == nullptr) continue;
     connection->connected = true;  // the client has what it needs
+    connection->accepted = std::chrono::steady_clock::now();
     ++strangers_;
+  }
+  return true;
+}
+
+bool UcxTransport::CloseStrangers() {
+  if (strangers_ == 0) return false;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_look_at_strangers_) return false;
+  next_look_at_strangers_ = now + kStrangersLook;
+  for (auto& [key, connection] : connections_) {
+    if (connection->dialled || connection->group != nullptr) continue;
+    const auto patience = connection->hello_received ? kGroupPatience : kHelloPatience;
+    if (now - connection->accepted > patience) Close(connection.get());
   }
   return true;
 }

@@ -9,6 +9,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "worker/transport/accept_gate.h"
 #include "worker/transport/peer_table.h"
 #include "worker/transport/ucx_transport_impl.h"
 
@@ -28,6 +29,7 @@ absl::StatusOr<std::unique_ptr<Transport>> NewUcxTransport(const UcxOptions& opt
 
 absl::StatusOr<std::unique_ptr<Transport>> UcxTransport::Create(const UcxOptions& options) {
   ASSIGN_OR_RETURN(const SocketAddress bind, MakeSocketAddress(options.bind_address, options.port));
+  GuardAccepts();
   std::unique_ptr<UcxTransport> self(new UcxTransport(options));
   ASSIGN_OR_RETURN(self->worker_, UcxWorker::Create(options, bind));
   RETURN_IF_ERROR(self->SetHandler(ucx::kHello, OnHello));
@@ -120,6 +122,7 @@ void UcxTransport::Forget(const UcxGroup& group) {
 bool UcxTransport::Progress() {
   bool any = ucp_worker_progress(worker_->get()) != 0;
   any |= AcceptConnections();
+  any |= CloseStrangers();
   any |= HandleFailures();
   any |= FinishClosing();
   any |= RunCallbacks();
@@ -130,6 +133,7 @@ void UcxTransport::Wait(std::chrono::milliseconds timeout) {
   const bool work =
       !ended_.empty() || !failures_.empty() || !introductions_.empty() || !requests_.empty();
   if (work) timeout = std::chrono::milliseconds(0);
+  if (strangers_ > 0) timeout = std::min(timeout, kStrangersLook);
   // The end of a close is no event.
   if (!closing_.empty()) timeout = std::min(timeout, kClosingPoll);
   worker_->Wait(timeout);

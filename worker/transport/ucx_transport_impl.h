@@ -3,6 +3,7 @@
 
 #include <ucp/api/ucp.h>
 
+#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
@@ -82,6 +83,8 @@ class UcxTransport : public Transport {
                                 size_t length, const ucp_am_recv_param_t* param);
 
   bool AcceptConnections();
+  // Ends those that should have shown a token long ago.
+  bool CloseStrangers();
   void StartClosing(UcxConnection* connection);
   // Gives a received hello to its group, if it is open.
   void Introduce(UcxConnection* connection);
@@ -99,7 +102,9 @@ class UcxTransport : public Transport {
   absl::flat_hash_map<AttemptToken, UcxGroup*> groups_;
   absl::flat_hash_set<AttemptToken> closed_;  // of groups that were open here
   std::deque<AttemptToken> closed_order_;
+  static constexpr std::chrono::milliseconds kStrangersLook{1000};
   int strangers_ = 0;  // connections that no group knows
+  std::chrono::steady_clock::time_point next_look_at_strangers_;
   std::vector<ucp_conn_request_h> requests_;
   std::vector<Failure> failures_;
   std::vector<UcxConnection*> introductions_;

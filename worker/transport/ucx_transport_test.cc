@@ -30,6 +30,20 @@ TEST(UcxTransportTest, ListensOnTheAddressItTells) {
   EXPECT_TRUE(ParseSocketAddress((*transport)->address()).ok());
 }
 
+// They stayed for ever, and took all descriptors.
+TEST(UcxTransportTest, AConnectionThatSaysNothingEnds) {
+  const auto transport = NewUcxTransport({});
+  ASSERT_TRUE(transport.ok()) << transport.status();
+  const auto address = *ParseSocketAddress((*transport)->address());
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  const timeval patience{.tv_sec = 20, .tv_usec = 0};
+  setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  ASSERT_EQ(connect(fd, address.get(), address.length), 0);
+  char byte;
+  EXPECT_EQ(recv(fd, &byte, 1, 0), 0) << "its end, not the end of patience";
+  close(fd);
+}
+
 class PairTest : public testing::Test {
  protected:
   void Open(const UcxOptions& options) {

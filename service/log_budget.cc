@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/log_budget.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace remesh {
+namespace {
+
+constexpr size_t kMessagesMax = 1000;
+
+}  // namespace
+
+void LogBudget::Fill(Bucket& bucket, int burst, int per_second, Timestamp now) {
+  const std::chrono::duration<double> since = now - bucket.filled;
+  bucket.tokens = std::min<double>(burst, bucket.tokens + since.count() * per_second);
+  bucket.filled = now;
+}
+
+LogBudget::Bucket& LogBudget::Of(std::string_view message, Timestamp now) {
+  if (by_message_.size() >= kMessagesMax) by_message_.clear();  // messages that hold values
+  auto [found, added] =
+      by_message_.try_emplace(std::string(message), Bucket{.tokens = kBurst, .filled = now});
+  Fill(found->second, kBurst, kPerSecond, now);
+  return found->second;
+}
+
+std::optional<int64_t> LogBudget::Take(std::string_view message, Timestamp now) {
+  Bucket& bucket = Of(message, now);
+  Fill(all_, kBurstOfAll, kPerSecondOfAll, now);
+  if (bucket.tokens < 1 || all_.tokens < 1) {
+    ++bucket.dropped;
+    return std::nullopt;
+  }
+  --bucket.tokens;
+  --all_.tokens;
+  return std::exchange(bucket.dropped, 0);
+}
+
+}  // namespace remesh

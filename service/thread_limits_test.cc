@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/thread_limits.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "base/error.h"
+
+namespace remesh {
+namespace {
+
+// Stacks that find no room fail as threads beyond a limit do; that one does not bind root.
+void LeaveRoomForFewThreads() {
+  const rlimit room{1 << 30, 1 << 30};
+  setrlimit(RLIMIT_AS, &room);
+}
+
+TEST(ThreadLimitsTest, AFewThreadsFit) { EXPECT_TRUE(CheckThreadsCanStart(50).ok()); }
+
+TEST(ThreadLimitsDeathTest, TooManyAreRefusedWithTheLimits) {
+  EXPECT_EXIT(
+      {
+        LeaveRoomForFewThreads();
+        const absl::Status status = CheckThreadsCanStart(1000);
+        std::fprintf(stderr, "%s %s\n", GetErrorInfo(status).reason.c_str(),
+                     std::string(status.message()).c_str());
+        std::_Exit(3);
+      },
+      testing::ExitedWithCode(3),
+      "THREAD_LIMIT only [0-9]+ of the 1000 threads that it takes could be started: .* "
+      "RLIMIT_NPROC");
+}
+
+TEST(ThreadLimitsDeathTest, AThreadThatCannotStartEndsInALine) {
+  EXPECT_EXIT(
+      {
+        LeaveRoomForFewThreads();
+        ExplainTermination();
+        std::thread([] {  // nobody catches there, as in the binaries
+          while (true)
+            std::thread([] { std::this_thread::sleep_for(std::chrono::hours(1)); }).detach();
+        })
+            .join();
+      },
+      testing::ExitedWithCode(1), "level=error msg=\"the process ends: no thread .* limits=");
+}
+
+}  // namespace
+}  // namespace remesh

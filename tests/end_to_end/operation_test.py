@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What operators meet: probes, signals, log lines, limits."""
+import os
+import pathlib
+import re
+import signal
+import socket
+import subprocess
+import tempfile
+import unittest
+import urllib.error
+import urllib.request
+
+from remesh.local_cluster import LocalCluster, Process
+from remesh.v1 import worker_pb2, worker_pb2_grpc
+
+from harness import BIN_DIR, CALL_SECONDS, ClusterTest
+
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+LINE = re.compile(r"time=\S+ level=\w+ msg=")
+
+
+def probe(url: str):
+    """(code, body) of a probe."""
+    try:
+        with OPENER.open(url, timeout=CALL_SECONDS) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+class OperationTest(ClusterTest):
+    HOSTS = 1
+
+    def setUp(self):
+        self.host = self.cluster.host_names[0]
+        self.processes = [self.cluster.server, self.cluster.workers[self.host]]
+
+    def call(self, cluster: LocalCluster):
+        with cluster.channel() as channel:
+            return worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
+                worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
+
+    def test_probes_say_what_is_missing(self):
+        server = self.cluster.server_metrics_url.removesuffix("metrics")
+        worker = self.cluster.worker_metrics_url(self.host).removesuffix("metrics")
+        self.assertEqual(probe(server + "livez"), (200, "ok\n"))
+        self.assertEqual(probe(server + "readyz"), (200, "serving: ok\ncontroller: ok\n"))
+        self.assertEqual(probe(worker + "readyz"), (200, "attached: ok\nagent: ok\n"))
+        self.cluster.stop_server()
+        self.addCleanup(self.cluster.wait_workers)
+        self.addCleanup(self.cluster.start_server)
+        self.wait_until("the worker notices", lambda: probe(worker + "readyz")[0] == 503)
+        self.assertRegex(probe(worker + "readyz")[1], "attached: not attached to the server at .*\nagent: ok\n")
+        self.assertEqual(probe(worker + "livez"), (200, "ok\n"))
+
+    def test_hang_ups_are_ignored_with_a_warning(self):
+        for process in self.processes:
+            with self.subTest(process=process.name):
+                process.popen.send_signal(signal.SIGHUP)
+                self.wait_until("a warning", lambda log=process.log: re.search(
+                    r'level=warning msg="SIGHUP is ignored', log.read_text()))
+                self.assertTrue(process.alive())
+
+    def test_a_log_that_nobody_reads_ends_nothing(self):
+        reader, writer = os.pipe()
+        with tempfile.TemporaryDirectory() as folder:
+            ports = pathlib.Path(folder, "ports")
+            with subprocess.Popen([BIN_DIR / "remesh-server", "--listen-address=127.0.0.1:0", "--metrics-address=127.0.0.1:0",
+                                   f"--port-file={ports}", f"--journal-path={folder}/journal.db"],
+                                  stderr=writer) as server:
+                self.addCleanup(server.kill)
+                os.close(writer)
+                self.wait_until("it serves", ports.exists)
+                os.close(reader)
+                server.send_signal(signal.SIGHUP)  # it has something to say
+                server.terminate()
+                self.assertEqual(server.wait(CALL_SECONDS), 0)
+
+    def test_every_line_of_the_log_is_pairs(self):
+        """Garbage on every port is one line for each cause, and none of another's form."""
+        port = int(self.cluster.server_address.rsplit(":", 1)[1])
+        address = re.search(r"data_address=127.0.0.1:(\d+)", self.cluster.workers[self.host].log.read_text())
+        for to in [port, int(address[1])]:
+            with socket.create_connection(("127.0.0.1", to), CALL_SECONDS) as stranger:
+                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+                stranger.shutdown(socket.SHUT_WR)
+                try:
+                    while stranger.recv(1 << 16):
+                        pass
+                except OSError:
+                    pass
+        self.call(self.cluster)
+        for process in self.processes:
+            for line in process.log.read_text().splitlines():
+                self.assertRegex(line, LINE)
+
+    def test_a_debug_log_has_each_request(self):
+        with LocalCluster(BIN_DIR, hosts=0, server_config=["log_level: debug"]) as cluster:
+            self.call(cluster)
+            self.wait_until("a line", lambda: re.search(
+                r"level=debug msg=request method=/remesh.v1.WorkerService/ListWorkers peer=\S+ code=OK seconds=",
+                cluster.server.log.read_text()))
+
+    def test_an_address_in_use_is_one_line(self):
+        with tempfile.TemporaryDirectory() as folder:
+            second = subprocess.run([BIN_DIR / "remesh-server", f"--listen-address={self.cluster.server_address}",
+                                     "--metrics-address=127.0.0.1:0", f"--journal-path={folder}/journal.db"],
+                                    capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
+        self.assertEqual(second.returncode, 1)
+        self.assertEqual(second.stderr.splitlines()[-1],
+                         f"remesh-server: cannot listen on {self.cluster.server_address}: Address already in use")
+        self.assertNotIn("gRPC", second.stderr)
+
+    @unittest.skipUnless(os.geteuid() == 0, "the limit is set for a user with no other process")
+    def test_too_few_threads_are_an_error_with_the_limit(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o777)
+            refused = subprocess.run(["setpriv", "--reuid=65533", "--clear-groups", "prlimit", "--nproc=40",
+                                      BIN_DIR / "remesh-server", "--listen-address=127.0.0.1:0",
+                                      f"--journal-path={folder}/journal.db"],
+                                     capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
+        self.assertEqual(refused.returncode, 1)
+        self.assertRegex(refused.stderr, r"only \d+ of the \d+ threads that it takes could be started: .*RLIMIT_NPROC 40")
+
+
+if __name__ == "__main__":
+    unittest.main()
