@@ -2,7 +2,6 @@
 #include "server/join_tokens.h"
 
 #include <fstream>
-#include <string_view>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
@@ -18,7 +17,7 @@ absl::StatusOr<std::set<std::string>> ReadJoinTokens(const std::string& path) {
   std::set<std::string> hashes;
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
-    const std::string_view token = absl::StripAsciiWhitespace(line);
+    const std::string token(absl::StripAsciiWhitespace(line));
     if (token.empty()) continue;
     if (token.size() < 16 || token.size() > 1024) {
       return InvalidField("join_token_file", path,

@@ -18,6 +18,7 @@ struct Options {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, parent;
+  bool keep_source = false;
 
   std::unique_ptr<Stub> Connect() const {
     return v1::ReshardService::NewStub(ConnectServer(server));
@@ -68,6 +69,16 @@ absl::Status Cancel(const Options& options) {
   return absl::OkStatus();
 }
 
+absl::Status Resolve(const Options& options) {
+  v1::ResolveExecutionRequest request;
+  request.set_name(options.name);
+  if (options.keep_source) request.set_resolution(v1::ResolveExecutionRequest::KEEP_SOURCE);
+  ASSIGN_OR_RETURN(const v1::Execution execution,
+                   Call(options.server, *options.Connect(), &Stub::ResolveExecution, request));
+  PrintOne(options.format, execution);
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddExecutions(CLI::App& app, Command& command) {
@@ -80,11 +91,17 @@ void AddExecutions(CLI::App& app, Command& command) {
     } else {
       sub->add_option("NAME", options->name, "jobs/{job}/executions/{id}")->required();
     }
+    if (run == Resolve) {
+      sub->add_flag("--keep-source", options->keep_source,
+                    "The generation before stays; what was committed of the new one is freed")
+          ->required();
+    }
   };
   add("list", "List executions, newest first", List);
   add("get", "Show an execution", Get);
   add("watch", "Wait for an execution's end; exit code 1 unless it SUCCEEDED", Watch);
   add("cancel", "Ask an execution to end; its state stays as it was", Cancel);
+  add("resolve", "End an execution whose commit a host can no longer complete", Resolve);
 }
 
 }  // namespace remesh

@@ -19,7 +19,7 @@ using Stub = v1::WorkerService::Stub;
 struct Options {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
-  std::string name;
+  std::string name, state, state_uid;
 
   std::unique_ptr<Stub> Connect() const {
     return v1::WorkerService::NewStub(ConnectServer(server));
@@ -54,8 +54,8 @@ std::string Holds(const v1::Register& registration) {
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
-  Table table({"NAME", "ALIVE", "INCARNATION", "DEVICES", "STATES", "BYTES", "VERSION", "DATA",
-               "LAST HEARTBEAT"},
+  Table table({"NAME", "ALIVE", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED", "VERSION",
+               "DATA", "LAST HEARTBEAT"},
               {"HOLDS", "BOOT ID"});
   for (const v1::Worker& worker : workers) {
     const v1::Register& r = worker.registration();
@@ -63,8 +63,8 @@ Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
     for (const v1::StateManifest& manifest : r.manifests()) bytes += manifest.bytes();
     table.AddRow({worker.name(), worker.alive() ? "yes" : "no", absl::StrCat(r.incarnation()),
                   DeviceIds(r), absl::StrCat(r.manifests_size()), FormatBytes(bytes),
-                  OrDash(r.version()), Transports(r), FormatTime(worker.last_heartbeat_time()),
-                  Holds(r), OrDash(r.boot_id())});
+                  absl::StrCat(worker.owed_size()), OrDash(r.version()), Transports(r),
+                  FormatTime(worker.last_heartbeat_time()), Holds(r), OrDash(r.boot_id())});
   }
   return table;
 }
@@ -106,6 +106,50 @@ absl::Status Forget(const Options& options) {
   return Call(options.server, *options.Connect(), &Stub::ForgetWorker, request).status();
 }
 
+// What is kept because nothing proves that it is free, and the words that free it.
+absl::Status Owed(const Options& options) {
+  ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
+  v1::ListWorkersResponse owing;
+  for (const v1::Worker& worker : response.workers()) {
+    if (worker.owed_size() > 0) *owing.add_workers() = worker;
+  }
+  Print(options.format, owing, [&] {
+    Table table({"HOST", "STATE", "UID", "GENERATION", "BYTES", "KEPT BECAUSE"}, {});
+    for (const v1::Worker& worker : owing.workers()) {
+      for (const v1::OwedShards& owed : worker.owed()) {
+        const v1::StateManifest& m = owed.manifest();
+        table.AddRow({worker.registration().host(), m.state(), OrDash(m.state_uid()),
+                      absl::StrCat(m.generation()), FormatBytes(m.bytes()), owed.reason()});
+      }
+    }
+    return table;
+  });
+  return absl::OkStatus();
+}
+
+absl::Status Reset(const Options& options) {
+  v1::ResetWorkerRequest request;
+  request.set_name(NameOf(options));
+  return Call(options.server, *options.Connect(), &Stub::ResetWorker, request).status();
+}
+
+absl::Status Discard(const Options& options) {
+  v1::DiscardShardsRequest request;
+  request.set_name(NameOf(options));
+  request.set_state(options.state);
+  request.set_state_uid(options.state_uid);
+  ASSIGN_OR_RETURN(const v1::DiscardShardsResponse response,
+                   Call(options.server, *options.Connect(), &Stub::DiscardShards, request));
+  Print(options.format, response, [&] {
+    Table table({"STATE", "GENERATION", "BYTES"}, {});
+    for (const v1::StateManifest& m : response.discarded()) {
+      table.AddRow({m.state(), absl::StrCat(m.generation()), FormatBytes(m.bytes())});
+    }
+    return table;
+  });
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 void AddWorkers(CLI::App& app, Command& command) {
@@ -113,12 +157,20 @@ void AddWorkers(CLI::App& app, Command& command) {
   workers->require_subcommand(1);
   const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
     const auto [sub, options] = AddVerb(*workers, command, verb, help, run);
-    if (run != List)
+    if (run != List && run != Owed)
       sub->add_option("NAME", options->name, "workers/{host}, or the host alone")->required();
+    if (run == Discard) {
+      sub->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
+      sub->add_option("UID", options->state_uid, "Which of the states of that name")->required();
+    }
   };
   add("list", "List workers, those away included", List);
   add("get", "Show a worker", Get);
   add("forget", "Drop a worker that will not come back", Forget);
+  add("reset", "Let a host in again that lost its secret: the next worker of its name is it",
+      Reset);
+  add("owed", "What workers keep because nothing proves that it is free", Owed);
+  add("discard", "Free what a worker keeps so, of one state", Discard);
 }
 
 }  // namespace remesh

@@ -250,18 +250,26 @@ void Controller::StartDeleteState(CallId call, const v1::DeleteStateRequest& req
   StateEntry* state = states_.Find(name);
   const std::set<StateKey> named = StatesNamed(name);
   if (named.empty()) return Reply(call, FindState("name", name).status());
+  if (creates_.contains(name)) {
+    return Reply(call, StateError(absl::StatusCode::kAborted, "STATE_BEING_CREATED", name,
+                                  "is being created"));
+  }
   if (state != nullptr) {
     if (absl::Status busy = StopForDeletion(*state); !busy.ok()) return Reply(call, busy);
     state->deleting = true;
   }
-  std::vector<std::pair<StateKey, std::set<std::string>>> gone;
-  for (const StateKey& key : named) gone.emplace_back(key, HostsOf(key));
+  std::map<StateKey, Tombstone> gone;
   std::vector<Record> records = {NoStateRecord(name), NoNextStateRecord(name),
                                  NoCreateRequestRecord(name)};
-  for (const auto& [key, hosts] : gone) {
-    for (Record& record : tombstones_.Add(key, hosts)) records.push_back(std::move(record));
+  for (const StateKey& key : named) {
+    gone[key] = tombstones_.Make(HostsOf(key));
+    records.push_back(TombstoneRecord(key, gone[key]));
   }
-  Persist(std::move(records), [this, call, name] {
+  Persist(std::move(records), [this, call, name, gone] {
+    for (const auto& [key, tombstone] : gone) {
+      std::vector<Record> forgotten = tombstones_.Add(key, tombstone);
+      if (!forgotten.empty()) Persist(std::move(forgotten), [] {});
+    }
     states_.Remove(name);
     wanted_.erase(name);
     SettleState(name);

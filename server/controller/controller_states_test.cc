@@ -108,15 +108,29 @@ TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   EXPECT_EQ(Forgotten(Attach("b", {Manifest(made.uid(), 1)})), Uids{made.uid()});
 }
 
+// Whoever comes meanwhile keeps what it holds: the deletion may never get there.
+TEST_F(ControllerStatesTest, NothingIsForgottenBeforeTheTombstoneIsOnDisk) {
+  Attach("a");
+  const v1::State made = Create({"a"});
+  disk_stops_ = true;
+  v1::DeleteStateRequest remove;
+  remove.set_name(kState);
+  Ask(remove);
+  const StreamId again = Attach("a", {Manifest(made.uid(), 1)});
+  EXPECT_EQ(Forgotten(again), Uids());
+  Write();
+  EXPECT_EQ(Forgotten(again), Uids{made.uid()});
+}
+
 TEST_F(ControllerStatesTest, TombstonesAreBoundedAndThoseThatNobodyWaitsForGoFirst) {
   Tombstones tombstones(2);
-  tombstones.Add({"s", "1"}, {"a"});
-  tombstones.Add({"s", "2"}, {"b"});
+  tombstones.Add({"s", "1"}, tombstones.Make({"a"}));
+  tombstones.Add({"s", "2"}, tombstones.Make({"b"}));
   tombstones.Confirm("b", {{"s", "2"}});
-  tombstones.Add({"s", "3"}, {"a"});
+  tombstones.Add({"s", "3"}, tombstones.Make({"a"}));
   EXPECT_TRUE(tombstones.contains({"s", "1"}));
   EXPECT_FALSE(tombstones.contains({"s", "2"}));
-  tombstones.Add({"s", "4"}, {"a"});
+  tombstones.Add({"s", "4"}, tombstones.Make({"a"}));
   EXPECT_FALSE(tombstones.contains({"s", "1"}));
   EXPECT_EQ(tombstones.WaitingFor("a"), (std::set<StateKey>{{"s", "3"}, {"s", "4"}}));
 }

@@ -156,6 +156,7 @@ void Controller::OnStateWanted(const std::string& host, const std::string& name)
 }
 
 void Controller::OnManifest(const std::string& host, const v1::StateManifest& manifest) {
+  if (!ValidateManifest(manifest).ok()) return;  // it says nothing that could be used
   auto& manifests = workers_.Find(host)->manifests;
   if (manifests.size() >= kManifestsMax && !manifests.contains(KeyOf(manifest))) return;
   manifests[KeyOf(manifest)] = manifest;

@@ -23,7 +23,7 @@ class HeldTest : public testing::Test {
     entry.declared.set_generation(3);
     entry.declared.set_abandoned_generation(5);
     states_.Add(entry);
-    tombstones_.Add({kState, "deleted"}, {"a"});
+    tombstones_.Add({kState, "deleted"}, tombstones_.Make({"a"}));
     AddExecution("failed", v1::Execution::FAILED, 4);
     AddExecution("running", v1::Execution::TRANSFERRING, 4);
     AddExecution("succeeded", v1::Execution::SUCCEEDED, 3);

@@ -158,6 +158,13 @@ TEST(WorkerRegistryTest, NamesTheFieldThatIsWrong) {
               for (int i = 0; i <= 100'000; ++i) r.add_manifests();
             }),
             "manifests");
+  EXPECT_EQ(field([](v1::Register& r) { r.add_manifests()->set_state("nowhere"); }),
+            "manifests[0].state");
+  EXPECT_EQ(field([](v1::Register& r) {
+              r.add_manifests()->set_state("jobs/j/states/s");
+              r.mutable_manifests(0)->set_state_uid(std::string(65, 'u'));
+            }),
+            "manifests[0].state_uid");
 }
 
 }  // namespace

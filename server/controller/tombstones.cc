@@ -12,23 +12,17 @@ void Tombstones::Restore(const std::map<StateKey, Tombstone>& tombstones) {
   }
 }
 
-std::vector<Record> Tombstones::Add(const StateKey& state, const std::set<std::string>& hosts) {
-  Tombstone& tombstone = by_state_[state];
-  tombstone.order = next_order_++;
-  tombstone.hosts.insert(hosts.begin(), hosts.end());
-  std::vector<Record> records = {TombstoneRecord(state, tombstone)};
-  if (by_state_.size() > most_) DropOldest(records);
-  return records;
-}
-
-void Tombstones::DropOldest(std::vector<Record>& records) {
-  const auto first =
+std::vector<Record> Tombstones::Add(const StateKey& state, Tombstone tombstone) {
+  by_state_[state] = std::move(tombstone);
+  if (by_state_.size() <= most_) return {};
+  const auto oldest =
       std::min_element(by_state_.begin(), by_state_.end(), [](const auto& a, const auto& b) {
         const bool a_waits = !a.second.hosts.empty(), b_waits = !b.second.hosts.empty();
         return a_waits != b_waits ? b_waits : a.second.order < b.second.order;
       });
-  records.push_back(NoTombstoneRecord(first->first));
-  by_state_.erase(first);
+  const StateKey gone = oldest->first;
+  by_state_.erase(oldest);
+  return {NoTombstoneRecord(gone)};
 }
 
 std::vector<Record> Tombstones::Confirm(const std::string& host, const std::set<StateKey>& states) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "server/controller/records.h"
@@ -22,16 +23,18 @@ class Tombstones {
   void Restore(const std::map<StateKey, Tombstone>& tombstones);
   bool contains(const StateKey& state) const { return by_state_.contains(state); }
 
-  // `hosts` may hold something of it. Returns what the journal must learn.
-  std::vector<Record> Add(const StateKey& state, const std::set<std::string>& hosts);
+  // For a state of which `hosts` may hold something: to be journaled before it is added.
+  Tombstone Make(std::set<std::string> hosts) {
+    return {.order = next_order_++, .hosts = std::move(hosts)};
+  }
+  // Returns what the journal may forget.
+  std::vector<Record> Add(const StateKey& state, Tombstone tombstone);
   // Nothing of these states is left on the host; returns what the journal must learn.
   std::vector<Record> Confirm(const std::string& host, const std::set<StateKey>& states);
   // Those that wait for the host.
   std::set<StateKey> WaitingFor(const std::string& host) const;
 
  private:
-  void DropOldest(std::vector<Record>& records);
-
   const size_t most_;
   uint64_t next_order_ = 1;
   std::map<StateKey, Tombstone> by_state_;

@@ -78,6 +78,20 @@ const v1::StateManifest* WorkerEntry::Manifest(const std::string& state,
   return found == manifests.end() ? nullptr : &found->second;
 }
 
+absl::Status ValidateManifest(const v1::StateManifest& manifest) {
+  constexpr size_t kUidBytesMax = 64;
+  RETURN_IF_ERROR(ParseStateName("state", manifest.state()).status());
+  if (!manifest.execution().empty()) {
+    RETURN_IF_ERROR(ParseExecutionName("execution", manifest.execution()).status());
+  }
+  for (const auto& [field, uid] :
+       {std::pair<const char*, const std::string&>{"state_uid", manifest.state_uid()},
+        {"cluster_uid", manifest.cluster_uid()}}) {
+    if (uid.size() > kUidBytesMax) return InvalidField(field, uid, "must have at most 64 bytes");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ValidateRegister(const v1::Register& registration) {
   if (!IsHostName(registration.host())) {
     return InvalidField("host", registration.host(), "must be 1 to 253 of [A-Za-z0-9._-]");
@@ -92,28 +106,35 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   if (registration.nics() < 0) {
     return InvalidField("nics", absl::StrCat(registration.nics()), "must be >= 0");
   }
+  for (int i = 0; i < registration.manifests_size(); ++i) {
+    RETURN_IF_ERROR(
+        AtField(absl::StrCat("manifests[", i, "]"), ValidateManifest(registration.manifests(i))));
+  }
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", registration.nic_bytes_per_second()));
   RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", registration.fabric_bytes_per_second()));
   return CheckDevices(registration);
 }
 
 absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) const {
-  std::map<int64_t, const std::string*> owners;
-  for (const auto& [host, worker] : workers_) {
-    if (host == registration.host()) continue;
-    for (const v1::WorkerDevice& device : worker.registration.devices())
-      owners[device.id()] = &host;
-  }
   for (const v1::WorkerDevice& device : registration.devices()) {
-    auto owner = owners.find(device.id());
-    if (owner == owners.end()) continue;
+    const auto owner = owners_.find(device.id());
+    if (owner == owners_.end() || owner->second == registration.host()) continue;
     const std::string id = absl::StrCat(device.id());
     return MakeError(
         absl::StatusCode::kAlreadyExists,
-        absl::StrCat("device id ", id, " belongs to host ", *owner->second),
-        {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", *owner->second}}});
+        absl::StrCat("device id ", id, " belongs to host ", owner->second),
+        {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", owner->second}}});
   }
   return absl::OkStatus();
+}
+
+void WorkerRegistry::Forget(const std::string& host) {
+  const auto worker = workers_.find(host);
+  if (worker == workers_.end()) return;
+  for (const v1::WorkerDevice& device : worker->second.registration.devices()) {
+    owners_.erase(device.id());
+  }
+  workers_.erase(worker);
 }
 
 absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
@@ -124,6 +145,10 @@ absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
 
 StreamId WorkerRegistry::Attach(StreamId stream, const v1::Register& registration, Moment now) {
   WorkerEntry& worker = workers_[registration.host()];
+  for (const v1::WorkerDevice& device : worker.registration.devices()) owners_.erase(device.id());
+  for (const v1::WorkerDevice& device : registration.devices()) {
+    owners_[device.id()] = registration.host();
+  }
   const StreamId replaced = worker.stream;
   if (replaced != 0) hosts_.erase(replaced);
   worker = WorkerEntry{

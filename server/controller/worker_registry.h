@@ -44,6 +44,9 @@ struct WorkerEntry {
 // manifests make sense.
 absl::Status ValidateRegister(const v1::Register& registration);
 
+// INVALID_ARGUMENT unless names are names, and none is longer than it may be.
+absl::Status ValidateManifest(const v1::StateManifest& manifest);
+
 // Who is there. Not thread-safe; its owner's strand protects it.
 class WorkerRegistry {
  public:
@@ -72,7 +75,7 @@ class WorkerRegistry {
   const WorkerEntry* Find(const std::string& host) const;
   WorkerEntry* Find(const std::string& host);
   bool alive(const std::string& host) const;
-  void Forget(const std::string& host) { workers_.erase(host); }
+  void Forget(const std::string& host);
   const std::map<std::string, WorkerEntry>& workers() const { return workers_; }
 
   // Every registered worker, by name, in the workers' own device numbering, as the rules have it;
@@ -85,6 +88,7 @@ class WorkerRegistry {
   const TopologyRules rules_;
   std::map<std::string, WorkerEntry> workers_;
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams
+  absl::flat_hash_map<int64_t, std::string> owners_;  // of devices
 };
 
 v1::Worker ToProto(const WorkerEntry& worker);

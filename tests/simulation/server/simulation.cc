@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "server/controller/records.h"
 
 namespace remesh {
@@ -156,9 +157,11 @@ void Simulation::Do(CloseStream& action) {
   Stream& stream = streams_.at(action.stream);
   stream.open = false;
   At(std::max(stream.last_down + 1, Soon(50 * kMillisecond)),
-     [this, id = action.stream, index = stream.worker] {
+     [this, id = action.stream, index = stream.worker,
+      superseded = GetErrorInfo(action.status).reason == "SUPERSEDED"] {
        if (workers_[index].stream != id) return;
        workers_[index].stream = 0;
+       if (superseded) workers_[index].model->Restart();  // it exits; its supervisor starts another
        if (workers_[index].alive) At(Soon(kSecond), [this, index] { Attach(index); });
      });
 }
@@ -244,7 +247,9 @@ void Simulation::Say(int index, v1::AttachRequest message) {
   At(stream.last_up, [this, life = life_, id, message = std::move(message)] {
     if (life != life_) return;
     WhenRunning([this, id, message] {
-      if (streams_.at(id).open) Handle(StreamMessage{.stream = id, .message = message});
+      if (!streams_.at(id).open) return;
+      if (message.has_register_() && !streams_.at(id).foreign) LayGhost(streams_.at(id).worker);
+      Handle(StreamMessage{.stream = id, .message = message});
     });
   });
 }
@@ -288,7 +293,7 @@ void Simulation::MakeTrouble() {
     case 7:
       return ForeignWorker();
     case 8:  // the server's process is stopped, and goes on
-      paused_until_ = Soon(12 * kSecond);
+      paused_until_ = std::max(paused_until_, Soon(12 * kSecond));
       return;
     case 1:
       return BreakStream(index, true);
@@ -322,7 +327,18 @@ void Simulation::ForeignWorker() {
 void Simulation::LoseBuffers(int index) {
   Worker& worker = workers_[index];
   for (const auto& [key, held] : worker.model->held()) worker.lost.insert(held.state_uid);
+  worker.ghost = std::make_unique<ModelWorker>(*worker.model);
   worker.model->LoseBuffers();
+}
+
+// The server hears that the host is back without what it held; commands sent before are on their
+// way.
+void Simulation::LayGhost(int index) {
+  const ModelWorker* ghost = workers_[index].ghost.get();
+  if (ghost == nullptr) return;
+  At(now_ + kSecond, [this, index, ghost] {
+    if (workers_[index].ghost.get() == ghost) workers_[index].ghost = nullptr;
+  });
 }
 
 bool Simulation::LostSome(const std::string& state_uid) const {

@@ -51,6 +51,8 @@ class Simulation {
     StreamId stream = 0;  // 0: not attached
     bool alive = true;
     std::set<std::string> lost;  // uids of states that it held parts of when its buffers went
+    // What it held then, until the server has heard of it and what it had said is carried out.
+    std::unique_ptr<ModelWorker> ghost;
   };
   struct Stream {
     int worker = 0;
@@ -90,11 +92,12 @@ class Simulation {
   void Heartbeat();
   void MakeTrouble();
   void LoseBuffers(int worker);
+  void LayGhost(int worker);
   bool LostSome(const std::string& state_uid) const;
   void ForeignWorker();
   void Obey(int worker, const v1::AttachResponse& command);
   void NotePlacement(int worker, const v1::AttachResponse& command);
-  std::set<int64_t> CompleteGenerations(const std::string& state_uid) const;
+  std::set<int64_t> CompleteGenerations(const std::string& state_uid, bool with_ghosts) const;
   void Ask();
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);

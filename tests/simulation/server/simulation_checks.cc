@@ -64,14 +64,19 @@ void Simulation::NotePlacement(int worker, const v1::AttachResponse& command) {
                  .insert(worker);
 }
 
-// Generations of which every part is there, on workers that are up or will be.
-std::set<int64_t> Simulation::CompleteGenerations(const std::string& state_uid) const {
+// Generations of which every part is there, on workers that are up or will be; or was until a
+// machine died of which the server cannot know yet.
+std::set<int64_t> Simulation::CompleteGenerations(const std::string& state_uid,
+                                                  bool with_ghosts) const {
   std::set<int64_t> complete;
   for (auto it = placements_.lower_bound({state_uid, 0});
        it != placements_.end() && it->first.first == state_uid; ++it) {
     for (const auto& [execution, hosts] : it->second) {
       const bool whole = std::all_of(hosts.begin(), hosts.end(), [&](int host) {
-        return workers_[host].model->holds(state_uid, it->first.second, execution);
+        const Worker& worker = workers_[host];
+        return worker.model->holds(state_uid, it->first.second, execution) ||
+               (with_ghosts && worker.ghost != nullptr &&
+                worker.ghost->holds(state_uid, it->first.second, execution));
       });
       if (whole) complete.insert(it->first.second);
     }
@@ -86,9 +91,9 @@ void Simulation::Obey(int index, const v1::AttachResponse& command) {
                           : command.has_forget_state() ? command.forget_state().state_uid()
                                                        : "";
   const bool may_free = !uid.empty() && !deleted_uids_.contains(uid);
-  const bool whole = may_free && !CompleteGenerations(uid).empty();
+  const bool whole = may_free && !CompleteGenerations(uid, false).empty();
   workers_[index].model->Obey(command);
-  if (whole && CompleteGenerations(uid).empty())
+  if (whole && CompleteGenerations(uid, true).empty())
     Violate(absl::StrCat("the last complete generation is lost: ", command.ShortDebugString()));
 }
 
