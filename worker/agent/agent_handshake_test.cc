@@ -133,9 +133,10 @@ TEST_F(AgentHandshakeTest, AttemptsAreNamedFromTheirFirstMomentOn) {
   ASSERT_EQ(attaching.attempts_size(), 1);
   EXPECT_EQ(attaching.attempts(0).execution(), Attempt().execution());
   EXPECT_EQ(attaching.attempts(0).attempt(), 1);
-  go.Notify();
   Abort();
   EXPECT_EQ(hosts_[0]->Attach().attempts_size(), 0);
+  go.Notify();
+  hosts_[0]->files.Stop();  // it waited for `go`
 }
 
 TEST(RefusalTest, OnlyAnotherProcessOfTheHostEndsThisOne) {

@@ -15,6 +15,7 @@ class AgentReservingTest : public AgentTest {
  protected:
   ~AgentReservingTest() override {
     if (!go_.HasBeenNotified()) go_.Notify();
+    hosts_[0].reset();  // its files wait for go_
   }
   void HoldFiles() {
     hosts_[0]->files.Post([this] { go_.WaitForNotification(); });

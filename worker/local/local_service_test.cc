@@ -441,6 +441,18 @@ TEST_F(LocalServiceTest, BuffersOfAnotherAssignmentAreNotFreedUnasked) {
   EXPECT_TRUE(Allocate().ok());
 }
 
+TEST_F(LocalServiceTest, ReleaseLeavesACommittedGenerationThatIsUnsealed) {
+  Assign();
+  ASSERT_TRUE(Allocate().ok());
+  ASSERT_TRUE(Seal().ok());
+  v1::Assignment committed = Assignment();
+  committed.set_committed(true);
+  Assign(committed);
+  ASSERT_TRUE(Unseal().ok());
+  EXPECT_EQ(Reason(Release()), "GENERATION_READABLE");
+  EXPECT_EQ(store_->List().size(), 1u);
+}
+
 TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {
   v1::Assignment first = Assignment(), second = Assignment();
   first.set_state_uid("first");

@@ -99,6 +99,13 @@ std::optional<Generation> StateBuffers::Absent(const std::string& state) const {
   return nothing;
 }
 
+bool StateBuffers::Committed(const Generation& held) const {
+  const auto it = assigned_.find(held.state());
+  return held.manifest.assignment().committed() ||
+         (it != assigned_.end() && it->second.committed() &&
+          it->second.state_uid() == held.state_uid() && it->second.generation() == held.number());
+}
+
 const Generation* StateBuffers::Newest(const std::string& state) const {
   const Generation* newest = nullptr;
   for (const Generation* held : store_->ListOf(state)) {
@@ -293,15 +300,14 @@ absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
     return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", request.state(),
                       "is not known on this host");
   }
-  if (reserving_.contains(request.state())) GiveUp(request.state());
   for (const Generation* held : all) {
-    if (held->phase() == v1::SHARD_PHASE_BUILDING && !held->manifest.assignment().committed())
-      continue;
+    if (held->phase() == v1::SHARD_PHASE_BUILDING && !Committed(*held)) continue;
     return StateError(
         absl::StatusCode::kFailedPrecondition, "GENERATION_READABLE", request.state(),
         absl::StrCat("has a readable generation ", held->number(), ": DeleteState frees it"),
         {{"generation", absl::StrCat(held->number())}});
   }
+  if (reserving_.contains(request.state())) GiveUp(request.state());
   for (const Generation* held : all) {
     v1::StateManifest gone = held->Summary();
     gone.set_sealed_shards(0);

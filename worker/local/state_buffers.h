@@ -65,6 +65,8 @@ class StateBuffers {
  private:
   // Whether the state that has the name now wrote it, as far as the planner has told.
   bool Current(const Generation& held) const;
+  // Whether it was committed, as far as the planner has told: what trainers unseal of it stays.
+  bool Committed(const Generation& held) const;
   // The newest generation of a state that is the trainers'; nullptr when nothing is allocated.
   const Generation* Newest(const std::string& state) const;
   // The same, or an error; BEING_RESERVED if it must be and can be allocated first.
