@@ -159,7 +159,7 @@ class PageTest(unittest.TestCase):
         self.open(question)
         least = self.browser.run("""Math.min(...[...document.querySelectorAll('#cells .between, #cells .inside')]
             .map(e => e.getAttribute('fill-opacity')))""")
-        self.assertGreaterEqual(least, 0.2)
+        self.assertGreaterEqual(least, 0.3)
         fill = "getComputedStyle(document.querySelector('#cells .%s')).fill"
         self.assertNotEqual(self.browser.run(fill % "inside"), self.browser.run(fill % "between"))
 

@@ -30,6 +30,8 @@ const insideMax = Math.max(0, ...all.map(insideOf));
 // Whatever is not 0 is seen: the least shade stands well off the ground.
 const shadeOf = (n, most) => Math.round((shades - 1) * Math.sqrt(n / most));
 const groupName = (i, most = 24) => runText(groups[i].first, groups[i].last, groups[i].hosts, most);
+const sendsText = (i, j) =>
+  `${groupName(i)} ${groups[i].hosts > 1 ? 'send' : 'sends'} ${bytes(bytesFrom(i, j))} to ${groupName(j)}`;
 let cursor = [0, 0];
 
 // One path a shade: a shape for each run of equal cells.
@@ -45,7 +47,7 @@ function cellPaths(shadeAt, kind) {
   return paths.flatMap((d, shade) =>
     d.length ? [element('path', { class: kind, d: d.join(''), 'fill-opacity': opacity(shade) })] : []);
 }
-const opacity = shade => (0.2 + 0.8 * shade / (shades - 1)).toFixed(2);
+const opacity = shade => (0.3 + 0.7 * shade / (shades - 1)).toFixed(2);
 
 function drawMatrix() {
   const between = cellPaths((i, j) => bytesFrom(i, j) > 0 ? shadeOf(bytesFrom(i, j), matrixMax) : -1, 'between');
@@ -97,9 +99,8 @@ function drawRamps() {
 function readCell(y, x) {
   cursor = [clamp(y, 0, senders.length - 1), clamp(x, 0, receivers.length - 1)];
   const i = senders[cursor[0]], j = receivers[cursor[1]];
-  const many = groups[i].hosts > 1 ? 'send' : 'sends';
   const within = `${bytes(groups[i].inside)} between devices of one host`;
-  byId('matrix-read').textContent = i !== j ? `${groupName(i)} ${many} ${bytes(bytesFrom(i, j))} to ${groupName(j)}`
+  byId('matrix-read').textContent = i !== j ? sendsText(i, j)
     : groups[i].hosts > 1 ? `${groupName(i)} send each other ${bytes(bytesFrom(i, i))}; ${within}` : `${groupName(i)}: ${within}`;
   const mark = byId('cells').querySelector('.cursor');
   mark.hidden = false;
@@ -117,7 +118,7 @@ function drawWho() {
   }
   byId('pairs').closest('details').hidden = pairs.length === 0;
   byId('matrix-read').textContent = pairs.length
-    ? `Most: ${groupName(pairs[0][1])} sends ${bytes(pairs[0][0])} to ${groupName(pairs[0][2])}` : 'No byte leaves its host.';
+    ? `Most: ${sendsText(pairs[0][1], pairs[0][2])}` : 'No byte leaves its host.';
   const silent = width - senders.length, deaf = width - receivers.length;
   byId('matrix-note').textContent = 'Each row sends, each column receives' +
     (data.hostsPerGroup > 1 ? `; each stands for ${data.hostsPerGroup} hosts, named by the first.` : '.') +
