@@ -9,6 +9,7 @@
 #include "planner/report/page.h"
 #include "planner/report/scope.h"
 #include "planner/report/traffic.h"
+#include "planner/schedule/cost_model.h"
 
 namespace remesh {
 namespace {
@@ -29,6 +30,7 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
   json.Key("summary").BeginObject();
   json.Key("fingerprint").String(request.fingerprint);
   json.Key("windowBytes").Int(request.request.options.window_bytes);
+  json.Key("windowSecondsMin").Double(WindowSeconds(0));
   json.Key("bytesTotal").Int(s.bytes_total).Key("bytesKept").Int(s.bytes_kept);
   json.Key("bytesLocal").Int(s.bytes_local).Key("bytesCrossing").Int(s.bytes_crossing);
   json.Key("bytesRelayed").Int(s.bytes_relayed).Key("bottleneckBytes").Int(s.bottleneck_bytes);

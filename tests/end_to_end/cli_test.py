@@ -173,6 +173,9 @@ class CommandTest(ClusterTest):
         self.assertIn(execution["name"], self.ctl("executions", "list"))
         plan = execution["plan"]
         self.assertIn(plan, [p["name"] for p in self.json("plans", "list")["plans"]])
+        page = self.folder / "plan.html"
+        self.ctl("plans", "get", plan, "--html", str(page))
+        self.assertIn(f'"label":"{STATE}"', page.read_text())  # what its title says
         self.assertTrue(self.json("plans", "pin", plan)["pinned"])
         self.assertIn("PLAN_PINNED", self._error("plans", "delete", plan))
         self.assertFalse(self.json("plans", "unpin", plan)["pinned"])

@@ -3,7 +3,8 @@
 function drawTitle() {
   const { source, target, both } = data.devices;
   const what = data.label || `${plural(data.arrays, 'array')}, ${bytes(data.bytes)}`;
-  const move = source === target && both === source ? `resharded over ${plural(source, 'device')}` : `${count(source)} → ${plural(target, 'device')}`;
+  const same = source === target && both === source;
+  const move = same ? `resharded over ${plural(source, 'device')}` : `${count(source)} → ${plural(target, 'device')}`;
   byId('title').append(element('span', { text: `${elide(what, 60)}: `, title: what }), element('span', { class: 'move', text: move }));
   document.title = `${elide(what, 60)}: ${move} – remesh plan`;
   byId('scope').textContent = `${plural(data.arrays, 'array')} of ${bytes(data.bytes)}` +
@@ -15,16 +16,21 @@ function hostsText({ source, target, both }) {
   const from = `from ${plural(source, 'host')} to `;
   if (both === 0) return from + plural(target, 'other host');
   if (both === target) return from + (source === target ? 'them' : `${count(target)} of them`);
-  return from + (both === source ? `${count(target)}, the former among them` : `${count(target)}, ${count(both)} of which are the same`);
+  const shared = both === source ? 'the former among them' : `${count(both)} of which are the same`;
+  return `${from}${count(target)}, ${shared}`;
 }
 
 // ---- figures ----
+function aboveText() {
+  if (s.lowerBoundSeconds === 0) return 'nothing has to cross the network';
+  const above = s.predictedSeconds / s.lowerBoundSeconds - 1;
+  return above < 0.0005 ? 'no plan is faster' : above < 1 ? `${percent(above)} above what any plan takes` : 'bytes are few: see below';
+}
 function drawFigures() {
-  const above = s.lowerBoundSeconds > 0 ? s.predictedSeconds / s.lowerBoundSeconds - 1 : 0;
   const figures = [
-    [term('predicted time', 'Predicted time'), seconds(s.predictedSeconds), s.lowerBoundSeconds === 0 ? 'nothing has to cross the network'
-      : above < 0.0005 ? 'no plan is faster' : above < 1 ? `${percent(above)} above what any plan takes` : 'bytes are few: see below'],
-    [term('quality Q', 'Quality Q'), s.quality.toFixed(3), s.quality < 1.0005 ? 'no plan has a less busy link' : 'busiest link over the lower bound'],
+    [term('predicted time', 'Predicted time'), seconds(s.predictedSeconds), aboveText()],
+    [term('quality Q', 'Quality Q'), s.quality.toFixed(3),
+      s.quality < 1.0005 ? 'no plan has a less busy link' : 'busiest link over the lower bound'],
     [term('crossing', 'Crosses the network'), bytes(s.bytesCrossing + s.bytesRelayed),
       s.bytesRelayed > 0 ? `${bytes(s.bytesRelayed)} of it to relays` : plural(s.operations, 'message')],
     [term('peak memory', 'Peak memory'), bytes(s.peakBytesMax), 'of the fullest device'],
@@ -34,11 +40,13 @@ function drawFigures() {
     element('dt', { children: [name] }), element('dd', { text: value, children: [element('small', { text: note })] })] })));
   const parts = [['kept', 'kept in place', s.bytesKept, '--kept'], ['inside a host', 'from the same host', s.bytesLocal, '--inside'],
     ['crossing', 'from other hosts', s.bytesCrossing, '--cross']];
-  byId('bytes').setAttribute('aria-label', `Of ${bytes(s.bytesTotal)}: ${parts.map(([, name, n]) => `${bytes(n)} ${name}`).join(', ')}`);
+  byId('bytes').setAttribute('aria-label',
+    `Of ${bytes(s.bytesTotal)}: ${parts.map(([, name, n]) => `${bytes(n)} ${name}`).join(', ')}`);
   for (const [name, text, n, colour] of parts) {
     if (n > 0) byId('bytes').append(element('i', { style: `flex:${n} 0 0;background:var(${colour})` }));
     const share = s.bytesTotal > 0 ? ` (${percent(n / s.bytesTotal)})` : '';
-    byId('bytes-legend').append(element('li', { children: [element('i', { style: `background:var(${colour})` }), `${bytes(n)} `, term(name, text), share] }));
+    byId('bytes-legend').append(box('li', undefined, element('i', { style: `background:var(${colour})` }),
+      `${bytes(n)} `, term(name, text), share));
   }
 }
 
@@ -46,16 +54,22 @@ function drawFigures() {
 function predictedReason() {
   const price = s.bottleneckSeconds > 0 ? s.predictedSeconds / s.bottleneckSeconds : 0, windows = plural(s.windows, 'window');
   if (s.windows === 0) return 'Nothing moves between devices.';
-  if (s.predictedSeconds < 26e-6 * s.windows && price > 1.05) return `The bytes are few: a window takes 25 µs to start and end, and there ${s.windows === 1 ? 'is one' : `are ${count(s.windows)}`}.`;
+  if (s.predictedSeconds < 1.05 * s.windowSecondsMin * s.windows && price > 1.05) {
+    return `The bytes are few: to start and end a window takes ${seconds(s.windowSecondsMin)}, and there ` +
+      (s.windows === 1 ? 'is one.' : `are ${count(s.windows)}.`);
+  }
   if (price > 0 && price < 1.0005) return `${windows}, as long as the busiest link needs.`;
-  if (price > 0 && price < 1.5) return `${windows} one after another, ${percent(price - 1)} above its busiest link: pipelines fill and drain, rounds differ in length.`;
-  return `${windows} one after another; copies inside hosts take longer than what crosses.`;
+  if (price > 0 && price < 1.5) {
+    return `${windows} one after another, ${percent(price - 1)} above its busiest link: pipelines fill and drain, rounds differ.`;
+  }
+  return `${windows} one after another: they are short, differ in what binds, or copies inside hosts take longer.`;
 }
 // "What binds: the way into 64 hosts alike (h16 … h79)."
 function bindingText() {
   const ways = [...data.domains, ...data.kinds].filter(kind => kind.binding).map(kind => {
     const [into, out] = [kind.secondsIn, kind.secondsOut].map(t => t[1] >= s.bottleneckSeconds * 0.998);
-    return `${into && out ? 'both ways of' : into ? 'the way into' : 'the way out of'} ${kindName(kind)}${kind.count > 1 ? ` (${membersText(kind)})` : ''}`;
+    const way = into && out ? 'both ways of' : into ? 'the way into' : 'the way out of';
+    return `${way} ${kindName(kind)}${kind.count > 1 ? ` (${membersText(kind)})` : ''}`;
   });
   return ways.length ? ` What binds: ${ways.join('; ')}.` : '';
 }
@@ -63,11 +77,14 @@ function drawTimes() {
   const most = Math.max(s.predictedSeconds, s.bottleneckSeconds, s.routingBoundSeconds, s.lowerBoundSeconds) || 1;
   const rows = [['predicted time', 'This plan, predicted', s.predictedSeconds, predictedReason(), '--cross'],
     ['busiest link', 'Its busiest link', s.bottleneckSeconds, `${data.bottleneck}.${bindingText()}`, '--late']];
-  if (data.routingCertificate) rows.push(['T0', 'Any plan without third hosts (T0)', s.routingBoundSeconds, data.routingCertificate, '--kept']);
+  if (data.routingCertificate) {
+    rows.push(['T0', 'Any plan without third hosts (T0)', s.routingBoundSeconds, data.routingCertificate, '--kept']);
+  }
   rows.push(['lower bound', 'Any plan at all (lower bound)', s.lowerBoundSeconds, data.certificate, '--kept']);
-  byId('times').append(...rows.map(([name, text, t, reason, colour]) => element('li', { children: [
-    term(name, text), element('b', { text: seconds(t) }), element('div', { class: 'track', 'aria-hidden': 'true', children: [bar(t / most, colour)] }),
-    element('p', { text: reason, id: name.replace(' ', '-') })] })));
+  byId('times').append(...rows.map(([name, text, t, reason, colour]) => box('li', undefined,
+    term(name, text), element('b', { text: seconds(t) }),
+    element('div', { class: 'track', 'aria-hidden': 'true', children: [bar(t / most, colour)] }),
+    element('p', { text: reason, id: name.replace(' ', '-') }))));
 }
 
 // ---- other strategies ----
@@ -77,9 +94,9 @@ function drawStrategies() {
   const far = most > 20;
   if (far) byId('ratio-head').textContent += ' (bars: logarithmic)';
   const length = ratio => ratio === null ? 1 : far ? 0.1 + 0.9 * Math.log(Math.max(ratio, 1)) / Math.log(most) : ratio / most;
-  data.strategies.forEach((r, i) => row('strategies', head(r.name, r.how), [bytes(r.bytesCrossing), bytes(r.bottleneckBytes), seconds(r.seconds),
-    element('td', { children: [element('div', { class: 'bar', children: [bar(0.6 * length(r.ratio), i === 0 ? '--cross' : '--kept'),
-      element('b', { text: r.ratio === null ? '∞' : `${r.ratio >= 1000 ? count(Math.round(r.ratio)) : r.ratio.toFixed(2)} ×` })] })] })]));
+  const times = ratio => ratio === null ? '∞' : `${ratio >= 1000 ? count(Math.round(ratio)) : ratio.toFixed(2)} ×`;
+  data.strategies.forEach((r, i) => row('strategies', head(r.name, r.how), [bytes(r.bytesCrossing), bytes(r.bottleneckBytes),
+    seconds(r.seconds), barCell(length(r.ratio), i === 0 ? '--cross' : '--kept', times(r.ratio))]));
 }
 
 // ---- hosts and domains ----
@@ -87,8 +104,9 @@ function drawDomains() {
   for (const level of data.levels) {
     const kinds = (level.host ? data.kinds : data.domains).filter(kind => kind.level === level.level);
     const name = level.host ? 'Hosts' : data.levels.length > 2 ? `Domains, level ${level.level}` : 'Domains';
-    byId('domains').tBodies[0].append(element('tr', { class: 'level', children: [element('th', { colspan: 6, scope: 'rowgroup',
-      children: [level.host ? name : term('domain', name), element('small', { text: `${count(level.count)} with traffic; ${bytes(level.bytesOut)} leave them` })] })] }));
+    const note = element('small', { text: `${count(level.count)} with traffic; ${bytes(level.bytesOut)} leave them` });
+    byId('domains').tBodies[0].append(box('tr', 'level', element('th', { colspan: 6, scope: 'rowgroup',
+      children: [level.host ? name : term('domain', name), note] })));
     for (const kind of kinds) {
       const busy = t => element('td', { class: 'number', children: [range(seconds, t),
         ...kind.binding && t[1] >= s.bottleneckSeconds * 0.998 ? [element('small', { class: 'binds', text: 'binds' })] : []] });

@@ -33,10 +33,11 @@ function busyLane(kind, k) {
   const [inMean, inMost, outMean, outMost] = [of('in', 0), of('in', 1), of('out', 0), of('out', 1)];
   const most = Math.max(...inMost, ...outMost, 1e-9), top = most > 0.1 ? Math.max(1, most) : most;
   const [up, down] = [0.45, -0.45].map(height => (values, kind) => area(values.map(v => v / top), 0.5, height, kind));
-  lane([element('b', { text: kindName(kind), title: membersText(kind) }), ...kind.count > 1 ? [` ${membersText(kind)}`] : [],
-    element('span', { class: 'both', children: [element('i', { class: 'key in' }), `in ${percent(meanOf(inMean))} `, element('i', { class: 'key out' }), `out ${percent(meanOf(outMean))}`,
-    top < 1 ? `, lines at ${percent(top)}` : ''] })],
-  [up(inMost, 'in pale'), up(inMean, 'in'), down(outMost, 'out pale'), down(outMean, 'out'), across(0.5, 'middle'), across(0.05, 'full'), across(0.95, 'full')], 76);
+  const names = [element('b', { text: kindName(kind), title: membersText(kind) }), ...kind.count > 1 ? [` ${membersText(kind)}`] : []];
+  const both = box('span', 'both', box('i', 'key in'), `in ${percent(meanOf(inMean))} `, box('i', 'key out'),
+    `out ${percent(meanOf(outMean))}`, top < 1 ? `, lines at ${percent(top)}` : '');
+  const curves = [up(inMost, 'in pale'), up(inMean, 'in'), down(outMost, 'out pale'), down(outMean, 'out')];
+  lane([...names, both], [...curves, across(0.5, 'middle'), across(0.05, 'full'), across(0.95, 'full')], 76);
 }
 
 function drawTicks() {
@@ -63,15 +64,19 @@ function drawTimeline() {
     byId('timeline-note').textContent = 'Nothing moves between devices.';
     return;
   }
-  byId('timeline-note').append('How much of the ', term('NIC', 'NICs'), ' is used in every ', term('window'), ', in and out: the mean of hosts that are alike, and paler the busiest of them; dashed is 100 %, unless a lane says other.',
+  byId('timeline-note').append('How much of the ', term('NIC', 'NICs'), ' is used in every ', term('window'),
+    ', in and out: the mean of hosts that are alike, and paler the busiest of them; dashed is 100 %, unless a lane says other.',
     data.windowsPerStep > 1 ? ` Each step of a curve is ${data.windowsPerStep} windows.` : '');
-  byId('timeline').setAttribute('aria-label', `Timeline of ${plural(s.windows, 'window')}, ${seconds(end)}; left and right keys read them`);
+  byId('timeline').setAttribute('aria-label',
+    `Timeline of ${plural(s.windows, 'window')}, ${seconds(end)}; left and right keys read them`);
   rateLane('Between hosts', 'crossing', 'between');
   rateLane(term('inside a host', 'Inside hosts'), 'inside', 'inside');
   data.kinds.forEach(busyLane);
   byId('lanes').append(element('i', { class: 'cursor', hidden: '' }));
   drawTicks();
-  for (const step of steps) row('windows', head(windowsOf(step)), [seconds(step.start), seconds(step.seconds), bytes(step.crossing), bytes(step.inside)]);
+  for (const step of steps) {
+    row('windows', head(windowsOf(step)), [seconds(step.start), seconds(step.seconds), bytes(step.crossing), bytes(step.inside)]);
+  }
   readBy(byId('timeline'), (_, columns) => readStep(stepRead + columns), event => {
     const box = byId('lanes').getBoundingClientRect();
     const t = end * (event.clientX - box.left) / box.width;

@@ -61,20 +61,25 @@ function element(tag, { text, children = [], ...attributes } = {}) {
 // Cells are texts, right aligned, or elements. Narrow screens show the head of its column beside each.
 function row(table, head, cells) {
   const heads = [...byId(table).tHead.rows[0].cells].map(th => th.textContent);
-  const line = element('tr', { children: [head, ...cells.map(c => c instanceof Node ? c : element('td', { text: c, class: 'number' }))] });
+  const tds = cells.map(c => c instanceof Node ? c : element('td', { text: c, class: 'number' }));
+  const line = element('tr', { children: [head, ...tds] });
   [...line.cells].forEach((cell, i) => { if (i > 0) cell.dataset.label = heads[i]; });
   byId(table).tBodies[0].append(line);
   return line;
 }
-const head = (text, small, title) => element('th', { scope: 'row', title, children: [text, ...small ? [element('small', { text: small })] : []] });
+const head = (text, small, title) => element('th', { scope: 'row', title,
+  children: [text, ...small ? [element('small', { text: small })] : []] });
 const kindHead = (kind, tag = 'th') => element(tag, { scope: tag === 'th' ? 'row' : undefined,
   title: kind.runs.map(([first, last, n]) => n === 1 ? first : `${first} … ${last}`).join(', '),
   children: [kindName(kind), ...kind.count > 1 ? [element('small', { text: membersText(kind) })] : []] });
 const bar = (part, colour) => element('i', { style: `width:${100 * part}%;background:var(${colour})` });
+const box = (tag, kind, ...children) => element(tag, { class: kind, children });
+const barCell = (part, colour, text) => box('td', undefined, box('div', 'bar', bar(0.6 * part, colour), element('b', { text })));
 
 // ---- terms: explained where they stand, on hover, focus and touch, and all together at the end ----
 const terms = {
-  'predicted time': 'How long the plan takes by its topology: windows follow one another, each as long as its busiest link needs, at least 25 µs.',
+  'predicted time': 'How long the plan takes by its topology: windows follow one another, each as long as its busiest link needs, ' +
+    'but no shorter than it takes to start and end one.',
   'lower bound': 'No plan is faster, whatever it does: some bytes have to pass links of this capacity.',
   'T0': 'No plan without help of third hosts is faster. The planner aims at this.',
   'busiest link': 'The NIC or uplink that needs longest for its bytes, in its busier direction.',
@@ -89,7 +94,8 @@ const terms = {
   'peak memory': 'Source and target shards and what is in flight, on the device where the three are most.',
   'NIC': 'A network card of a host: full duplex, shared by some of its devices.',
   'domain': 'A rack, pod or the like: hosts behind a common uplink of limited capacity.',
-  'alike': 'Hosts whose links have the same capacity and are busy for about the same time: in all, they differ by at most 30 % of the busiest. How much they do stands beside.',
+  'alike': 'Hosts whose links have the same capacity and are busy for about the same time: in all, they differ by at most 30 % ' +
+    'of the busiest. How much they do stands beside.',
 };
 const term = (name, text = name) => element('span', { class: 'term', 'data-term': name, tabindex: 0, text });
 
@@ -100,7 +106,8 @@ function showTip(of) {
   of.setAttribute('aria-describedby', 'tip');
   const at = of.getBoundingClientRect(), box = tip.getBoundingClientRect(), wide = document.documentElement.clientWidth;
   tip.style.left = `${Math.max(8, Math.min(at.left, wide - box.width - 8))}px`;
-  tip.style.top = `${at.bottom + box.height + 14 > innerHeight && at.top > box.height + 14 ? at.top - box.height - 6 : at.bottom + 6}px`;
+  const above = at.bottom + box.height + 14 > innerHeight && at.top > box.height + 14;
+  tip.style.top = `${above ? at.top - box.height - 6 : at.bottom + 6}px`;
 }
 function hideTip() { byId('tip').hidden = true; }
 function explainTerms() {
