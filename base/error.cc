@@ -19,7 +19,7 @@ constexpr char kPayloadUrl[] = "remesh/error_info";
 constexpr char kField[] = "field";
 constexpr char kValue[] = "value";
 constexpr char kExpectation[] = "expectation";
-constexpr char kMissing[] = "is missing";
+constexpr char kMissing[] = "is missing; ";
 constexpr size_t kShownValueMax = 200;
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -80,7 +80,7 @@ absl::Status InvalidField(std::string_view field, std::string_view value,
 
 absl::Status MissingField(std::string_view field, std::string_view expectation,
                           std::string_view unset) {
-  return InvalidField(field, unset, absl::StrCat(kMissing, "; ", View(expectation)));
+  return InvalidField(field, unset, absl::StrCat(kMissing, View(expectation)));
 }
 
 absl::Status AtField(std::string_view path, const absl::Status& status) {

@@ -52,7 +52,7 @@ std::optional<int> ReadSettings(int argc, char** argv, const std::string& descri
   if (const absl::Status status = settings.ApplyFlags(); !status.ok())
     return Refuse("flags", status);
   if (!print_config) return std::nullopt;
-  std::cout << settings.Example(description) << std::flush;
+  std::cout << settings.InForce(description) << std::flush;
   return std::cout ? 0 : kFailed;
 }
 

@@ -305,10 +305,19 @@ absl::Status Settings::ApplyFlags() {
 }
 
 std::string Settings::Example(std::string_view header) const {
+  return Document(header, [](const Row& row) { return row.default_text; });
+}
+
+std::string Settings::InForce(std::string_view header) const {
+  return Document(header, [](const Row& row) { return row.text(); });
+}
+
+std::string Settings::Document(std::string_view header,
+                               absl::FunctionRef<std::string(const Row&)> text_of) const {
   std::string out = Comment(std::string(header));
   for (const Row& row : rows_) {
     if (!row.section.empty()) absl::StrAppend(&out, "\n# ---- ", row.section, " ----\n");
-    const std::string text = row.text();
+    const std::string text = text_of(row);
     absl::StrAppend(&out, "\n", Comment(row.doc), text == row.default_text ? "# " : "", row.key,
                     ": ", text, "\n");
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "CLI/CLI.hpp"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
@@ -62,9 +63,10 @@ class Settings {
   // Sets one value from text. Fields: the key.
   absl::Status Set(const std::string& key, const std::string& value);
 
-  // A YAML file that documents every key with its value, commented out where that is the default:
-  // it loads as what is set now.
+  // A YAML file that documents every key with its default, commented out.
   std::string Example(std::string_view header) const;
+  // The same with what is set now to other values, not commented out: it loads as that.
+  std::string InForce(std::string_view header) const;
 
   const std::vector<std::string>& keys() const { return keys_; }
 
@@ -84,6 +86,8 @@ class Settings {
 
   void Add(Row row);
   Row* Find(const std::string& key);
+  std::string Document(std::string_view header,
+                       absl::FunctionRef<std::string(const Row&)> text_of) const;
   absl::Status UnknownKey(const std::string& key) const;
 
   std::vector<Row> rows_;
@@ -92,7 +96,7 @@ class Settings {
 };
 
 // The start of a main(): reads --config FILE, then flags, into `settings`. Returns the code to exit
-// with when the program shall end: 0 after --help, --version and --print-config (Example() of what
+// with when the program shall end: 0 after --help, --version and --print-config (InForce() of what
 // file and flags set); 2 after a usage error or a bad file, with the reason on stderr.
 std::optional<int> ReadSettings(int argc, char** argv, const std::string& description,
                                 Settings& settings);

@@ -211,9 +211,9 @@ TEST(SettingsTest, PrintsWhatIsInForce) {
   EXPECT_NE(printed.find("\ntransports: [a, b]\n"), std::string::npos) << printed;
   Values read;
   Settings again = Table(read);
-  EXPECT_EQ(again.Example("A test."), defaults);
+  EXPECT_EQ(again.InForce("A test."), defaults);
   ASSERT_TRUE(again.Load(printed).ok());
-  EXPECT_EQ(again.Example("A test."), printed);
+  EXPECT_EQ(again.InForce("A test."), printed);
 }
 
 TEST(SettingsTest, ADirectoryIsNoFile) {

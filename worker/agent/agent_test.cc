@@ -29,7 +29,7 @@ TEST_F(AgentTest, AStateMovesAndTheOldGenerationRetires) {
     c.mutable_retire()->set_state(kState);
     c.mutable_retire()->set_generation(1);
   });
-  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "GENERATION_NOT_FOUND");
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "GENERATION_RETIRED");
   EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
 }
 
