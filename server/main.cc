@@ -5,6 +5,7 @@
 #include <iostream>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -70,7 +71,9 @@ int ThreadsNeeded(const ServerOptions& options) {
 absl::Status ControllerAnswers(Core& core) {
   auto answer = std::make_shared<absl::Status>();
   auto answered = std::make_shared<absl::Notification>();
-  core.Call(Request(v1::ListWorkersRequest()), [=](const absl::StatusOr<Reply>& reply) {
+  v1::ListWorkersRequest question;
+  question.set_page_size(1);
+  core.Call(Request(std::move(question)), [=](const absl::StatusOr<Reply>& reply) {
     *answer = reply.status();
     answered->Notify();
   });

@@ -70,7 +70,6 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
 
 // From the outside in: who could give new work goes first.
 Worker::~Worker() {
-  endpoint_ = nullptr;
   if (link_ != nullptr) link_->Stop();
   if (strand_ != nullptr && agent_ != nullptr) {
     strand_->Post([this] { agent_->Close(); });
@@ -218,7 +217,8 @@ std::vector<ReadinessCheck> Worker::Checks() {
 
 absl::Status Worker::AgentAnswers() {
   auto answered = std::make_shared<absl::Notification>();
-  strand_->Post([=] { answered->Notify(); });
+  if (!strand_->Post([=] { answered->Notify(); }))
+    return absl::UnavailableError("the worker stops");
   if (answered->WaitForNotificationWithTimeout(kPatience)) return absl::OkStatus();
   return absl::UnavailableError(absl::StrCat("no answer within ", absl::FormatDuration(kPatience)));
 }

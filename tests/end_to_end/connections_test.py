@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strangers that connect and say nothing, twice as many as files may be open: clients are served while they stay, and after."""
 import pathlib
+import re
 import resource
 import socket
 import tempfile
@@ -59,6 +60,13 @@ class ConnectionsTest(unittest.TestCase):
         port = int(self.cluster.server_address.rsplit(":", 1)[1])
         return socket.create_connection(("127.0.0.1", port), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0))
 
+    def connect_data(self, i: int) -> socket.socket:
+        address = re.search(r"data_address=127.0.0.1:(\d+)", self.worker_log())
+        return socket.create_connection(("127.0.0.1", int(address[1])), CALL_SECONDS, (f"127.0.0.{2 + i % SOURCES}", 0))
+
+    def worker_log(self) -> str:
+        return self.cluster.workers[self.host].log.read_text()
+
     def connect_unix(self, _: int) -> socket.socket:
         stranger = socket.socket(socket.AF_UNIX)
         stranger.settimeout(CALL_SECONDS)
@@ -94,8 +102,11 @@ class ConnectionsTest(unittest.TestCase):
     def test_the_worker_answers_beside_strangers_on_its_socket(self):
         self.check(self.connect_unix, self.call_worker)
 
+    def test_the_worker_answers_beside_strangers_on_its_data_port(self):
+        self.check(self.connect_data, self.call_worker)
+        self.assertLess(len(self.worker_log()), 1 << 20)
+
     def test_strangers_that_speak_http_leave_room_for_other_addresses(self):
-        port = int(self.cluster.server_address.rsplit(":", 1)[1])
         limit = ["connections_per_address: 64"]
         with LocalCluster(self.cluster.bin_dir, hosts=0, server_config=limit) as other:
             port = int(other.server_address.rsplit(":", 1)[1])
@@ -105,7 +116,7 @@ class ConnectionsTest(unittest.TestCase):
                     worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
 
     def test_silent_connections_end(self):
-        for connect in [self.connect_tcp, self.connect_unix]:
+        for connect in [self.connect_tcp, self.connect_unix, self.connect_data]:
             with self.subTest(connect=connect.__name__), connect(0) as stranger:
                 self.assertEqual(stranger.recv(1), b"")  # within CALL_SECONDS
 

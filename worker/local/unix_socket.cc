@@ -65,12 +65,11 @@ absl::StatusOr<Fd> Listen(const std::string& path) {
   const mode_t before = umask(0117);
   const bool bound =
       fd && bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  const int error = errno;
   umask(before);
   if (bound && chmod(path.c_str(), 0660) == 0 && listen(fd.get(), SOMAXCONN) == 0) return fd;
   return InvalidField(
       "socket_path", path,
-      absl::StrCat("must be a place where a socket can be made: ", std::strerror(error)));
+      absl::StrCat("must be a place where a socket can be made: ", std::strerror(errno)));
 }
 
 // What keeps a caller that does not read, or does nothing, from staying for ever.
