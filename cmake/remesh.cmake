@@ -8,12 +8,18 @@
 
 set(REMESH_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type
     -Werror=unused-result)
+# What is fuzzed tells the fuzzer where it has been. Generated code and the system's libraries do not: they are not what is tested.
+# Of UBSan's checks those of arithmetic: the others see what ASan sees, and double the time to compile.
+if(REMESH_FUZZ)
+  set(REMESH_FUZZ_FLAGS -fno-sanitize-recover=all -fno-omit-frame-pointer
+      -fsanitize=fuzzer-no-link,address,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,bool,enum,return,unreachable)
+endif()
 
 function(remesh_library)
   cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(${ARG_NAME} STATIC ${ARG_SRCS})
   target_include_directories(${ARG_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
-  target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
+  target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS} ${REMESH_FUZZ_FLAGS})
   target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} Threads::Threads)
 endfunction()
 
@@ -26,6 +32,9 @@ endfunction()
 
 function(remesh_test)
   cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  if(REMESH_FUZZ)
+    return()
+  endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)

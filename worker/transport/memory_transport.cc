@@ -59,7 +59,9 @@ void MemoryGroup::Send(int peer, const MessageTag& tag, std::span<const std::byt
   if (!Begin(peer, done)) return;
   MemoryTransport* target = hub_->transports.at(state_.peers[peer].address);
   const int64_t due = target->progress_calls_ + target->delay_;
-  const bool added = state_.sends.try_emplace({peer, tag}, data, due, std::move(done)).second;
+  const bool added =
+      state_.sends.try_emplace({peer, tag}, MemoryGroupState::Outgoing{data, due, std::move(done)})
+          .second;
   REMESH_CHECK(added);
   target->notices_.push_back({state_.token(), state_.peers[peer].token, tag, due});
 }
@@ -67,7 +69,9 @@ void MemoryGroup::Send(int peer, const MessageTag& tag, std::span<const std::byt
 void MemoryGroup::Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) {
   absl::MutexLock lock(&hub_->mutex);
   if (!Begin(peer, done)) return;
-  const bool added = state_.receives.try_emplace({peer, tag}, buffer, std::move(done)).second;
+  const bool added =
+      state_.receives.try_emplace({peer, tag}, MemoryGroupState::Incoming{buffer, std::move(done)})
+          .second;
   REMESH_CHECK(added);
   state_.transport->notices_.push_back({state_.peers[peer].token, state_.token(), tag, 0});
 }

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/buffer_folder.h"
+#include "tests/fuzz/inputs.pb.h"
+#include "tests/fuzz/target.h"
+#include "worker/local/local_calls.h"
+
+namespace remesh::fuzz {
+namespace {
+
+// A worker's buffers between the planner and trainers, without executions.
+class LocalWorld {
+ public:
+  void Do(const LocalInput::Call& call) {
+    switch (call.what_case()) {
+      case LocalInput::Call::kCommand:
+        return Obey(call.command());
+      case LocalInput::Call::kAllocate:
+        return calls_.Allocate(++last_, call.allocate(), Waits());
+      case LocalInput::Call::kGetShards:
+        return calls_.GetShards(++last_, call.get_shards(), Waits());
+      case LocalInput::Call::kSeal:
+        return Answered(buffers_.Seal(call.seal()).status());
+      case LocalInput::Call::kUnseal:
+        return Answered(buffers_.Unseal(call.unseal()).status());
+      case LocalInput::Call::kRelease:
+        return Answered(buffers_.Release(call.release()));
+      case LocalInput::Call::kCancel:
+        return calls_.Cancel(call.cancel());
+      case LocalInput::Call::kProgram:
+      case LocalInput::Call::WHAT_NOT_SET:
+        return;
+    }
+  }
+
+  // Every call was answered, and what is held is found again.
+  void End() {
+    calls_.Close();
+    REMESH_CHECK(waiting_ == 0);
+    REMESH_CHECK(store_->bytes() <= BufferFolder::kMemoryBytes);
+    const auto again = folder_.Open();
+    REMESH_CHECK(again->notes().empty());
+    REMESH_CHECK(again->bytes() == store_->bytes());
+    REMESH_CHECK(again->List().size() == store_->List().size());
+  }
+
+ private:
+  void Obey(const v1::AttachResponse& command) {
+    if (command.has_assign_state()) buffers_.Assign(command.assign_state().assignment());
+    if (command.has_forget_state())
+      buffers_.Forget(command.forget_state().state(), command.forget_state().state_uid());
+    if (command.has_retire()) store_->Drop(command.retire().state(), command.retire().generation());
+    if (command.has_welcome()) {
+      buffers_.ForgetAbsent();
+      calls_.SayWanted();
+    }
+    calls_.Retry();
+  }
+
+  LocalCalls::Done<v1::ShardsResponse> Waits() {
+    ++waiting_;
+    return [this](const absl::StatusOr<v1::ShardsResponse>& response) {
+      --waiting_;
+      Answered(response.status());
+    };
+  }
+
+  static void Answered(const absl::Status& status) {
+    if (!status.ok()) CheckRefusal(status);
+  }
+
+  BufferFolder folder_;
+  std::unique_ptr<BufferStore> store_ = folder_.Open();
+  StateBuffers buffers_{store_.get(),
+                        {[](const std::string&) { return false; }, [](const auto&) {}}};
+  LocalCalls calls_{&buffers_, [](const std::string&) {}};
+  LocalCalls::CallId last_ = 0;
+  int waiting_ = 0;
+};
+
+}  // namespace
+}  // namespace remesh::fuzz
+
+REMESH_FUZZ_PROTO(remesh::fuzz::LocalInput, input) {
+  remesh::fuzz::LocalWorld world;
+  for (int i = 0; i < input.calls_size() && i < 64; ++i) world.Do(input.calls(i));
+  world.End();
+}

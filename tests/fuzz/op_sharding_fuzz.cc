@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/fuzz/sharding_laws.h"
+
+REMESH_FUZZ_PROTO(xla::OpSharding, input) {
+  using namespace remesh;
+  const auto sharding = OpShardingFromBytes(input.SerializeAsString());
+  if (!sharding.ok()) return fuzz::CheckRefusal(sharding.status());
+  fuzz::CheckSame(OpShardingFromBytes(OpShardingToBytes(*sharding)), *sharding);
+  fuzz::CheckSame(ParseHloSharding(PrintHloSharding(*sharding)), *sharding);
+  fuzz::CheckPlaces(*sharding);
+}

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string>
+
+#include "planner/plan/plan_bytes.h"
+#include "planner/plan/reprice.h"
+#include "proto/spec/exported_plan.h"
+#include "tests/fuzz/inputs.pb.h"
+#include "tests/fuzz/planned.h"
+#include "tests/testing/resealed.h"
+
+namespace remesh::fuzz {
+namespace {
+
+// A sound plan of `spec`; "" without one.
+std::string PlanBytes(const v1::PlanSpec& spec) {
+  const auto request = ToReshardRequest(spec, nullptr);
+  if (!request.ok() || !IsSmall(*request)) return "";
+  const auto canonicalized = Canonicalize(*request);
+  if (!canonicalized.ok()) return "";
+  const auto plan = MakePlan(canonicalized->canonical);
+  return plan.ok() ? EncodePlan(canonicalized->canonical, *plan) : "";
+}
+
+std::string Damaged(std::string bytes, const PlanFileInput& input) {
+  const size_t kHead = 8 + 1, kSum = 16;  // the word and the format stay
+  for (const PlanFileInput::Edit& edit : input.edits()) {
+    const size_t size = bytes.size() - kSum;
+    const size_t at = std::max<size_t>(kHead, edit.at() % size);
+    if (at > size || bytes.size() > kInputBytesMax) break;
+    bytes.replace(at, std::min<size_t>(edit.drop(), size - at), edit.put());
+  }
+  return testing::Resealed(std::move(bytes));
+}
+
+void Use(const CanonicalRequest& request, const Plan& plan) {
+  plan.memory_bytes();
+  if (!IsShort(plan)) return;
+  plan.DebugString();
+  plan.ForEachTransfer([](const Transfer&) {});
+  plan.ForEachFlow([](const Flow&) {});
+  for (size_t h = 0; h < request.request.topology.hosts.size() && h < 4; ++h)
+    plan.ForEachTransferOfHost(static_cast<int32_t>(h), [](const Transfer&) {});
+  (void)plan.Validate(request);
+  if (!IsSmall(request.request)) return;
+  const auto repriced = Repriced(request, plan);
+  if (!repriced.ok()) return CheckRefusal(repriced.status());
+  REMESH_CHECK(repriced->Validate(request).ok());
+}
+
+}  // namespace
+}  // namespace remesh::fuzz
+
+REMESH_FUZZ_PROTO(remesh::fuzz::PlanFileInput, input) {
+  using namespace remesh;
+  static v1::PlanSpec last;
+  static std::string sound;
+  if (sound.empty() || input.spec().SerializeAsString() != last.SerializeAsString()) {
+    last = input.spec();
+    sound = fuzz::PlanBytes(last);
+  }
+  if (sound.empty()) return;
+  const std::string bytes = fuzz::Damaged(sound, input);
+  const auto decoded = DecodePlan(bytes);
+  if (decoded.ok()) {
+    fuzz::Use(decoded->request, decoded->plan);
+    const auto again = DecodePlan(EncodePlan(decoded->request, decoded->plan));
+    REMESH_CHECK(again.ok() && again->plan == decoded->plan);
+  } else {
+    fuzz::CheckRefusal(decoded.status());
+  }
+
+  v1::ExportedPlan file;
+  file.set_spec(last.SerializeAsString());
+  file.set_plan(bytes);
+  const auto exported = EncodeExport(file);
+  REMESH_CHECK(exported.ok());
+  const auto read =
+      ReadExport(*exported, input.has_question() ? &input.question() : nullptr, nullptr);
+  if (!read.ok()) return fuzz::CheckRefusal(read.status());
+  fuzz::Use(read->canonicalized.canonical, read->plan);
+}

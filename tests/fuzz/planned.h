@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "planner/canonical/canonical.h"
+#include "planner/plan.h"
+#include "planner/plan/plan_rep.h"
+#include "proto/spec/plan_spec.h"
+#include "tests/fuzz/target.h"
+
+namespace remesh::fuzz {
+
+// Whether `request` is small enough to be planned some hundred times a second.
+inline bool IsSmall(const ReshardRequest& request) {
+  size_t devices = 0, boxes = 0;
+  for (const Host& host : request.topology.hosts) devices += host.device_ids.size();
+  for (const ArraySpec& array : request.arrays) {
+    for (const Placement* side : {&array.source, &array.target}) {
+      boxes += static_cast<size_t>(side->layout->device_count);
+    }
+  }
+  return devices <= 64 && request.topology.hosts.size() <= 16 && boxes <= 512;
+}
+
+// Whether a plan's transfers can be visited in no time: of hostile ones there may be 2^62.
+inline bool IsShort(const Plan& plan) {
+  const Plan::Rep& rep = plan.rep();
+  const int64_t parts =
+      static_cast<int64_t>(rep.moves.size()) * (int64_t{rep.schedule.slices} + rep.schedule.stages);
+  return parts <= 1 << 12 && rep.cells.size() <= 1 << 10 && plan.summary().windows <= 1 << 16;
+}
+
+}  // namespace remesh::fuzz

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/spec/program_proto.h"
+#include "tests/fuzz/inputs.pb.h"
+#include "tests/fuzz/target.h"
+#include "worker/execution/program.h"
+
+namespace remesh::fuzz {
+namespace {
+
+// Whether it can be expanded in no time; the limits of ReadProgram() allow a minute.
+bool IsShort(const NamedProgram& named) {
+  const Schedule& schedule = named.program.schedule;
+  const int64_t parts = static_cast<int64_t>(named.program.moves.size()) *
+                        (int64_t{schedule.slices} + schedule.stages);
+  return parts <= 1 << 14 && named.program.cells.size() <= 1 << 10 && named.arrays.size() <= 64;
+}
+
+// What was read is written and read back equal.
+void CheckReadsBack(const NamedProgram& named) {
+  v1::HostProgramChunk merged;
+  WriteProgram(
+      named, [&](const v1::HostProgramChunk& chunk) { return merged.MergeFrom(chunk), true; }, 256);
+  const auto again = ReadProgram(merged);
+  REMESH_CHECK(again.ok() && *again == named);
+}
+
+}  // namespace
+}  // namespace remesh::fuzz
+
+REMESH_FUZZ_PROTO(remesh::fuzz::ProgramInput, input) {
+  using namespace remesh;
+  v1::HostProgramChunk merged;
+  for (const v1::HostProgramChunk& chunk : input.chunks()) merged.MergeFrom(chunk);
+  const auto named = ReadProgram(merged);
+  if (!named.ok()) fuzz::CheckRefusal(named.status());
+  if (!named.ok() || !fuzz::IsShort(*named)) return;
+  fuzz::CheckReadsBack(*named);
+
+  const auto devices = AttemptDevices::Make(input.prepare());
+  if (!devices.ok()) return fuzz::CheckRefusal(devices.status());
+  ProgramReader reader(&*devices, input.prepare().fingerprint(), input.prepare().windows(),
+                       1 << 16);
+  for (const v1::HostProgramChunk& chunk : input.chunks()) {
+    const absl::Status status = reader.Add(chunk);
+    if (!status.ok()) return fuzz::CheckRefusal(status);
+  }
+  const auto program = std::move(reader).Finish();
+  if (!program.ok()) fuzz::CheckRefusal(program.status());
+}

@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/sharding/sdy_text.h"
+#include "tests/fuzz/sharding_laws.h"
+
+REMESH_FUZZ_TEXT(text) {
+  using namespace remesh;
+  const auto sharding = ParseSdySharding(text);
+  if (!sharding.ok()) return fuzz::CheckRefusal(sharding.status());
+  const auto again = ParseSdySharding(PrintSdySharding(*sharding));
+  REMESH_CHECK(again.ok() && *again == *sharding);
+  fuzz::CheckPlaces(*sharding);
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <prometheus/registry.h>
+
+#include <condition_variable>
+#include <mutex>
+
+#include "tests/fuzz/buffer_folder.h"
+#include "tests/fuzz/inputs.pb.h"
+#include "tests/fuzz/target.h"
+#include "worker/agent/agent.h"
+#include "worker/transport/memory_transport.h"
+
+namespace remesh::fuzz {
+namespace {
+
+// A worker's agent with everything but gRPC and other hosts.
+class WorkerWorld {
+ public:
+  WorkerWorld() {
+    Agent::Options options;
+    options.identity.set_host("a");
+    options.record_path = folder_.path() + "/agent";
+    Agent::Ports ports;
+    ports.say = [](const v1::AttachRequest&) {};
+    ports.disconnect = [] {};
+    ports.welcomed = [](const v1::Welcome&) {};
+    ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
+      ProgramReader reader(&request.devices, request.fingerprint, request.windows, 1 << 12);
+      if (auto status = reader.Add(program_); !status.ok()) return done(status);
+      done(std::move(reader).Finish());
+    };
+    agent_ = std::make_unique<Agent>(std::move(options), std::move(ports), &strand_, &files_,
+                                     store_.get(), data_.get(), &metrics_);
+  }
+  ~WorkerWorld() {
+    OnStrand([this] { agent_->Close(); });
+    data_.reset();
+    files_.Stop();
+    strand_.Stop();
+  }
+
+  void Do(const LocalInput::Call& call) {
+    OnStrand([&] { DoNow(call); });
+    // What it began is over by then, but for what waits for peers or for a slow copy.
+    for (int i = 0; i < 8; ++i) {
+      On([&](auto done) { files_.Post(std::move(done)); });
+      On([&](auto done) { data_->Stop("no attempt", std::move(done)); });
+      OnStrand([] {});
+    }
+  }
+
+ private:
+  void DoNow(const LocalInput::Call& call) {
+    switch (call.what_case()) {
+      case LocalInput::Call::kCommand:
+        return agent_->Command(call.command());
+      case LocalInput::Call::kProgram:
+        program_ = call.program();
+        return;
+      case LocalInput::Call::kAllocate:
+        return agent_->calls().Allocate(++last_, call.allocate(), [](const auto&) {});
+      case LocalInput::Call::kGetShards:
+        return agent_->calls().GetShards(++last_, call.get_shards(), [](const auto&) {});
+      case LocalInput::Call::kSeal:
+        return (void)agent_->buffers().Seal(call.seal());
+      case LocalInput::Call::kUnseal:
+        return (void)agent_->buffers().Unseal(call.unseal());
+      case LocalInput::Call::kRelease:
+        return (void)agent_->buffers().Release(call.release());
+      case LocalInput::Call::kCancel:
+        return agent_->calls().Cancel(call.cancel());
+      case LocalInput::Call::WHAT_NOT_SET:
+        return;
+    }
+  }
+
+  // Waits until `post`'s argument has been called.
+  template <typename Post>
+  static void On(Post post) {
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool done = false;
+    post([&] {
+      std::lock_guard lock(mutex);
+      done = true;
+      changed.notify_one();
+    });
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return done; });
+  }
+  template <typename F>
+  void OnStrand(F f) {
+    On([&](auto done) {
+      strand_.Post([&f, done = std::move(done)]() mutable {
+        f();
+        done();
+      });
+    });
+  }
+
+  BufferFolder folder_;
+  prometheus::Registry registry_;
+  WorkerMetrics metrics_{registry_, "memory"};
+  MemoryFabric fabric_;
+  v1::HostProgramChunk program_;
+  LocalCalls::CallId last_ = 0;
+  Strand strand_, files_;
+  std::unique_ptr<BufferStore> store_ = folder_.Open();
+  std::unique_ptr<Agent> agent_;
+  std::unique_ptr<DataThread> data_ = std::make_unique<DataThread>(fabric_.NewTransport("a"), 1);
+};
+
+}  // namespace
+}  // namespace remesh::fuzz
+
+// The planner's commands and trainers' calls in any order.
+REMESH_FUZZ_PROTO(remesh::fuzz::LocalInput, input) {
+  remesh::fuzz::WorkerWorld world;
+  for (int i = 0; i < input.calls_size() && i < 32; ++i) world.Do(input.calls(i));
+}
