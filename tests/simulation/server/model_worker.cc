@@ -164,8 +164,9 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   if (source != held_.end() && source->second.phase != v1::SHARD_PHASE_READY) {
     return Fail(prepare.attempt(), "the source is not ready");
   }
-  if (source != held_.end() && source->second.state_uid != target.state_uid())
-    callbacks_.violation(host_ + ": told to move what another state of the same name left");
+  if (source != held_.end() && source->second.state_uid != target.state_uid()) {
+    return Fail(prepare.attempt(), "another state of the name left shards here");
+  }
   auto left = held_.find({target.state(), target.generation()});
   if (left != held_.end() && !Pending(left->second.phase)) {
     return Fail(prepare.attempt(), "the target generation is readable here");
