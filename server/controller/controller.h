@@ -129,6 +129,7 @@ class Controller {
   absl::Status RaiseEpoch(const v1::Register& registration, std::vector<Record>& records);
   void Attach(StreamId stream, v1::Register registration);
   void Unpark(StreamId stream);
+  void HearParked(StreamId stream, const std::vector<v1::AttachRequest>& messages);
   std::vector<Record> KeepHosts(const std::set<std::string>& hosts);
   void DropUnprovenHost(const std::string& host);
   absl::StatusOr<remesh::Reply> Answer(const v1::ListWorkersRequest& request) const;

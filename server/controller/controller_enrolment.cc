@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may attach, as which life of which host, and what must be on disk before it is welcomed.
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -83,7 +84,7 @@ void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
       return;
     }
     Attach(stream, accepted);
-    for (const v1::AttachRequest& message : waiting.mapped()) OnMessage(stream, message);
+    HearParked(stream, waiting.mapped());
   });
 }
 
@@ -145,8 +146,19 @@ void Controller::Attach(StreamId stream, v1::Register registration) {
 
 void Controller::Unpark(StreamId stream) {
   const auto parked = parked_.extract(stream);
-  if (parked.empty()) return;
-  for (const v1::AttachRequest& message : parked.mapped()) OnMessage(stream, message);
+  if (!parked.empty()) HearParked(stream, parked.mapped());
+}
+
+// What a stream said while it waited; nothing more once that has closed it.
+void Controller::HearParked(StreamId stream, const std::vector<v1::AttachRequest>& messages) {
+  const auto closes = [stream](const Action& action) {
+    const CloseStream* close = std::get_if<CloseStream>(&action);
+    return close != nullptr && close->stream == stream;
+  };
+  for (const v1::AttachRequest& message : messages) {
+    OnMessage(stream, message);
+    if (std::any_of(out_.begin(), out_.end(), closes)) return;
+  }
 }
 
 // A host that states rely on keeps its entry, and the proof of who it is.

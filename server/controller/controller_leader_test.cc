@@ -71,6 +71,21 @@ TEST_F(ControllerLeaderTest, NothingIsFreedForLackOfKnowledge) {
   EXPECT_EQ(sent_[again].size(), 1u);
 }
 
+// Found by tests/fuzz: it was commanded over a stream that had been closed.
+TEST_F(ControllerLeaderTest, NothingIsHeardOfAStreamThatWasClosedWhileItWaited) {
+  disk_stops_ = true;
+  StartServer();
+  Say(77, {});
+  v1::AttachRequest first;
+  *first.mutable_register_() = Identity("a");
+  Say(77, first);
+  disk_stops_ = false;
+  Write();
+  EXPECT_TRUE(closed_.contains(77));
+  EXPECT_TRUE(sent_[77].empty());
+  EXPECT_EQ(controller_->TakeCensus().workers, 0);
+}
+
 // ---- journals that go back ----
 
 class JournalBehindTest : public ControllerTestWorld {

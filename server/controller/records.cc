@@ -159,6 +159,14 @@ absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& r
     state.request_digest = parts[0];
     state.request_id = parts[1];
   }
+  // What is decided must be there to be carried out.
+  for (const v1::Execution& execution : restored.executions) {
+    const bool committing = execution.phase() == v1::Execution::COMMITTING &&
+                            restored.states.contains(execution.state());
+    if (committing && !restored.next_states.contains(execution.state())) {
+      return Unreadable(absl::StrCat(kNextState, execution.state()));
+    }
+  }
   return restored;
 }
 

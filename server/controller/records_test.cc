@@ -44,5 +44,18 @@ TEST(RecordsTest, AnEpochWithoutASuccessorIsRefused) {
   EXPECT_EQ(Read({EpochRecord(7)})->epoch, 7u);
 }
 
+// Found by tests/fuzz: what was decided could not be carried out, and the server died at its start.
+TEST(RecordsTest, ACommitWithoutItsTargetIsRefused) {
+  v1::State state;
+  state.set_name("jobs/j/states/s");
+  v1::Execution execution;
+  execution.set_name("jobs/j/executions/e");
+  execution.set_state(state.name());
+  execution.set_phase(v1::Execution::COMMITTING);
+  EXPECT_EQ(GetErrorInfo(Read({StateRecord(state), ExecutionRecord(execution)}).status()).reason,
+            "JOURNAL_CORRUPT");
+  EXPECT_TRUE(Read({StateRecord(state), NextStateRecord(state), ExecutionRecord(execution)}).ok());
+}
+
 }  // namespace
 }  // namespace remesh

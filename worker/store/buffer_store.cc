@@ -171,13 +171,17 @@ void BufferStore::SetAside(const std::string& folder, const std::string& why) {
   std::error_code error;
   fs::create_directories(aside, error);
   const fs::path path(folder);
-  const std::string stem =
+  constexpr size_t kNameBytes = 200;  // of the 255 that a file's name may have
+  std::string stem =
       absl::StrCat(path.parent_path().filename().string(), ".", path.filename().string());
+  stem.resize(std::min(stem.size(), kNameBytes));
   fs::path target;
   for (int i = 0; target.empty() || fs::exists(target, error); ++i)
     target = aside / absl::StrCat(stem, ".", i);
   fs::rename(path, target, error);
-  notes_.push_back(absl::StrCat("set ", folder, " aside: ", why));
+  notes_.push_back(
+      error ? absl::StrCat("cannot set ", folder, " aside (", error.message(), "): ", why)
+            : absl::StrCat("set ", folder, " aside: ", why));
 }
 
 // First out of the way, so that a crash in the middle leaves no half of it.
