@@ -38,6 +38,8 @@ struct ServerOptions {
   int64_t plan_store_entries = 100'000;
   std::chrono::nanoseconds plan_store_age = std::chrono::hours(24 * 30);
   int64_t planner_threads = 2;
+  std::chrono::nanoseconds planning_timeout = std::chrono::seconds(60);
+  int64_t planning_memory_limit = int64_t{1} << 30;
   int64_t stream_threads = 8;
 
   int64_t message_bytes_max = int64_t{64} << 20;
