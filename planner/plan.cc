@@ -34,9 +34,11 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
   for (int64_t slices = options.donate ? kDonationSlices : 1;; slices *= 2) {
     if (needed > 0) draft.moves = whole;
     const absl::Status status = ScheduleWindows(network, options.window_bytes, slices, draft);
+    RETURN_IF_ERROR(draft.budget->Check());
     if (needed > 0 && !status.ok()) break;
     RETURN_IF_ERROR(status);
     if (SetPeaks(request, network, draft).ok()) return absl::OkStatus();
+    RETURN_IF_ERROR(draft.budget->Check());
     const int64_t peak = draft.summary.peak_bytes_max;
     needed = needed == 0 ? peak : std::min(needed, peak);
     if (!options.donate || slices >= kDonationSlicesMax) break;
@@ -46,17 +48,18 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
 
 // Who sends what to whom. Where uplinks bind, routes that enter each domain once, or a mix of both,
 // if that makes the busiest link less busy.
-RoutePlan MakeRoutes(const DemandClasses& demand, const Routings& routings,
-                     const Network& network) {
+RoutePlan MakeRoutes(const DemandClasses& demand, const Routings& routings, const Network& network,
+                     Budget& budget) {
   RoutePlan plan{.routes = {}, .t = routings.hosts.t0};
-  for (size_t a = 0; a < demand.classes.size(); ++a) {
-    plan.routes.push_back(MakeTrees(demand.classes[a], routings.hosts.sent[a]));
+  for (size_t a = 0; a < demand.classes.size() && !budget.Spent(); ++a) {
+    plan.routes.push_back(MakeTrees(demand.classes[a], routings.hosts.sent[a], budget));
   }
-  if (network.domains.empty()) return plan;
+  if (network.domains.empty() || budget.SpentNow()) return plan;
   plan = Timed(network, std::move(plan.routes));
   if (!(routings.hosts.t0 < ThousandthLess(plan.t))) return plan;
-  return LeastBusyMix(network, std::move(plan),
-                      Timed(network, MakeDomainTrees(demand, routings.domains)));
+  std::vector<Route> through_domains = MakeDomainTrees(demand, routings.domains, budget);
+  if (budget.SpentNow()) return plan;
+  return LeastBusyMix(network, std::move(plan), Timed(network, std::move(through_domains)));
 }
 
 // Moves by the strategy asked for, and the bounds that hold whatever the strategy.
@@ -72,23 +75,29 @@ void MakeMoves(Strategy strategy, const DemandClasses& demand, const Routings& r
   draft.atoms.tapes.slack_bits = routings.hosts.t0.CeilTimes(least) / 100000;
   if (strategy == Strategy::kP2p) return MakeP2pMoves(network, draft);
   if (strategy == Strategy::kGather) return MakeGatherMoves(network, draft);
-  const RoutePlan plan = MakeRoutes(demand, routings, network);
+  const RoutePlan plan = MakeRoutes(demand, routings, network, *draft.budget);
+  if (draft.budget->SpentNow()) return;
   MakeOptimalMoves(demand, plan.routes, plan.t, network, draft);
 }
 
 }  // namespace
 
-absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request) {
+absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request, Budget& budget) {
   const ReshardRequest& canonical = request.request;
   const Network network = MakeNetwork(canonical);
   PlanDraft draft;
-  ASSIGN_OR_RETURN(draft.atoms, MakeAtoms(canonical, network));
+  draft.budget = &budget;
+  ASSIGN_OR_RETURN(draft.atoms, MakeAtoms(canonical, network, budget));
   RETURN_IF_ERROR(CheckMissing(canonical, draft.atoms.missing));
   draft.host_of = network.host_of;
-  const DemandClasses demand = MakeDemandClasses(draft.atoms, network);
+  const DemandClasses demand = MakeDemandClasses(draft.atoms, network, budget);
+  RETURN_IF_ERROR(budget.Check());
   const Routings routings = SetBounds(demand, network, draft);
+  RETURN_IF_ERROR(budget.Check());
   MakeMoves(canonical.options.strategy, demand, routings, network, draft);
+  RETURN_IF_ERROR(budget.Check());
   RETURN_IF_ERROR(ScheduleInMemory(canonical, network, draft));
+  RETURN_IF_ERROR(budget.Check());
   SetFigures(network, routings.domains.bound, draft);
   return Plan(Pack(std::move(draft)));
 }

@@ -9,6 +9,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "planner/box.h"
+#include "planner/budget.h"
 #include "planner/canonical/canonical.h"
 #include "planner/request.h"
 
@@ -153,7 +154,8 @@ class Plan {
 
 // Plans `request`. The same request gives the same plan on any machine. RESOURCE_EXHAUSTED (reason
 // MEMORY_LIMIT, metadata "needed_bytes") when memory_limit_bytes cannot be met; DATA_LOSS when
-// boxes are lost and no fallback is declared.
-absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request);
+// boxes are lost and no fallback is declared; what `budget` says once it is spent.
+absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request,
+                              Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

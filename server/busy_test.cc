@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "absl/synchronization/notification.h"
+#include "server/caller.h"
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
 
@@ -40,9 +41,11 @@ class BusyTest : public ServerFixture {
     begun.WaitForNotification();
   }
   void Free() { free_.Notify(); }
-  // Takes the places to wait as well.
+  // Takes the places to wait as well, each for another caller.
   void Fill() {
-    for (int i = 0; i < kWaitingMax; ++i) ASSERT_TRUE(core_->planners().Post([] {}));
+    for (const char* caller : {"a", "b"}) {
+      ASSERT_TRUE(core_->planners().Post(Turn{.caller = caller}, [] {}));
+    }
   }
 
  private:
@@ -77,8 +80,40 @@ TEST_F(BusyTest, MoreQuestionsThanMayWaitAreRefused) {
   const absl::Status busy = CreatePlan(SpecOfRows(16)).status();
   EXPECT_EQ(busy.code(), absl::StatusCode::kResourceExhausted) << busy;
   EXPECT_EQ(GetErrorInfo(busy).reason, "PLANNER_BUSY");
-  const absl::Status state = Create(MakeState("{devices=[4,1]<=[4]}")).status();
-  EXPECT_EQ(GetErrorInfo(state).reason, "PLANNER_BUSY") << state;
+}
+
+TEST_F(BusyTest, StatesAreMadeMeanwhile) {
+  AttachWorkers();
+  Occupy();
+  Fill();
+  const auto state = Create(MakeState("{devices=[4,1]<=[4]}"));
+  EXPECT_TRUE(state.ok()) << state.status();
+}
+
+TEST_F(BusyTest, ExecutionsDoNotWaitForQuestions) {
+  AttachWorkers();
+  CreateReadyState();
+  Occupy();
+  Fill();
+  const auto execution = StartExecution(1, "{devices=[1,4]<=[4]}");
+  EXPECT_TRUE(execution.ok()) << execution.status();
+}
+
+TEST_F(BusyTest, AMoveThatIsKnownIsAnswered) {
+  AttachWorkers();
+  CreateReadyState();
+  AwaitEnd(StartExecution(1, "{devices=[1,4]<=[4]}")->name());
+  AwaitEnd(StartExecution(2, "{devices=[4,1]<=[4]}")->name());
+  Occupy();
+  Fill();
+  v1::StartExecutionRequest request;
+  request.set_state(kState);
+  request.set_expected_generation(3);
+  *request.mutable_targets() = MakeTargets("{devices=[1,4]<=[4]}");
+  request.set_validate_only(true);
+  const auto known = StartExecution(request);
+  ASSERT_TRUE(known.ok()) << known.status();
+  EXPECT_EQ(known->planning().cache(), v1::Planning::HIT);
 }
 
 TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {
@@ -97,6 +132,12 @@ TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {
   // The thread has come to what is asked after the question that was given up.
   ASSERT_TRUE(CreatePlan(SpecOfRows(32)).ok());
   EXPECT_EQ(stats()->computations(), 1);
+}
+
+TEST(CallerTest, AllConnectionsOfAnAddressAreOneCaller) {
+  EXPECT_EQ(WithoutPort("ipv4:10.0.0.7:4711"), "ipv4:10.0.0.7");
+  EXPECT_EQ(WithoutPort("ipv6:%5B::1%5D:4711"), "ipv6:%5B::1%5D");
+  EXPECT_EQ(WithoutPort("unix:/run/remesh.sock"), "unix:/run/remesh.sock");
 }
 
 }  // namespace

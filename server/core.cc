@@ -9,8 +9,10 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/caller.h"
 #include "server/planning/place_state.h"
 #include "server/planning/plan_moves.h"
+#include "service/heap.h"
 #include "service/log.h"
 
 namespace remesh {
@@ -43,20 +45,9 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
   return nullptr;
 }
 
-constexpr int kLookupThreads = 2;
+constexpr int kLookupThreads = 4;
 
 }  // namespace
-
-absl::Status ShuttingDown() {
-  return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
-                   {.reason = "SHUTTING_DOWN", .metadata = {}});
-}
-
-absl::Status NotTaken(const ThreadPool& pool) {
-  if (pool.stopped()) return ShuttingDown();
-  return MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait for an answer",
-                   {.reason = "PLANNER_BUSY", .metadata = {}});
-}
 
 Core::Core(Options options, CoreObserver& observer)
     : options_(WithTickInterval(std::move(options))),
@@ -66,10 +57,14 @@ Core::Core(Options options, CoreObserver& observer)
                                            .entries_max = options_.plan_cache_entries,
                                            .age_max = options_.plan_cache_age},
                                 .store = plan_store_.get()}),
-      planners_(options_.planner_threads, options_.waiting_max),
-      lookups_(kLookupThreads, options_.waiting_max),
+      planners_({.threads = options_.planner_threads,
+                 .execution_threads = 1,
+                 .waiting_max = options_.waiting_max,
+                 .fair = true}),
+      lookups_({.threads = kLookupThreads, .waiting_max = options_.waiting_max, .fair = true}),
       streamers_(options_.stream_threads, options_.waiting_max),
-      precomputer_(plans_, planners_) {}
+      desk_(plans_, lookups_, planners_, options_.planning),
+      precomputer_(plans_, planners_, desk_) {}
 
 absl::StatusOr<std::unique_ptr<Core>> Core::Start(Options options, std::unique_ptr<Journal> journal,
                                                   CoreObserver& observer) {
@@ -197,6 +192,7 @@ void Core::Shutdown() {
     done.Notify();
   });
   if (posted) done.WaitForNotification();
+  desk_.Stop();
   plans_.watchers().EndAll(ShuttingDown());
 }
 
@@ -228,16 +224,40 @@ void Core::Do(remesh::EndWatch& action) {
 }
 
 void Core::Do(StartPlanning& action) {
-  const uint64_t id = action.id;
-  const bool posted = planners_.Post([this, action = std::move(action)] {
-    absl::StatusOr<PlannedMove> move = PlanMove(plans_, action, topology().get());
-    if (move.ok()) observer_.OnPlanned(move->planning, move->compute_seconds);
-    Post([this, id = action.id, move = std::move(move)]() mutable {
-      Handle(Planned{.id = id, .move = std::move(move)});
-    });
+  auto shared = std::make_shared<const StartPlanning>(std::move(action));
+  Turn turn{.caller = CallerOfState(shared->state), .execution = shared->keep};
+  if (shared->targets) return PlanTargets(std::move(shared), std::move(turn));
+  const bool posted = lookups_.Post(
+      turn, [this, shared] { FinishPlanning(shared->id, MoveByName(plans_, *shared)); });
+  if (!posted) FinishPlanning(shared->id, NotTaken(lookups_));
+}
+
+// Planned though its caller may hang up: he may come back with the same request_id.
+void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn) {
+  struct Asked {
+    Timestamp start = SteadyClock().Now();
+    std::shared_ptr<const PlacedState> target;
+  };
+  auto asked = std::make_shared<Asked>();
+  desk_.Find(
+      {.turn = std::move(turn), .gone = nullptr},
+      [this, action, asked](Budget& budget) -> absl::StatusOr<PlanCache::Question> {
+        ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), budget));
+        asked->target = std::move(move.target);
+        return std::move(move.question);
+      },
+      [this, action, asked](absl::StatusOr<PlanCache::Answer> answer) {
+        if (!answer.ok()) return FinishPlanning(action->id, answer.status());
+        FinishPlanning(action->id, MoveOf(*action, asked->target, *answer, asked->start));
+      },
+      /*long_form=*/action->options.free_target_order());
+}
+
+void Core::FinishPlanning(uint64_t id, absl::StatusOr<PlannedMove> move) {
+  if (move.ok()) observer_.OnPlanned(move->planning, move->compute_seconds);
+  Post([this, id, move = std::move(move)]() mutable {
+    Handle(Planned{.id = id, .move = std::move(move)});
   });
-  if (posted) return;
-  Post([this, id] { Handle(Planned{.id = id, .move = NotTaken(planners_)}); });
 }
 
 void Core::Do(ReleasePlan& action) { plans_.EndUse(action.plan); }
@@ -253,12 +273,14 @@ void Core::Do(Note& action) { observer_.OnLog(action); }
 
 void Core::Tick() {
   const absl::Duration interval = TickInterval(options_.controller.lost_after);
+  HeapTrimmer trimmer;
   while (true) {
     {
       absl::MutexLock lock(&ticker_mutex_);
       if (ticker_mutex_.AwaitWithTimeout(absl::Condition(&ticker_stops_), interval)) return;
     }
     plans_.Tick();
+    trimmer.Trim();
     Post([this] {
       Handle(remesh::Tick{});
       observer_.OnCensus(controller_->TakeCensus(), plans_.stats());

@@ -16,6 +16,7 @@
 #include "server/controller/controller.h"
 #include "server/journal/journal_writer.h"
 #include "server/planning/plan_cache.h"
+#include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
 #include "server/planning/thread_pool.h"
 
@@ -62,7 +63,8 @@ class Core {
     int64_t plan_cache_entries = 0;  // 0: no limit
     absl::Duration plan_cache_age = absl::InfiniteDuration();
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
-    int planner_threads = 2;
+    int planner_threads = 2;        // and one more for executions
+    PlanningLimits planning;
     int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
     size_t waiting_max = 10000;  // questions that may wait for a thread
   };
@@ -93,6 +95,7 @@ class Core {
   PlanCache& plans() { return plans_; }
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
+  PlanDesk& desk() { return desk_; }
   ThreadPool& planners() { return planners_; }
   // For calls that look into the plan cache and its disk but plan nothing: they do not wait for
   // those that do.
@@ -118,6 +121,8 @@ class Core {
   void Do(Notify& action);
   void Do(remesh::EndWatch& action);
   void Do(StartPlanning& action);
+  void PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn);
+  void FinishPlanning(uint64_t id, absl::StatusOr<PlannedMove> move);
   void Do(ReleasePlan& action);
   void Do(TopologyChanged& action);
   void Do(ExecutionEnded& action);
@@ -143,6 +148,7 @@ class Core {
   ThreadPool planners_;
   ThreadPool lookups_;
   ThreadPool streamers_;
+  PlanDesk desk_;
   Precomputer precomputer_;
   Strand strand_;
   std::unique_ptr<JournalWriter> writer_;
@@ -151,11 +157,5 @@ class Core {
   bool ticker_stops_ ABSL_GUARDED_BY(ticker_mutex_) = false;
   std::thread ticker_;
 };
-
-// UNAVAILABLE (SHUTTING_DOWN).
-absl::Status ShuttingDown();
-// What is left to say when `pool` took no task: RESOURCE_EXHAUSTED (PLANNER_BUSY) or
-// ShuttingDown().
-absl::Status NotTaken(const ThreadPool& pool);
 
 }  // namespace remesh

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/spec/text.h"
@@ -12,6 +13,8 @@ namespace remesh {
 namespace {
 
 constexpr auto kLeast = std::chrono::milliseconds(1);  // of times that cannot be nothing
+// Less is not enough for plans of some size.
+constexpr int64_t kPlanningMemoryLeast = int64_t{16} << 20;
 // Half of what gRPC's clients take unless they are told otherwise.
 constexpr int64_t kPageBytesMax = int64_t{2} << 20;
 
@@ -64,7 +67,15 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
                   "Most plans on disk, counted as in memory.", 1);
   settings.AddDuration("plan_store_age", &o.plan_store_age,
                        "Plans on disk that nobody asks for are dropped after this time.");
-  settings.AddInt("planner_threads", &o.planner_threads, "Threads that plan.", 1, 1024);
+  settings.AddInt(
+      "planner_threads", &o.planner_threads,
+      "Threads that plan, beside one for executions alone. From 2 on one of them is left "
+      "to others, however much one caller asks.",
+      1, 1024);
+  settings.AddDuration("planning_timeout", &o.planning_timeout,
+                       "A plan that takes longer is given up.", kLeast);
+  settings.AddBytes("planning_memory_limit", &o.planning_memory_limit,
+                    "A plan that takes more memory while it is made is given up.");
   settings.AddInt("stream_threads", &o.stream_threads,
                   "Threads that expand plans into host programs.", 1, 1024);
 }
@@ -139,6 +150,10 @@ absl::Status Validate(const ServerOptions& o) {
     return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
                         "must be 4KiB to 1GiB");
   }
+  if (o.planning_memory_limit < kPlanningMemoryLeast) {
+    return InvalidField("planning_memory_limit", FormatByteSize(o.planning_memory_limit),
+                        absl::StrCat("must be at least ", FormatByteSize(kPlanningMemoryLeast)));
+  }
   return AtField("topology", RulesOf(o).status());
 }
 
@@ -165,6 +180,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
                             .entries_max = o.plan_store_entries,
                             .age_max = absl::FromChrono(o.plan_store_age)};
   core.planner_threads = static_cast<int>(o.planner_threads);
+  core.planning.timeout = absl::FromChrono(o.planning_timeout);
+  core.planning.memory_bytes = o.planning_memory_limit;
   core.stream_threads = static_cast<int>(o.stream_threads);
   return core;
 }

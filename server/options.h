@@ -41,6 +41,8 @@ struct ServerOptions {
   int64_t plan_store_entries = 100'000;
   std::chrono::nanoseconds plan_store_age = std::chrono::hours(24 * 30);
   int64_t planner_threads = 2;
+  std::chrono::nanoseconds planning_timeout = std::chrono::seconds(60);
+  int64_t planning_memory_limit = int64_t{1} << 30;
   int64_t stream_threads = 8;
 
   int64_t connections_per_address = 256;

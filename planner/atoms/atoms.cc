@@ -29,8 +29,11 @@ ClassKey KeyOf(const ArraySpec& array) {
 
 class AtomMaker {
  public:
-  AtomMaker(const ReshardRequest& request, const Network& network)
-      : request_(request), network_(network), group_of_device_(network.device_count(), -1) {
+  AtomMaker(const ReshardRequest& request, const Network& network, Budget& budget)
+      : request_(request),
+        network_(network),
+        budget_(budget),
+        group_of_device_(network.device_count(), -1) {
     Intern({});  // group 0: nobody
   }
 
@@ -116,8 +119,9 @@ class AtomMaker {
   absl::Status CutClass(ArrayClass& array_class) {
     array_class.first_cell = next_cell_;
     const ArraySpec& array = request_.arrays[array_class.arrays.front()];
-    ASSIGN_OR_RETURN(const std::vector<Cell> cells,
-                     CutIntoCells(*array.source.layout, *array.target.layout, array_class));
+    ASSIGN_OR_RETURN(
+        const std::vector<Cell> cells,
+        CutIntoCells(*array.source.layout, *array.target.layout, array_class, budget_));
     const std::vector<int32_t> holders_of = GroupsOfTiles(array.source, true);
     const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
     next_cell_ += array_class.cell_count;
@@ -125,6 +129,7 @@ class AtomMaker {
     sub_of_.reserve(cells.size());
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
     for (const Cell& cell : cells) {
+      if (budget_.Spent()) break;
       const int32_t holders = Union(cell.source_tiles, holders_of);
       const int32_t needers = Union(cell.target_tiles, needers_of);
       if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
@@ -140,7 +145,7 @@ class AtomMaker {
                   static_cast<int64_t>(array_class.arrays.size());
       cells_.push_back({index, cell.id});
     }
-    return absl::OkStatus();
+    return budget_.Check();
   }
 
   int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
@@ -184,6 +189,7 @@ class AtomMaker {
 
   const ReshardRequest& request_;
   const Network& network_;
+  Budget& budget_;
   Atoms atoms_;
   std::vector<int32_t> group_of_device_;          // of a device alone, -1: none yet
   absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
@@ -195,8 +201,9 @@ class AtomMaker {
 
 }  // namespace
 
-absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network) {
-  return AtomMaker(canonical, network).Run();
+absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network,
+                                Budget& budget) {
+  return AtomMaker(canonical, network, budget).Run();
 }
 
 }  // namespace remesh

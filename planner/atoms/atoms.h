@@ -6,6 +6,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/atoms/tape.h"
+#include "planner/budget.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan.h"
 #include "planner/routing/network.h"
@@ -44,6 +45,7 @@ struct Atoms {
 // array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
 // elements move between equal subgroups only. RESOURCE_EXHAUSTED above kCellsMax
 // (TOO_MANY_CELLS) or kOverlapsMax (TOO_MANY_OVERLAPS).
-absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network);
+absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network,
+                                Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

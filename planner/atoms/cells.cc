@@ -78,8 +78,8 @@ std::vector<Stretch> MergeWalk(const DimPartition& source, const DimPartition& t
 class ProductWalk {
  public:
   ProductWalk(const std::vector<std::vector<Stretch>>& dims, const TileIndex& source,
-              const TileIndex& target)
-      : dims_(dims), source_(source), target_(target) {}
+              const TileIndex& target, Budget& budget)
+      : dims_(dims), source_(source), target_(target), budget_(budget) {}
 
   template <typename Visit>
   void Run(const Visit& visit) {
@@ -96,6 +96,7 @@ class ProductWalk {
     }
     int64_t lo = 0;
     for (const Stretch& stretch : dims_[dim]) {
+      if (budget_.Spent()) return;
       const int64_t size = stretch.hi - lo;
       lo = stretch.hi;
       Descend(dim + 1, elements * size, source_key + source_.stride(dim) * stretch.source_part,
@@ -106,11 +107,12 @@ class ProductWalk {
   const std::vector<std::vector<Stretch>>& dims_;
   const TileIndex& source_;
   const TileIndex& target_;
+  Budget& budget_;
   int32_t cell_ = 0;
 };
 
 absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout& target,
-                                             ArrayClass& array_class) {
+                                             ArrayClass& array_class, Budget& budget) {
   std::vector<std::vector<Stretch>> dims;
   int64_t count = 1;
   for (size_t d = 0; d < source.shape.size(); ++d) {
@@ -138,7 +140,8 @@ absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout&
       if (s >= 0) cell.source_tiles.push_back(s);
       cells.push_back(std::move(cell));
     };
-    ProductWalk(dims, source_index, target_index).Run(take);
+    ProductWalk(dims, source_index, target_index, budget).Run(take);
+    RETURN_IF_ERROR(budget.Check());
     if (static_cast<int64_t>(cells.size()) > kCellsMax) return TooManyCells();
   }
   return cells;
@@ -155,10 +158,11 @@ struct Piece {
 // contains it.
 class BoxCutter {
  public:
-  BoxCutter(ArrayClass& array_class, std::vector<Cell>& cells)
-      : array_class_(array_class), cells_(cells) {}
+  BoxCutter(ArrayClass& array_class, std::vector<Cell>& cells, Budget& budget)
+      : array_class_(array_class), cells_(cells), budget_(budget) {}
 
   absl::Status Cut(const Box& region, const std::vector<Piece>& pieces) {
+    if (budget_.Spent()) return budget_.Check();
     if (std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.is_target; })) {
       return absl::OkStatus();
     }
@@ -217,6 +221,7 @@ class BoxCutter {
 
   ArrayClass& array_class_;
   std::vector<Cell>& cells_;
+  Budget& budget_;
   int64_t overlaps_ = 0;
 };
 
@@ -229,9 +234,9 @@ void AddPieces(const Layout& layout, int64_t subgroup, bool is_target, std::vect
 }
 
 absl::StatusOr<std::vector<Cell>> CutBoxes(const Layout& source, const Layout& target,
-                                           ArrayClass& array_class) {
+                                           ArrayClass& array_class, Budget& budget) {
   std::vector<Cell> cells;
-  BoxCutter cutter(array_class, cells);
+  BoxCutter cutter(array_class, cells, budget);
   for (int64_t subgroup : SubgroupsOf(target)) {
     std::vector<Piece> pieces;
     AddPieces(source, subgroup, false, pieces);
@@ -257,12 +262,12 @@ absl::Status TooManyOverlaps() {
 }
 
 absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
-                                               ArrayClass& array_class) {
+                                               ArrayClass& array_class, Budget& budget) {
   if (ElementCount(source.shape) == 0) return std::vector<Cell>();
   if (source.partitions.has_value() && target.partitions.has_value()) {
-    return CutProduct(source, target, array_class);
+    return CutProduct(source, target, array_class, budget);
   }
-  return CutBoxes(source, target, array_class);
+  return CutBoxes(source, target, array_class, budget);
 }
 
 }  // namespace remesh

@@ -7,6 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "planner/atoms/tape.h"
+#include "planner/budget.h"
 #include "planner/layout.h"
 
 namespace remesh {
@@ -31,6 +32,6 @@ absl::Status TooManyOverlaps();
 // subgroup by subgroup. RESOURCE_EXHAUSTED above kCellsMax (TOO_MANY_CELLS) or kOverlapsMax
 // (TOO_MANY_OVERLAPS).
 absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
-                                               ArrayClass& array_class);
+                                               ArrayClass& array_class, Budget& budget);
 
 }  // namespace remesh

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/hash/hash.h"
 
 namespace remesh {
 namespace {
@@ -12,11 +13,12 @@ namespace {
 // Hosts of each group, each group looked at once; groups on equal hosts have the same number.
 class HostGroups {
  public:
-  HostGroups(const Atoms& atoms, const Network& network) {
+  HostGroups(const Atoms& atoms, const Network& network, Budget& budget) {
     absl::flat_hash_map<Group, int32_t> number;
     Group hosts;
     number_of_.reserve(atoms.groups.size());
     for (const Group& group : atoms.groups) {
+      if (budget.Spent()) return;
       hosts.clear();
       for (int32_t device : group) {
         const int32_t host = network.host_of[device];
@@ -56,29 +58,34 @@ class ClassMaker {
     std::set_difference(all_needers.begin(), all_needers.end(), holders.begin(), holders.end(),
                         std::back_inserter(needers));
     if (needers.empty()) return -1;
-    const auto [entry, inserted] =
-        of_groups_.try_emplace({holders, needers}, static_cast<int32_t>(classes_.size()));
-    if (inserted) {
-      classes_.push_back(
-          {.holders = holders, .needers = std::move(needers), .subs = {}, .bits = 0});
+    const auto index = static_cast<int32_t>(classes_.size());
+    const auto [entry, inserted] = last_of_hash_.try_emplace(absl::HashOf(holders, needers), index);
+    for (int32_t known = inserted ? -1 : entry->second; known >= 0; known = before_[known]) {
+      if (classes_[known].holders == holders && classes_[known].needers == needers) return known;
     }
-    return entry->second;
+    before_.push_back(inserted ? -1 : entry->second);
+    entry->second = index;
+    classes_.push_back({.holders = holders, .needers = std::move(needers), .subs = {}, .bits = 0});
+    return index;
   }
 
   const HostGroups& hosts_;
   std::vector<DemandClass>& classes_;
   absl::flat_hash_map<uint64_t, int32_t> of_pair_;
-  absl::flat_hash_map<std::pair<Group, Group>, int32_t> of_groups_;
+  // By groups: there may be millions, so these are neither kept twice nor hashed again.
+  absl::flat_hash_map<size_t, int32_t> last_of_hash_;
+  std::vector<int32_t> before_;  // class -> the one before with equal hash, -1
 };
 
 }  // namespace
 
-DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network) {
-  const HostGroups hosts(atoms, network);
+DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network, Budget& budget) {
+  const HostGroups hosts(atoms, network, budget);
   DemandClasses result;
   result.class_of.assign(atoms.subs.size(), -1);
   ClassMaker maker(hosts, result.classes);
   for (size_t s = 0; s < atoms.subs.size(); ++s) {
+    if (budget.Spent()) return result;
     const Sub& sub = atoms.subs[s];
     if (sub.bits == 0) continue;
     const int32_t index = maker.ClassOf(hosts.NumberOf(sub.holders), hosts.NumberOf(sub.needers));

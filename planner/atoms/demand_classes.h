@@ -23,6 +23,8 @@ struct DemandClasses {
   std::vector<int32_t> class_of;     // sub -> class, -1 where no host is in need
 };
 
-DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network);
+// Incomplete once the budget is spent.
+DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network,
+                                Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

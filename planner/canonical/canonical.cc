@@ -48,8 +48,9 @@ bool IsIdentity(const std::vector<int32_t>& permutation) {
 
 class Canonicalizer {
  public:
-  explicit Canonicalizer(const ReshardRequest& request)
+  Canonicalizer(const ReshardRequest& request, Budget& budget)
       : request_(request),
+        budget_(budget),
         table_(request.topology),
         labels_(table_.size()),
         named_(table_.size(), false),
@@ -57,14 +58,18 @@ class Canonicalizer {
     for (int64_t id : request.options.lost_device_ids) lost_[table_.NumberOf(id)] = true;
   }
 
-  CanonicalizedRequest Run() {
+  absl::StatusOr<CanonicalizedRequest> Run() {
     GatherQuestions();
+    RETURN_IF_ERROR(budget_.Check());
     OrderArrays();
     LabelDevices();
+    RETURN_IF_ERROR(budget_.Check());
     RenameTopology();
     RenameArrays();
+    RETURN_IF_ERROR(budget_.Check());
     RenameOptions();
     if (request_.options.free_target_order) OrderTargets();
+    RETURN_IF_ERROR(budget_.Check());
     result_.canonical.fingerprint = absl::StrCat(kRequestFormat, "-", Fingerprint().Hex());
     return std::move(result_);
   }
@@ -98,6 +103,7 @@ class Canonicalizer {
     absl::flat_hash_map<std::tuple<ElementType, PlacementKey, PlacementKey>, int32_t> number_of;
     question_of_.reserve(request_.arrays.size());
     for (const ArraySpec& array : request_.arrays) {
+      if (budget_.Spent()) return;
       const auto [entry, inserted] =
           number_of.try_emplace({array.element_type, KeyOf(array.source), KeyOf(array.target)},
                                 static_cast<int32_t>(questions_.size()));
@@ -182,6 +188,7 @@ class Canonicalizer {
     std::vector<bool> looked_at(questions_.size(), false);
     uint64_t class_count = 0;
     for (int32_t index : result_.binding.array_indices) {
+      if (budget_.Spent()) return;
       if (looked_at[question_of_[index]]) continue;
       looked_at[question_of_[index]] = true;
       const Question& question = questions_[question_of_[index]];
@@ -296,6 +303,7 @@ class Canonicalizer {
     std::vector<ArraySpec>& arrays = result_.canonical.request.arrays;
     arrays.reserve(request_.arrays.size());
     for (int32_t index : result_.binding.array_indices) {
+      if (budget_.Spent()) return;
       Question& question = questions_[question_of_[index]];
       if (question.source.layout == nullptr) {
         question.source = Rename(question.array->source, false);
@@ -312,7 +320,7 @@ class Canonicalizer {
   // Puts other devices in the places of the target lists, all lists alike.
   void OrderTargets() {
     ReshardRequest& request = result_.canonical.request;
-    const std::vector<int64_t> taker = ChooseTargetOrder(request);
+    const std::vector<int64_t> taker = ChooseTargetOrder(request, budget_);
     absl::flat_hash_map<const DeviceList*, DeviceListPtr> ordered;  // lists_ keeps the keys
     for (ArraySpec& array : request.arrays) {
       DeviceListPtr& list = ordered[array.target.devices.get()];
@@ -350,6 +358,7 @@ class Canonicalizer {
   }
 
   const ReshardRequest& request_;
+  Budget& budget_;
   std::vector<Question> questions_;
   std::vector<int32_t> question_of_;  // by the caller's index of the array
   absl::flat_hash_map<const Layout*, LayoutFacts> layout_facts_;
@@ -369,9 +378,9 @@ class Canonicalizer {
 
 }  // namespace
 
-absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request) {
+absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request, Budget& budget) {
   RETURN_IF_ERROR(ValidateRequest(request));
-  return Canonicalizer(request).Run();
+  return Canonicalizer(request, budget).Run();
 }
 
 }  // namespace remesh

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/budget.h"
 #include "planner/request.h"
 
 namespace remesh {
@@ -38,7 +39,8 @@ struct CanonicalizedRequest {
   Binding binding;
 };
 
-// Validates (see ValidateRequest) and renames.
-absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request);
+// Validates (see ValidateRequest) and renames. Also returns what `budget` says once it is spent.
+absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request,
+                                                  Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

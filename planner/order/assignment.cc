@@ -35,8 +35,10 @@ class Matcher {
     }
   }
 
-  std::vector<int32_t> Run() {
-    for (int32_t l = 0; l < static_cast<int32_t>(edges_of_.size()); ++l) Augment(l);
+  std::vector<int32_t> Run(Budget& budget) {
+    for (int32_t l = 0; l < static_cast<int32_t>(edges_of_.size()) && !budget.SpentNow(); ++l) {
+      Augment(l);
+    }
     for (int32_t& right : match_of_left_) {
       if (right >= rights_) right = -1;
     }
@@ -153,8 +155,8 @@ std::vector<bool> PairsUpTo(int64_t load, absl::Span<const PairCost> costs) {
 }  // namespace
 
 std::vector<int32_t> MaxWeightMatching(int32_t lefts, int32_t rights,
-                                       absl::Span<const WeightedEdge> edges) {
-  return Matcher(lefts, rights, edges).Run();
+                                       absl::Span<const WeightedEdge> edges, Budget& budget) {
+  return Matcher(lefts, rights, edges).Run(budget);
 }
 
 std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> costs) {

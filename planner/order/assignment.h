@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "planner/budget.h"
 
 namespace remesh {
 
@@ -20,7 +21,8 @@ struct WeightedEdge {
 // edges * log) at worst. REQUIRES: at most one edge per pair; the largest weights of all lefts add
 // up to less than 2^125.
 std::vector<int32_t> MaxWeightMatching(int32_t lefts, int32_t rights,
-                                       absl::Span<const WeightedEdge> edges);
+                                       absl::Span<const WeightedEdge> edges,
+                                       Budget& budget = Budget::Unlimited());
 
 // What a left node costs at a right node.
 struct PairCost {

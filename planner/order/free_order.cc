@@ -32,9 +32,10 @@ using Order = std::vector<int32_t>;    // slot -> device
 
 class OrderChooser {
  public:
-  OrderChooser(const Atoms& atoms, const Network& network, TargetSlots slots)
+  OrderChooser(const Atoms& atoms, const Network& network, TargetSlots slots, Budget& budget)
       : atoms_(atoms),
         network_(network),
+        budget_(budget),
         slots_(std::move(slots)),
         needs_(FindSlotNeeds(atoms, slots_)) {}
 
@@ -124,10 +125,12 @@ class OrderChooser {
     if (!needs_) return std::nullopt;
     std::vector<WeightedEdge> edges;
     for (int32_t slot = 0; slot < slots_.count(); ++slot) {
+      if (budget_.Spent()) return std::nullopt;
       AddEdges(slot, edges);
       if (edges.size() > kEdgesMax) return std::nullopt;
     }
-    const std::vector<int32_t> matching = MaxWeightMatching(slots_.count(), slots_.count(), edges);
+    const std::vector<int32_t> matching =
+        MaxWeightMatching(slots_.count(), slots_.count(), edges, budget_);
     std::vector<bool> taken(slots_.count(), false);
     for (int32_t right : matching) {
       if (right >= 0) taken[right] = true;
@@ -170,6 +173,7 @@ class OrderChooser {
     int64_t best_total = 0;
     std::optional<std::pair<int32_t, int32_t>> swap;
     for (int32_t a = 0; a < slots_.count(); ++a) {
+      if (budget_.Spent()) return false;
       if (seating[a] != busiest) continue;
       const int64_t without_a = entering[busiest] - needs_->Entering(a, busiest);
       for (int32_t b = 0; b < slots_.count(); ++b) {
@@ -227,6 +231,7 @@ class OrderChooser {
       blocks_of_size[slots_.devices_of[host_of_block[block]].size()].push_back(block);
     }
     for (const auto& [size, blocks] : blocks_of_size) {
+      if (budget_.SpentNow()) return std::nullopt;
       if (blocks.size() <= kHostsMax) ExchangeHosts(blocks, *entering, host_of_block);
     }
     Seating seating;
@@ -260,8 +265,9 @@ class OrderChooser {
       slots_of[seating[s]].push_back(static_cast<int32_t>(s));
     }
     Order order(seating.size());
-    for (size_t h = 0; h < slots_of.size(); ++h)
+    for (size_t h = 0; h < slots_of.size() && !budget_.SpentNow(); ++h) {
       SeatInHost(slots_of[h], slots_.devices_of[h], order);
+    }
     return order;
   }
 
@@ -304,12 +310,12 @@ class OrderChooser {
       }
       sub.needers = group;
     }
-    return MakeDemandClasses(reordered, network_);
+    return MakeDemandClasses(reordered, network_, budget_);
   }
 
   Score ScoreOf(const Order& order) const {
     const DemandClasses demand = DemandOf(order);
-    Score score{.lower_bound = LowerBound(demand, network_).t};
+    Score score{.lower_bound = LowerBound(demand, network_, budget_).t};
     for (const DemandClass& one : demand.classes) {
       score.cost += kCrossingWeight * one.bits * static_cast<int64_t>(one.needers.size());
     }
@@ -325,6 +331,7 @@ class OrderChooser {
     const size_t count = order.size();
     if (count * count * atoms_.subs.size() > kSwapWorkMax) return;
     for (size_t tried = 0, a = 0, b = 1; count > 1 && tried < count * (count - 1) / 2; ++tried) {
+      if (budget_.Spent()) return;
       std::swap(order[a], order[b]);
       const Score score = ScoreOf(order);
       const bool better = MuchLess(score.lower_bound, best.lower_bound) ||
@@ -342,21 +349,23 @@ class OrderChooser {
 
   const Atoms& atoms_;
   const Network& network_;
+  Budget& budget_;
   const TargetSlots slots_;
   const std::optional<SlotNeeds> needs_;
 };
 
 }  // namespace
 
-std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request) {
+std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request, Budget& budget) {
   const Network network = MakeNetwork(request);
   std::vector<int64_t> taker(network.device_count());
   std::iota(taker.begin(), taker.end(), int64_t{0});
-  const auto atoms = MakeAtoms(request, network);
+  const auto atoms = MakeAtoms(request, network, budget);
   if (!atoms.ok()) return taker;  // MakePlan() says why
-  const OrderChooser chooser(*atoms, network, FindTargetSlots(request, network));
+  const OrderChooser chooser(*atoms, network, FindTargetSlots(request, network), budget);
   const TargetSlots& slots = chooser.slots();
   const Order order = chooser.Run();
+  if (budget.SpentNow()) return taker;
   for (int32_t s = 0; s < slots.count(); ++s) taker[slots.given[s]] = order[s];
   return taker;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/budget.h"
 #include "planner/request.h"
 
 namespace remesh {
@@ -30,6 +31,8 @@ namespace remesh {
 // What limits it, the same on any machine: with more than 2^22 pairs of slots and holders slots
 // stay with those of their host; with more than 2^20 edges they do too, but inside hosts devices
 // are chosen; more than 256 hosts of one size keep their slots.
-std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request);
+// Of no use once the budget is spent.
+std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request,
+                                       Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

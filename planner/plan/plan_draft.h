@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "planner/atoms/atoms.h"
+#include "planner/budget.h"
 #include "planner/plan.h"
 
 namespace remesh {
@@ -67,6 +68,7 @@ struct PlanDraft {
   Certificate lower_bound;
   Certificate routing_bound;
   std::vector<int64_t> peak_bytes;
+  Budget* budget = &Budget::Unlimited();  // of all steps
 };
 
 }  // namespace remesh

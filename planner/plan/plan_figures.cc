@@ -58,11 +58,13 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
 }
 
 Routings SetBounds(const DemandClasses& demand, const Network& network, PlanDraft& draft) {
-  Bound lower = LowerBound(demand, network);
+  Bound lower = LowerBound(demand, network, *draft.budget);
   Routings routings;
-  routings.hosts = RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network));
+  routings.hosts =
+      RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network), *draft.budget);
   if (!network.domains.empty()) {
-    routings.domains = RouteThroughDomains(demand, network, Units(network));
+    routings.domains = RouteThroughDomains(demand, network, Units(network), *draft.budget);
+    if (draft.budget->SpentNow()) return routings;
     // What binds across levels binds any plan by what its members alone hold.
     const Certificate& proof = routings.domains.bound.certificate;
     Bound across = EgressOf(proof.hosts, proof.domains, demand, network);

@@ -56,10 +56,11 @@ Bound BoundOf(const TransportSolution& solution, Bound ingress) {
 }  // namespace
 
 DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& network,
-                                  const Units& units) {
+                                  const Units& units, Budget& budget) {
   DomainRouting routing;
   TransportProblem problem = EmptyProblem(network, units);
   for (const DemandClass& one : demand.classes) {
+    if (budget.Spent()) return routing;
     routing.crossings.push_back(CrossingsOf(one, units));
     for (const Crossing& crossing : routing.crossings.back()) {
       AddCrossing(one.bits, crossing, problem);
@@ -67,7 +68,7 @@ DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& ne
   }
   SumInside(problem.groups);
   Bound ingress = IngressBound(demand, network);
-  TransportSolution solution = SolveTransport(problem, ingress.t);
+  TransportSolution solution = SolveTransport(problem, ingress.t, budget);
   size_t item = 0;
   for (const std::vector<Crossing>& crossings : routing.crossings) {
     routing.sent.emplace_back();

@@ -38,6 +38,6 @@ struct DomainRouting {
 
 // Domains below the levels that `units` knows count for their ingress only.
 DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& network,
-                                  const Units& units);
+                                  const Units& units, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

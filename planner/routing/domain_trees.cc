@@ -43,8 +43,8 @@ void SortByDepth(std::vector<RouteEdge>& edges) {
 class ClassTrees {
  public:
   ClassTrees(int64_t bits, const std::vector<Crossing>& crossings,
-             const std::vector<std::vector<int64_t>>& sent, int64_t fan_out)
-      : crossings_(crossings), cuts_({0, bits}) {
+             const std::vector<std::vector<int64_t>>& sent, int64_t fan_out, Budget& budget)
+      : crossings_(crossings), budget_(budget), cuts_({0, bits}) {
     for (size_t w = 0; w < crossings.size(); ++w) {
       const auto relays_from = static_cast<size_t>(crossings[w].holding_hosts());
       wheels_.emplace_back(bits, sent[w], relays_from, fan_out);
@@ -56,7 +56,7 @@ class ClassTrees {
 
   Route Make() {
     Route route;
-    for (size_t c = 0; c + 1 < cuts_.size(); ++c) {
+    for (size_t c = 0; c + 1 < cuts_.size() && !budget_.SpentNow(); ++c) {
       TurnTo(cuts_[c]);
       route.push_back({cuts_[c], cuts_[c + 1], {}});
       for (size_t w = 0; w < crossings_.size(); ++w) AppendEdges(w, route.back().edges);
@@ -119,6 +119,7 @@ class ClassTrees {
   }
 
   const std::vector<Crossing>& crossings_;
+  Budget& budget_;
   std::vector<DegreeWheel> wheels_;  // of the crossings
   std::vector<int64_t> cuts_;
   // At the point that was turned to, by crossing:
@@ -129,11 +130,13 @@ class ClassTrees {
 
 }  // namespace
 
-std::vector<Route> MakeDomainTrees(const DemandClasses& demand, const DomainRouting& routing) {
+std::vector<Route> MakeDomainTrees(const DemandClasses& demand, const DomainRouting& routing,
+                                   Budget& budget) {
   std::vector<Route> routes;
-  for (size_t a = 0; a < demand.classes.size(); ++a) {
+  for (size_t a = 0; a < demand.classes.size() && !budget.Spent(); ++a) {
     const auto trees = [&](int64_t fan_out) {
-      return ClassTrees(demand.classes[a].bits, routing.crossings[a], routing.sent[a], fan_out)
+      return ClassTrees(demand.classes[a].bits, routing.crossings[a], routing.sent[a], fan_out,
+                        budget)
           .Make();
     };
     Route route = trees(1);

@@ -13,6 +13,7 @@ namespace remesh {
 // tree of children for each crossing, and an edge between two children runs from the host that the
 // wheel names to the host at the gate: that of the child with most to send on, and so on inside it.
 // As many segments as all crossings of the class have fractions, and one.
-std::vector<Route> MakeDomainTrees(const DemandClasses& demand, const DomainRouting& routing);
+std::vector<Route> MakeDomainTrees(const DemandClasses& demand, const DomainRouting& routing,
+                                   Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

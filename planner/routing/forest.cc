@@ -107,12 +107,14 @@ class ForestMaker {
 }  // namespace
 
 void CancelCycles(const std::vector<int32_t>& edge_bin, const std::vector<int64_t>& first_edge,
-                  int32_t bin_count, const std::vector<bool>& fixed, std::vector<int64_t>& flow) {
+                  int32_t bin_count, const std::vector<bool>& fixed, std::vector<int64_t>& flow,
+                  Budget& budget) {
   const int32_t items = static_cast<int32_t>(first_edge.size()) - 1;
   ForestMaker maker(edge_bin, items, bin_count, flow);
   for (int32_t i = 0; i < items; ++i) {
     if (fixed[i]) continue;
     for (int64_t e = first_edge[i]; e < first_edge[i + 1]; ++e) {
+      if (budget.Spent()) return;
       if (flow[e] > 0) maker.Add(e, i);
     }
   }

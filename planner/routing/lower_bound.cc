@@ -73,16 +73,17 @@ std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) 
 
 // T_out over the domains of one level (-1: over hosts), if it is more than `least`.
 Bound EgressBound(const DemandClasses& demand, const Network& network, const Units& units,
-                  int level, const Rational& least) {
+                  int level, const Rational& least, Budget& budget) {
   TransportProblem problem;
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
   for (const DemandClass& one : demand.classes) {
+    if (budget.Spent()) return {};
     std::vector<int32_t> holders = UnitsOf(one.holders, level, units);
     const std::vector<int32_t> needers = UnitsOf(one.needers, level, units);
     if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
     problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
   }
-  const TransportSolution solution = SolveTransport(problem, least);
+  const TransportSolution solution = SolveTransport(problem, least, budget);
   Bound bound{.t = solution.t, .certificate = {}};
   if (!(least < solution.t)) return bound;
   bound.certificate = {.kind = Certificate::Kind::kEgress,
@@ -118,11 +119,11 @@ Bound IngressBound(const DemandClasses& demand, const Network& network) {
   return IngressOf(demand, network, units, units.count());
 }
 
-Bound LowerBound(const DemandClasses& demand, const Network& network) {
+Bound LowerBound(const DemandClasses& demand, const Network& network, Budget& budget) {
   const Units units(network);
   Bound best = IngressBound(demand, network);
   for (int level = -1; level < units.levels(); ++level) {
-    Bound egress = EgressBound(demand, network, units, level, best.t);
+    Bound egress = EgressBound(demand, network, units, level, best.t, budget);
     if (best.t < egress.t) best = std::move(egress);
   }
   return best;

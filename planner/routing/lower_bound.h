@@ -28,7 +28,8 @@ Bound IngressBound(const DemandClasses& demand, const Network& network);
 // - T_out of every level of the tree: each bit with a needer outside the domains that hold it must
 // leave one of them, so the least t for which
 //   every domain sends at most t * C_out(d) and the holders of each class send its bits once.
-Bound LowerBound(const DemandClasses& demand, const Network& network);
+Bound LowerBound(const DemandClasses& demand, const Network& network,
+                 Budget& budget = Budget::Unlimited());
 
 // What these hosts and domains, none of which lies in another, must send in any plan: the bits that
 // all holders of which lie in them, and that a host needs which lies in none of these holders'

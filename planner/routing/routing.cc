@@ -39,9 +39,9 @@ bool MustShareEvenly(const Atoms& atoms, const DemandClass& one, const Network& 
 
 // Items 2a and 2a + 1 are the root and the copies of class a.
 TransportProblem MakeProblem(const std::vector<DemandClass>& classes, std::vector<int64_t> capacity,
-                             const std::vector<bool>& even) {
+                             const std::vector<bool>& even, Budget& budget) {
   TransportProblem problem{.items = {}, .capacity = std::move(capacity)};
-  for (size_t a = 0; a < classes.size(); ++a) {
+  for (size_t a = 0; a < classes.size() && !budget.Spent(); ++a) {
     const DemandClass& one = classes[a];
     const int32_t holders = static_cast<int32_t>(one.holders.size());
     problem.items.push_back(
@@ -89,7 +89,7 @@ Sent AddUp(const TransportSolution& solution) {
 // Whole copies where they fit under t, the rest split; nullopt when the whole copies leave no room
 // for the rest.
 std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProblem problem,
-                                    const Rational& t) {
+                                    const Rational& t, Budget& budget) {
   std::vector<int64_t> room;
   for (int64_t capacity : problem.capacity) room.push_back(t.CeilTimes(capacity));
   Sent sent = DealWholeCopies(demand, room);
@@ -109,7 +109,7 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProble
   // is too much to matter.
   problem.capacity = room;
   for (int64_t& capacity : problem.capacity) capacity = std::max<int64_t>(capacity, 1);
-  const Sent rest = FillTransport(problem, {1, 1});
+  const Sent rest = FillTransport(problem, {1, 1}, budget);
   for (size_t a = 0; a < sent.size(); ++a) {
     for (size_t side : {2 * a, 2 * a + 1}) {
       int64_t missing = problem.items[side].demand;
@@ -126,20 +126,23 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProble
 }  // namespace
 
 Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
-                     const Rational& t_in) {
+                     const Rational& t_in, Budget& budget) {
   std::vector<bool> even;
-  for (const DemandClass& one : demand.classes)
+  for (const DemandClass& one : demand.classes) {
+    if (budget.Spent()) return {};
     even.push_back(MustShareEvenly(atoms, one, network));
+  }
   std::vector<int64_t> capacity;
   for (const Network::HostNode& host : network.hosts) {
     capacity.push_back(std::max<int64_t>(host.capacity(), 1));
   }
-  const TransportProblem problem = MakeProblem(demand.classes, std::move(capacity), even);
-  const TransportSolution solution = SolveTransport(problem, t_in);
+  const TransportProblem problem = MakeProblem(demand.classes, std::move(capacity), even, budget);
+  const TransportSolution solution = SolveTransport(problem, t_in, budget);
+  if (budget.SpentNow()) return {};
   Routing routing{.t0 = solution.t};
   std::optional<Sent> whole;
   if (std::find(even.begin(), even.end(), true) == even.end()) {
-    whole = RouteWholeFirst(demand, problem, solution.t);
+    whole = RouteWholeFirst(demand, problem, solution.t, budget);
   }
   routing.sent = whole.has_value() ? *std::move(whole) : AddUp(solution);
   for (int32_t item : solution.tight_items) {

@@ -33,7 +33,7 @@ struct Routing {
 // forest. Only where the holders of a class have it on a few of their NICs do they share its root
 // evenly, so that all NICs get to work. REQUIRES: capacity() > 0 of every host of a class.
 Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Network& network,
-                     const Rational& t_in);
+                     const Rational& t_in, Budget& budget = Budget::Unlimited());
 
 // max over hosts of in_h / C_h.
 Rational HostIngressBound(const DemandClasses& demand, const Network& network);

@@ -18,8 +18,9 @@ namespace {
 // is edge edges + p.
 class Flow {
  public:
-  Flow(const TransportProblem& problem, const Rational& t)
+  Flow(const TransportProblem& problem, const Rational& t, Budget& budget)
       : problem_(problem),
+        budget_(budget),
         items_(static_cast<int32_t>(problem.items.size())),
         bins_(static_cast<int32_t>(problem.capacity.size())) {
     for (const auto& item : problem.items) {
@@ -81,7 +82,7 @@ class Flow {
   std::vector<std::vector<int64_t>> TakeFlow() {
     std::vector<bool> fixed;
     for (const auto& item : problem_.items) fixed.push_back(item.even);
-    CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_);
+    CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_, budget_);
     std::vector<std::vector<int64_t>> flow;
     for (int32_t i = 0; i < items_; ++i) {
       flow.emplace_back(flow_.begin() + first_edge_[i], flow_.begin() + first_edge_[i + 1]);
@@ -187,10 +188,10 @@ class Flow {
   }
 
   void Augment() {
-    while (Levels()) {
+    while (!budget_.SpentNow() && Levels()) {
       cursor_.assign(level_.size(), 0);
       for (int32_t i = 0; i < items_; ++i) {
-        while (left_[i] > 0 && level_[i] == 0) {
+        while (left_[i] > 0 && level_[i] == 0 && !budget_.Spent()) {
           const int64_t pushed = PushFrom(i, left_[i]);
           if (pushed == 0) break;
           left_[i] -= pushed;
@@ -295,6 +296,7 @@ class Flow {
   }
 
   const TransportProblem& problem_;
+  Budget& budget_;
   const int32_t items_;
   const int32_t bins_;
   std::vector<int64_t> first_edge_;  // item -> edges
@@ -317,11 +319,12 @@ class Flow {
 
 }  // namespace
 
-TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least) {
+TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least,
+                                 Budget& budget) {
   TransportSolution solution{.t = at_least, .flow = {}};
   while (true) {
-    Flow flow(problem, solution.t);
-    if (flow.Run()) {
+    Flow flow(problem, solution.t, budget);
+    if (flow.Run() || budget.SpentNow()) {
       solution.flow = flow.TakeFlow();
       return solution;
     }
@@ -338,9 +341,9 @@ TransportSolution SolveTransport(const TransportProblem& problem, const Rational
   }
 }
 
-std::vector<std::vector<int64_t>> FillTransport(const TransportProblem& problem,
-                                                const Rational& t) {
-  Flow flow(problem, t);
+std::vector<std::vector<int64_t>> FillTransport(const TransportProblem& problem, const Rational& t,
+                                                Budget& budget) {
+  Flow flow(problem, t, budget);
   flow.Run();
   return flow.TakeFlow();
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/budget.h"
 #include "planner/rational.h"
 
 namespace remesh {
@@ -53,9 +54,12 @@ struct TransportSolution {
 // Smallest t >= at_least that serves everything. Newton's method: maximum flow at t; where it
 // fails, the items X that cannot be served and the full bins and groups N(X) that stop them give
 // the next t = (d(X) - inside(N(X))) / C(N(X)), and t rises strictly, a few times at most.
-TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least);
+// Once the budget is spent the flow is too little, and nothing is tight.
+TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least,
+                                 Budget& budget = Budget::Unlimited());
 
 // Flow of the most that t lets through, by priority; less than the demands where t is too small.
-std::vector<std::vector<int64_t>> FillTransport(const TransportProblem& problem, const Rational& t);
+std::vector<std::vector<int64_t>> FillTransport(const TransportProblem& problem, const Rational& t,
+                                                Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -95,9 +95,9 @@ void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> nee
 
 namespace {
 
-Route TreesOf(const DemandClass& demand, const DegreeWheel& wheel) {
+Route TreesOf(const DemandClass& demand, const DegreeWheel& wheel, Budget& budget) {
   Route route;
-  for (size_t c = 0; c + 1 < wheel.cuts().size(); ++c) {
+  for (size_t c = 0; c + 1 < wheel.cuts().size() && !budget.Spent(); ++c) {
     route.push_back({wheel.cuts()[c], wheel.cuts()[c + 1], {}});
     AppendTree(demand.holders, demand.needers, wheel.DegreesAt(wheel.cuts()[c]),
                route.back().edges);
@@ -121,11 +121,11 @@ int DepthOf(const Route& route) {
   return deepest;
 }
 
-Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent) {
-  Route route = TreesOf(demand, DegreeWheel(demand.bits, sent));
+Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent, Budget& budget) {
+  Route route = TreesOf(demand, DegreeWheel(demand.bits, sent), budget);
   if (demand.needers.size() <= kDepthWanted || DepthOf(route) <= kDepthWanted) return route;
   Route bushy =
-      TreesOf(demand, DegreeWheel(demand.bits, sent, demand.holders.size(), kRelayFanOut));
+      TreesOf(demand, DegreeWheel(demand.bits, sent, demand.holders.size(), kRelayFanOut), budget);
   return DepthOf(bushy) < DepthOf(route) ? bushy : route;
 }
 

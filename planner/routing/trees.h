@@ -74,6 +74,7 @@ int DepthOf(const Route& route);
 // Trees that make host k of (holders, then needers) send sent[k] bits: about as many segments as
 // hosts with a fraction, and one; twice that where binary trees replace long chains. REQUIRES: the
 // sum of sent is b * |needers|, that of the holders is at least b.
-Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent);
+Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent,
+                Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -20,7 +20,7 @@ class SubCutter {
       : demand_(demand), routes_(routes), draft_(draft), progress_(routes.size()) {}
 
   std::vector<RoutedSegment> Run() {
-    for (size_t s = 0; s < draft_.atoms.subs.size(); ++s) {
+    for (size_t s = 0; s < draft_.atoms.subs.size() && !draft_.budget->Spent(); ++s) {
       const int32_t index = static_cast<int32_t>(s);
       if (demand_.class_of[s] < 0) {
         Add(index, 0, draft_.atoms.subs[s].bits, nullptr);

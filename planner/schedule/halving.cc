@@ -15,8 +15,9 @@ namespace {
 // parent, -1 at a root. Idle time leads from its link to `nobody`, who may have any: always a root.
 class Halves {
  public:
-  Halves(const std::vector<Parcel>& parcels, int32_t nobody)
+  Halves(const std::vector<Parcel>& parcels, int32_t nobody, Budget& budget)
       : parcels_(parcels),
+        budget_(budget),
         first_(parcels.size()),
         nobody_(nobody),
         up_(nobody + 1, -1),
@@ -25,6 +26,7 @@ class Halves {
   // Gives the first half num / den of every parcel, but for cycles.
   void Split(int64_t num, int64_t den) {
     for (size_t i = 0; i < parcels_.size(); ++i) {
+      if (budget_.Spent()) return;
       first_[i] = MulDiv(parcels_[i].bits, num, den);
       while (IsCut(i) && !Link(static_cast<int32_t>(i))) {
       }
@@ -108,6 +110,7 @@ class Halves {
   }
 
   const std::vector<Parcel>& parcels_;
+  Budget& budget_;
   std::vector<int64_t> first_;
   const int32_t nobody_;
   std::vector<int32_t> up_;
@@ -118,9 +121,11 @@ class Halves {
 
 class Dealer {
  public:
-  Dealer(const std::vector<int64_t>& room, const std::vector<int64_t>& tolerance, int32_t rounds)
+  Dealer(const std::vector<int64_t>& room, const std::vector<int64_t>& tolerance, int32_t rounds,
+         Budget& budget)
       : room_(room),
         tolerance_(tolerance),
+        budget_(budget),
         all_rounds_(rounds),
         lo_(room.size()),
         hi_(room.size()),
@@ -128,7 +133,7 @@ class Dealer {
 
   void Deal(std::vector<Parcel> parcels, int32_t begin, int32_t rounds,
             std::vector<Parcel>& dealt) {
-    if (parcels.empty()) return;
+    if (parcels.empty() || budget_.SpentNow()) return;
     if (rounds == 1) {
       for (Parcel& parcel : parcels) {
         parcel.round = begin;
@@ -150,7 +155,7 @@ class Dealer {
     std::vector<Parcel> all = Idle(parcels);
     const size_t idle = all.size();
     all.insert(all.end(), parcels.begin(), parcels.end());
-    Halves halves(all, static_cast<int32_t>(room_.size()));
+    Halves halves(all, static_cast<int32_t>(room_.size()), budget_);
     halves.Split(half, rounds);
     for (const Parcel& parcel : parcels) first_of_[parcel.from] = first_of_[parcel.to] = 0;
     for (size_t i = idle; i < all.size(); ++i) Count(all[i], halves.first(i));
@@ -222,6 +227,7 @@ class Dealer {
 
   const std::vector<int64_t>& room_;
   const std::vector<int64_t>& tolerance_;
+  Budget& budget_;
   const int32_t all_rounds_;
   std::vector<int64_t> lo_;  // of the links at hand: what the first half has to do, and may
   std::vector<int64_t> hi_;
@@ -231,9 +237,9 @@ class Dealer {
 }  // namespace
 
 std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64_t>& room,
-                            const std::vector<int64_t>& tolerance, int32_t rounds) {
+                            const std::vector<int64_t>& tolerance, int32_t rounds, Budget& budget) {
   std::vector<Parcel> dealt;
-  Dealer(room, tolerance, rounds).Deal(std::move(parcels), 0, rounds, dealt);
+  Dealer(room, tolerance, rounds, budget).Deal(std::move(parcels), 0, rounds, dealt);
   return dealt;
 }
 

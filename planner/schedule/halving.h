@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "planner/budget.h"
+
 namespace remesh {
 
 // Bits from one link to another.
@@ -24,6 +26,7 @@ struct Parcel {
 // still cut forms a forest: fewer parcels than links. Of these, parcels go to one half whole where
 // the tolerance of both links allows. Either half is dealt out likewise.
 std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64_t>& room,
-                            const std::vector<int64_t>& tolerance, int32_t rounds);
+                            const std::vector<int64_t>& tolerance, int32_t rounds,
+                            Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -150,6 +150,7 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
     std::fill(comes.begin(), comes.end(), 0);
     std::fill(goes.begin(), goes.end(), 0);
     for (; next != changes.end() && next->device == d; ++next) {
+      if (draft.budget->Spent()) return peak;
       std::vector<int64_t>& side = next->comes ? comes : goes;
       blocks.ForEach(*next, [&](int64_t block, int64_t bits) { side[block] += bits; });
     }

@@ -41,11 +41,16 @@ void MakeMoves(const std::vector<RoutedSegment>& segments, const Rational& t0,
                const Network& network, std::vector<bool> crowded, PlanDraft& draft) {
   Striping striping(network);
   SegmentMover mover(network, striping, std::move(crowded), draft);
+  Budget& budget = *draft.budget;
   for (const RoutedSegment& one : segments) {
+    if (budget.Spent()) return;
     if (one.edges != nullptr) mover.AddDemands(one.segment, *one.edges);
   }
-  striping.Solve(t0);
-  for (const RoutedSegment& one : segments) mover.MakeMoves(one.segment, one.edges);
+  striping.Solve(t0, budget);
+  for (const RoutedSegment& one : segments) {
+    if (budget.Spent()) return;
+    mover.MakeMoves(one.segment, one.edges);
+  }
 }
 
 }  // namespace
@@ -54,6 +59,7 @@ void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& rou
                       const Rational& t0, const Network& network, PlanDraft& draft) {
   const std::vector<RoutedSegment> segments = CutSubs(demand, routes, draft);
   MakeMoves(segments, t0, network, {}, draft);
+  if (draft.budget->SpentNow()) return;
   std::vector<bool> crowded = CrowdedHosts(draft.moves, t0, network);
   if (std::find(crowded.begin(), crowded.end(), true) == crowded.end()) return;
   draft.moves.clear();

@@ -62,7 +62,7 @@ void GatherSub(int32_t index, int32_t gatherer, const Network& network, PlanDraf
 }  // namespace
 
 void MakeP2pMoves(const Network& network, PlanDraft& draft) {
-  for (size_t s = 0; s < draft.atoms.subs.size(); ++s) {
+  for (size_t s = 0; s < draft.atoms.subs.size() && !draft.budget->Spent(); ++s) {
     PullSub(static_cast<int32_t>(s), network, draft);
   }
 }
@@ -70,7 +70,7 @@ void MakeP2pMoves(const Network& network, PlanDraft& draft) {
 void MakeGatherMoves(const Network& network, PlanDraft& draft) {
   int32_t gatherer = 0;
   while (gatherer < network.device_count() && network.nic_of[gatherer] < 0) ++gatherer;
-  for (size_t s = 0; s < draft.atoms.subs.size(); ++s) {
+  for (size_t s = 0; s < draft.atoms.subs.size() && !draft.budget->Spent(); ++s) {
     GatherSub(static_cast<int32_t>(s), gatherer, network, draft);
   }
 }

@@ -86,6 +86,7 @@ int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
   int64_t operations = 0;
   std::vector<int32_t> moves;
   for (const PairWork& pair : list.pairs) {
+    if (draft.budget->Spent()) break;
     if (pair.from == pair.to) continue;
     moves.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
     const auto place = [&](int32_t m) {

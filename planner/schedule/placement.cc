@@ -46,13 +46,14 @@ class Placer {
         packer_(network, bits_max, kOperationsPerWindowMax),
         draft_(draft) {
     for (const PairWork& pair : list.pairs) {
+      if (draft.budget->Spent()) return;
       slice_bits_.push_back(SliceBitsOf(MovesOf(pair)));
       heavy_.push_back(rounds > 1 && TakesOf(pair) > Shares::kWhole / rounds / kHeavyParts);
     }
   }
 
   bool Run() {
-    if (!Bearable(rounds_)) return false;
+    if (draft_.budget->SpentNow() || !Bearable(rounds_)) return false;
     const std::vector<Parcel> parcels = HeavyParcels();
     for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
       while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
@@ -66,7 +67,7 @@ class Placer {
   }
 
  private:
-  bool Bearable() const { return Bearable(packer_.rounds()); }
+  bool Bearable() const { return !draft_.budget->Spent() && Bearable(packer_.rounds()); }
   bool Bearable(int64_t rounds) const {
     return rounds * draft_.schedule.slices <= kWindowsMax &&
            rounds * static_cast<int64_t>(draft_.host_of.size()) <= kRoundLoadsMax;
@@ -118,8 +119,8 @@ class Placer {
       for (int32_t link = 0; link < shares_.links(); ++link) {
         tolerance.push_back(shares_.BitsOf(link) / rounds_ / part);
       }
-      parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_));
-      if (FitHosts(parcels)) break;
+      parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_), *draft_.budget);
+      if (draft_.budget->SpentNow() || FitHosts(parcels)) break;
     }
     std::stable_sort(parcels.begin(), parcels.end(),
                      [](const Parcel& a, const Parcel& b) { return a.id < b.id; });

@@ -54,8 +54,8 @@ void Striping::AddDemand(Direction direction, int32_t mask, int64_t bits) {
   DemandOf(direction, mask).bits += bits;
 }
 
-void Striping::Solve(const Rational& t) {
-  for (int32_t host = 0; host < network_.host_count(); ++host) {
+void Striping::Solve(const Rational& t, Budget& budget) {
+  for (int32_t host = 0; host < network_.host_count() && !budget.SpentNow(); ++host) {
     SolveHost(host, Direction::kOut, t);
     SolveHost(host, Direction::kIn, t);
   }

@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "planner/budget.h"
 #include "planner/rational.h"
 #include "planner/routing/network.h"
 
@@ -32,7 +33,7 @@ class Striping {
   // First all demands are made known.
   void AddDemand(Direction direction, int32_t mask, int64_t bits);
   // Then NICs are chosen, no busier than t if possible.
-  void Solve(const Rational& t);
+  void Solve(const Rational& t, Budget& budget = Budget::Unlimited());
 
   // Then each demand is dealt out: takes up to `bits` of what the mask's next NIC (or NIC `nic`) is
   // still to carry; at least 1. Cuts are multiples of `unit`, with the error carried to the next.

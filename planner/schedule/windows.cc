@@ -89,12 +89,14 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
 namespace {
 
 // Fewest slices, from `least` on, that are about as fast as any number.
-int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int32_t stages) {
+int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int32_t stages,
+                     Budget& budget) {
   if (stages == 1) return least;
   const double at_least = cost.Seconds(static_cast<int32_t>(least));
   double best = at_least;
   std::vector<std::pair<int64_t, double>> tried = {{least, at_least}};
-  for (int64_t k = std::max<int64_t>(least + 1, stages); k <= most; k += (k + 3) / 4) {
+  for (int64_t k = std::max<int64_t>(least + 1, stages); k <= most && !budget.SpentNow();
+       k += (k + 3) / 4) {
     tried.emplace_back(k, cost.Seconds(static_cast<int32_t>(k)));
     best = std::min(best, tried.back().second);
   }
@@ -119,6 +121,7 @@ class Scheduler {
   // Sets rounds, slices and the predicted seconds; false where that takes too many windows.
   bool Run() {
     const int64_t least = RoundsForHeavy(list_.pairs, network_, kOperationsPerWindowMax);
+    if (draft_.budget->SpentNow()) return false;
     if (least == 1) return Try(1);
     whole_ = draft_.moves;
     const Cost cost = Estimate(draft_, network_);
@@ -151,7 +154,8 @@ class Scheduler {
     const ScheduleCost cost(draft_, network_, schedule.rounds);
     const int64_t most =
         std::min(kPipelineSlicesMax, busiest_.bits / schedule.rounds / kSliceBitsMin);
-    schedule.slices = static_cast<int32_t>(ChooseSlices(cost, least, most, schedule.stages));
+    schedule.slices =
+        static_cast<int32_t>(ChooseSlices(cost, least, most, schedule.stages, *draft_.budget));
     draft_.summary.predicted_seconds = draft_.moves.empty() ? 0 : cost.Seconds(schedule.slices);
     steady_tried_ = cost.SteadySeconds();
     return (int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds <= kWindowsMax;
@@ -159,13 +163,14 @@ class Scheduler {
 
   // From the moves as they were, which an earlier try has cut.
   void KeepFaster(int64_t rounds) {
+    if (draft_.budget->SpentNow()) return;
     draft_.moves = whole_;
     Keep(rounds);
   }
 
   // Keeps what comes of so many rounds if it is the fastest so far.
   void Keep(int64_t rounds) {
-    if (!Try(rounds)) return;
+    if (draft_.budget->SpentNow() || !Try(rounds)) return;
     if (found_ && draft_.summary.predicted_seconds >= seconds_) return;
     found_ = true;
     moves_ = std::move(draft_.moves);
@@ -204,8 +209,11 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
   draft.atoms.tapes.slack_bits = std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
   Scheduler scheduler(network, window_bits, slices_min, busiest, draft);
-  if (!scheduler.Run()) return TooManyWindows(window_bytes);
+  const bool found = scheduler.Run();
+  RETURN_IF_ERROR(draft.budget->Check());
+  if (!found) return TooManyWindows(window_bytes);
   draft.summary.operations = scheduler.Operations();
+  RETURN_IF_ERROR(draft.budget->Check());
   SortMoves(draft);
   return absl::OkStatus();
 }

@@ -128,8 +128,8 @@ absl::StatusOr<PlanOptions> ToPlanOptions(const v1::PlanOptions& options) {
   return value;
 }
 
-absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec,
-                                                const Topology* fallback) {
+absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback,
+                                                Budget& budget) {
   ReshardRequest request;
   auto topology = ToTopology(spec.topology(), fallback);
   RETURN_IF_ERROR(AtField("topology", topology.status()));
@@ -148,6 +148,7 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec,
   for (int i = 0; i < spec.arrays_size(); ++i) {
     ASSIGN_OR_RETURN(ArraySpec array, ToArray(spec.arrays(i), i, shardings));
     request.arrays.push_back(std::move(array));
+    RETURN_IF_ERROR(budget.Check());
   }
   RETURN_IF_ERROR(ValidateRequest(request));
   return request;

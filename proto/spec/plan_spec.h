@@ -4,6 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "planner/budget.h"
 #include "planner/request.h"
 #include "planner/topology.h"
 #include "remesh/v1/plan.pb.h"
@@ -20,8 +21,10 @@ namespace remesh {
 // An empty message gives `fallback`, the workers' own topology; without one it is refused.
 absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology* fallback);
 
-// `fallback`: see ToTopology; may be null. The result passed ValidateRequest().
-absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback);
+// `fallback`: see ToTopology; may be null. The result passed ValidateRequest(). Also returns what
+// `budget` says once it is spent.
+absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback,
+                                                Budget& budget = Budget::Unlimited());
 
 // An array in one place: half of an ArraySpec.
 struct PlacedArray {

@@ -231,12 +231,32 @@ ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
     return again;
   });
   if (now != nullptr) return now;
-  return Ask(context, "CreatePlan", "", response, [=, this] {
-    auto created =
-        remesh::CreatePlan(backend_.core.plans(), *request, backend_.core.topology().get());
-    if (created.ok()) Observe(*created);
-    return created;
-  });
+  ServerUnaryReactor* const reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  if (absl::Status status = backend_.Authorize(*context, "CreatePlan", ""); !status.ok()) {
+    completion.Finish(status);
+  } else {
+    FindPlan(context, request, response, std::move(completion));
+  }
+  return reactor;
+}
+
+void PlanService::FindPlan(CallbackServerContext* context, const v1::CreatePlanRequest* request,
+                           v1::CreatePlanResponse* response, Completion completion) {
+  // The question and its answer are of the same workers.
+  const auto workers = backend_.core.topology();
+  const auto ask = [=](Budget& budget) { return QuestionOf(*request, workers.get(), budget); };
+  auto done = [=, this, start = SteadyClock().Now(), completion = std::move(completion)](
+                  absl::StatusOr<PlanCache::Answer> answer) mutable {
+    if (!answer.ok()) return completion.Finish(answer.status());
+    *response = ResponseOf(backend_.core.plans(), *request, workers.get(), *answer, start);
+    Observe(*response);
+    completion.Finish(absl::OkStatus());
+  };
+  backend_.core.desk().Find(
+      {.turn = {.caller = CallerOf(*context)}, .gone = [context] { return HasGone(*context); }},
+      ask, std::move(done),
+      /*long_form=*/request->spec().options().free_target_order());
 }
 
 ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,

@@ -57,6 +57,8 @@ class PlanService : public v1::PlanService::CallbackService {
 
  private:
   void Observe(const v1::CreatePlanResponse& response);
+  void FindPlan(grpc::CallbackServerContext* context, const v1::CreatePlanRequest* request,
+                v1::CreatePlanResponse* response, Completion completion);
   // A call whose answer is `answer()`, an absl::StatusOr of the response: one that may plan, and
   // one that only looks into the cache.
   template <typename Response, typename Answer>

@@ -12,7 +12,8 @@
 namespace remesh {
 namespace {
 
-constexpr size_t kPageSize = 200;
+// Each stream holds its own page of what is there until it is read: small, for there may be many.
+constexpr size_t kPageSize = 16;
 
 absl::Status TooSlow() {
   const std::string most = absl::StrCat(PlanWatchStream::kWaitingMax);
@@ -44,23 +45,26 @@ void PlanWatchStream::LoadPage() {
   loading_ = false;
   next_page_ = page.next;
   for (v1::Plan& plan : page.plans) {
-    v1::WatchPlansResponse& there = ready_.emplace_back();
-    there.set_event(v1::WatchPlansResponse::EXISTING);
-    *there.mutable_plan() = std::move(plan);
+    auto there = std::make_shared<v1::WatchPlansResponse>();
+    there->set_event(v1::WatchPlansResponse::EXISTING);
+    *there->mutable_plan() = std::move(plan);
+    ready_.push_back(std::move(there));
   }
   if (!next_page_) {
-    ready_.emplace_back().set_event(v1::WatchPlansResponse::SYNCED);
+    auto synced = std::make_shared<v1::WatchPlansResponse>();
+    synced->set_event(v1::WatchPlansResponse::SYNCED);
+    ready_.push_back(std::move(synced));
     std::move(later_.begin(), later_.end(), std::back_inserter(ready_));
     later_.clear();
   }
   Proceed(lock);
 }
 
-void PlanWatchStream::Offer(const v1::WatchPlansResponse& event) {
-  if (!Matches(filter_, event.plan())) return;
+void PlanWatchStream::Offer(const PlanEventPtr& event) {
+  if (!Matches(filter_, event->plan())) return;
   absl::ReleasableMutexLock lock(&mutex_);
   if (end_ || finished_) return;
-  std::deque<v1::WatchPlansResponse>& queue = next_page_ ? later_ : ready_;
+  std::deque<PlanEventPtr>& queue = next_page_ ? later_ : ready_;
   queue.push_back(event);
   if (queue.size() > kWaitingMax + (next_page_ ? 0 : kPageSize)) EndLocked(TooSlow());
   Proceed(lock);
@@ -102,7 +106,7 @@ void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SA
     current_ = std::move(ready_.front());
     ready_.pop_front();
     lock.Release();
-    StartWrite(&current_);
+    StartWrite(current_.get());
     return;
   }
   if (!end_ && next_page_ && !loading_) {

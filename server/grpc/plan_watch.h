@@ -24,7 +24,7 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   // REQUIRES: a valid filter.
   static PlanWatchStream* Start(Core& core, const v1::PlanFilter& filter);
 
-  void Offer(const v1::WatchPlansResponse& event) override;
+  void Offer(const PlanEventPtr& event) override;
   void End(const absl::Status& status) override;
 
   void OnWriteDone(bool ok) override;
@@ -44,11 +44,10 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   const v1::PlanFilter filter_;
   uint64_t watch_ = 0;
   std::shared_ptr<PlanWatchStream> self_;
-  v1::WatchPlansResponse current_;  // belongs to the write under way
+  PlanEventPtr current_;  // belongs to the write under way
   absl::Mutex mutex_;
-  std::deque<v1::WatchPlansResponse> ready_ ABSL_GUARDED_BY(mutex_);
-  std::deque<v1::WatchPlansResponse> later_
-      ABSL_GUARDED_BY(mutex_);  // until all is sent that is there
+  std::deque<PlanEventPtr> ready_ ABSL_GUARDED_BY(mutex_);
+  std::deque<PlanEventPtr> later_ ABSL_GUARDED_BY(mutex_);  // until all is sent that is there
   std::optional<PlanCache::Place> next_page_ ABSL_GUARDED_BY(mutex_) = PlanCache::Place();
   bool loading_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);

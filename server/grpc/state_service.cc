@@ -28,7 +28,7 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
     core.Call(remesh::CreateState{.request = *request, .placed = *std::move(placed)},
               ReplyInto(response, std::move(done)));
   };
-  RunOn(backend_.core.planners(), context, std::move(completion), create);
+  RunOn(backend_.core.lookups(), context, std::move(completion), create);
   return reactor;
 }
 

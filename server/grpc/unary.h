@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/caller.h"
 #include "server/core.h"
 #include "service/authorization.h"
 #include "service/error_info.h"
@@ -87,14 +88,19 @@ grpc::ServerUnaryReactor* AnswerNow(const Backend& backend, grpc::CallbackServer
   return reactor;
 }
 
-// Runs `work(completion)` on a thread of the pool, unless the caller has gone by then.
+// Whether nobody waits for the call's answer any more. Until it is finished.
+inline bool HasGone(const grpc::CallbackServerContext& context) {
+  return context.deadline() <= std::chrono::system_clock::now() || context.IsCancelled();
+}
+
+// Runs `work(completion)` on a thread of the pool in the caller's turn, unless he has gone by then.
 template <typename Work>
 void RunOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Completion completion,
            Work work) {
   auto shared = std::make_shared<Completion>(std::move(completion));
-  const bool taken = pool.Post([context, shared, work = std::move(work)]() mutable {
-    const bool late = context->deadline() <= std::chrono::system_clock::now();
-    if (late || context->IsCancelled()) {
+  const Turn turn{.caller = CallerOf(*context)};
+  const bool taken = pool.Post(turn, [context, shared, work = std::move(work)]() mutable {
+    if (HasGone(*context)) {
       return shared->Finish(absl::CancelledError("the caller has gone"));
     }
     work(std::move(*shared));

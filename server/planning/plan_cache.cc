@@ -90,9 +90,35 @@ absl::StatusOr<PlanCache::Answer> PlanCache::FindOrCompute(const Question& quest
     if (Answer answer = FindLocked(question, name); answer.plan != nullptr) return answer;
     computing_.insert(fingerprint);
   }
+  return Settle(question, name, compute);
+}
+
+std::optional<PlanCache::Answer> PlanCache::FindKept(const Question& question) {
+  const std::string& fingerprint = question.canonicalized.canonical.fingerprint;
+  const std::string name = NameOf(question);
+  {
+    absl::MutexLock lock(&mutex_);
+    if (computing_.contains(fingerprint)) return std::nullopt;
+    if (Answer answer = FindLocked(question, name); answer.plan != nullptr) return answer;
+    if (store_ == nullptr) return std::nullopt;
+    computing_.insert(fingerprint);
+  }
+  const auto no_planning = [&](const CanonicalRequest&) { return NotFound(name); };
+  absl::StatusOr<Answer> answer = Settle(question, name, no_planning);
+  if (!answer.ok()) return std::nullopt;
+  return *std::move(answer);
+}
+
+void PlanCache::CountWait() {
+  absl::MutexLock lock(&mutex_);
+  stats_.set_single_flight_waits(stats_.single_flight_waits() + 1);
+}
+
+absl::StatusOr<PlanCache::Answer> PlanCache::Settle(const Question& question,
+                                                    const std::string& name, Compute compute) {
   absl::StatusOr<Found> found = FindBelow(question, name, compute);
   absl::MutexLock lock(&mutex_);
-  computing_.erase(fingerprint);
+  computing_.erase(question.canonicalized.canonical.fingerprint);
   RETURN_IF_ERROR(found.status());
   return FileFound(question, name, *std::move(found));
 }
@@ -101,7 +127,7 @@ absl::StatusOr<PlanCache::Found> PlanCache::FindBelow(const Question& question,
                                                       const std::string& name, Compute compute) {
   const CanonicalRequest& request = question.canonicalized.canonical;
   std::optional<NameFacts> facts = question.facts;
-  if (store_ != nullptr) {
+  if (store_ != nullptr && !question.looked) {
     if (!facts) {
       if (std::optional<PlanFile::Name> row = store_->FindName(name)) facts = FactsOf(*row);
     }
@@ -137,7 +163,7 @@ PlanCache::Answer PlanCache::FindLocked(const Question& question, const std::str
   v1::TierStats& stats = *stats_.mutable_memory();
   const auto cached = memory_.FindPlan(question.canonicalized.canonical.fingerprint);
   if (cached == nullptr) {
-    stats.set_misses(stats.misses() + !question.ahead);
+    stats.set_misses(stats.misses() + !(question.ahead || question.looked));
     return {};
   }
   if (Name* const known = memory_.Find(name)) {

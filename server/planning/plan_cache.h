@@ -47,6 +47,7 @@ class PlanCache {
     bool store = true;                        // false: look, compute, but keep nothing
     bool use = false;                         // keep the plan until EndUse(name)
     bool ahead = false;                       // nobody asked yet: neither hit nor use
+    bool looked = false;                      // after FindKept(): its misses are counted
     std::string state = "";
     std::optional<NameFacts> facts = {};  // what the disk knows of the name
   };
@@ -55,6 +56,9 @@ class PlanCache {
     v1::Planning::Cache cache = v1::Planning::MISS;
   };
   using Compute = absl::FunctionRef<absl::StatusOr<CachedPlan>(const CanonicalRequest&)>;
+  // The answer if memory or disk has the plan, and nobody computes an equal one now. Reads the
+  // disk, never waits for planning.
+  std::optional<Answer> FindKept(const Question& question);
   // Finds the plan or computes it, without the lock; waits when an equal request is being computed.
   absl::StatusOr<Answer> FindOrCompute(const Question& question, Compute compute);
   // Whether any tier has a plan of that structure. May read the disk.
@@ -99,6 +103,8 @@ class PlanCache {
   PlanWatchers& watchers() { return watchers_; }
   // Counts what happens to plans made ahead.
   void UpdatePrecompute(absl::FunctionRef<void(v1::PrecomputeStats&)> update);
+  // Counts a question that waits for an equal one without asking FindOrCompute() until then.
+  void CountWait();
   // Drops what has become too old, and tells the disk now and then what was used.
   void Tick();
   v1::CacheStats stats();
@@ -115,6 +121,8 @@ class PlanCache {
   // From disk, or computed.
   absl::StatusOr<Found> FindBelow(const Question& question, const std::string& name,
                                   Compute compute);
+  // The same for FindBelow's answer to a question that is in computing_, which it ends.
+  absl::StatusOr<Answer> Settle(const Question& question, const std::string& name, Compute compute);
   // The answer from memory; no plan when there is none.
   Answer FindLocked(const Question& question, const std::string& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -146,7 +146,8 @@ TEST_F(PlanCacheDiskTest, WhatMemoryAnswersTouchesNeitherDiskNorPlanner) {
   PlanCache::Question question;
   question.canonicalized = *Canonicalize(*request);
   question.spec = std::make_shared<const std::string>(TestSpec().SerializeAsString());
-  ASSERT_TRUE(cache_->FindOrCompute(question, ComputePlan).ok());
+  const auto compute = [](const CanonicalRequest& request) { return ComputePlan(request); };
+  ASSERT_TRUE(cache_->FindOrCompute(question, compute).ok());
   store_->Flush();
   const int64_t reads = store_->stats().reads;
   const auto never = [](const CanonicalRequest&) -> absl::StatusOr<CachedPlan> {

@@ -29,20 +29,19 @@ double SecondsSince(Timestamp start) {
   return std::chrono::duration<double>(SteadyClock().Now() - start).count();
 }
 
-struct FoundPlan {
-  BoundPlanPtr plan;
-  v1::Planning planning;
-};
+absl::StatusOr<PlanCache::Answer> FindOrPlan(PlanCache& cache,
+                                             const PlanCache::Question& question) {
+  const auto compute = [](const CanonicalRequest& request) { return ComputePlan(request); };
+  absl::StatusOr<PlanCache::Answer> answer = cache.FindOrCompute(question, compute);
+  if (answer.ok()) return answer;
+  return BindRefusal(answer.status(), question.canonicalized.binding);
+}
 
-absl::StatusOr<FoundPlan> FindOrPlan(PlanCache& cache, const ReshardRequest& request,
-                                     PlanCache::Question question, Timestamp start) {
-  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
-  absl::StatusOr<PlanCache::Answer> answer = cache.FindOrCompute(question, ComputePlan);
-  if (!answer.ok()) return BindRefusal(answer.status(), question.canonicalized.binding);
-  FoundPlan planned{.plan = std::move(answer->plan), .planning = {}};
-  planned.planning.set_seconds(SecondsSince(start));
-  planned.planning.set_cache(answer->cache);
-  return planned;
+v1::Planning PlanningOf(v1::Planning::Cache cache, Timestamp start) {
+  v1::Planning planning;
+  planning.set_seconds(SecondsSince(start));
+  planning.set_cache(cache);
+  return planning;
 }
 
 bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>& lost) {
@@ -120,32 +119,6 @@ void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   }
 }
 
-absl::StatusOr<PlannedMove> PlanTargets(PlanCache& cache, const StartPlanning& question,
-                                        const Topology* workers, Timestamp start) {
-  v1::Targets targets = *question.targets;
-  if (targets.topology().hosts().empty()) {
-    *targets.mutable_topology() = question.source->spec.topology();
-    AddNewWorkers(*targets.mutable_topology(), workers);
-  }
-  absl::StatusOr<v1::StateSpec> spec = ApplyTargets(question.source->spec, targets);
-  RETURN_IF_ERROR(AtField("targets", spec.status()));
-  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
-  RETURN_IF_ERROR(AtField("targets", target.status()));
-  ASSIGN_OR_RETURN(
-      const ReshardRequest request,
-      ToReshardRequest(*question.source->layout, *(*target)->layout, question.options));
-  auto joined = std::make_shared<const std::string>(
-      JoinSpecs(question.source->spec, (*target)->spec, question.options).SerializeAsString());
-  PlanCache::Question asked{.canonicalized = {},
-                            .spec = std::move(joined),
-                            .use = question.keep,
-                            .state = question.state};
-  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, request, std::move(asked), start));
-  return ToMove(
-      *planned.plan, planned.planning, *question.source, *std::move(target),
-      {question.options.lost_device_ids().begin(), question.options.lost_device_ids().end()});
-}
-
 absl::Status CheckPlanUsable(const BoundPlan& plan) {
   if (plan.cached->request.request.options.donate) {
     return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -162,8 +135,52 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
       {.reason = "FALLBACK_UNSUPPORTED", .metadata = {{"plan", plan.name}, {"boxes", boxes}}});
 }
 
-absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& question,
-                                       Timestamp start) {
+// A question's bytes, with the topology that it was asked for.
+std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const Topology& topology) {
+  if (!spec.topology().hosts().empty()) {
+    return std::make_shared<const std::string>(spec.SerializeAsString());
+  }
+  v1::PlanSpec complete = spec;
+  *complete.mutable_topology() = ToProto(topology);
+  return std::make_shared<const std::string>(complete.SerializeAsString());
+}
+
+}  // namespace
+
+absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
+                                        Budget& budget) {
+  v1::Targets targets = *move.targets;
+  if (targets.topology().hosts().empty()) {
+    *targets.mutable_topology() = move.source->spec.topology();
+    AddNewWorkers(*targets.mutable_topology(), workers);
+  }
+  absl::StatusOr<v1::StateSpec> spec = ApplyTargets(move.source->spec, targets);
+  RETURN_IF_ERROR(AtField("targets", spec.status()));
+  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
+  RETURN_IF_ERROR(AtField("targets", target.status()));
+  RETURN_IF_ERROR(budget.Check());
+  ASSIGN_OR_RETURN(const ReshardRequest request,
+                   ToReshardRequest(*move.source->layout, *(*target)->layout, move.options));
+  MoveQuestion asked{.question = {}, .target = *std::move(target)};
+  ASSIGN_OR_RETURN(asked.question.canonicalized, Canonicalize(request, budget));
+  asked.question.spec = std::make_shared<const std::string>(
+      JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
+  asked.question.store = move.keep;
+  asked.question.use = move.keep;
+  asked.question.state = move.state;
+  return asked;
+}
+
+absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
+                                   std::shared_ptr<const PlacedState> target,
+                                   const PlanCache::Answer& answer, Timestamp start) {
+  const auto& lost = move.options.lost_device_ids();
+  return ToMove(*answer.plan, PlanningOf(answer.cache, start), *move.source, std::move(target),
+                {lost.begin(), lost.end()});
+}
+
+absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& question) {
+  const Timestamp start = SteadyClock().Now();
   absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
   RETURN_IF_ERROR(AtField("plan", listed.status()));
   const BoundPlan& plan = *listed->plan;
@@ -179,27 +196,13 @@ absl::StatusOr<PlannedMove> PlanByName(PlanCache& cache, const StartPlanning& qu
                       .metadata = {{"plan", question.plan}, {"difference", why}}});
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
-  v1::Planning planning;
-  planning.set_seconds(SecondsSince(start));
-  planning.set_cache(v1::Planning::HIT);
   if (question.keep) {
     RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true, question.state).status());
   }
   const auto& lost = spec.options().lost_device_ids();
-  return ToMove(plan, planning, *question.source, std::move(target), {lost.begin(), lost.end()});
+  return ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source, std::move(target),
+                {lost.begin(), lost.end()});
 }
-
-// A question's bytes, with the topology that it was asked for.
-std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const Topology& topology) {
-  if (!spec.topology().hosts().empty()) {
-    return std::make_shared<const std::string>(spec.SerializeAsString());
-  }
-  v1::PlanSpec complete = spec;
-  *complete.mutable_topology() = ToProto(topology);
-  return std::make_shared<const std::string>(complete.SerializeAsString());
-}
-
-}  // namespace
 
 std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
@@ -211,35 +214,48 @@ std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
   if (!listed.has_value()) return std::nullopt;
   v1::CreatePlanResponse response;
   *response.mutable_plan() = ToProto(*listed);
-  response.mutable_planning()->set_cache(v1::Planning::HIT);
-  response.mutable_planning()->set_seconds(SecondsSince(start));
+  *response.mutable_planning() = PlanningOf(v1::Planning::HIT, start);
   return response;
 }
 
-absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request) {
+absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request, Budget& budget) {
   const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(Plan plan, MakePlan(request));
+  ASSIGN_OR_RETURN(Plan plan, MakePlan(request, budget));
   return CachedPlan{
       .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
+}
+
+absl::StatusOr<PlanCache::Question> QuestionOf(const v1::CreatePlanRequest& request,
+                                               const Topology* workers, Budget& budget) {
+  absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers, budget);
+  RETURN_IF_ERROR(AtField("spec", question.status()));
+  PlanCache::Question asked;
+  ASSIGN_OR_RETURN(asked.canonicalized, Canonicalize(*question, budget));
+  asked.spec = SpelledOut(request.spec(), question->topology);
+  asked.store = !request.validate_only();
+  return asked;
+}
+
+v1::CreatePlanResponse ResponseOf(PlanCache& cache, const v1::CreatePlanRequest& request,
+                                  const Topology* workers, const PlanCache::Answer& answer,
+                                  Timestamp start) {
+  v1::CreatePlanResponse response;
+  const absl::StatusOr<ListedPlan> listed = cache.Peek(answer.plan->name);
+  if (listed.ok()) cache.memo().Remember(DigestOf(request.spec(), workers), answer.plan->name);
+  *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = answer.plan});
+  if (!listed.ok()) response.mutable_plan()->clear_tier();
+  *response.mutable_planning() = PlanningOf(answer.cache, start);
+  return response;
 }
 
 absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
                                                   const Topology* workers) {
   const Timestamp start = SteadyClock().Now();
-  absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers);
-  RETURN_IF_ERROR(AtField("spec", question.status()));
-  PlanCache::Question asked{.canonicalized = {},
-                            .spec = SpelledOut(request.spec(), question->topology),
-                            .store = !request.validate_only()};
-  ASSIGN_OR_RETURN(const FoundPlan planned, FindOrPlan(cache, *question, std::move(asked), start));
-  v1::CreatePlanResponse response;
-  const absl::StatusOr<ListedPlan> listed = cache.Peek(planned.plan->name);
-  if (listed.ok()) cache.memo().Remember(DigestOf(request.spec(), workers), planned.plan->name);
-  *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = planned.plan});
-  if (!listed.ok()) response.mutable_plan()->clear_tier();
-  *response.mutable_planning() = planned.planning;
-  return response;
+  ASSIGN_OR_RETURN(const PlanCache::Question question,
+                   QuestionOf(request, workers, Budget::Unlimited()));
+  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, question));
+  return ResponseOf(cache, request, workers, answer, start);
 }
 
 void RestorePins(PlanCache& cache, PlanStore& store) {
@@ -261,9 +277,11 @@ void RestorePins(PlanCache& cache, PlanStore& store) {
 
 absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
                                      const Topology* workers) {
+  if (!question.targets) return MoveByName(cache, question);
   const Timestamp start = SteadyClock().Now();
-  if (question.targets) return PlanTargets(cache, question, workers, start);
-  return PlanByName(cache, question, start);
+  ASSIGN_OR_RETURN(const MoveQuestion asked, QuestionOf(question, workers, Budget::Unlimited()));
+  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
+  return MoveOf(question, asked.target, answer, start);
 }
 
 }  // namespace remesh

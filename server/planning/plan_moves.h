@@ -5,6 +5,8 @@
 #include <optional>
 
 #include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "planner/budget.h"
 #include "planner/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/controller/action.h"
@@ -17,7 +19,8 @@ namespace remesh {
 // strands and gRPC's threads.
 
 // Plans, and takes the time.
-absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request);
+absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request,
+                                       Budget& budget = Budget::Unlimited());
 
 // PlanService.CreatePlan for a question that was answered before in the same words, while memory
 // has the plan: quick, and touches neither the planner nor the disk. `workers`: as below.
@@ -25,7 +28,14 @@ std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
                                                   const Topology* workers);
 
-// PlanService.CreatePlan. `workers`: what an empty topology means; may be null.
+// PlanService.CreatePlan as a question and its answer, found since `start`. `workers`: what an
+// empty topology means; may be null.
+absl::StatusOr<PlanCache::Question> QuestionOf(const v1::CreatePlanRequest& request,
+                                               const Topology* workers, Budget& budget);
+v1::CreatePlanResponse ResponseOf(PlanCache& cache, const v1::CreatePlanRequest& request,
+                                  const Topology* workers, const PlanCache::Answer& answer,
+                                  Timestamp start);
+// Both, and what is between them.
 absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
                                                   const v1::CreatePlanRequest& request,
                                                   const Topology* workers);
@@ -34,8 +44,21 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
 // cannot be answered any more is logged and no longer pinned.
 void RestorePins(PlanCache& cache, PlanStore& store);
 
-// A state's way to its targets, or by a plan that exists: FAILED_PRECONDITION
-// (PLAN_SOURCE_MISMATCH) when that starts elsewhere.
+// A state's way to its targets, as a question and its answer. `target` is where it ends, but for a
+// free order.
+struct MoveQuestion {
+  PlanCache::Question question;
+  std::shared_ptr<const PlacedState> target;
+};
+absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
+                                        Budget& budget);
+absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
+                                   std::shared_ptr<const PlacedState> target,
+                                   const PlanCache::Answer& answer, Timestamp start);
+// Its way by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts
+// elsewhere. Plans nothing.
+absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& move);
+// Either, and what is between.
 absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
                                      const Topology* workers);
 

@@ -376,7 +376,13 @@ void PlanStore::Count(const LeftNames& left) {
 }
 
 void PlanStore::OnError(const absl::Status& status) {
-  LogWarning("plans on disk", {{"error", status}});
+  // What fails for one plan fails for the next, until somebody mends the disk: one line for all.
+  const absl::Time now = options_.now();
+  if (now - last_error_ >= kBetweenEpisodes || status.code() != last_code_) {
+    LogWarning("plans on disk", {{"error", status}});
+  }
+  last_error_ = now;
+  last_code_ = status.code();
   int64_t corrupt = 0;
   if (absl::IsDataLoss(status)) {
     file_ = nullptr;

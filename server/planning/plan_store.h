@@ -35,6 +35,9 @@ class PlanStore {
     std::function<absl::Time()> now = [] { return absl::Now(); };
   };
 
+  // Errors that come closer than this are of one episode, and logged once.
+  static constexpr absl::Duration kBetweenEpisodes = absl::Minutes(1);
+
   // A damaged file is renamed to path + ".corrupt" and a new one begun. UNAVAILABLE when that
   // cannot be done, or another process has the file.
   static absl::StatusOr<std::unique_ptr<PlanStore>> Open(Options options);
@@ -103,7 +106,7 @@ class PlanStore {
   // The answer to a read, or nothing after an error.
   template <typename T>
   T Read(absl::FunctionRef<absl::StatusOr<T>(PlanFile&)> read);
-  // Counts and logs; sets a damaged file aside.
+  // Counts, logs the first of an episode, and sets a damaged file aside.
   void OnError(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
   void UpdateSize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
 
@@ -112,6 +115,8 @@ class PlanStore {
   OnLeft on_left_ ABSL_GUARDED_BY(left_mutex_);
   absl::Mutex file_mutex_;
   std::unique_ptr<PlanFile> file_ ABSL_GUARDED_BY(file_mutex_);  // null: given up
+  absl::Time last_error_ ABSL_GUARDED_BY(file_mutex_) = absl::InfinitePast();
+  absl::StatusCode last_code_ ABSL_GUARDED_BY(file_mutex_) = absl::StatusCode::kOk;
 
   absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(file_mutex_);
   std::deque<Prepare> waiting_ ABSL_GUARDED_BY(mutex_);

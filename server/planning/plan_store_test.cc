@@ -2,7 +2,9 @@
 #include "server/planning/plan_store.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <string>
 #include <vector>
 
@@ -126,6 +128,38 @@ TEST_F(PlanStoreTest, PlansThatCannotWaitAreDroppedPinsAreNot) {
   auto store = Open();
   EXPECT_FALSE(store->Find(PlanOf(1)->request).has_value());
   EXPECT_EQ(store->PinnedNames().size(), 1u);
+}
+
+size_t WarningsIn(const std::string& log) {
+  size_t count = 0;
+  for (size_t at = log.find("level=warning"); at != std::string::npos; ++count) {
+    at = log.find("level=warning", at + 1);
+  }
+  return count;
+}
+
+// Files that may not grow are as good as a full disk.
+TEST_F(PlanStoreTest, AFullDiskIsOneWarningNotOneAPlan) {
+  auto store = Open();
+  store->Store(PlanOf(1));
+  store->Flush();
+  std::signal(SIGXFSZ, SIG_IGN);
+  struct rlimit before = {};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const struct rlimit full = {.rlim_cur = 8192, .rlim_max = before.rlim_max};
+  const auto warnings = [&](uint64_t first, uint64_t last) {
+    ::testing::internal::CaptureStderr();
+    setrlimit(RLIMIT_FSIZE, &full);
+    for (uint64_t seed = first; seed <= last; ++seed) store->Store(PlanOf(seed));
+    store->Flush();
+    setrlimit(RLIMIT_FSIZE, &before);
+    return WarningsIn(::testing::internal::GetCapturedStderr());
+  };
+  EXPECT_EQ(warnings(2, 6), 1u);
+  EXPECT_EQ(store->stats().errors, 5);
+  EXPECT_EQ(warnings(7, 8), 0u) << "of the same episode";
+  now_ = now_.load() + PlanStore::kBetweenEpisodes;
+  EXPECT_EQ(warnings(9, 10), 1u) << "of the next one";
 }
 
 TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {

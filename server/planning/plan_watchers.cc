@@ -25,7 +25,7 @@ void PlanWatchers::Remove(uint64_t id) {
 }
 
 void PlanWatchers::Publish(v1::WatchPlansResponse event) {
-  strand_.Post([this, event = std::move(event)] {
+  strand_.Post([this, event = std::make_shared<const v1::WatchPlansResponse>(std::move(event))] {
     for (const auto& [id, watcher] : watchers_) watcher->Offer(event);
   });
 }

@@ -13,11 +13,14 @@
 
 namespace remesh {
 
+// Shared by all whom it waits for.
+using PlanEventPtr = std::shared_ptr<const v1::WatchPlansResponse>;
+
 // Who watches plans. Called on a strand of the watchers' own; must not block.
 class PlanWatcher {
  public:
   virtual ~PlanWatcher() = default;
-  virtual void Offer(const v1::WatchPlansResponse& event) = 0;
+  virtual void Offer(const PlanEventPtr& event) = 0;
   virtual void End(const absl::Status& status) = 0;
 };
 

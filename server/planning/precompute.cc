@@ -124,7 +124,9 @@ void Precomputer::Compute(const Work& work, const ScenarioMove& move,
     const absl::StatusOr<PlanCache::Question> question = Ask(work.layout, work.options, move);
     status = question.status();
     if (question.ok()) {
-      const auto answer = cache_.FindOrCompute(*question, ComputePlan);
+      Budget budget = desk_.NewBudget();
+      const auto answer = cache_.FindOrCompute(
+          *question, [&](const CanonicalRequest& request) { return ComputePlan(request, budget); });
       status = answer.status();
       computed = answer.ok() && answer->cache == v1::Planning::MISS;
     }

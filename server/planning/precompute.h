@@ -11,6 +11,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "server/planning/plan_cache.h"
+#include "server/planning/plan_desk.h"
 #include "server/planning/scenarios.h"
 #include "server/planning/thread_pool.h"
 
@@ -19,8 +20,9 @@ namespace remesh {
 // Plans ahead what may happen next, as background tasks of a pool. Thread-safe.
 class Precomputer {
  public:
-  // Both must outlive this; the pool's tasks must have ended before this does.
-  Precomputer(PlanCache& cache, ThreadPool& pool) : cache_(cache), pool_(pool) {}
+  // All must outlive this; the pool's tasks must have ended before this does.
+  Precomputer(PlanCache& cache, ThreadPool& pool, PlanDesk& desk)
+      : cache_(cache), pool_(pool), desk_(desk) {}
 
   // Names what may happen to the layout `present` and posts what is not planned yet. Blocks for as
   // long as naming takes: a fingerprint for each scenario. `workers`: what an empty topology means;
@@ -41,6 +43,7 @@ class Precomputer {
 
   PlanCache& cache_;
   ThreadPool& pool_;
+  PlanDesk& desk_;
   absl::Mutex mutex_;
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // fingerprints
 };

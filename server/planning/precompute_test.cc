@@ -81,7 +81,9 @@ class PrecomputeTest : public ::testing::Test {
 
   PlanCache cache_{1 << 30};
   ThreadPool pool_{1, 1000};
-  Precomputer precomputer_{cache_, pool_};
+  ThreadPool lookups_{1, 1000};
+  PlanDesk desk_{cache_, lookups_, pool_, {}};
+  Precomputer precomputer_{cache_, pool_, desk_};
 };
 
 using Cache = v1::Planning;

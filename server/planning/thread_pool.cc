@@ -4,29 +4,57 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
+#include "base/error.h"
 
 namespace remesh {
 namespace {
 
 constexpr int kBackgroundNice = 19;
+constexpr size_t kCallersShare = 4;  // one part in so many of the places to wait
+
+FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
+  const auto threads = static_cast<size_t>(options.threads);
+  if (!options.fair) {
+    return {.waiting_max = options.waiting_max,
+            .waiting_max_of_caller = options.waiting_max,
+            .running_max_of_caller = threads};
+  }
+  const size_t share = std::max<size_t>(1, options.waiting_max / kCallersShare);
+  return {.waiting_max = options.waiting_max,
+          .waiting_max_of_caller = share,
+          .running_max_of_caller = std::max<size_t>(1, threads - 1)};
+}
 
 }  // namespace
 
-ThreadPool::ThreadPool(int threads, size_t waiting_max) : waiting_max_(waiting_max) {
-  REMESH_CHECK(threads >= 1);
-  for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { Run(); });
+absl::Status ShuttingDown() {
+  return MakeError(absl::StatusCode::kUnavailable, "the server is shutting down",
+                   {.reason = "SHUTTING_DOWN", .metadata = {}});
+}
+
+absl::Status NotTaken(const ThreadPool& pool) {
+  if (pool.stopped()) return ShuttingDown();
+  return MakeError(absl::StatusCode::kResourceExhausted, "too many questions wait for an answer",
+                   {.reason = "PLANNER_BUSY", .metadata = {}});
+}
+
+ThreadPool::ThreadPool(Options options)
+    : waiting_max_(options.waiting_max), tasks_(LimitsOf(options)) {
+  REMESH_CHECK(options.threads >= 1);
+  for (int i = 0; i < options.threads + options.execution_threads; ++i) {
+    threads_.emplace_back([this, executions_only = i >= options.threads] { Run(executions_only); });
+  }
 }
 
 ThreadPool::~ThreadPool() { Stop(); }
 
-bool ThreadPool::Post(Task task) {
+bool ThreadPool::Post(const Turn& turn, Task task) {
   absl::MutexLock lock(&mutex_);
-  if (stopping_ || tasks_.size() >= waiting_max_) return false;
-  tasks_.push_back(std::move(task));
-  return true;
+  return !stopping_ && tasks_.Push(turn, std::move(task));
 }
 
 bool ThreadPool::PostBackground(Task task) {
@@ -45,12 +73,12 @@ bool ThreadPool::stopped() const {
 }
 
 void ThreadPool::Stop() {
-  std::deque<Task> dropped;  // destroyed without the lock: a task's destructor may post
+  FairQueue dropped({});  // destroyed without the lock: a task's destructor may post
   std::deque<Task> dropped_background;
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
-    dropped.swap(tasks_);
+    std::swap(dropped, tasks_);
     dropped_background.swap(background_);
   }
   for (std::thread& thread : threads_) {
@@ -59,21 +87,22 @@ void ThreadPool::Stop() {
   if (background_thread_.joinable()) background_thread_.join();
 }
 
-void ThreadPool::Run() {
+void ThreadPool::Run(bool executions_only) {
+  const auto ready = [this, executions_only]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || tasks_.CanPop(executions_only);
+  };
   while (true) {
-    Task task;
+    FairQueue::Next next;
     {
       absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(
-          +[](ThreadPool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pool->mutex_) {
-            return pool->stopping_ || !pool->tasks_.empty();
-          },
-          this));
+      mutex_.Await(absl::Condition(&ready));
       if (stopping_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
+      next = *tasks_.Pop(executions_only);
     }
-    std::move(task)();
+    std::move(next.task)();
+    next.task = nullptr;  // what it holds goes before its caller may have another
+    absl::MutexLock lock(&mutex_);
+    tasks_.Ended(next.caller);
   }
 }
 

@@ -5,23 +5,35 @@
 #include <thread>
 #include <vector>
 
-#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "server/planning/fair_queue.h"
 
 namespace remesh {
 
-// Runs tasks on a fixed number of threads, oldest first, and background tasks on one more, which
-// yields to all others: one at a time, each begins only while no task waits. Thread-safe.
+// Runs tasks on a fixed number of threads, in the order of a FairQueue, and background tasks on one
+// more, which yields to all others: one at a time, each begins only while no task waits.
+// Thread-safe.
 class ThreadPool {
  public:
-  using Task = absl::AnyInvocable<void()>;
+  using Task = FairQueue::Task;
+  struct Options {
+    int threads = 1;            // >= 1
+    int execution_threads = 0;  // beside those, for executions alone
+    size_t waiting_max = 0;     // executions, and questions
+    // Whether callers share: none runs tasks on all of `threads` while there is more than one, nor
+    // takes more than a quarter of the places to wait.
+    bool fair = false;
+  };
 
-  // REQUIRES: threads >= 1.
-  ThreadPool(int threads, size_t waiting_max);
+  explicit ThreadPool(Options options);
+  ThreadPool(int threads, size_t waiting_max)
+      : ThreadPool(Options{.threads = threads, .waiting_max = waiting_max}) {}
   ~ThreadPool();
 
-  // False when `waiting_max` tasks wait already, or after Stop(): the task is dropped.
-  bool Post(Task task);
+  // False when too many wait already, or after Stop(): the task is dropped.
+  bool Post(const Turn& turn, Task task);
+  bool Post(Task task) { return Post({}, std::move(task)); }
   bool PostBackground(Task task);
 
   bool stopped() const;
@@ -30,17 +42,23 @@ class ThreadPool {
   void Stop();
 
  private:
-  void Run();
+  void Run(bool executions_only);
   void RunBackground();
   bool HasTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const size_t waiting_max_;
   mutable absl::Mutex mutex_;
-  std::deque<Task> tasks_ ABSL_GUARDED_BY(mutex_);
+  FairQueue tasks_ ABSL_GUARDED_BY(mutex_);
   std::deque<Task> background_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::vector<std::thread> threads_;  // of the tasks
   std::thread background_thread_;     // begun by the first background task; last: uses all above
 };
+
+// UNAVAILABLE (SHUTTING_DOWN).
+absl::Status ShuttingDown();
+// What is left to say when `pool` took no task: RESOURCE_EXHAUSTED (PLANNER_BUSY) or
+// ShuttingDown().
+absl::Status NotTaken(const ThreadPool& pool);
 
 }  // namespace remesh

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/heap_meter.h"
+
+#include <cstdlib>
+#include <new>
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#define REMESH_METERS_HEAP 1
+#include <malloc.h>
+#endif
+
+namespace remesh {
+namespace {
+
+thread_local constinit int64_t held = 0;
+
+}  // namespace
+
+int64_t HeapBytesOfThread() { return held; }
+
+}  // namespace remesh
+
+#ifdef REMESH_METERS_HEAP
+
+// Planning's memory is that of standard containers, and all of it comes by here; arrays and the
+// forms that take a size end in these two. Over-aligned types do not, and do not count.
+void* operator new(std::size_t size) {
+  while (true) {
+    if (void* const block = std::malloc(size == 0 ? 1 : size)) {
+      remesh::held += static_cast<int64_t>(malloc_usable_size(block));
+      return block;
+    }
+    const std::new_handler handler = std::get_new_handler();
+    if (handler == nullptr) std::abort();
+    handler();
+  }
+}
+
+void operator delete(void* block) noexcept {
+  if (block == nullptr) return;
+  remesh::held -= static_cast<int64_t>(malloc_usable_size(block));
+  std::free(block);
+}
+
+void operator delete(void* block, std::size_t) noexcept { operator delete(block); }
+
+#endif

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/heap.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace remesh {
+namespace {
+
+TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer owns the heap";
+#endif
+  constexpr int kBlocks = 100'000;
+  std::unique_ptr<char[]> last;  // keeps the thread's heap from shrinking by itself
+  std::thread([&last] {
+    std::vector<std::unique_ptr<char[]>> blocks;
+    for (int i = 0; i < kBlocks; ++i) blocks.push_back(std::make_unique<char[]>(1024));
+    last = std::make_unique<char[]>(1024);
+  }).join();
+  const int64_t kept = FreedBytesKept();
+  EXPECT_GT(kept, kBlocks * int64_t{1024} / 2);
+  HeapTrimmer().Trim();
+  EXPECT_LT(FreedBytesKept(), kept / 4);
+}
+
+}  // namespace
+}  // namespace remesh
