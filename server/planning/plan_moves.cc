@@ -165,7 +165,6 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   ASSIGN_OR_RETURN(asked.question.canonicalized, Canonicalize(request, budget));
   asked.question.spec = std::make_shared<const std::string>(
       JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
-  asked.question.store = move.keep;
   asked.question.use = move.keep;
   asked.question.state = move.state;
   return asked;

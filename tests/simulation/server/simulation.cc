@@ -92,6 +92,7 @@ void Simulation::CrashServer(bool accepts_older) {
   ++life_;
   disk_busy_until_ = 0;
   paused_until_ = 0;
+  deferred_.clear();
   calls_.clear();
   for (int i = 0; i < options_.workers; ++i) BreakStream(i, false);
   At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
@@ -119,17 +120,22 @@ void Simulation::RestartIfBehind() {
 
 // Now, or when the server's process goes on, in order; never in another life of it.
 void Simulation::WhenRunning(std::function<void()> what) {
-  if (now_ >= paused_until_) return what();
-  At(paused_until_, [this, life = life_, what = std::move(what)] {
-    if (life == life_) WhenRunning(what);
-  });
+  if (now_ >= paused_until_ && deferred_.empty()) return what();
+  deferred_.push_back(std::move(what));
+  At(std::max(now_, paused_until_), [this] { RunDeferred(); });
+}
+
+void Simulation::RunDeferred() {
+  while (!deferred_.empty() && now_ >= paused_until_) {
+    const std::function<void()> what = std::move(deferred_.front());
+    deferred_.pop_front();
+    what();
+  }
 }
 
 void Simulation::Handle(Event event) {
   if (controller_ == nullptr) return;
-  if (now_ < paused_until_) {
-    return WhenRunning([this, event = std::move(event)] { Handle(event); });
-  }
+  if (now_ < paused_until_) return WhenRunning([this, event] { Handle(event); });
   Perform(controller_->Handle(std::move(event), {.steady = std::chrono::microseconds(now_),
                                                  .wall = absl::FromUnixMicros(now_)}));
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -75,6 +76,7 @@ class Simulation {
   void RollBackJournal();
   void RestartIfBehind();
   void WhenRunning(std::function<void()> what);
+  void RunDeferred();
   void Handle(Event event);
   void Perform(Actions actions);
   void Do(SendToWorker& action);
@@ -126,6 +128,7 @@ class Simulation {
   uint64_t leaders_ = 0;
   int rolled_back_ = 0, found_out_ = 0;
   int64_t paused_until_ = 0;  // the server's process stands still
+  std::deque<std::function<void()>> deferred_;
   std::unique_ptr<Controller> controller_;
   uint64_t life_ = 0;  // of the server
   int64_t disk_busy_until_ = 0;
