@@ -141,9 +141,9 @@ void Simulation::SettleAndCheck() {
         ++succeeded_without_lost_;
       }
       // What committed and then lost a part of the target waits for it.
-      const bool waits = rolled_back_ > 0 || execution.phase() == v1::Execution::COMMITTING &&
-                                                 LostSome(execution.state_uid()) &&
-                                                 execution.has_error();
+      const bool incomplete = execution.phase() == v1::Execution::COMMITTING &&
+                              LostSome(execution.state_uid()) && execution.has_error();
+      const bool waits = rolled_back_ > 0 || incomplete;
       if (!execution.has_end_time() && !waits)
         Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
     }
