@@ -135,6 +135,7 @@ class AtomMaker {
       if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
       if (holders == 0) {
         AddMissing(array_class, cell, array);
+        AddMissingBits(array_class, cell, needers);
         if (static_cast<int64_t>(atoms_.missing.size()) > kCellsMax) return TooManyCells();
         continue;
       }
@@ -172,6 +173,12 @@ class AtomMaker {
     for (int32_t array : array_class.arrays) {
       atoms_.missing.push_back({array, array_class.CellBox(cell.id), subgroup, lost});
     }
+  }
+
+  void AddMissingBits(const ArrayClass& array_class, const Cell& cell, int32_t needers) {
+    atoms_.missing_bits.resize(std::max(atoms_.missing_bits.size(), atoms_.groups.size()));
+    atoms_.missing_bits[needers] +=
+        cell.elements * array_class.element_bits * static_cast<int64_t>(array_class.arrays.size());
   }
 
   // Gathers the cells of each sub. They come in rising order but for subgroups, which are cut one

@@ -36,7 +36,8 @@ struct Atoms {
   std::vector<Sub> subs;       // in order of first appearance
   std::vector<int32_t> cells;  // cell numbers, sub after sub, rising within each
   Tapes tapes;
-  std::vector<MissingBox> missing;  // needed, but held by lost devices only
+  std::vector<MissingBox> missing;    // needed, but held by lost devices only
+  std::vector<int64_t> missing_bits;  // of `missing`, by the group that needs them
 };
 
 // Source tile s and target tile t meet in the product of their intervals: each dimension's cuts

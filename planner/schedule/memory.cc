@@ -135,6 +135,15 @@ class Blocks {
   std::vector<Tape> tapes_;  // sub by sub
 };
 
+// Bits of target shards that no move brings, per device: they come from a fallback.
+std::vector<int64_t> MissingBits(const Atoms& atoms, const Network& network) {
+  std::vector<int64_t> bits(network.device_count(), 0);
+  for (size_t g = 0; g < atoms.missing_bits.size(); ++g) {
+    for (const int32_t device : atoms.groups[g]) bits[device] += atoms.missing_bits[g];
+  }
+  return bits;
+}
+
 std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
                                       int64_t steps_max, const PlanDraft& draft) {
   const std::vector<Change> changes = ChangesOf(draft);
@@ -145,6 +154,7 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
   std::vector<int64_t> comes((cycles + cycles_of_block - 1) / cycles_of_block);
   std::vector<int64_t> goes(comes.size());
   std::vector<int64_t> peak(network.device_count(), 0);
+  const std::vector<int64_t> missing = MissingBits(draft.atoms, network);
   auto next = changes.begin();
   for (int32_t d = 0; d < network.device_count(); ++d) {
     std::fill(comes.begin(), comes.end(), 0);
@@ -154,7 +164,7 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
       std::vector<int64_t>& side = next->comes ? comes : goes;
       blocks.ForEach(*next, [&](int64_t block, int64_t bits) { side[block] += bits; });
     }
-    int64_t level = source[d] * 8;
+    int64_t level = source[d] * 8 + missing[d];
     int64_t most = level;
     for (size_t b = 0; b < comes.size(); ++b) {
       most = std::max(most, level += comes[b]);

@@ -18,7 +18,8 @@ namespace remesh {
 // - takes target memory, and staging, where it arrives from the beginning of cycle i + stage on,
 // - gives back source memory wherever it lies, and staging, at the end of cycle i + d: then every
 //   needer has it. (Cycle c is the windows [c * rounds, (c + 1) * rounds).)
-// Elements that nobody needs stay. REQUIRES: ScheduleWindows() made the draft's schedule.
+// Elements that nobody needs stay; what comes from a fallback may come first. REQUIRES:
+// ScheduleWindows() made the draft's schedule.
 //
 // Takes about `steps_max` steps at most, however many slices there are: where there would be more,
 // blocks of cycles are looked at as one, in which everything comes first and goes last. Peaks then

@@ -147,5 +147,25 @@ TEST(LostDevicesLawTest, ExactlyWhatTheLostAloneHeldIsMissing) {
   EXPECT_GT(refusals, 100);
 }
 
+// What no device sends takes memory of the target all the same.
+TEST(LostDevicesLawTest, DonatedPeaksCountWhatComesFromAFallback) {
+  int with_missing = 0;
+  for (uint64_t seed = 0; seed < 300; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ReshardRequest request = RequestWithLosses(seed);
+    request.options.donate = true;
+    request.fallbacks.push_back(
+        {.kind = Fallback::Kind::kCheckpoint, .location = "/checkpoints", .step = 7});
+    const auto canonical = Canonicalize(request);
+    ASSERT_TRUE(canonical.ok()) << canonical.status();
+    const auto plan = MakePlan(canonical->canonical);
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    with_missing += plan->missing().empty() ? 0 : 1;
+    const absl::Status valid = plan->Validate(canonical->canonical);
+    EXPECT_TRUE(valid.ok()) << valid;
+  }
+  EXPECT_GT(with_missing, 20);
+}
+
 }  // namespace
 }  // namespace remesh

@@ -32,12 +32,12 @@ TEST(SamePlansTest, AFormatStandsForOneWayToPlan) {
   const std::string what_to_do =
       "The planner answers as it did not before. If that is meant, raise kPlanBytesFormat, so that "
       "no plan on disk is served in place of the new one, and put the new number and sums here.";
-  EXPECT_EQ(kPlanBytesFormat, 5) << what_to_do;
-  EXPECT_EQ(SumOfPlans(300, [](ReshardRequest&) {}), "b0a03f5d49caa55b") << what_to_do;
-  EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "7d472a55fc89bd93")
+  EXPECT_EQ(kPlanBytesFormat, 6) << what_to_do;
+  EXPECT_EQ(SumOfPlans(300, [](ReshardRequest&) {}), "9f5dfa524a12657f") << what_to_do;
+  EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "f50c1346c4f41c87")
       << what_to_do;
   EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.free_target_order = true; }),
-            "2aae0ce3095d24d0")
+            "6e90974758c9d2f7")
       << what_to_do;
 }
 
