@@ -45,6 +45,7 @@ Controller::Controller(ControllerOptions options, Random random, Restored restor
 
 Actions Controller::Start(Moment now) {
   now_ = now;
+  last_tick_ = now.steady;
   Persist({EpochRecord(epoch_)}, [this] {
     leads_ = true;
     std::vector<StreamId> waiting;
@@ -134,7 +135,7 @@ absl::Status Controller::CheckMayChange() const {
 // Whoever could not be heard because the server itself stood still was not silent.
 void Controller::ForgiveOwnPause() {
   const Timestamp last = std::exchange(last_tick_, now_.steady);
-  if (options_.tick_interval.count() == 0 || last.count() == 0) return;
+  if (options_.tick_interval.count() == 0) return;
   const Timestamp pause = now_.steady - last - options_.tick_interval;
   if (pause <= options_.tick_interval) return;
   Warn(absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
