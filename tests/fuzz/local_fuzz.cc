@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/buffer_folder.h"
 #include "tests/fuzz/inputs.pb.h"
+#include "tests/fuzz/run_on.h"
 #include "tests/fuzz/target.h"
 #include "worker/local/local_calls.h"
 
@@ -10,7 +11,35 @@ namespace {
 // A worker's buffers between the planner and trainers, without executions.
 class LocalWorld {
  public:
+  ~LocalWorld() {
+    files_.Stop();
+    strand_.Stop();
+  }
+
   void Do(const LocalInput::Call& call) {
+    RunOn(strand_, [&] { DoNow(call); });
+    RunOn(files_, [] {});  // what it reserves is there, or not
+    RunOn(strand_, [] {});
+  }
+
+  // Every call was answered, and what is held is found again.
+  void End() {
+    RunOn(strand_, [this] {
+      calls_.Close();
+      buffers_.Close();
+    });
+    RunOn(files_, [] {});
+    RunOn(strand_, [] {});
+    REMESH_CHECK(waiting_ == 0);
+    REMESH_CHECK(store_->bytes() <= BufferFolder::kMemoryBytes);
+    const auto again = folder_.Open();
+    REMESH_CHECK(again->notes().empty());
+    REMESH_CHECK(again->bytes() == store_->bytes());
+    REMESH_CHECK(again->List().size() == store_->List().size());
+  }
+
+ private:
+  void DoNow(const LocalInput::Call& call) {
     switch (call.what_case()) {
       case LocalInput::Call::kCommand:
         return Obey(call.command());
@@ -32,18 +61,6 @@ class LocalWorld {
     }
   }
 
-  // Every call was answered, and what is held is found again.
-  void End() {
-    calls_.Close();
-    REMESH_CHECK(waiting_ == 0);
-    REMESH_CHECK(store_->bytes() <= BufferFolder::kMemoryBytes);
-    const auto again = folder_.Open();
-    REMESH_CHECK(again->notes().empty());
-    REMESH_CHECK(again->bytes() == store_->bytes());
-    REMESH_CHECK(again->List().size() == store_->List().size());
-  }
-
- private:
   void Obey(const v1::AttachResponse& command) {
     if (command.has_assign_state()) buffers_.Assign(command.assign_state().assignment());
     if (command.has_forget_state())
@@ -70,8 +87,16 @@ class LocalWorld {
 
   BufferFolder folder_;
   std::unique_ptr<BufferStore> store_ = folder_.Open();
-  StateBuffers buffers_{store_.get(),
-                        {[](const std::string&) { return false; }, [](const auto&) {}}};
+  Strand strand_, files_;
+  FilesQueue queue_{&strand_, &files_};
+  StateBuffers buffers_{
+      "a",
+      store_.get(),
+      &queue_,
+      {.moving = [](const std::string&) { return false; },
+       .changed = [](const v1::StateManifest&) {},
+       .reserved = [this](const std::string& state,
+                          const absl::Status& status) { calls_.Reserved(state, status); }}};
   LocalCalls calls_{&buffers_, [](const std::string&) {}};
   LocalCalls::CallId last_ = 0;
   int waiting_ = 0;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/fuzz/sharding_laws.h"
 
-REMESH_FUZZ_PROTO(xla::OpSharding, input) {
+REMESH_FUZZ_PROTO(remesh::xla::OpSharding, input) {
   using namespace remesh;
   const auto sharding = OpShardingFromBytes(input.SerializeAsString());
   if (!sharding.ok()) return fuzz::CheckRefusal(sharding.status());

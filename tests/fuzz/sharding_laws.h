@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <variant>
 
 #include "planner/sharding/hlo_text.h"
@@ -14,10 +15,13 @@
 namespace remesh::fuzz {
 
 // XLA keeps tiles of one unreduced subgroup that came with subgroups of one device, though it reads
-// their text as {unreduced}; so do we.
+// their text as {unreduced}, and prints named shardings of the whole mesh without it; so do we.
 inline bool ReadsBackPlain(const HloSharding& sharding) {
   if (const auto* tuple = std::get_if<Tuple>(&sharding.form)) {
     return std::any_of(tuple->leaves.begin(), tuple->leaves.end(), ReadsBackPlain);
+  }
+  if (std::holds_alternative<NamedSharding>(sharding.form)) {
+    return PrintHloSharding(sharding).find("mesh[") == std::string::npos;
   }
   const auto* tiled = std::get_if<Tiled>(&sharding.form);
   return tiled != nullptr && tiled->subgroups == Tiled::Subgroups{SubgroupType::kUnreduced} &&

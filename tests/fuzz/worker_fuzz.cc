@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <prometheus/registry.h>
 
-#include <condition_variable>
-#include <mutex>
-
+#include "absl/synchronization/notification.h"
 #include "tests/fuzz/buffer_folder.h"
 #include "tests/fuzz/inputs.pb.h"
+#include "tests/fuzz/run_on.h"
 #include "tests/fuzz/target.h"
 #include "worker/agent/agent.h"
 #include "worker/transport/memory_transport.h"
@@ -17,12 +16,12 @@ namespace {
 class WorkerWorld {
  public:
   WorkerWorld() {
-    Agent::Options options;
+    Agent::Options options{.memory = *AgentMemory::Open(folder_.path() + "/agent")};
     options.identity.set_host("a");
-    options.record_path = folder_.path() + "/agent";
     Agent::Ports ports;
     ports.say = [](const v1::AttachRequest&) {};
-    ports.disconnect = [] {};
+    // As if it had dialled again.
+    ports.disconnect = [this](const absl::Status&) { (void)agent_->Attaching(); };
     ports.welcomed = [](const v1::Welcome&) {};
     ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
       ProgramReader reader(&request.devices, request.fingerprint, request.windows, 1 << 12);
@@ -33,19 +32,21 @@ class WorkerWorld {
                                      store_.get(), data_.get(), &metrics_);
   }
   ~WorkerWorld() {
-    OnStrand([this] { agent_->Close(); });
+    RunOn(strand_, [this] { agent_->Close(); });
     data_.reset();
     files_.Stop();
     strand_.Stop();
   }
 
   void Do(const LocalInput::Call& call) {
-    OnStrand([&] { DoNow(call); });
+    RunOn(strand_, [&] { DoNow(call); });
     // What it began is over by then, but for what waits for peers or for a slow copy.
     for (int i = 0; i < 8; ++i) {
-      On([&](auto done) { files_.Post(std::move(done)); });
-      On([&](auto done) { data_->Stop("no attempt", std::move(done)); });
-      OnStrand([] {});
+      RunOn(files_, [] {});
+      absl::Notification stopped;
+      data_->Stop("no attempt", [&] { stopped.Notify(); });
+      stopped.WaitForNotification();
+      RunOn(strand_, [] {});
     }
   }
 
@@ -72,30 +73,6 @@ class WorkerWorld {
       case LocalInput::Call::WHAT_NOT_SET:
         return;
     }
-  }
-
-  // Waits until `post`'s argument has been called.
-  template <typename Post>
-  static void On(Post post) {
-    std::mutex mutex;
-    std::condition_variable changed;
-    bool done = false;
-    post([&] {
-      std::lock_guard lock(mutex);
-      done = true;
-      changed.notify_one();
-    });
-    std::unique_lock lock(mutex);
-    changed.wait(lock, [&] { return done; });
-  }
-  template <typename F>
-  void OnStrand(F f) {
-    On([&](auto done) {
-      strand_.Post([&f, done = std::move(done)]() mutable {
-        f();
-        done();
-      });
-    });
   }
 
   BufferFolder folder_;
