@@ -138,7 +138,9 @@ void Controller::ForgiveOwnPause() {
   if (options_.tick_interval.count() == 0) return;
   const Timestamp pause = now_.steady - last - options_.tick_interval;
   if (pause <= options_.tick_interval) return;
-  Warn(absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
+  if (pause >= std::chrono::seconds(1)) {
+    Warn(absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
+  }
   workers_.Forgive(pause);
   for (auto& [host, entry] : hosts_) entry.away_since += pause;
   for (auto& [id, start] : starts_) start.asked.steady += pause;

@@ -125,9 +125,13 @@ class Controller {
   // controller_enrolment.cc
   void OnRegister(StreamId stream, const v1::Register& registration);
   absl::Status CheckRegister(const v1::Register& registration) const;
+  absl::StatusOr<Enrolment> Admit(const v1::Register& registration, std::vector<Record>& records);
+  absl::Status CheckUnproven(const v1::Register& registration) const;
+  void MakeWayFor(const v1::Register& registration);
   bool CheckPosition(const v1::Register& registration, std::vector<Record>& records);
   absl::Status RaiseEpoch(const v1::Register& registration, std::vector<Record>& records);
   void Attach(StreamId stream, v1::Register registration);
+  void AttachParked(StreamId stream, const v1::Register& registration);
   void Unpark(StreamId stream);
   void HearParked(StreamId stream, const std::vector<v1::AttachRequest>& messages);
   std::vector<Record> KeepHosts(const std::set<std::string>& hosts);
@@ -147,6 +151,8 @@ class Controller {
   void OnManifest(const std::string& host, const v1::StateManifest& manifest);
   void OnStreamEnded(StreamId stream);
   void DropStream(StreamId stream, const absl::Status& status);
+  void TellAway(const std::string& host, const std::vector<std::string>& states,
+                const absl::Status& why);
   void WorkerAway(const std::string& host, const absl::Status& why);
   void Send(const std::string& host, v1::AttachResponse message);
   void PublishTopology();
@@ -161,6 +167,7 @@ class Controller {
   void NoteOwed(const std::string& host, const v1::StateManifest& manifest, const Verdict& verdict);
   void DropHeld(const std::string& host, const ManifestKey& key);
   void DropOwed(const std::string& host, const ManifestKey& key);
+  void ForgetNewer(const std::string& host, const ManifestKey& key);
   void OnForgotten(const std::string& host, const v1::Forgotten& forgotten);
   absl::StatusOr<remesh::Reply> Answer(const v1::DiscardShardsRequest& request);
 

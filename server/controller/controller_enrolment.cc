@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who may attach, as which life of which host, and what must be on disk before it is welcomed.
 #include <algorithm>
+#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,6 +17,7 @@ namespace {
 
 constexpr uint64_t kEpochJumpMax = uint64_t{1} << 32;
 constexpr uint64_t kEpochMax = uint64_t{1} << 63;
+constexpr int kStrangerManifests = 1000;
 
 absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::string& host,
                          std::string_view what) {
@@ -27,7 +29,7 @@ absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
   if (theirs.empty() || theirs == ours) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("it holds shards of cluster ", theirs, ", this one is ", ours),
+      absl::StrCat("it belongs to cluster ", theirs, ", this server is of cluster ", ours),
       {.reason = "OTHER_CLUSTER", .metadata = {{"cluster_uid", theirs}, {"ours", ours}}});
 }
 
@@ -43,32 +45,71 @@ absl::Status Controller::CheckRegister(const v1::Register& registration) const {
   return absl::OkStatus();
 }
 
-void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
+// Who it is, and whether it may attach as that; `records`: what must be on disk first.
+absl::StatusOr<Enrolment> Controller::Admit(const v1::Register& registration,
+                                            std::vector<Record>& records) {
   const std::string& host = registration.host();
+  RETURN_IF_ERROR(CheckRegister(registration));
   const auto known = hosts_.find(host);
-  absl::Status status = CheckRegister(registration);
-  // Not `= status`: a StatusOr cannot be made from an OK status.
-  absl::StatusOr<Enrolment> enrolment =
-      status.ok() ? Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
-                          workers_.alive(host), hosts_.size(), now_.steady,
-                          {.join_token_hashes = options_.join_token_hashes,
-                           .lost_after = options_.lost_after})
-                  : absl::StatusOr<Enrolment>(status);
+  ASSIGN_OR_RETURN(
+      Enrolment enrolment,
+      Enrol(registration, known == hosts_.end() ? nullptr : &known->second, workers_.alive(host),
+            hosts_.size(), now_.steady,
+            {.join_token_hashes = options_.join_token_hashes, .lost_after = options_.lost_after}));
+  if (enrolment.entry.durable) {
+    MakeWayFor(registration);
+  } else {
+    RETURN_IF_ERROR(CheckUnproven(registration));
+  }
+  RETURN_IF_ERROR(workers_.CheckDevicesFree(registration));
+  RETURN_IF_ERROR(RaiseEpoch(registration, records));
+  if (enrolment.changed && enrolment.entry.durable) {
+    records.push_back(HostRecord(host, enrolment.entry.known));
+  }
+  return enrolment;
+}
+
+// A stranger could stop the service by a word. What a real host holds stays there meanwhile.
+absl::Status Controller::CheckUnproven(const v1::Register& registration) const {
+  const bool later =
+      HasGoneBack(past_, durable_sequence_, lost_leaderships_, registration.position());
+  if (!later || past_.accepts_older) return absl::OkStatus();
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "UNPROVEN_POSITION",
+                     registration.host(),
+                     "was told of a later journal than this one, which is not believed of a host "
+                     "that is not known here and has no join token; it keeps what it holds");
+}
+
+// Strangers do not keep a host out by its device ids.
+void Controller::MakeWayFor(const v1::Register& registration) {
+  for (const std::string& owner : workers_.OwnersOf(registration)) {
+    const auto entry = hosts_.find(owner);
+    if (entry == hosts_.end() || entry->second.durable || !workers_.alive(owner)) continue;
+    DropStream(workers_.Find(owner)->stream,
+               WorkerError(absl::StatusCode::kAlreadyExists, "DEVICE_ID_TAKEN", owner,
+                           absl::StrCat("has device ids of host ", registration.host())));
+  }
+}
+
+void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
   std::vector<Record> records;
-  if (enrolment.ok()) status = RaiseEpoch(registration, records);
-  if (!enrolment.ok()) status = enrolment.status();
-  if (!status.ok()) {
-    out_.push_back(CloseStream{.stream = stream, .status = AtField("register", status)});
+  absl::StatusOr<Enrolment> enrolment = Admit(registration, records);
+  if (!enrolment.ok()) {
+    AddNote(absl::StrCat("refused a worker: ", enrolment.status().message()));
+    out_.push_back(
+        CloseStream{.stream = stream, .status = AtField("register", enrolment.status())});
     return;
   }
   if (!enrolment->warning.empty()) Warn(enrolment->warning);
-  HostEntry& entry = hosts_[host] = std::move(enrolment->entry);
+  HostEntry& entry = hosts_[registration.host()] = std::move(enrolment->entry);
   entry.away_since = now_.steady;
-  if (enrolment->changed && entry.durable) records.push_back(HostRecord(host, entry.known));
-
   v1::Register accepted = registration;
   accepted.set_incarnation(entry.known.incarnation);
-  if (!CheckPosition(registration, records)) {
+  // Of a stranger little is remembered; nothing of it is freed either way.
+  const int kept =
+      std::min(accepted.manifests_size(), entry.durable ? INT_MAX : kStrangerManifests);
+  accepted.mutable_manifests()->DeleteSubrange(kept, accepted.manifests_size() - kept);
+  if (!CheckPosition(registration, records) || !behind_.empty()) {
     epoch_ = std::max(epoch_, highest_epoch_);  // for the Welcome; no command follows
     records.clear();
   }
@@ -76,16 +117,23 @@ void Controller::OnRegister(StreamId stream, const v1::Register& registration) {
   parked_[stream] = {};
   Persist(std::move(records), [this, stream, accepted, epoch = highest_epoch_] {
     epoch_ = std::max(epoch_, epoch);
-    if (!parked_.contains(stream)) return;  // it has gone
-    const auto waiting = parked_.extract(stream);
-    // Another host may have taken its devices meanwhile.
-    if (absl::Status bad = workers_.Check(accepted); !bad.ok()) {
-      out_.push_back(CloseStream{.stream = stream, .status = AtField("register", bad)});
-      return;
-    }
-    Attach(stream, accepted);
-    HearParked(stream, waiting.mapped());
+    AttachParked(stream, accepted);
   });
+}
+
+// The journal has who it is, if it is still there.
+void Controller::AttachParked(StreamId stream, const v1::Register& registration) {
+  const auto waiting = parked_.extract(stream);
+  // Another host may have taken its devices meanwhile.
+  const absl::Status status = workers_.CheckDevicesFree(registration);
+  if (waiting.empty() || !status.ok()) {
+    if (!workers_.alive(registration.host())) DropUnprovenHost(registration.host());
+    if (waiting.empty()) return;
+    out_.push_back(CloseStream{.stream = stream, .status = AtField("register", status)});
+    return;
+  }
+  Attach(stream, registration);
+  HearParked(stream, waiting.mapped());
 }
 
 // Whether the journal is at least as new as what the worker was told of it.
@@ -95,7 +143,7 @@ bool Controller::CheckPosition(const v1::Register& registration, std::vector<Rec
   const std::string what = absl::StrCat(
       "the worker of host ", registration.host(), " was told of a later journal than this one (",
       "leadership ", position.leadership(), ", transaction ", position.sequence(), ")");
-  if (past_.accepts_older) {
+  if (past_.accepts_older && position.leadership() != past_.leadership) {
     lost_leaderships_.insert(position.leadership());
     records.push_back(LostLeadershipRecord(position.leadership()));
     Warn(absl::StrCat(what, ": what it says beyond ours is lost, as --accept-older-journal wants"));
@@ -224,6 +272,11 @@ absl::StatusOr<Reply> Controller::Answer(const v1::ForgetWorkerRequest& request)
   if (!states_.NamesOn(host).empty()) {
     return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host,
                        absl::StrCat("holds shards of ", states_.NamesOn(host).front()));
+  }
+  for (const std::string& name : running_) {
+    if (!moves_.at(name).execution.has_participant(host)) continue;
+    return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host,
+                       absl::StrCat("takes part in ", name));
   }
   hosts_.at(host).durable = false;
   DropUnprovenHost(host);

@@ -27,16 +27,21 @@ void Controller::DropHeld(const std::string& host, const ManifestKey& key) {
 }
 
 void Controller::DropOwed(const std::string& host, const ManifestKey& key) {
-  if (owed_.erase({key, host}) == 0) return;
+  if (owed_.erase({key, host}) != 0) ForgetNewer(host, key);
+}
+
+// Unless another of the state's generations on the host is newer than the journal's.
+void Controller::ForgetNewer(const std::string& host, const ManifestKey& key) {
   StateEntry* state = states_.Find(key.state);
   if (state == nullptr || state->uid() != key.state_uid) return;
-  // Others of its generations may still be newer.
-  state->newer_hosts.erase(host);
-  for (const auto& [owed_key, owed] : owed_) {
-    if (owed.newer && owed_key.second == host && owed_key.first.state == key.state &&
-        owed_key.first.state_uid == key.state_uid) {
-      state->newer_hosts.insert(host);
-    }
+  if (state->newer_hosts.erase(host) == 0) return;
+  for (auto it = owed_.lower_bound({{.state = key.state, .state_uid = key.state_uid}, ""});
+       it != owed_.end() && it->first.first.state == key.state &&
+       it->first.first.state_uid == key.state_uid;
+       ++it) {
+    if (!it->second.newer || it->first.second != host) continue;
+    state->newer_hosts.insert(host);
+    break;
   }
   Touch(key.state);
 }
@@ -47,11 +52,16 @@ void Controller::NoteOwed(const std::string& host, const v1::StateManifest& mani
       {KeyOf(manifest), host},
       Owed{.manifest = manifest, .reason = verdict.reason, .newer = verdict.newer});
   StateEntry* state = states_.Find(manifest.state());
-  const bool is_newer = verdict.newer && state != nullptr && state->uid() == manifest.state_uid();
+  // The word of a stranger makes no state LOST.
+  const auto entry = hosts_.find(host);
+  const bool known = entry != hosts_.end() && entry->second.durable;
+  const bool is_newer =
+      known && verdict.newer && state != nullptr && state->uid() == manifest.state_uid();
   if (is_newer) {
     state->newer_hosts.insert(host);
     Touch(state->name());
   }
+  if (!added && !is_newer) ForgetNewer(host, KeyOf(manifest));
   if (!added) return;
   const std::string line =
       absl::StrCat("host ", host, " keeps generation ", manifest.generation(), " of ",
@@ -111,6 +121,7 @@ void Controller::SettleHost(const std::string& host, const v1::Register& registr
   for (const v1::StateManifest& manifest : registration.manifests()) {
     gone.erase({manifest.state(), manifest.state_uid()});
   }
+  if (!behind_.empty()) return;  // nothing is written, nothing freed
   std::vector<Record> records = tombstones_.Confirm(host, gone);
   if (!records.empty()) Persist(std::move(records), [] {});
   for (const v1::StateManifest& manifest : registration.manifests()) Settle(host, manifest);
@@ -139,6 +150,7 @@ void Controller::SettleAttempt(const std::string& host, const v1::AttemptId& att
 }
 
 void Controller::OnForgotten(const std::string& host, const v1::Forgotten& forgotten) {
+  if (!behind_.empty()) return;
   const StateKey state{.name = forgotten.state(), .uid = forgotten.state_uid()};
   std::vector<Record> records = tombstones_.Confirm(host, {state});
   if (!records.empty()) Persist(std::move(records), [] {});
@@ -166,7 +178,10 @@ absl::StatusOr<Reply> Controller::Answer(const v1::DiscardShardsRequest& request
                      {.reason = "NOT_OWED", .metadata = info.metadata});
   }
   for (const v1::StateManifest& manifest : response.discarded()) {
-    Send(host, ToCommand(Verdict::Kind::kRetire, manifest));
+    const bool pending = manifest.phase() == v1::SHARD_PHASE_PREPARED ||
+                         manifest.phase() == v1::SHARD_PHASE_VERIFIED;
+    // An attempt that this journal does not know may still run: it must end first.
+    Send(host, ToCommand(pending ? Verdict::Kind::kAbort : Verdict::Kind::kRetire, manifest));
     DropHeld(host, KeyOf(manifest));
     Warn(absl::StrCat("host ", host, " was told to discard generation ", manifest.generation(),
                       " of ", manifest.state(), " (uid ", manifest.state_uid(), ")"));

@@ -199,6 +199,30 @@ TEST_F(JournalBehindTest, AnOlderJournalIsAcceptedOnPurposeAndFreesNothing) {
   EXPECT_TRUE(Get().newer_hosts().empty());
 }
 
+TEST_F(JournalBehindTest, WhoIsBehindWritesNothing) {
+  Handle(StreamEnded{2});
+  Delete();  // the tombstone waits for b
+  v1::Register later = Identity("a");
+  later.mutable_position()->set_leadership("a later one");
+  Attach(later);
+  ASSERT_TRUE(Behind());
+  const auto before = disk_;
+  v1::Register reborn = Identity("b");  // and has forgotten
+  reborn.set_highest_epoch(controller_->epoch());
+  Attach(reborn);
+  EXPECT_EQ(disk_, before);
+}
+
+TEST_F(JournalBehindTest, OurOwnLeadershipIsNeverGivenUp) {
+  past_.accepts_older = true;
+  StartServer();
+  v1::Register forged = Identity("a");
+  forged.mutable_position()->set_leadership(past_.leadership);
+  forged.mutable_position()->set_sequence(1'000'000);
+  Attach(forged);
+  EXPECT_FALSE(disk_.contains(LostLeadershipRecord(past_.leadership).key));
+}
+
 TEST_F(JournalBehindTest, ACleanRestartIsNotBehind) {
   StartServer();
   Attach("a", {Manifest(uid_, 1)});

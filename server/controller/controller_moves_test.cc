@@ -17,15 +17,18 @@ class ControllerMovesTest : public ControllerTestWorld {
   }
 
   // Returns the name.
-  std::string StartMove(int64_t generation = 1, const std::string& state = kState) {
+  std::string StartMove(int64_t generation = 1, const std::string& state = kState,
+                        const std::vector<std::string>& target = {"a", "b"}) {
     v1::StartExecutionRequest request;
     request.set_state(state);
     request.set_expected_generation(generation);
     request.set_plan("plans/p");
     const CallId call = Ask(request);
     PlannedMove move;
-    move.target = Place(SpecOn({"a", "b"}));
-    for (const char* host : {"a", "b"}) {
+    move.target = Place(SpecOn(target));
+    std::set<std::string> hosts = {"a", "b"};
+    hosts.insert(target.begin(), target.end());
+    for (const std::string& host : hosts) {
       move.hosts[host] = {.device_ids = {0}, .local_devices = {0}};
     }
     move.plan = "plans/p";
@@ -189,6 +192,53 @@ TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesB
   const StreamId back = Attach(registration);
   ASSERT_EQ(Count(back, Command::kAbort), 1);
   EXPECT_EQ(sent_[back][1].abort().attempt().execution(), name);
+}
+
+// Its machine burnt. Neither the target nor the source will be whole again.
+TEST_F(ControllerMovesTest, AStateWhoseReceiverNeverComesBackCanBeDeleted) {
+  const std::string name = UntilCommitting();
+  Answer(a_, v1::AttachRequest::kCommitted, name);
+  Handle(StreamEnded{b_});
+  EXPECT_EQ(Resolve(name), "SOURCE_NOT_WHOLE");
+  Delete();  // was: STATE_MOVING
+  EXPECT_EQ(Forgotten(a_), std::vector<std::string>{uid_});
+}
+
+// c committed, the decision was taken back, and a later one made; then c comes back.
+TEST_F(ControllerMovesTest, WhatWasTakenBackDoesNotMakeALaterGenerationLost) {
+  const StreamId c = Attach("c");
+  const auto until_committing = [&](const std::string& name, const std::vector<StreamId>& hosts,
+                                    int64_t generation) {
+    for (const auto kind : {v1::AttachRequest::kPrepared, v1::AttachRequest::kVerified}) {
+      for (const StreamId stream : hosts) Answer(stream, kind, name, generation);
+    }
+  };
+  const std::string first = StartMove(1, kState, {"a", "c"});
+  until_committing(first, {a_, b_, c}, 2);
+  Answer(c, v1::AttachRequest::kCommitted, first);
+  Handle(StreamEnded{c});
+  ASSERT_EQ(Resolve(first), "OK");
+  const std::string second = StartMove(1);
+  until_committing(second, {a_, b_}, 3);
+  for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kCommitted, second, 3);
+  ASSERT_EQ(Get().phase(), v1::State::READY);
+  const StreamId back = Attach("c", {Written(2, first)});
+  EXPECT_EQ(Get().phase(), v1::State::READY);  // was: LOST
+  EXPECT_EQ(Count(back, Command::kRetire), 1);
+}
+
+TEST_F(ControllerMovesTest, AHostThatACommitWaitsForIsNotForgotten) {
+  const StreamId c = Attach("c");
+  const std::string name = StartMove(1, kState, {"a", "c"});
+  for (const auto kind : {v1::AttachRequest::kPrepared, v1::AttachRequest::kVerified}) {
+    for (const StreamId stream : {a_, b_, c}) Answer(stream, kind, name);
+  }
+  Handle(StreamEnded{c});
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/c");
+  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(forget)).status()).reason, "WORKER_HOLDS_SHARDS");
+  EXPECT_EQ(Refused(Attach(WithOtherSecret(Identity("c")))), "HOST_SECRET");
+  EXPECT_EQ(Refused(Attach("c", {Written(2, name, v1::SHARD_PHASE_VERIFIED)})), "");
 }
 
 }  // namespace

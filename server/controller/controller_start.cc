@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/controller/controller.h"
@@ -96,9 +97,20 @@ absl::Status Controller::CheckReady(const StateEntry& state,
   if (phase == v1::State::READY) return absl::OkStatus();
   const std::string& name = state.name();
   const std::string shown = v1::State::Phase_Name(phase);
-  return MakeError(absl::StatusCode::kFailedPrecondition,
-                   absl::StrCat(name, " is ", shown, ", not READY"),
-                   {.reason = "STATE_NOT_READY", .metadata = {{"state", name}, {"phase", shown}}});
+  const v1::State seen = ToProto(state, workers_);
+  const std::string lost = absl::StrJoin(seen.lost_hosts(), ", ");
+  const std::string newer = absl::StrJoin(seen.newer_hosts(), ", ");
+  std::string why;
+  if (!lost.empty()) absl::StrAppend(&why, "; away, or back without its shards: ", lost);
+  if (!newer.empty()) {
+    absl::StrAppend(&why, "; a newer generation than the journal knows is on ", newer,
+                    ": see remeshctl workers owed");
+  }
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition, absl::StrCat(name, " is ", shown, ", not READY", why),
+      {.reason = "STATE_NOT_READY",
+       .metadata = {
+           {"state", name}, {"phase", shown}, {"lost_hosts", lost}, {"newer_hosts", newer}}});
 }
 
 // A repeated request_id: the execution that it started, or the planning that it waits for.

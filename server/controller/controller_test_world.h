@@ -126,6 +126,10 @@ class ControllerTestWorld : public testing::Test {
     *registration.mutable_position() = positions_[host];
     return registration;
   }
+  static v1::Register WithOtherSecret(v1::Register registration) {
+    registration.set_host_secret(std::string(32, 'x'));
+    return registration;
+  }
   // Returns the stream.
   StreamId Attach(const v1::Register& registration) {
     const StreamId stream = ++last_stream_;

@@ -161,7 +161,12 @@ void Controller::OnManifest(const std::string& host, const v1::StateManifest& ma
   if (manifests.size() >= kManifestsMax && !manifests.contains(KeyOf(manifest))) return;
   manifests[KeyOf(manifest)] = manifest;
   Settle(host, manifest);
-  SettleOwed(manifest.state());
+  // Only who holds the current generation where it belongs can free what others owe.
+  const StateEntry* state = states_.Find(manifest.state());
+  if (state != nullptr && state->uid() == manifest.state_uid() &&
+      state->generation() == manifest.generation() && state->placed->hosts.contains(host)) {
+    SettleOwed(manifest.state());
+  }
   Touch(manifest.state());
 }
 
@@ -181,20 +186,27 @@ void Controller::DropStream(StreamId stream, const absl::Status& status) {
   DropUnprovenHost(*host);
 }
 
+// A warning if anything relies on the host.
+void Controller::TellAway(const std::string& host, const std::vector<std::string>& states,
+                          const absl::Status& why) {
+  constexpr size_t kNamed = 8;
+  const std::vector<std::string> named(states.begin(),
+                                       states.begin() + std::min(states.size(), kNamed));
+  const std::string line = absl::StrCat(
+      "host ", host, " is away: ", why.message(),
+      states.empty() ? "" : "; LOST until it is back: ", absl::StrJoin(named, ", "),
+      states.size() > kNamed ? absl::StrCat(" and ", states.size() - kNamed, " more") : "");
+  const auto entry = hosts_.find(host);
+  if (entry != hosts_.end() && entry->second.durable) return Warn(line);
+  AddNote(line);
+}
+
 void Controller::WorkerAway(const std::string& host, const absl::Status& why) {
   for (auto& [state, hosts] : wanted_) hosts.erase(host);
   std::erase_if(wanted_, [](const auto& wanted) { return wanted.second.empty(); });
   const std::vector<std::string> states = states_.NamesOn(host);
   for (const std::string& name : states) Touch(name);
-  if (!workers_.alive(host)) {
-    constexpr size_t kNamed = 8;
-    const std::vector<std::string> named(states.begin(),
-                                         states.begin() + std::min(states.size(), kNamed));
-    Warn(absl::StrCat(
-        "host ", host, " is away: ", why.message(),
-        states.empty() ? "" : "; LOST until it is back: ", absl::StrJoin(named, ", "),
-        states.size() > kNamed ? absl::StrCat(" and ", states.size() - kNamed, " more") : ""));
-  }
+  if (!workers_.alive(host)) TellAway(host, states, why);
   if (!behind_.empty()) return;
   for (const std::string& name : std::set<std::string>(running_)) {
     ExecutionActions actions;

@@ -16,10 +16,6 @@ class EnrolmentTest : public ControllerTestWorld {
     registration.set_join_token(token);
     return registration;
   }
-  v1::Register WithOtherSecret(v1::Register registration) {
-    registration.set_host_secret(std::string(32, 'x'));
-    return registration;
-  }
   void Pass(int seconds) { now_.steady += std::chrono::seconds(seconds); }
   size_t HostRecords() {
     size_t count = 0;
@@ -121,6 +117,58 @@ TEST_F(EnrolmentTest, StrangersLeaveNothingBehind) {
   EXPECT_EQ(HostRecords(), 0u);
   // Nor do the device ids that they claimed.
   EXPECT_EQ(Refused(Attach("s")), "");
+}
+
+// It hung up while the epoch that it claimed was on its way to the disk.
+TEST_F(EnrolmentTest, AStrangerThatLeavesBeforeItsWelcomeHoldsNoName) {
+  disk_stops_ = true;
+  v1::Register forged = WithOtherSecret(Identity("n"));
+  forged.set_highest_epoch(controller_->epoch());
+  Handle(StreamEnded{Attach(forged)});
+  Write();
+  Pass(3600);
+  EXPECT_EQ(Refused(Attach("n")), "");
+}
+
+TEST_F(EnrolmentTest, AStrangersWordDoesNotStopTheService) {
+  v1::Register forged = Identity("z");
+  forged.mutable_position()->set_leadership("made up");
+  EXPECT_EQ(Refused(Attach(forged)), "UNPROVEN_POSITION");
+  EXPECT_FALSE(controller_->TakeCensus().journal_behind);
+}
+
+TEST_F(EnrolmentTest, AStrangersDeviceIdsDoNotKeepAHostOut) {
+  Attach("a");
+  Create({"a"});
+  StartServer();
+  v1::Register stranger = Identity("z");
+  stranger.mutable_devices(0)->set_id('a');
+  const StreamId z = Attach(stranger);
+  EXPECT_EQ(Refused(Attach("a")), "");
+  EXPECT_EQ(Refused(z), "DEVICE_ID_TAKEN");
+}
+
+TEST_F(EnrolmentTest, AStrangersManifestMakesNoStateLost) {
+  Attach("a");
+  const v1::State made = Create({"a"});
+  Seal(1, Manifest(made.uid(), 1));
+  Attach("z", {Manifest(made.uid(), 7)});
+  EXPECT_EQ(Get().phase(), v1::State::READY);
+}
+
+TEST_F(EnrolmentTest, OfAStrangerLittleIsRemembered) {
+  std::vector<v1::StateManifest> many(5000);
+  for (size_t i = 0; i < many.size(); ++i) many[i] = Manifest("u", static_cast<int64_t>(i + 1));
+  Attach("z", many);
+  EXPECT_EQ(controller_->TakeCensus().owed_generations, 1000);
+}
+
+TEST_F(EnrolmentTest, WhatAManifestDoesNotHaveIsNotKept) {
+  Attach("a");
+  v1::StateManifest fat = Manifest(Create({"a"}).uid(), 1);
+  fat.GetReflection()->MutableUnknownFields(&fat)->AddLengthDelimited(1000, std::string(5000, 'x'));
+  Seal(1, fat);
+  EXPECT_EQ(Get().phase(), v1::State::BUILDING);
 }
 
 TEST_F(EnrolmentTest, HostsAreBounded) {

@@ -194,7 +194,10 @@ bool Execution::forgettable() const {
 
 bool Execution::incomplete() const {
   return step_ == Step::kCommitting &&
-         !AllHosts([](const HostState& state, const Participant&) { return !state.incomplete; });
+         !AllHosts([](const HostState& state, const Participant& participant) {
+           const bool waits_for = state.away && participant.receives() && !state.committed;
+           return !state.incomplete && !waits_for;
+         });
 }
 
 void Execution::DropTargets() {

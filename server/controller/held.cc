@@ -25,6 +25,7 @@ Verdict JudgeByWriter(const StateEntry& state, const v1::StateManifest& manifest
     case v1::Execution::FAILED:
     case v1::Execution::CANCELLED:
       if (Pending(manifest)) return {.kind = Kind::kAbort};
+      if (manifest.generation() < state.generation()) return {.kind = Kind::kOwed};
       return Owed(absl::StrCat("it is committed, but here ", writer.name(), " has failed"), true);
     case v1::Execution::SUCCEEDED:
       if (manifest.generation() != state.generation() || !Pending(manifest)) {

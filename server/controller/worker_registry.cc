@@ -79,7 +79,11 @@ const v1::StateManifest* WorkerEntry::Manifest(const std::string& state,
 }
 
 absl::Status ValidateManifest(const v1::StateManifest& manifest) {
-  constexpr size_t kUidBytesMax = 64;
+  constexpr size_t kUidBytesMax = 64, kManifestBytesMax = 4096;
+  if (manifest.ByteSizeLong() > kManifestBytesMax) {
+    return InvalidField("state", absl::StrCat(manifest.ByteSizeLong(), " bytes"),
+                        "must come in a manifest of at most 4096 bytes");
+  }
   RETURN_IF_ERROR(ParseStateName("state", manifest.state()).status());
   if (!manifest.execution().empty()) {
     RETURN_IF_ERROR(ParseExecutionName("execution", manifest.execution()).status());
@@ -115,6 +119,16 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   return CheckDevices(registration);
 }
 
+std::set<std::string> WorkerRegistry::OwnersOf(const v1::Register& registration) const {
+  std::set<std::string> owners;
+  for (const v1::WorkerDevice& device : registration.devices()) {
+    const auto owner = owners_.find(device.id());
+    if (owner != owners_.end() && owner->second != registration.host())
+      owners.insert(owner->second);
+  }
+  return owners;
+}
+
 absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) const {
   for (const v1::WorkerDevice& device : registration.devices()) {
     const auto owner = owners_.find(device.id());
@@ -139,8 +153,7 @@ void WorkerRegistry::Forget(const std::string& host) {
 
 absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
   RETURN_IF_ERROR(ValidateRegister(registration));
-  RETURN_IF_ERROR(rules_.Check(registration));
-  return CheckDevicesFree(registration);
+  return rules_.Check(registration);
 }
 
 StreamId WorkerRegistry::Attach(StreamId stream, const v1::Register& registration, Moment now) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -52,11 +53,14 @@ class WorkerRegistry {
  public:
   explicit WorkerRegistry(TopologyRules rules = {}) : rules_(std::move(rules)) {}
 
-  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check. ALREADY_EXISTS
-  // (DEVICE_ID_TAKEN): another host has a device of that id.
+  // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check.
   absl::Status Check(const v1::Register& registration) const;
+  // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
+  absl::Status CheckDevicesFree(const v1::Register& registration) const;
+  // Hosts that have devices of the registration's ids, itself aside.
+  std::set<std::string> OwnersOf(const v1::Register& registration) const;
   // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
-  // REQUIRES: Check().
+  // REQUIRES: Check() and CheckDevicesFree().
   StreamId Attach(StreamId stream, const v1::Register& registration, Moment now);
 
   // Host of an attached stream, or null.
@@ -83,8 +87,6 @@ class WorkerRegistry {
   std::shared_ptr<const Topology> topology() const;
 
  private:
-  absl::Status CheckDevicesFree(const v1::Register& registration) const;
-
   const TopologyRules rules_;
   std::map<std::string, WorkerEntry> workers_;
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams
