@@ -43,8 +43,9 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddInt("windows_ahead", &o.windows_ahead,
                   "Windows that are granted beyond those done everywhere.", 1, 1 << 20);
   settings.AddString("join_token_file", &o.join_token_file,
-                     "File of tokens, one a line: a worker that is not known, or lost its secret, "
-                     "must have one of them. Empty: whoever reaches the server may be a worker.");
+                     "File of tokens of 16 to 1024 characters, one a line: a worker that is not "
+                     "known, or lost its secret, must have one of them. Empty: whoever reaches the "
+                     "server may be a worker.");
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Executions to remember; the oldest that ended go first.", 1);

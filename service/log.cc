@@ -34,9 +34,11 @@ std::string Quoted(std::string_view text) {
 std::optional<int64_t> Take(LogLevel level, std::string_view message) {
   if (level == LogLevel::kDebug) return 0;
   static absl::Mutex mutex(absl::kConstInit);
-  static LogBudget* budget = new LogBudget;  // never destroyed: threads may outlive main
+  // Whoever makes us inform much does not keep a warning out. Never destroyed: threads may outlive
+  // main.
+  static LogBudget* budgets = new LogBudget[2];
   absl::MutexLock lock(&mutex);
-  return budget->Take(message, SteadyClock().Now());
+  return budgets[level >= LogLevel::kWarning ? 1 : 0].Take(message, SteadyClock().Now());
 }
 
 }  // namespace

@@ -32,8 +32,16 @@ std::string LabelsOf(const v1::State& state) {
   return absl::StrJoin(sorted, ",", absl::PairFormatter("="));
 }
 
+// Those that are away or came back without their shards, and those that hold a newer generation
+// than the journal knows.
+std::string LostHosts(const v1::State& state) {
+  std::vector<std::string> hosts(state.lost_hosts().begin(), state.lost_hosts().end());
+  for (const std::string& host : state.newer_hosts()) hosts.push_back(host + "(newer)");
+  return absl::StrJoin(hosts, ",");
+}
+
 std::string LineOf(const v1::State& state) {
-  const std::string away = absl::StrJoin(state.lost_hosts(), ",");
+  const std::string away = LostHosts(state);
   return absl::StrCat(state.name(), "  generation ", state.generation(), "  ", Phase(state),
                       "  sealed ", state.sealed_shards(), "/", state.total_shards(),
                       away.empty() ? "" : "  lost hosts ", away);
@@ -47,9 +55,8 @@ Table Rows(const google::protobuf::RepeatedPtrField<v1::State>& states) {
     table.AddRow({state.name(), absl::StrCat(state.generation()), Phase(state),
                   absl::StrCat(state.spec().arrays_size()), FormatBytes(state.total_bytes()),
                   absl::StrCat(state.sealed_shards(), "/", state.total_shards()),
-                  absl::StrCat(state.step()), OrDash(state.execution()),
-                  OrDash(absl::StrJoin(state.lost_hosts(), ",")), FormatTime(state.create_time()),
-                  OrDash(state.uid()), OrDash(LabelsOf(state))});
+                  absl::StrCat(state.step()), OrDash(state.execution()), OrDash(LostHosts(state)),
+                  FormatTime(state.create_time()), OrDash(state.uid()), OrDash(LabelsOf(state))});
   }
   return table;
 }
