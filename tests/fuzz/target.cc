@@ -36,8 +36,11 @@ void CheckRefusal(const absl::Status& status) {
   REMESH_CHECK(!absl::IsInternal(status) && !absl::IsUnknown(status));
 }
 
+// Only what a peer's bytes can become: texts that are no UTF-8 end before any reader of ours.
 bool ParseInput(const uint8_t* data, size_t size, google::protobuf::Message& message) {
-  return kQuiet && Parse({reinterpret_cast<const char*>(data), size}, message);
+  if (!kQuiet || !Parse({reinterpret_cast<const char*>(data), size}, message)) return false;
+  const std::string bytes = message.SerializeAsString();
+  return message.ParseFromString(bytes);
 }
 
 size_t MutateInput(uint8_t* data, size_t size, size_t size_max, unsigned seed,
