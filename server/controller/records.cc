@@ -61,10 +61,13 @@ absl::Status ReadHost(const std::string& key, const std::string& host, const std
   return absl::OkStatus();
 }
 
-absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& bytes,
-                                        const Placer& place) {
+// `name`: what the key says that it is of.
+absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& name,
+                                        const std::string& bytes, const Placer& place) {
   RestoredState restored;
-  if (!restored.state.ParseFromString(bytes)) return Unreadable(key);
+  if (!restored.state.ParseFromString(bytes) || restored.state.name() != name) {
+    return Unreadable(key);
+  }
   auto placed = place(restored.state.spec());
   if (!placed.ok()) return AtField(absl::StrCat("journal record ", key), placed.status());
   restored.placed = *std::move(placed);
@@ -82,14 +85,15 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
   } else if (TakePrefix(kHost, key, name)) {
     return ReadHost(key, name, bytes, restored);
   } else if (TakePrefix(kState, key, name)) {
-    ASSIGN_OR_RETURN(restored.states[name], ReadState(key, bytes, place));
+    ASSIGN_OR_RETURN(restored.states[name], ReadState(key, name, bytes, place));
   } else if (TakePrefix(kNextState, key, name)) {
-    ASSIGN_OR_RETURN(RestoredState next, ReadState(key, bytes, place));
+    ASSIGN_OR_RETURN(RestoredState next, ReadState(key, name, bytes, place));
     restored.next_states[name] = next.placed;
   } else if (TakePrefix(kDeleted, key, name)) {
     return ReadTombstone(key, name, bytes, restored);
   } else if (TakePrefix(kExecution, key, name)) {
-    if (!restored.executions.emplace_back().ParseFromString(bytes)) return Unreadable(key);
+    v1::Execution& execution = restored.executions.emplace_back();
+    if (!execution.ParseFromString(bytes) || execution.name() != name) return Unreadable(key);
   } else if (TakePrefix(kStart, key, name)) {
     restored.start_digests[name] = bytes;
   } else if (!TakePrefix(kRequest, key, name)) {

@@ -57,5 +57,17 @@ TEST(RecordsTest, ACommitWithoutItsTargetIsRefused) {
   EXPECT_TRUE(Read({StateRecord(state), NextStateRecord(state), ExecutionRecord(execution)}).ok());
 }
 
+// Found by tests/fuzz: a record under another's key passed the check of what is committing.
+TEST(RecordsTest, ARecordIsOfWhatItsKeySays) {
+  v1::State state;
+  state.set_name("jobs/j/states/s");
+  v1::Execution execution;
+  execution.set_name("jobs/j/executions/e");
+  for (Record record : {StateRecord(state), NextStateRecord(state), ExecutionRecord(execution)}) {
+    record.key += "2";
+    EXPECT_EQ(GetErrorInfo(Read({record}).status()).reason, "JOURNAL_CORRUPT") << record.key;
+  }
+}
+
 }  // namespace
 }  // namespace remesh
