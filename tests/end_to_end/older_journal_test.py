@@ -21,6 +21,14 @@ class OlderJournalTest(ClusterTest):
     def get(self):
         return self.controller.states.GetState(state_pb2.GetStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
 
+    def answers(self):
+        """Whether the channel, which may still be one to a dead server, reaches the present one."""
+        try:
+            return self.get()
+        except grpc.RpcError as error:
+            self.assertEqual(error.code(), grpc.StatusCode.UNAVAILABLE, error.details())
+            return None
+
     def files(self):
         return [path for path in self.cluster.root.glob("journal.db*") if "plans" not in path.name and "ballast" not in path.name]
 
@@ -36,7 +44,7 @@ class OlderJournalTest(ClusterTest):
         self.cluster.stop_server()
         copies = {path: path.read_bytes() for path in self.files()}
         self.cluster.start_server()
-        self.wait_until("READY", lambda: self.get().phase == state_pb2.State.READY)
+        self.wait_until("READY", lambda: self.answers() and self.get().phase == state_pb2.State.READY)
         self.move(NAME, 1, targets(ARRAYS, COLUMNS))
         self.wait_until("generation 1 has gone", lambda: not self.readable(1))
 
@@ -47,6 +55,7 @@ class OlderJournalTest(ClusterTest):
             path.write_bytes(content)
         self.cluster.start_server()
         self.wait_until("the journal is known to be behind", lambda: self.gauge("remesh_journal_behind") == 1)
+        self.wait_until("the server answers", self.answers)
         with self.assertRaises(grpc.RpcError) as refused:
             self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
         self.assertEqual(refused.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
@@ -58,11 +67,11 @@ class OlderJournalTest(ClusterTest):
         self.cluster._server_config.append(f"accept_older_journal: {journal}")
         self.addCleanup(self.cluster._server_config.pop)
         self.cluster.start_server()
-        self.wait_until("both are attached", lambda: len(self.get().newer_hosts) == 2)
+        self.wait_until("both are attached", lambda: self.answers() and len(self.get().newer_hosts) == 2)
         self.assertEqual(self.gauge("remesh_journal_behind"), 0)
         self.assertEqual((self.get().phase, self.get().generation), (state_pb2.State.LOST, 1))
         self.check_everywhere(NAME, 2, ARRAYS)
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
+        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
         self.wait_until("what was deleted has gone", lambda: not self.readable(2))
 
     def test_a_truncated_write_ahead_log_is_refused_at_start(self):
@@ -77,8 +86,8 @@ class OlderJournalTest(ClusterTest):
         self.check_everywhere(NAME, 1, ARRAYS)
         log.write_bytes(content)
         self.cluster.start_server()
-        self.wait_until("READY", lambda: self.get().phase == state_pb2.State.READY)
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
+        self.wait_until("READY", lambda: self.answers() and self.get().phase == state_pb2.State.READY)
+        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
 
     def test_another_clusters_server_frees_nothing(self):
         self.create_and_write(NAME, ARRAYS, ROWS)
@@ -97,14 +106,14 @@ class OlderJournalTest(ClusterTest):
         for path in aside.iterdir():
             shutil.move(path, self.cluster.root / path.name)
         self.cluster.start_server()
-        self.wait_until("READY", lambda: self.get().phase == state_pb2.State.READY, 60)
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
+        self.wait_until("READY", lambda: self.answers() and self.get().phase == state_pb2.State.READY, 60)
+        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
 
     def test_a_deleted_state_of_a_forgotten_host_is_freed_when_it_comes(self):
         self.create_and_write(NAME, ARRAYS, ROWS)
         self.cluster.workers["host-1"].kill()
         self.wait_until("host-1 is lost", lambda: self.get().phase == state_pb2.State.LOST)
-        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
+        self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
         with self.cluster.channel() as channel:
             worker_pb2_grpc.WorkerServiceStub(channel).ForgetWorker(
                 worker_pb2.ForgetWorkerRequest(name="workers/host-1"), timeout=CALL_SECONDS)
