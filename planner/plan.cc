@@ -39,7 +39,7 @@ absl::Status ScheduleInMemory(const ReshardRequest& request, const Network& netw
     RETURN_IF_ERROR(status);
     if (SetPeaks(request, network, draft).ok()) return absl::OkStatus();
     RETURN_IF_ERROR(draft.budget->Check());
-    const int64_t peak = draft.summary.peak_bytes_max;
+    const int64_t peak = draft.summary.max_peak_bytes;
     needed = needed == 0 ? peak : std::min(needed, peak);
     if (!options.donate || slices >= kDonationSlicesMax) break;
   }
@@ -116,14 +116,14 @@ bool operator==(const Plan& a, const Plan& b) { return *a.rep_ == *b.rep_; }
 std::string Plan::DebugString() const {
   const PlanSummary& s = rep_->summary;
   return absl::StrCat(
-      "plan: ", s.bytes_total, " bytes = ", s.bytes_kept, " kept + ", s.bytes_local, " local + ",
-      s.bytes_crossing, " crossing, ", s.bytes_relayed, " relayed; bottleneck ", s.bottleneck_bytes,
+      "plan: ", s.total_bytes, " bytes = ", s.kept_bytes, " kept + ", s.local_bytes, " local + ",
+      s.crossing_bytes, " crossing, ", s.relayed_bytes, " relayed; bottleneck ", s.bottleneck_bytes,
       " bytes, ", s.bottleneck_seconds, " s; LB ", s.lower_bound_seconds, " s, T0 ",
       s.routing_bound_seconds, " s, Q ", s.quality, " (", rep_->lower_bound.DebugString(),
       s.lower_bound_seconds < s.routing_bound_seconds
           ? "; without third hosts " + rep_->routing_bound.DebugString()
           : "",
-      "); predicted ", s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows,
+      "); predicted ", s.predicted_seconds, " s; peak ", s.max_peak_bytes, " bytes; ", s.windows,
       " windows, ", s.operations, " operations; ", rep_->sub_begin.size() - 1, " subs, ",
       rep_->segment_sub.size(), " segments, ", rep_->moves.size(), " moves");
 }

@@ -153,8 +153,8 @@ class Checker {
 
   absl::Status CheckSchedule() const {
     const Schedule& s = rep_.schedule;
-    if (s.slices < 1 || s.rounds < 1 || s.stages < 1 || s.part_bits_min < 1 ||
-        s.part_bits_min > kBitsMax) {
+    if (s.slices < 1 || s.rounds < 1 || s.stages < 1 || s.min_part_bits < 1 ||
+        s.min_part_bits > kBitsMax) {
       return CorruptPlan("the schedule has no windows");
     }
     const __int128 windows = (__int128{s.slices} + s.stages - 1) * s.rounds;

@@ -40,17 +40,17 @@ struct Move {
 // When things happen. Every segment is cut into `slices` equal parts, and slice i of a move of
 // stage l and round r is done in window (i + l) * rounds + r: a device passes a slice on in a later
 // window than it got it in. Small segments move in few of the slices only, so that no part is below
-// part_bits_min.
+// min_part_bits.
 struct Schedule {
   int32_t slices = 1;
   int32_t rounds = 1;
   int32_t stages = 1;
-  int64_t part_bits_min = 1;
+  int64_t min_part_bits = 1;
 
   int32_t windows() const { return (slices + stages - 1) * rounds; }
   // In how many slices a segment of `size` bits moves.
   int64_t PartsOf(int64_t size) const {
-    return std::min<int64_t>(slices, (size + part_bits_min - 1) / part_bits_min);
+    return std::min<int64_t>(slices, (size + min_part_bits - 1) / min_part_bits);
   }
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };

@@ -31,11 +31,11 @@ void SumBytes(PlanDraft& draft) {
     }
   }
   PlanSummary& summary = draft.summary;
-  summary.bytes_kept = CeilBytes(kept);
-  summary.bytes_local = CeilBytes(local);
-  summary.bytes_crossing = CeilBytes(crossing);
-  summary.bytes_relayed = CeilBytes(relayed);
-  summary.bytes_total = summary.bytes_kept + summary.bytes_local + summary.bytes_crossing;
+  summary.kept_bytes = CeilBytes(kept);
+  summary.local_bytes = CeilBytes(local);
+  summary.crossing_bytes = CeilBytes(crossing);
+  summary.relayed_bytes = CeilBytes(relayed);
+  summary.total_bytes = summary.kept_bytes + summary.local_bytes + summary.crossing_bytes;
 }
 
 }  // namespace
@@ -90,7 +90,7 @@ absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
 absl::Status SetPeaks(const ReshardRequest& request, const Network& network, PlanDraft& draft) {
   draft.peak_bytes = PeakBytes(request, network, draft);
   const int64_t peak = *std::max_element(draft.peak_bytes.begin(), draft.peak_bytes.end());
-  draft.summary.peak_bytes_max = peak;
+  draft.summary.max_peak_bytes = peak;
   const int64_t limit = request.options.memory_limit_bytes;
   return limit == 0 || peak <= limit ? absl::OkStatus() : MemoryLimitExceeded(limit, peak);
 }

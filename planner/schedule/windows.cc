@@ -205,9 +205,9 @@ absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64
     schedule.stages = std::max<int32_t>(schedule.stages, move.stage + 1);
   const Busiest busiest = FindBusiest(network, draft.moves);
   if (schedule.stages > kStagesMax) return TooManyWindows(window_bytes);
-  schedule.part_bits_min = std::max<int64_t>(
+  schedule.min_part_bits = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
-  draft.atoms.tapes.slack_bits = std::min(draft.atoms.tapes.slack_bits, schedule.part_bits_min / 8);
+  draft.atoms.tapes.slack_bits = std::min(draft.atoms.tapes.slack_bits, schedule.min_part_bits / 8);
   Scheduler scheduler(network, window_bits, slices_min, busiest, draft);
   const bool found = scheduler.Run();
   RETURN_IF_ERROR(draft.budget->Check());
