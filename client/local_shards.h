@@ -8,8 +8,8 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "client/files/mapped_file.h"
-#include "planner/box.h"
-#include "planner/element_type.h"
+#include "planner/values/box.h"
+#include "planner/values/element_type.h"
 #include "remesh/v1/local.pb.h"
 
 namespace remesh {

@@ -4,7 +4,7 @@
 #   remesh_binary(NAME remesh-server SRCS main.cc DEPS server)
 #   remesh_test(NAME planner_box_test SRCS box_test.cc DEPS planner [TIMEOUT seconds] [LABELS e2e])
 #
-# Headers are found from the repository root: #include "planner/box.h".
+# Headers are found from the repository root: #include "planner/values/box.h".
 
 set(REMESH_WARNINGS -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Werror=return-type
     -Werror=unused-result)

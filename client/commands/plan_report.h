@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "client/commands/command.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/report/explanation.h"
 #include "remesh/v1/plan.pb.h"
 

@@ -4,8 +4,8 @@
 #include <cstddef>
 
 #include "absl/types/span.h"
-#include "planner/box.h"
-#include "planner/element_type.h"
+#include "planner/values/box.h"
+#include "planner/values/element_type.h"
 
 namespace remesh {
 

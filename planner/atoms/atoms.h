@@ -6,10 +6,10 @@
 
 #include "absl/status/statusor.h"
 #include "planner/atoms/tape.h"
-#include "planner/budget.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/plan/plan.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
 

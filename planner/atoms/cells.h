@@ -7,8 +7,8 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "planner/atoms/tape.h"
-#include "planner/budget.h"
-#include "planner/layout.h"
+#include "planner/values/budget.h"
+#include "planner/values/layout.h"
 
 namespace remesh {
 

@@ -6,7 +6,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "planner/box.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

@@ -5,7 +5,7 @@
 
 #include <random>
 
-#include "planner/box_union.h"
+#include "planner/values/box_union.h"
 
 namespace remesh {
 namespace {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/budget.h"
-#include "planner/request.h"
+#include "planner/values/budget.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "planner/canonical/fingerprint.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 
 namespace remesh {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/request.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

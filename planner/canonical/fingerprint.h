@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "planner/layout.h"
+#include "planner/values/layout.h"
 
 namespace remesh {
 

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "planner/canonical/fingerprint.h"
-#include "planner/request.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
 

@@ -9,10 +9,10 @@
 
 #include "planner/atoms/atoms.h"
 #include "planner/atoms/demand_classes.h"
+#include "planner/network/network.h"
 #include "planner/order/assignment.h"
 #include "planner/order/target_slots.h"
 #include "planner/routing/lower_bound.h"
-#include "planner/routing/network.h"
 
 namespace remesh {
 namespace {

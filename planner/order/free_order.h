@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/budget.h"
-#include "planner/request.h"
+#include "planner/values/budget.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

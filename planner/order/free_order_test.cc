@@ -8,7 +8,7 @@
 #include <random>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace remesh {
 namespace {

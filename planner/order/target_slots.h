@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/atoms/atoms.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 
 namespace remesh {
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/plan/expansion.h"
 
-#include "planner/plan/segment_parts.h"
+#include "planner/schedule/segment_parts.h"
 
 namespace remesh {
 

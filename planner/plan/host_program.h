@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "planner/plan/plan_draft.h"
+#include "planner/schedule/plan_draft.h"
 
 namespace remesh {
 

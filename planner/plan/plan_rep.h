@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/plan/plan_draft.h"
+#include "planner/schedule/plan_draft.h"
 
 namespace remesh {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 
 namespace remesh {
 namespace {

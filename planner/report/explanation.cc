@@ -12,11 +12,11 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/network/links.h"
+#include "planner/network/network.h"
 #include "planner/report/checkpoint_cost.h"
-#include "planner/report/links.h"
 #include "planner/report/names.h"
 #include "planner/report/units.h"
-#include "planner/routing/network.h"
 
 namespace remesh {
 namespace {

@@ -5,8 +5,8 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
-#include "planner/plan.h"
-#include "planner/report/links.h"
+#include "planner/network/links.h"
+#include "planner/plan/plan.h"
 
 namespace remesh {
 

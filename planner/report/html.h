@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/report/explanation.h"
 
 namespace remesh {

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/plan/plan.h"
 
 namespace remesh {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <vector>
 
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 
 namespace remesh {
 namespace {

@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "planner/network/links.h"
+#include "planner/network/network.h"
 #include "planner/report/flows.h"
 #include "planner/report/json_writer.h"
-#include "planner/report/links.h"
-#include "planner/routing/network.h"
 #include "planner/schedule/cost_model.h"
 
 namespace remesh {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace remesh {
 

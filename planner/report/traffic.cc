@@ -4,10 +4,10 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_map.h"
+#include "planner/network/links.h"
+#include "planner/network/network.h"
 #include "planner/report/flows.h"
-#include "planner/report/links.h"
 #include "planner/report/names.h"
-#include "planner/routing/network.h"
 #include "planner/schedule/cost_model.h"
 
 namespace remesh {

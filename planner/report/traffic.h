@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/report/alike.h"
 
 namespace remesh {

@@ -9,8 +9,8 @@
 #include <numeric>
 #include <tuple>
 
+#include "planner/network/links.h"
 #include "planner/report/flows.h"
-#include "planner/report/links.h"
 #include "planner/report/names.h"
 #include "planner/report/report_test.h"
 #include "planner/schedule/cost_model.h"

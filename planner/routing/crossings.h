@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/routing/units.h"
+#include "planner/network/units.h"
 
 namespace remesh {
 

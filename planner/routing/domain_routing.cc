@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "planner/routing/transport.h"
+#include "planner/routing/transportation.h"
 
 namespace remesh {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
+#include "planner/network/network.h"
+#include "planner/network/units.h"
 #include "planner/routing/crossings.h"
 #include "planner/routing/lower_bound.h"
-#include "planner/routing/network.h"
-#include "planner/routing/units.h"
 
 namespace remesh {
 

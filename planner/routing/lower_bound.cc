@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
-#include "planner/routing/units.h"
+#include "planner/network/units.h"
 
 namespace remesh {
 namespace {

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/plan.h"
-#include "planner/rational.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/plan/plan.h"
 #include "planner/routing/routing.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 

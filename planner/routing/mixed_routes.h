@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/rational.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 #include "planner/routing/trees.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 

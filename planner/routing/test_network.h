@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/plan/plan_draft.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/schedule/plan_draft.h"
 
 namespace remesh::testing {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/plan/plan_draft.h"
 #include "planner/routing/trees.h"
+#include "planner/schedule/plan_draft.h"
 
 namespace remesh {
 

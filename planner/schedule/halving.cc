@@ -5,7 +5,7 @@
 #include <limits>
 #include <utility>
 
-#include "planner/rational.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
 

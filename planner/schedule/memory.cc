@@ -7,8 +7,8 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "planner/plan/segment_parts.h"
-#include "planner/stable_order.h"
+#include "planner/schedule/segment_parts.h"
+#include "planner/values/stable_order.h"
 
 namespace remesh {
 namespace {

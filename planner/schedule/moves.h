@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/plan/plan_draft.h"
-#include "planner/rational.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 #include "planner/routing/trees.h"
+#include "planner/schedule/plan_draft.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 

@@ -4,8 +4,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/plan/segment_parts.h"
 #include "planner/schedule/rounds.h"
+#include "planner/schedule/segment_parts.h"
 #include "planner/schedule/windows.h"
 
 namespace remesh {

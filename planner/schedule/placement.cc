@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/rational.h"
 #include "planner/schedule/halving.h"
 #include "planner/schedule/windows.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "planner/plan/plan_draft.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/schedule/plan_draft.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <utility>
 
-#include "planner/stable_order.h"
+#include "planner/values/stable_order.h"
 
 namespace remesh {
 

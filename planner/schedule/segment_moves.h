@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/plan/plan_draft.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 #include "planner/routing/trees.h"
+#include "planner/schedule/plan_draft.h"
 #include "planner/schedule/striping.h"
 
 namespace remesh {

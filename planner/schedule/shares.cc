@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "planner/rational.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/rational.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 #include "planner/schedule/rounds.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planner/routing/transport.h"
+#include "planner/routing/transportation.h"
 
 namespace remesh {
 

@@ -7,9 +7,9 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
-#include "planner/budget.h"
-#include "planner/rational.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/values/budget.h"
+#include "planner/values/rational.h"
 
 namespace remesh {
 

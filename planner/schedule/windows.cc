@@ -12,7 +12,7 @@
 #include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
-#include "planner/stable_order.h"
+#include "planner/values/stable_order.h"
 
 namespace remesh {
 namespace {

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "planner/plan/plan_draft.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
+#include "planner/schedule/plan_draft.h"
 
 namespace remesh {
 

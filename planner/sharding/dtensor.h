@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/box.h"
-#include "planner/layout.h"
+#include "planner/values/box.h"
+#include "planner/values/layout.h"
 
 namespace remesh {
 

@@ -4,10 +4,10 @@
 #include <cstdint>
 
 #include "absl/status/statusor.h"
-#include "planner/box.h"
-#include "planner/layout.h"
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/named_sharding.h"
+#include "planner/values/box.h"
+#include "planner/values/layout.h"
 
 namespace remesh {
 

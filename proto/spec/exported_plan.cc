@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"
 

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "remesh/v1/cache.pb.h"
 #include "remesh/v1/plan.pb.h"
 
@@ -34,7 +34,7 @@ struct ImportedPlan {
   Plan plan;                           // as the file has it
 };
 // Decodes the plan for the question in the file, or for `spec`, whose fingerprint must be the same.
-// That the plan answers the question is vouched for by the digest only: see planner/plan/reprice.h.
+// That the plan answers the question is vouched for by the digest only: see planner/reprice.h.
 absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSpec* spec,
                                         const Topology* workers);
 

@@ -7,9 +7,9 @@
 #include <random>
 
 #include "base/error.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "planner/plan/plan_rep.h"
-#include "planner/plan/reprice.h"
+#include "planner/reprice.h"
 #include "proto/spec/plan_spec.h"
 #include "tests/testing/resealed.h"
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/layout.h"
 #include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/named_sharding.h"
+#include "planner/values/layout.h"
 #include "remesh/v1/sharding.pb.h"
 
 namespace remesh {

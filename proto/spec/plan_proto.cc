@@ -14,9 +14,9 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "planner/element_type.h"
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
+#include "planner/values/element_type.h"
 #include "proto/spec/program_proto.h"
 
 namespace remesh {

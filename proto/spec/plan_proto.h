@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
-#include "planner/topology.h"
+#include "planner/plan/plan.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/topology.pb.h"
 

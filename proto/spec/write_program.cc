@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "proto/spec/program_proto.h"
 
 namespace remesh {

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/topology.pb.h"
 #include "remesh/v1/worker.pb.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/state.pb.h"
 
 namespace remesh {

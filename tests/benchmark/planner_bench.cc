@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "proto/spec/plan_spec.h"
 #include "proto/spec/program_proto.h"
 #include "service/heap.h"

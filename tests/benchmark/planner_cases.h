@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/request.h"
+#include "planner/values/request.h"
 #include "remesh/v1/plan.pb.h"
 #include "tests/benchmark/models.h"
 

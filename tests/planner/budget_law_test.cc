@@ -2,8 +2,8 @@
 // Planning ends wherever its budget is spent, and says why.
 #include <gtest/gtest.h>
 
-#include "planner/budget.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/values/budget.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

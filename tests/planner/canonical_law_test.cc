@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

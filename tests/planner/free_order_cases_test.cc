@@ -9,7 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/order/assignment.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "tests/benchmark/planner_cases.h"
 
 namespace remesh {

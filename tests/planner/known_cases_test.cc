@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/plan/plan_rep.h"
 #include "tests/benchmark/planner_cases.h"
 #include "tests/benchmark/spec_builder.h"

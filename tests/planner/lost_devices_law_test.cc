@@ -9,7 +9,7 @@
 #include <tuple>
 
 #include "base/error.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/transfer_check.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/routing/domain_routing.h"
 #include "tests/testing/certificate_check.h"
 #include "tests/testing/memory_check.h"

@@ -5,7 +5,7 @@
 #include <xxhash.h>
 
 #include "absl/strings/str_cat.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

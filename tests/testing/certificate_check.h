@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "planner/plan.h"
-#include "planner/request.h"
+#include "planner/plan/plan.h"
+#include "planner/values/request.h"
 
 namespace remesh::testing {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/box.h"
-#include "planner/request.h"
+#include "planner/values/box.h"
+#include "planner/values/request.h"
 
 namespace remesh::testing {
 

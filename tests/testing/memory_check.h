@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "planner/plan.h"
-#include "planner/request.h"
+#include "planner/plan/plan.h"
+#include "planner/values/request.h"
 
 namespace remesh::testing {
 

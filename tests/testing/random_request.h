@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <random>
 
-#include "planner/request.h"
+#include "planner/values/request.h"
 
 namespace remesh::testing {
 

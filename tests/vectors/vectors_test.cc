@@ -9,10 +9,10 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "planner/layout.h"
 #include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/to_layout.h"
+#include "planner/values/layout.h"
 #include "proto/sharding/convert_sharding.h"
 
 namespace remesh {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/box.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

@@ -6,7 +6,7 @@
 #include <optional>
 #include <span>
 
-#include "planner/box.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "absl/container/inlined_vector.h"
-#include "planner/box.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

@@ -5,7 +5,7 @@
 #include <map>
 #include <vector>
 
-#include "planner/box.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/box.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
+#include "planner/values/box.h"
 #include "remesh/v1/plan.pb.h"
 #include "worker/execution/attempt_devices.h"
 

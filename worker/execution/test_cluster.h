@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "worker/device/pieces.h"
 #include "worker/execution/mover.h"
 #include "worker/execution/test_program.h"

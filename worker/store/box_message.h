@@ -3,7 +3,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
-#include "planner/box.h"
+#include "planner/values/box.h"
 #include "remesh/v1/sharding.pb.h"
 
 namespace remesh {

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "worker/device/shard_view.h"
 #include "worker/store/box_message.h"
 

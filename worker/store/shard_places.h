@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/box.h"
+#include "planner/values/box.h"
 #include "remesh/v1/worker.pb.h"
 
 namespace remesh {

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/status.h"
+#include "planner/plan/plan_rep.h"
+#include "planner/values/request.h"
+
+namespace remesh {
+
+// OK when every index and every range of `rep` lies within what it refers to, so that expansion
+// reads nothing beyond and ends. DATA_LOSS (PLAN_BYTES_CORRUPT) otherwise. `canonical` must be
+// valid.
+absl::Status CheckRep(const Plan::Rep& rep, const ReshardRequest& canonical);
+
+}  // namespace remesh

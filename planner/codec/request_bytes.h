@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/status.h"
+#include "planner/canonical/canonical.h"
+#include "planner/values/byte_archive.h"
+
+namespace remesh {
+
+// The fields of a canonical request, each layout and device list once. Reading fails (DATA_LOSS)
+// unless the request is one that Canonicalize() could have made: layouts are built anew from their
+// parts or boxes, and ValidateRequest() holds.
+void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer);
+absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical);
+
+// DATA_LOSS (PLAN_BYTES_CORRUPT): what is wrong with a plan's bytes.
+absl::Status CorruptPlan(std::string_view what);
+
+}  // namespace remesh

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "planner/schedule/plan_draft.h"
+
+namespace remesh {
+
+// A segment cut into the parts that move in one slice each. Unit u of its N stands for part u mod
+// P, so that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them
+// from every part to less than one, and n in all: nothing is rounded that adds up over the parts.
+// What is over when the size is no multiple of the unit belongs to the last part's end.
+class SegmentParts {
+ public:
+  // `unit_bits` of the segment's tape; `index` is the segment's number.
+  SegmentParts(const Schedule& schedule, const Segment& segment, int32_t index, int32_t unit_bits)
+      : segment_(segment),
+        unit_(unit_bits),
+        units_(segment.size() / unit_bits),
+        slices_(schedule.slices),
+        count_(schedule.PartsOf(segment.size())),
+        phase_(index * 7919LL % schedule.slices) {}
+
+  int64_t count() const { return count_; }
+
+  // The slice in which `part` moves: rising, no two parts in the same. Segments of few parts take
+  // turns in the slices.
+  int64_t SliceOf(int64_t part) const {
+    return ((part + 1) * slices_ - phase_ + count_ - 1) / count_ - 1;
+  }
+  // The part that moves in `slice`, or -1.
+  int64_t PartIn(int64_t slice) const {
+    const int64_t part = (count_ * slice + phase_) / slices_;
+    return (count_ * (slice + 1) + phase_) / slices_ == part ? -1 : part;
+  }
+
+  // How many parts move in slices before that one.
+  int64_t PartsBefore(int64_t slice) const {
+    if (slice >= slices_) return count_;
+    return slice <= 0 ? 0 : (count_ * slice + phase_) / slices_;
+  }
+
+  // What the stripe, in the segment's coordinates, takes of `part`: a range of the tape. Parts of a
+  // segment, and stripes within a part, adjoin without gaps.
+  Interval RangeOf(Interval stripe, int64_t part) const {
+    const int64_t begin =
+        segment_.lo + (part * (units_ / count_) + std::min(part, units_ % count_)) * unit_;
+    const auto cut = [&](int64_t at) {
+      if (at == segment_.size() && part + 1 == count_) return segment_.hi;
+      const int64_t units = at / unit_;  // of which those of this part
+      return begin + (units / count_ + (part < units % count_ ? 1 : 0)) * unit_;
+    };
+    return {cut(stripe.lo), cut(stripe.hi)};
+  }
+
+ private:
+  Segment segment_;
+  int64_t unit_;
+  int64_t units_;
+  int64_t slices_;
+  int64_t count_;
+  int64_t phase_;
+};
+
+}  // namespace remesh

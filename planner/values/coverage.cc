@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// CheckCovers(): do the boxes of a layout's living positions cover the array, in every subgroup?
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "planner/values/layout.h"
+
+namespace remesh {
+namespace {
+
+// Regions that a coverage search looks at before it gives up: far above what any grid of 2^20 tiles
+// needs.
+constexpr int64_t kRegionsMax = int64_t{1} << 24;
+
+struct Search {
+  int64_t regions_left = kRegionsMax;
+  std::optional<Box> uncovered;
+};
+
+// Where to halve `region`: the dimension with most box boundaries strictly inside it, at the median
+// one. Exists whenever a box meets the region without containing it.
+std::pair<int, int64_t> MedianCut(const Box& region, const std::vector<const Box*>& boxes) {
+  std::vector<int64_t> best;
+  int best_dim = 0;
+  for (int d = 0; d < region.rank(); ++d) {
+    std::vector<int64_t> cuts;
+    for (const Box* box : boxes) {
+      for (int64_t cut : {box->dims[d].lo, box->dims[d].hi}) {
+        if (cut > region.dims[d].lo && cut < region.dims[d].hi) cuts.push_back(cut);
+      }
+    }
+    if (cuts.size() <= best.size()) continue;
+    best = std::move(cuts);
+    best_dim = d;
+  }
+  const auto median = best.begin() + static_cast<std::ptrdiff_t>(best.size() / 2);
+  std::nth_element(best.begin(), median, best.end());
+  return {best_dim, *median};
+}
+
+// True when `boxes`, each of which meets `region`, cover it; else search.uncovered is a box that
+// none of them meets. The depth is the logarithm of the number of boundaries.
+bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& search) {
+  if (boxes.empty() || --search.regions_left < 0) {
+    search.uncovered = region;
+    return false;
+  }
+  for (const Box* box : boxes) {
+    if (box->Contains(region)) return true;
+  }
+  const auto [d, cut] = MedianCut(region, boxes);
+  for (bool upper : {false, true}) {
+    Box half = region;
+    (upper ? half.dims[d].lo : half.dims[d].hi) = cut;
+    std::vector<const Box*> inside;
+    for (const Box* box : boxes) {
+      if (Intersect(half, *box)) inside.push_back(box);
+    }
+    if (!Covers(half, inside, search)) return false;
+  }
+  return true;
+}
+
+// Tiles of separable layouts never meet, so it is enough to add up their elements.
+bool CoversByCount(const Layout& layout, const std::vector<const Box*>& boxes) {
+  if (!layout.partitions) return false;
+  int64_t covered = 0;
+  for (const Box* box : boxes) covered += box->element_count();
+  return covered == ElementCount(layout.shape);
+}
+
+bool HasLivingPosition(const Tile& tile, const std::vector<bool>& lost) {
+  return std::any_of(tile.positions.begin(), tile.positions.end(),
+                     [&](int32_t p) { return !lost[p]; });
+}
+
+}  // namespace
+
+absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions) {
+  const Box whole = Box::Whole(layout.shape);
+  if (whole.empty()) return absl::OkStatus();
+  std::vector<bool> lost(layout.device_count, false);
+  for (int32_t position : lost_positions) lost[position] = true;
+  std::map<int64_t, std::vector<const Box*>> boxes_of_subgroup;
+  if (layout.tiles.empty()) boxes_of_subgroup[0];
+  for (const Tile& tile : layout.tiles) {
+    std::vector<const Box*>& boxes = boxes_of_subgroup[tile.subgroup];
+    if (!HasLivingPosition(tile, lost)) continue;
+    for (const Box& box : tile.boxes) boxes.push_back(&box);
+  }
+  for (const auto& [subgroup, boxes] : boxes_of_subgroup) {
+    if (CoversByCount(layout, boxes)) continue;
+    Search search;
+    if (Covers(whole, boxes, search)) continue;
+    const std::string of =
+        layout.subgroup_kind.empty() ? "" : absl::StrCat(" of subgroup ", subgroup);
+    if (search.regions_left < 0)
+      return InvalidField("boxes", absl::StrCat(boxes.size()), "boxes are too intricate");
+    return InvalidField("boxes", search.uncovered->DebugString(),
+                        absl::StrCat("is held by no device", of));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace remesh

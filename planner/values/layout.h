@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/container/inlined_vector.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "planner/values/box.h"
+
+namespace remesh {
+
+// How a dimension of extent s is cut, the same for all devices: part p covers the intervals
+// [cuts[i], cuts[i+1]) with part_of[i] == p. cuts rises strictly from 0 to s (cuts == {0} when s ==
+// 0); a part without an interval is empty. Example: 11 over 6 in tiles of ceil(11/6) = 2: cuts
+// {0,2,4,6,8,10,11}, part_of {0,1,2,3,4,5}.
+struct DimPartition {
+  int64_t parts = 1;
+  std::vector<int64_t> cuts;
+  std::vector<int64_t> part_of;
+
+  friend bool operator==(const DimPartition&, const DimPartition&) = default;
+};
+
+// XLA's tiles: part t of k over extent s is [min(t*c, s), min((t+1)*c, s)) with c = ceil(s/k).
+// REQUIRES: s >= 0, k >= 1.
+DimPartition TilePartition(int64_t extent, int64_t parts);
+
+// Devices that hold the same boxes in the same subgroup: replicas of each other. Large meshes have
+// a tile a device, so the usual tile, one box on few devices, takes no memory of its own.
+struct Tile {
+  absl::InlinedVector<Box, 1>
+      boxes;  // disjoint, none empty, sorted; no box at all for an empty shard
+  absl::InlinedVector<int32_t, 4> positions;  // in the device list, rising
+  int64_t subgroup = 0;  // peers of other subgroups are not replicas, though their boxes be equal
+  int64_t number = -1;   // of a separable layout: its parts in mixed radix, last dimension fastest
+
+  friend bool operator==(const Tile&, const Tile&) = default;
+};
+
+// The one internal form of a sharding: which boxes of an array of `shape` each position of the
+// device list holds. A value; built by the functions below. Positions in no tile hold nothing.
+// Tiles are ordered by (subgroup, boxes), so equal layouts are == whatever front end they came
+// from.
+struct Layout {
+  Shape shape;
+  int32_t device_count = 0;  // length of the device list
+  std::vector<Tile> tiles;
+  std::vector<int32_t> tile_of;  // per position the index of its tile, -1 where it holds nothing
+  // Set when every tile is a product of parts, one per dimension (all front ends but explicit
+  // boxes).
+  std::optional<std::vector<DimPartition>> partitions;
+  // What tells subgroups apart, e.g. "manual(2)", "unreduced[sum](4)"; empty when subgroup is 0
+  // everywhere. Elements move only between layouts with equal subgroup kinds and, position by
+  // position of the request's devices, equal subgroups.
+  std::string subgroup_kind;
+
+  // Ignores how the layout came to be (numbers, partitions): boxes, positions and subgroups decide.
+  friend bool operator==(const Layout& a, const Layout& b);
+  std::string DebugString() const;
+};
+
+using LayoutPtr = std::shared_ptr<const Layout>;
+
+// The most boxes that one position of a box layout may hold.
+inline constexpr int64_t kBoxesOfPositionMax = 4096;
+
+// Position i holds the tile numbers[i] (see Tile::number), in subgroup subgroups[i] (empty: all 0).
+// Example: over partitions of 2 and 3 parts, tile 4 is part 1 of dimension 0 and part 1 of
+// dimension 1. REQUIRES: partitions.size() == shape.size(); every number is below the product of
+// all DimPartition::parts, every subgroup >= 0, and (greatest subgroup + 1) x that product fits
+// int64.
+Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
+                           absl::Span<const int64_t> numbers,
+                           absl::Span<const int64_t> subgroups = {},
+                           std::string subgroup_kind = "");
+
+// Position i holds boxes[i]. INVALID_ARGUMENT (fields "[i].boxes[j]") when a box has another rank
+// than the shape, does not fit it, has hi < lo, or overlaps another box of the same position, or a
+// position has too many. Empty boxes are dropped; boxes are cut anew in the one way that depends on
+// their union alone (box_union.h), so that however a caller cut them, equal shards are equal.
+absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<Box>> boxes);
+
+// The boxes of a position; empty span when it holds nothing. REQUIRES: 0 <= position <
+// device_count.
+absl::Span<const Box> BoxesOf(const Layout& layout, int32_t position);
+
+// OK when the boxes of all positions, less those in `lost_positions`, cover the array, in every
+// subgroup that the layout has; else INVALID_ARGUMENT (field "boxes") naming an uncovered box.
+// REQUIRES: lost positions in range.
+absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions = {});
+
+}  // namespace remesh

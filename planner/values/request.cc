@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/values/request.h"
+
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+// Paths are made for errors only: there are as many as arrays and devices.
+absl::Status AtIndex(const char* list, size_t index, const absl::Status& status) {
+  if (status.ok()) return status;
+  return AtField(absl::StrCat(list, "[", index, "]"), status);
+}
+
+// What a request must say of its parts, with the checks of shared layouts and device lists done
+// once.
+class Checker {
+ public:
+  explicit Checker(const ReshardRequest& request) : request_(request) {}
+
+  absl::Status Check() {
+    RETURN_IF_ERROR(AtField("topology", ValidateTopology(request_.topology)));
+    size_t device_count = 0;
+    for (const Host& host : request_.topology.hosts) device_count += host.device_ids.size();
+    devices_.reserve(device_count);
+    for (const Host& host : request_.topology.hosts) {
+      devices_.insert(host.device_ids.begin(), host.device_ids.end());
+    }
+    RETURN_IF_ERROR(AtField("options", CheckOptions()));
+    RETURN_IF_ERROR(CheckFallbacks());
+    if (request_.arrays.empty()) return InvalidField("arrays", "", "must name an array");
+    names_.reserve(request_.arrays.size());
+    for (size_t i = 0; i < request_.arrays.size(); ++i) {
+      RETURN_IF_ERROR(AtIndex("arrays", i, CheckArray(request_.arrays[i])));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  absl::Status CheckOptions() {
+    const PlanOptions& options = request_.options;
+    if (options.window_bytes <= 0) {
+      return InvalidField("window_bytes", absl::StrCat(options.window_bytes), "must be > 0");
+    }
+    if (options.memory_limit_bytes < 0) {
+      return InvalidField("memory_limit_bytes", absl::StrCat(options.memory_limit_bytes),
+                          "must be >= 0");
+    }
+    for (size_t i = 0; i < options.lost_device_ids.size(); ++i) {
+      RETURN_IF_ERROR(
+          AtIndex("lost_device_ids", i, CheckDevice(options.lost_device_ids[i], lost_)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckFallbacks() const {
+    for (size_t i = 0; i < request_.fallbacks.size(); ++i) {
+      const Fallback& fallback = request_.fallbacks[i];
+      const std::string field = absl::StrCat("fallbacks[", i, "]");
+      if (fallback.location.empty()) {
+        return InvalidField(field + ".location", "", "must not be empty");
+      }
+      if (fallback.step < 0) {
+        return InvalidField(field + ".step", absl::StrCat(fallback.step), "must be >= 0");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckArray(const ArraySpec& array) {
+    if (array.name.empty()) return InvalidField("name", array.name, "must not be empty");
+    if (!names_.insert(array.name).second) {
+      return InvalidField("name", array.name, "must be unique");
+    }
+    RETURN_IF_ERROR(ValidateShape(array.shape, BitWidth(array.element_type)));
+    RETURN_IF_ERROR(AtField("source", CheckPlacement(array, array.source)));
+    RETURN_IF_ERROR(AtField("target", CheckPlacement(array, array.target)));
+    const bool new_pair = checked_arrays_
+                              .insert({array.source.layout.get(), array.source.devices.get(),
+                                       array.target.layout.get(), array.target.devices.get()})
+                              .second;
+    if (new_pair) {
+      RETURN_IF_ERROR(AtField("target", CheckTargetIsAlive(array.target)));
+      RETURN_IF_ERROR(AtField("source", CheckSource(*array.source.layout)));
+      RETURN_IF_ERROR(CheckSubgroups(*array.source.layout, *array.target.layout));
+    }
+    return CountBits(array);
+  }
+
+  // Keeps every sum that planning takes over arrays and devices below 2^62.
+  absl::Status CountBits(const ArraySpec& array) {
+    const __int128 devices = array.source.devices->size() + array.target.devices->size();
+    bits_ += devices * BitWidth(array.element_type) * ElementCount(array.shape);
+    if (bits_ < (__int128{1} << 62)) return absl::OkStatus();
+    return InvalidField("shape", absl::StrCat("[", absl::StrJoin(array.shape, ","), "]"),
+                        "makes all arrays on all devices together 2^62 bits or more");
+  }
+
+  absl::Status CheckPlacement(const ArraySpec& array, const Placement& placement) {
+    if (placement.layout == nullptr) return InvalidField("layout", "", "must be given");
+    if (placement.devices == nullptr || placement.devices->empty()) {
+      return InvalidField("devices", "", "must name a device");
+    }
+    RETURN_IF_ERROR(CheckDevices(placement.devices));
+    const Layout& layout = *placement.layout;
+    if (layout.shape != array.shape) {
+      return InvalidField(
+          "layout", absl::StrCat("[", absl::StrJoin(layout.shape, ","), "]"),
+          absl::StrCat("must have the array's shape [", absl::StrJoin(array.shape, ","), "]"));
+    }
+    if (layout.device_count != static_cast<int64_t>(placement.devices->size())) {
+      return InvalidField("devices", absl::StrCat(placement.devices->size(), " devices"),
+                          absl::StrCat("must be ", layout.device_count, " as the layout has"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDevices(const DeviceListPtr& devices) {
+    if (!checked_devices_.insert(devices.get()).second) return absl::OkStatus();
+    absl::flat_hash_set<int64_t> seen;
+    seen.reserve(devices->size());
+    for (size_t i = 0; i < devices->size(); ++i) {
+      RETURN_IF_ERROR(AtIndex("devices", i, CheckDevice((*devices)[i], seen)));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckDevice(int64_t id, absl::flat_hash_set<int64_t>& seen) const {
+    if (!devices_.contains(id)) {
+      return InvalidField("", absl::StrCat(id), "must be a device of the topology");
+    }
+    if (!seen.insert(id).second) return InvalidField("", absl::StrCat(id), "is repeated");
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckTargetIsAlive(const Placement& target) {
+    if (lost_.empty() || !checked_targets_.insert(target.devices.get()).second) {
+      return absl::OkStatus();
+    }
+    for (size_t i = 0; i < target.devices->size(); ++i) {
+      if (lost_.contains((*target.devices)[i])) {
+        return InvalidField(absl::StrCat("devices[", i, "]"), absl::StrCat((*target.devices)[i]),
+                            "is lost and cannot be a target");
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Lost devices hold their part of the source too: what only they held is missing, not uncovered.
+  absl::Status CheckSource(const Layout& layout) {
+    if (!checked_sources_.insert(&layout).second) return absl::OkStatus();
+    return CheckCovers(layout);
+  }
+
+  absl::Status CheckSubgroups(const Layout& source, const Layout& target) {
+    if (!checked_pairs_.insert({&source, &target}).second) return absl::OkStatus();
+    if (source.subgroup_kind != target.subgroup_kind) {
+      return InvalidField("target.subgroups", target.subgroup_kind,
+                          absl::StrCat("must be the source's, \"", source.subgroup_kind, "\""));
+    }
+    const std::set<int64_t> held = SubgroupsOf(source);
+    for (int64_t subgroup : SubgroupsOf(target)) {
+      if (held.contains(subgroup)) continue;
+      return InvalidField("target.subgroups", absl::StrCat(subgroup),
+                          "must be a subgroup of the source too");
+    }
+    return absl::OkStatus();
+  }
+
+  static std::set<int64_t> SubgroupsOf(const Layout& layout) {
+    std::set<int64_t> subgroups;
+    for (const Tile& tile : layout.tiles) subgroups.insert(tile.subgroup);
+    return subgroups;
+  }
+
+  const ReshardRequest& request_;
+  absl::flat_hash_set<int64_t> devices_;
+  absl::flat_hash_set<int64_t> lost_;
+  __int128 bits_ = 0;
+  absl::flat_hash_set<const DeviceList*> checked_devices_;
+  absl::flat_hash_set<const DeviceList*> checked_targets_;
+  absl::flat_hash_set<const Layout*> checked_sources_;
+  absl::flat_hash_set<std::pair<const Layout*, const Layout*>> checked_pairs_;
+  absl::flat_hash_set<
+      std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*>>
+      checked_arrays_;
+  absl::flat_hash_set<std::string_view> names_;
+};
+
+}  // namespace
+
+absl::Status ValidateRequest(const ReshardRequest& request) { return Checker(request).Check(); }
+
+}  // namespace remesh

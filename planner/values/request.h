@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "planner/values/element_type.h"
+#include "planner/values/layout.h"
+#include "planner/values/topology.h"
+
+namespace remesh {
+
+// Which memory of a device's host an array lies in. Moving between kinds on one device is a copy
+// inside the host.
+enum class MemoryKind : int8_t { kDevice, kPinnedHost, kUnpinnedHost };
+
+// Caller's device ids; position i of a layout is ids[i]. Shared by many arrays.
+using DeviceList = std::vector<int64_t>;
+using DeviceListPtr = std::shared_ptr<const DeviceList>;
+
+// A layout on real devices. REQUIRES: layout->device_count == devices->size().
+struct Placement {
+  LayoutPtr layout;
+  DeviceListPtr devices;
+  MemoryKind memory_kind = MemoryKind::kDevice;
+};
+
+struct ArraySpec {
+  std::string name;
+  Shape shape;
+  ElementType element_type = ElementType::kU8;
+  Placement source;
+  Placement target;
+};
+
+enum class Strategy : int8_t {
+  kOptimal,
+  kP2p,     // every target shard is pulled from one holder, once per replica: the baseline of most
+            // systems
+  kGather,  // one device gathers each array and broadcasts it
+};
+
+struct PlanOptions {
+  int64_t window_bytes = 256 << 20;  // W: bytes in flight per device, > 0
+  int64_t memory_limit_bytes = 0;    // per device; 0: none
+  bool donate = false;
+  bool free_target_order = false;
+  std::vector<int64_t> lost_device_ids;
+  Strategy strategy = Strategy::kOptimal;
+
+  friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
+};
+
+// Where to take boxes from that no living device holds.
+struct Fallback {
+  enum class Kind : int8_t { kHostSnapshot, kCheckpoint };
+  Kind kind = Kind::kHostSnapshot;
+  std::string location;  // host name or absolute checkpoint path
+  int64_t step = 0;
+
+  friend bool operator==(const Fallback&, const Fallback&) = default;
+};
+
+// Everything a plan depends on: PlanSpec after the front ends. Equal layouts and device lists
+// should share pointers: planning costs by distinct (layout, device list) pairs, not by arrays.
+struct ReshardRequest {
+  Topology topology;
+  std::vector<ArraySpec> arrays;
+  PlanOptions options;
+  std::vector<Fallback> fallbacks;
+};
+
+// INVALID_ARGUMENT with the field named: invalid topology or options; no arrays; array names empty
+// or repeated; layout of another shape; device lists with repeats or devices outside the topology;
+// a source that does not cover its array, lost devices aside; subgroup kinds or subgroups that
+// differ between source and target.
+absl::Status ValidateRequest(const ReshardRequest& request);
+
+}  // namespace remesh

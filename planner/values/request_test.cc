@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/values/request.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <limits>
+#include <numeric>
+
+#include "base/error.h"
+#include "planner/canonical/canonical.h"
+#include "planner/plan/plan.h"
+
+namespace remesh {
+namespace {
+
+LayoutPtr Rows(int64_t rows, int64_t parts, std::string subgroup_kind = "") {
+  std::vector<int64_t> numbers;
+  std::vector<int64_t> subgroups;
+  for (int64_t p = 0; p < parts; ++p) numbers.push_back(p);
+  if (!subgroup_kind.empty()) subgroups.assign(parts, 0);
+  return std::make_shared<const Layout>(
+      MakeSeparableLayout({rows}, {TilePartition(rows, parts)}, numbers, subgroups, subgroup_kind));
+}
+
+DeviceListPtr Devices(DeviceList ids) { return std::make_shared<const DeviceList>(std::move(ids)); }
+
+// Two hosts of two devices in a rack; one array over all four, to be turned round.
+ReshardRequest Good() {
+  ReshardRequest request;
+  request.topology.domains = {
+      {.name = "rack", .egress_bytes_per_second = 1e9, .ingress_bytes_per_second = 1e9}};
+  for (int64_t h : {0, 1}) {
+    request.topology.hosts.push_back({.name = "host" + std::to_string(h),
+                                      .device_ids = {2 * h, 2 * h + 1},
+                                      .nic_bytes_per_second = 1e9,
+                                      .nics = 2,
+                                      .fabric_bytes_per_second = 1e11,
+                                      .parent = "rack"});
+  }
+  request.arrays = {{.name = "w",
+                     .shape = {8},
+                     .element_type = ElementType::kF32,
+                     .source = {Rows(8, 4), Devices({0, 1, 2, 3})},
+                     .target = {Rows(8, 4), Devices({3, 2, 1, 0})}}};
+  return request;
+}
+
+struct BadRequest {
+  const char* field;
+  const char* value;
+  std::function<void(ReshardRequest&)> spoil;
+};
+
+const std::vector<BadRequest>& BadRequests() {
+  static const double kNan = std::numeric_limits<double>::quiet_NaN();
+  static const auto& bad = *new std::vector<BadRequest>{
+      {"topology.hosts", "", [](auto& r) { r.topology.hosts.clear(); }},
+      {"topology.hosts[1].name", "", [](auto& r) { r.topology.hosts[1].name = ""; }},
+      {"topology.hosts[1].name", "host0", [](auto& r) { r.topology.hosts[1].name = "host0"; }},
+      {"topology.hosts[0].device_ids", "", [](auto& r) { r.topology.hosts[0].device_ids.clear(); }},
+      {"topology.hosts[0].device_ids[1]", "-1",
+       [](auto& r) { r.topology.hosts[0].device_ids[1] = -1; }},
+      {"topology.hosts[1].device_ids[0]", "1",
+       [](auto& r) { r.topology.hosts[1].device_ids[0] = 1; }},
+      {"topology.hosts[0].nics", "0", [](auto& r) { r.topology.hosts[0].nics = 0; }},
+      {"topology.hosts[0].nic_bytes_per_second", "nan",
+       [](auto& r) { r.topology.hosts[0].nic_bytes_per_second = kNan; }},
+      {"topology.hosts[0].fabric_bytes_per_second", "0",
+       [](auto& r) { r.topology.hosts[0].fabric_bytes_per_second = 0; }},
+      {"topology.hosts[0].parent", "row", [](auto& r) { r.topology.hosts[0].parent = "row"; }},
+      {"topology.domains[0].egress_bytes_per_second", "inf",
+       [](auto& r) {
+         r.topology.domains[0].egress_bytes_per_second = std::numeric_limits<double>::infinity();
+       }},
+      {"topology.domains[0].parent", "rack",
+       [](auto& r) { r.topology.domains[0].parent = "rack"; }},
+      {"options.window_bytes", "0", [](auto& r) { r.options.window_bytes = 0; }},
+      {"options.memory_limit_bytes", "-1", [](auto& r) { r.options.memory_limit_bytes = -1; }},
+      {"options.lost_device_ids[0]", "9", [](auto& r) { r.options.lost_device_ids = {9}; }},
+      {"options.lost_device_ids[1]", "1",
+       [](auto& r) {
+         r.options.lost_device_ids = {1, 1};
+       }},
+      {"fallbacks[0].location", "", [](auto& r) { r.fallbacks.push_back({}); }},
+      {"arrays", "", [](auto& r) { r.arrays.clear(); }},
+      {"arrays[0].name", "", [](auto& r) { r.arrays[0].name = ""; }},
+      {"arrays[1].name", "w", [](auto& r) { r.arrays.push_back(r.arrays[0]); }},
+      {"arrays[0].shape[0]", "-8", [](auto& r) { r.arrays[0].shape = {-8}; }},
+      {"arrays[0].source.layout", "[9]", [](auto& r) { r.arrays[0].source.layout = Rows(9, 4); }},
+      {"arrays[0].target.devices", "3 devices",
+       [](auto& r) {
+         r.arrays[0].target.devices = Devices({0, 1, 2});
+       }},
+      {"arrays[0].target.devices[3]", "7",
+       [](auto& r) {
+         r.arrays[0].target.devices = Devices({0, 1, 2, 7});
+       }},
+      {"arrays[0].target.devices[2]", "1",
+       [](auto& r) {
+         r.arrays[0].target.devices = Devices({0, 1, 1, 2});
+       }},
+      {"arrays[0].target.devices[0]", "3", [](auto& r) { r.options.lost_device_ids = {3}; }},
+      {"arrays[0].source.boxes", "[4:8]",
+       [](auto& r) {
+         const std::vector<std::vector<Box>> boxes = {{Box{{{0, 4}}}}, {}, {}, {}};
+         r.arrays[0].source.layout = std::make_shared<const Layout>(*MakeBoxLayout({8}, boxes));
+       }},
+      {"arrays[0].target.subgroups", "manual(2)",
+       [](auto& r) { r.arrays[0].target.layout = Rows(8, 4, "manual(2)"); }},
+  };
+  return bad;
+}
+
+TEST(RequestTest, AGoodRequestPasses) {
+  EXPECT_TRUE(ValidateRequest(Good()).ok()) << ValidateRequest(Good());
+}
+
+TEST(RequestTest, EveryFaultNamesItsFieldAndValue) {
+  for (const BadRequest& bad : BadRequests()) {
+    SCOPED_TRACE(bad.field);
+    ReshardRequest request = Good();
+    bad.spoil(request);
+    const absl::Status status = Canonicalize(request).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+    EXPECT_EQ(GetErrorInfo(status).metadata["field"], bad.field) << status;
+    EXPECT_EQ(GetErrorInfo(status).metadata["value"], bad.value) << status;
+  }
+}
+
+TEST(RequestTest, DataThatOnlyLostDevicesHoldNeedsAFallback) {
+  ReshardRequest request = Good();
+  request.arrays[0].target = {Rows(8, 2), Devices({2, 3})};
+  request.options.lost_device_ids = {1};
+  const auto refused = MakePlan(Canonicalize(request)->canonical);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kDataLoss) << refused.status();
+  EXPECT_EQ(GetErrorInfo(refused.status()).metadata["box"], "[2:4]");
+  request.fallbacks.push_back({.kind = Fallback::Kind::kCheckpoint, .location = "/ckpt"});
+  const auto plan = MakePlan(Canonicalize(request)->canonical);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_EQ(plan->missing().size(), 1u);
+  EXPECT_EQ(plan->missing()[0].box.DebugString(), "[2:4]");
+  EXPECT_EQ(plan->missing()[0].lost_devices.size(), 1u);
+}
+
+TEST(RequestTest, APeakAboveTheLimitIsRefusedWithTheNumber) {
+  ReshardRequest request = Good();
+  request.options.memory_limit_bytes = 15;
+  const auto refused = MakePlan(Canonicalize(request)->canonical);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetErrorInfo(refused.status()).reason, "MEMORY_LIMIT");
+  EXPECT_EQ(GetErrorInfo(refused.status()).metadata["needed_bytes"], "16");
+  request.options.memory_limit_bytes = 16;
+  EXPECT_TRUE(MakePlan(Canonicalize(request)->canonical).ok());
+}
+
+TEST(RequestTest, TooManyWindowsAreRefused) {
+  ReshardRequest request = Good();
+  request.options.window_bytes = 1;
+  request.arrays[0].shape = {int64_t{1} << 40};
+  request.arrays[0].source.layout = Rows(int64_t{1} << 40, 4);
+  request.arrays[0].target.layout = Rows(int64_t{1} << 40, 4);
+  const auto refused = MakePlan(Canonicalize(request)->canonical);
+  EXPECT_EQ(GetErrorInfo(refused.status()).reason, "TOO_MANY_WINDOWS") << refused.status();
+}
+
+// 2^18 NICs of 2^46 bytes per second once made a capacity of 2^64, that is 0, and a division by it.
+TEST(RequestTest, NicsOfAllHostsTogetherStayCountable) {
+  Topology topology;
+  for (int64_t h = 0; h < 3; ++h) {
+    std::vector<int64_t> devices(8192);
+    std::iota(devices.begin(), devices.end(), h * 8192);
+    topology.hosts.push_back({.name = std::to_string(h),
+                              .device_ids = devices,
+                              .nic_bytes_per_second = 1e15,
+                              .nics = 1 << 18,
+                              .fabric_bytes_per_second = 1e15});
+  }
+  const absl::Status refused = ValidateTopology(topology);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "hosts[2].nic_bytes_per_second") << refused;
+  topology.hosts.pop_back();
+  EXPECT_TRUE(ValidateTopology(topology).ok());
+}
+
+// As many pairs of cell and holder as the square of the boxes: 16,000 such boxes once took 5 GB.
+TEST(RequestTest, NestedBoxesAreRefusedBeforeTheyTakeAllMemory) {
+  constexpr int64_t kDevices = 6000;
+  ReshardRequest request = Good();
+  DeviceList all(kDevices);
+  std::iota(all.begin(), all.end(), 0);
+  request.topology.hosts[0].device_ids = all;
+  request.topology.hosts.resize(1);
+  std::vector<std::vector<Box>> nested;
+  for (int64_t d = 0; d < kDevices; ++d) nested.push_back({Box({{d, kDevices}})});
+  const absl::StatusOr<Layout> layout = MakeBoxLayout({kDevices}, nested);
+  ASSERT_TRUE(layout.ok()) << layout.status();
+  request.arrays[0].shape = {kDevices};
+  request.arrays[0].source = {std::make_shared<const Layout>(*layout), Devices(all)};
+  request.arrays[0].target = {Rows(kDevices, kDevices), request.arrays[0].source.devices};
+  const auto refused = MakePlan(Canonicalize(request)->canonical);
+  EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(GetErrorInfo(refused.status()).reason, "TOO_MANY_OVERLAPS") << refused.status();
+}
+
+}  // namespace
+}  // namespace remesh

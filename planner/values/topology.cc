@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/values/topology.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+// Paths are made for errors only: there are as many as devices.
+absl::Status AtIndex(const char* list, size_t index, const absl::Status& status) {
+  if (status.ok()) return status;
+  return AtField(absl::StrCat(list, "[", index, "]"), status);
+}
+
+absl::Status CheckCapacity(const char* field, double bytes_per_second) {
+  if (std::isfinite(bytes_per_second) && bytes_per_second > 0) return absl::OkStatus();
+  return InvalidField(field, absl::StrCat(bytes_per_second), "must be finite and > 0");
+}
+
+absl::Status CheckName(const std::string& name, absl::flat_hash_set<std::string_view>& names) {
+  if (name.empty()) return InvalidField("name", name, "must not be empty");
+  if (!names.insert(name).second) return InvalidField("name", name, "must be unique");
+  return absl::OkStatus();
+}
+
+using OwnerOf = absl::flat_hash_map<int64_t, const Host*>;
+
+absl::Status CheckDevice(int64_t id, const Host& host, OwnerOf& owner_of) {
+  if (id < 0) return InvalidField("", absl::StrCat(id), "must be >= 0");
+  const auto [owner, inserted] = owner_of.try_emplace(id, &host);
+  if (inserted) return absl::OkStatus();
+  return InvalidField("", absl::StrCat(id),
+                      absl::StrCat("must be unique, but host ", owner->second->name, " has it"));
+}
+
+absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& names,
+                       OwnerOf& owner_of) {
+  RETURN_IF_ERROR(CheckName(host.name, names));
+  if (host.device_ids.empty()) return InvalidField("device_ids", "", "must name a device");
+  for (size_t i = 0; i < host.device_ids.size(); ++i) {
+    RETURN_IF_ERROR(AtIndex("device_ids", i, CheckDevice(host.device_ids[i], host, owner_of)));
+  }
+  if (host.nics < 1) return InvalidField("nics", absl::StrCat(host.nics), "must be >= 1");
+  RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", host.nic_bytes_per_second));
+  return CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second);
+}
+
+// What the NICs of a host carry together, bytes per second. A NIC counts only when a device uses
+// it.
+double Capacity(const Host& host) {
+  const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));
+  return nics * std::min(host.nic_bytes_per_second, kCapacityMax);
+}
+
+absl::Status CheckDomain(const Domain& domain, absl::flat_hash_set<std::string_view>& names) {
+  RETURN_IF_ERROR(CheckName(domain.name, names));
+  RETURN_IF_ERROR(CheckCapacity("egress_bytes_per_second", domain.egress_bytes_per_second));
+  return CheckCapacity("ingress_bytes_per_second", domain.ingress_bytes_per_second);
+}
+
+using DomainIndex = absl::flat_hash_map<std::string, size_t>;
+
+absl::Status CheckParent(const std::string& parent, const DomainIndex& index_of) {
+  if (parent.empty() || index_of.contains(parent)) return absl::OkStatus();
+  return InvalidField("parent", parent, "must name a domain");
+}
+
+// Walks up from every domain; a walk that meets a domain of its own is a cycle. Each domain is
+// walked over once.
+absl::Status CheckAcyclic(const std::vector<Domain>& domains, const DomainIndex& index_of) {
+  std::vector<size_t> walk_of(domains.size(), 0);
+  for (size_t i = 0; i < domains.size(); ++i) {
+    size_t at = i;
+    while (walk_of[at] == 0) {
+      walk_of[at] = i + 1;
+      if (domains[at].parent.empty()) break;
+      at = index_of.at(domains[at].parent);
+      if (walk_of[at] == i + 1) {
+        return InvalidField(absl::StrCat("domains[", at, "].parent"), domains[at].parent,
+                            "must not make a cycle");
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status ValidateTopology(const Topology& topology) {
+  if (topology.hosts.empty()) return InvalidField("hosts", "", "must name a host");
+  absl::flat_hash_set<std::string_view> domain_names;
+  DomainIndex index_of;
+  for (size_t i = 0; i < topology.domains.size(); ++i) {
+    RETURN_IF_ERROR(AtIndex("domains", i, CheckDomain(topology.domains[i], domain_names)));
+    index_of[topology.domains[i].name] = i;
+  }
+  for (size_t i = 0; i < topology.domains.size(); ++i) {
+    RETURN_IF_ERROR(AtIndex("domains", i, CheckParent(topology.domains[i].parent, index_of)));
+  }
+  RETURN_IF_ERROR(CheckAcyclic(topology.domains, index_of));
+  absl::flat_hash_set<std::string_view> host_names;
+  host_names.reserve(topology.hosts.size());
+  OwnerOf owner_of;
+  owner_of.reserve(topology.hosts.size() * topology.hosts.front().device_ids.size());
+  double capacity = 0;
+  for (size_t i = 0; i < topology.hosts.size(); ++i) {
+    const Host& host = topology.hosts[i];
+    RETURN_IF_ERROR(AtIndex("hosts", i, CheckHost(host, host_names, owner_of)));
+    RETURN_IF_ERROR(AtIndex("hosts", i, CheckParent(host.parent, index_of)));
+    capacity += Capacity(host);
+    if (capacity > kCapacitySumMax) {
+      return InvalidField(absl::StrCat("hosts[", i, "].nic_bytes_per_second"),
+                          absl::StrCat(host.nic_bytes_per_second),
+                          "brings the NICs of all hosts above 2^60 bytes per second");
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace remesh
