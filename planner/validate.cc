@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan::Validate(): replays the expanded transfers window by window against what every device
-// holds.
+#include "planner/validate.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/network/network.h"
-#include "planner/plan/plan_rep.h"
+#include "planner/order/free_order.h"
 #include "planner/schedule/windows.h"
 #include "planner/values/box_union.h"
 
@@ -38,10 +38,12 @@ std::string Shown(const Transfer& t) {
                       t.from_device, "->", t.to_device);
 }
 
+// Replays the expanded transfers window by window against what every device holds.
 class Replay {
  public:
-  Replay(const ReshardRequest& request, const Plan& plan)
-      : request_(request), plan_(plan), network_(MakeNetwork(request)) {}
+  // `request` with the plan's order.
+  Replay(ReshardRequest request, const Plan& plan)
+      : request_(std::move(request)), plan_(plan), network_(MakeNetwork(request_)) {}
 
   absl::Status Run() {
     absl::Status status;
@@ -218,7 +220,7 @@ class Replay {
     return absl::InternalError(absl::StrCat(Shown(t), " ", what));
   }
 
-  const ReshardRequest& request_;
+  const ReshardRequest request_;
   const Plan& plan_;
   const Network network_;
   std::map<const DeviceList*, std::map<int64_t, int32_t>> positions_;
@@ -232,8 +234,8 @@ class Replay {
 
 }  // namespace
 
-absl::Status Plan::Validate(const CanonicalRequest& request) const {
-  return Replay(request.request, *this).Run();
+absl::Status ValidatePlan(const Plan& plan, const CanonicalRequest& request) {
+  return Replay(WithTargetOrder(request.request, plan.target_order()), plan).Run();
 }
 
 }  // namespace remesh

@@ -20,6 +20,7 @@
 #include "client/plan_stream.h"
 #include "client/transfer_output.h"
 #include "planner/canonical/canonical.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/atoms/missing_box.h"
 #include "planner/atoms/tape.h"
-#include "planner/canonical/canonical.h"
 #include "planner/network/network.h"
-#include "planner/plan/plan.h"
 #include "planner/values/budget.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

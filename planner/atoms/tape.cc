@@ -97,7 +97,7 @@ void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
   VisitRange(box, 0, begin, end, visit);
 }
 
-int64_t Tapes::Rounded(const Tape& tape, int64_t position) const {
+int64_t Tapes::Rounded(const Tape& tape, int64_t position, int64_t slack_bits) const {
   const TapeRun& run = RunAt(tape.runs, position);
   const ArrayClass& array_class = classes[run.array_class];
   const int64_t width = array_class.element_bits;
@@ -112,10 +112,10 @@ int64_t Tapes::Rounded(const Tape& tape, int64_t position) const {
   return position;
 }
 
-void Tapes::ForEachBox(const Tape& tape, int64_t begin, int64_t end,
+void Tapes::ForEachBox(const Tape& tape, int64_t begin, int64_t end, int64_t slack_bits,
                        absl::FunctionRef<void(int32_t, const Box&)> visit) const {
-  begin = Rounded(tape, begin);
-  end = Rounded(tape, end);
+  begin = Rounded(tape, begin, slack_bits);
+  end = Rounded(tape, end, slack_bits);
   while (begin < end) {
     const TapeRun& run = RunAt(tape.runs, begin);
     const ArrayClass& array_class = classes[run.array_class];

@@ -48,27 +48,27 @@ struct Tape {
 };
 
 // Positions on a tape are rounded to elements, by every user alike, so that adjoining ranges stay
-// adjoining; and, where that moves them by no more than `slack_bits`, to whole rows, planes ... of
-// the box they fall into, so that ranges are boxes rather than ragged.
+// adjoining; and, where that moves them by no more than `slack_bits`, which is one number for a
+// whole plan, to whole rows, planes ... of the box they fall into, so that ranges are boxes rather
+// than ragged.
 struct Tapes {
   std::vector<ArrayClass> classes;  // by first_cell
-  int64_t slack_bits = 0;
 
   Tape TapeOf(absl::Span<const int32_t> cells) const;
 
   // Calls visit(array, box) for boxes that together hold the elements of [begin, end) of `tape`.
-  void ForEachBox(const Tape& tape, int64_t begin, int64_t end,
+  void ForEachBox(const Tape& tape, int64_t begin, int64_t end, int64_t slack_bits,
                   absl::FunctionRef<void(int32_t array, const Box& box)> visit) const;
 
   // Bits of those elements.
-  int64_t BitsOfRange(const Tape& tape, int64_t begin, int64_t end) const {
-    return Rounded(tape, end) - Rounded(tape, begin);
+  int64_t BitsOfRange(const Tape& tape, int64_t begin, int64_t end, int64_t slack_bits) const {
+    return Rounded(tape, end, slack_bits) - Rounded(tape, begin, slack_bits);
   }
 
   friend bool operator==(const Tapes&, const Tapes&) = default;
 
  private:
-  int64_t Rounded(const Tape& tape, int64_t position) const;
+  int64_t Rounded(const Tape& tape, int64_t position, int64_t slack_bits) const;
 };
 
 // Calls visit for boxes that together hold the elements [begin, end) of `box` in row-major order:

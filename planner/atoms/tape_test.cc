@@ -46,10 +46,10 @@ Tapes TwoArrays() {
   return tapes;
 }
 
-std::string BoxesOf(const Tapes& tapes, int64_t begin, int64_t end) {
+std::string BoxesOf(const Tapes& tapes, int64_t begin, int64_t end, int64_t slack_bits = 0) {
   const std::vector<int32_t> cells = {10, 11};
   std::string text;
-  tapes.ForEachBox(tapes.TapeOf(cells), begin, end, [&](int32_t array, const Box& box) {
+  tapes.ForEachBox(tapes.TapeOf(cells), begin, end, slack_bits, [&](int32_t array, const Box& box) {
     text += std::to_string(array) + box.DebugString();
   });
   return text;
@@ -63,10 +63,10 @@ TEST(TapeTest, ATapeRunsArrayByArray) {
 }
 
 TEST(TapeTest, SlackMovesCutsBetweenRows) {
-  Tapes tapes = TwoArrays();
-  tapes.slack_bits = 2 * 8;
-  EXPECT_EQ(BoxesOf(tapes, 0, 13 * 8), "3[0:4,0:2]3[0:1,2:6]");
-  EXPECT_EQ(BoxesOf(tapes, 13 * 8, 24 * 8), "3[1:4,2:6]");
+  const Tapes tapes = TwoArrays();
+  constexpr int64_t kSlack = 2 * 8;
+  EXPECT_EQ(BoxesOf(tapes, 0, 13 * 8, kSlack), "3[0:4,0:2]3[0:1,2:6]");
+  EXPECT_EQ(BoxesOf(tapes, 13 * 8, 24 * 8, kSlack), "3[1:4,2:6]");
 }
 
 }  // namespace

@@ -51,7 +51,6 @@ void SummaryFields(Archive& a, T& s) {
 
 template <typename Archive, typename T>
 void TapesFields(Archive& a, T& tapes) {
-  a.Number(tapes.slack_bits);
   a.Each(tapes.classes, [&](auto& one) {
     a.Steps(one.arrays);
     a.Number(one.element_bits);
@@ -85,7 +84,9 @@ void MovesFields(Archive& a, T& rep) {
 }
 
 template <typename Archive, typename T>
-void RepFields(Archive& a, T& rep) {
+void RepFields(Archive& a, T& rep, bool free_order) {
+  if (free_order) a.Steps(rep.target_order);
+  a.Number(rep.schedule.slack_bits);
   TapesFields(a, rep.tapes);
   a.Each(rep.missing, [&](auto& missing) {
     a.Number(missing.array);
@@ -99,9 +100,9 @@ void RepFields(Archive& a, T& rep) {
   a.Steps(rep.segment_sub);
   a.Steps(rep.segment_hi);
   MovesFields(a, rep);
-  SummaryFields(a, rep.summary);
-  CertificateFields(a, rep.lower_bound);
-  CertificateFields(a, rep.routing_bound);
+  SummaryFields(a, rep.figures.summary);
+  CertificateFields(a, rep.figures.lower_bound);
+  CertificateFields(a, rep.figures.routing_bound);
   a.Steps(rep.peak_bytes);
 }
 
@@ -111,7 +112,7 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan) {
   ByteWriter writer;
   writer.Number(kPlanBytesFormat);
   WriteRequest(request, writer);
-  RepFields(writer, plan.rep());
+  RepFields(writer, plan.rep(), request.request.options.free_target_order);
   std::string bytes = absl::StrCat(std::string(kMagic), std::move(writer).Take());
   bytes += SumOf(bytes);
   return bytes;
@@ -136,8 +137,8 @@ absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes) {
   }
   CanonicalRequest request;
   RETURN_IF_ERROR(ReadRequest(reader, request));
-  auto rep = std::make_shared<Plan::Rep>();
-  RepFields(reader, *rep);
+  auto rep = std::make_shared<PlanRep>();
+  RepFields(reader, *rep, request.request.options.free_target_order);
   if (!reader.done()) return CorruptPlan("they end early or late, or hold a number out of range");
   RETURN_IF_ERROR(CheckRep(*rep, request.request));
   return AnsweredRequest{.request = std::move(request), .plan = Plan(std::move(rep))};

@@ -6,7 +6,7 @@
 
 #include "base/status_macros.h"
 #include "planner/codec/request_bytes.h"
-#include "planner/schedule/windows.h"
+#include "planner/schedule/timeline.h"
 #include "planner/values/element_type.h"
 
 namespace remesh {
@@ -37,10 +37,11 @@ bool FitsInto(const Box& box, const Shape& shape) {
 
 class Checker {
  public:
-  Checker(const Plan::Rep& rep, const ReshardRequest& request) : rep_(rep), request_(request) {}
+  Checker(const PlanRep& rep, const ReshardRequest& request) : rep_(rep), request_(request) {}
 
   absl::Status Check() {
     RETURN_IF_ERROR(CheckDevices());
+    RETURN_IF_ERROR(CheckOrder());
     RETURN_IF_ERROR(CheckClasses());
     RETURN_IF_ERROR(CheckSubs());
     RETURN_IF_ERROR(CheckSegments());
@@ -65,8 +66,30 @@ class Checker {
     return absl::OkStatus();
   }
 
+  // Whether the target devices change places among themselves.
+  absl::Status CheckOrder() const {
+    const std::vector<int64_t>& order = rep_.target_order;
+    if (order.empty()) return absl::OkStatus();
+    if (!request_.options.free_target_order || order.size() != rep_.host_of.size()) {
+      return CorruptPlan("its order is of other devices");
+    }
+    std::vector<bool> target(order.size(), false), taken(order.size(), false);
+    for (const ArraySpec& array : request_.arrays) {
+      for (const int64_t device : *array.target.devices) target[device] = true;
+    }
+    for (size_t d = 0; d < order.size(); ++d) {
+      const int64_t taker = order[d];
+      if (!IsIndex(taker, taken) || taken[taker] || target[taker] != target[d] ||
+          (!target[d] && taker != static_cast<int64_t>(d))) {
+        return CorruptPlan("its order is none of the target devices");
+      }
+      taken[taker] = true;
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckClasses() {
-    if (rep_.tapes.slack_bits < 0 || rep_.tapes.slack_bits > kBitsMax / 4) {
+    if (rep_.schedule.slack_bits < 0 || rep_.schedule.slack_bits > kBitsMax / 4) {
       return CorruptPlan("cuts have no such slack");
     }
     __int128 bits = 0;
@@ -158,8 +181,8 @@ class Checker {
       return CorruptPlan("the schedule has no windows");
     }
     const __int128 windows = (__int128{s.slices} + s.stages - 1) * s.rounds;
-    const bool counted =
-        rep_.moves.empty() ? rep_.summary.windows == 0 : rep_.summary.windows == windows;
+    const bool counted = rep_.moves.empty() ? rep_.figures.summary.windows == 0
+                                            : rep_.figures.summary.windows == windows;
     if (windows > kWindowsMax || !counted) return CorruptPlan("windows are miscounted");
     if (rep_.round_begin.size() != static_cast<size_t>(s.rounds) + 1 ||
         !Divide(rep_.round_begin, rep_.moves.size())) {
@@ -189,7 +212,7 @@ class Checker {
   }
 
   absl::Status CheckBounds() const {
-    for (const Certificate* one : {&rep_.lower_bound, &rep_.routing_bound}) {
+    for (const Certificate* one : {&rep_.figures.lower_bound, &rep_.figures.routing_bound}) {
       const auto in = [](const std::vector<int32_t>& members, const auto& items) {
         return std::all_of(members.begin(), members.end(),
                            [&](int32_t i) { return IsIndex(i, items); });
@@ -210,14 +233,14 @@ class Checker {
     return absl::OkStatus();
   }
 
-  const Plan::Rep& rep_;
+  const PlanRep& rep_;
   const ReshardRequest& request_;
   int32_t cell_count_ = 0;
 };
 
 }  // namespace
 
-absl::Status CheckRep(const Plan::Rep& rep, const ReshardRequest& canonical) {
+absl::Status CheckRep(const PlanRep& rep, const ReshardRequest& canonical) {
   return Checker(rep, canonical).Check();
 }
 

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "planner/atoms/atoms.h"
 #include "planner/atoms/demand_classes.h"
 #include "planner/network/network.h"
+#include "planner/network/units.h"
 #include "planner/order/assignment.h"
 #include "planner/order/target_slots.h"
 #include "planner/routing/lower_bound.h"
@@ -27,6 +30,8 @@ constexpr size_t kSwapWorkMax = size_t{1} << 16;
 // uneven shards carry over a border do not decide where all others go.
 constexpr __int128 kCrossingWeight = 64;
 
+thread_local int64_t orders_chosen = 0;
+
 using Seating = std::vector<int32_t>;  // slot -> host
 using Order = std::vector<int32_t>;    // slot -> device
 
@@ -35,6 +40,7 @@ class OrderChooser {
   OrderChooser(const Atoms& atoms, const Network& network, TargetSlots slots, Budget& budget)
       : atoms_(atoms),
         network_(network),
+        units_(network),
         budget_(budget),
         slots_(std::move(slots)),
         needs_(FindSlotNeeds(atoms, slots_)) {}
@@ -315,7 +321,7 @@ class OrderChooser {
 
   Score ScoreOf(const Order& order) const {
     const DemandClasses demand = DemandOf(order);
-    Score score{.lower_bound = LowerBound(demand, network_, budget_).t};
+    Score score{.lower_bound = LowerBound(demand, units_, budget_).t};
     for (const DemandClass& one : demand.classes) {
       score.cost += kCrossingWeight * one.bits * static_cast<int64_t>(one.needers.size());
     }
@@ -349,6 +355,7 @@ class OrderChooser {
 
   const Atoms& atoms_;
   const Network& network_;
+  const Units units_;
   Budget& budget_;
   const TargetSlots slots_;
   const std::optional<SlotNeeds> needs_;
@@ -357,6 +364,7 @@ class OrderChooser {
 }  // namespace
 
 std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request, Budget& budget) {
+  ++orders_chosen;
   const Network network = MakeNetwork(request);
   std::vector<int64_t> taker(network.device_count());
   std::iota(taker.begin(), taker.end(), int64_t{0});
@@ -369,5 +377,23 @@ std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request, Budget& bu
   for (int32_t s = 0; s < slots.count(); ++s) taker[slots.given[s]] = order[s];
   return taker;
 }
+
+ReshardRequest WithTargetOrder(ReshardRequest request, const std::vector<int64_t>& taker) {
+  request.options.free_target_order = false;
+  if (taker.empty()) return request;
+  absl::flat_hash_map<DeviceListPtr, DeviceListPtr> ordered;
+  for (ArraySpec& array : request.arrays) {
+    DeviceListPtr& list = ordered[array.target.devices];
+    if (list == nullptr) {
+      DeviceList devices;
+      for (const int64_t id : *array.target.devices) devices.push_back(taker[id]);
+      list = std::make_shared<const DeviceList>(std::move(devices));
+    }
+    array.target.devices = list;
+  }
+  return request;
+}
+
+int64_t TargetOrdersChosen() { return orders_chosen; }
 
 }  // namespace remesh

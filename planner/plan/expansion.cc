@@ -14,16 +14,17 @@ Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice) {
 void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const {
   ForEachSlice([&](int32_t window, const Work& work, Interval range) {
     bool wanted = true;
-    tapes_.ForEachBox(*work.tape, range.lo, range.hi, [&](int32_t array, const Box& box) {
-      wanted = visit({.window = window,
-                      .array = array,
-                      .box = box,
-                      .from_device = work.from_device,
-                      .to_device = work.to_device,
-                      .from_space = work.from_space,
-                      .to_space = work.to_space,
-                      .sub = work.segment.sub});
-    });
+    tapes_.ForEachBox(*work.tape, range.lo, range.hi, schedule_.slack_bits,
+                      [&](int32_t array, const Box& box) {
+                        wanted = visit({.window = window,
+                                        .array = array,
+                                        .box = box,
+                                        .from_device = work.from_device,
+                                        .to_device = work.to_device,
+                                        .from_space = work.from_space,
+                                        .to_space = work.to_space,
+                                        .sub = work.segment.sub});
+                      });
     return wanted;
   });
 }

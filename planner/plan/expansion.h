@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/atoms/tape.h"
+#include "planner/plan/transfer.h"
+#include "planner/schedule/timeline.h"
 
 namespace remesh {
 

@@ -23,10 +23,9 @@ int32_t IndexIn(const std::vector<int32_t>& numbers, int32_t number) {
 // The part of a plan that some moves need, numbered anew.
 class Selection {
  public:
-  explicit Selection(const Plan::Rep& rep) : rep_(rep) {
+  explicit Selection(const PlanRep& rep) : rep_(rep) {
     program_.schedule = rep.schedule;
-    program_.windows = rep.summary.windows;
-    program_.tapes.slack_bits = rep.tapes.slack_bits;
+    program_.windows = rep.figures.summary.windows;
   }
 
   HostProgram OfHost(int32_t host) && {
@@ -111,7 +110,7 @@ class Selection {
     }
   }
 
-  const Plan::Rep& rep_;
+  const PlanRep& rep_;
   HostProgram program_;
 };
 
@@ -144,9 +143,9 @@ void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Tr
   expansion.ForEachTransfer(visit);
 }
 
-void Plan::ForEachTransferOfHost(int32_t host,
-                                 absl::FunctionRef<void(const Transfer&)> visit) const {
-  remesh::ForEachTransfer(ProgramOfHost(*this, host), [&](const Transfer& transfer) {
+void ForEachTransferOfHost(const Plan& plan, int32_t host,
+                           absl::FunctionRef<void(const Transfer&)> visit) {
+  ForEachTransfer(ProgramOfHost(plan, host), [&](const Transfer& transfer) {
     visit(transfer);
     return true;
   });

@@ -5,7 +5,10 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/atoms/tape.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/transfer.h"
+#include "planner/schedule/timeline.h"
 
 namespace remesh {
 
@@ -38,5 +41,9 @@ HostProgram ProgramOfHost(const Plan& plan, int32_t host);
 // `visit` has returned false it may be called for the rest of the slice, but for no further one.
 // REQUIRES: every index and every range lies within what it refers to.
 void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit);
+
+// Plan::ForEachTransfer(), only those with an end on `host` (canonical index).
+void ForEachTransferOfHost(const Plan& plan, int32_t host,
+                           absl::FunctionRef<void(const Transfer&)> visit);
 
 }  // namespace remesh

@@ -2,16 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/atoms/missing_box.h"
+#include "planner/atoms/tape.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/plan_summary.h"
 
 namespace remesh {
 
 // A Move of a finished plan, in 16 bytes: most moves take their whole segment, the others stand in
-// Plan::Rep::stripes.
+// PlanRep::stripes.
 struct PackedMove {
   int32_t segment = 0;
   int32_t from_device = 0;
@@ -34,10 +36,12 @@ struct StripeOfMove {
   friend bool operator==(const StripeOfMove&, const StripeOfMove&) = default;
 };
 
-// A finished plan, packed to what expansion needs: see PlanDraft for the meaning.
-struct Plan::Rep {
+// A finished plan, packed to what expansion needs: see Atoms, Moves and Timeline for the meaning.
+// For the files of plan/, and those that read and check plans; others ask Plan.
+struct PlanRep {
   Tapes tapes;
   std::vector<MissingBox> missing;
+  std::vector<int64_t> target_order;  // device -> who takes its place; empty: as requested
   std::vector<int32_t> host_of;
   std::vector<int32_t> cells;        // sub after sub
   std::vector<int32_t> sub_begin;    // cells of sub s: [sub_begin[s], sub_begin[s + 1])
@@ -47,9 +51,7 @@ struct Plan::Rep {
   std::vector<StripeOfMove> stripes;  // by move
   std::vector<int32_t> round_begin;
   Schedule schedule;
-  PlanSummary summary;
-  Certificate lower_bound;
-  Certificate routing_bound;
+  Figures figures;
   std::vector<int64_t> peak_bytes;
 
   Segment SegmentAt(int32_t index) const {
@@ -61,9 +63,7 @@ struct Plan::Rep {
         absl::MakeConstSpan(cells).subspan(sub_begin[sub], sub_begin[sub + 1] - sub_begin[sub]));
   }
   int64_t bytes() const;  // of memory
-  friend bool operator==(const Rep&, const Rep&) = default;
+  friend bool operator==(const PlanRep&, const PlanRep&) = default;
 };
-
-std::shared_ptr<const Plan::Rep> Pack(PlanDraft draft);
 
 }  // namespace remesh

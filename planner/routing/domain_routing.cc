@@ -10,7 +10,8 @@ namespace remesh {
 namespace {
 
 // NICs and uplinks without a demand yet.
-TransportProblem EmptyProblem(const Network& network, const Units& units) {
+TransportProblem EmptyProblem(const Units& units) {
+  const Network& network = units.network();
   TransportProblem problem;
   for (int32_t h = 0; h < network.host_count(); ++h) {
     problem.capacity.push_back(units.Capacity(h, true));
@@ -55,10 +56,9 @@ Bound BoundOf(const TransportSolution& solution, Bound ingress) {
 
 }  // namespace
 
-DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& network,
-                                  const Units& units, Budget& budget) {
+DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& units, Budget& budget) {
   DomainRouting routing;
-  TransportProblem problem = EmptyProblem(network, units);
+  TransportProblem problem = EmptyProblem(units);
   for (const DemandClass& one : demand.classes) {
     if (budget.Spent()) return routing;
     routing.crossings.push_back(CrossingsOf(one, units));
@@ -67,7 +67,7 @@ DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& ne
     }
   }
   SumInside(problem.groups);
-  Bound ingress = IngressBound(demand, network);
+  Bound ingress = IngressBound(demand, units);
   TransportSolution solution = SolveTransport(problem, ingress.t, budget);
   size_t item = 0;
   for (const std::vector<Crossing>& crossings : routing.crossings) {

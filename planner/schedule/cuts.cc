@@ -16,14 +16,19 @@ struct Progress {
 
 class SubCutter {
  public:
-  SubCutter(const DemandClasses& demand, const std::vector<Route>& routes, PlanDraft& draft)
-      : demand_(demand), routes_(routes), draft_(draft), progress_(routes.size()) {}
+  SubCutter(const Atoms& atoms, const DemandClasses& demand, const std::vector<Route>& routes,
+            Budget& budget)
+      : atoms_(atoms),
+        demand_(demand),
+        routes_(routes),
+        budget_(budget),
+        progress_(routes.size()) {}
 
   std::vector<RoutedSegment> Run() {
-    for (size_t s = 0; s < draft_.atoms.subs.size() && !draft_.budget->Spent(); ++s) {
+    for (size_t s = 0; s < atoms_.subs.size() && !budget_.Spent(); ++s) {
       const int32_t index = static_cast<int32_t>(s);
       if (demand_.class_of[s] < 0) {
-        Add(index, 0, draft_.atoms.subs[s].bits, nullptr);
+        Add(index, 0, atoms_.subs[s].bits, nullptr);
       } else {
         Cut(index, demand_.class_of[s]);
       }
@@ -33,13 +38,11 @@ class SubCutter {
 
  private:
   void Add(int32_t sub, int64_t lo, int64_t hi, const std::vector<RouteEdge>* edges) {
-    if (lo == hi) return;
-    segments_.push_back({static_cast<int32_t>(draft_.segments.size()), edges});
-    draft_.segments.push_back({sub, lo, hi});
+    if (lo != hi) segments_.push_back({{sub, lo, hi}, edges});
   }
 
   void Cut(int32_t index, int32_t class_index) {
-    const Sub& sub = draft_.atoms.subs[index];
+    const Sub& sub = atoms_.subs[index];
     const Route& route = routes_[class_index];
     Progress& progress = progress_[class_index];
     progress.cut_bits.resize(route.size(), 0);
@@ -60,18 +63,19 @@ class SubCutter {
     }
   }
 
+  const Atoms& atoms_;
   const DemandClasses& demand_;
   const std::vector<Route>& routes_;
-  PlanDraft& draft_;
+  Budget& budget_;
   std::vector<Progress> progress_;
   std::vector<RoutedSegment> segments_;
 };
 
 }  // namespace
 
-std::vector<RoutedSegment> CutSubs(const DemandClasses& demand, const std::vector<Route>& routes,
-                                   PlanDraft& draft) {
-  return SubCutter(demand, routes, draft).Run();
+std::vector<RoutedSegment> CutSubs(const Atoms& atoms, const DemandClasses& demand,
+                                   const std::vector<Route>& routes, Budget& budget) {
+  return SubCutter(atoms, demand, routes, budget).Run();
 }
 
 }  // namespace remesh

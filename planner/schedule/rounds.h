@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/network/network.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/network/links.h"
+#include "planner/schedule/moves.h"
 
 namespace remesh {
 
@@ -41,7 +41,7 @@ class RoundPacker {
  public:
   // No device takes more than `bits_max` in a round (unless by a single move), no host more than
   // `operations_max` pairs.
-  RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max);
+  RoundPacker(const Links& links, int64_t bits_max, int64_t operations_max);
 
   // What a message asks of a round: bits on its devices in every slice, and its shares of the
   // sender's and of the receiver's link.
@@ -65,10 +65,8 @@ class RoundPacker {
 
  private:
   struct Round {
-    std::vector<int64_t> bits;  // per device, all together
-    // Shares: index 0 across hosts, per NIC; 1 inside, per device.
-    std::vector<int64_t> out[2];
-    std::vector<int64_t> in[2];
+    std::vector<int64_t> bits;        // per device, all together
+    std::vector<int64_t> busy;        // per link: shares
     std::vector<int32_t> operations;  // per host
   };
   bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
@@ -76,10 +74,8 @@ class RoundPacker {
                       absl::Span<const int32_t> taken) const;
   void Put(int32_t round, int32_t from, int32_t to, const Load& load);
   void AddRounds(int64_t count);
-  bool Inside(int32_t from, int32_t to) const;
-  // Index of what the device uses for such a message.
-  int32_t LinkOf(int32_t device, bool inside) const;
 
+  const Links& links_;
   const Network& network_;
   const int64_t bits_max_;
   const int64_t operations_max_;

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

@@ -3,24 +3,19 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/atoms/atoms.h"
 #include "planner/network/network.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
-
-// Most device pairs of one host that may exchange a message in one window: a bound on NCCL groups.
-inline constexpr int64_t kOperationsPerWindowMax = 256;
-// Windows narrower than this could not hold one element of every type; smaller values count as this
-// one.
-inline constexpr int64_t kWindowBytesMin = 256;
-inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
 // Bytes that may be in flight on one device in one window: sent, received and copied together.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
 
-// Chooses slices and rounds, sets Move::round, counts the operations, predicts the seconds and
-// sorts the moves by (round, stage).
+// Chooses slices and rounds, puts every move into a round, counts the operations and predicts the
+// seconds. Peaks are not set.
 //
 // Rounds. When a host has more pairs than a window may hold, pairs are dealt out to rounds. The
 // heavy ones, which carry all but a hundredth of the bits, take as few rounds as their number asks
@@ -45,12 +40,8 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 //
 // RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `slices_min` asks for
 // more slices than that, to save memory.
-absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
-                             PlanDraft& draft);
-
-struct PairList;
-// Messages: device pairs at work, summed over windows (operations.cc); those that rounding leaves
-// empty count too. REQUIRES: `list` is of the draft's moves.
-int64_t CountOperations(const PairList& list, const PlanDraft& draft);
+absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
+                                         const Network& network, int64_t window_bytes,
+                                         int64_t slices_min, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/schedule/windows.h"
+#include "planner/schedule/timeline.h"
 #include "proto/spec/program_proto.h"
 
 namespace remesh {
@@ -129,8 +129,8 @@ class Reader {
     program_.schedule = {.slices = schedule.slices(),
                          .rounds = schedule.rounds(),
                          .stages = schedule.stages(),
-                         .part_bits_min = schedule.part_bits_min()};
-    program_.tapes.slack_bits = schedule.slack_bits();
+                         .part_bits_min = schedule.part_bits_min(),
+                         .slack_bits = schedule.slack_bits()};
     program_.windows = schedule.windows();
     const int64_t windows =
         (int64_t{schedule.slices()} + schedule.stages() - 1) * schedule.rounds();

@@ -82,7 +82,7 @@ class Writer {
     schedule.set_rounds(program_.schedule.rounds);
     schedule.set_stages(program_.schedule.stages);
     schedule.set_part_bits_min(program_.schedule.part_bits_min);
-    schedule.set_slack_bits(program_.tapes.slack_bits);
+    schedule.set_slack_bits(program_.schedule.slack_bits);
   }
 
   void AddNames() {

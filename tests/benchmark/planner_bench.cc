@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planner/make_plan.h"
+#include "planner/plan/host_program.h"
 #include "planner/plan/plan.h"
 #include "proto/spec/plan_spec.h"
 #include "proto/spec/program_proto.h"
@@ -148,7 +150,7 @@ HostSeconds ProgramOf(const Plan& plan, const CanonicalizedRequest& request, int
                  return true;
                });
   const double written = CpuSeconds();
-  plan.ForEachTransferOfHost(host, [&](const Transfer&) { ++result.transfers; });
+  ForEachTransferOfHost(plan, host, [&](const Transfer&) { ++result.transfers; });
   result.seconds = written - begin;
   result.expansion_seconds = CpuSeconds() - written;
   return result;

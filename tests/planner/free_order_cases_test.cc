@@ -8,8 +8,10 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/make_plan.h"
 #include "planner/order/assignment.h"
 #include "planner/plan/plan.h"
+#include "planner/validate.h"
 #include "tests/benchmark/planner_cases.h"
 
 namespace remesh {
@@ -136,7 +138,7 @@ TEST(FreeOrderCasesTest, CostasExampleIsSparedAThirdOfItsTraffic) {
   request.options.free_target_order = true;
   const Planned freed = PlanFor(request);
   EXPECT_DOUBLE_EQ(MovedShare(freed.plan.summary()), 0.50);
-  const absl::Status valid = freed.plan.Validate(freed.request);
+  const absl::Status valid = ValidatePlan(freed.plan, freed.request);
   EXPECT_TRUE(valid.ok()) << valid;
 }
 

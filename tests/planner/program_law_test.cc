@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/schedule/windows.h"
+#include "planner/make_plan.h"
+#include "planner/plan/host_program.h"
+#include "planner/schedule/timeline.h"
 #include "proto/spec/program_proto.h"
 #include "tests/testing/random_request.h"
 
@@ -67,7 +69,7 @@ std::vector<Told> Expanded(const NamedProgram& named) {
 std::vector<Told> Expected(const Planned& planned, int32_t host) {
   const Binding& binding = planned.request.binding;
   std::vector<Told> transfers;
-  planned.plan.ForEachTransferOfHost(host, [&](const Transfer& t) {
+  ForEachTransferOfHost(planned.plan, host, [&](const Transfer& t) {
     transfers.emplace_back(t.window, binding.array_names[t.array], t.box,
                            binding.device_ids[t.from_device], binding.device_ids[t.to_device],
                            t.from_space, t.to_space, t.sub);
@@ -257,7 +259,7 @@ NamedProgram OfEmptyParts(int32_t cells, size_t moves) {
     program.cells.push_back(c);
   }
   program.sub_begin = {0, cells};
-  program.tapes.slack_bits = 8 * kCellBytes / 2;
+  program.schedule.slack_bits = 8 * kCellBytes / 2;
   program.schedule.slices = kSlicesOfEmptyParts;
   program.windows = kSlicesOfEmptyParts;
   const int64_t begin = 8 * kCellBytes * (cells - 1);

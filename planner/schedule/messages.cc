@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/messages.h"
+
 #include <algorithm>
 #include <utility>
-#include <vector>
 
 #include "absl/types/span.h"
-#include "planner/schedule/rounds.h"
 #include "planner/schedule/segment_parts.h"
-#include "planner/schedule/windows.h"
 
 namespace remesh {
 namespace {
@@ -16,18 +15,20 @@ namespace {
 // others is it asked which parts they have, and not while such a move is at work anyway.
 class CycleCounter {
  public:
-  explicit CycleCounter(const PlanDraft& draft) : draft_(draft) {}
+  CycleCounter(const std::vector<Move>& moves, const std::vector<Segment>& segments,
+               const Schedule& schedule, const Atoms& atoms)
+      : moves_(moves), segments_(segments), schedule_(schedule), atoms_(atoms) {}
 
   // REQUIRES: moves by rising stage.
   int64_t Count(absl::Span<const int32_t> moves) {
-    if (moves.size() == 1 && IsBusy(draft_.moves[moves[0]])) {
-      return PartsOf(draft_.moves[moves[0]]).count();
+    if (moves.size() == 1 && IsBusy(moves_[moves[0]])) {
+      return PartsOf(moves_[moves[0]]).count();
     }
-    const int64_t slices = draft_.schedule.slices;
+    const int64_t slices = schedule_.slices;
     busy_stages_.clear();
     some_.clear();
-    for (const int32_t m : moves) AddBusy(draft_.moves[m]);
-    for (const int32_t m : moves) AddSome(draft_.moves[m]);
+    for (const int32_t m : moves) AddBusy(moves_[m]);
+    for (const int32_t m : moves) AddSome(moves_[m]);
     std::sort(some_.begin(), some_.end());
     int64_t count = std::unique(some_.begin(), some_.end()) - some_.begin();
     for (size_t i = 0; i < busy_stages_.size(); ++i) {
@@ -38,20 +39,20 @@ class CycleCounter {
 
  private:
   SegmentParts PartsOf(const Move& move) const {
-    const Segment& segment = draft_.segments[move.segment];
-    return {draft_.schedule, segment, move.segment, draft_.atoms.subs[segment.sub].unit_bits};
+    const Segment& segment = segments_[move.segment];
+    return {schedule_, segment, move.segment, atoms_.subs[segment.sub].unit_bits};
   }
 
   // Whether the move has a share in every part of its segment.
   bool IsBusy(const Move& move) const {
-    const int32_t unit = draft_.atoms.subs[draft_.segments[move.segment].sub].unit_bits;
+    const int32_t unit = atoms_.subs[segments_[move.segment].sub].unit_bits;
     return move.hi / unit - move.lo / unit >= PartsOf(move).count();
   }
 
   // Notes moves at work in every slice.
   void AddBusy(const Move& move) {
     if (!busy_stages_.empty() && busy_stages_.back() == move.stage) return;
-    if (PartsOf(move).count() == draft_.schedule.slices && IsBusy(move)) {
+    if (PartsOf(move).count() == schedule_.slices && IsBusy(move)) {
       busy_stages_.push_back(move.stage);
     }
   }
@@ -71,33 +72,36 @@ class CycleCounter {
 
   bool Busy(int64_t cycle) const {
     const auto after = std::upper_bound(busy_stages_.begin(), busy_stages_.end(), cycle);
-    return after != busy_stages_.begin() && cycle - *(after - 1) < draft_.schedule.slices;
+    return after != busy_stages_.begin() && cycle - *(after - 1) < schedule_.slices;
   }
 
-  const PlanDraft& draft_;
+  const std::vector<Move>& moves_;
+  const std::vector<Segment>& segments_;
+  const Schedule& schedule_;
+  const Atoms& atoms_;
   std::vector<int64_t> busy_stages_;  // rising
   std::vector<int64_t> some_;         // cycles
 };
 
 }  // namespace
 
-int64_t CountOperations(const PairList& list, const PlanDraft& draft) {
-  CycleCounter cycles(draft);
+int64_t CountOperations(const PairList& list, const std::vector<Move>& moves,
+                        const std::vector<Segment>& segments, const Schedule& schedule,
+                        const Atoms& atoms, Budget& budget) {
+  CycleCounter cycles(moves, segments, schedule, atoms);
   int64_t operations = 0;
-  std::vector<int32_t> moves;
+  std::vector<int32_t> of_pair;
   for (const PairWork& pair : list.pairs) {
-    if (draft.budget->Spent()) break;
+    if (budget.Spent()) break;
     if (pair.from == pair.to) continue;
-    moves.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
-    const auto place = [&](int32_t m) {
-      return std::make_pair(draft.moves[m].round, draft.moves[m].stage);
-    };
-    std::sort(moves.begin(), moves.end(),
+    of_pair.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
+    const auto place = [&](int32_t m) { return std::make_pair(moves[m].round, moves[m].stage); };
+    std::sort(of_pair.begin(), of_pair.end(),
               [&](int32_t a, int32_t b) { return place(a) < place(b); });
-    for (size_t begin = 0, end = 0; begin < moves.size(); begin = end) {
-      const int32_t round = draft.moves[moves[begin]].round;
-      while (end < moves.size() && draft.moves[moves[end]].round == round) ++end;
-      operations += cycles.Count(absl::MakeConstSpan(moves).subspan(begin, end - begin));
+    for (size_t begin = 0, end = 0; begin < of_pair.size(); begin = end) {
+      const int32_t round = moves[of_pair[begin]].round;
+      while (end < of_pair.size() && moves[of_pair[end]].round == round) ++end;
+      operations += cycles.Count(absl::MakeConstSpan(of_pair).subspan(begin, end - begin));
     }
   }
   return operations;

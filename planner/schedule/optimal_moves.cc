@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/schedule/moves.h"
+#include "planner/schedule/optimal_moves.h"
 
 #include <algorithm>
 #include <utility>
@@ -37,33 +37,38 @@ std::vector<bool> CrowdedHosts(const std::vector<Move>& moves, const Rational& t
   return crowded;
 }
 
-void MakeMoves(const std::vector<RoutedSegment>& segments, const Rational& t0,
-               const Network& network, std::vector<bool> crowded, PlanDraft& draft) {
+std::vector<Move> MovesOf(const Atoms& atoms, const std::vector<RoutedSegment>& routed,
+                          const std::vector<Segment>& segments, const Rational& t,
+                          const Network& network, std::vector<bool> crowded, Budget& budget) {
   Striping striping(network);
-  SegmentMover mover(network, striping, std::move(crowded), draft);
-  Budget& budget = *draft.budget;
-  for (const RoutedSegment& one : segments) {
-    if (budget.Spent()) return;
-    if (one.edges != nullptr) mover.AddDemands(one.segment, *one.edges);
+  SegmentMover mover(atoms, segments, network, striping, std::move(crowded));
+  for (size_t s = 0; s < routed.size(); ++s) {
+    if (budget.Spent()) return {};
+    if (routed[s].edges != nullptr) mover.AddDemands(static_cast<int32_t>(s), *routed[s].edges);
   }
-  striping.Solve(t0, budget);
-  for (const RoutedSegment& one : segments) {
-    if (budget.Spent()) return;
-    mover.MakeMoves(one.segment, one.edges);
+  striping.Solve(t, budget);
+  for (size_t s = 0; s < routed.size(); ++s) {
+    if (budget.Spent()) return {};
+    mover.Add(static_cast<int32_t>(s), routed[s].edges);
   }
+  return std::move(mover).Take();
 }
 
 }  // namespace
 
-void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& routes,
-                      const Rational& t0, const Network& network, PlanDraft& draft) {
-  const std::vector<RoutedSegment> segments = CutSubs(demand, routes, draft);
-  MakeMoves(segments, t0, network, {}, draft);
-  if (draft.budget->SpentNow()) return;
-  std::vector<bool> crowded = CrowdedHosts(draft.moves, t0, network);
-  if (std::find(crowded.begin(), crowded.end(), true) == crowded.end()) return;
-  draft.moves.clear();
-  MakeMoves(segments, t0, network, std::move(crowded), draft);
+Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
+                       const Network& network, Budget& budget) {
+  const std::vector<RoutedSegment> routed = CutSubs(atoms, demand, routes.routes, budget);
+  Moves moves;
+  moves.segments.reserve(routed.size());
+  for (const RoutedSegment& one : routed) moves.segments.push_back(one.segment);
+  moves.moves = MovesOf(atoms, routed, moves.segments, routes.t, network, {}, budget);
+  if (budget.SpentNow()) return moves;
+  std::vector<bool> crowded = CrowdedHosts(moves.moves, routes.t, network);
+  if (std::find(crowded.begin(), crowded.end(), true) == crowded.end()) return moves;
+  moves.moves =
+      MovesOf(atoms, routed, moves.segments, routes.t, network, std::move(crowded), budget);
+  return moves;
 }
 
 }  // namespace remesh
