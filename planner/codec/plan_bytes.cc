@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/codec/corrupt_plan.h"
 #include "planner/codec/plan_check.h"
 #include "planner/codec/request_bytes.h"
 #include "planner/plan/plan_rep.h"

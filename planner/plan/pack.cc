@@ -66,28 +66,30 @@ std::vector<Segment> UnpackedSegments(const PlanRep& rep) {
   return segments;
 }
 
+Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe) {
+  return {.segment = move.segment,
+          .from_device = move.from_device,
+          .to_device = move.to_device,
+          .from_space = move.from_space(),
+          .to_space = move.to_space(),
+          .stage = move.stage,
+          .round = round,
+          .lo = stripe.lo,
+          .hi = stripe.hi};
+}
+
 std::vector<Move> UnpackedMoves(const PlanRep& rep) {
   std::vector<Move> moves;
   moves.reserve(rep.moves.size());
   auto stripe = rep.stripes.begin();
   for (int32_t r = 0; r < rep.schedule.rounds; ++r) {
     for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
-      const PackedMove& packed = rep.moves[i];
-      Move move{.segment = packed.segment,
-                .from_device = packed.from_device,
-                .to_device = packed.to_device,
-                .from_space = packed.from_space(),
-                .to_space = packed.to_space(),
-                .stage = packed.stage,
-                .round = r,
-                .lo = 0,
-                .hi = rep.SegmentAt(packed.segment).size()};
-      if (!packed.whole) {
-        move.lo = stripe->lo;
-        move.hi = stripe->hi;
+      Interval range{0, rep.SegmentAt(rep.moves[i].segment).size()};
+      if (!rep.moves[i].whole) {
+        range = {stripe->lo, stripe->hi};
         ++stripe;
       }
-      moves.push_back(move);
+      moves.push_back(Unpacked(rep.moves[i], r, range));
     }
   }
   return moves;

@@ -18,8 +18,9 @@ std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
                                     const std::vector<Segment>& segments, const Timeline& timeline,
                                     const Figures& figures);
 
-// The inverse, as far as moves go. REQUIRES: CheckRep().
+// The inverse, as far as moves go. UnpackedMoves() REQUIRES: CheckRep().
 std::vector<Segment> UnpackedSegments(const PlanRep& rep);
+Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe);
 std::vector<Move> UnpackedMoves(const PlanRep& rep);
 
 }  // namespace remesh
