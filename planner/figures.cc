@@ -19,7 +19,7 @@ void SumBytes(const Atoms& atoms, const std::vector<Segment>& segments,
   int64_t kept = 0, local = 0, crossing = 0, relayed = 0;
   for (const Move& move : moves) {
     const int64_t bits = move.hi - move.lo;
-    const bool same_memory = atoms.subs[segments[move.segment].sub].same_memory;
+    const bool same_memory = atoms.tapes[segments[move.segment].tape].same_memory;
     if (move.to_space == Space::kStaging) {
       relayed += bits;
     } else if (move.from_device == move.to_device && same_memory) {
@@ -68,7 +68,7 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
   summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
   summary.peak_bytes_max =
       *std::max_element(timeline.peak_bytes.begin(), timeline.peak_bytes.end());
-  summary.operations = timeline.operations;
+  summary.messages = timeline.messages;
   summary.predicted_seconds = timeline.predicted_seconds;
   summary.windows = timeline.moves.empty() ? 0 : timeline.schedule.windows();
   SumBytes(atoms, segments, timeline.moves, network, summary);

@@ -35,7 +35,7 @@ absl::Status Invalid(const absl::Status& status) {
 
 // Expansion looks at every move in every cycle, and its parts become boxes.
 absl::Status CheckWork(const PlanRep& rep) {
-  const int64_t cycles = int64_t{rep.schedule.slices} + rep.schedule.stages;
+  const int64_t cycles = int64_t{rep.schedule.parts} + rep.schedule.hops;
   int64_t parts = 0;
   for (const PackedMove& move : rep.moves) {
     parts += std::max(rep.schedule.PartsOf(rep.SegmentAt(move.segment).size()), cycles / 8);
@@ -48,14 +48,14 @@ absl::Status CheckWork(const PlanRep& rep) {
                    {.reason = "PLAN_TOO_LARGE", .metadata = {{"parts_max", most}}});
 }
 
-// Cells, and what is missing, follow from the request alone.
+// Atoms, and what is missing, follow from the request alone.
 bool HasAtoms(const PlanRep& rep, const Atoms& atoms) {
-  if (rep.tapes.classes != atoms.tapes.classes || rep.cells != atoms.cells ||
-      rep.missing != atoms.missing || rep.sub_begin.size() != atoms.subs.size() + 1) {
+  if (rep.geometry.classes != atoms.geometry.classes || rep.atoms != atoms.numbers ||
+      rep.missing != atoms.missing || rep.tape_begin.size() != atoms.tapes.size() + 1) {
     return false;
   }
-  for (size_t s = 0; s < atoms.subs.size(); ++s) {
-    if (rep.sub_begin[s] != atoms.subs[s].first_cell) return false;
+  for (size_t s = 0; s < atoms.tapes.size(); ++s) {
+    if (rep.tape_begin[s] != atoms.tapes[s].first_atom) return false;
   }
   return true;
 }
@@ -68,10 +68,10 @@ Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Ato
   const std::vector<Move>& moves = timeline.moves;
   const Schedule& schedule = timeline.schedule;
   const Links links(network);
-  timeline.operations = CountOperations(CollectPairs(moves), moves, segments, schedule, atoms);
+  timeline.messages = CountMessages(CollectPairs(moves), moves, segments, schedule, atoms);
   if (!moves.empty()) {
     timeline.predicted_seconds =
-        ScheduleCost(moves, schedule.rounds, schedule.stages, links).Seconds(schedule.slices);
+        ScheduleCost(moves, schedule.rounds, schedule.hops, links).Seconds(schedule.parts);
   }
   timeline.peak_bytes = PeakBytes(request, network, atoms, segments, timeline);
   return timeline;

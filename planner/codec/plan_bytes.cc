@@ -40,7 +40,7 @@ void CertificateFields(Archive& a, T& certificate) {
 template <typename Archive, typename T>
 void SummaryFields(Archive& a, T& s) {
   for (auto* number : {&s.bytes_total, &s.bytes_kept, &s.bytes_local, &s.bytes_crossing,
-                       &s.bytes_relayed, &s.bottleneck_bytes, &s.peak_bytes_max, &s.operations}) {
+                       &s.bytes_relayed, &s.bottleneck_bytes, &s.peak_bytes_max, &s.messages}) {
     a.Number(*number);
   }
   for (auto* number : {&s.bottleneck_seconds, &s.lower_bound_seconds, &s.routing_bound_seconds,
@@ -51,12 +51,12 @@ void SummaryFields(Archive& a, T& s) {
 }
 
 template <typename Archive, typename T>
-void TapesFields(Archive& a, T& tapes) {
-  a.Each(tapes.classes, [&](auto& one) {
+void GeometryFields(Archive& a, T& geometry) {
+  a.Each(geometry.classes, [&](auto& one) {
     a.Steps(one.arrays);
     a.Number(one.element_bits);
-    a.Number(one.first_cell);
-    a.Number(one.cell_count);
+    a.Number(one.first_atom);
+    a.Number(one.atom_count);
     a.Each(one.cuts, [&](auto& cuts) { a.Steps(cuts); });
     a.Each(one.boxes, [&](auto& box) { BoxFields(a, box); });
   });
@@ -68,7 +68,7 @@ void MovesFields(Archive& a, T& rep) {
     a.Number(move.segment);
     a.Number(move.from_device);
     a.Number(move.to_device);
-    a.Number(move.stage);
+    a.Number(move.hop);
     a.Number(move.spaces);
     a.Number(move.whole);
   });
@@ -78,17 +78,17 @@ void MovesFields(Archive& a, T& rep) {
     a.Number(stripe.hi);
   });
   a.Steps(rep.round_begin);
-  a.Number(rep.schedule.slices);
+  a.Number(rep.schedule.parts);
   a.Number(rep.schedule.rounds);
-  a.Number(rep.schedule.stages);
-  a.Number(rep.schedule.part_bits_min);
+  a.Number(rep.schedule.hops);
+  a.Number(rep.schedule.min_part_bits);
 }
 
 template <typename Archive, typename T>
 void RepFields(Archive& a, T& rep, bool free_order) {
   if (free_order) a.Steps(rep.target_order);
   a.Number(rep.schedule.slack_bits);
-  TapesFields(a, rep.tapes);
+  GeometryFields(a, rep.geometry);
   a.Each(rep.missing, [&](auto& missing) {
     a.Number(missing.array);
     BoxFields(a, missing.box);
@@ -96,9 +96,9 @@ void RepFields(Archive& a, T& rep, bool free_order) {
     a.Steps(missing.lost_devices);
   });
   a.Steps(rep.host_of);
-  a.Steps(rep.cells);
-  a.Steps(rep.sub_begin);
-  a.Steps(rep.segment_sub);
+  a.Steps(rep.atoms);
+  a.Steps(rep.tape_begin);
+  a.Steps(rep.segment_tape);
   a.Steps(rep.segment_hi);
   MovesFields(a, rep);
   SummaryFields(a, rep.figures.summary);

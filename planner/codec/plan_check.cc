@@ -16,23 +16,23 @@
 namespace remesh {
 namespace {
 
-constexpr ProgramFields kFields = {.slices = "schedule.slices",
+constexpr ProgramFields kFields = {.parts = "schedule.parts",
                                    .rounds = "schedule.rounds",
-                                   .stages = "schedule.stages",
-                                   .part_bits_min = "schedule.part_bits_min",
+                                   .hops = "schedule.@@hops@@",
+                                   .min_part_bits = "schedule.min_part_bits",
                                    .slack_bits = "schedule.slack_bits",
                                    .windows = "summary.windows",
                                    .classes = "classes",
-                                   .cell_begins = "classes.boxes.lo",
-                                   .cell_extents = "classes.boxes.hi",
-                                   .tapes = "sub_begin",
-                                   .tape_numbers = "sub_begin",
-                                   .cells = "cells",
-                                   .segment_tapes = "segment_sub",
+                                   .atom_begins = "classes.boxes.lo",
+                                   .atom_extents = "classes.boxes.hi",
+                                   .tapes = "tape_begin",
+                                   .tape_numbers = "tape_begin",
+                                   .atoms = "atoms",
+                                   .segment_tapes = "segment_tape",
                                    .segment_begins = "segment_hi",
                                    .segment_sizes = "segment_hi",
                                    .segment_numbers = "segment_hi",
-                                   .move_stages = "moves.stage",
+                                   .move_hops = "moves.hop",
                                    .move_rounds = "round_begin",
                                    .move_segments = "moves.segment",
                                    .move_from_devices = "moves.from_device",
@@ -130,11 +130,11 @@ class Checker {
     ProgramCheck check(kFields, arrays, static_cast<int64_t>(rep_.host_of.size()));
     RETURN_IF_ERROR(
         check.CheckSchedule(rep_.schedule, rep_.figures.summary.windows, !rep_.moves.empty()));
-    RETURN_IF_ERROR(check.CheckClasses(rep_.tapes));
-    RETURN_IF_ERROR(check.CheckTapes(rep_.cells, rep_.sub_begin));
-    if (rep_.segment_sub.size() != rep_.segment_hi.size()) {
+    RETURN_IF_ERROR(check.CheckClasses(rep_.geometry));
+    RETURN_IF_ERROR(check.CheckTapes(rep_.atoms, rep_.tape_begin));
+    if (rep_.segment_tape.size() != rep_.segment_hi.size()) {
       return InvalidField("segment_hi", absl::StrCat(rep_.segment_hi.size(), " segments"),
-                          absl::StrCat("must be ", rep_.segment_sub.size()));
+                          absl::StrCat("must be ", rep_.segment_tape.size()));
     }
     const std::vector<Segment> segments = UnpackedSegments(rep_);
     RETURN_IF_ERROR(check.CheckSegments(segments));

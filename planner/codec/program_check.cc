@@ -44,35 +44,35 @@ absl::Status CheckRise(const char* field, const std::vector<int32_t>& numbers) {
 
 absl::Status ProgramCheck::CheckSchedule(const Schedule& schedule, int64_t windows,
                                          bool has_moves) {
-  RETURN_IF_ERROR(CheckIn(fields_.slices, schedule.slices, 1, kWindowsMax + 1));
+  RETURN_IF_ERROR(CheckIn(fields_.parts, schedule.parts, 1, kWindowsMax + 1));
   RETURN_IF_ERROR(CheckIn(fields_.rounds, schedule.rounds, 1, kWindowsMax + 1));
-  RETURN_IF_ERROR(CheckIn(fields_.stages, schedule.stages, 1, kWindowsMax + 1));
-  RETURN_IF_ERROR(CheckIn(fields_.part_bits_min, schedule.part_bits_min, 1, kBitsMax));
+  RETURN_IF_ERROR(CheckIn(fields_.hops, schedule.hops, 1, kWindowsMax + 1));
+  RETURN_IF_ERROR(CheckIn(fields_.min_part_bits, schedule.min_part_bits, 1, kBitsMax));
   RETURN_IF_ERROR(CheckIn(fields_.slack_bits, schedule.slack_bits, 0, kBitsMax / 4));
   schedule_ = schedule;
-  const int64_t all = (int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds;
+  const int64_t all = (int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds;
   if (all <= kWindowsMax && windows == all) return absl::OkStatus();
   if (windows == 0 && !has_moves) return absl::OkStatus();
   return InvalidField(fields_.windows, absl::StrCat(windows),
                       absl::StrCat("must be ", all, ", and at most ", kWindowsMax));
 }
 
-absl::Status ProgramCheck::CheckClasses(const Tapes& tapes) {
-  tapes_ = &tapes;
-  for (size_t c = 0; c < tapes.classes.size(); ++c) {
-    RETURN_IF_ERROR(CheckClass(static_cast<int64_t>(c), tapes.classes[c]));
+absl::Status ProgramCheck::CheckClasses(const AtomGeometry& geometry) {
+  geometry_ = &geometry;
+  for (size_t c = 0; c < geometry.classes.size(); ++c) {
+    RETURN_IF_ERROR(CheckClass(static_cast<int64_t>(c), geometry.classes[c]));
   }
   return absl::OkStatus();
 }
 
 absl::Status ProgramCheck::CheckClass(int64_t index, const ArrayClass& one) {
   const std::string name = At(fields_.classes, index);
-  if (one.first_cell != cell_count_ || one.cell_count < 0) {
-    return InvalidField(name, absl::StrCat(one.cell_count, " cells from ", one.first_cell),
-                        absl::StrCat("must be of cells from ", cell_count_));
+  if (one.first_atom != atom_count_ || one.atom_count < 0) {
+    return InvalidField(name, absl::StrCat(one.atom_count, " atoms from ", one.first_atom),
+                        absl::StrCat("must be of atoms from ", atom_count_));
   }
-  cell_count_ += one.cell_count;
-  if (cell_count_ > INT32_MAX) return InvalidField(name, absl::StrCat(cell_count_), "is too many");
+  atom_count_ += one.atom_count;
+  if (atom_count_ > INT32_MAX) return InvalidField(name, absl::StrCat(atom_count_), "is too many");
   if (one.arrays.empty()) return InvalidField(name, "no array", "must be of arrays");
   for (const int32_t array : one.arrays) {
     RETURN_IF_ERROR(CheckIn(name, array, 0, static_cast<int64_t>(arrays_.size())));
@@ -82,7 +82,7 @@ absl::Status ProgramCheck::CheckClass(int64_t index, const ArrayClass& one) {
     }
   }
   const Shape& shape = *arrays_[one.arrays.front()].shape;
-  if (one.cell_count == 0) {  // of arrays without elements
+  if (one.atom_count == 0) {  // of arrays without elements
     return one.boxes.empty() ? absl::OkStatus() : InvalidField(name, "0", "must have no boxes");
   }
   RETURN_IF_ERROR(one.boxes.empty() ? CheckCuts(index, one, shape) : CheckBoxes(index, one, shape));
@@ -94,9 +94,9 @@ absl::Status ProgramCheck::CheckClass(int64_t index, const ArrayClass& one) {
 }
 
 absl::Status ProgramCheck::CheckBoxes(int64_t index, const ArrayClass& one, const Shape& shape) {
-  if (static_cast<int64_t>(one.boxes.size()) != one.cell_count) {
+  if (static_cast<int64_t>(one.boxes.size()) != one.atom_count) {
     return InvalidField(At(fields_.classes, index), absl::StrCat(one.boxes.size(), " boxes"),
-                        absl::StrCat("must be ", one.cell_count));
+                        absl::StrCat("must be ", one.atom_count));
   }
   for (const Box& box : one.boxes) {
     if (box.dims.size() != shape.size()) {
@@ -104,9 +104,9 @@ absl::Status ProgramCheck::CheckBoxes(int64_t index, const ArrayClass& one, cons
     }
     for (size_t d = 0; d < shape.size(); ++d, ++next_dim_) {
       const Interval& dim = box.dims[d];
-      RETURN_IF_ERROR(CheckIn(fields_.cell_begins, next_dim_, dim.lo, 0, shape[d]));
+      RETURN_IF_ERROR(CheckIn(fields_.atom_begins, next_dim_, dim.lo, 0, shape[d]));
       if (dim.hi > dim.lo && dim.hi <= shape[d]) continue;
-      return InvalidField(At(fields_.cell_extents, next_dim_), absl::StrCat(dim.hi, " - ", dim.lo),
+      return InvalidField(At(fields_.atom_extents, next_dim_), absl::StrCat(dim.hi, " - ", dim.lo),
                           absl::StrCat("must be in [1, ", shape[d] - dim.lo + 1, ")"));
     }
   }
@@ -115,38 +115,38 @@ absl::Status ProgramCheck::CheckBoxes(int64_t index, const ArrayClass& one, cons
 
 absl::Status ProgramCheck::CheckCuts(int64_t index, const ArrayClass& one,
                                      const Shape& shape) const {
-  int64_t cells = one.cuts.size() == shape.size() ? 1 : -1;
-  for (size_t d = 0; cells > 0 && d < shape.size(); ++d) {
+  int64_t atoms = one.cuts.size() == shape.size() ? 1 : -1;
+  for (size_t d = 0; atoms > 0 && d < shape.size(); ++d) {
     const std::vector<int64_t>& cuts = one.cuts[d];
     const bool rise =
         cuts.size() >= 2 && cuts.front() == 0 && cuts.back() == shape[d] &&
         std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) == cuts.end();
-    if (!rise || __builtin_mul_overflow(cells, static_cast<int64_t>(cuts.size()) - 1, &cells)) {
-      cells = -1;
+    if (!rise || __builtin_mul_overflow(atoms, static_cast<int64_t>(cuts.size()) - 1, &atoms)) {
+      atoms = -1;
     }
   }
-  if (cells == one.cell_count) return absl::OkStatus();
-  return InvalidField(At(fields_.classes, index), absl::StrCat(one.cell_count, " cells"),
+  if (atoms == one.atom_count) return absl::OkStatus();
+  return InvalidField(At(fields_.classes, index), absl::StrCat(one.atom_count, " atoms"),
                       "must be what its cuts make of the shape");
 }
 
-absl::Status ProgramCheck::CheckTapes(absl::Span<const int32_t> cells,
+absl::Status ProgramCheck::CheckTapes(absl::Span<const int32_t> atoms,
                                       absl::Span<const int32_t> tape_begin) {
   if (tape_begin.empty() || tape_begin.front() != 0 ||
-      tape_begin.back() != static_cast<int64_t>(cells.size()) ||
+      tape_begin.back() != static_cast<int64_t>(atoms.size()) ||
       !std::is_sorted(tape_begin.begin(), tape_begin.end())) {
     return InvalidField(fields_.tapes, absl::StrCat(tape_begin.size(), " begins"),
-                        absl::StrCat("must rise from 0 to ", cells.size()));
+                        absl::StrCat("must rise from 0 to ", atoms.size()));
   }
   tape_bits_.reserve(tape_begin.size() - 1);
   for (size_t t = 0; t + 1 < tape_begin.size(); ++t) {
     int64_t least = 0;
     for (int32_t i = tape_begin[t]; i < tape_begin[t + 1]; ++i) {
-      RETURN_IF_ERROR(CheckIn(fields_.cells, i, cells[i], least, cell_count_));
-      least = int64_t{cells[i]} + 1;
+      RETURN_IF_ERROR(CheckIn(fields_.atoms, i, atoms[i], least, atom_count_));
+      least = int64_t{atoms[i]} + 1;
     }
     const size_t size = static_cast<size_t>(tape_begin[t + 1] - tape_begin[t]);
-    tape_bits_.push_back(tapes_->TapeOf(cells.subspan(tape_begin[t], size)).bits);
+    tape_bits_.push_back(geometry_->RunsOf(atoms.subspan(tape_begin[t], size)).bits);
   }
   return absl::OkStatus();
 }
@@ -157,9 +157,9 @@ absl::Status ProgramCheck::CheckSegments(absl::Span<const Segment> segments) {
   for (size_t i = 0; i < segments.size(); ++i) {
     const Segment& segment = segments[i];
     const int64_t index = static_cast<int64_t>(i);
-    RETURN_IF_ERROR(CheckIn(fields_.segment_tapes, index, segment.sub, tape,
+    RETURN_IF_ERROR(CheckIn(fields_.segment_tapes, index, segment.tape, tape,
                             static_cast<int64_t>(tape_bits_.size())));
-    tape = segment.sub;
+    tape = segment.tape;
     const int64_t bits = tape_bits_[tape];
     RETURN_IF_ERROR(CheckIn(fields_.segment_begins, index, segment.lo, 0, bits));
     if (segment.hi > segment.lo && segment.hi <= bits) continue;
@@ -176,7 +176,7 @@ absl::Status ProgramCheck::CheckMove(int64_t index, const Move& move) {
   };
   RETURN_IF_ERROR(in(fields_.move_rounds, move.round, last_round_, schedule_.rounds));
   last_round_ = move.round;
-  RETURN_IF_ERROR(in(fields_.move_stages, move.stage, 0, schedule_.stages));
+  RETURN_IF_ERROR(in(fields_.move_hops, move.hop, 0, schedule_.hops));
   RETURN_IF_ERROR(in(fields_.move_from_devices, move.from_device, 0, device_count_));
   RETURN_IF_ERROR(in(fields_.move_to_devices, move.to_device, 0, device_count_));
   constexpr int64_t kSpaces = static_cast<int64_t>(Space::kStaging) + 1;
@@ -197,28 +197,28 @@ namespace {
 
 // That expansion takes no more steps than its limits let it.
 absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) {
-  for (size_t t = 0; t < program.sub_numbers.size(); ++t) {
+  for (size_t t = 0; t < program.tape_numbers.size(); ++t) {
     int64_t boxes = 0;
-    for (const TapeRun& run : program.TapeOfSub(static_cast<int32_t>(t)).runs) {
-      boxes += run.cell_count * std::ssize(program.tapes.classes[run.array_class].arrays);
+    for (const TapeRun& run : program.RunsOfTape(static_cast<int32_t>(t)).runs) {
+      boxes += run.atom_count * std::ssize(program.geometry.classes[run.array_class].arrays);
     }
     RETURN_IF_ERROR(
         CheckIn(fields.tapes, static_cast<int64_t>(t), boxes, 0, kProgramTapeBoxesMax + 1));
   }
-  const int64_t cycles = int64_t{program.schedule.slices} + program.schedule.stages - 1;
+  const int64_t cycles = int64_t{program.schedule.parts} + program.schedule.hops - 1;
   const int64_t count = std::ssize(program.moves);
-  if (count > kProgramSlicesMax / cycles) {
-    return InvalidField(fields.move_stages, absl::StrCat(count, " moves of ", cycles, " cycles"),
-                        absl::StrCat("must be at most ", kProgramSlicesMax, " slices"));
+  if (count > kProgramPartsMax / cycles) {
+    return InvalidField(fields.move_hops, absl::StrCat(count, " moves of ", cycles, " cycles"),
+                        absl::StrCat("must be at most ", kProgramPartsMax, " parts"));
   }
   int64_t passed = 0;
   for (int64_t i = 0; i < count; ++i) {
     const Segment& segment = program.segments[program.moves[i].segment];
-    const int64_t cells = program.sub_begin[segment.sub + 1] - program.sub_begin[segment.sub];
-    passed += cells * program.schedule.PartsOf(segment.size());
-    if (passed <= kProgramCellsPassedMax) continue;
-    return InvalidField(At(fields.move_segments, i), absl::StrCat(passed, " cells in all parts"),
-                        absl::StrCat("must be at most ", kProgramCellsPassedMax));
+    const int64_t atoms = program.tape_begin[segment.tape + 1] - program.tape_begin[segment.tape];
+    passed += atoms * program.schedule.PartsOf(segment.size());
+    if (passed <= kProgramAtomsPassedMax) continue;
+    return InvalidField(At(fields.move_segments, i), absl::StrCat(passed, " atoms in all parts"),
+                        absl::StrCat("must be at most ", kProgramAtomsPassedMax));
   }
   return absl::OkStatus();
 }
@@ -229,13 +229,13 @@ absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramAr
                           int64_t device_count, const ProgramFields& fields) {
   ProgramCheck check(fields, arrays, device_count);
   RETURN_IF_ERROR(check.CheckSchedule(program.schedule, program.windows, !program.moves.empty()));
-  RETURN_IF_ERROR(check.CheckClasses(program.tapes));
-  if (program.sub_begin.size() != program.sub_numbers.size() + 1) {
-    return InvalidField(fields.tape_numbers, absl::StrCat(program.sub_numbers.size(), " numbers"),
+  RETURN_IF_ERROR(check.CheckClasses(program.geometry));
+  if (program.tape_begin.size() != program.tape_numbers.size() + 1) {
+    return InvalidField(fields.tape_numbers, absl::StrCat(program.tape_numbers.size(), " numbers"),
                         "must be one for each tape");
   }
-  RETURN_IF_ERROR(CheckRise(fields.tape_numbers, program.sub_numbers));
-  RETURN_IF_ERROR(check.CheckTapes(program.cells, program.sub_begin));
+  RETURN_IF_ERROR(CheckRise(fields.tape_numbers, program.tape_numbers));
+  RETURN_IF_ERROR(check.CheckTapes(program.atoms, program.tape_begin));
   if (program.segments.size() != program.segment_numbers.size()) {
     return InvalidField(fields.segment_numbers,
                         absl::StrCat(program.segment_numbers.size(), " numbers"),

@@ -17,7 +17,7 @@ void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& mo
     rep.moves.push_back({.segment = move.segment,
                          .from_device = move.from_device,
                          .to_device = move.to_device,
-                         .stage = static_cast<int16_t>(move.stage),
+                         .hop = static_cast<int16_t>(move.hop),
                          .spaces = static_cast<int8_t>(spaces),
                          .whole = whole});
   }
@@ -25,10 +25,10 @@ void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& mo
 }
 
 void PackSegments(const std::vector<Segment>& segments, PlanRep& rep) {
-  rep.segment_sub.reserve(segments.size());
+  rep.segment_tape.reserve(segments.size());
   rep.segment_hi.reserve(segments.size());
   for (const Segment& segment : segments) {
-    rep.segment_sub.push_back(segment.sub);
+    rep.segment_tape.push_back(segment.tape);
     rep.segment_hi.push_back(segment.hi);
   }
 }
@@ -43,12 +43,12 @@ std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
   rep->target_order = std::move(target_order);
   PackMoves(segments, timeline.moves, *rep);
   PackSegments(segments, *rep);
-  rep->sub_begin.reserve(atoms.subs.size() + 1);
-  for (const Sub& sub : atoms.subs) rep->sub_begin.push_back(sub.first_cell);
-  rep->sub_begin.push_back(static_cast<int32_t>(atoms.cells.size()));
-  rep->tapes = atoms.tapes;
+  rep->tape_begin.reserve(atoms.tapes.size() + 1);
+  for (const Tape& tape : atoms.tapes) rep->tape_begin.push_back(tape.first_atom);
+  rep->tape_begin.push_back(static_cast<int32_t>(atoms.numbers.size()));
+  rep->geometry = atoms.geometry;
   rep->missing = atoms.missing;
-  rep->cells = atoms.cells;
+  rep->atoms = atoms.numbers;
   rep->host_of = host_of;
   rep->round_begin = timeline.round_begin;
   rep->schedule = timeline.schedule;
@@ -59,8 +59,8 @@ std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
 
 std::vector<Segment> UnpackedSegments(const PlanRep& rep) {
   std::vector<Segment> segments;
-  segments.reserve(rep.segment_sub.size());
-  for (size_t i = 0; i < rep.segment_sub.size(); ++i) {
+  segments.reserve(rep.segment_tape.size());
+  for (size_t i = 0; i < rep.segment_tape.size(); ++i) {
     segments.push_back(rep.SegmentAt(static_cast<int32_t>(i)));
   }
   return segments;
@@ -72,7 +72,7 @@ Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe) {
           .to_device = move.to_device,
           .from_space = move.from_space(),
           .to_space = move.to_space(),
-          .stage = move.stage,
+          .hop = move.hop,
           .round = round,
           .lo = stripe.lo,
           .hi = stripe.hi};

@@ -16,8 +16,8 @@ class WholePlan {
   template <typename Keep>
   WholePlan(const PlanRep& rep, const Keep& keep)
       : rep_(rep),
-        tape_of_sub_(rep.sub_begin.size()),
-        expansion_(rep.tapes, rep.schedule, rep.figures.summary.windows) {
+        runs_of_tape_(rep.tape_begin.size()),
+        expansion_(rep.geometry, rep.schedule, rep.figures.summary.windows) {
     auto stripe = rep.stripes.begin();
     for (int32_t r = 0; r < rep.schedule.rounds; ++r) {
       for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
@@ -33,15 +33,15 @@ class WholePlan {
  private:
   Work WorkOf(const PackedMove& move, const StripeOfMove* stripe) {
     const Segment segment = rep_.SegmentAt(move.segment);
-    auto& tape = tape_of_sub_[segment.sub];
-    if (tape == nullptr) tape = std::make_unique<Tape>(rep_.TapeOfSub(segment.sub));
+    auto& tape = runs_of_tape_[segment.tape];
+    if (tape == nullptr) tape = std::make_unique<TapeRuns>(rep_.RunsOfTape(segment.tape));
     Interval range{0, segment.size()};
     if (stripe != nullptr) range = {stripe->lo, stripe->hi};
     return {.from_device = move.from_device,
             .to_device = move.to_device,
             .from_space = move.from_space(),
             .to_space = move.to_space(),
-            .stage = move.stage,
+            .hop = move.hop,
             .segment = segment,
             .segment_number = move.segment,
             .stripe = range,
@@ -49,7 +49,7 @@ class WholePlan {
   }
 
   const PlanRep& rep_;
-  std::vector<std::unique_ptr<Tape>> tape_of_sub_;
+  std::vector<std::unique_ptr<TapeRuns>> runs_of_tape_;
   Expansion expansion_;
 };
 
@@ -78,9 +78,9 @@ void Plan::ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const
 void Plan::ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const {
   const auto keep = [](const PackedMove& move) { return move.from_device != move.to_device; };
   const WholePlan whole(*rep_, keep);
-  whole.expansion().ForEachSlice([&](int32_t window, const Work& work, Interval range) {
+  whole.expansion().ForEachPart([&](int32_t window, const Work& work, Interval range) {
     const int64_t bits =
-        rep_->tapes.BitsOfRange(*work.tape, range.lo, range.hi, rep_->schedule.slack_bits);
+        rep_->geometry.BitsOfRange(*work.tape, range.lo, range.hi, rep_->schedule.slack_bits);
     if (bits == 0) return true;
     visit({.window = window,
            .from_device = work.from_device,
@@ -101,8 +101,8 @@ std::string Plan::DebugString() const {
           ? "; without third hosts " + rep_->figures.routing_bound.DebugString()
           : "",
       "); predicted ", s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows,
-      " windows, ", s.operations, " operations; ", rep_->sub_begin.size() - 1, " subs, ",
-      rep_->segment_sub.size(), " segments, ", rep_->moves.size(), " moves");
+      " windows, ", s.messages, " messages; ", rep_->tape_begin.size() - 1, " tapes, ",
+      rep_->segment_tape.size(), " segments, ", rep_->moves.size(), " moves");
 }
 
 }  // namespace remesh

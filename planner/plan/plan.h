@@ -39,7 +39,7 @@ class Plan {
   // moves inside a host and kept boxes (from_device == to_device, kSource -> kTarget).
   void ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const;
   // The same bits by window and pair of different devices, which may come more than once in a
-  // window. Costs O(moves x slices), however many arrays and boxes there are.
+  // window. Costs O(moves x parts), however many arrays and boxes there are.
   void ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const;
 
   std::string DebugString() const;

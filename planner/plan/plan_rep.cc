@@ -13,10 +13,10 @@ int64_t BytesOf(const std::vector<T>& items) {
 
 int64_t PlanRep::bytes() const {
   int64_t bytes = static_cast<int64_t>(sizeof(PlanRep)) + BytesOf(missing) + BytesOf(target_order) +
-                  BytesOf(host_of) + BytesOf(cells) + BytesOf(sub_begin) + BytesOf(segment_sub) +
+                  BytesOf(host_of) + BytesOf(atoms) + BytesOf(tape_begin) + BytesOf(segment_tape) +
                   BytesOf(segment_hi) + BytesOf(moves) + BytesOf(stripes) + BytesOf(round_begin) +
-                  BytesOf(peak_bytes) + BytesOf(tapes.classes);
-  for (const ArrayClass& one : tapes.classes) {
+                  BytesOf(peak_bytes) + BytesOf(geometry.classes);
+  for (const ArrayClass& one : geometry.classes) {
     bytes += BytesOf(one.arrays) + BytesOf(one.boxes);
     for (const auto& cuts : one.cuts) bytes += BytesOf(cuts);
   }

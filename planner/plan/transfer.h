@@ -18,10 +18,10 @@ struct Transfer {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;  // kStaging: a relay that does not need the box itself
-  // The sub (set of elements with equal holders and equal needers) that the box belongs to. What a
-  // device stages of different subs lies apart: the values of several subgroups go by the same
+  // The tape (set of elements with equal holders and equal needers) that the box belongs to. What a
+  // device @@hops@@ of different tapes lies apart: the values of several subgroups go by the same
   // array and box.
-  int32_t sub = 0;
+  int32_t tape = 0;
 
   bool relay() const { return to_space == Space::kStaging; }
   friend bool operator==(const Transfer&, const Transfer&) = default;

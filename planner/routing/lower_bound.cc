@@ -69,7 +69,7 @@ std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) 
 // T_out over the domains of one level (-1: over hosts), if it is more than `least`.
 Bound EgressBound(const DemandClasses& demand, const Units& units, int level, const Rational& least,
                   Budget& budget) {
-  TransportProblem problem;
+  TransportationProblem problem;
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
   for (const DemandClass& one : demand.classes) {
     if (budget.Spent()) return {};
@@ -78,7 +78,7 @@ Bound EgressBound(const DemandClasses& demand, const Units& units, int level, co
     if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
     problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
   }
-  const TransportSolution solution = SolveTransport(problem, least, budget);
+  const TransportationSolution solution = SolveTransportation(problem, least, budget);
   Bound bound{.t = solution.t, .certificate = {}};
   if (!(least < solution.t)) return bound;
   bound.certificate = {.kind = Certificate::Kind::kEgress,

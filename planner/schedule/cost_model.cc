@@ -31,7 +31,7 @@ double WindowSeconds(double busiest_seconds) {
 
 namespace {
 
-// Adds stage after stage and keeps the seconds that the busiest link would take for all of
+// Adds hop after hop and keeps the seconds that the busiest link would take for all of
 // them.
 class RunningMax {
  public:
@@ -55,19 +55,19 @@ class RunningMax {
 
 }  // namespace
 
-ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t stages,
+ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops,
                            const Links& links)
     : links_(links), rounds_(rounds) {
-  for (Round& round : rounds_) round.loads.resize(stages);
+  for (Round& round : rounds_) round.loads.resize(hops);
   for (const Move& move : moves) {
-    StageLoads& loads = rounds_[move.round].loads[move.stage];
+    HopLoads& loads = rounds_[move.round].loads[move.hop];
     links.ForEachOnPath(move.from_device, move.to_device, [&](int32_t link) {
       loads.push_back({link, move.hi - move.lo});
     });
   }
   for (Round& round : rounds_) {
     RunningMax filling(links_);
-    for (const StageLoads& stage : round.loads) round.filling.push_back(filling.Add(stage));
+    for (const HopLoads& hop : round.loads) round.filling.push_back(filling.Add(hop));
     RunningMax draining(links_);
     for (size_t l = round.loads.size(); --l > 0;) {
       round.draining.push_back(draining.Add(round.loads[l]));
@@ -81,23 +81,23 @@ double ScheduleCost::SteadySeconds() const {
   return sum;
 }
 
-double ScheduleCost::Seconds(int32_t slices) const {
+double ScheduleCost::Seconds(int32_t parts) const {
   double sum = 0;
   for (const Round& round : rounds_) {
-    const int32_t stages = static_cast<int32_t>(round.loads.size());
-    const int32_t ramp = std::min(slices, stages) - 1;
+    const int32_t hops = static_cast<int32_t>(round.loads.size());
+    const int32_t ramp = std::min(parts, hops) - 1;
     for (int32_t c = 0; c < ramp; ++c) {
-      sum += WindowSeconds(round.filling[c] / slices) + WindowSeconds(round.draining[c] / slices);
+      sum += WindowSeconds(round.filling[c] / parts) + WindowSeconds(round.draining[c] / parts);
     }
-    if (slices >= stages) {
-      sum += (slices - stages + 1) * WindowSeconds(round.filling.back() / slices);
+    if (parts >= hops) {
+      sum += (parts - hops + 1) * WindowSeconds(round.filling.back() / parts);
       continue;
     }
-    for (int32_t first = 0; first + slices <= stages; ++first) {
+    for (int32_t first = 0; first + parts <= hops; ++first) {
       RunningMax full(links_);
       double seconds = 0;
-      for (int32_t l = first; l < first + slices; ++l) seconds = full.Add(round.loads[l]);
-      sum += WindowSeconds(seconds / slices);
+      for (int32_t l = first; l < first + parts; ++l) seconds = full.Add(round.loads[l]);
+      sum += WindowSeconds(seconds / parts);
     }
   }
   return sum;

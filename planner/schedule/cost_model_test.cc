@@ -47,7 +47,7 @@ TEST(CostModelTest, UplinksAreUsedBetweenDomainsOnly) {
   EXPECT_DOUBLE_EQ(Estimate(moves.moves, Links(network)).bottleneck_seconds, 5);
 }
 
-TEST(CostModelTest, RelaysTakeSlicesAndStagesLessOne) {
+TEST(CostModelTest, RelaysTakePartsAndHopsLessOne) {
   const Network network = MakeTestNetwork(3);
   Moves moves;
   AddChain(6 * kSecond, {{0, 1}, {1, 2}}, moves);

@@ -17,11 +17,11 @@ struct RoutedSegment {
   const std::vector<RouteEdge>* edges = nullptr;
 };
 
-// The segments of all subs, in their order. Every sub of a class is cut in the
+// The segments of all tapes, in their order. Every tape of a class is cut in the
 // proportions of the class's route, so that each host has all of its devices at work on it; cuts
-// are whole elements, and the rounding error is carried from sub to sub.
-std::vector<RoutedSegment> CutSubs(const Atoms& atoms, const DemandClasses& demand,
-                                   const std::vector<Route>& routes,
-                                   Budget& budget = Budget::Unlimited());
+// are whole elements, and the rounding error is carried from tape to tape.
+std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& demand,
+                                    const std::vector<Route>& routes,
+                                    Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

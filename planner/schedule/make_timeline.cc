@@ -12,9 +12,9 @@
 namespace remesh {
 namespace {
 
-// Slices so thin that source memory is given back about as fast as target memory is taken.
-constexpr int64_t kDonationSlices = 64;
-constexpr int64_t kDonationSlicesMax = 4096;
+// Parts so thin that source memory is given back about as fast as target memory is taken.
+constexpr int64_t kDonationParts = 64;
+constexpr int64_t kDonationPartsMax = 4096;
 
 absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
   return MakeError(
@@ -41,9 +41,9 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
                                       const Moves& moves, const Network& network, Budget& budget) {
   const PlanOptions& options = canonical.options;
   int64_t needed = 0;
-  for (int64_t slices = options.donate ? kDonationSlices : 1;; slices *= 2) {
+  for (int64_t parts = options.donate ? kDonationParts : 1;; parts *= 2) {
     absl::StatusOr<Timeline> timeline =
-        ScheduleWindows(moves, atoms, network, options.window_bytes, slices, budget);
+        ScheduleWindows(moves, atoms, network, options.window_bytes, parts, budget);
     RETURN_IF_ERROR(budget.Check());
     if (needed > 0 && !timeline.ok()) break;
     RETURN_IF_ERROR(timeline.status());
@@ -53,7 +53,7 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
     RETURN_IF_ERROR(budget.Check());
     const int64_t peak = Most(timeline->peak_bytes);
     needed = needed == 0 ? peak : std::min(needed, peak);
-    if (!options.donate || slices >= kDonationSlicesMax) break;
+    if (!options.donate || parts >= kDonationPartsMax) break;
   }
   return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }

@@ -46,7 +46,7 @@ std::vector<int64_t> ShardBytes(const ReshardRequest& request, Placement ArraySp
 struct Change {
   int32_t device = 0;
   int32_t segment = 0;
-  int32_t stage = 0;  // part of slice i: in cycle i + stage
+  int32_t hop = 0;  // part of part i: in cycle i + hop
   bool comes = true;
   bool whole = true;
   Interval stripe;  // of the segment, unless it is the whole
@@ -57,19 +57,19 @@ std::vector<Change> ChangesOf(const Atoms& atoms, const std::vector<Segment>& se
                               const std::vector<Move>& moves, int32_t device_count) {
   std::vector<int32_t> depth(segments.size(), 0);
   for (const Move& move : moves) {
-    depth[move.segment] = std::max<int32_t>(depth[move.segment], move.stage);
+    depth[move.segment] = std::max<int32_t>(depth[move.segment], move.hop);
   }
   std::vector<Change> changes;
   for (const Move& m : moves) {
     const Interval stripe = {m.lo, m.hi};
     const bool whole = m.lo == 0 && m.hi == segments[m.segment].size();
-    changes.push_back({m.to_device, m.segment, m.stage, true, whole, stripe});
+    changes.push_back({m.to_device, m.segment, m.hop, true, whole, stripe});
     if (m.to_space != Space::kStaging) continue;
     changes.push_back({m.to_device, m.segment, depth[m.segment], false, whole, stripe});
   }
   for (size_t s = 0; s < segments.size(); ++s) {
-    const Sub& sub = atoms.subs[segments[s].sub];
-    for (int32_t holder : atoms.groups[sub.holders]) {
+    const Tape& tape = atoms.tapes[segments[s].tape];
+    for (int32_t holder : atoms.groups[tape.holders]) {
       changes.push_back({holder, static_cast<int32_t>(s), depth[s], false, true, {}});
     }
   }
@@ -87,12 +87,12 @@ class Blocks {
   Blocks(const Atoms& atoms, const std::vector<Segment>& segments, const Schedule& schedule,
          int64_t cycles)
       : atoms_(atoms), segments_(segments), schedule_(schedule), cycles_(cycles) {
-    for (const Sub& sub : atoms.subs) {
+    for (const Tape& tape : atoms.tapes) {
       const size_t index = tapes_.size();
       const size_t end =
-          index + 1 < atoms.subs.size() ? atoms.subs[index + 1].first_cell : atoms.cells.size();
-      tapes_.push_back(atoms.tapes.TapeOf(
-          absl::MakeConstSpan(atoms.cells).subspan(sub.first_cell, end - sub.first_cell)));
+          index + 1 < atoms.tapes.size() ? atoms.tapes[index + 1].first_atom : atoms.numbers.size();
+      tapes_.push_back(atoms.geometry.RunsOf(
+          absl::MakeConstSpan(atoms.numbers).subspan(tape.first_atom, end - tape.first_atom)));
     }
   }
 
@@ -100,11 +100,11 @@ class Blocks {
   template <typename Visit>
   void ForEach(const Change& change, const Visit& visit) const {
     const Segment& segment = segments_[change.segment];
-    const Tape& tape = tapes_[segment.sub];
+    const TapeRuns& tape = tapes_[segment.tape];
     const SegmentParts parts(schedule_, segment, change.segment, tape.unit_bits);
     for (int64_t part = 0; part < parts.count();) {
-      const int64_t block = (parts.SliceOf(part) + change.stage) / cycles_;
-      const int64_t end = parts.PartsBefore((block + 1) * cycles_ - change.stage);
+      const int64_t block = (parts.TurnOf(part) + change.hop) / cycles_;
+      const int64_t end = parts.PartsBefore((block + 1) * cycles_ - change.hop);
       visit(block, BitsOf(change, segment, tape, parts, part, end));
       part = end;
     }
@@ -112,17 +112,17 @@ class Blocks {
 
  private:
   // Of the parts [part, end). Of several at once no less comes, and no more goes, than really does.
-  int64_t BitsOf(const Change& change, const Segment& segment, const Tape& tape,
+  int64_t BitsOf(const Change& change, const Segment& segment, const TapeRuns& tape,
                  const SegmentParts& parts, int64_t part, int64_t end) const {
-    const Tapes& tapes = atoms_.tapes;
+    const AtomGeometry& geometry = atoms_.geometry;
     const int64_t slack = schedule_.slack_bits;
     const Interval whole = {0, segment.size()};
-    const int64_t all = tapes.BitsOfRange(tape, parts.RangeOf(whole, part).lo,
-                                          parts.RangeOf(whole, end - 1).hi, slack);
+    const int64_t all = geometry.BitsOfRange(tape, parts.RangeOf(whole, part).lo,
+                                             parts.RangeOf(whole, end - 1).hi, slack);
     if (change.whole) return all;
     if (part + 1 == end) {
       const Interval range = parts.RangeOf(change.stripe, part);
-      return tapes.BitsOfRange(tape, range.lo, range.hi, slack);
+      return geometry.BitsOfRange(tape, range.lo, range.hi, slack);
     }
     // A stripe has an equal share of every part, to a unit; its ends there may be rounded.
     const int64_t rounding = tape.unit_bits + 2 * std::max<int64_t>(slack, tape.unit_bits);
@@ -135,8 +135,8 @@ class Blocks {
   const Atoms& atoms_;
   const std::vector<Segment>& segments_;
   const Schedule& schedule_;
-  const int64_t cycles_;     // of a block
-  std::vector<Tape> tapes_;  // sub by sub
+  const int64_t cycles_;         // of a block
+  std::vector<TapeRuns> tapes_;  // tape by tape
 };
 
 // Bits of target shards that no move brings, per device: they come from a fallback.
@@ -154,7 +154,7 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
   const std::vector<Change> changes =
       ChangesOf(atoms, segments, timeline.moves, network.device_count());
   const Schedule& schedule = timeline.schedule;
-  const int64_t cycles = schedule.slices + schedule.stages - 1;
+  const int64_t cycles = schedule.parts + schedule.hops - 1;
   const int64_t blocks_max = std::max<int64_t>(1, steps_max / std::max<int64_t>(1, changes.size()));
   const int64_t cycles_of_block = (cycles + blocks_max - 1) / blocks_max;
   const Blocks blocks(atoms, segments, schedule, cycles_of_block);

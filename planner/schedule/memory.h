@@ -15,15 +15,15 @@ namespace remesh {
 // Per device the most bytes that source shards, target shards and staging take at once, whatever
 // kind of memory they lie in. Each box of a shard counts in whole bytes. Lost devices hold nothing.
 //
-// Without donation everything is there at once. With it, part p of a segment, whose stages end with
-// d and which moves in slice i,
-// - takes target memory, and staging, where it arrives from the beginning of cycle i + stage on,
+// Without donation everything is there at once. With it, part p of a segment, whose hops end with
+// d and which moves in part i,
+// - takes target memory, and staging, where it arrives from the beginning of cycle i + hop on,
 // - gives back source memory wherever it lies, and staging, at the end of cycle i + d: then every
 //   needer has it. (Cycle c is the windows [c * rounds, (c + 1) * rounds).)
 // Elements that nobody needs stay; what comes from a fallback may come first. `timeline` is of
 // moves of `segments`.
 //
-// Takes about `steps_max` steps at most, however many slices there are: where there would be more,
+// Takes about `steps_max` steps at most, however many parts there are: where there would be more,
 // blocks of cycles are looked at as one, in which everything comes first and goes last. Peaks then
 // come out a little higher, never lower.
 inline constexpr int64_t kPeakStepsMax = int64_t{1} << 24;

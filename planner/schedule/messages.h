@@ -13,8 +13,8 @@ namespace remesh {
 
 // Messages of a schedule: device pairs at work, summed over windows; those that rounding leaves
 // empty count too. `list` is of `moves`, which are of `segments`.
-int64_t CountOperations(const PairList& list, const std::vector<Move>& moves,
-                        const std::vector<Segment>& segments, const Schedule& schedule,
-                        const Atoms& atoms, Budget& budget = Budget::Unlimited());
+int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
+                      const std::vector<Segment>& segments, const Schedule& schedule,
+                      const Atoms& atoms, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

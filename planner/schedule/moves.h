@@ -8,9 +8,9 @@
 
 namespace remesh {
 
-// A range [lo, hi) of a sub's tape that takes one way through the network.
+// A range [lo, hi) of a tape's tape that takes one way through the network.
 struct Segment {
-  int32_t sub = 0;
+  int32_t tape = 0;
   int64_t lo = 0;
   int64_t hi = 0;
 
@@ -26,7 +26,7 @@ struct Move {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;
-  int32_t stage = 0;  // a move of stage l needs what moves of stages below l brought
+  int32_t hop = 0;    // a move of hop l needs what moves of hops below l brought
   int32_t round = 0;  // 0 .. rounds - 1
   int64_t lo = 0;
   int64_t hi = 0;
@@ -37,7 +37,7 @@ struct Move {
 // Who sends what to whom: what routes and striping come to. Its size depends on the layouts,
 // neither on the number of arrays nor on that of windows.
 struct Moves {
-  std::vector<Segment> segments;  // in the order of their subs
+  std::vector<Segment> segments;  // in the order of their tapes
   std::vector<Move> moves;        // rounds not set
   int64_t slack_bits = 0;         // by which cuts may move, to fall between rows
 };

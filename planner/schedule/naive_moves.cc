@@ -10,25 +10,25 @@ namespace remesh {
 namespace {
 
 // The whole segment goes from one device to another.
-void AddWhole(int32_t segment, int32_t from, int32_t to, Space from_space, int stage,
-              Space to_space, Moves& moves) {
+void AddWhole(int32_t segment, int32_t from, int32_t to, Space from_space, int hop, Space to_space,
+              Moves& moves) {
   moves.moves.push_back({.segment = segment,
                          .from_device = from,
                          .to_device = to,
                          .from_space = from_space,
                          .to_space = to_space,
-                         .stage = stage,
+                         .hop = hop,
                          .lo = 0,
                          .hi = moves.segments[segment].size()});
 }
 
-// Every needer pulls the whole of `sub` from one holder.
-void PullSub(int32_t index, const Atoms& atoms, const Network& network, Moves& moves) {
-  const Sub sub = atoms.subs[index];
+// Every needer pulls the whole of `tape` from one holder.
+void PullTape(int32_t index, const Atoms& atoms, const Network& network, Moves& moves) {
+  const Tape tape = atoms.tapes[index];
   const int32_t segment = static_cast<int32_t>(moves.segments.size());
-  moves.segments.push_back({index, 0, sub.bits});
-  const Group& holders = atoms.groups[sub.holders];
-  const Group& needers = atoms.groups[sub.needers];
+  moves.segments.push_back({index, 0, tape.bits});
+  const Group& holders = atoms.groups[tape.holders];
+  const Group& needers = atoms.groups[tape.needers];
   for (size_t i = 0; i < needers.size(); ++i) {
     absl::Span<const int32_t> from = InHost(holders, network.host_of[needers[i]], network);
     if (from.empty()) from = holders;
@@ -37,13 +37,13 @@ void PullSub(int32_t index, const Atoms& atoms, const Network& network, Moves& m
   }
 }
 
-// `gatherer` gets `sub` unless it holds it, and sends it to the others.
-void GatherSub(int32_t index, int32_t gatherer, const Atoms& atoms, Moves& moves) {
-  const Sub sub = atoms.subs[index];
+// `gatherer` gets `tape` unless it holds it, and sends it to the others.
+void GatherTape(int32_t index, int32_t gatherer, const Atoms& atoms, Moves& moves) {
+  const Tape tape = atoms.tapes[index];
   const int32_t segment = static_cast<int32_t>(moves.segments.size());
-  moves.segments.push_back({index, 0, sub.bits});
-  const Group& holders = atoms.groups[sub.holders];
-  const Group& needers = atoms.groups[sub.needers];
+  moves.segments.push_back({index, 0, tape.bits});
+  const Group& holders = atoms.groups[tape.holders];
+  const Group& needers = atoms.groups[tape.needers];
   const bool wanted = std::any_of(needers.begin(), needers.end(),
                                   [&](int32_t needer) { return !Holds(holders, needer); });
   Space space = Space::kSource;
@@ -65,8 +65,8 @@ void GatherSub(int32_t index, int32_t gatherer, const Atoms& atoms, Moves& moves
 
 Moves MakeP2pMoves(const Atoms& atoms, const Network& network, Budget& budget) {
   Moves moves;
-  for (size_t s = 0; s < atoms.subs.size() && !budget.Spent(); ++s) {
-    PullSub(static_cast<int32_t>(s), atoms, network, moves);
+  for (size_t s = 0; s < atoms.tapes.size() && !budget.Spent(); ++s) {
+    PullTape(static_cast<int32_t>(s), atoms, network, moves);
   }
   return moves;
 }
@@ -75,8 +75,8 @@ Moves MakeGatherMoves(const Atoms& atoms, const Network& network, Budget& budget
   int32_t gatherer = 0;
   while (gatherer < network.device_count() && network.nic_of[gatherer] < 0) ++gatherer;
   Moves moves;
-  for (size_t s = 0; s < atoms.subs.size() && !budget.Spent(); ++s) {
-    GatherSub(static_cast<int32_t>(s), gatherer, atoms, moves);
+  for (size_t s = 0; s < atoms.tapes.size() && !budget.Spent(); ++s) {
+    GatherTape(static_cast<int32_t>(s), gatherer, atoms, moves);
   }
   return moves;
 }

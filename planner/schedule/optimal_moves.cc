@@ -11,7 +11,7 @@
 namespace remesh {
 namespace {
 
-// A little more, one part in so many, is not worth another stage.
+// A little more, one part in so many, is not worth another hop.
 constexpr int64_t kCrowdedPart = 16;
 
 // Hosts where the fabric of a device has more to send than any NIC has in time t, and more than
@@ -58,7 +58,7 @@ std::vector<Move> MovesOf(const Atoms& atoms, const std::vector<RoutedSegment>& 
 
 Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
                        const Network& network, Budget& budget) {
-  const std::vector<RoutedSegment> routed = CutSubs(atoms, demand, routes.routes, budget);
+  const std::vector<RoutedSegment> routed = CutTapes(atoms, demand, routes.routes, budget);
   Moves moves;
   moves.segments.reserve(routed.size());
   for (const RoutedSegment& one : routed) moves.segments.push_back(one.segment);

@@ -12,7 +12,7 @@
 namespace remesh {
 namespace {
 
-// Rounding may add this much to a slice of a move: its slice and its two cuts, each to an element
+// Rounding may add this much to a part of a move: its part and its two cuts, each to an element
 // of at most 128 bits.
 constexpr int64_t kRoundingBits = 3 * 128;
 // Loads (rounds * devices) that packing may keep count of: 640 MiB.
@@ -26,8 +26,8 @@ constexpr int64_t kToleratedMost = 2;
 // Per cent of the pairs of all rounds that hosts may have, so that light ones find their place.
 constexpr int64_t kFilledMax = 97;
 
-// Most bits that one slice of the move can take.
-int64_t SliceBits(const Schedule& schedule, const Segment& segment, const Move& move) {
+// Most bits that one part of the move can take.
+int64_t PartBits(const Schedule& schedule, const Segment& segment, const Move& move) {
   const int64_t size = move.hi - move.lo;
   return std::min(size, size / schedule.PartsOf(segment.size())) + kRoundingBits +
          2 * schedule.slack_bits;
@@ -45,12 +45,12 @@ class Placer {
         rounds_(rounds),
         bits_max_(bits_max),
         network_(shares.links().network()),
-        packer_(shares.links(), bits_max, kOperationsPerWindowMax),
+        packer_(shares.links(), bits_max, kMessagesPerWindowMax),
         budget_(budget),
         moves_(moves.moves) {
     for (const PairWork& pair : list.pairs) {
       if (budget.Spent()) return;
-      slice_bits_.push_back(SliceBitsOf(MovesOf(pair)));
+      part_bits_.push_back(PartBitsOf(MovesOf(pair)));
       heavy_.push_back(rounds > 1 && TakesOf(pair) > Shares::kWhole / rounds / kHeavyParts);
     }
   }
@@ -72,7 +72,7 @@ class Placer {
  private:
   bool Bearable() const { return !budget_.Spent() && Bearable(packer_.rounds()); }
   bool Bearable(int64_t rounds) const {
-    return rounds * schedule_.slices <= kWindowsMax &&
+    return rounds * schedule_.parts <= kWindowsMax &&
            rounds * network_.device_count() <= kRoundLoadsMax;
   }
 
@@ -80,13 +80,13 @@ class Placer {
     return absl::MakeConstSpan(list_.order).subspan(pair.first, pair.count);
   }
 
-  int64_t SliceBitsOf(const Move& move) const {
-    return SliceBits(schedule_, segments_[move.segment], move);
+  int64_t PartBitsOf(const Move& move) const {
+    return PartBits(schedule_, segments_[move.segment], move);
   }
 
-  int64_t SliceBitsOf(absl::Span<const int32_t> moves) const {
+  int64_t PartBitsOf(absl::Span<const int32_t> moves) const {
     int64_t together = 0;
-    for (int32_t m : moves) together += SliceBitsOf(moves_[m]);
+    for (int32_t m : moves) together += PartBitsOf(moves_[m]);
     return together;
   }
 
@@ -95,9 +95,9 @@ class Placer {
                     shares_.OfReceiver(pair.from, pair.to, pair.bits));
   }
 
-  RoundPacker::Load LoadOf(const PairWork& pair, int64_t slice_bits, int64_t bits) const {
-    if (rounds_ == 1) return {.bits = slice_bits};  // there is nothing to choose by
-    return {.bits = slice_bits,
+  RoundPacker::Load LoadOf(const PairWork& pair, int64_t part_bits, int64_t bits) const {
+    if (rounds_ == 1) return {.bits = part_bits};  // there is nothing to choose by
+    return {.bits = part_bits,
             .out = shares_.OfSender(pair.from, pair.to, bits),
             .in = shares_.OfReceiver(pair.from, pair.to, bits)};
   }
@@ -151,41 +151,41 @@ class Placer {
       if (!heavy_[i] && pair.from != pair.to) count(pair, -1);
     }
     for (const Parcel& parcel : parcels) count(list_.pairs[parcel.id], parcel.round);
-    const int64_t most = rounds_ * kOperationsPerWindowMax / 100 * kFilledMax;
-    return *std::max_element(in_round.begin(), in_round.end()) <= kOperationsPerWindowMax &&
+    const int64_t most = rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
+    return *std::max_element(in_round.begin(), in_round.end()) <= kMessagesPerWindowMax &&
            *std::max_element(in_all.begin(), in_all.end()) <= most;
   }
 
   void PlacePair(size_t i) {
     const PairWork& pair = list_.pairs[i];
-    if (slice_bits_[i] <= bits_max_) {
+    if (part_bits_[i] <= bits_max_) {
       const int32_t round =
-          packer_.Place(pair.from, pair.to, LoadOf(pair, slice_bits_[i], pair.bits), rounds_);
+          packer_.Place(pair.from, pair.to, LoadOf(pair, part_bits_[i], pair.bits), rounds_);
       for (const int32_t m : MovesOf(pair)) moves_[m].round = round;
       return;
     }
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
       Move& move = moves_[m];
-      const auto load = LoadOf(pair, SliceBitsOf(move), move.hi - move.lo);
+      const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
       move.round = packer_.Place(pair.from, pair.to, load, rounds_);
     }
   }
 
-  int64_t SliceBitsOf(const Parcel& parcel) const {
-    return MulDiv(slice_bits_[parcel.id], parcel.bits, list_.pairs[parcel.id].bits) +
-           kRoundingBits + 2 * schedule_.slack_bits;
+  int64_t PartBitsOf(const Parcel& parcel) const {
+    return MulDiv(part_bits_[parcel.id], parcel.bits, list_.pairs[parcel.id].bits) + kRoundingBits +
+           2 * schedule_.slack_bits;
   }
 
   int32_t RoundFor(const Parcel& parcel, absl::Span<const int32_t> taken) {
     const PairWork& pair = list_.pairs[parcel.id];
     return packer_.PlaceIn(parcel.round, pair.from, pair.to,
-                           LoadOf(pair, SliceBitsOf(parcel), parcel.bits), rounds_, taken);
+                           LoadOf(pair, PartBitsOf(parcel), parcel.bits), rounds_, taken);
   }
 
   // All parts of one pair: its moves, one after another, are cut where a part ends.
   void PlaceParcels(absl::Span<const Parcel> parcels) {
     for (const Parcel& parcel : parcels) {
-      if (SliceBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
+      if (PartBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
     }
     std::vector<int32_t> rounds;
     for (const Parcel& parcel : parcels) rounds.push_back(RoundFor(parcel, rounds));
@@ -210,7 +210,7 @@ class Placer {
 
   // Whole elements of the move next to `bits`.
   int64_t CutAt(const Move& move, int64_t bits) const {
-    const int64_t unit = atoms_.subs[segments_[move.segment].sub].unit_bits;
+    const int64_t unit = atoms_.tapes[segments_[move.segment].tape].unit_bits;
     return std::clamp<int64_t>((bits + unit / 2) / unit * unit, 0, move.hi - move.lo);
   }
 
@@ -234,7 +234,7 @@ class Placer {
   RoundPacker packer_;
   Budget& budget_;
   std::vector<Move> moves_;
-  std::vector<int64_t> slice_bits_;  // by pair
+  std::vector<int64_t> part_bits_;  // by pair
   std::vector<bool> heavy_;
 };
 

@@ -19,7 +19,7 @@ struct PlacedMoves {
 };
 
 // Puts every move into one of about `rounds` rounds under the limits on bits per device and pairs
-// per host. Of `schedule` it reads slices and what parts may be like; `list` is of `moves`.
+// per host. Of `schedule` it reads parts and what parts may be like; `list` is of `moves`.
 //
 // Heavy pairs, those that would take more than one part in eight of a round, are dealt out first
 // and exactly, which cuts some of their moves in two (halving.h). They are cut less, and rounds

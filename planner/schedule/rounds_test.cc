@@ -22,7 +22,7 @@ std::vector<PairWork> AllToAll(int32_t devices) {
   return pairs;
 }
 
-TEST(RoundsTest, OperationsOfAHostAskForRounds) {
+TEST(RoundsTest, MessagesOfAHostAskForRounds) {
   EXPECT_EQ(RoundsForHeavy(AllToAll(8), MakeTestNetwork(2, 8, 8), 32), 4);
 }
 

@@ -39,12 +39,12 @@ SegmentMover::SegmentMover(const Atoms& atoms, const std::vector<Segment>& segme
       arrival_of_host_(network.hosts.size(), -1) {}
 
 void SegmentMover::Begin(int32_t segment) {
-  const Sub& sub = atoms_.subs[segments_[segment].sub];
+  const Tape& tape = atoms_.tapes[segments_[segment].tape];
   segment_ = segment;
   size_ = segments_[segment].size();
-  unit_ = sub.unit_bits;
-  holders_ = &atoms_.groups[sub.holders];
-  needers_ = &atoms_.groups[sub.needers];
+  unit_ = tape.unit_bits;
+  holders_ = &atoms_.groups[tape.holders];
+  needers_ = &atoms_.groups[tape.needers];
   for (const auto& [host, stripes] : arrivals_) arrival_of_host_[host] = -1;
   arrivals_.clear();
   staged_.clear();
@@ -338,7 +338,7 @@ void SegmentMover::AddMove(int64_t lo, int64_t hi, const Stripe& from, int32_t t
                     .to_device = to,
                     .from_space = from.space,
                     .to_space = to_space,
-                    .stage = from.ready,
+                    .hop = from.ready,
                     .lo = lo,
                     .hi = hi});
 }

@@ -22,17 +22,17 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 
 // Makes the moves of one segment after another.
 //
-// Where a host holds the segment, its needers keep it or copy it from holders beside them (stage
-// 0), and may themselves pass it on one stage later. What enters a host arrives in stripes, by the
+// Where a host holds the segment, its needers keep it or copy it from holders beside them (hop
+// 0), and may themselves pass it on one hop later. What enters a host arrives in stripes, by the
 // NICs that Striping gives it, on a device there that needs it (or, where that NIC has none, on one
-// that stages it), and is copied to the other needers one stage later. A relay passes a stripe on
+// that @@hops@@ it), and is copied to the other needers one hop later. A relay passes a stripe on
 // from where it arrived if the same NIC has egress to spare, else from another needer, else by way
 // of staging.
 //
 // Copies inside a host leave the one device that has a stripe, over its fabric, once for each
 // needer. Where `crowded` says that this is too much for the devices of a host, a stripe that would
 // burden its device more than others is scattered first: each needer gets a part of its own, and
-// passes that on to the others one stage later, so that nobody sends much more than one copy.
+// passes that on to the others one hop later, so that nobody sends much more than one copy.
 class SegmentMover {
  public:
   // crowded[host]; empty: none is. Segments are of all tapes, by the numbers that follow.
@@ -56,7 +56,7 @@ class SegmentMover {
     int32_t device = 0;
     Space space = Space::kTarget;
     int ready = 0;
-    int spread = 1;  // stages until all needers of the host have it
+    int spread = 1;  // hops until all needers of the host have it
   };
   // A stretch that is to use a NIC.
   struct Lane {

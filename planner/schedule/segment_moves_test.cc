@@ -23,15 +23,15 @@ Group Devices(int32_t first, int32_t count) {
   return group;
 }
 
-// One sub of kBits between `hosts` hosts of `devices` devices, device 0 having it.
+// One tape of kBits between `hosts` hosts of `devices` devices, device 0 having it.
 Atoms AtomsOf(Group needers) {
   Atoms atoms;
   atoms.groups = {{0}, std::move(needers)};
-  atoms.subs = {{.holders = 0, .needers = 1, .bits = kBits, .unit_bits = 8}};
+  atoms.tapes = {{.holders = 0, .needers = 1, .bits = kBits, .unit_bits = 8}};
   return atoms;
 }
 
-// What the fabric of each device sends, in copies of the sub.
+// What the fabric of each device sends, in copies of the tape.
 std::vector<double> SentInside(const Moves& moves, const Network& network) {
   std::vector<double> sent(network.host_of.size(), 0);
   for (const Move& move : moves.moves) {
@@ -42,20 +42,20 @@ std::vector<double> SentInside(const Moves& moves, const Network& network) {
   return sent;
 }
 
-// That every needer gets every bit once, from somebody who had it a stage before.
+// That every needer gets every bit once, from somebody who had it a hop before.
 void ExpectComplete(const Moves& made, const Atoms& atoms, const Network& network) {
   std::vector<std::vector<int>> since(network.host_of.size(), std::vector<int>(kBits / 8, -1));
   std::fill(since[0].begin(), since[0].end(), 0);
   std::vector<Move> moves = made.moves;
   std::stable_sort(moves.begin(), moves.end(),
-                   [](const Move& a, const Move& b) { return a.stage < b.stage; });
+                   [](const Move& a, const Move& b) { return a.hop < b.hop; });
   for (const Move& move : moves) {
     for (int64_t unit = move.lo / 8; unit < move.hi / 8; ++unit) {
       const int had = since[move.from_device][unit];
-      ASSERT_TRUE(had >= 0 && had <= move.stage);
+      ASSERT_TRUE(had >= 0 && had <= move.hop);
       if (move.from_device == move.to_device) continue;
       ASSERT_EQ(since[move.to_device][unit], -1);
-      since[move.to_device][unit] = move.stage + 1;
+      since[move.to_device][unit] = move.hop + 1;
     }
   }
   for (const int32_t needer : atoms.groups[1]) {
@@ -82,14 +82,14 @@ TEST(SegmentMovesTest, NeighboursPassOnWhatEntersByOneNic) {
   for (const double copies : SentInside(moves, network)) EXPECT_LE(copies, 1.001);
 }
 
-TEST(SegmentMovesTest, WhereTheFabricHasTimeCopiesTakeOneStage) {
+TEST(SegmentMovesTest, WhereTheFabricHasTimeCopiesTakeOneHop) {
   const Network network = MakeTestNetwork(2, 8, 1, 10, 1000);
   const Atoms atoms = AtomsOf(Devices(8, 8));
   const DemandClasses demand{{MakeClass({0}, {1}, kBits)}, {0}};
   const Moves moves =
       MakeOptimalMoves(atoms, demand, {{{{0, kBits, {{0, 1}}}}}, {kBits, 10}}, network);
   ExpectComplete(moves, atoms, network);
-  for (const Move& move : moves.moves) EXPECT_LE(move.stage, 1);
+  for (const Move& move : moves.moves) EXPECT_LE(move.hop, 1);
 }
 
 // Eight NICs on either side, one holder: everybody sends an eighth out, and no device sends its

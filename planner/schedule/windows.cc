@@ -22,10 +22,10 @@ namespace {
 
 // A message below this is not worth cutting further.
 constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
-// More slices are not made to fill the pipeline of relays sooner: neither more than so many, nor
+// More parts are not made to fill the pipeline of relays sooner: neither more than so many, nor
 // smaller ones of the busiest device, nor to save less than one part in so many of the time.
-constexpr int64_t kPipelineSlicesMax = 4096;
-constexpr int64_t kSliceBitsMin = int64_t{8} << 20;
+constexpr int64_t kPipelinePartsMax = 4096;
+constexpr int64_t kPipelinePartBitsMin = int64_t{8} << 20;
 constexpr double kSavingMin = 1.0 / 64;
 // Rounds that keep the busiest devices' messages even are looked for where unevenness costs more.
 constexpr double kUnevenMax = 1.02;
@@ -35,7 +35,7 @@ constexpr double kVeryUnevenMax = 1.10;
 constexpr int64_t kMoreRounds = 6;
 
 // Hops in a row: more than any cluster needs, and what a packed move can count.
-constexpr int32_t kStagesMax = 32000;
+constexpr int32_t kHopsMax = 32000;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
@@ -68,10 +68,10 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
   return busiest;
 }
 
-// By round, then stage.
+// By round, then hop.
 std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedule) {
-  std::vector<int32_t> order = StableOrder(InOrder(moves.size()), schedule.stages,
-                                           [&](int32_t m) { return moves[m].stage; });
+  std::vector<int32_t> order =
+      StableOrder(InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; });
   order = StableOrder(order, schedule.rounds, [&](int32_t m) { return moves[m].round; });
   std::vector<Move> sorted;
   sorted.reserve(moves.size());
@@ -94,14 +94,14 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
 
 namespace {
 
-// Fewest slices, from `least` on, that are about as fast as any number.
-int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int32_t stages,
-                     Budget& budget) {
-  if (stages == 1) return least;
+// Fewest parts, from `least` on, that are about as fast as any number.
+int64_t ChooseParts(const ScheduleCost& cost, int64_t least, int64_t most, int32_t hops,
+                    Budget& budget) {
+  if (hops == 1) return least;
   const double at_least = cost.Seconds(static_cast<int32_t>(least));
   double best = at_least;
   std::vector<std::pair<int64_t, double>> tried = {{least, at_least}};
-  for (int64_t k = std::max<int64_t>(least + 1, stages); k <= most && !budget.SpentNow();
+  for (int64_t k = std::max<int64_t>(least + 1, hops); k <= most && !budget.SpentNow();
        k += (k + 3) / 4) {
     tried.emplace_back(k, cost.Seconds(static_cast<int32_t>(k)));
     best = std::min(best, tried.back().second);
@@ -114,23 +114,23 @@ int64_t ChooseSlices(const ScheduleCost& cost, int64_t least, int64_t most, int3
 // Looks for the number of rounds that is fastest.
 class Scheduler {
  public:
-  // `schedule` says all but slices and rounds.
+  // `schedule` says all but parts and rounds.
   Scheduler(const Moves& moves, const Atoms& atoms, const Links& links, const Schedule& schedule,
-            const Busiest& busiest, int64_t window_bits, int64_t slices_min, Budget& budget)
+            const Busiest& busiest, int64_t window_bits, int64_t parts_min, Budget& budget)
       : moves_(moves),
         atoms_(atoms),
         links_(links),
         schedule_(schedule),
         busiest_(busiest),
         window_bits_(window_bits),
-        slices_min_(slices_min),
+        parts_min_(parts_min),
         budget_(budget),
         list_(CollectPairs(moves.moves)),
         shares_(list_.pairs, links) {}
 
   // Nothing where it takes too many windows.
   std::optional<Timeline> Run() && {
-    const int64_t least = RoundsForHeavy(list_.pairs, links_.network(), kOperationsPerWindowMax);
+    const int64_t least = RoundsForHeavy(list_.pairs, links_.network(), kMessagesPerWindowMax);
     Try(least);
     if (least > 1) TryMore(least);
     if (!best_) return std::nullopt;
@@ -138,8 +138,8 @@ class Scheduler {
     timeline.schedule = best_->schedule;
     timeline.predicted_seconds = best_->seconds;
     const bool cut = best_->moves.size() != moves_.moves.size();
-    timeline.operations = CountOperations(cut ? CollectPairs(best_->moves) : list_, best_->moves,
-                                          moves_.segments, best_->schedule, atoms_, budget_);
+    timeline.messages = CountMessages(cut ? CollectPairs(best_->moves) : list_, best_->moves,
+                                      moves_.segments, best_->schedule, atoms_, budget_);
     timeline.moves = Sorted(best_->moves, best_->schedule);
     timeline.round_begin = RoundBegins(timeline.moves, best_->schedule.rounds);
     return timeline;
@@ -174,22 +174,21 @@ class Scheduler {
     Found found{.moves = {}, .schedule = schedule_};
     Schedule& schedule = found.schedule;
     const int64_t least =
-        std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), window_bits_ / 2), slices_min_);
+        std::max(CeilDiv(CeilDiv(busiest_.bits, rounds), window_bits_ / 2), parts_min_);
     if (least > kWindowsMax) return std::nullopt;
-    schedule.slices = static_cast<int32_t>(least);
+    schedule.parts = static_cast<int32_t>(least);
     std::optional<PlacedMoves> placed =
         PlaceMoves(moves_, atoms_, schedule, list_, shares_, rounds, window_bits_, budget_);
     if (!placed) return std::nullopt;
     schedule.rounds = placed->rounds;
     found.moves = std::move(placed->moves);
-    const ScheduleCost cost(found.moves, schedule.rounds, schedule.stages, links_);
+    const ScheduleCost cost(found.moves, schedule.rounds, schedule.hops, links_);
     const int64_t most =
-        std::min(kPipelineSlicesMax, busiest_.bits / schedule.rounds / kSliceBitsMin);
-    schedule.slices =
-        static_cast<int32_t>(ChooseSlices(cost, least, most, schedule.stages, budget_));
-    found.seconds = found.moves.empty() ? 0 : cost.Seconds(schedule.slices);
+        std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin);
+    schedule.parts = static_cast<int32_t>(ChooseParts(cost, least, most, schedule.hops, budget_));
+    found.seconds = found.moves.empty() ? 0 : cost.Seconds(schedule.parts);
     found.steady = cost.SteadySeconds();
-    if ((int64_t{schedule.slices} + schedule.stages - 1) * schedule.rounds > kWindowsMax) {
+    if ((int64_t{schedule.parts} + schedule.hops - 1) * schedule.rounds > kWindowsMax) {
       return std::nullopt;
     }
     return found;
@@ -201,7 +200,7 @@ class Scheduler {
   const Schedule schedule_;
   const Busiest busiest_;
   const int64_t window_bits_;
-  const int64_t slices_min_;
+  const int64_t parts_min_;
   Budget& budget_;
   const PairList list_;
   const Shares shares_;
@@ -212,11 +211,11 @@ class Scheduler {
 Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window_bits) {
   Schedule schedule;
   for (const Move& move : moves.moves) {
-    schedule.stages = std::max<int32_t>(schedule.stages, move.stage + 1);
+    schedule.hops = std::max<int32_t>(schedule.hops, move.hop + 1);
   }
-  schedule.part_bits_min = std::max<int64_t>(
+  schedule.min_part_bits = std::max<int64_t>(
       1, std::min(kPartBitsMin, window_bits / 4 / std::max<int64_t>(1, busiest.moves)));
-  schedule.slack_bits = std::min(moves.slack_bits, schedule.part_bits_min / 8);
+  schedule.slack_bits = std::min(moves.slack_bits, schedule.min_part_bits / 8);
   return schedule;
 }
 
@@ -224,14 +223,14 @@ Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window
 
 absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
                                          const Network& network, int64_t window_bytes,
-                                         int64_t slices_min, Budget& budget) {
+                                         int64_t parts_min, Budget& budget) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
   const Busiest busiest = FindBusiest(network, moves.moves);
   const Schedule schedule = BareSchedule(moves, busiest, window_bits);
-  if (schedule.stages > kStagesMax) return TooManyWindows(window_bytes);
+  if (schedule.hops > kHopsMax) return TooManyWindows(window_bytes);
   const Links links(network);
   std::optional<Timeline> timeline =
-      Scheduler(moves, atoms, links, schedule, busiest, window_bits, slices_min, budget).Run();
+      Scheduler(moves, atoms, links, schedule, busiest, window_bits, parts_min, budget).Run();
   RETURN_IF_ERROR(budget.Check());
   if (!timeline) return TooManyWindows(window_bytes);
   return *std::move(timeline);

@@ -14,12 +14,11 @@ using testing::MakeTestNetwork;
 constexpr int64_t kMega = int64_t{1} << 20;
 
 // The timeline of moves over hosts of one device and 1 GB/s.
-Timeline Scheduled(const Moves& moves, int32_t hosts, int64_t window_bytes,
-                   int64_t slices_min = 1) {
+Timeline Scheduled(const Moves& moves, int32_t hosts, int64_t window_bytes, int64_t parts_min = 1) {
   const Network network = MakeTestNetwork(hosts, 1, 1, 1000 * kMega);
   Atoms atoms;
-  atoms.subs.resize(1);  // of bits
-  auto timeline = ScheduleWindows(moves, atoms, network, window_bytes, slices_min);
+  atoms.tapes.resize(1);  // of bits
+  auto timeline = ScheduleWindows(moves, atoms, network, window_bytes, parts_min);
   EXPECT_TRUE(timeline.ok()) << timeline.status();
   return *std::move(timeline);
 }
@@ -35,29 +34,29 @@ TEST(WindowsTest, RelaysAreCutToFlow) {
   Moves moves;
   AddChain(8 * 100 * kMega, {{0, 1}, {1, 2}}, moves);
   const Timeline timeline = Scheduled(moves, 3, 1000 * kMega);
-  EXPECT_GT(timeline.schedule.slices, 16);
+  EXPECT_GT(timeline.schedule.parts, 16);
   EXPECT_LE(timeline.predicted_seconds, 0.1 * 1.06);
 }
 
 TEST(WindowsTest, SmallStatesAreNotCutToPieces) {
   Moves moves;
   AddChain(8 * kMega / 100, {{0, 1}, {1, 2}}, moves);
-  EXPECT_EQ(Scheduled(moves, 3, 256 * kMega).schedule.slices, 1);
+  EXPECT_EQ(Scheduled(moves, 3, 256 * kMega).schedule.parts, 1);
 }
 
-TEST(WindowsTest, MoreSlicesWhereMemoryAsksForThem) {
+TEST(WindowsTest, MorePartsWhereMemoryAsksForThem) {
   Moves moves;
   AddChain(8 * 100 * kMega, {{0, 1}}, moves);
-  EXPECT_EQ(Scheduled(moves, 2, 256 * kMega, 64).schedule.slices, 64);
+  EXPECT_EQ(Scheduled(moves, 2, 256 * kMega, 64).schedule.parts, 64);
 }
 
-TEST(WindowsTest, NoHostHasMoreOperationsThanAWindowTakes) {
+TEST(WindowsTest, NoHostHasMoreMessagesThanAWindowTakes) {
   Moves moves;
   for (int32_t to = 1; to <= 300; ++to) AddChain(8 * kMega, {{0, to}}, moves);
   const Timeline timeline = Scheduled(moves, 301, 1000 * kMega);
   EXPECT_EQ(timeline.schedule.rounds, 2);
-  EXPECT_EQ(timeline.operations, 300);
-  EXPECT_LE(timeline.round_begin[1], kOperationsPerWindowMax);
+  EXPECT_EQ(timeline.messages, 300);
+  EXPECT_LE(timeline.round_begin[1], kMessagesPerWindowMax);
 }
 
 // Device 0 sends to 300 others, to one of them as much as to all others together: in both rounds,

@@ -38,10 +38,10 @@ inline Network MakeTestNetwork(int32_t hosts, int32_t devices = 1, int32_t nics 
 }
 
 inline DemandClass MakeClass(Group holders, Group needers, int64_t bits) {
-  return {.holders = std::move(holders), .needers = std::move(needers), .subs = {}, .bits = bits};
+  return {.holders = std::move(holders), .needers = std::move(needers), .tapes = {}, .bits = bits};
 }
 
-// One segment of `bits` bits that goes whole along these hops (from, to), one stage each.
+// One segment of `bits` bits that goes whole along these hops (from, to), one after another.
 inline void AddChain(int64_t bits, const std::vector<std::pair<int32_t, int32_t>>& hops,
                      Moves& moves) {
   const int32_t segment = static_cast<int32_t>(moves.segments.size());
@@ -50,7 +50,7 @@ inline void AddChain(int64_t bits, const std::vector<std::pair<int32_t, int32_t>
     moves.moves.push_back({.segment = segment,
                            .from_device = hops[i].first,
                            .to_device = hops[i].second,
-                           .stage = static_cast<int32_t>(i),
+                           .hop = static_cast<int32_t>(i),
                            .hi = bits});
   }
 }

@@ -29,7 +29,7 @@ struct PlanSummary {
   double schedule_price = 1;     // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
   int64_t peak_bytes_max = 0;    // over devices
   int32_t windows = 0;
-  int64_t operations = 0;  // messages: ordered device pairs at work, summed over windows
+  int64_t messages = 0;  // messages: ordered device pairs at work, summed over windows
 
   friend bool operator==(const PlanSummary&, const PlanSummary&) = default;
 };

@@ -119,7 +119,7 @@ v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   message.set_predicted_seconds(summary.predicted_seconds);
   message.set_peak_bytes_max(summary.peak_bytes_max);
   message.set_windows(summary.windows);
-  message.set_operations(summary.operations);
+  message.set_operations(summary.messages);
   message.set_schedule_price(summary.schedule_price);
   message.set_sharing_model(kSharingModel);
   return message;

@@ -46,7 +46,7 @@ void WriteProgram(const NamedProgram& program,
 
 // The program whose chunks, merged, are `message`. INVALID_ARGUMENT naming the field
 // ("moves.stages[7]") for anything that is no program: what comes back can be expanded, within
-// kProgramSlicesMax steps and kProgramCellsPassedMax cells passed, and, box by box, without reading
+// kProgramPartsMax steps and kProgramAtomsPassedMax atoms passed, and, box by box, without reading
 // beyond anything. Takes memory in proportion to the message and to kProgramNameBytesMax.
 absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgramChunk& message);
 

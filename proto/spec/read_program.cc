@@ -94,23 +94,23 @@ absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramName
   return arrays;
 }
 
-constexpr ProgramFields kFields = {.slices = "schedule.slices",
+constexpr ProgramFields kFields = {.parts = "schedule.slices",
                                    .rounds = "schedule.rounds",
-                                   .stages = "schedule.stages",
-                                   .part_bits_min = "schedule.part_bits_min",
+                                   .hops = "schedule.stages",
+                                   .min_part_bits = "schedule.part_bits_min",
                                    .slack_bits = "schedule.slack_bits",
                                    .windows = "schedule.windows",
                                    .classes = "classes.cells",
-                                   .cell_begins = "classes.cell_begins",
-                                   .cell_extents = "classes.cell_extents",
+                                   .atom_begins = "classes.cell_begins",
+                                   .atom_extents = "classes.cell_extents",
                                    .tapes = "tapes.cells",
                                    .tape_numbers = "tapes.number_steps",
-                                   .cells = "tapes.cell_steps",
+                                   .atoms = "tapes.cell_steps",
                                    .segment_tapes = "stretches.tape_steps",
                                    .segment_begins = "stretches.begins",
                                    .segment_sizes = "stretches.sizes",
                                    .segment_numbers = "stretches.number_steps",
-                                   .move_stages = "moves.stages",
+                                   .move_hops = "moves.stages",
                                    .move_rounds = "moves.round_steps",
                                    .move_segments = "moves.stretch_steps",
                                    .move_from_devices = "moves.from_devices",
@@ -149,10 +149,10 @@ class Reader {
 
  private:
   void ReadSchedule(const v1::ProgramSchedule& schedule) {
-    program_.schedule = {.slices = schedule.slices(),
+    program_.schedule = {.parts = schedule.slices(),
                          .rounds = schedule.rounds(),
-                         .stages = schedule.stages(),
-                         .part_bits_min = schedule.part_bits_min(),
+                         .hops = schedule.stages(),
+                         .min_part_bits = schedule.part_bits_min(),
                          .slack_bits = schedule.slack_bits()};
     program_.windows = schedule.windows();
   }
@@ -166,7 +166,7 @@ class Reader {
     RETURN_IF_ERROR(CheckEach("element_bits", classes.element_bits(), 1, 129));
     RETURN_IF_ERROR(CheckEach("cells", classes.cells(), 1, INT32_MAX));
     RETURN_IF_ERROR(CheckSize("cell_extents", classes.cell_extents(), classes.cell_begins_size()));
-    program_.tapes.classes.reserve(static_cast<size_t>(classes.arrays_size()));
+    program_.geometry.classes.reserve(static_cast<size_t>(classes.arrays_size()));
     for (int c = 0; c < classes.arrays_size(); ++c) RETURN_IF_ERROR(ReadClass(classes, c));
     return CheckSize("cell_begins", classes.cell_begins(), next_dim_);
   }
@@ -174,8 +174,8 @@ class Reader {
   absl::Status ReadClass(const v1::ProgramClasses& classes, int c) {
     ArrayClass one{.arrays = {},
                    .element_bits = classes.element_bits(c),
-                   .first_cell = cell_count_,
-                   .cell_count = classes.cells(c),
+                   .first_atom = atom_count_,
+                   .atom_count = classes.cells(c),
                    .cuts = {},
                    .boxes = {}};
     Shape shape;
@@ -187,15 +187,15 @@ class Reader {
       named_.arrays[next_array_++].bits_per_element = one.element_bits;
     }
     const int64_t rank = std::ssize(shape);
-    if (int64_t{one.cell_count} * std::max<int64_t>(1, rank) >
+    if (int64_t{one.atom_count} * std::max<int64_t>(1, rank) >
         (shape.empty() ? 1 : classes.cell_begins_size() - next_dim_)) {
-      return InvalidField(At("cells", c), absl::StrCat(one.cell_count), "must have cell_begins");
+      return InvalidField(At("cells", c), absl::StrCat(one.atom_count), "must have cell_begins");
     }
-    for (int i = 0; i < one.cell_count; ++i) {
+    for (int i = 0; i < one.atom_count; ++i) {
       RETURN_IF_ERROR(ReadCell(classes, static_cast<int>(rank), one.boxes.emplace_back()));
     }
-    cell_count_ += one.cell_count;
-    program_.tapes.classes.push_back(std::move(one));
+    atom_count_ += one.atom_count;
+    program_.geometry.classes.push_back(std::move(one));
     return absl::OkStatus();
   }
 
@@ -215,11 +215,11 @@ class Reader {
   absl::Status ReadTapes(const v1::ProgramTapes& tapes) {
     RETURN_IF_ERROR(CheckSize("cells", tapes.cells(), tapes.number_steps_size()));
     RETURN_IF_ERROR(CheckCounts("cells", tapes.cells(), 1, tapes.cell_steps_size()));
-    ASSIGN_OR_RETURN(program_.sub_numbers, FromSteps("number_steps", tapes.number_steps()));
-    ASSIGN_OR_RETURN(program_.cells, FromSteps("cell_steps", tapes.cell_steps()));
-    program_.sub_begin.push_back(0);
+    ASSIGN_OR_RETURN(program_.tape_numbers, FromSteps("number_steps", tapes.number_steps()));
+    ASSIGN_OR_RETURN(program_.atoms, FromSteps("cell_steps", tapes.cell_steps()));
+    program_.tape_begin.push_back(0);
     for (const int32_t cells : tapes.cells()) {
-      program_.sub_begin.push_back(program_.sub_begin.back() + cells);
+      program_.tape_begin.push_back(program_.tape_begin.back() + cells);
     }
     return absl::OkStatus();
   }
@@ -236,7 +236,7 @@ class Reader {
                      FromSteps("tape_steps", stretches.tape_steps()));
     program_.segments.reserve(tapes.size());
     for (int i = 0; i < stretches.begins_size(); ++i) {
-      Segment segment{.sub = tapes[i], .lo = stretches.begins(i)};
+      Segment segment{.tape = tapes[i], .lo = stretches.begins(i)};
       if (__builtin_add_overflow(segment.lo, stretches.sizes(i), &segment.hi)) {
         return InvalidField(At("sizes", i), absl::StrCat(stretches.sizes(i)), "must end somewhere");
       }
@@ -270,7 +270,7 @@ class Reader {
            .to_device = moves.to_devices(i),
            .from_space = static_cast<Space>(moves.from_spaces(i) - v1::SPACE_SOURCE),
            .to_space = static_cast<Space>(moves.to_spaces(i) - v1::SPACE_SOURCE),
-           .stage = moves.stages(i),
+           .hop = moves.stages(i),
            .round = rounds[i],
            .lo = 0,
            .hi = known ? program_.segments[segments[i]].size() : 0});
@@ -300,7 +300,7 @@ class Reader {
   const v1::HostProgramChunk& message_;
   NamedProgram named_;
   HostProgram& program_ = named_.program;
-  int32_t cell_count_ = 0;
+  int32_t atom_count_ = 0;
   int32_t next_array_ = 0;
   int next_extent_ = 0;
   int next_dim_ = 0;

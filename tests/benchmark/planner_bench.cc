@@ -74,7 +74,7 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["bytes_kept"] = static_cast<double>(s.bytes_kept);
   counters["peak_bytes"] = static_cast<double>(s.peak_bytes_max);
   counters["windows"] = s.windows;
-  counters["operations"] = static_cast<double>(s.operations);
+  counters["operations"] = static_cast<double>(s.messages);
   counters["plan_bytes"] = static_cast<double>(plan.memory_bytes());
   state.SetLabel(plan.lower_bound_certificate().DebugString());
 }

@@ -110,15 +110,15 @@ TEST(KnownCasesTest, OneDeviceFeedsManyHosts) {
   EXPECT_LE(summary.schedule_price, 1.05);
 }
 
-// Everybody sends from its own NIC what it alone holds: one stage across hosts, one inside.
-TEST(KnownCasesTest, AnAllGatherTakesTwoStages) {
+// Everybody sends from its own NIC what it alone holds: one hop across hosts, one inside.
+TEST(KnownCasesTest, AnAllGatherTakesTwoHops) {
   testing::SpecBuilder builder;
   builder.AddHosts(8, {});
   builder.Add("w", {int64_t{1} << 30}, "f32",
               builder.Sharding(testing::HloTiles({64}, {{0}}), 0, 64),
               builder.Sharding(testing::HloTiles({64}, {{}}), 0, 64));
   const Planned planned = PlanFor(builder.spec());
-  EXPECT_EQ(planned.plan.rep().schedule.stages, 2);
+  EXPECT_EQ(planned.plan.rep().schedule.hops, 2);
   EXPECT_LE(planned.plan.summary().quality, 1.001);
   EXPECT_LE(planned.plan.summary().schedule_price, 1.02);
 }
@@ -136,7 +136,7 @@ TEST(KnownCasesTest, CutPairsAreValid) {
   EXPECT_GT(planned.plan.rep().schedule.rounds, 1);
   int64_t parts = 0;
   planned.plan.ForEachTransfer([&](const Transfer& t) { parts += t.array == 1; });
-  EXPECT_GT(parts, planned.plan.rep().schedule.slices);
+  EXPECT_GT(parts, planned.plan.rep().schedule.parts);
   const absl::Status valid = ValidatePlan(planned.plan, planned.request);
   EXPECT_TRUE(valid.ok()) << valid;
 }

@@ -22,7 +22,7 @@ TEST(PeakLawTest, FewerStepsNeverFindLess) {
     ASSERT_TRUE(canonical.ok()) << canonical.status();
     const ReshardRequest& asked = canonical->canonical.request;
     const Network network = MakeNetwork(asked);
-    // Optimal moves in many slices, as MakePlan() makes them.
+    // Optimal moves in many parts, as MakePlan() makes them.
     const Atoms atoms = *MakeAtoms(asked, network);
     const DemandClasses demand = MakeDemandClasses(atoms, network);
     const Routings routings = MakeRoutings(Strategy::kOptimal, atoms, demand, network);

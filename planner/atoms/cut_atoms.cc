@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/atoms/cells.h"
-
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/atoms/atoms.h"
 
 namespace remesh {
 namespace {
@@ -111,7 +110,7 @@ class ProductWalk {
   int32_t cell_ = 0;
 };
 
-absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutProduct(const Layout& source, const Layout& target,
                                              ArrayClass& array_class, Budget& budget) {
   std::vector<std::vector<Stretch>> dims;
   int64_t count = 1;
@@ -121,30 +120,30 @@ absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout&
     for (const Stretch& stretch : dims.back()) cuts.push_back(stretch.hi);
     array_class.cuts.push_back(std::move(cuts));
     if (__builtin_mul_overflow(count, static_cast<int64_t>(dims.back().size()), &count) ||
-        count > kCellsMax) {
-      return TooManyCells();
+        count > kAtomsMax) {
+      return TooManyAtoms();
     }
   }
-  array_class.cell_count = static_cast<int32_t>(count);
-  std::vector<Cell> cells;
-  cells.reserve(std::min<int64_t>(count, int64_t{1} << 16));
+  array_class.atom_count = static_cast<int32_t>(count);
+  std::vector<Atom> atoms;
+  atoms.reserve(std::min<int64_t>(count, int64_t{1} << 16));
   for (int64_t subgroup : SubgroupsOf(target)) {
     const TileIndex source_index(source, subgroup);
     const TileIndex target_index(target, subgroup);
     const auto take = [&](int32_t index, int64_t elements, int32_t s, int32_t t) {
       if (t < 0) return;
-      Cell cell{.id = array_class.first_cell + index,
+      Atom atom{.id = array_class.first_atom + index,
                 .elements = elements,
                 .source_tiles = {},
                 .target_tiles = {t}};
-      if (s >= 0) cell.source_tiles.push_back(s);
-      cells.push_back(std::move(cell));
+      if (s >= 0) atom.source_tiles.push_back(s);
+      atoms.push_back(std::move(atom));
     };
     ProductWalk(dims, source_index, target_index, budget).Run(take);
     RETURN_IF_ERROR(budget.Check());
-    if (static_cast<int64_t>(cells.size()) > kCellsMax) return TooManyCells();
+    if (static_cast<int64_t>(atoms.size()) > kAtomsMax) return TooManyAtoms();
   }
-  return cells;
+  return atoms;
 }
 
 // A box of a tile that meets the region under search.
@@ -158,8 +157,8 @@ struct Piece {
 // contains it.
 class BoxCutter {
  public:
-  BoxCutter(ArrayClass& array_class, std::vector<Cell>& cells, Budget& budget)
-      : array_class_(array_class), cells_(cells), budget_(budget) {}
+  BoxCutter(ArrayClass& array_class, std::vector<Atom>& atoms, Budget& budget)
+      : array_class_(array_class), cells_(atoms), budget_(budget) {}
 
   absl::Status Cut(const Box& region, const std::vector<Piece>& pieces) {
     if (budget_.Spent()) return budget_.Check();
@@ -204,23 +203,23 @@ class BoxCutter {
   }
 
   absl::Status Emit(const Box& region, const std::vector<Piece>& pieces) {
-    if (static_cast<int64_t>(array_class_.boxes.size()) >= kCellsMax) return TooManyCells();
+    if (static_cast<int64_t>(array_class_.boxes.size()) >= kAtomsMax) return TooManyAtoms();
     overlaps_ += static_cast<int64_t>(pieces.size());
     if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
-    Cell cell{.id = array_class_.first_cell + array_class_.cell_count++,
+    Atom atom{.id = array_class_.first_atom + array_class_.atom_count++,
               .elements = region.element_count(),
               .source_tiles = {},
               .target_tiles = {}};
     array_class_.boxes.push_back(region);
     for (const Piece& piece : pieces) {
-      (piece.is_target ? cell.target_tiles : cell.source_tiles).push_back(piece.tile);
+      (piece.is_target ? atom.target_tiles : atom.source_tiles).push_back(piece.tile);
     }
-    cells_.push_back(std::move(cell));
+    cells_.push_back(std::move(atom));
     return absl::OkStatus();
   }
 
   ArrayClass& array_class_;
-  std::vector<Cell>& cells_;
+  std::vector<Atom>& cells_;
   Budget& budget_;
   int64_t overlaps_ = 0;
 };
@@ -233,25 +232,25 @@ void AddPieces(const Layout& layout, int64_t subgroup, bool is_target, std::vect
   }
 }
 
-absl::StatusOr<std::vector<Cell>> CutBoxes(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutBoxes(const Layout& source, const Layout& target,
                                            ArrayClass& array_class, Budget& budget) {
-  std::vector<Cell> cells;
-  BoxCutter cutter(array_class, cells, budget);
+  std::vector<Atom> atoms;
+  BoxCutter cutter(array_class, atoms, budget);
   for (int64_t subgroup : SubgroupsOf(target)) {
     std::vector<Piece> pieces;
     AddPieces(source, subgroup, false, pieces);
     AddPieces(target, subgroup, true, pieces);
     RETURN_IF_ERROR(cutter.Cut(Box::Whole(source.shape), pieces));
   }
-  return cells;
+  return atoms;
 }
 
 }  // namespace
 
-absl::Status TooManyCells() {
+absl::Status TooManyAtoms() {
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("the layouts cut the arrays into more than ", kCellsMax, " cells"),
-                   {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kCellsMax)}}});
+                   absl::StrCat("the layouts cut the arrays into more than ", kAtomsMax, " atoms"),
+                   {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kAtomsMax)}}});
 }
 
 absl::Status TooManyOverlaps() {
@@ -261,9 +260,9 @@ absl::Status TooManyOverlaps() {
                    {"TOO_MANY_OVERLAPS", {{"limit", absl::StrCat(kOverlapsMax)}}});
 }
 
-absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
                                                ArrayClass& array_class, Budget& budget) {
-  if (ElementCount(source.shape) == 0) return std::vector<Cell>();
+  if (ElementCount(source.shape) == 0) return std::vector<Atom>();
   if (source.partitions.has_value() && target.partitions.has_value()) {
     return CutProduct(source, target, array_class, budget);
   }
