@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
-#include "planner/atoms/atoms.h"
+#include "planner/atoms/cut_atoms.h"
 
 namespace remesh {
 namespace {

@@ -38,7 +38,19 @@ Bound LowerBound(const DemandClasses& demand, const Units& units,
 Bound EgressOf(const std::vector<int32_t>& hosts, const std::vector<int32_t>& domains,
                const DemandClasses& demand, const Units& units);
 
-// T0 of `routing`, with what proves it: the ingress of a host or a set of hosts.
+// T0 of `routing`, with what proves it: the ingress of a host, or a set N of hosts.
+//
+// The proof by N (symbols: routing.h). Let R be classes whose root is in the proof, all of S_a in
+// N, and Q classes whose copies are, all of S_a and D_a in N. Then hosts of N send, in any plan
+// without third hosts, at least
+//   sum over R of b_a  +  sum over Q of b_a (|D_a| - 1)   bits, at sum over N of C_h.
+// With Q empty this holds for any plan (kEgress); else it does not bind plans in which third hosts
+// relay (kRelay).
+//
+// Example: hosts 0, 1 and 2 of C = 1 hold class A of 250 bits, which host 9 of C = 10 needs; host 1
+// holds class B of 100 bits, which hosts 0 and 2 need. in_h / C_h is 100 at most; roots alone give
+// (250 + 100) / 3; the second copy of B is the same three hosts' to send: T0 = (250 + 2 x 100) / 3
+// = 150.
 Bound RoutingBound(const DemandClasses& demand, const Units& units, const Routing& routing);
 
 }  // namespace remesh
