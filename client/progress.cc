@@ -37,7 +37,7 @@ void ProgressBar::Show(const v1::Execution& execution) {
   const double done = DoneShare(execution);
   int64_t bytes = 0;
   for (const v1::HostProgress& host : execution.hosts()) {
-    bytes += host.bytes_received() + host.bytes_copied();
+    bytes += host.received_bytes() + host.copied_bytes();
   }
   const std::string phase = absl::AsciiStrToLower(v1::Execution::Phase_Name(execution.phase()));
   const int filled = static_cast<int>(std::lround(done * kWidth));

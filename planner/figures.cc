@@ -30,11 +30,11 @@ void SumBytes(const Atoms& atoms, const std::vector<Segment>& segments,
       crossing += bits;
     }
   }
-  summary.bytes_kept = CeilBytes(kept);
-  summary.bytes_local = CeilBytes(local);
-  summary.bytes_crossing = CeilBytes(crossing);
-  summary.bytes_relayed = CeilBytes(relayed);
-  summary.bytes_total = summary.bytes_kept + summary.bytes_local + summary.bytes_crossing;
+  summary.kept_bytes = CeilBytes(kept);
+  summary.local_bytes = CeilBytes(local);
+  summary.crossing_bytes = CeilBytes(crossing);
+  summary.relayed_bytes = CeilBytes(relayed);
+  summary.total_bytes = summary.kept_bytes + summary.local_bytes + summary.crossing_bytes;
 }
 
 }  // namespace
@@ -66,7 +66,7 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
   PlanSummary& summary = figures.summary;
   summary.lower_bound_seconds = lower.t.seconds();
   summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
-  summary.peak_bytes_max =
+  summary.max_peak_bytes =
       *std::max_element(timeline.peak_bytes.begin(), timeline.peak_bytes.end());
   summary.messages = timeline.messages;
   summary.predicted_seconds = timeline.predicted_seconds;

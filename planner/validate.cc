@@ -196,7 +196,7 @@ class Replay {
                                               " bits, its peak is ", plan_.peak_bytes()[device],
                                               " bytes"));
     }
-    const int64_t peak = plan_.summary().peak_bytes_max;
+    const int64_t peak = plan_.summary().max_peak_bytes;
     const int64_t limit = request_.options.memory_limit_bytes;
     if (limit == 0 || peak <= limit) return absl::OkStatus();
     return absl::InternalError(absl::StrCat("peak of ", peak, " bytes above the limit of ", limit));

@@ -390,7 +390,7 @@ TEST_F(CacheApiTest, AfterARestartNamesAreListedAndFoundOnDisk) {
   ASSERT_EQ(listed->plans_size(), 1);
   EXPECT_EQ(listed->plans(0).name(), name);
   EXPECT_EQ(listed->plans(0).tier(), v1::DISK);
-  EXPECT_EQ(listed->plans(0).summary().bytes_total(), 256);
+  EXPECT_EQ(listed->plans(0).summary().total_bytes(), 256);
   const auto found = Get(name, v1::SUMMARY);
   ASSERT_TRUE(found.ok()) << found.status();
   EXPECT_EQ(found->tier(), v1::MEMORY);

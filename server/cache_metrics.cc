@@ -62,7 +62,7 @@ constexpr OfTier kTierGauges[] = {
     {"remesh_plan_cache_bytes", "What plans take; on disk, compressed.", nullptr, nullptr,
      [](const Tier& t) -> double { return t.bytes(); }},
     {"remesh_plan_cache_max_bytes", "What plans may take.", nullptr, nullptr,
-     [](const Tier& t) -> double { return t.bytes_max(); }},
+     [](const Tier& t) -> double { return t.max_bytes(); }},
 };
 
 constexpr OfCache kCounters[] = {

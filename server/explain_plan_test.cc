@@ -44,7 +44,7 @@ class ExplainPlanTest : public ServerFixture {
     request.set_name(name);
     request.set_form(form);
     std::string text;
-    const auto done = Ask<v1::RenderedChunk>([&](grpc::ClientContext* context, auto* chunk) {
+    const auto done = Ask<v1::RenderPlanResponse>([&](grpc::ClientContext* context, auto* chunk) {
       const auto reader = plans_->RenderPlan(context, request);
       while (reader->Read(chunk)) text += chunk->text();
       return reader->Finish();
@@ -63,7 +63,7 @@ TEST_F(ExplainPlanTest, APlanIsExplainedInTheNamesOfItsHosts) {
   EXPECT_EQ(explained->plan().name(), created->plan().name());
   ASSERT_EQ(explained->explanation().domains_size(), 2);
   EXPECT_EQ(explained->explanation().domains(0).name(), "a");
-  EXPECT_EQ(explained->explanation().domains(0).bytes_in(), 64);
+  EXPECT_EQ(explained->explanation().domains(0).ingress_bytes(), 64);
   ASSERT_EQ(explained->explanation().strategies_size(), 4);
   EXPECT_EQ(explained->explanation().strategies(0).ratio(), 1);
   EXPECT_DOUBLE_EQ(explained->explanation().strategies(3).seconds(), 256 / 1e6);

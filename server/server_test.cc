@@ -22,7 +22,7 @@ TEST_F(ServerTest, AStateMovesAndItsPlanIsFoundAgain) {
   EXPECT_EQ(ended.phase(), v1::Execution::SUCCEEDED) << ended.DebugString();
   EXPECT_EQ(ended.planning().cache(), v1::Planning::MISS);
   EXPECT_GT(ended.windows(), 0);
-  EXPECT_EQ(ended.summary().bytes_total(), 256);
+  EXPECT_EQ(ended.summary().total_bytes(), 256);
   ASSERT_EQ(ended.hosts_size(), 2);
   EXPECT_EQ(ended.hosts(0).windows_done(), ended.windows());
   for (const auto& worker : workers_) {
@@ -212,7 +212,7 @@ TEST_F(ServerTest, ValidateOnlyPlansAndMovesNothing) {
   const auto preview = StartExecution(request);
   ASSERT_TRUE(preview.ok()) << preview.status();
   EXPECT_EQ(preview->name(), "");
-  EXPECT_EQ(preview->summary().bytes_total(), 256);
+  EXPECT_EQ(preview->summary().total_bytes(), 256);
   EXPECT_EQ(GetState()->phase(), v1::State::READY);
   EXPECT_EQ(workers_[0]->CommandCount(Command::kPrepare), 0);
 }

@@ -100,13 +100,13 @@ MappedFile::~MappedFile() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-std::string ReadAtMost(std::istream& in, int64_t bytes_max) {
+std::string ReadAtMost(std::istream& in, int64_t max_bytes) {
   constexpr int64_t kChunkBytes = 1 << 20;
   std::string content;
   int64_t read = kChunkBytes;
-  while (read == kChunkBytes && static_cast<int64_t>(content.size()) < bytes_max) {
+  while (read == kChunkBytes && static_cast<int64_t>(content.size()) < max_bytes) {
     const size_t before = content.size();
-    const int64_t wanted = std::min(kChunkBytes, bytes_max - static_cast<int64_t>(before));
+    const int64_t wanted = std::min(kChunkBytes, max_bytes - static_cast<int64_t>(before));
     content.resize(before + wanted);
     in.read(content.data() + before, wanted);
     read = in.gcount();
@@ -115,18 +115,18 @@ std::string ReadAtMost(std::istream& in, int64_t bytes_max) {
   return content;
 }
 
-absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max) {
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes) {
   std::ifstream file(path, std::ios::binary);
   if (!file) return FileError("open", path, errno != 0 ? errno : EIO);
   std::error_code error;
   if (std::filesystem::is_directory(path, error)) return FileError("read", path, EISDIR);
-  std::string content = ReadAtMost(file, bytes_max + 1);
+  std::string content = ReadAtMost(file, max_bytes + 1);
   if (file.bad()) return FileError("read", path, EIO);
-  if (static_cast<int64_t>(content.size()) > bytes_max) {
+  if (static_cast<int64_t>(content.size()) > max_bytes) {
     return MakeError(absl::StatusCode::kResourceExhausted,
-                     absl::StrCat(path, " is longer than ", bytes_max, " bytes"),
+                     absl::StrCat(path, " is longer than ", max_bytes, " bytes"),
                      {.reason = "FILE_TOO_LARGE",
-                      .metadata = {{"path", path}, {"bytes_max", absl::StrCat(bytes_max)}}});
+                      .metadata = {{"path", path}, {"max_bytes", absl::StrCat(max_bytes)}}});
   }
   return content;
 }

@@ -36,10 +36,10 @@ class MappedFile {
 };
 
 // The content of a small file. NOT_FOUND (FILE_NOT_FOUND) when it is not there, RESOURCE_EXHAUSTED
-// beyond `bytes_max`.
-absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t bytes_max);
+// beyond `max_bytes`.
+absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
 // What is left of a stream, but at most so many bytes.
-std::string ReadAtMost(std::istream& in, int64_t bytes_max);
+std::string ReadAtMost(std::istream& in, int64_t max_bytes);
 absl::Status WriteFile(const std::string& path, const std::string& content);
 
 }  // namespace remesh

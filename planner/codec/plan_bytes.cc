@@ -39,8 +39,8 @@ void CertificateFields(Archive& a, T& certificate) {
 
 template <typename Archive, typename T>
 void SummaryFields(Archive& a, T& s) {
-  for (auto* number : {&s.bytes_total, &s.bytes_kept, &s.bytes_local, &s.bytes_crossing,
-                       &s.bytes_relayed, &s.bottleneck_bytes, &s.peak_bytes_max, &s.messages}) {
+  for (auto* number : {&s.total_bytes, &s.kept_bytes, &s.local_bytes, &s.crossing_bytes,
+                       &s.relayed_bytes, &s.bottleneck_bytes, &s.max_peak_bytes, &s.messages}) {
     a.Number(*number);
   }
   for (auto* number : {&s.bottleneck_seconds, &s.lower_bound_seconds, &s.routing_bound_seconds,

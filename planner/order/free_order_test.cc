@@ -138,7 +138,7 @@ TEST(FreeOrderTest, APermutationOfShardsMovesNothing) {
                             .source = Stretches(60, thirds, List({0, 1, 2, 3, 4, 5})),
                             .target = Stretches(60, thirds, List({5, 2, 1, 0, 4, 3}))});
   const Summary chosen = PlanFreely(request);
-  EXPECT_EQ(chosen.plan.bytes_kept, 60);
+  EXPECT_EQ(chosen.plan.kept_bytes, 60);
   EXPECT_EQ(chosen.order, (DeviceList{0, 1, 2, 3, 4, 5}));
 }
 
@@ -153,7 +153,7 @@ TEST(FreeOrderTest, ADeviceThatIsNewTakesWhatNobodyHolds) {
                             .target = Stretches(60, halves, List({1, 2}))});
   const Summary chosen = PlanFreely(request);
   EXPECT_EQ(chosen.order, (DeviceList{2, 1}));
-  EXPECT_EQ(chosen.plan.bytes_crossing, 30);
+  EXPECT_EQ(chosen.plan.crossing_bytes, 30);
 }
 
 // Both shards have to enter a new host: the larger one that with the faster card.
@@ -184,7 +184,7 @@ TEST(FreeOrderTest, HostsGoBeforeDevices) {
   const Summary chosen = PlanFreely(request);
   const int64_t third = chosen.order[2];
   EXPECT_GE(third, 2);
-  EXPECT_EQ(chosen.plan.bytes_crossing, 18);
+  EXPECT_EQ(chosen.plan.crossing_bytes, 18);
 }
 
 // What the request puts on one device stays on one: all lists change places alike.

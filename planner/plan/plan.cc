@@ -93,14 +93,14 @@ void Plan::ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const {
 std::string Plan::DebugString() const {
   const PlanSummary& s = rep_->figures.summary;
   return absl::StrCat(
-      "plan: ", s.bytes_total, " bytes = ", s.bytes_kept, " kept + ", s.bytes_local, " local + ",
-      s.bytes_crossing, " crossing, ", s.bytes_relayed, " relayed; bottleneck ", s.bottleneck_bytes,
+      "plan: ", s.total_bytes, " bytes = ", s.kept_bytes, " kept + ", s.local_bytes, " local + ",
+      s.crossing_bytes, " crossing, ", s.relayed_bytes, " relayed; bottleneck ", s.bottleneck_bytes,
       " bytes, ", s.bottleneck_seconds, " s; LB ", s.lower_bound_seconds, " s, T0 ",
       s.routing_bound_seconds, " s, Q ", s.quality, " (", rep_->figures.lower_bound.DebugString(),
       s.lower_bound_seconds < s.routing_bound_seconds
           ? "; without third hosts " + rep_->figures.routing_bound.DebugString()
           : "",
-      "); predicted ", s.predicted_seconds, " s; peak ", s.peak_bytes_max, " bytes; ", s.windows,
+      "); predicted ", s.predicted_seconds, " s; peak ", s.max_peak_bytes, " bytes; ", s.windows,
       " windows, ", s.messages, " messages; ", rep_->tape_begin.size() - 1, " tapes, ",
       rep_->segment_tape.size(), " segments, ", rep_->moves.size(), " moves");
 }

@@ -17,7 +17,7 @@ namespace {
 using Rows = absl::Span<const DomainTraffic>;
 using Measure = double DomainTraffic::*;
 
-constexpr Measure kMeasures[] = {&DomainTraffic::seconds_in, &DomainTraffic::seconds_out,
+constexpr Measure kMeasures[] = {&DomainTraffic::ingress_seconds, &DomainTraffic::egress_seconds,
                                  &DomainTraffic::ingress_bytes_per_second,
                                  &DomainTraffic::egress_bytes_per_second};
 
@@ -81,8 +81,8 @@ void AddRow(const DomainTraffic& row, bool follows, AlikeTraffic& kind) {
   kind.names.push_back(row.name);
   kind.binding |= row.binding;
   for (const Measure measure : kMeasures) Widen(measure, row, kind);
-  Widen(&DomainTraffic::bytes_in, row, kind);
-  Widen(&DomainTraffic::bytes_out, row, kind);
+  Widen(&DomainTraffic::ingress_bytes, row, kind);
+  Widen(&DomainTraffic::egress_bytes, row, kind);
 }
 
 // Names and their places in the natural order.

@@ -12,14 +12,14 @@ namespace {
 
 using ::testing::ElementsAre;
 
-DomainTraffic Host(const std::string& name, double seconds_in, double seconds_out) {
+DomainTraffic Host(const std::string& name, double ingress_seconds, double egress_seconds) {
   return {.name = name,
-          .bytes_in = static_cast<int64_t>(1000 * seconds_in),
-          .bytes_out = static_cast<int64_t>(1000 * seconds_out),
+          .ingress_bytes = static_cast<int64_t>(1000 * ingress_seconds),
+          .egress_bytes = static_cast<int64_t>(1000 * egress_seconds),
           .ingress_bytes_per_second = 1000,
           .egress_bytes_per_second = 1000,
-          .seconds_in = seconds_in,
-          .seconds_out = seconds_out};
+          .ingress_seconds = ingress_seconds,
+          .egress_seconds = egress_seconds};
 }
 
 // Of hosts with these rows, and one without traffic.
@@ -36,8 +36,8 @@ TEST(AlikeTest, HostsOfOneLoadStandTogetherInTheOrderOfTheirNames) {
   EXPECT_THAT(kinds[0].names, ElementsAre("n1", "n2", "n11"));
   EXPECT_THAT(kinds[0].runs,
               ElementsAre(AlikeTraffic::Run{"n1", "n2", 2}, AlikeTraffic::Run{"n11", "n11", 1}));
-  EXPECT_EQ(kinds[0].least.bytes_out, 5000);
-  EXPECT_EQ(kinds[0].most.bytes_out, 5050);
+  EXPECT_EQ(kinds[0].least.egress_bytes, 5000);
+  EXPECT_EQ(kinds[0].most.egress_bytes, 5050);
   EXPECT_THAT(kinds[1].names, ElementsAre("n9", "n10"));
 }
 
@@ -54,7 +54,7 @@ TEST(AlikeTest, AChainOfSmallStepsIsNotOneKind) {
   const auto kinds = AlikeHosts(rows);
   EXPECT_EQ(kinds.size(), 2u);
   for (const AlikeTraffic& kind : kinds) {
-    EXPECT_LE(kind.most.seconds_in - kind.least.seconds_in, 0.3 * 100);
+    EXPECT_LE(kind.most.ingress_seconds - kind.least.ingress_seconds, 0.3 * 100);
   }
 }
 

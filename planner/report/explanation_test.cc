@@ -27,19 +27,19 @@ TEST(ExplainTest, TwoHosts) {
   ASSERT_EQ(explanation.domains.size(), 2u);
   for (const DomainTraffic& row : explanation.domains) {
     EXPECT_TRUE(row.binding);
-    EXPECT_EQ(row.bytes_in, 32);
-    EXPECT_EQ(row.bytes_out, 32);
-    EXPECT_DOUBLE_EQ(row.seconds_in, 32e-9);
+    EXPECT_EQ(row.ingress_bytes, 32);
+    EXPECT_EQ(row.egress_bytes, 32);
+    EXPECT_DOUBLE_EQ(row.ingress_seconds, 32e-9);
   }
   ASSERT_EQ(explanation.strategies.size(), 4u);
-  EXPECT_EQ(explanation.strategies[0].bytes_crossing, 64);
+  EXPECT_EQ(explanation.strategies[0].crossing_bytes, 64);
   EXPECT_EQ(explanation.strategies[0].ratio, 1);
   EXPECT_EQ(explanation.strategies[1].bottleneck_bytes, 32);
   // One device gathers what it lacks of 128 bytes, and its host sends three quarters of them on, 64
   // of which cross.
   EXPECT_GT(explanation.strategies[2].ratio, 1);
   // Half of the array is written and half of it read by each host.
-  EXPECT_EQ(explanation.strategies[3].bytes_crossing, 256);
+  EXPECT_EQ(explanation.strategies[3].crossing_bytes, 256);
   EXPECT_EQ(explanation.strategies[3].bottleneck_bytes, 128);
   EXPECT_DOUBLE_EQ(explanation.strategies[3].seconds, 64e-9);
 }
@@ -66,7 +66,7 @@ TEST(ExplainTest, ReplicasShareWritingAndAreReadOnceAHost) {
       {.name = "w", .shape = shape, .source = replicated, .target = replicated});
   const ReportedPlan planned = PlanOf(request);
   const Explanation explanation = planned.explanation();
-  EXPECT_EQ(explanation.strategies[3].bytes_crossing, 64 + 128);
+  EXPECT_EQ(explanation.strategies[3].crossing_bytes, 64 + 128);
   EXPECT_EQ(explanation.strategies[3].bottleneck_bytes, 32 + 64);
   EXPECT_TRUE(explanation.domains.empty());
   EXPECT_EQ(explanation.bottleneck, "no byte leaves its host");
@@ -85,7 +85,7 @@ TEST(ExplainTest, ANarrowRackBinds) {
   EXPECT_TRUE(explanation.domains[0].binding);
   EXPECT_THAT(explanation.bottleneck, HasSubstr("gress of domain a-rack carries"));
   EXPECT_THAT(explanation.certificate, HasSubstr("domain a-rack"));
-  EXPECT_NEAR(std::max(explanation.domains[0].seconds_in, explanation.domains[0].seconds_out),
+  EXPECT_NEAR(std::max(explanation.domains[0].ingress_seconds, explanation.domains[0].egress_seconds),
               planned.plan.summary().bottleneck_seconds,
               1e-9 * planned.plan.summary().bottleneck_seconds);
 }
@@ -120,17 +120,17 @@ TEST(ExplainTest, ARackNarrowerThanItsHostsBinds) {
                                       "devices holds: at 1 GB/s, 1 ms"));
   ASSERT_EQ(explanation.levels.size(), 2u);
   EXPECT_EQ(explanation.levels[0].count, 2);
-  EXPECT_EQ(explanation.levels[0].bytes_out, 2'000'000);
+  EXPECT_EQ(explanation.levels[0].egress_bytes, 2'000'000);
   EXPECT_TRUE(explanation.levels[0].binding);
   EXPECT_EQ(explanation.levels[1].busiest.kind, DomainTraffic::Kind::kHost);
-  EXPECT_EQ(explanation.levels[1].bytes_out, 4 * 750'000);
+  EXPECT_EQ(explanation.levels[1].egress_bytes, 4 * 750'000);
   EXPECT_FALSE(explanation.levels[1].binding);
   ASSERT_EQ(explanation.domains.size(), 6u);
   for (const DomainTraffic& row : explanation.domains) {
     const bool rack = row.kind == DomainTraffic::Kind::kDomain;
     EXPECT_EQ(row.binding, rack) << row.name;
     EXPECT_EQ(row.level, rack ? 1 : 0) << row.name;
-    EXPECT_NEAR(row.seconds_in, rack ? 1e-3 : 0.75e-3, 1e-6) << row.name;
+    EXPECT_NEAR(row.ingress_seconds, rack ? 1e-3 : 0.75e-3, 1e-6) << row.name;
     EXPECT_EQ(row.ingress_bytes_per_second, 1e9) << row.name;
   }
 }
@@ -151,7 +151,7 @@ TEST(ExplainTest, TheBusiestRowIsThePlansBottleneck) {
     const double expected = planned.plan.summary().bottleneck_seconds;
     double busiest = 0;
     for (const DomainTraffic& row : explanation.domains) {
-      busiest = std::max({busiest, row.seconds_in, row.seconds_out});
+      busiest = std::max({busiest, row.ingress_seconds, row.egress_seconds});
     }
     // Slices end at whole elements: a link may carry an element of 16 bytes more or less a slice.
     EXPECT_NEAR(busiest, expected, 0.02 * expected + 1e-6);
@@ -162,7 +162,7 @@ TEST(ExplainTest, TheBusiestRowIsThePlansBottleneck) {
         if (i != j) between += traffic.BytesBetween(i, j);
       }
     }
-    for (const Traffic::Step& step : traffic.steps) crossing += step.bytes_crossing;
+    for (const Traffic::Step& step : traffic.steps) crossing += step.crossing_bytes;
     EXPECT_NEAR(static_cast<double>(between), static_cast<double>(crossing),
                 static_cast<double>(traffic.matrix.size() + traffic.steps.size()));
   }

@@ -31,14 +31,14 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
   json.Key("fingerprint").String(request.fingerprint);
   json.Key("windowBytes").Int(request.request.options.window_bytes);
   json.Key("windowSecondsMin").Double(WindowSeconds(0));
-  json.Key("bytesTotal").Int(s.bytes_total).Key("bytesKept").Int(s.bytes_kept);
-  json.Key("bytesLocal").Int(s.bytes_local).Key("bytesCrossing").Int(s.bytes_crossing);
-  json.Key("bytesRelayed").Int(s.bytes_relayed).Key("bottleneckBytes").Int(s.bottleneck_bytes);
+  json.Key("totalBytes").Int(s.total_bytes).Key("keptBytes").Int(s.kept_bytes);
+  json.Key("localBytes").Int(s.local_bytes).Key("crossingBytes").Int(s.crossing_bytes);
+  json.Key("relayedBytes").Int(s.relayed_bytes).Key("bottleneckBytes").Int(s.bottleneck_bytes);
   json.Key("bottleneckSeconds").Double(s.bottleneck_seconds);
   json.Key("lowerBoundSeconds").Double(s.lower_bound_seconds);
   json.Key("routingBoundSeconds").Double(s.routing_bound_seconds);
   json.Key("quality").Double(s.quality).Key("predictedSeconds").Double(s.predicted_seconds);
-  json.Key("peakBytesMax").Int(s.peak_bytes_max).Key("windows").Int(s.windows);
+  json.Key("maxPeakBytes").Int(s.max_peak_bytes).Key("windows").Int(s.windows);
   json.Key("operations").Int(s.messages).EndObject();
 }
 
@@ -57,11 +57,11 @@ void WriteAlike(const AlikeTraffic& kind, JsonWriter& json) {
     json.BeginArray().String(run.first).String(run.last).Int(run.count).EndArray();
   }
   json.EndArray().Key("binding").Bool(kind.binding);
-  WriteRange("in", static_cast<double>(least.bytes_in), static_cast<double>(most.bytes_in), json);
-  WriteRange("out", static_cast<double>(least.bytes_out), static_cast<double>(most.bytes_out),
+  WriteRange("in", static_cast<double>(least.ingress_bytes), static_cast<double>(most.ingress_bytes), json);
+  WriteRange("out", static_cast<double>(least.egress_bytes), static_cast<double>(most.egress_bytes),
              json);
-  WriteRange("secondsIn", least.seconds_in, most.seconds_in, json);
-  WriteRange("secondsOut", least.seconds_out, most.seconds_out, json);
+  WriteRange("ingressSeconds", least.ingress_seconds, most.ingress_seconds, json);
+  WriteRange("egressSeconds", least.egress_seconds, most.egress_seconds, json);
   WriteRange("capacityIn", least.ingress_bytes_per_second, most.ingress_bytes_per_second, json);
   WriteRange("capacityOut", least.egress_bytes_per_second, most.egress_bytes_per_second, json);
   json.EndObject();
@@ -75,7 +75,7 @@ void WriteExplanation(const Explanation& explanation, const std::vector<AlikeTra
   json.Key("strategies").BeginArray();
   for (const StrategyCost& row : explanation.strategies) {
     json.BeginObject().Key("name").String(row.name).Key("how").String(row.how);
-    json.Key("bytesCrossing").Int(row.bytes_crossing);
+    json.Key("crossingBytes").Int(row.crossing_bytes);
     json.Key("bottleneckBytes").Int(row.bottleneck_bytes);
     json.Key("seconds").Double(row.seconds).Key("ratio").Double(row.ratio).EndObject();
   }
@@ -83,7 +83,7 @@ void WriteExplanation(const Explanation& explanation, const std::vector<AlikeTra
   for (const LevelTraffic& level : explanation.levels) {
     json.BeginObject().Key("host").Bool(level.busiest.kind == DomainTraffic::Kind::kHost);
     json.Key("level").Int(level.busiest.level).Key("count").Int(level.count);
-    json.Key("bytesOut").Int(level.bytes_out).EndObject();
+    json.Key("egressBytes").Int(level.egress_bytes).EndObject();
   }
   json.EndArray().Key("domains").BeginArray();
   for (const AlikeTraffic& kind : alike) {
@@ -128,7 +128,7 @@ void WriteWhen(const Traffic& traffic, JsonWriter& json) {
   for (const Traffic::Step& step : traffic.steps) {
     json.BeginObject().Key("first").Int(step.first_window).Key("windows").Int(step.windows);
     json.Key("start").Double(step.start).Key("seconds").Double(step.seconds);
-    json.Key("crossing").Short(static_cast<double>(step.bytes_crossing));
+    json.Key("crossing").Short(static_cast<double>(step.crossing_bytes));
     json.Key("inside").Short(static_cast<double>(step.bytes_inside));
     WriteBusy("in", step.in, step.seconds, json);
     WriteBusy("out", step.out, step.seconds, json);

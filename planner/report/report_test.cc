@@ -87,7 +87,7 @@ TEST(TraceTest, TooManyEventsAreTakenTogether) {
   const Json trace = planned.trace({.events_max = 100, .arrows_max = 0});
   CheckTrace(trace);
   EXPECT_LT(trace["traceEvents"].size(), 250u);
-  EXPECT_EQ(BytesOut(trace), planned.plan.summary().bytes_crossing);
+  EXPECT_EQ(BytesOut(trace), planned.plan.summary().crossing_bytes);
   EXPECT_GT(trace["otherData"]["windowsPerEvent"], 1);
 }
 
@@ -126,7 +126,7 @@ TEST(HtmlTest, ThePageIsWholeAndNamesCannotBreakIt) {
   EXPECT_EQ(data["groups"].size(), 2u);
   EXPECT_EQ(data["label"], evil);
   EXPECT_EQ(data["groups"][0]["first"], evil);
-  EXPECT_EQ(data["summary"]["bytesCrossing"], 64);
+  EXPECT_EQ(data["summary"]["crossingBytes"], 64);
   EXPECT_EQ(data["matrix"].size(), 4u);
 }
 

@@ -88,7 +88,7 @@ class Recorder {
     for (Traffic::Step& step : traffic_.steps) {
       step.start = start;
       start += step.seconds;
-      ToBytes(step.bytes_crossing);
+      ToBytes(step.crossing_bytes);
       ToBytes(step.bytes_inside);
     }
     std::for_each(traffic_.matrix.begin(), traffic_.matrix.end(), ToBytes);
@@ -142,7 +142,7 @@ class Recorder {
       traffic_.groups[from.group].bytes_inside += flow.bits;
       return;
     }
-    step.bytes_crossing += flow.bits;
+    step.crossing_bytes += flow.bits;
     bits_out_[from_host] += flow.bits;
     bits_in_[to_host] += flow.bits;
     traffic_.matrix[from.group * traffic_.groups.size() + to.group] += flow.bits;

@@ -37,7 +37,7 @@ struct Traffic {
     int32_t windows = 1;
     double start = 0;  // seconds from the start of the plan
     double seconds = 0;
-    int64_t bytes_crossing = 0;  // between hosts
+    int64_t crossing_bytes = 0;  // between hosts
     int64_t bytes_inside = 0;    // between devices of one host
     std::vector<Busy> in, out;   // by kind
 

@@ -111,7 +111,7 @@ TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
   ASSERT_EQ(traffic.kinds.size(), 1u);
   EXPECT_THAT(traffic.flows, ElementsAre(64));
   ASSERT_EQ(traffic.steps.size(), 1u);
-  EXPECT_EQ(traffic.steps[0].bytes_crossing, 64);
+  EXPECT_EQ(traffic.steps[0].crossing_bytes, 64);
   EXPECT_EQ(traffic.steps[0].bytes_inside, 32);
   EXPECT_THAT(traffic.steps[0].in, ElementsAre(Traffic::Busy{32e-9, 32e-9}));
   EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, WindowSeconds(32e-9));
@@ -154,7 +154,7 @@ TEST(TrafficTest, HostsStandInTheOrderOfTheirNamesAndInGroups) {
                                           Traffic::Group{"n9", "n10", 2, 2 * 32},
                                           Traffic::Group{"n11", "n11", 1, 32}));
   EXPECT_EQ(std::accumulate(traffic.matrix.begin(), traffic.matrix.end(), int64_t{0}),
-            planned.plan.summary().bytes_crossing);
+            planned.plan.summary().crossing_bytes);
 }
 
 TEST(TrafficTest, StepsTakeWindowsTogetherAndLastAsLongAsPredicted) {

@@ -10,13 +10,13 @@ namespace remesh {
 // Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte.
 // Seconds come from capacities alone.
 struct PlanSummary {
-  int64_t bytes_total = 0;  // all target shards but what is missing = kept + local + crossing
-  int64_t bytes_kept = 0;   // held by the same device in the same memory before
-  int64_t bytes_local = 0;  // from another device or memory of the same host
-  int64_t bytes_crossing =
+  int64_t total_bytes = 0;  // all target shards but what is missing = kept + local + crossing
+  int64_t kept_bytes = 0;   // held by the same device in the same memory before
+  int64_t local_bytes = 0;  // from another device or memory of the same host
+  int64_t crossing_bytes =
       0;  // from a device of another host, straight to a device that needs them
-  int64_t bytes_relayed =
-      0;  // brought to a device that does not need them itself: not in bytes_total
+  int64_t relayed_bytes =
+      0;  // brought to a device that does not need them itself: not in total_bytes
   int64_t bottleneck_bytes = 0;    // through the busiest NIC or uplink, in its busier direction ...
   double bottleneck_seconds = 0;   // ... over its capacity, as achieved
   double lower_bound_seconds = 0;  // LB: no plan is faster
@@ -27,7 +27,7 @@ struct PlanSummary {
   double quality = 1;            // bottleneck_seconds / LB; 1 when both are 0
   double predicted_seconds = 0;  // of the schedule; sharing model: cost_model.h
   double schedule_price = 1;     // predicted_seconds / bottleneck_seconds; 1 when the latter is 0
-  int64_t peak_bytes_max = 0;    // over devices
+  int64_t max_peak_bytes = 0;    // over devices
   int32_t windows = 0;
   int64_t messages = 0;  // messages: ordered device pairs at work, summed over windows
 

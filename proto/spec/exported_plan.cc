@@ -55,7 +55,7 @@ absl::Status TooLarge(size_t bytes, size_t most) {
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("the plan takes ", bytes, " bytes, more than ", most, " in a file"),
       {.reason = "PLAN_TOO_LARGE",
-       .metadata = {{"bytes", absl::StrCat(bytes)}, {"bytes_max", absl::StrCat(most)}}});
+       .metadata = {{"bytes", absl::StrCat(bytes)}, {"max_bytes", absl::StrCat(most)}}});
 }
 
 }  // namespace

@@ -177,7 +177,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
     EXPECT_TRUE(ValidatePlan(*imported, made.canonicalized.canonical).ok());
     EXPECT_EQ(imported->summary().lower_bound_seconds, made.plan.summary().lower_bound_seconds);
     EXPECT_GE(imported->summary().quality, 1 - 1e-9);
-    EXPECT_EQ(imported->summary().bytes_total, made.plan.summary().bytes_total);
+    EXPECT_EQ(imported->summary().total_bytes, made.plan.summary().total_bytes);
   }
   EXPECT_GT(refused, 1000);
   EXPECT_GT(taken, 10);  // figures are not believed, so changing them changes nothing

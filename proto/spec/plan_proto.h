@@ -40,8 +40,8 @@ void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, con
 
 // One host's program in chunks, as WriteProgram() has them (program_proto.h). NOT_FOUND
 // (HOST_NOT_IN_PLAN) for an unknown host.
-absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request,
+absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& request,
                                  const Binding& binding, const std::string& host,
-                                 absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit);
+                                 absl::FunctionRef<bool(const v1::HostProgram&)> visit);
 
 }  // namespace remesh

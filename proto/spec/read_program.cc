@@ -94,37 +94,37 @@ absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramName
   return arrays;
 }
 
-constexpr ProgramFields kFields = {.parts = "schedule.slices",
+constexpr ProgramFields kFields = {.parts = "schedule.parts",
                                    .rounds = "schedule.rounds",
-                                   .hops = "schedule.stages",
-                                   .min_part_bits = "schedule.part_bits_min",
+                                   .hops = "schedule.hops",
+                                   .min_part_bits = "schedule.min_part_bits",
                                    .slack_bits = "schedule.slack_bits",
                                    .windows = "schedule.windows",
-                                   .classes = "classes.cells",
-                                   .atom_begins = "classes.cell_begins",
-                                   .atom_extents = "classes.cell_extents",
-                                   .tapes = "tapes.cells",
+                                   .classes = "classes.atoms",
+                                   .atom_begins = "classes.atom_begins",
+                                   .atom_extents = "classes.atom_extents",
+                                   .tapes = "tapes.atoms",
                                    .tape_numbers = "tapes.number_steps",
-                                   .atoms = "tapes.cell_steps",
-                                   .segment_tapes = "stretches.tape_steps",
-                                   .segment_begins = "stretches.begins",
-                                   .segment_sizes = "stretches.sizes",
-                                   .segment_numbers = "stretches.number_steps",
-                                   .move_hops = "moves.stages",
+                                   .atoms = "tapes.atom_steps",
+                                   .segment_tapes = "segments.tape_steps",
+                                   .segment_begins = "segments.begins",
+                                   .segment_sizes = "segments.sizes",
+                                   .segment_numbers = "segments.number_steps",
+                                   .move_hops = "moves.hops",
                                    .move_rounds = "moves.round_steps",
-                                   .move_segments = "moves.stretch_steps",
+                                   .move_segments = "moves.segment_steps",
                                    .move_from_devices = "moves.from_devices",
                                    .move_to_devices = "moves.to_devices",
                                    .move_from_spaces = "moves.from_spaces",
                                    .move_to_spaces = "moves.to_spaces",
-                                   .move_begins = "moves.part_begins",
-                                   .move_sizes = "moves.part_sizes"};
+                                   .move_begins = "moves.stripe_begins",
+                                   .move_sizes = "moves.stripe_sizes"};
 
 // Makes a program of the columns of a message: asks no more than that they are as long as each
 // other and hold numbers that a program can; CheckProgram() asks whether they make sense.
 class Reader {
  public:
-  explicit Reader(const v1::HostProgramChunk& message) : message_(message) {}
+  explicit Reader(const v1::HostProgram& message) : message_(message) {}
 
   absl::StatusOr<NamedProgram> Read() && {
     named_.fingerprint = message_.fingerprint();
@@ -135,7 +135,7 @@ class Reader {
     named_.arrays = *std::move(arrays);
     RETURN_IF_ERROR(AtField("classes", ReadClasses(message_.classes())));
     RETURN_IF_ERROR(AtField("tapes", ReadTapes(message_.tapes())));
-    RETURN_IF_ERROR(AtField("stretches", ReadStretches(message_.stretches())));
+    RETURN_IF_ERROR(AtField("segments", ReadSegments(message_.segments())));
     RETURN_IF_ERROR(AtField("moves", ReadMoves(message_.moves())));
     RETURN_IF_ERROR(AtField("moves", ReadParts(message_.moves())));
     std::vector<ProgramArray> known;
@@ -149,10 +149,10 @@ class Reader {
 
  private:
   void ReadSchedule(const v1::ProgramSchedule& schedule) {
-    program_.schedule = {.parts = schedule.slices(),
+    program_.schedule = {.parts = schedule.parts(),
                          .rounds = schedule.rounds(),
-                         .hops = schedule.stages(),
-                         .min_part_bits = schedule.part_bits_min(),
+                         .hops = schedule.hops(),
+                         .min_part_bits = schedule.min_part_bits(),
                          .slack_bits = schedule.slack_bits()};
     program_.windows = schedule.windows();
   }
@@ -161,21 +161,21 @@ class Reader {
     RETURN_IF_ERROR(CheckCounts("arrays", classes.arrays(), 1, std::ssize(named_.arrays)));
     RETURN_IF_ERROR(CheckSize("element_bits", classes.element_bits(), classes.arrays_size()));
     RETURN_IF_ERROR(CheckSize("ranks", classes.ranks(), classes.arrays_size()));
-    RETURN_IF_ERROR(CheckSize("cells", classes.cells(), classes.arrays_size()));
+    RETURN_IF_ERROR(CheckSize("atoms", classes.atoms(), classes.arrays_size()));
     RETURN_IF_ERROR(CheckCounts("ranks", classes.ranks(), 0, classes.shapes_size()));
     RETURN_IF_ERROR(CheckEach("element_bits", classes.element_bits(), 1, 129));
-    RETURN_IF_ERROR(CheckEach("cells", classes.cells(), 1, INT32_MAX));
-    RETURN_IF_ERROR(CheckSize("cell_extents", classes.cell_extents(), classes.cell_begins_size()));
+    RETURN_IF_ERROR(CheckEach("atoms", classes.atoms(), 1, INT32_MAX));
+    RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.cell_begins_size()));
     program_.geometry.classes.reserve(static_cast<size_t>(classes.arrays_size()));
     for (int c = 0; c < classes.arrays_size(); ++c) RETURN_IF_ERROR(ReadClass(classes, c));
-    return CheckSize("cell_begins", classes.cell_begins(), next_dim_);
+    return CheckSize("atom_begins", classes.atom_begins(), next_dim_);
   }
 
   absl::Status ReadClass(const v1::ProgramClasses& classes, int c) {
     ArrayClass one{.arrays = {},
                    .element_bits = classes.element_bits(c),
                    .first_atom = atom_count_,
-                   .atom_count = classes.cells(c),
+                   .atom_count = classes.atoms(c),
                    .cuts = {},
                    .boxes = {}};
     Shape shape;
@@ -189,7 +189,7 @@ class Reader {
     const int64_t rank = std::ssize(shape);
     if (int64_t{one.atom_count} * std::max<int64_t>(1, rank) >
         (shape.empty() ? 1 : classes.cell_begins_size() - next_dim_)) {
-      return InvalidField(At("cells", c), absl::StrCat(one.atom_count), "must have cell_begins");
+      return InvalidField(At("atoms", c), absl::StrCat(one.atom_count), "must have atom_begins");
     }
     for (int i = 0; i < one.atom_count; ++i) {
       RETURN_IF_ERROR(ReadCell(classes, static_cast<int>(rank), one.boxes.emplace_back()));
@@ -201,10 +201,10 @@ class Reader {
 
   absl::Status ReadCell(const v1::ProgramClasses& classes, int rank, Box& box) {
     for (int d = 0; d < rank; ++d, ++next_dim_) {
-      const int64_t begin = classes.cell_begins(next_dim_), size = classes.cell_extents(next_dim_);
+      const int64_t begin = classes.atom_begins(next_dim_), size = classes.atom_extents(next_dim_);
       int64_t end = 0;
       if (__builtin_add_overflow(begin, size, &end)) {
-        return InvalidField(At("cell_extents", next_dim_), absl::StrCat(size),
+        return InvalidField(At("atom_extents", next_dim_), absl::StrCat(size),
                             "must end somewhere");
       }
       box.dims.push_back({begin, end});
@@ -213,32 +213,32 @@ class Reader {
   }
 
   absl::Status ReadTapes(const v1::ProgramTapes& tapes) {
-    RETURN_IF_ERROR(CheckSize("cells", tapes.cells(), tapes.number_steps_size()));
-    RETURN_IF_ERROR(CheckCounts("cells", tapes.cells(), 1, tapes.cell_steps_size()));
+    RETURN_IF_ERROR(CheckSize("atoms", tapes.atoms(), tapes.number_steps_size()));
+    RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.cell_steps_size()));
     ASSIGN_OR_RETURN(program_.tape_numbers, FromSteps("number_steps", tapes.number_steps()));
-    ASSIGN_OR_RETURN(program_.atoms, FromSteps("cell_steps", tapes.cell_steps()));
+    ASSIGN_OR_RETURN(program_.atoms, FromSteps("atom_steps", tapes.atom_steps()));
     program_.tape_begin.push_back(0);
-    for (const int32_t cells : tapes.cells()) {
+    for (const int32_t cells : tapes.atoms()) {
       program_.tape_begin.push_back(program_.tape_begin.back() + cells);
     }
     return absl::OkStatus();
   }
 
-  absl::Status ReadStretches(const v1::ProgramStretches& stretches) {
+  absl::Status ReadSegments(const v1::ProgramSegments& segments) {
     for (const int size :
-         {stretches.tape_steps_size(), stretches.begins_size(), stretches.sizes_size()}) {
-      if (size == stretches.number_steps_size()) continue;
-      return InvalidField("number_steps", absl::StrCat(stretches.number_steps_size(), " numbers"),
+         {segments.tape_steps_size(), segments.begins_size(), segments.sizes_size()}) {
+      if (size == segments.number_steps_size()) continue;
+      return InvalidField("number_steps", absl::StrCat(segments.number_steps_size(), " numbers"),
                           absl::StrCat("must be ", size));
     }
-    ASSIGN_OR_RETURN(program_.segment_numbers, FromSteps("number_steps", stretches.number_steps()));
+    ASSIGN_OR_RETURN(program_.segment_numbers, FromSteps("number_steps", segments.number_steps()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> tapes,
-                     FromSteps("tape_steps", stretches.tape_steps()));
+                     FromSteps("tape_steps", segments.tape_steps()));
     program_.segments.reserve(tapes.size());
-    for (int i = 0; i < stretches.begins_size(); ++i) {
-      Segment segment{.tape = tapes[i], .lo = stretches.begins(i)};
-      if (__builtin_add_overflow(segment.lo, stretches.sizes(i), &segment.hi)) {
-        return InvalidField(At("sizes", i), absl::StrCat(stretches.sizes(i)), "must end somewhere");
+    for (int i = 0; i < segments.begins_size(); ++i) {
+      Segment segment{.tape = tapes[i], .lo = segments.begins(i)};
+      if (__builtin_add_overflow(segment.lo, segments.sizes(i), &segment.hi)) {
+        return InvalidField(At("sizes", i), absl::StrCat(segments.sizes(i)), "must end somewhere");
       }
       program_.segments.push_back(segment);
     }
@@ -258,9 +258,9 @@ class Reader {
     ASSIGN_OR_RETURN(const std::vector<int32_t> rounds,
                      FromSteps("round_steps", moves.round_steps()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> segments,
-                     FromSteps("stretch_steps", moves.stretch_steps()));
+                     FromSteps("segment_steps", moves.segment_steps()));
     RETURN_IF_ERROR(CheckSize("round_steps", rounds, count));
-    RETURN_IF_ERROR(CheckSize("stretch_steps", segments, count));
+    RETURN_IF_ERROR(CheckSize("segment_steps", segments, count));
     program_.moves.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
       const bool known = segments[i] < std::ssize(program_.segments);
@@ -270,7 +270,7 @@ class Reader {
            .to_device = moves.to_devices(i),
            .from_space = static_cast<Space>(moves.from_spaces(i) - v1::SPACE_SOURCE),
            .to_space = static_cast<Space>(moves.to_spaces(i) - v1::SPACE_SOURCE),
-           .hop = moves.stages(i),
+           .hop = moves.hops(i),
            .round = rounds[i],
            .lo = 0,
            .hi = known ? program_.segments[segments[i]].size() : 0});
@@ -279,25 +279,25 @@ class Reader {
   }
 
   absl::Status ReadParts(const v1::ProgramMoves& moves) {
-    RETURN_IF_ERROR(CheckSize("part_begins", moves.part_begins(), moves.part_steps_size()));
-    RETURN_IF_ERROR(CheckSize("part_sizes", moves.part_sizes(), moves.part_steps_size()));
-    ASSIGN_OR_RETURN(const std::vector<int32_t> parts, FromSteps("part_steps", moves.part_steps()));
+    RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.part_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.part_steps_size()));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> parts, FromSteps("stripe_steps", moves.stripe_steps()));
     for (int i = 0; i < moves.part_steps_size(); ++i) {
       if (parts[i] >= std::ssize(program_.moves) || (i > 0 && parts[i] <= parts[i - 1])) {
-        return InvalidField(At("part_steps", i), absl::StrCat(moves.part_steps(i)),
+        return InvalidField(At("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),
                             "must lead from move to move");
       }
       Move& move = program_.moves[parts[i]];
-      move.lo = moves.part_begins(i);
-      if (__builtin_add_overflow(move.lo, moves.part_sizes(i), &move.hi)) {
-        return InvalidField(At("part_sizes", i), absl::StrCat(moves.part_sizes(i)),
+      move.lo = moves.stripe_begins(i);
+      if (__builtin_add_overflow(move.lo, moves.stripe_sizes(i), &move.hi)) {
+        return InvalidField(At("stripe_sizes", i), absl::StrCat(moves.stripe_sizes(i)),
                             "must end somewhere");
       }
     }
     return absl::OkStatus();
   }
 
-  const v1::HostProgramChunk& message_;
+  const v1::HostProgram& message_;
   NamedProgram named_;
   HostProgram& program_ = named_.program;
   int32_t atom_count_ = 0;
@@ -308,7 +308,7 @@ class Reader {
 
 }  // namespace
 
-absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgramChunk& message) {
+absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message) {
   return Reader(message).Read();
 }
 

@@ -84,7 +84,7 @@ struct ExecutionEnded {
   v1::Execution::Phase phase = v1::Execution::PHASE_UNSPECIFIED;
   double seconds = 0;
   int64_t bytes_moved = 0;  // between hosts
-  int64_t bytes_copied = 0;
+  int64_t copied_bytes = 0;
 };
 
 // For the log; one line.

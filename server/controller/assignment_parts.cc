@@ -9,14 +9,14 @@ namespace {
 // Collects entries into parts of bounded size.
 class Cutter {
  public:
-  Cutter(const v1::Assignment& whole, size_t bytes_max, std::vector<v1::AttachResponse>& parts)
-      : whole_(whole), bytes_max_(bytes_max), parts_(parts) {}
+  Cutter(const v1::Assignment& whole, size_t max_bytes, std::vector<v1::AttachResponse>& parts)
+      : whole_(whole), max_bytes_(max_bytes), parts_(parts) {}
 
   template <typename Entry, typename Add>
   void Move(google::protobuf::RepeatedPtrField<Entry>& entries, Add add) {
     for (Entry& entry : entries) {
       const size_t bytes = entry.ByteSizeLong() + 8;  // with tag and length
-      if (part_ == nullptr || bytes_ + bytes > bytes_max_) Open();
+      if (part_ == nullptr || bytes_ + bytes > max_bytes_) Open();
       bytes_ += bytes;
       *add(*part_) = std::move(entry);
     }
@@ -33,7 +33,7 @@ class Cutter {
   }
 
   const v1::Assignment& whole_;
-  const size_t bytes_max_;
+  const size_t max_bytes_;
   std::vector<v1::AttachResponse>& parts_;
   v1::Assignment* part_ = nullptr;
   size_t bytes_ = 0;
@@ -46,11 +46,11 @@ v1::Assignment* AssignmentIn(v1::AttachResponse& message) {
 
 }  // namespace
 
-std::vector<v1::AttachResponse> CutAssignment(v1::AttachResponse message, size_t bytes_max) {
+std::vector<v1::AttachResponse> CutAssignment(v1::AttachResponse message, size_t max_bytes) {
   std::vector<v1::AttachResponse> parts;
   v1::Assignment* whole = AssignmentIn(message);
-  if (whole != nullptr && whole->ByteSizeLong() > bytes_max) {
-    Cutter cutter(*whole, bytes_max, parts);
+  if (whole != nullptr && whole->ByteSizeLong() > max_bytes) {
+    Cutter cutter(*whole, max_bytes, parts);
     cutter.Move(*whole->mutable_arrays(), [](v1::Assignment& part) { return part.add_arrays(); });
     cutter.Move(*whole->mutable_shards(), [](v1::Assignment& part) { return part.add_shards(); });
   }

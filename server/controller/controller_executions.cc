@@ -196,8 +196,8 @@ void Controller::EndMove(const std::string& name, Save what) {
                        .seconds = absl::ToDoubleSeconds(ToTime(resource.end_time()) -
                                                         ToTime(resource.create_time()))};
   for (const v1::HostProgress& host : resource.hosts()) {
-    ended.bytes_moved += host.bytes_received();
-    ended.bytes_copied += host.bytes_copied();
+    ended.bytes_moved += host.received_bytes();
+    ended.copied_bytes += host.copied_bytes();
   }
   out_.push_back(ended);
   AddNote(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()),

@@ -32,7 +32,7 @@ std::string MakePageToken(std::string_view scope, std::string_view last_key);
 // or "".
 template <typename Value, typename Keep, typename Make, typename Message>
 std::string FillPage(const std::map<std::string, Value>& entries, const PageStart& start,
-                     std::string_view scope, Keep keep, Make make, size_t bytes_max,
+                     std::string_view scope, Keep keep, Make make, size_t max_bytes,
                      google::protobuf::RepeatedPtrField<Message>& page) {
   size_t bytes = 0;
   std::string last;
@@ -41,7 +41,7 @@ std::string FillPage(const std::map<std::string, Value>& entries, const PageStar
     if (page.size() == start.size) return MakePageToken(scope, last);
     Message message = make(entry->second);
     bytes += message.ByteSizeLong() + 16;  // tag and length
-    if (bytes > bytes_max && !page.empty()) return MakePageToken(scope, last);
+    if (bytes > max_bytes && !page.empty()) return MakePageToken(scope, last);
     *page.Add() = std::move(message);
     last = entry->first;
   }

@@ -37,8 +37,8 @@ class PlanCache {
     std::function<absl::Time()> now = [] { return absl::Now(); };
   };
   explicit PlanCache(Options options);
-  explicit PlanCache(int64_t bytes_max, PlanStore* store = nullptr)
-      : PlanCache(Options{.limits = {.bytes_max = bytes_max}, .store = store}) {}
+  explicit PlanCache(int64_t max_bytes, PlanStore* store = nullptr)
+      : PlanCache(Options{.limits = {.max_bytes = max_bytes}, .store = store}) {}
   ~PlanCache();
 
   struct Question {

@@ -289,10 +289,10 @@ v1::CacheStats PlanCache::stats() {
   memory.set_plans(memory_.plan_count());
   memory.set_pinned(memory_.pinned_count());
   memory.set_bytes(memory_.bytes());
-  memory.set_bytes_max(limits.bytes_max);
-  memory.set_entries_max(limits.entries_max);
-  if (limits.age_max != absl::InfiniteDuration()) {
-    SetDuration(absl::ToChronoNanoseconds(limits.age_max), *memory.mutable_age_max());
+  memory.set_max_bytes(limits.max_bytes);
+  memory.set_max_entries(limits.max_entries);
+  if (limits.max_age != absl::InfiniteDuration()) {
+    SetDuration(absl::ToChronoNanoseconds(limits.max_age), *memory.mutable_max_age());
   }
   stats.set_watches(watchers_.count());
   if (store_ == nullptr) {
@@ -306,9 +306,9 @@ v1::CacheStats PlanCache::stats() {
   disk.set_plans(on_disk.held.plans);
   disk.set_pinned(on_disk.held.pinned);
   disk.set_bytes(on_disk.held.bytes);
-  disk.set_bytes_max(disk_limits.bytes_max);
-  disk.set_entries_max(disk_limits.entries_max);
-  SetDuration(absl::ToChronoNanoseconds(disk_limits.age_max), *disk.mutable_age_max());
+  disk.set_max_bytes(disk_limits.max_bytes);
+  disk.set_max_entries(disk_limits.max_entries);
+  SetDuration(absl::ToChronoNanoseconds(disk_limits.max_age), *disk.mutable_max_age());
   disk.set_misses(on_disk.misses);
   *disk.mutable_evictions() = on_disk.evictions;
   disk.set_errors(on_disk.errors);

@@ -315,14 +315,14 @@ absl::StatusOr<bool> PlanFile::RemoveOldest(Cause cause, std::vector<Left>& left
 
 absl::StatusOr<std::vector<PlanFile::Left>> PlanFile::Trim(const Limits& limits, absl::Time now) {
   std::vector<Left> left;
-  const int64_t oldest = absl::ToUnixMicros(now - limits.age_max);
+  const int64_t oldest = absl::ToUnixMicros(now - limits.max_age);
   RETURN_IF_ERROR(RemoveNames("pinned = 0 AND used < ?1", {oldest}, Cause::kAge, left));
   RETURN_IF_ERROR(
       Query(absl::StrCat("DELETE FROM plans WHERE used < ?1 AND ", kUnpinned).c_str(), {oldest}));
   while (true) {
     ASSIGN_OR_RETURN(const Size held, size());
-    const bool bytes = held.bytes > limits.bytes_max;
-    if (!bytes && held.plans <= limits.entries_max && held.names <= limits.entries_max) break;
+    const bool bytes = held.bytes > limits.max_bytes;
+    if (!bytes && held.plans <= limits.max_entries && held.names <= limits.max_entries) break;
     ASSIGN_OR_RETURN(const bool removed,
                      RemoveOldest(bytes ? Cause::kBytes : Cause::kEntries, left));
     if (!removed) break;  // the rest is pinned

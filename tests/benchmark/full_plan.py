@@ -42,20 +42,20 @@ def peak_bytes(pid):
     return 0
 
 
-def measure(argv, bytes_max):
+def measure(argv, max_bytes):
     start = time.monotonic()
     with subprocess.Popen(argv, stdout=subprocess.PIPE) as process:
         first = process.stdout.read(1)
         first_seconds = time.monotonic() - start
         total, peak = len(first), 0
-        while not bytes_max or total < bytes_max:
+        while not max_bytes or total < max_bytes:
             chunk = process.stdout.read(1 << 22)
             if not chunk:
                 break
             total += len(chunk)
             peak = max(peak, peak_bytes(process.pid))
         seconds = time.monotonic() - start - first_seconds
-        whole = not bytes_max or total < bytes_max
+        whole = not max_bytes or total < max_bytes
         if not whole:
             process.terminate()
         process.stdout.close()

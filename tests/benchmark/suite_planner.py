@@ -67,7 +67,7 @@ def measure_all(binary):
 
 
 def moved(r):
-    return 1 - r["bytes_kept"] / r["bytes_total"]
+    return 1 - r["kept_bytes"] / r["total_bytes"]
 
 
 def price(r):

@@ -38,7 +38,7 @@ class ElasticTest(ClusterTest):
         before = self.check_everywhere(name, 1, ARRAYS)
         backwards = targets(ARRAYS, text_sharding("{devices=[6,1]<=[6]}", 5, 4, 3, 2, 1, 0))
         execution = self.move(name, 1, backwards, FREE)
-        self.assertEqual(execution.summary.bytes_kept, execution.summary.bytes_total)
+        self.assertEqual(execution.summary.kept_bytes, execution.summary.total_bytes)
         self.assertEqual([list(chosen.devices.ids) for chosen in execution.target_device_lists], [[0, 1, 2, 3, 4, 5]])
         self.assertEqual(self.check_everywhere(name, 2, ARRAYS), before)
         self.delete(name)
@@ -59,7 +59,7 @@ class ElasticTest(ClusterTest):
                 request.options.CopyFrom(FREE)
             started = self.controller.reshards.StartExecution(request, timeout=20)
             execution = self.controller.wait_execution(started.name)
-            self.assertGreater(execution.summary.bytes_kept, given.summary.bytes_kept)
+            self.assertGreater(execution.summary.kept_bytes, given.summary.kept_bytes)
             chosen, = execution.target_device_lists
             self.assertEqual(sorted(chosen.devices.ids), [0, 1, 4, 5])
             self.assertEqual(set(chosen.arrays), {array.name for array in ARRAYS})

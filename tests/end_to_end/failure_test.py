@@ -161,7 +161,7 @@ class FailureTest(ClusterTest):
         def moving():
             now = self._execution(execution)
             self.assertIn(now.phase, (reshard_pb2.Execution.PREPARING, reshard_pb2.Execution.TRANSFERRING))
-            return any(host.bytes_received > 0 for host in now.hosts)
+            return any(host.received_bytes > 0 for host in now.hosts)
         self.wait_until("bytes move", moving)
 
     def _ends(self, execution: str) -> ExecutionFailed:

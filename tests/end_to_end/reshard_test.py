@@ -26,7 +26,7 @@ class ReshardTest(ClusterTest):
         execution = self.move(name, 1, targets(ARRAYS, COLUMNS))
         self.assertEqual((execution.source_generation, execution.target_generation), (1, 2))
         summary = execution.summary
-        self.assertEqual(summary.bytes_total, summary.bytes_kept + summary.bytes_local + summary.bytes_crossing)
+        self.assertEqual(summary.total_bytes, summary.kept_bytes + summary.local_bytes + summary.crossing_bytes)
         self.assertGreaterEqual(summary.quality, 1.0)
         self.assertEqual({host.windows_done for host in execution.hosts}, {execution.windows})
 
@@ -59,7 +59,7 @@ class ReshardTest(ClusterTest):
         answer = self.controller.reshards.StartExecution(reshard_pb2.StartExecutionRequest(
             state=name, expected_generation=1, targets=targets(arrays, COLUMNS), validate_only=True), timeout=20)
         self.assertEqual(answer.name, "")
-        self.assertEqual(answer.summary.bytes_total, 12 * 8 * 4)
+        self.assertEqual(answer.summary.total_bytes, 12 * 8 * 4)
         self.assertEqual(self.controller.states.GetState(state_pb2.GetStateRequest(name=name)).generation, 1)
 
     def test_a_repeated_request_id_starts_one_execution(self):

@@ -66,7 +66,7 @@ class WorkerCrashTest(ClusterTest):
         def moving():
             now = self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=execution))
             self.assertIn(now.phase, (reshard_pb2.Execution.PREPARING, reshard_pb2.Execution.TRANSFERRING))
-            return any(host.bytes_received > 0 for host in now.hosts)
+            return any(host.received_bytes > 0 for host in now.hosts)
         self.wait_until("bytes move", moving)
 
     def _restart(self, host: str) -> None:

@@ -109,7 +109,7 @@ TEST(CanonicalLawTest, AFreeOrderIsBoundToTheCallersDevices) {
     ASSERT_TRUE(own.ok()) << own.status();
     const auto own_plan = MakePlan(own->canonical);
     ASSERT_TRUE(own_plan.ok()) << own_plan.status();
-    EXPECT_EQ(own_plan->summary().bytes_kept, free_plan->summary().bytes_kept);
+    EXPECT_EQ(own_plan->summary().kept_bytes, free_plan->summary().kept_bytes);
     EXPECT_EQ(own_plan->summary().lower_bound_seconds, free_plan->summary().lower_bound_seconds);
   }
   EXPECT_GE(hits, cases * 9 / 10) << "ties may miss, but not many";

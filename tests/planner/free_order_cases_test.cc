@@ -34,7 +34,7 @@ Planned PlanFor(const ReshardRequest& request) {
 }
 
 double MovedShare(const PlanSummary& s) {
-  return 1 - static_cast<double>(s.bytes_kept) / static_cast<double>(s.bytes_total);
+  return 1 - static_cast<double>(s.kept_bytes) / static_cast<double>(s.total_bytes);
 }
 
 // Bytes that stay in place when flat shards over devices 0 .. from-1 become flat shards over
@@ -90,8 +90,8 @@ TEST(FreeOrderCasesTest, AFreeOrderMovesNoMoreOfFlatShardsThanTheAssignmentOptim
     EXPECT_NEAR(MovedShare(summary), c.share, 0.0006);
     EXPECT_LE(summary.quality, 1.001);
     const int64_t most = FlatOverlaps(request, c.from, c.to).most_kept();
-    EXPECT_LE(summary.bytes_kept, most);
-    EXPECT_GE(static_cast<double>(summary.bytes_kept), (1 - 1e-4) * static_cast<double>(most));
+    EXPECT_LE(summary.kept_bytes, most);
+    EXPECT_GE(static_cast<double>(summary.kept_bytes), (1 - 1e-4) * static_cast<double>(most));
   }
 }
 

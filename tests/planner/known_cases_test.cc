@@ -167,7 +167,7 @@ TEST(KnownCasesTest, ANarrowUplinkBindsAndIsCrossedOnce) {
 
 double MovedShare(const v1::PlanSpec& spec) {
   const PlanSummary summary = PlanFor(spec).plan.summary();
-  return 1 - static_cast<double>(summary.bytes_kept) / static_cast<double>(summary.bytes_total);
+  return 1 - static_cast<double>(summary.kept_bytes) / static_cast<double>(summary.total_bytes);
 }
 
 TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
@@ -187,9 +187,9 @@ TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
 
 TEST(KnownCasesTest, DonationKeepsThePeakNearTheLargerSide) {
   v1::PlanSpec spec = ModelSpec(testing::Llama405b(), {8, 16, 2}, {8, 8, 4}, Targets::kSameDevices);
-  const int64_t both = PlanFor(spec).plan.summary().peak_bytes_max;
+  const int64_t both = PlanFor(spec).plan.summary().max_peak_bytes;
   spec.mutable_options()->set_donate(true);
-  const int64_t donated = PlanFor(spec).plan.summary().peak_bytes_max;
+  const int64_t donated = PlanFor(spec).plan.summary().max_peak_bytes;
   // The target is twice the source, so that the larger side is two thirds of both.
   EXPECT_LE(static_cast<double>(donated), 1.10 * static_cast<double>(both) * 2 / 3);
 }

@@ -137,7 +137,7 @@ void CheckPlan(const ReshardRequest& request, bool optimal) {
   const absl::Status peaks = CheckPeaks(ordered, transfers, plan.peak_bytes());
   EXPECT_TRUE(peaks.ok()) << peaks << "\n" << plan.DebugString();
   const PlanSummary& summary = plan.summary();
-  EXPECT_EQ(summary.bytes_total, summary.bytes_kept + summary.bytes_local + summary.bytes_crossing);
+  EXPECT_EQ(summary.total_bytes, summary.kept_bytes + summary.local_bytes + summary.crossing_bytes);
   EXPECT_LE(summary.lower_bound_seconds, summary.bottleneck_seconds * (1 + 1e-9) + 1e-15);
   EXPECT_LE(summary.bottleneck_seconds, summary.predicted_seconds * (1 + 1e-9));
   if (optimal) CheckBounds(*planned, traffic);
@@ -241,8 +241,8 @@ TEST(PlanLawTest, DonationSavesMemory) {
     CheckPlan(request, true);
     const auto donated = PlanFor(request);
     ASSERT_TRUE(kept.ok() && donated.ok()) << kept.status() << donated.status();
-    EXPECT_LE(donated->plan.summary().peak_bytes_max, kept->plan.summary().peak_bytes_max);
-    request.options.memory_limit_bytes = donated->plan.summary().peak_bytes_max;
+    EXPECT_LE(donated->plan.summary().max_peak_bytes, kept->plan.summary().max_peak_bytes);
+    request.options.memory_limit_bytes = donated->plan.summary().max_peak_bytes;
     EXPECT_TRUE(PlanFor(request).ok());
   }
 }

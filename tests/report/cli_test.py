@@ -46,11 +46,11 @@ class CliTest(unittest.TestCase):
 
     def test_explain_as_json(self):
         answer = json.loads(self.remeshctl("plan", "-f", self.file("s", spec()), "--explain", "-o", "json"))
-        self.assertEqual(answer["plan"]["summary"]["bytesCrossing"], "64")
+        self.assertEqual(answer["plan"]["summary"]["crossingBytes"], "64")
         explanation = answer["explanation"]
         self.assertEqual([row["name"] for row in explanation["strategies"]],
                          ["this plan", "P2P per replica", "gather + broadcast", "checkpoint round trip"])
-        self.assertEqual({row["name"]: row["bytesIn"] for row in explanation["domains"]}, {"a": "32", "b": "32"})
+        self.assertEqual({row["name"]: row["ingressBytes"] for row in explanation["domains"]}, {"a": "32", "b": "32"})
 
     def test_explain_as_tables(self):
         text = self.remeshctl("plan", "-f", self.file("s", spec()), "--explain", "--checkpoint-rate", "1e9")
@@ -88,9 +88,9 @@ class CliTest(unittest.TestCase):
         by_preset = json.loads(self.remeshctl("plan", "-f", path, "--preset", "p3.8xlarge", "-o", "json"))
         by_file = json.loads(self.remeshctl("plan", "-f", path, "--topology", shown, "-o", "json"))
         self.assertEqual(by_preset["plan"]["name"], by_file["plan"]["name"])
-        self.assertEqual(by_preset["plan"]["summary"]["bytesCrossing"], "0")
+        self.assertEqual(by_preset["plan"]["summary"]["crossingBytes"], "0")
         crossing = json.loads(self.remeshctl("plan", "-f", path, "--preset", "loopback", "-o", "json"))
-        self.assertEqual(crossing["plan"]["summary"]["bytesCrossing"], "96")
+        self.assertEqual(crossing["plan"]["summary"]["crossingBytes"], "96")
         self.assertIn("must be one of", self.remeshctl("plan", "-f", path, "--preset", "abacus", code=1))
         self.assertIn("--preset", self.remeshctl("plan", "-f", path, code=1))
         self.assertIn("racks", self.remeshctl("topology", "show", "loopback", "--racks", "2", code=1))

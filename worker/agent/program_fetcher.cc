@@ -41,7 +41,7 @@ absl::StatusOr<Program> ProgramFetcher::Read(const ProgramRequest& request) {
   message.set_host(request.host);
   ProgramReader reader(&request.devices, request.fingerprint, request.windows);
   const auto stream = stub_->GetHostProgram(&context, message);
-  v1::HostProgramChunk chunk;
+  v1::HostProgram chunk;
   absl::Status status;
   while (stream->Read(&chunk)) {
     if (status.ok()) status = reader.Add(chunk);

@@ -49,7 +49,7 @@ class ProgramReader {
 
   // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT for
   // other windows, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) above kProgramBytesMax.
-  absl::Status Add(const v1::HostProgramChunk& chunk);
+  absl::Status Add(const v1::HostProgram& chunk);
 
   // The program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") when the chunks
   // are not a program of this attempt and host, or none; RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE)
@@ -63,7 +63,7 @@ class ProgramReader {
   const size_t operations_max_;
   bool begun_ = false;
   size_t bytes_ = 0;
-  v1::HostProgramChunk message_;  // all chunks so far
+  v1::HostProgram message_;  // all chunks so far
 };
 
 }  // namespace remesh

@@ -197,7 +197,7 @@ class TestHost {
     return prepare;
   }
 
-  v1::HostProgramChunk Chunk(const TestCase& c) const {
+  v1::HostProgram Chunk(const TestCase& c) const {
     std::vector<NamedProgram::Array> arrays;
     for (const TestArray& array : c.arrays)
       arrays.push_back({array.name, array.shape, BitWidth(*ParseElementType(array.type))});

@@ -39,7 +39,7 @@ function runText(first, last, n, most = 20) {
   return `${elide(first, most)} ${n === 2 ? 'and' : '…'} ${elide(last.slice(same), most)}`;
 }
 const unit = (kind, n) => n === 1 ? (kind.host ? 'host' : 'domain') : kind.host ? 'hosts' : 'domains';
-const isAlike = kind => [kind.secondsIn, kind.secondsOut].every(([least, most]) => most - least <= 0.3 * s.bottleneckSeconds);
+const isAlike = kind => [kind.ingressSeconds, kind.egressSeconds].every(([least, most]) => most - least <= 0.3 * s.bottleneckSeconds);
 // "64 hosts alike", "host a".
 const kindName = kind => kind.count === 1 ? `${unit(kind, 1)} ${elide(kind.runs[0][0])}`
   : `${count(kind.count)} ${unit(kind)}${isAlike(kind) ? ' alike' : ''}`;

@@ -102,7 +102,7 @@ class Demo:
         wrong = [text for answer in answers for text in answer["wrong"]]
         if wrong:
             raise DemoFailed("\n".join(["elements are wrong:", *wrong[:10], f"({len(wrong)} shards in all)"]))
-        expected = int(execution["summary"]["bytesTotal"])
+        expected = int(execution["summary"]["totalBytes"])
         if _sum(answers, "bytes") != expected:
             raise DemoFailed(f"{_sum(answers, 'bytes')} bytes lie in the shards, but the plan has {expected}")
         report.verified(_sum(answers, "shards"), expected, time.monotonic() - started)

@@ -26,15 +26,15 @@ def headline(source: str, target: str) -> None:
 def moved(execution: dict, transfer_seconds: float, seconds: float) -> None:
     """execution: an Execution in JSON's spelling; seconds: from request to commit, as the trainer saw it."""
     s = execution["summary"]
-    total = int(s["bytesTotal"])
+    total = int(s["totalBytes"])
     planning = execution["planning"]
     print(f"  plan      {execution['plan']} in {1e3 * float(planning['seconds']):.0f} ms "
           f"({planning['cache'].lower()})")
-    print(f"  bytes     {_gb(total)} = {_share('kept', s['bytesKept'], total)} + {_share('local', s['bytesLocal'], total)} + "
-          f"{_share('crossing hosts', s['bytesCrossing'], total)}")
+    print(f"  bytes     {_gb(total)} = {_share('kept', s['keptBytes'], total)} + {_share('local', s['localBytes'], total)} + "
+          f"{_share('crossing hosts', s['crossingBytes'], total)}")
     print(f"  bound     LB {s['lowerBoundSeconds']:.4f} s, planned {s['bottleneckSeconds']:.4f} s, Q {s['quality']:.3f} "
           f"(on 100 Gbit/s NICs; bound by {s['certificate'] or 'nothing'})")
-    print(f"  memory    at most {_gb(int(s['peakBytesMax']))} on a device; {s['operations']} transfers in {s['windows']} windows")
+    print(f"  memory    at most {_gb(int(s['maxPeakBytes']))} on a device; {s['messages']} messages in {s['windows']} windows")
     print(f"  moved     {_gb(total)} in {seconds:.2f} s: {total / seconds / 1e9:.2f} GB/s (transfer alone {transfer_seconds:.2f} s); "
           f"generation {execution['targetGeneration']} is readable")
 
@@ -89,7 +89,7 @@ class Progress:
         hosts = execution["hosts"]
         windows = max(1, execution["windows"] * len(hosts))
         done = sum(host["windowsDone"] for host in hosts) / windows
-        moved_bytes = sum(int(host["bytesReceived"]) + int(host["bytesCopied"]) for host in hosts)
+        moved_bytes = sum(int(host["receivedBytes"]) + int(host["copiedBytes"]) for host in hosts)
         bar = "#" * round(done * self._WIDTH)
         phase = execution["phase"].lower()
         print(f"\r\x1b[K  {phase:<13}[{bar:<{self._WIDTH}}] {100 * done:3.0f} %  {_gb(moved_bytes)}", end="", file=sys.stderr,
