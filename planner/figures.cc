@@ -6,31 +6,30 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
-#include "planner/routing/lower_bound.h"
+#include "planner/network/links.h"
 #include "planner/schedule/cost_model.h"
-#include "planner/schedule/memory.h"
 
 namespace remesh {
 namespace {
 
 int64_t CeilBytes(int64_t bits) { return bits / 8 + (bits % 8 != 0 ? 1 : 0); }
 
-void SumBytes(PlanDraft& draft) {
+void SumBytes(const Atoms& atoms, const std::vector<Segment>& segments,
+              const std::vector<Move>& moves, const Network& network, PlanSummary& summary) {
   int64_t kept = 0, local = 0, crossing = 0, relayed = 0;
-  for (const Move& move : draft.moves) {
+  for (const Move& move : moves) {
     const int64_t bits = move.hi - move.lo;
-    const bool same_memory = draft.atoms.subs[draft.segments[move.segment].sub].same_memory;
+    const bool same_memory = atoms.tapes[segments[move.segment].tape].same_memory;
     if (move.to_space == Space::kStaging) {
       relayed += bits;
     } else if (move.from_device == move.to_device && same_memory) {
       kept += bits;
-    } else if (draft.host_of[move.from_device] == draft.host_of[move.to_device]) {
+    } else if (network.host_of[move.from_device] == network.host_of[move.to_device]) {
       local += bits;
     } else {
       crossing += bits;
     }
   }
-  PlanSummary& summary = draft.summary;
   summary.kept_bytes = CeilBytes(kept);
   summary.local_bytes = CeilBytes(local);
   summary.crossing_bytes = CeilBytes(crossing);
@@ -57,48 +56,23 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
         {"boxes", absl::StrCat(missing.size())}}});
 }
 
-Routings SetBounds(const DemandClasses& demand, const Network& network, PlanDraft& draft) {
-  Bound lower = LowerBound(demand, network, *draft.budget);
-  Routings routings;
-  routings.hosts =
-      RouteClasses(draft.atoms, demand, network, HostIngressBound(demand, network), *draft.budget);
-  if (!network.domains.empty()) {
-    routings.domains = RouteThroughDomains(demand, network, Units(network), *draft.budget);
-    if (draft.budget->SpentNow()) return routings;
-    // What binds across levels binds any plan by what its members alone hold.
-    const Certificate& proof = routings.domains.bound.certificate;
-    Bound across = EgressOf(proof.hosts, proof.domains, demand, network);
-    if (lower.t < across.t) lower = std::move(across);
-  }
-  const Bound reachable = RoutingBound(demand, network, routings.hosts);
-  draft.lower_bound = lower.certificate;
-  draft.routing_bound = reachable.certificate;
-  draft.summary.lower_bound_seconds = lower.t.seconds();
-  draft.summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
-  return routings;
-}
-
-absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
-  return MakeError(
-      absl::StatusCode::kResourceExhausted,
-      absl::StrCat("options.memory_limit_bytes: value \"", limit, "\" is below the ", needed,
-                   " bytes needed"),
-      {"MEMORY_LIMIT",
-       {{"memory_limit_bytes", absl::StrCat(limit)}, {"needed_bytes", absl::StrCat(needed)}}});
-}
-
-absl::Status SetPeaks(const ReshardRequest& request, const Network& network, PlanDraft& draft) {
-  draft.peak_bytes = PeakBytes(request, network, draft);
-  const int64_t peak = *std::max_element(draft.peak_bytes.begin(), draft.peak_bytes.end());
-  draft.summary.max_peak_bytes = peak;
-  const int64_t limit = request.options.memory_limit_bytes;
-  return limit == 0 || peak <= limit ? absl::OkStatus() : MemoryLimitExceeded(limit, peak);
-}
-
-void SetFigures(const Network& network, const Bound& domains, PlanDraft& draft) {
-  SumBytes(draft);
-  PlanSummary& summary = draft.summary;
-  const Cost cost = Estimate(draft, network);
+Figures MakeFigures(const Atoms& atoms, const Routings& routings,
+                    const std::vector<Segment>& segments, const Timeline& timeline,
+                    const Network& network) {
+  const Bound& lower = routings.lower;
+  const Bound& reachable = routings.reachable;
+  Figures figures{
+      .summary = {}, .lower_bound = lower.certificate, .routing_bound = reachable.certificate};
+  PlanSummary& summary = figures.summary;
+  summary.lower_bound_seconds = lower.t.seconds();
+  summary.routing_bound_seconds = std::max(lower.t, reachable.t).seconds();
+  summary.max_peak_bytes =
+      *std::max_element(timeline.peak_bytes.begin(), timeline.peak_bytes.end());
+  summary.messages = timeline.messages;
+  summary.predicted_seconds = timeline.predicted_seconds;
+  summary.windows = timeline.moves.empty() ? 0 : timeline.schedule.windows();
+  SumBytes(atoms, segments, timeline.moves, network, summary);
+  const Cost cost = Estimate(timeline.moves, Links(network));
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
   summary.schedule_price =
@@ -106,13 +80,13 @@ void SetFigures(const Network& network, const Bound& domains, PlanDraft& draft) 
   summary.quality = summary.lower_bound_seconds > 0
                         ? summary.bottleneck_seconds / summary.lower_bound_seconds
                         : 1;
-  const double entering_once = domains.t.seconds();
+  const double entering_once = routings.domains.bound.t.seconds();
   if (summary.routing_bound_seconds < entering_once &&
       entering_once <= summary.bottleneck_seconds * (1 + 1e-12)) {
     summary.routing_bound_seconds = entering_once;
-    draft.routing_bound = domains.certificate;
+    figures.routing_bound = routings.domains.bound.certificate;
   }
-  summary.windows = draft.moves.empty() ? 0 : draft.schedule.windows();
+  return figures;
 }
 
 }  // namespace remesh

@@ -9,10 +9,15 @@
 #include "base/status_macros.h"
 #include "planner/codec/plan_check.h"
 #include "planner/figures.h"
-#include "planner/plan/plan_rep.h"
+#include "planner/network/links.h"
+#include "planner/order/free_order.h"
+#include "planner/plan/pack.h"
+#include "planner/routing/make_routings.h"
 #include "planner/schedule/cost_model.h"
-#include "planner/schedule/rounds.h"
-#include "planner/schedule/windows.h"
+#include "planner/schedule/make_timeline.h"
+#include "planner/schedule/memory.h"
+#include "planner/schedule/messages.h"
+#include "planner/validate.h"
 
 namespace remesh {
 namespace {
@@ -29,8 +34,8 @@ absl::Status Invalid(const absl::Status& status) {
 }
 
 // Expansion looks at every move in every cycle, and its parts become boxes.
-absl::Status CheckWork(const Plan::Rep& rep) {
-  const int64_t cycles = int64_t{rep.schedule.slices} + rep.schedule.stages;
+absl::Status CheckWork(const PlanRep& rep) {
+  const int64_t cycles = int64_t{rep.schedule.parts} + rep.schedule.hops;
   int64_t parts = 0;
   for (const PackedMove& move : rep.moves) {
     parts += std::max(rep.schedule.PartsOf(rep.SegmentAt(move.segment).size()), cycles / 8);
@@ -43,77 +48,64 @@ absl::Status CheckWork(const Plan::Rep& rep) {
                    {.reason = "PLAN_TOO_LARGE", .metadata = {{"parts_max", most}}});
 }
 
-// Cells, and what is missing, follow from the request alone.
-bool HasAtoms(const Plan::Rep& rep, const Atoms& atoms) {
-  if (rep.tapes.classes != atoms.tapes.classes || rep.cells != atoms.cells ||
-      rep.missing != atoms.missing || rep.sub_begin.size() != atoms.subs.size() + 1) {
+// Atoms, and what is missing, follow from the request alone.
+bool HasAtoms(const PlanRep& rep, const Atoms& atoms) {
+  if (rep.geometry.classes != atoms.geometry.classes || rep.atoms != atoms.numbers ||
+      rep.missing != atoms.missing || rep.tape_begin.size() != atoms.tapes.size() + 1) {
     return false;
   }
-  for (size_t s = 0; s < atoms.subs.size(); ++s) {
-    if (rep.sub_begin[s] != atoms.subs[s].first_cell) return false;
+  for (size_t s = 0; s < atoms.tapes.size(); ++s) {
+    if (rep.tape_begin[s] != atoms.tapes[s].first_atom) return false;
   }
   return true;
 }
 
-void UnpackMoves(const Plan::Rep& rep, PlanDraft& draft) {
-  for (size_t i = 0; i < rep.segment_sub.size(); ++i) {
-    draft.segments.push_back(rep.SegmentAt(static_cast<int32_t>(i)));
+// The schedule that the plan has, with what it costs computed anew.
+Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Atoms& atoms,
+                    const std::vector<Segment>& segments, const Network& network) {
+  Timeline timeline{
+      .moves = UnpackedMoves(rep), .round_begin = rep.round_begin, .schedule = rep.schedule};
+  const std::vector<Move>& moves = timeline.moves;
+  const Schedule& schedule = timeline.schedule;
+  const Links links(network);
+  timeline.messages = CountMessages(CollectPairs(moves), moves, segments, schedule, atoms);
+  if (!moves.empty()) {
+    timeline.predicted_seconds =
+        ScheduleCost(moves, schedule.rounds, schedule.hops, links).Seconds(schedule.parts);
   }
-  auto stripe = rep.stripes.begin();
-  for (int32_t r = 0; r < rep.schedule.rounds; ++r) {
-    for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
-      const PackedMove& packed = rep.moves[i];
-      Move move{.segment = packed.segment,
-                .from_device = packed.from_device,
-                .to_device = packed.to_device,
-                .from_space = packed.from_space(),
-                .to_space = packed.to_space(),
-                .stage = packed.stage,
-                .round = r,
-                .lo = 0,
-                .hi = draft.segments[packed.segment].size()};
-      if (!packed.whole) {
-        move.lo = stripe->lo;
-        move.hi = stripe->hi;
-        ++stripe;
-      }
-      draft.moves.push_back(move);
-    }
-  }
-  draft.host_of = rep.host_of;
-  draft.round_begin = rep.round_begin;
-  draft.schedule = rep.schedule;
-  draft.atoms.tapes.slack_bits = rep.tapes.slack_bits;
+  timeline.peak_bytes = PeakBytes(request, network, atoms, segments, timeline);
+  return timeline;
+}
+
+// Whether all that moves touch may carry.
+bool Carry(const std::vector<PackedMove>& moves, const Network& network) {
+  return std::all_of(moves.begin(), moves.end(), [&](const PackedMove& move) {
+    return network.nic_of[move.from_device] >= 0 && network.nic_of[move.to_device] >= 0;
+  });
 }
 
 }  // namespace
 
 absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan) {
-  const ReshardRequest& canonical = request.request;
-  const Plan::Rep& rep = plan.rep();
-  if (absl::Status status = CheckRep(rep, canonical); !status.ok()) return Invalid(status);
+  const PlanRep& rep = plan.rep();
+  if (absl::Status status = CheckRep(rep, request.request); !status.ok()) return Invalid(status);
   RETURN_IF_ERROR(CheckWork(rep));
-  const Network network = MakeNetwork(canonical);
-  PlanDraft draft;
-  ASSIGN_OR_RETURN(draft.atoms, MakeAtoms(canonical, network));
-  if (!HasAtoms(rep, draft.atoms)) return Invalid("its arrays are cut otherwise");
-  RETURN_IF_ERROR(CheckMissing(canonical, draft.atoms.missing));
-  const DemandClasses demand = MakeDemandClasses(draft.atoms, network);
-  const Routings routings = SetBounds(demand, network, draft);
-  UnpackMoves(rep, draft);
-  for (const Move& move : draft.moves) {
-    const bool works = network.nic_of[move.from_device] >= 0 && network.nic_of[move.to_device] >= 0;
-    if (!works) return Invalid("it uses devices that the request does not name, or lost ones");
+  const ReshardRequest ordered = WithTargetOrder(request.request, rep.target_order);
+  const Network network = MakeNetwork(ordered);
+  ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(ordered, network));
+  if (!HasAtoms(rep, atoms)) return Invalid("its arrays are cut otherwise");
+  RETURN_IF_ERROR(CheckMissing(ordered, atoms.missing));
+  if (!Carry(rep.moves, network)) {
+    return Invalid("it uses devices that the request does not name, or lost ones");
   }
-  RETURN_IF_ERROR(SetPeaks(canonical, network, draft));
-  draft.summary.operations = CountOperations(CollectPairs(draft.moves), draft);
-  draft.summary.predicted_seconds =
-      draft.moves.empty()
-          ? 0
-          : ScheduleCost(draft, network, draft.schedule.rounds).Seconds(draft.schedule.slices);
-  SetFigures(network, routings.domains.bound, draft);
-  const Plan repriced(Pack(std::move(draft)));
-  const absl::Status valid = repriced.Validate(request);
+  const DemandClasses demand = MakeDemandClasses(atoms, network);
+  const Routings routings = BoundRoutings(atoms, demand, network);
+  const std::vector<Segment> segments = UnpackedSegments(rep);
+  const Timeline timeline = TimelineOf(rep, ordered, atoms, segments, network);
+  RETURN_IF_ERROR(CheckPeaks(ordered, timeline.peak_bytes));
+  const Figures figures = MakeFigures(atoms, routings, segments, timeline, network);
+  const Plan repriced(Pack(rep.target_order, network.host_of, atoms, segments, timeline, figures));
+  const absl::Status valid = ValidatePlan(repriced, request);
   if (!valid.ok()) return Invalid(valid);
   return repriced;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plan::Validate(): replays the expanded transfers window by window against what every device
-// holds.
+#include "planner/validate.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "planner/network/network.h"
-#include "planner/plan/plan_rep.h"
+#include "planner/order/free_order.h"
 #include "planner/schedule/windows.h"
 #include "planner/values/box_union.h"
 
@@ -38,10 +38,12 @@ std::string Shown(const Transfer& t) {
                       t.from_device, "->", t.to_device);
 }
 
+// Replays the expanded transfers window by window against what every device holds.
 class Replay {
  public:
-  Replay(const ReshardRequest& request, const Plan& plan)
-      : request_(request), plan_(plan), network_(MakeNetwork(request)) {}
+  // `request` with the plan's order.
+  Replay(ReshardRequest request, const Plan& plan)
+      : request_(std::move(request)), plan_(plan), network_(MakeNetwork(request_)) {}
 
   absl::Status Run() {
     absl::Status status;
@@ -77,7 +79,7 @@ class Replay {
     const Key key = {t.array, t.from_device};
     if (t.from_space != Space::kSource) {
       const std::vector<Box>& held =
-          t.from_space == Space::kTarget ? targets_[key] : staging_[{key, t.sub}];
+          t.from_space == Space::kTarget ? targets_[key] : staging_[{key, t.tape}];
       const bool arrived = VolumeIn(held, t.box) == t.box.element_count();
       return arrived ? absl::OkStatus() : Bad(t, "sends what has not arrived");
     }
@@ -115,8 +117,8 @@ class Replay {
     in_flight_[t.to_device] += bits;
     const int32_t from = network_.host_of[t.from_device];
     const int32_t to = network_.host_of[t.to_device];
-    operations_[from].insert({t.from_device, t.to_device});
-    operations_[to].insert({t.from_device, t.to_device});
+    messages_[from].insert({t.from_device, t.to_device});
+    messages_[to].insert({t.from_device, t.to_device});
     return absl::OkStatus();
   }
 
@@ -127,16 +129,16 @@ class Replay {
       return absl::InternalError(
           absl::StrCat("window ", window_, ": ", bits / 8, " bytes in flight on device ", device));
     }
-    for (const auto& [host, pairs] : operations_) {
-      if (static_cast<int64_t>(pairs.size()) <= kOperationsPerWindowMax) continue;
+    for (const auto& [host, pairs] : messages_) {
+      if (static_cast<int64_t>(pairs.size()) <= kMessagesPerWindowMax) continue;
       return absl::InternalError(
-          absl::StrCat("window ", window_, ": ", pairs.size(), " operations on host ", host));
+          absl::StrCat("window ", window_, ": ", pairs.size(), " messages on host ", host));
     }
     in_flight_.clear();
-    operations_.clear();
+    messages_.clear();
     for (const Transfer& t : arriving_) {
       const Key key = {t.array, t.to_device};
-      (t.to_space == Space::kTarget ? targets_[key] : staging_[{key, t.sub}]).push_back(t.box);
+      (t.to_space == Space::kTarget ? targets_[key] : staging_[{key, t.tape}]).push_back(t.box);
     }
     arriving_.clear();
     return absl::OkStatus();
@@ -218,22 +220,22 @@ class Replay {
     return absl::InternalError(absl::StrCat(Shown(t), " ", what));
   }
 
-  const ReshardRequest& request_;
+  const ReshardRequest request_;
   const Plan& plan_;
   const Network network_;
   std::map<const DeviceList*, std::map<int64_t, int32_t>> positions_;
   int32_t window_ = 0;
   std::vector<Transfer> arriving_;
   std::map<Key, std::vector<Box>> targets_;
-  std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // and sub
+  std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // and tape
   std::map<int32_t, int64_t> in_flight_;                         // device -> bits
-  std::map<int32_t, std::set<Key>> operations_;                  // host -> device pairs
+  std::map<int32_t, std::set<Key>> messages_;                    // host -> device pairs
 };
 
 }  // namespace
 
-absl::Status Plan::Validate(const CanonicalRequest& request) const {
-  return Replay(request.request, *this).Run();
+absl::Status ValidatePlan(const Plan& plan, const CanonicalRequest& request) {
+  return Replay(WithTargetOrder(request.request, plan.target_order()), plan).Run();
 }
 
 }  // namespace remesh

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "base/status_macros.h"
-#include "planner/atoms/cells.h"
+#include "planner/atoms/cut_atoms.h"
 
 namespace remesh {
 namespace {
@@ -39,20 +39,20 @@ class AtomMaker {
 
   absl::StatusOr<Atoms> Run() {
     MergeArrays();
-    for (ArrayClass& array_class : atoms_.tapes.classes) RETURN_IF_ERROR(CutClass(array_class));
+    for (ArrayClass& array_class : atoms_.geometry.classes) RETURN_IF_ERROR(CutClass(array_class));
     LayTapes();
     return std::move(atoms_);
   }
 
  private:
-  struct CellOfSub {
-    int32_t sub;
-    int32_t cell;
+  struct AtomOfTape {
+    int32_t tape;
+    int32_t atom;
   };
 
   void MergeArrays() {
     absl::flat_hash_map<ClassKey, size_t> class_of;
-    std::vector<ArrayClass>& classes = atoms_.tapes.classes;
+    std::vector<ArrayClass>& classes = atoms_.geometry.classes;
     for (size_t i = 0; i < request_.arrays.size(); ++i) {
       const auto [entry, inserted] =
           class_of.try_emplace(KeyOf(request_.arrays[i]), classes.size());
@@ -117,53 +117,53 @@ class AtomMaker {
   }
 
   absl::Status CutClass(ArrayClass& array_class) {
-    array_class.first_cell = next_cell_;
+    array_class.first_atom = next_atom_;
     const ArraySpec& array = request_.arrays[array_class.arrays.front()];
     ASSIGN_OR_RETURN(
-        const std::vector<Cell> cells,
-        CutIntoCells(*array.source.layout, *array.target.layout, array_class, budget_));
+        const std::vector<Atom> atoms,
+        CutIntoAtoms(*array.source.layout, *array.target.layout, array_class, budget_));
     const std::vector<int32_t> holders_of = GroupsOfTiles(array.source, true);
     const std::vector<int32_t> needers_of = GroupsOfTiles(array.target, false);
-    next_cell_ += array_class.cell_count;
-    if (next_cell_ > kCellsMax) return TooManyCells();
-    sub_of_.reserve(cells.size());
+    next_atom_ += array_class.atom_count;
+    if (next_atom_ > kAtomsMax) return TooManyAtoms();
+    tape_of_.reserve(atoms.size());
     const bool same_memory = array.source.memory_kind == array.target.memory_kind;
-    for (const Cell& cell : cells) {
+    for (const Atom& atom : atoms) {
       if (budget_.Spent()) break;
-      const int32_t holders = Union(cell.source_tiles, holders_of);
-      const int32_t needers = Union(cell.target_tiles, needers_of);
+      const int32_t holders = Union(atom.source_tiles, holders_of);
+      const int32_t needers = Union(atom.target_tiles, needers_of);
       if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
       if (holders == 0) {
-        AddMissing(array_class, cell, array);
-        AddMissingBits(array_class, cell, needers);
-        if (static_cast<int64_t>(atoms_.missing.size()) > kCellsMax) return TooManyCells();
+        AddMissing(array_class, atom, array);
+        AddMissingBits(array_class, atom, needers);
+        if (static_cast<int64_t>(atoms_.missing.size()) > kAtomsMax) return TooManyAtoms();
         continue;
       }
-      const int32_t index = SubOf(holders, needers, same_memory);
-      Sub& sub = atoms_.subs[index];
-      sub.unit_bits = std::max(sub.unit_bits, array_class.element_bits);
-      sub.bits += cell.elements * array_class.element_bits *
-                  static_cast<int64_t>(array_class.arrays.size());
-      cells_.push_back({index, cell.id});
+      const int32_t index = TapeOf(holders, needers, same_memory);
+      Tape& tape = atoms_.tapes[index];
+      tape.unit_bits = std::max(tape.unit_bits, array_class.element_bits);
+      tape.bits += atom.elements * array_class.element_bits *
+                   static_cast<int64_t>(array_class.arrays.size());
+      placed_.push_back({index, atom.id});
     }
     return budget_.Check();
   }
 
-  int32_t SubOf(int32_t holders, int32_t needers, bool same_memory) {
+  int32_t TapeOf(int32_t holders, int32_t needers, bool same_memory) {
     const uint64_t key = static_cast<uint64_t>(holders) << 33 |
                          static_cast<uint64_t>(needers) << 1 | static_cast<uint64_t>(same_memory);
-    const auto [entry, inserted] = sub_of_.try_emplace(key, static_cast<int32_t>(sub_of_.size()));
+    const auto [entry, inserted] = tape_of_.try_emplace(key, static_cast<int32_t>(tape_of_.size()));
     if (inserted) {
-      atoms_.subs.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
+      atoms_.tapes.push_back({.holders = holders, .needers = needers, .same_memory = same_memory});
     }
     return entry->second;
   }
 
-  void AddMissing(const ArrayClass& array_class, const Cell& cell, const ArraySpec& spec) {
+  void AddMissing(const ArrayClass& array_class, const Atom& atom, const ArraySpec& spec) {
     const Placement& source = spec.source;
-    const int64_t subgroup = spec.target.layout->tiles[cell.target_tiles.front()].subgroup;
+    const int64_t subgroup = spec.target.layout->tiles[atom.target_tiles.front()].subgroup;
     Group lost;
-    for (int32_t tile : cell.source_tiles) {
+    for (int32_t tile : atom.source_tiles) {
       for (int32_t position : source.layout->tiles[tile].positions) {
         lost.push_back(static_cast<int32_t>((*source.devices)[position]));
       }
@@ -171,27 +171,27 @@ class AtomMaker {
     std::sort(lost.begin(), lost.end());
     lost.erase(std::unique(lost.begin(), lost.end()), lost.end());
     for (int32_t array : array_class.arrays) {
-      atoms_.missing.push_back({array, array_class.CellBox(cell.id), subgroup, lost});
+      atoms_.missing.push_back({array, array_class.AtomBox(atom.id), subgroup, lost});
     }
   }
 
-  void AddMissingBits(const ArrayClass& array_class, const Cell& cell, int32_t needers) {
+  void AddMissingBits(const ArrayClass& array_class, const Atom& atom, int32_t needers) {
     atoms_.missing_bits.resize(std::max(atoms_.missing_bits.size(), atoms_.groups.size()));
     atoms_.missing_bits[needers] +=
-        cell.elements * array_class.element_bits * static_cast<int64_t>(array_class.arrays.size());
+        atom.elements * array_class.element_bits * static_cast<int64_t>(array_class.arrays.size());
   }
 
-  // Gathers the cells of each sub. They come in rising order but for subgroups, which are cut one
+  // Gathers the atoms of each tape. They come in rising order but for subgroups, which are cut one
   // after another.
   void LayTapes() {
-    std::vector<int32_t> next(atoms_.subs.size() + 1, 0);
-    for (const CellOfSub& cell : cells_) ++next[cell.sub + 1];
-    for (size_t s = 0; s < atoms_.subs.size(); ++s) {
+    std::vector<int32_t> next(atoms_.tapes.size() + 1, 0);
+    for (const AtomOfTape& atom : placed_) ++next[atom.tape + 1];
+    for (size_t s = 0; s < atoms_.tapes.size(); ++s) {
       next[s + 1] += next[s];
-      atoms_.subs[s].first_cell = next[s];
+      atoms_.tapes[s].first_atom = next[s];
     }
-    atoms_.cells.resize(cells_.size());
-    for (const CellOfSub& cell : cells_) atoms_.cells[next[cell.sub]++] = cell.cell;
+    atoms_.numbers.resize(placed_.size());
+    for (const AtomOfTape& atom : placed_) atoms_.numbers[next[atom.tape]++] = atom.atom;
   }
 
   const ReshardRequest& request_;
@@ -200,9 +200,9 @@ class AtomMaker {
   Atoms atoms_;
   std::vector<int32_t> group_of_device_;          // of a device alone, -1: none yet
   absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
-  absl::flat_hash_map<uint64_t, int32_t> sub_of_;
-  std::vector<CellOfSub> cells_;
-  int32_t next_cell_ = 0;
+  absl::flat_hash_map<uint64_t, int32_t> tape_of_;
+  std::vector<AtomOfTape> placed_;
+  int32_t next_atom_ = 0;
   int64_t overlaps_ = 0;  // devices of group_of_
 };
 

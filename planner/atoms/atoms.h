@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/atoms/missing_box.h"
 #include "planner/atoms/tape.h"
-#include "planner/canonical/canonical.h"
 #include "planner/network/network.h"
-#include "planner/plan/plan.h"
 #include "planner/values/budget.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 
@@ -18,24 +18,24 @@ using Group = std::vector<int32_t>;
 
 // All elements, of all arrays, that one group of living devices holds before and one group needs
 // after. The tape names them.
-struct Sub {
+struct Tape {
   int32_t holders = 0;      // into Atoms::groups, never empty
   int32_t needers = 0;      // into Atoms::groups, never empty
   bool same_memory = true;  // whether source and target lie in the same kind of memory: else
                             // nothing is kept in place
   int64_t bits = 0;         // length of the tape
   int32_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
-  int32_t first_cell = 0;   // of its tape, into Atoms::cells
+  int32_t first_atom = 0;   // of its tape, into Atoms::numbers
 };
 
 // What must move, cut as coarsely as holders and needers allow. Its size depends on the layouts,
-// not on the number of arrays: arrays alike in shape, width and placements share their cells, and
-// cells with equal groups share a sub.
+// not on the number of arrays: arrays alike in shape, width and placements share their atoms, and
+// atoms with equal groups share a tape.
 struct Atoms {
   std::vector<Group> groups;
-  std::vector<Sub> subs;       // in order of first appearance
-  std::vector<int32_t> cells;  // cell numbers, sub after sub, rising within each
-  Tapes tapes;
+  std::vector<Tape> tapes;       // in order of first appearance
+  std::vector<int32_t> numbers;  // of atoms, tape after tape, rising within each
+  AtomGeometry geometry;
   std::vector<MissingBox> missing;    // needed, but held by lost devices only
   std::vector<int64_t> missing_bits;  // of `missing`, by the group that needs them
 };
@@ -44,7 +44,7 @@ struct Atoms {
 // of source and target are merged in one walk, and the product of these walks is exactly the
 // non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the
 // array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
-// elements move between equal subgroups only. RESOURCE_EXHAUSTED above kCellsMax
+// elements move between equal subgroups only. RESOURCE_EXHAUSTED above kAtomsMax
 // (TOO_MANY_CELLS) or kOverlapsMax (TOO_MANY_OVERLAPS).
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network,
                                 Budget& budget = Budget::Unlimited());

@@ -65,7 +65,7 @@ class ClassMaker {
     }
     before_.push_back(inserted ? -1 : entry->second);
     entry->second = index;
-    classes_.push_back({.holders = holders, .needers = std::move(needers), .subs = {}, .bits = 0});
+    classes_.push_back({.holders = holders, .needers = std::move(needers), .tapes = {}, .bits = 0});
     return index;
   }
 
@@ -82,16 +82,16 @@ class ClassMaker {
 DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network, Budget& budget) {
   const HostGroups hosts(atoms, network, budget);
   DemandClasses result;
-  result.class_of.assign(atoms.subs.size(), -1);
+  result.class_of.assign(atoms.tapes.size(), -1);
   ClassMaker maker(hosts, result.classes);
-  for (size_t s = 0; s < atoms.subs.size(); ++s) {
+  for (size_t s = 0; s < atoms.tapes.size(); ++s) {
     if (budget.Spent()) return result;
-    const Sub& sub = atoms.subs[s];
-    if (sub.bits == 0) continue;
-    const int32_t index = maker.ClassOf(hosts.NumberOf(sub.holders), hosts.NumberOf(sub.needers));
+    const Tape& tape = atoms.tapes[s];
+    if (tape.bits == 0) continue;
+    const int32_t index = maker.ClassOf(hosts.NumberOf(tape.holders), hosts.NumberOf(tape.needers));
     if (index < 0) continue;
-    result.classes[index].subs.push_back(static_cast<int32_t>(s));
-    result.classes[index].bits += sub.bits;
+    result.classes[index].tapes.push_back(static_cast<int32_t>(s));
+    result.classes[index].bits += tape.bits;
     result.class_of[s] = index;
   }
   return result;

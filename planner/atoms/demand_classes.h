@@ -9,18 +9,18 @@
 
 namespace remesh {
 
-// All subs with the same holder hosts and the same hosts in need: what routing between hosts solves
-// over. A host that holds is never in need: what it holds goes to its other devices inside.
+// All tapes with the same holder hosts and the same hosts in need: what routing between hosts
+// solves over. A host that holds is never in need: what it holds goes to its other devices inside.
 struct DemandClass {
-  Group holders;              // hosts, not empty
-  Group needers;              // hosts, disjoint from holders, not empty
-  std::vector<int32_t> subs;  // rising
-  int64_t bits = 0;           // b: what each needer must get once
+  Group holders;               // hosts, not empty
+  Group needers;               // hosts, disjoint from holders, not empty
+  std::vector<int32_t> tapes;  // rising
+  int64_t bits = 0;            // b: what each needer must get once
 };
 
 struct DemandClasses {
   std::vector<DemandClass> classes;  // in order of first appearance
-  std::vector<int32_t> class_of;     // sub -> class, -1 where no host is in need
+  std::vector<int32_t> class_of;     // tape -> class, -1 where no host is in need
 };
 
 // Incomplete once the budget is spent.

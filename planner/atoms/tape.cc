@@ -54,37 +54,37 @@ int64_t RoundedInBox(const Box& box, int64_t offset, int64_t width, int64_t slac
 
 }  // namespace
 
-Box ArrayClass::CellBox(int32_t cell) const {
-  cell -= first_cell;
-  if (!boxes.empty()) return boxes[cell];
+Box ArrayClass::AtomBox(int32_t atom) const {
+  atom -= first_atom;
+  if (!boxes.empty()) return boxes[atom];
   Box box;
   box.dims.resize(cuts.size());
   for (size_t d = cuts.size(); d-- > 0;) {
     const int32_t count = static_cast<int32_t>(cuts[d].size()) - 1;
-    box.dims[d] = {cuts[d][cell % count], cuts[d][cell % count + 1]};
-    cell /= count;
+    box.dims[d] = {cuts[d][atom % count], cuts[d][atom % count + 1]};
+    atom /= count;
   }
   return box;
 }
 
-Tape Tapes::TapeOf(absl::Span<const int32_t> cells) const {
-  Tape tape{.cells = cells, .runs = {}};
-  for (size_t i = 0; i < cells.size(); ++i) {
+TapeRuns AtomGeometry::RunsOf(absl::Span<const int32_t> atoms) const {
+  TapeRuns tape{.atoms = atoms, .runs = {}};
+  for (size_t i = 0; i < atoms.size(); ++i) {
     const bool same =
-        !tape.runs.empty() && cells[i] < classes[tape.runs.back().array_class].first_cell +
-                                             classes[tape.runs.back().array_class].cell_count;
+        !tape.runs.empty() && atoms[i] < classes[tape.runs.back().array_class].first_atom +
+                                             classes[tape.runs.back().array_class].atom_count;
     if (!same) {
       const auto after = std::upper_bound(
-          classes.begin(), classes.end(), cells[i],
-          [](int32_t cell, const ArrayClass& one) { return cell < one.first_cell; });
+          classes.begin(), classes.end(), atoms[i],
+          [](int32_t atom, const ArrayClass& one) { return atom < one.first_atom; });
       tape.runs.push_back({.array_class = static_cast<int32_t>(after - classes.begin()) - 1,
-                           .first_cell = static_cast<int32_t>(i),
+                           .first_atom = static_cast<int32_t>(i),
                            .begin = tape.bits});
     }
     TapeRun& run = tape.runs.back();
     const ArrayClass& one = classes[run.array_class];
-    const int64_t bits = one.CellBox(cells[i]).element_count() * one.element_bits;
-    ++run.cell_count;
+    const int64_t bits = one.AtomBox(atoms[i]).element_count() * one.element_bits;
+    ++run.atom_count;
     run.bits_per_array += bits;
     tape.bits += bits * static_cast<int64_t>(one.arrays.size());
     tape.unit_bits = std::max(tape.unit_bits, one.element_bits);
@@ -97,14 +97,14 @@ void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
   VisitRange(box, 0, begin, end, visit);
 }
 
-int64_t Tapes::Rounded(const Tape& tape, int64_t position) const {
+int64_t AtomGeometry::Rounded(const TapeRuns& tape, int64_t position, int64_t slack_bits) const {
   const TapeRun& run = RunAt(tape.runs, position);
   const ArrayClass& array_class = classes[run.array_class];
   const int64_t width = array_class.element_bits;
   int64_t offset = (position - run.begin) % run.bits_per_array;
   if (slack_bits < width) return position - offset % width;
-  for (int32_t c = 0; c < run.cell_count; ++c) {
-    const Box box = array_class.CellBox(tape.cells[run.first_cell + c]);
+  for (int32_t c = 0; c < run.atom_count; ++c) {
+    const Box box = array_class.AtomBox(tape.atoms[run.first_atom + c]);
     const int64_t bits = box.element_count() * width;
     if (offset < bits) return position - offset + RoundedInBox(box, offset, width, slack_bits);
     offset -= bits;
@@ -112,18 +112,18 @@ int64_t Tapes::Rounded(const Tape& tape, int64_t position) const {
   return position;
 }
 
-void Tapes::ForEachBox(const Tape& tape, int64_t begin, int64_t end,
-                       absl::FunctionRef<void(int32_t, const Box&)> visit) const {
-  begin = Rounded(tape, begin);
-  end = Rounded(tape, end);
+void AtomGeometry::ForEachBox(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits,
+                              absl::FunctionRef<void(int32_t, const Box&)> visit) const {
+  begin = Rounded(tape, begin, slack_bits);
+  end = Rounded(tape, end, slack_bits);
   while (begin < end) {
     const TapeRun& run = RunAt(tape.runs, begin);
     const ArrayClass& array_class = classes[run.array_class];
     const int64_t in_run = begin - run.begin;
     const int64_t index = in_run / run.bits_per_array;
     int64_t offset = in_run % run.bits_per_array;
-    for (int32_t c = 0; c < run.cell_count && begin < end; ++c) {
-      const Box box = array_class.CellBox(tape.cells[run.first_cell + c]);
+    for (int32_t c = 0; c < run.atom_count && begin < end; ++c) {
+      const Box box = array_class.AtomBox(tape.atoms[run.first_atom + c]);
       const int64_t bits = box.element_count() * array_class.element_bits;
       if (offset >= bits) {
         offset -= bits;

@@ -11,36 +11,36 @@
 namespace remesh {
 
 // Arrays that are alike in all that planning looks at: shape, element width and both placements.
-// Its cells are boxes within which the holders and the needers of every element are the same; they
-// are numbered from first_cell on.
+// Its atoms are boxes within which the holders and the needers of every element are the same; they
+// are numbered from first_atom on.
 struct ArrayClass {
   std::vector<int32_t> arrays;  // canonical indices, rising
   int32_t element_bits = 8;
-  int32_t first_cell = 0;
-  int32_t cell_count = 0;
+  int32_t first_atom = 0;
+  int32_t atom_count = 0;
   // Either the product of the intervals between cuts (each dimension's from 0 to its extent),
   // numbered in mixed radix, last dimension fastest; or, when `boxes` is not empty, a list of
   // boxes.
   std::vector<std::vector<int64_t>> cuts;
   std::vector<Box> boxes;
 
-  Box CellBox(int32_t cell) const;
+  Box AtomBox(int32_t atom) const;
   friend bool operator==(const ArrayClass&, const ArrayClass&) = default;
 };
 
-// One array class's share of a tape: the bits of its cells, for each array of the class in turn.
+// One array class's share of a tape: the bits of its atoms, for each array of the class in turn.
 struct TapeRun {
   int32_t array_class = 0;
-  int32_t first_cell = 0;  // into Tape::cells
-  int32_t cell_count = 0;
+  int32_t first_atom = 0;  // into TapeRuns::atoms
+  int32_t atom_count = 0;
   int64_t begin = 0;           // position on the tape
-  int64_t bits_per_array = 0;  // of all these cells of one array
+  int64_t bits_per_array = 0;  // of all these atoms of one array
 };
 
-// The elements of some cells laid on a line of bits, in array order: what cuts, stripes and slices
+// The elements of some atoms laid on a line of bits, in array order: what cuts, stripes and slices
 // speak of.
-struct Tape {
-  absl::Span<const int32_t> cells;  // rising numbers; outlives the tape
+struct TapeRuns {
+  absl::Span<const int32_t> atoms;  // rising numbers; outlives the tape
   std::vector<TapeRun> runs;
   int64_t bits = 0;
   int32_t unit_bits =
@@ -48,27 +48,27 @@ struct Tape {
 };
 
 // Positions on a tape are rounded to elements, by every user alike, so that adjoining ranges stay
-// adjoining; and, where that moves them by no more than `slack_bits`, to whole rows, planes ... of
-// the box they fall into, so that ranges are boxes rather than ragged.
-struct Tapes {
-  std::vector<ArrayClass> classes;  // by first_cell
-  int64_t slack_bits = 0;
+// adjoining; and, where that moves them by no more than `slack_bits`, which is one number for a
+// whole plan, to whole rows, planes ... of the box they fall into, so that ranges are boxes rather
+// than ragged.
+struct AtomGeometry {
+  std::vector<ArrayClass> classes;  // by first_atom
 
-  Tape TapeOf(absl::Span<const int32_t> cells) const;
+  TapeRuns RunsOf(absl::Span<const int32_t> atoms) const;
 
   // Calls visit(array, box) for boxes that together hold the elements of [begin, end) of `tape`.
-  void ForEachBox(const Tape& tape, int64_t begin, int64_t end,
+  void ForEachBox(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits,
                   absl::FunctionRef<void(int32_t array, const Box& box)> visit) const;
 
   // Bits of those elements.
-  int64_t BitsOfRange(const Tape& tape, int64_t begin, int64_t end) const {
-    return Rounded(tape, end) - Rounded(tape, begin);
+  int64_t BitsOfRange(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits) const {
+    return Rounded(tape, end, slack_bits) - Rounded(tape, begin, slack_bits);
   }
 
-  friend bool operator==(const Tapes&, const Tapes&) = default;
+  friend bool operator==(const AtomGeometry&, const AtomGeometry&) = default;
 
  private:
-  int64_t Rounded(const Tape& tape, int64_t position) const;
+  int64_t Rounded(const TapeRuns& tape, int64_t position, int64_t slack_bits) const;
 };
 
 // Calls visit for boxes that together hold the elements [begin, end) of `box` in row-major order:

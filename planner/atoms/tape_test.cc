@@ -35,38 +35,39 @@ TEST(TapeTest, ARangeOfABoxIsFewBoxes) {
   }
 }
 
-// Two arrays of 4 x 6 bytes, cut into the cells [0:4,0:2] and [0:4,2:6].
-Tapes TwoArrays() {
-  Tapes tapes;
-  tapes.classes = {{.arrays = {3, 5},
-                    .element_bits = 8,
-                    .first_cell = 10,
-                    .cell_count = 2,
-                    .cuts = {{0, 4}, {0, 2, 6}}}};
-  return tapes;
+// Two arrays of 4 x 6 bytes, cut into the atoms [0:4,0:2] and [0:4,2:6].
+AtomGeometry TwoArrays() {
+  AtomGeometry geometry;
+  geometry.classes = {{.arrays = {3, 5},
+                       .element_bits = 8,
+                       .first_atom = 10,
+                       .atom_count = 2,
+                       .cuts = {{0, 4}, {0, 2, 6}}}};
+  return geometry;
 }
 
-std::string BoxesOf(const Tapes& tapes, int64_t begin, int64_t end) {
-  const std::vector<int32_t> cells = {10, 11};
+std::string BoxesOf(const AtomGeometry& geometry, int64_t begin, int64_t end,
+                    int64_t slack_bits = 0) {
+  const std::vector<int32_t> atoms = {10, 11};
   std::string text;
-  tapes.ForEachBox(tapes.TapeOf(cells), begin, end, [&](int32_t array, const Box& box) {
-    text += std::to_string(array) + box.DebugString();
-  });
+  geometry.ForEachBox(
+      geometry.RunsOf(atoms), begin, end, slack_bits,
+      [&](int32_t array, const Box& box) { text += std::to_string(array) + box.DebugString(); });
   return text;
 }
 
 TEST(TapeTest, ATapeRunsArrayByArray) {
-  const Tapes tapes = TwoArrays();
-  EXPECT_EQ(BoxesOf(tapes, 0, 2 * 24 * 8), "3[0:4,0:2]3[0:4,2:6]5[0:4,0:2]5[0:4,2:6]");
-  EXPECT_EQ(BoxesOf(tapes, 7 * 8, 13 * 8), "3[3:4,1:2]3[0:1,2:6]3[1:2,2:3]");
-  EXPECT_EQ(BoxesOf(tapes, 24 * 8, 24 * 8 + 7), "");
+  const AtomGeometry geometry = TwoArrays();
+  EXPECT_EQ(BoxesOf(geometry, 0, 2 * 24 * 8), "3[0:4,0:2]3[0:4,2:6]5[0:4,0:2]5[0:4,2:6]");
+  EXPECT_EQ(BoxesOf(geometry, 7 * 8, 13 * 8), "3[3:4,1:2]3[0:1,2:6]3[1:2,2:3]");
+  EXPECT_EQ(BoxesOf(geometry, 24 * 8, 24 * 8 + 7), "");
 }
 
 TEST(TapeTest, SlackMovesCutsBetweenRows) {
-  Tapes tapes = TwoArrays();
-  tapes.slack_bits = 2 * 8;
-  EXPECT_EQ(BoxesOf(tapes, 0, 13 * 8), "3[0:4,0:2]3[0:1,2:6]");
-  EXPECT_EQ(BoxesOf(tapes, 13 * 8, 24 * 8), "3[1:4,2:6]");
+  const AtomGeometry geometry = TwoArrays();
+  constexpr int64_t kSlack = 2 * 8;
+  EXPECT_EQ(BoxesOf(geometry, 0, 13 * 8, kSlack), "3[0:4,0:2]3[0:1,2:6]");
+  EXPECT_EQ(BoxesOf(geometry, 13 * 8, 24 * 8, kSlack), "3[1:4,2:6]");
 }
 
 }  // namespace

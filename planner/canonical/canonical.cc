@@ -15,7 +15,6 @@
 #include "planner/canonical/device_table.h"
 #include "planner/canonical/fingerprint.h"
 #include "planner/canonical/request_hasher.h"
-#include "planner/order/free_order.h"
 
 namespace remesh {
 namespace {
@@ -68,8 +67,6 @@ class Canonicalizer {
     RenameArrays();
     RETURN_IF_ERROR(budget_.Check());
     RenameOptions();
-    if (request_.options.free_target_order) OrderTargets();
-    RETURN_IF_ERROR(budget_.Check());
     result_.canonical.fingerprint = absl::StrCat(kRequestFormat, "-", Fingerprint().Hex());
     return std::move(result_);
   }
@@ -149,10 +146,13 @@ class Canonicalizer {
   bool IsFree(bool is_target) const { return is_target && request_.options.free_target_order; }
 
   // The tile that each position holds, as a label. When the order is free, any device may hold any
-  // tile.
+  // tile, and positions count: they say which places of other lists go with it.
   std::vector<uint64_t> RolesOf(const Layout& layout, bool is_target) {
     std::vector<uint64_t> roles(layout.device_count, 1);
-    if (IsFree(is_target)) return roles;
+    if (IsFree(is_target)) {
+      std::iota(roles.begin(), roles.end(), uint64_t{2});
+      return roles;
+    }
     const bool may_be_idle = FactsOf(layout).has_idle_tile;
     for (size_t i = 0; i < roles.size(); ++i) {
       const int32_t tile = layout.tile_of[i];
@@ -175,14 +175,11 @@ class Canonicalizer {
       sum.high += one.high;
       sum.low += one.low;
     }
-    if (IsFree(is_target)) {  // the order of a list says which places of others go with its own
-      for (int64_t id : *placement.devices) sum = Mixed(sum, static_cast<uint64_t>(id));
-    }
     return entry->second = Mixed(sum, static_cast<uint64_t>(placement.memory_kind));
   }
 
   // A device's label: for each class of equal arrays in canonical order, which tiles it holds
-  // before and after; when the order is free, after that only whether it is a target at all.
+  // before and after.
   void LabelDevices() {
     absl::flat_hash_set<std::pair<Hash128, Hash128>> seen;
     std::vector<bool> looked_at(questions_.size(), false);
@@ -196,13 +193,9 @@ class Canonicalizer {
       const Hash128 source = Mixed(PlacementHash(array.source, false), question.label.low);
       if (!seen.insert({source, PlacementHash(array.target, true)}).second) continue;
       ++class_count;
-      for (bool is_target : {false, true}) {
-        if (!IsFree(is_target)) {
-          LabelHolders(is_target ? array.target : array.source, is_target, class_count);
-        }
-      }
+      LabelHolders(array.source, false, class_count);
+      LabelHolders(array.target, true, class_count);
     }
-    if (request_.options.free_target_order) LabelTakers();
   }
 
   void LabelHolders(const Placement& placement, bool is_target, uint64_t class_number) {
@@ -211,18 +204,6 @@ class Canonicalizer {
     for (size_t i = 0; i < devices.size(); ++i) {
       Hash128& label = LabelOfDevice(devices[i]);
       label = Mixed(Mixed(label, class_number * 2 + is_target), roles[i]);
-    }
-  }
-
-  void LabelTakers() {
-    std::vector<bool> taker(table_.size(), false);
-    for (const Question& question : questions_) {
-      for (int32_t device : table_.NumbersOf(*question.array->target.devices)) {
-        if (taker[device]) continue;
-        taker[device] = true;
-        Hash128& label = LabelOfDevice(device);
-        label = Mixed(label, 1);
-      }
     }
   }
 
@@ -314,22 +295,6 @@ class Canonicalizer {
                         .element_type = question.array->element_type,
                         .source = question.source,
                         .target = question.target});
-    }
-  }
-
-  // Puts other devices in the places of the target lists, all lists alike.
-  void OrderTargets() {
-    ReshardRequest& request = result_.canonical.request;
-    const std::vector<int64_t> taker = ChooseTargetOrder(request, budget_);
-    absl::flat_hash_map<const DeviceList*, DeviceListPtr> ordered;  // lists_ keeps the keys
-    for (ArraySpec& array : request.arrays) {
-      DeviceListPtr& list = ordered[array.target.devices.get()];
-      if (list == nullptr) {
-        DeviceList devices;
-        for (int64_t id : *array.target.devices) devices.push_back(taker[id]);
-        list = std::make_shared<const DeviceList>(std::move(devices));
-      }
-      array.target.devices = list;
     }
   }
 

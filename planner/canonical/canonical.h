@@ -15,7 +15,7 @@ namespace remesh {
 // arrays 0..k-1; names are gone. Requests that differ only in names, front ends, order of arrays or
 // numbering of devices and hosts have equal canonical requests (a missed equality may happen when
 // structure ties; a false one never). When the target order is free, the target lists are in the
-// order chosen: position i of the caller's layout lies on device i of the canonical list.
+// order given: none is chosen here, the plan says which device takes whose place.
 struct CanonicalRequest {
   ReshardRequest request;  // host names "", array names "", device ids canonical
   std::string

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/codec/corrupt_plan.h"
 #include "planner/codec/plan_check.h"
 #include "planner/codec/request_bytes.h"
 #include "planner/plan/plan_rep.h"
@@ -39,7 +40,7 @@ void CertificateFields(Archive& a, T& certificate) {
 template <typename Archive, typename T>
 void SummaryFields(Archive& a, T& s) {
   for (auto* number : {&s.total_bytes, &s.kept_bytes, &s.local_bytes, &s.crossing_bytes,
-                       &s.relayed_bytes, &s.bottleneck_bytes, &s.max_peak_bytes, &s.operations}) {
+                       &s.relayed_bytes, &s.bottleneck_bytes, &s.max_peak_bytes, &s.messages}) {
     a.Number(*number);
   }
   for (auto* number : {&s.bottleneck_seconds, &s.lower_bound_seconds, &s.routing_bound_seconds,
@@ -50,13 +51,12 @@ void SummaryFields(Archive& a, T& s) {
 }
 
 template <typename Archive, typename T>
-void TapesFields(Archive& a, T& tapes) {
-  a.Number(tapes.slack_bits);
-  a.Each(tapes.classes, [&](auto& one) {
+void GeometryFields(Archive& a, T& geometry) {
+  a.Each(geometry.classes, [&](auto& one) {
     a.Steps(one.arrays);
     a.Number(one.element_bits);
-    a.Number(one.first_cell);
-    a.Number(one.cell_count);
+    a.Number(one.first_atom);
+    a.Number(one.atom_count);
     a.Each(one.cuts, [&](auto& cuts) { a.Steps(cuts); });
     a.Each(one.boxes, [&](auto& box) { BoxFields(a, box); });
   });
@@ -68,7 +68,7 @@ void MovesFields(Archive& a, T& rep) {
     a.Number(move.segment);
     a.Number(move.from_device);
     a.Number(move.to_device);
-    a.Number(move.stage);
+    a.Number(move.hop);
     a.Number(move.spaces);
     a.Number(move.whole);
   });
@@ -78,15 +78,17 @@ void MovesFields(Archive& a, T& rep) {
     a.Number(stripe.hi);
   });
   a.Steps(rep.round_begin);
-  a.Number(rep.schedule.slices);
+  a.Number(rep.schedule.parts);
   a.Number(rep.schedule.rounds);
-  a.Number(rep.schedule.stages);
+  a.Number(rep.schedule.hops);
   a.Number(rep.schedule.min_part_bits);
 }
 
 template <typename Archive, typename T>
-void RepFields(Archive& a, T& rep) {
-  TapesFields(a, rep.tapes);
+void RepFields(Archive& a, T& rep, bool free_order) {
+  if (free_order) a.Steps(rep.target_order);
+  a.Number(rep.schedule.slack_bits);
+  GeometryFields(a, rep.geometry);
   a.Each(rep.missing, [&](auto& missing) {
     a.Number(missing.array);
     BoxFields(a, missing.box);
@@ -94,14 +96,14 @@ void RepFields(Archive& a, T& rep) {
     a.Steps(missing.lost_devices);
   });
   a.Steps(rep.host_of);
-  a.Steps(rep.cells);
-  a.Steps(rep.sub_begin);
-  a.Steps(rep.segment_sub);
+  a.Steps(rep.atoms);
+  a.Steps(rep.tape_begin);
+  a.Steps(rep.segment_tape);
   a.Steps(rep.segment_hi);
   MovesFields(a, rep);
-  SummaryFields(a, rep.summary);
-  CertificateFields(a, rep.lower_bound);
-  CertificateFields(a, rep.routing_bound);
+  SummaryFields(a, rep.figures.summary);
+  CertificateFields(a, rep.figures.lower_bound);
+  CertificateFields(a, rep.figures.routing_bound);
   a.Steps(rep.peak_bytes);
 }
 
@@ -111,7 +113,7 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan) {
   ByteWriter writer;
   writer.Number(kPlanBytesFormat);
   WriteRequest(request, writer);
-  RepFields(writer, plan.rep());
+  RepFields(writer, plan.rep(), request.request.options.free_target_order);
   std::string bytes = absl::StrCat(std::string(kMagic), std::move(writer).Take());
   bytes += SumOf(bytes);
   return bytes;
@@ -136,8 +138,8 @@ absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes) {
   }
   CanonicalRequest request;
   RETURN_IF_ERROR(ReadRequest(reader, request));
-  auto rep = std::make_shared<Plan::Rep>();
-  RepFields(reader, *rep);
+  auto rep = std::make_shared<PlanRep>();
+  RepFields(reader, *rep, request.request.options.free_target_order);
   if (!reader.done()) return CorruptPlan("they end early or late, or hold a number out of range");
   RETURN_IF_ERROR(CheckRep(*rep, request.request));
   return AnsweredRequest{.request = std::move(request), .plan = Plan(std::move(rep))};

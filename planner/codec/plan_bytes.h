@@ -13,7 +13,7 @@ namespace remesh {
 // Raised when the bytes below change, and whenever the planner comes to answer a request otherwise
 // than before: bytes of another format are refused, so that plans on disk are made anew instead of
 // being served as they were.
-inline constexpr int kPlanBytesFormat = 6;
+inline constexpr int kPlanBytesFormat = 7;
 
 // A canonical request and the plan that answers it.
 struct AnsweredRequest {
@@ -28,7 +28,7 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan);
 
 // The inverse. Bytes may come from anywhere: whatever they are, this takes time and memory in
 // proportion to them, and a plan that comes back can be expanded. That it answers the request is
-// vouched for by the checksum only; Plan::Validate() tells. DATA_LOSS (PLAN_BYTES_CORRUPT), or
+// vouched for by the checksum only; ValidatePlan() tells. DATA_LOSS (PLAN_BYTES_CORRUPT), or
 // FAILED_PRECONDITION (PLAN_BYTES_FORMAT) for another format.
 absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes);
 

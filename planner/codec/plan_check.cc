@@ -2,22 +2,52 @@
 #include "planner/codec/plan_check.h"
 
 #include <algorithm>
-#include <functional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/codec/request_bytes.h"
-#include "planner/schedule/windows.h"
+#include "planner/codec/corrupt_plan.h"
+#include "planner/codec/program_check.h"
+#include "planner/plan/pack.h"
 #include "planner/values/element_type.h"
 
 namespace remesh {
 namespace {
 
-constexpr __int128 kBitsMax = __int128{1} << 62;
+constexpr ProgramFields kFields = {.parts = "schedule.parts",
+                                   .rounds = "schedule.rounds",
+                                   .hops = "schedule.@@hops@@",
+                                   .min_part_bits = "schedule.min_part_bits",
+                                   .slack_bits = "schedule.slack_bits",
+                                   .windows = "summary.windows",
+                                   .classes = "classes",
+                                   .atom_begins = "classes.boxes.lo",
+                                   .atom_extents = "classes.boxes.hi",
+                                   .tapes = "tape_begin",
+                                   .tape_numbers = "tape_begin",
+                                   .atoms = "atoms",
+                                   .segment_tapes = "segment_tape",
+                                   .segment_begins = "segment_hi",
+                                   .segment_sizes = "segment_hi",
+                                   .segment_numbers = "segment_hi",
+                                   .move_hops = "moves.hop",
+                                   .move_rounds = "round_begin",
+                                   .move_segments = "moves.segment",
+                                   .move_from_devices = "moves.from_device",
+                                   .move_to_devices = "moves.to_device",
+                                   .move_from_spaces = "moves.from_space",
+                                   .move_to_spaces = "moves.to_space",
+                                   .move_begins = "stripes.lo",
+                                   .move_sizes = "stripes.hi"};
 
 template <typename T>
 bool IsIndex(int64_t index, const T& items) {
   return index >= 0 && index < static_cast<int64_t>(items.size());
 }
+
+std::string At(const char* field, size_t index) { return absl::StrCat(field, "[", index, "]"); }
 
 // Whether numbers rise (not strictly) from 0 to `end`.
 bool Divide(const std::vector<int32_t>& begins, size_t end) {
@@ -35,18 +65,17 @@ bool FitsInto(const Box& box, const Shape& shape) {
   return true;
 }
 
+// What a plan has and a program has not; the rest is ProgramCheck's. INVALID_ARGUMENT.
 class Checker {
  public:
-  Checker(const Plan::Rep& rep, const ReshardRequest& request) : rep_(rep), request_(request) {}
+  Checker(const PlanRep& rep, const ReshardRequest& request) : rep_(rep), request_(request) {}
 
   absl::Status Check() {
     RETURN_IF_ERROR(CheckDevices());
-    RETURN_IF_ERROR(CheckClasses());
-    RETURN_IF_ERROR(CheckSubs());
-    RETURN_IF_ERROR(CheckSegments());
-    RETURN_IF_ERROR(CheckSchedule());
-    RETURN_IF_ERROR(CheckMoves());
-    return CheckBounds();
+    RETURN_IF_ERROR(CheckOrder());
+    RETURN_IF_ERROR(CheckProgramParts());
+    RETURN_IF_ERROR(CheckBounds());
+    return CheckMissingBoxes();
   }
 
  private:
@@ -54,171 +83,136 @@ class Checker {
     size_t next = 0;
     for (size_t h = 0; h < request_.topology.hosts.size(); ++h) {
       for (size_t i = 0; i < request_.topology.hosts[h].device_ids.size(); ++i, ++next) {
-        if (!IsIndex(next, rep_.host_of) || rep_.host_of[next] != static_cast<int64_t>(h)) {
-          return CorruptPlan("devices are on other hosts");
-        }
+        if (IsIndex(next, rep_.host_of) && rep_.host_of[next] == static_cast<int64_t>(h)) continue;
+        const std::string host =
+            IsIndex(next, rep_.host_of) ? absl::StrCat(rep_.host_of[next]) : "missing";
+        return InvalidField(At("host_of", next), host, absl::StrCat("must be ", h));
       }
     }
-    if (next != rep_.host_of.size() || next != rep_.peak_bytes.size()) {
-      return CorruptPlan("there are other devices");
+    for (const size_t size : {rep_.host_of.size(), rep_.peak_bytes.size()}) {
+      if (size == next) continue;
+      return InvalidField(size == rep_.host_of.size() ? "host_of" : "peak_bytes",
+                          absl::StrCat(size, " devices"), absl::StrCat("must be ", next));
     }
     return absl::OkStatus();
   }
 
-  absl::Status CheckClasses() {
-    if (rep_.tapes.slack_bits < 0 || rep_.tapes.slack_bits > kBitsMax / 4) {
-      return CorruptPlan("cuts have no such slack");
+  // Whether the target devices change places among themselves.
+  absl::Status CheckOrder() const {
+    const std::vector<int64_t>& order = rep_.target_order;
+    if (order.empty()) return absl::OkStatus();
+    if (!request_.options.free_target_order || order.size() != rep_.host_of.size()) {
+      return InvalidField("target_order", absl::StrCat(order.size(), " devices"),
+                          "must be all, of a request whose order is free");
     }
-    __int128 bits = 0;
-    for (const ArrayClass& one : rep_.tapes.classes) {
-      if (one.first_cell != cell_count_ || one.cell_count < 0 || one.arrays.empty() ||
-          __builtin_add_overflow(cell_count_, one.cell_count, &cell_count_)) {
-        return CorruptPlan("cells are not numbered by classes");
+    std::vector<bool> target(order.size(), false), taken(order.size(), false);
+    for (const ArraySpec& array : request_.arrays) {
+      for (const int64_t device : *array.target.devices) target[device] = true;
+    }
+    for (size_t d = 0; d < order.size(); ++d) {
+      const int64_t taker = order[d];
+      const bool stays = taker == static_cast<int64_t>(d);
+      if (!IsIndex(taker, taken) || taken[taker] || (!stays && (!target[d] || !target[taker]))) {
+        return InvalidField(At("target_order", d), absl::StrCat(taker),
+                            "must be a target device, each once; others stay");
       }
-      for (int32_t array : one.arrays) {
-        if (!IsIndex(array, request_.arrays)) return CorruptPlan("there is no such array");
-      }
-      const ArraySpec& first = request_.arrays[one.arrays.front()];
-      for (int32_t array : one.arrays) {
-        if (request_.arrays[array].shape != first.shape ||
-            BitWidth(request_.arrays[array].element_type) != one.element_bits) {
-          return CorruptPlan("arrays of a class differ");
-        }
-      }
-      __int128 elements = 0;
-      if (!CountElements(one, first.shape, elements)) return CorruptPlan("cells do not fit");
-      bits += elements * one.element_bits * static_cast<__int128>(one.arrays.size());
-      if (bits >= kBitsMax) return CorruptPlan("cells hold too much");
+      taken[taker] = true;
     }
     return absl::OkStatus();
   }
 
-  // Whether the cells are as many as said, each within the array and not empty.
-  static bool CountElements(const ArrayClass& one, const Shape& shape, __int128& elements) {
-    if (one.cell_count == 0) return one.boxes.empty();  // of an array without elements
-    if (!one.boxes.empty()) {
-      for (const Box& box : one.boxes) {
-        if (!FitsInto(box, shape)) return false;
-        elements += box.element_count();
-      }
-      return static_cast<int64_t>(one.boxes.size()) == one.cell_count;
+  absl::Status CheckProgramParts() const {
+    std::vector<ProgramArray> arrays;
+    arrays.reserve(request_.arrays.size());
+    for (const ArraySpec& array : request_.arrays) {
+      arrays.push_back({&array.shape, BitWidth(array.element_type)});
     }
-    if (one.cuts.size() != shape.size()) return false;
-    int64_t cells = 1;
-    for (size_t d = 0; d < shape.size(); ++d) {
-      const std::vector<int64_t>& cuts = one.cuts[d];
-      if (cuts.size() < 2 || cuts.front() != 0 || cuts.back() != shape[d] ||
-          std::adjacent_find(cuts.begin(), cuts.end(), std::greater_equal<>()) != cuts.end() ||
-          __builtin_mul_overflow(cells, static_cast<int64_t>(cuts.size()) - 1, &cells)) {
-        return false;
-      }
+    ProgramCheck check(kFields, arrays, static_cast<int64_t>(rep_.host_of.size()));
+    RETURN_IF_ERROR(
+        check.CheckSchedule(rep_.schedule, rep_.figures.summary.windows, !rep_.moves.empty()));
+    RETURN_IF_ERROR(check.CheckClasses(rep_.geometry));
+    RETURN_IF_ERROR(check.CheckTapes(rep_.atoms, rep_.tape_begin));
+    if (rep_.segment_tape.size() != rep_.segment_hi.size()) {
+      return InvalidField("segment_hi", absl::StrCat(rep_.segment_hi.size(), " segments"),
+                          absl::StrCat("must be ", rep_.segment_tape.size()));
     }
-    elements = ElementCount(shape);
-    return cells == one.cell_count;
+    const std::vector<Segment> segments = UnpackedSegments(rep_);
+    RETURN_IF_ERROR(check.CheckSegments(segments));
+    return CheckMoves(segments, check);
   }
 
-  absl::Status CheckSubs() const {
-    if (!Divide(rep_.sub_begin, rep_.cells.size())) return CorruptPlan("subs do not adjoin");
-    for (size_t s = 0; s + 1 < rep_.sub_begin.size(); ++s) {
-      int64_t last = -1;
-      for (int32_t c = rep_.sub_begin[s]; c < rep_.sub_begin[s + 1]; ++c) {
-        if (rep_.cells[c] <= last || rep_.cells[c] >= cell_count_) {
-          return CorruptPlan("cells of a sub do not rise");
-        }
-        last = rep_.cells[c];
-      }
+  absl::Status CheckMoves(const std::vector<Segment>& segments, ProgramCheck& check) const {
+    const size_t rounds = static_cast<size_t>(rep_.schedule.rounds);
+    if (rep_.round_begin.size() != rounds + 1 || !Divide(rep_.round_begin, rep_.moves.size())) {
+      return InvalidField("round_begin", absl::StrCat(rep_.round_begin.size(), " begins"),
+                          absl::StrCat("must rise from 0 to ", rep_.moves.size()));
     }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckSegments() const {
-    if (rep_.segment_sub.size() != rep_.segment_hi.size()) {
-      return CorruptPlan("segments have no ends");
-    }
-    int64_t bits = 0;  // of the sub's tape
-    for (size_t i = 0; i < rep_.segment_sub.size(); ++i) {
-      const int32_t sub = rep_.segment_sub[i];
-      if (sub < 0 || sub + 1 >= static_cast<int64_t>(rep_.sub_begin.size())) {
-        return CorruptPlan("there is no such sub");
-      }
-      if (i > 0 && sub < rep_.segment_sub[i - 1]) return CorruptPlan("segments are not in order");
-      if (i == 0 || sub != rep_.segment_sub[i - 1]) bits = rep_.TapeOfSub(sub).bits;
-      const Segment segment = rep_.SegmentAt(static_cast<int32_t>(i));
-      if (segment.lo >= segment.hi || segment.hi > bits) {
-        return CorruptPlan("a segment is off its tape");
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckSchedule() const {
-    const Schedule& s = rep_.schedule;
-    if (s.slices < 1 || s.rounds < 1 || s.stages < 1 || s.min_part_bits < 1 ||
-        s.min_part_bits > kBitsMax) {
-      return CorruptPlan("the schedule has no windows");
-    }
-    const __int128 windows = (__int128{s.slices} + s.stages - 1) * s.rounds;
-    const bool counted =
-        rep_.moves.empty() ? rep_.summary.windows == 0 : rep_.summary.windows == windows;
-    if (windows > kWindowsMax || !counted) return CorruptPlan("windows are miscounted");
-    if (rep_.round_begin.size() != static_cast<size_t>(s.rounds) + 1 ||
-        !Divide(rep_.round_begin, rep_.moves.size())) {
-      return CorruptPlan("rounds do not adjoin");
-    }
-    return absl::OkStatus();
-  }
-
-  absl::Status CheckMoves() const {
     auto stripe = rep_.stripes.begin();
-    for (size_t i = 0; i < rep_.moves.size(); ++i) {
-      const PackedMove& move = rep_.moves[i];
-      const bool known = IsIndex(move.segment, rep_.segment_sub) &&
-                         IsIndex(move.from_device, rep_.host_of) &&
-                         IsIndex(move.to_device, rep_.host_of) && move.stage >= 0 &&
-                         move.stage < rep_.schedule.stages && move.spaces >= 0 &&
-                         move.spaces / 4 <= 2 && move.spaces % 4 <= 2;
-      if (!known) return CorruptPlan("a move names what is not there");
-      if (move.whole) continue;
-      const bool fits = stripe != rep_.stripes.end() && stripe->move == static_cast<int64_t>(i) &&
-                        0 <= stripe->lo && stripe->lo <= stripe->hi &&
-                        stripe->hi <= rep_.SegmentAt(move.segment).size();
-      if (!fits) return CorruptPlan("a stripe is off its segment");
-      ++stripe;
+    for (int32_t round = 0; round < rep_.schedule.rounds; ++round) {
+      for (int32_t i = rep_.round_begin[round]; i < rep_.round_begin[round + 1]; ++i) {
+        const PackedMove& move = rep_.moves[i];
+        if (!IsIndex(move.segment, segments)) {
+          return InvalidField(At(kFields.move_segments, i), absl::StrCat(move.segment),
+                              absl::StrCat("must be in [0, ", segments.size(), ")"));
+        }
+        Interval range{0, segments[move.segment].size()};
+        if (!move.whole) {
+          if (stripe == rep_.stripes.end() || stripe->move != i) {
+            return InvalidField(At("moves.whole", i), "false", "must have a stripe");
+          }
+          range = {stripe->lo, stripe->hi};
+          ++stripe;
+        }
+        RETURN_IF_ERROR(check.CheckMove(i, Unpacked(move, round, range)));
+      }
     }
-    return stripe == rep_.stripes.end() ? absl::OkStatus() : CorruptPlan("stripes are left over");
+    if (stripe == rep_.stripes.end()) return absl::OkStatus();
+    return InvalidField("stripes", absl::StrCat(rep_.stripes.size()), "must be of moves, in order");
   }
 
   absl::Status CheckBounds() const {
-    for (const Certificate* one : {&rep_.lower_bound, &rep_.routing_bound}) {
-      const auto in = [](const std::vector<int32_t>& members, const auto& items) {
-        return std::all_of(members.begin(), members.end(),
-                           [&](int32_t i) { return IsIndex(i, items); });
-      };
-      if (one->kind < Certificate::Kind::kNone || one->kind > Certificate::Kind::kRelay ||
-          !in(one->hosts, request_.topology.hosts) ||
-          !in(one->domains, request_.topology.domains) || one->capacity < 1) {
-        return CorruptPlan("a certificate names what is not there");
-      }
+    const auto in = [](const std::vector<int32_t>& members, const auto& items) {
+      return std::all_of(members.begin(), members.end(),
+                         [&](int32_t i) { return IsIndex(i, items); });
+    };
+    for (const Certificate* one : {&rep_.figures.lower_bound, &rep_.figures.routing_bound}) {
+      const char* name = one == &rep_.figures.lower_bound ? "lower_bound" : "routing_bound";
+      const bool known = one->kind >= Certificate::Kind::kNone &&
+                         one->kind <= Certificate::Kind::kRelay && one->capacity >= 1 &&
+                         in(one->hosts, request_.topology.hosts) &&
+                         in(one->domains, request_.topology.domains);
+      if (known) continue;
+      return InvalidField(
+          name, absl::StrCat("kind ", static_cast<int>(one->kind), ", capacity ", one->capacity),
+          "must be of a kind, of hosts and domains of the request that can send");
     }
-    for (const MissingBox& missing : rep_.missing) {
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckMissingBoxes() const {
+    for (size_t i = 0; i < rep_.missing.size(); ++i) {
+      const MissingBox& missing = rep_.missing[i];
       const bool known = IsIndex(missing.array, request_.arrays) &&
                          FitsInto(missing.box, request_.arrays[missing.array].shape) &&
                          std::all_of(missing.lost_devices.begin(), missing.lost_devices.end(),
                                      [&](int32_t device) { return IsIndex(device, rep_.host_of); });
-      if (!known) return CorruptPlan("a missing box is nowhere");
+      if (known) continue;
+      return InvalidField(At("missing", i),
+                          absl::StrCat("array ", missing.array, " ", missing.box.DebugString()),
+                          "must be a box of an array, on devices of the request");
     }
     return absl::OkStatus();
   }
 
-  const Plan::Rep& rep_;
+  const PlanRep& rep_;
   const ReshardRequest& request_;
-  int32_t cell_count_ = 0;
 };
 
 }  // namespace
 
-absl::Status CheckRep(const Plan::Rep& rep, const ReshardRequest& canonical) {
-  return Checker(rep, canonical).Check();
+absl::Status CheckRep(const PlanRep& rep, const ReshardRequest& canonical) {
+  const absl::Status status = Checker(rep, canonical).Check();
+  return status.ok() ? status : CorruptPlan(status);
 }
 
 }  // namespace remesh

@@ -10,6 +10,6 @@ namespace remesh {
 // OK when every index and every range of `rep` lies within what it refers to, so that expansion
 // reads nothing beyond and ends. DATA_LOSS (PLAN_BYTES_CORRUPT) otherwise. `canonical` must be
 // valid.
-absl::Status CheckRep(const Plan::Rep& rep, const ReshardRequest& canonical);
+absl::Status CheckRep(const PlanRep& rep, const ReshardRequest& canonical);
 
 }  // namespace remesh

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/codec/corrupt_plan.h"
 #include "planner/values/box_fields.h"
 
 namespace remesh {
@@ -168,12 +169,14 @@ class LayoutBuilder {
     for (size_t position = 0; position < bytes.tile_of.size(); ++position) {
       const int32_t tile = bytes.tile_of[position];
       if (tile < -1 || tile >= static_cast<int32_t>(layout.tiles.size())) {
-        return CorruptPlan("a position has no tile");
+        return InvalidField(absl::StrCat("tile_of[", position, "]"), absl::StrCat(tile),
+                            absl::StrCat("must be in [-1, ", layout.tiles.size(), ")"));
       }
       if (tile >= 0) layout.tiles[tile].positions.push_back(static_cast<int32_t>(position));
     }
-    for (const Tile& tile : layout.tiles) {
-      if (tile.positions.empty()) return CorruptPlan("a tile is nowhere");
+    for (size_t t = 0; t < layout.tiles.size(); ++t) {
+      if (!layout.tiles[t].positions.empty()) continue;
+      return InvalidField(absl::StrCat("tiles[", t, "].positions"), "", "must not be empty");
     }
     layout.tile_of = bytes.tile_of;
     return std::make_shared<const Layout>(std::move(layout));
@@ -182,19 +185,34 @@ class LayoutBuilder {
  private:
   // One position for each tile.
   absl::StatusOr<Layout> Separable(const LayoutBytes& bytes) {
-    if (bytes.partitions.size() != bytes.shape.size()) return CorruptPlan("ranks differ");
+    if (bytes.partitions.size() != bytes.shape.size()) {
+      return InvalidField("partitions", absl::StrCat(bytes.partitions.size()),
+                          absl::StrCat("must be ", bytes.shape.size()));
+    }
     std::vector<std::vector<int64_t>> pieces;  // per dimension and part
     int64_t keys = 1;
     for (const Tile& tile : bytes.tiles) {
-      if (tile.subgroup < 0) return CorruptPlan("a subgroup is negative");
+      if (tile.subgroup < 0) {
+        return InvalidField("tiles.subgroup", absl::StrCat(tile.subgroup), "must be >= 0");
+      }
       keys = std::max(keys, tile.subgroup + (tile.subgroup < kMax));
     }
     for (size_t d = 0; d < bytes.partitions.size(); ++d) {
       const DimPartition& partition = bytes.partitions[d];
-      if (partition.parts < 1 || partition.parts > parts_left_) return CorruptPlan("many parts");
+      const std::string parts = absl::StrCat("partitions[", d, "].parts");
+      if (partition.parts < 1 || partition.parts > parts_left_) {
+        return InvalidField(parts, absl::StrCat(partition.parts),
+                            absl::StrCat("must be in [1, ", parts_left_, "]"));
+      }
       parts_left_ -= partition.parts;
-      if (!IsPartition(partition, bytes.shape[d])) return CorruptPlan("cuts do not fit");
-      if (__builtin_mul_overflow(keys, partition.parts, &keys)) return CorruptPlan("many tiles");
+      if (!IsPartition(partition, bytes.shape[d])) {
+        return InvalidField(absl::StrCat("partitions[", d, "].cuts"),
+                            absl::StrCat(partition.cuts.size(), " cuts"),
+                            absl::StrCat("must rise from 0 to ", bytes.shape[d]));
+      }
+      if (__builtin_mul_overflow(keys, partition.parts, &keys)) {
+        return InvalidField(parts, absl::StrCat(partition.parts), "must make below 2^63 tiles");
+      }
       std::vector<int64_t>& count = pieces.emplace_back(partition.parts, 0);
       for (int64_t part : partition.part_of) ++count[part];
     }
@@ -210,23 +228,30 @@ class LayoutBuilder {
   }
 
   absl::Status TakeBoxes(const Tile& tile, const std::vector<std::vector<int64_t>>& pieces) {
-    if (tile.number < 0) return CorruptPlan("a tile has no number");
+    if (tile.number < 0) {
+      return InvalidField("tiles.number", absl::StrCat(tile.number), "must be >= 0");
+    }
     int64_t rest = tile.number;
     int64_t boxes = 1;
     for (size_t d = pieces.size(); d-- > 0;) {
       const int64_t parts = static_cast<int64_t>(pieces[d].size());
       if (__builtin_mul_overflow(boxes, pieces[d][rest % parts], &boxes) || boxes > boxes_left_) {
-        return CorruptPlan("many boxes");
+        return InvalidField("tiles.number", absl::StrCat(tile.number),
+                            absl::StrCat("must leave the boxes below ", kBoxesMax));
       }
       rest /= parts;
     }
-    if (rest != 0) return CorruptPlan("a tile has no such part");
+    if (rest != 0) {
+      return InvalidField("tiles.number", absl::StrCat(tile.number), "must be that of a part");
+    }
     boxes_left_ -= boxes;
     return absl::OkStatus();
   }
 
   absl::StatusOr<Layout> Boxes(const LayoutBytes& bytes) const {
-    if (!bytes.subgroup_kind.empty()) return CorruptPlan("boxes have no subgroups");
+    if (!bytes.subgroup_kind.empty()) {
+      return InvalidField("subgroup_kind", bytes.subgroup_kind, "must be empty for boxes");
+    }
     std::vector<std::vector<Box>> boxes;
     for (const Tile& tile : bytes.tiles) boxes.emplace_back(tile.boxes.begin(), tile.boxes.end());
     return MakeBoxLayout(bytes.shape, boxes);
@@ -239,7 +264,9 @@ class LayoutBuilder {
                                    return a.subgroup == b.subgroup && a.number == b.number &&
                                           (bytes.separable || a.boxes == b.boxes);
                                  });
-    return same ? absl::OkStatus() : CorruptPlan("tiles are not in their order");
+    return same ? absl::OkStatus()
+                : InvalidField("tiles", absl::StrCat(bytes.tiles.size(), " tiles"),
+                               "must be in their order");
   }
 
   static constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
@@ -251,17 +278,23 @@ absl::Status CheckNumbers(const ReshardRequest& request) {
   int64_t next = 0;
   for (const Host& host : request.topology.hosts) {
     for (int64_t id : host.device_ids) {
-      if (id != next++) return CorruptPlan("devices are not numbered by hosts");
+      if (id != next++) {
+        return CorruptField("hosts.device_ids", absl::StrCat(id),
+                            absl::StrCat("must be ", next - 1));
+      }
     }
   }
   if (request.options.strategy < Strategy::kOptimal ||
       request.options.strategy > Strategy::kGather) {
-    return CorruptPlan("there is no such strategy");
+    return CorruptField("options.strategy",
+                        absl::StrCat(static_cast<int>(request.options.strategy)),
+                        "must name a strategy");
   }
   for (const Fallback& fallback : request.fallbacks) {
     if (fallback.kind != Fallback::Kind::kHostSnapshot &&
         fallback.kind != Fallback::Kind::kCheckpoint) {
-      return CorruptPlan("there is no such fallback");
+      return CorruptField("fallbacks.kind", absl::StrCat(static_cast<int>(fallback.kind)),
+                          "must name a kind");
     }
   }
   return absl::OkStatus();
@@ -274,9 +307,7 @@ absl::Status ValidateNamed(ReshardRequest request) {
   }
   for (size_t i = 0; i < request.arrays.size(); ++i) request.arrays[i].name = absl::StrCat(i);
   const absl::Status status = ValidateRequest(request);
-  if (status.ok()) return status;
-  const absl::string_view message = status.message();
-  return CorruptPlan(std::string_view(message.data(), message.size()));
+  return status.ok() ? status : CorruptPlan(status);
 }
 
 absl::Status BuildArrays(const RequestBytes& bytes, ReshardRequest& request) {
@@ -285,8 +316,7 @@ absl::Status BuildArrays(const RequestBytes& bytes, ReshardRequest& request) {
   for (const LayoutBytes& layout : bytes.layouts) {
     absl::StatusOr<LayoutPtr> built = builder.Build(layout);
     if (!built.ok()) {
-      const absl::string_view message = built.status().message();
-      return CorruptPlan(std::string_view(message.data(), message.size()));
+      return CorruptPlan(AtField(absl::StrCat("layouts[", layouts.size(), "]"), built.status()));
     }
     layouts.push_back(*std::move(built));
   }
@@ -307,7 +337,9 @@ absl::Status BuildArrays(const RequestBytes& bytes, ReshardRequest& request) {
     ArraySpec& array = request.arrays.emplace_back();
     const auto type = ParseElementType(from.element_type);
     if (!type.ok() || !place(from.source, array.source) || !place(from.target, array.target)) {
-      return CorruptPlan("an array names what is not there");
+      return CorruptField(absl::StrCat("arrays[", request.arrays.size() - 1, "]"),
+                          from.element_type,
+                          "must name an element type, layouts, lists and kinds of memory");
     }
     array.element_type = *type;
     array.shape = array.source.layout->shape;
@@ -316,12 +348,6 @@ absl::Status BuildArrays(const RequestBytes& bytes, ReshardRequest& request) {
 }
 
 }  // namespace
-
-absl::Status CorruptPlan(std::string_view what) {
-  return MakeError(absl::StatusCode::kDataLoss,
-                   absl::StrCat("the bytes are no plan: ", std::string(what)),
-                   {.reason = "PLAN_BYTES_CORRUPT", .metadata = {{"error", std::string(what)}}});
-}
 
 void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer) {
   writer.Text(canonical.fingerprint);

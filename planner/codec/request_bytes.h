@@ -13,7 +13,4 @@ namespace remesh {
 void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer);
 absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical);
 
-// DATA_LOSS (PLAN_BYTES_CORRUPT): what is wrong with a plan's bytes.
-absl::Status CorruptPlan(std::string_view what);
-
 }  // namespace remesh

@@ -3,13 +3,15 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+
 namespace remesh {
 
 Links::Links(const Network& network) : network_(network) {
   const auto add = [this](Link::Kind kind, size_t index, int64_t egress, int64_t ingress) {
     const int32_t i = static_cast<int32_t>(index);
-    links_.push_back({kind, i, true, static_cast<double>(egress)});
-    links_.push_back({kind, i, false, static_cast<double>(ingress)});
+    links_.push_back({kind, i, true, egress});
+    links_.push_back({kind, i, false, ingress});
   };
   for (size_t i = 0; i < network.nics.size(); ++i) {
     const int64_t capacity = network.hosts[network.nics[i].host].nic_capacity;
@@ -26,32 +28,20 @@ Links::Links(const Network& network) : network_(network) {
   }
 }
 
-bool Links::Holds(int32_t domain, int32_t host) const {
+std::string Links::NameOf(int32_t link) const {
+  const char* direction = links_[link].egress ? "egress" : "ingress";
+  const int32_t index = links_[link].index;
+  if (links_[link].kind == Link::Kind::kNic) {
+    return absl::StrCat(direction, " of a NIC of host ", network_.nics[index].host);
+  }
+  return absl::StrCat(direction, " of domain ", index);
+}
+
+bool Links::Contains(int32_t domain, int32_t host) const {
   for (int32_t d = network_.hosts[host].parent; d >= 0; d = network_.domains[d].parent) {
     if (d == domain) return true;
   }
   return false;
-}
-
-void Links::ForEachOnPath(int32_t from_device, int32_t to_device,
-                          absl::FunctionRef<void(int32_t link)> visit) const {
-  const int32_t from = network_.host_of[from_device];
-  const int32_t to = network_.host_of[to_device];
-  if (from == to) {
-    visit(first_fabric_ + 2 * from_device);
-    visit(first_fabric_ + 2 * to_device + 1);
-    return;
-  }
-  visit(2 * network_.nic_of[from_device]);
-  for (int32_t d = network_.hosts[from].parent; d >= 0; d = network_.domains[d].parent) {
-    if (Holds(d, to)) break;
-    visit(first_domain_ + 2 * d);
-  }
-  for (int32_t d = network_.hosts[to].parent; d >= 0; d = network_.domains[d].parent) {
-    if (Holds(d, from)) break;
-    visit(first_domain_ + 2 * d + 1);
-  }
-  visit(2 * network_.nic_of[to_device] + 1);
 }
 
 void LinkLoads::Add(int32_t from_device, int32_t to_device, int64_t bits) {
@@ -60,10 +50,6 @@ void LinkLoads::Add(int32_t from_device, int32_t to_device, int64_t bits) {
     bits_[link] += bits;
     seconds_ = std::max(seconds_, SecondsOf(link));
   });
-}
-
-double LinkLoads::SecondsOf(int32_t link) const {
-  return static_cast<double>(bits_[link]) / 8 / links_->all()[link].bytes_per_second;
 }
 
 void LinkLoads::Clear() {

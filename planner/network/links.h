@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "planner/network/network.h"
 
 namespace remesh {
@@ -16,26 +16,67 @@ struct Link {
   Kind kind = Kind::kNic;
   int32_t index = 0;  // into Network::nics, Network::domains, or the device
   bool egress = false;
-  double bytes_per_second = 0;
+  int64_t bytes_per_second = 0;
 };
 
-// The links of a network and the way of a transfer over them.
+// The links of a network and the way of a transfer over them. Numbered: NICs, then uplinks of
+// domains, then fabric; each has an egress (even number) and next to it an ingress (odd). All that
+// counts loads counts them by these numbers. The network must outlive the object.
 class Links {
  public:
   explicit Links(const Network& network);
 
+  const Network& network() const { return network_; }
   const std::vector<Link>& all() const { return links_; }
+  int32_t count() const { return static_cast<int32_t>(links_.size()); }
+  bool IsFabric(int32_t link) const { return link >= first_fabric_; }
+  double SecondsFor(int32_t link, double bits) const {
+    return bits / 8 / static_cast<double>(links_[link].bytes_per_second);
+  }
+  std::string NameOf(int32_t link) const;  // in words; of a NIC or an uplink
 
-  // Calls visit(index into all()) for each link between two different devices: the NICs and the
-  // uplinks that the nearest common domain does not hold, or the fabric within a host. REQUIRES:
-  // both carry when their hosts differ.
-  void ForEachOnPath(int32_t from_device, int32_t to_device,
-                     absl::FunctionRef<void(int32_t link)> visit) const;
+  // The first and the last link between two different devices: their NICs, or their fabric within
+  // one host. REQUIRES: both carry when their hosts differ.
+  int32_t Sender(int32_t from_device, int32_t to_device) const {
+    return 2 * EndOf(from_device, to_device);
+  }
+  int32_t Receiver(int32_t from_device, int32_t to_device) const {
+    return 2 * EndOf(to_device, from_device) + 1;
+  }
+
+  // Calls visit(link) for each link between two devices, none where they are one: both ends and,
+  // across hosts, the uplinks that the nearest common domain does not hold. REQUIRES: see Sender().
+  template <typename Visit>
+  void ForEachOnPath(int32_t from_device, int32_t to_device, const Visit& visit) const {
+    if (from_device == to_device) return;
+    visit(Sender(from_device, to_device));
+    const int32_t from = network_.host_of[from_device];
+    const int32_t to = network_.host_of[to_device];
+    if (from != to) {
+      ForEachUplink(from, to, 0, visit);
+      ForEachUplink(to, from, 1, visit);
+    }
+    visit(Receiver(from_device, to_device));
+  }
 
  private:
-  bool Holds(int32_t domain, int32_t host) const;
+  // Half the number of the device's link towards `other`.
+  int32_t EndOf(int32_t device, int32_t other) const {
+    const bool inside = network_.host_of[device] == network_.host_of[other];
+    return inside ? first_fabric_ / 2 + device : network_.nic_of[device];
+  }
+  bool Contains(int32_t domain, int32_t host) const;
 
-  const Network network_;
+  // Domains above `host` that do not hold `other` as well.
+  template <typename Visit>
+  void ForEachUplink(int32_t host, int32_t other, int32_t direction, const Visit& visit) const {
+    for (int32_t d = network_.hosts[host].parent; d >= 0; d = network_.domains[d].parent) {
+      if (Contains(d, other)) return;
+      visit(first_domain_ + 2 * d + direction);
+    }
+  }
+
+  const Network& network_;
   std::vector<Link> links_;
   int32_t first_domain_ = 0;
   int32_t first_fabric_ = 0;
@@ -50,7 +91,9 @@ class LinkLoads {
   void Add(int32_t from_device, int32_t to_device, int64_t bits);
   // Of the busiest link.
   double seconds() const { return seconds_; }
-  double SecondsOf(int32_t link) const;
+  double SecondsOf(int32_t link) const {
+    return links_->SecondsFor(link, static_cast<double>(bits_[link]));
+  }
   int64_t BitsOf(int32_t link) const { return bits_[link]; }
   // Links with bits, in order of first use.
   const std::vector<int32_t>& used() const { return used_; }

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "planner/canonical/canonical.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

@@ -8,11 +8,13 @@
 
 namespace remesh {
 
-// The domain tree cut at a level. Hosts are units 0 .. hosts - 1, domain d is unit hosts + d.
+// The domain tree cut at a level. Hosts are units 0 .. hosts - 1, domain d is unit hosts + d. The
+// network must outlive it.
 class Units {
  public:
   explicit Units(const Network& network);
 
+  const Network& network() const { return network_; }
   int32_t count() const { return network_.host_count() + static_cast<int32_t>(depth_.size()); }
   // Levels of domains, at most 8: deeper ones bound ingress only.
   int levels() const;

@@ -3,13 +3,16 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "planner/atoms/atoms.h"
 #include "planner/atoms/demand_classes.h"
 #include "planner/network/network.h"
+#include "planner/network/units.h"
 #include "planner/order/assignment.h"
 #include "planner/order/target_slots.h"
 #include "planner/routing/lower_bound.h"
@@ -27,14 +30,17 @@ constexpr size_t kSwapWorkMax = size_t{1} << 16;
 // uneven shards carry over a border do not decide where all others go.
 constexpr __int128 kCrossingWeight = 64;
 
-using Seating = std::vector<int32_t>;  // slot -> host
-using Order = std::vector<int32_t>;    // slot -> device
+thread_local int64_t orders_chosen = 0;
+
+using Assignment = std::vector<int32_t>;  // slot -> host
+using Order = std::vector<int32_t>;       // slot -> device
 
 class OrderChooser {
  public:
   OrderChooser(const Atoms& atoms, const Network& network, TargetSlots slots, Budget& budget)
       : atoms_(atoms),
         network_(network),
+        units_(network),
         budget_(budget),
         slots_(std::move(slots)),
         needs_(FindSlotNeeds(atoms, slots_)) {}
@@ -42,17 +48,17 @@ class OrderChooser {
   const TargetSlots& slots() const { return slots_; }
 
   Order Run() const {
-    std::vector<Seating> seatings;
-    if (std::optional<Seating> apart = SeatSlots()) {
-      seatings.push_back(*apart);
+    std::vector<Assignment> assignments;
+    if (std::optional<Assignment> apart = AssignSlots()) {
+      assignments.push_back(*apart);
       Level(*apart);
-      if (*apart != seatings.front()) seatings.push_back(*std::move(apart));
+      if (*apart != assignments.front()) assignments.push_back(*std::move(apart));
     }
-    if (std::optional<Seating> whole = SeatHosts()) seatings.push_back(*std::move(whole));
-    seatings.push_back(GivenSeating());
+    if (std::optional<Assignment> whole = AssignHosts()) assignments.push_back(*std::move(whole));
+    assignments.push_back(GivenAssignment());
     std::vector<std::pair<Score, Order>> orders;
-    for (const Seating& seating : seatings) {
-      Order order = Seat(seating);
+    for (const Assignment& assignment : assignments) {
+      Order order = AssignDevices(assignment);
       const Score score = ScoreOf(order);
       orders.emplace_back(score, std::move(order));
     }
@@ -86,10 +92,10 @@ class OrderChooser {
     return std::move(orders[best]);
   }
 
-  Seating GivenSeating() const {
-    Seating seating;
-    for (int32_t device : slots_.given) seating.push_back(slots_.host_of[device]);
-    return seating;
+  Assignment GivenAssignment() const {
+    Assignment assignment;
+    for (int32_t device : slots_.given) assignment.push_back(slots_.host_of[device]);
+    return assignment;
   }
 
   // What a slot saves at each device.
@@ -121,7 +127,7 @@ class OrderChooser {
   }
 
   // Slots one by one: least bytes into hosts and, much less, into devices.
-  std::optional<Seating> SeatSlots() const {
+  std::optional<Assignment> AssignSlots() const {
     if (!needs_) return std::nullopt;
     std::vector<WeightedEdge> edges;
     for (int32_t slot = 0; slot < slots_.count(); ++slot) {
@@ -135,14 +141,14 @@ class OrderChooser {
     for (int32_t right : matching) {
       if (right >= 0) taken[right] = true;
     }
-    Seating seating;
+    Assignment assignment;
     size_t spare = 0;
     for (int32_t right : matching) {
       while (right < 0 && taken[spare]) ++spare;
-      const size_t seat = right < 0 ? spare++ : static_cast<size_t>(right);
-      seating.push_back(slots_.host_of[slots_.devices[seat]]);
+      const size_t place = right < 0 ? spare++ : static_cast<size_t>(right);
+      assignment.push_back(slots_.host_of[slots_.devices[place]]);
     }
-    return seating;
+    return assignment;
   }
 
   Rational Load(int64_t bits, int32_t host) const {
@@ -150,23 +156,23 @@ class OrderChooser {
   }
 
   // Swaps slots of the busiest host with others as long as that helps.
-  void Level(Seating& seating) const {
+  void Level(Assignment& assignment) const {
     std::vector<int64_t> entering = needs_->host_base;
-    for (size_t s = 0; s < seating.size(); ++s) {
-      entering[seating[s]] += needs_->Entering(static_cast<int32_t>(s), seating[s]);
+    for (size_t s = 0; s < assignment.size(); ++s) {
+      entering[assignment[s]] += needs_->Entering(static_cast<int32_t>(s), assignment[s]);
     }
     for (int64_t trials = 0; trials < kTrialsMax;) {
       int32_t busiest = 0;
       for (int32_t h = 1; h < slots_.host_count(); ++h) {
         if (Load(entering[busiest], busiest) < Load(entering[h], h)) busiest = h;
       }
-      if (!SwapOne(busiest, seating, entering, trials)) return;
+      if (!SwapOne(busiest, assignment, entering, trials)) return;
     }
   }
 
   // The swap that leaves the least load on the two hosts, least total next. False when none leaves
   // less than `busiest` has.
-  bool SwapOne(int32_t busiest, Seating& seating, std::vector<int64_t>& entering,
+  bool SwapOne(int32_t busiest, Assignment& assignment, std::vector<int64_t>& entering,
                int64_t& trials) const {
     const Rational load_before = Load(entering[busiest], busiest);
     Rational best = load_before;
@@ -174,10 +180,10 @@ class OrderChooser {
     std::optional<std::pair<int32_t, int32_t>> swap;
     for (int32_t a = 0; a < slots_.count(); ++a) {
       if (budget_.Spent()) return false;
-      if (seating[a] != busiest) continue;
+      if (assignment[a] != busiest) continue;
       const int64_t without_a = entering[busiest] - needs_->Entering(a, busiest);
       for (int32_t b = 0; b < slots_.count(); ++b) {
-        const int32_t other = seating[b];
+        const int32_t other = assignment[b];
         if (other == busiest) continue;
         ++trials;
         const int64_t here = without_a + needs_->Entering(b, busiest);
@@ -194,10 +200,10 @@ class OrderChooser {
     }
     if (!swap) return false;
     const auto [a, b] = *swap;
-    const int32_t other = seating[b];
+    const int32_t other = assignment[b];
     entering[busiest] += needs_->Entering(b, busiest) - needs_->Entering(a, busiest);
     entering[other] += needs_->Entering(a, other) - needs_->Entering(b, other);
-    std::swap(seating[a], seating[b]);
+    std::swap(assignment[a], assignment[b]);
     return true;
   }
 
@@ -213,8 +219,8 @@ class OrderChooser {
 
   // The slots of each host as a whole, among hosts with as many. Blocks are numbered by their first
   // slots: by structure, whatever the hosts are called.
-  std::optional<Seating> SeatHosts() const {
-    const Seating given = GivenSeating();
+  std::optional<Assignment> AssignHosts() const {
+    const Assignment given = GivenAssignment();
     const int32_t count = slots_.host_count();
     std::vector<int32_t> host_of_block, block_of_host(count, -1), block_of;
     for (int32_t host : given) {
@@ -234,9 +240,9 @@ class OrderChooser {
       if (budget_.SpentNow()) return std::nullopt;
       if (blocks.size() <= kHostsMax) ExchangeHosts(blocks, *entering, host_of_block);
     }
-    Seating seating;
-    for (int32_t block : block_of) seating.push_back(host_of_block[block]);
-    return seating;
+    Assignment assignment;
+    for (int32_t block : block_of) assignment.push_back(host_of_block[block]);
+    return assignment;
   }
 
   void ExchangeHosts(const std::vector<int32_t>& blocks, const std::vector<int64_t>& entering,
@@ -259,20 +265,20 @@ class OrderChooser {
   }
 
   // The slots of each host to its devices.
-  Order Seat(const Seating& seating) const {
+  Order AssignDevices(const Assignment& assignment) const {
     std::vector<std::vector<int32_t>> slots_of(slots_.hosts.size());
-    for (size_t s = 0; s < seating.size(); ++s) {
-      slots_of[seating[s]].push_back(static_cast<int32_t>(s));
+    for (size_t s = 0; s < assignment.size(); ++s) {
+      slots_of[assignment[s]].push_back(static_cast<int32_t>(s));
     }
-    Order order(seating.size());
+    Order order(assignment.size());
     for (size_t h = 0; h < slots_of.size() && !budget_.SpentNow(); ++h) {
-      SeatInHost(slots_of[h], slots_.devices_of[h], order);
+      AssignInHost(slots_of[h], slots_.devices_of[h], order);
     }
     return order;
   }
 
-  void SeatInHost(std::vector<int32_t>& slots, const std::vector<int32_t>& devices,
-                  Order& order) const {
+  void AssignInHost(std::vector<int32_t>& slots, const std::vector<int32_t>& devices,
+                    Order& order) const {
     if (!needs_ || slots.size() > kDevicesMax) {
       std::sort(slots.begin(), slots.end(),
                 [&](int32_t a, int32_t b) { return slots_.given[a] < slots_.given[b]; });
@@ -295,27 +301,27 @@ class OrderChooser {
 
   // The atoms' demand once `order` has put other devices in need.
   DemandClasses DemandOf(const Order& order) const {
-    Atoms reordered{.groups = atoms_.groups, .subs = atoms_.subs};
+    Atoms reordered{.groups = atoms_.groups, .tapes = atoms_.tapes};
     std::vector<int32_t> group_of(atoms_.groups.size(), -1);
-    for (Sub& sub : reordered.subs) {
-      int32_t& group = group_of[sub.needers];
+    for (Tape& tape : reordered.tapes) {
+      int32_t& group = group_of[tape.needers];
       if (group < 0) {
         Group needers;
-        for (int32_t device : atoms_.groups[sub.needers]) {
+        for (int32_t device : atoms_.groups[tape.needers]) {
           needers.push_back(order[slots_.slot_given[device]]);
         }
         std::sort(needers.begin(), needers.end());
         group = static_cast<int32_t>(reordered.groups.size());
         reordered.groups.push_back(std::move(needers));
       }
-      sub.needers = group;
+      tape.needers = group;
     }
     return MakeDemandClasses(reordered, network_, budget_);
   }
 
   Score ScoreOf(const Order& order) const {
     const DemandClasses demand = DemandOf(order);
-    Score score{.lower_bound = LowerBound(demand, network_, budget_).t};
+    Score score{.lower_bound = LowerBound(demand, units_, budget_).t};
     for (const DemandClass& one : demand.classes) {
       score.cost += kCrossingWeight * one.bits * static_cast<int64_t>(one.needers.size());
     }
@@ -326,10 +332,10 @@ class OrderChooser {
   }
 
   // Any swap of two slots that makes a better score, until there is none: few enough to try where
-  // devices are few. It sees what seatings do not, what hosts send and replicas share.
+  // devices are few. It sees what assignments do not, what hosts send and replicas share.
   void Improve(Score& best, Order& order) const {
     const size_t count = order.size();
-    if (count * count * atoms_.subs.size() > kSwapWorkMax) return;
+    if (count * count * atoms_.tapes.size() > kSwapWorkMax) return;
     for (size_t tried = 0, a = 0, b = 1; count > 1 && tried < count * (count - 1) / 2; ++tried) {
       if (budget_.Spent()) return;
       std::swap(order[a], order[b]);
@@ -349,6 +355,7 @@ class OrderChooser {
 
   const Atoms& atoms_;
   const Network& network_;
+  const Units units_;
   Budget& budget_;
   const TargetSlots slots_;
   const std::optional<SlotNeeds> needs_;
@@ -357,6 +364,7 @@ class OrderChooser {
 }  // namespace
 
 std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request, Budget& budget) {
+  ++orders_chosen;
   const Network network = MakeNetwork(request);
   std::vector<int64_t> taker(network.device_count());
   std::iota(taker.begin(), taker.end(), int64_t{0});
@@ -369,5 +377,23 @@ std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request, Budget& bu
   for (int32_t s = 0; s < slots.count(); ++s) taker[slots.given[s]] = order[s];
   return taker;
 }
+
+ReshardRequest WithTargetOrder(ReshardRequest request, const std::vector<int64_t>& taker) {
+  request.options.free_target_order = false;
+  if (taker.empty()) return request;
+  absl::flat_hash_map<DeviceListPtr, DeviceListPtr> ordered;
+  for (ArraySpec& array : request.arrays) {
+    DeviceListPtr& list = ordered[array.target.devices];
+    if (list == nullptr) {
+      DeviceList devices;
+      for (const int64_t id : *array.target.devices) devices.push_back(taker[id]);
+      list = std::make_shared<const DeviceList>(std::move(devices));
+    }
+    array.target.devices = list;
+  }
+  return request;
+}
+
+int64_t TargetOrdersChosen() { return orders_chosen; }
 
 }  // namespace remesh

@@ -35,4 +35,11 @@ namespace remesh {
 std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request,
                                        Budget& budget = Budget::Unlimited());
 
+// The request with device `taker[d]` in the place of each target device d, all where they are when
+// `taker` is empty; its order is free no more. Lists that were shared stay so.
+ReshardRequest WithTargetOrder(ReshardRequest request, const std::vector<int64_t>& taker);
+
+// How many orders this thread has chosen: planning solves assignments, looking plans up must not.
+int64_t TargetOrdersChosen();
+
 }  // namespace remesh

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "planner/canonical/canonical.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 
 namespace remesh {
@@ -54,7 +55,7 @@ Summary PlanFreely(ReshardRequest request) {
   EXPECT_TRUE(plan.ok()) << plan.status();
   Summary summary{.plan = plan->summary(), .order = {}};
   for (int64_t id : *canonical->canonical.request.arrays[0].target.devices) {
-    summary.order.push_back(canonical->binding.device_ids[id]);
+    summary.order.push_back(canonical->binding.device_ids[plan->target_order()[id]]);
   }
   return summary;
 }
@@ -204,11 +205,12 @@ TEST(FreeOrderTest, ArraysOfOtherListsGoAlong) {
   request.options.free_target_order = true;
   const auto canonical = Canonicalize(request);
   ASSERT_TRUE(canonical.ok()) << canonical.status();
+  const std::vector<int64_t> taker = ChooseTargetOrder(canonical->canonical.request);
   DeviceList bound[2];
   for (size_t i = 0; i < 2; ++i) {
     const int32_t array = canonical->binding.array_indices[i];
     for (int64_t id : *canonical->canonical.request.arrays[i].target.devices) {
-      bound[array].push_back(canonical->binding.device_ids[id]);
+      bound[array].push_back(canonical->binding.device_ids[taker[id]]);
     }
   }
   EXPECT_EQ(bound[0], (DeviceList{0, 1, 2}));

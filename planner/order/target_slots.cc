@@ -31,7 +31,7 @@ void Merge(std::vector<HeldShare>& shares) {
   shares.resize(merged);
 }
 
-// Hosts with slots that hold the sub, rising.
+// Hosts with slots that hold the tape, rising.
 Group HoldingHosts(const Group& holders, const TargetSlots& slots) {
   Group hosts;
   for (int32_t device : holders) {
@@ -54,9 +54,9 @@ class NeedsFinder {
   }
 
   std::optional<SlotNeeds> Run() {
-    for (const Sub& sub : atoms_.subs) {
-      AddToHosts(sub, HoldingHosts(atoms_.groups[sub.holders], slots_));
-      AddToDevices(sub);
+    for (const Tape& tape : atoms_.tapes) {
+      AddToHosts(tape, HoldingHosts(atoms_.groups[tape.holders], slots_));
+      AddToDevices(tape);
       if (pairs_ > kSlotPairsMax) return std::nullopt;
     }
     for (auto* lists : {&needs_.on_host, &needs_.on_device}) {
@@ -66,45 +66,45 @@ class NeedsFinder {
   }
 
  private:
-  const Group& NeedersOf(const Sub& sub) const { return atoms_.groups[sub.needers]; }
-  bool AllNeed(const Sub& sub) const { return NeedersOf(sub).size() == slots_.given.size(); }
+  const Group& NeedersOf(const Tape& tape) const { return atoms_.groups[tape.needers]; }
+  bool AllNeed(const Tape& tape) const { return NeedersOf(tape).size() == slots_.given.size(); }
 
-  void AddToHosts(const Sub& sub, const Group& hosts) {
+  void AddToHosts(const Tape& tape, const Group& hosts) {
     if (hosts.size() == slots_.hosts.size()) return;
-    if (AllNeed(sub)) {
-      for (int64_t& base : needs_.host_base) base += sub.bits;
-      for (int32_t host : hosts) needs_.host_base[host] -= sub.bits;
+    if (AllNeed(tape)) {
+      for (int64_t& base : needs_.host_base) base += tape.bits;
+      for (int32_t host : hosts) needs_.host_base[host] -= tape.bits;
       return;
     }
-    pairs_ += static_cast<int64_t>(NeedersOf(sub).size() * hosts.size());
+    pairs_ += static_cast<int64_t>(NeedersOf(tape).size() * hosts.size());
     if (pairs_ > kSlotPairsMax) return;
-    for (int32_t device : NeedersOf(sub)) {
+    for (int32_t device : NeedersOf(tape)) {
       const int32_t slot = slots_.slot_given[device];
-      needs_.host_bits[slot] += sub.bits;
-      for (int32_t host : hosts) needs_.on_host[slot].push_back({host, sub.bits});
+      needs_.host_bits[slot] += tape.bits;
+      for (int32_t host : hosts) needs_.on_host[slot].push_back({host, tape.bits});
     }
   }
 
-  void AddToDevices(const Sub& sub) {
+  void AddToDevices(const Tape& tape) {
     Group places;
-    if (sub.same_memory) {
-      for (int32_t device : atoms_.groups[sub.holders]) {
+    if (tape.same_memory) {
+      for (int32_t device : atoms_.groups[tape.holders]) {
         if (slots_.slot_given[device] >= 0) places.push_back(device);
       }
     }
     if (places.size() == slots_.given.size()) return;
-    for (int32_t device : NeedersOf(sub)) {
-      needs_.device_bits[slots_.slot_given[device]] += sub.bits;
+    for (int32_t device : NeedersOf(tape)) {
+      needs_.device_bits[slots_.slot_given[device]] += tape.bits;
     }
-    if (AllNeed(sub)) {
-      for (int32_t place : places) needs_.device_base[place] += sub.bits;
+    if (AllNeed(tape)) {
+      for (int32_t place : places) needs_.device_base[place] += tape.bits;
       return;
     }
-    pairs_ += static_cast<int64_t>(NeedersOf(sub).size() * places.size());
+    pairs_ += static_cast<int64_t>(NeedersOf(tape).size() * places.size());
     if (pairs_ > kSlotPairsMax) return;
-    for (int32_t device : NeedersOf(sub)) {
+    for (int32_t device : NeedersOf(tape)) {
       auto& shares = needs_.on_device[slots_.slot_given[device]];
-      for (int32_t place : places) shares.push_back({place, sub.bits});
+      for (int32_t place : places) shares.push_back({place, tape.bits});
     }
   }
 
@@ -165,19 +165,19 @@ std::optional<std::vector<int64_t>> BlockNeeds(const Atoms& atoms, const TargetS
                                                int32_t blocks) {
   const size_t hosts = slots.hosts.size();
   std::vector<int64_t> entering(blocks * hosts, 0);
-  std::vector<int64_t> seen(blocks, -1);  // by block: the last sub that it needs
+  std::vector<int64_t> seen(blocks, -1);  // by block: the last tape that it needs
   int64_t pairs = 0;
-  for (size_t s = 0; s < atoms.subs.size(); ++s) {
-    const Sub& sub = atoms.subs[s];
-    const Group holding = HoldingHosts(atoms.groups[sub.holders], slots);
-    for (int32_t device : atoms.groups[sub.needers]) {
+  for (size_t s = 0; s < atoms.tapes.size(); ++s) {
+    const Tape& tape = atoms.tapes[s];
+    const Group holding = HoldingHosts(atoms.groups[tape.holders], slots);
+    for (int32_t device : atoms.groups[tape.needers]) {
       const int32_t block = block_of[slots.slot_given[device]];
       if (seen[block] == static_cast<int64_t>(s)) continue;
       seen[block] = static_cast<int64_t>(s);
       pairs += static_cast<int64_t>(hosts + holding.size());
       if (pairs > kBlockPairsMax) return std::nullopt;
-      for (size_t h = 0; h < hosts; ++h) entering[block * hosts + h] += sub.bits;
-      for (int32_t host : holding) entering[block * hosts + host] -= sub.bits;
+      for (size_t h = 0; h < hosts; ++h) entering[block * hosts + h] += tape.bits;
+      for (int32_t host : holding) entering[block * hosts + host] -= tape.bits;
     }
   }
   return entering;

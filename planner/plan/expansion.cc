@@ -5,25 +5,26 @@
 
 namespace remesh {
 
-Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice) {
+Interval PartOf(const Work& work, const Schedule& schedule, int32_t turn) {
   const SegmentParts parts(schedule, work.segment, work.segment_number, work.tape->unit_bits);
-  const int64_t part = parts.PartIn(slice);
+  const int64_t part = parts.PartIn(turn);
   return part < 0 ? Interval{0, 0} : parts.RangeOf(work.stripe, part);
 }
 
 void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const {
-  ForEachSlice([&](int32_t window, const Work& work, Interval range) {
+  ForEachPart([&](int32_t window, const Work& work, Interval range) {
     bool wanted = true;
-    tapes_.ForEachBox(*work.tape, range.lo, range.hi, [&](int32_t array, const Box& box) {
-      wanted = visit({.window = window,
-                      .array = array,
-                      .box = box,
-                      .from_device = work.from_device,
-                      .to_device = work.to_device,
-                      .from_space = work.from_space,
-                      .to_space = work.to_space,
-                      .sub = work.segment.sub});
-    });
+    geometry_.ForEachBox(*work.tape, range.lo, range.hi, schedule_.slack_bits,
+                         [&](int32_t array, const Box& box) {
+                           wanted = visit({.window = window,
+                                           .array = array,
+                                           .box = box,
+                                           .from_device = work.from_device,
+                                           .to_device = work.to_device,
+                                           .from_space = work.from_space,
+                                           .to_space = work.to_space,
+                                           .tape = work.segment.tape});
+                         });
     return wanted;
   });
 }

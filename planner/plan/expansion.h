@@ -5,7 +5,9 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/atoms/tape.h"
+#include "planner/plan/transfer.h"
+#include "planner/schedule/timeline.h"
 
 namespace remesh {
 
@@ -15,23 +17,23 @@ struct Work {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;
-  int32_t stage = 0;
-  Segment segment;             // its sub's number in the plan
+  int32_t hop = 0;
+  Segment segment;             // its tape's number in the plan
   int32_t segment_number = 0;  // in the plan: says when short segments move
   Interval stripe;             // of the segment
-  const Tape* tape = nullptr;
+  const TapeRuns* tape = nullptr;
 };
 
-// Range of the tape that `slice` of the work takes: at most one part of the segment, nothing in the
-// slices in which it rests.
-Interval SliceOf(const Work& work, const Schedule& schedule, int32_t slice);
+// Range of the tape that the work takes in `turn`: at most one part of the segment, nothing in the
+// turns in which it rests.
+Interval PartOf(const Work& work, const Schedule& schedule, int32_t turn);
 
-// From moves of subs to slices of them in windows, and to boxes of arrays: the one way in which
+// From moves of tapes to parts of them in windows, and to boxes of arrays: the one way in which
 // plans and hosts' programs are expanded.
 class Expansion {
  public:
-  Expansion(const Tapes& tapes, const Schedule& schedule, int32_t windows)
-      : tapes_(tapes),
+  Expansion(const AtomGeometry& geometry, const Schedule& schedule, int32_t windows)
+      : geometry_(geometry),
         schedule_(schedule),
         windows_(windows),
         work_of_round_(static_cast<size_t>(schedule.rounds)) {}
@@ -39,27 +41,27 @@ class Expansion {
   // In the plan's order, round by round.
   void Add(int32_t round, const Work& work) { work_of_round_[round].push_back(work); }
 
-  // Calls visit(window, work, range of its tape) for every slice that holds something, in rising
+  // Calls visit(window, work, range of its tape) for every part that holds something, in rising
   // windows, until it returns false.
   template <typename Visit>
-  void ForEachSlice(const Visit& visit) const {
+  void ForEachPart(const Visit& visit) const {
     for (int32_t window = 0; window < windows_; ++window) {
       const int32_t cycle = window / schedule_.rounds;
       for (const Work& work : work_of_round_[window % schedule_.rounds]) {
-        const int32_t slice = cycle - work.stage;
-        if (slice < 0 || slice >= schedule_.slices) continue;
-        const Interval range = SliceOf(work, schedule_, slice);
+        const int32_t turn = cycle - work.hop;
+        if (turn < 0 || turn >= schedule_.parts) continue;
+        const Interval range = PartOf(work, schedule_, turn);
         if (range.lo != range.hi && !visit(window, work, range)) return;
       }
     }
   }
 
-  // Every box of every slice as a transfer. Once `visit` has returned false it may be called for
-  // the rest of the slice, but for no further one.
+  // Every box of every part as a transfer. Once `visit` has returned false it may be called for
+  // the rest of the part, but for no further one.
   void ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const;
 
  private:
-  const Tapes& tapes_;
+  const AtomGeometry& geometry_;
   const Schedule schedule_;
   const int32_t windows_;
   std::vector<std::vector<Work>> work_of_round_;

@@ -23,16 +23,15 @@ int32_t IndexIn(const std::vector<int32_t>& numbers, int32_t number) {
 // The part of a plan that some moves need, numbered anew.
 class Selection {
  public:
-  explicit Selection(const Plan::Rep& rep) : rep_(rep) {
+  explicit Selection(const PlanRep& rep) : rep_(rep) {
     program_.schedule = rep.schedule;
-    program_.windows = rep.summary.windows;
-    program_.tapes.slack_bits = rep.tapes.slack_bits;
+    program_.windows = rep.figures.summary.windows;
   }
 
   HostProgram OfHost(int32_t host) && {
     AddMoves(host);
     AddSegments();
-    AddCells();
+    AddAtoms();
     return std::move(program_);
   }
 
@@ -58,7 +57,7 @@ class Selection {
          .to_device = move.to_device,
          .from_space = move.from_space(),
          .to_space = move.to_space(),
-         .stage = move.stage,
+         .hop = move.hop,
          .round = round,
          .lo = stripe != nullptr ? stripe->lo : 0,
          .hi = stripe != nullptr ? stripe->hi : rep_.SegmentAt(move.segment).size()});
@@ -69,49 +68,49 @@ class Selection {
     for (Move& move : program_.moves) {
       move.segment = IndexIn(program_.segment_numbers, move.segment);
     }
-    // Segments are in the order of their subs.
+    // Segments are in the order of their tapes.
     for (const int32_t number : program_.segment_numbers) {
       Segment segment = rep_.SegmentAt(number);
-      if (program_.sub_numbers.empty() || program_.sub_numbers.back() != segment.sub) {
-        program_.sub_numbers.push_back(segment.sub);
+      if (program_.tape_numbers.empty() || program_.tape_numbers.back() != segment.tape) {
+        program_.tape_numbers.push_back(segment.tape);
       }
-      segment.sub = static_cast<int32_t>(program_.sub_numbers.size()) - 1;
+      segment.tape = static_cast<int32_t>(program_.tape_numbers.size()) - 1;
       program_.segments.push_back(segment);
     }
   }
 
-  void AddCells() {
-    program_.sub_begin.push_back(0);
-    for (const int32_t sub : program_.sub_numbers) {
-      program_.cells.insert(program_.cells.end(), rep_.cells.begin() + rep_.sub_begin[sub],
-                            rep_.cells.begin() + rep_.sub_begin[sub + 1]);
-      program_.sub_begin.push_back(static_cast<int32_t>(program_.cells.size()));
+  void AddAtoms() {
+    program_.tape_begin.push_back(0);
+    for (const int32_t tape : program_.tape_numbers) {
+      program_.atoms.insert(program_.atoms.end(), rep_.atoms.begin() + rep_.tape_begin[tape],
+                            rep_.atoms.begin() + rep_.tape_begin[tape + 1]);
+      program_.tape_begin.push_back(static_cast<int32_t>(program_.atoms.size()));
     }
-    std::vector<int32_t> numbers = program_.cells;
+    std::vector<int32_t> numbers = program_.atoms;
     SortUnique(numbers);
-    for (int32_t& cell : program_.cells) cell = IndexIn(numbers, cell);
+    for (int32_t& atom : program_.atoms) atom = IndexIn(numbers, atom);
     AddClasses(numbers);
   }
 
-  void AddClasses(const std::vector<int32_t>& cell_numbers) {
-    auto from = rep_.tapes.classes.begin();
-    for (size_t i = 0; i < cell_numbers.size(); ++i) {
-      const int32_t number = cell_numbers[i];
-      const bool new_class = i == 0 || number >= from->first_cell + from->cell_count;
+  void AddClasses(const std::vector<int32_t>& atom_numbers) {
+    auto from = rep_.geometry.classes.begin();
+    for (size_t i = 0; i < atom_numbers.size(); ++i) {
+      const int32_t number = atom_numbers[i];
+      const bool new_class = i == 0 || number >= from->first_atom + from->atom_count;
       if (new_class) {
         from = std::prev(std::upper_bound(
-            from, rep_.tapes.classes.end(), number,
-            [](int32_t cell, const ArrayClass& one) { return cell < one.first_cell; }));
-        program_.tapes.classes.push_back({.arrays = from->arrays,
-                                          .element_bits = from->element_bits,
-                                          .first_cell = static_cast<int32_t>(i)});
+            from, rep_.geometry.classes.end(), number,
+            [](int32_t atom, const ArrayClass& one) { return atom < one.first_atom; }));
+        program_.geometry.classes.push_back({.arrays = from->arrays,
+                                             .element_bits = from->element_bits,
+                                             .first_atom = static_cast<int32_t>(i)});
       }
-      ++program_.tapes.classes.back().cell_count;
-      program_.tapes.classes.back().boxes.push_back(from->CellBox(number));
+      ++program_.geometry.classes.back().atom_count;
+      program_.geometry.classes.back().boxes.push_back(from->AtomBox(number));
     }
   }
 
-  const Plan::Rep& rep_;
+  const PlanRep& rep_;
   HostProgram program_;
 };
 
@@ -122,12 +121,12 @@ HostProgram ProgramOfHost(const Plan& plan, int32_t host) {
 }
 
 void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit) {
-  std::vector<Tape> tapes;
-  tapes.reserve(program.sub_numbers.size());
-  for (size_t s = 0; s < program.sub_numbers.size(); ++s) {
-    tapes.push_back(program.TapeOfSub(static_cast<int32_t>(s)));
+  std::vector<TapeRuns> tapes;
+  tapes.reserve(program.tape_numbers.size());
+  for (size_t s = 0; s < program.tape_numbers.size(); ++s) {
+    tapes.push_back(program.RunsOfTape(static_cast<int32_t>(s)));
   }
-  Expansion expansion(program.tapes, program.schedule, program.windows);
+  Expansion expansion(program.geometry, program.schedule, program.windows);
   for (const Move& move : program.moves) {
     const Segment& segment = program.segments[move.segment];
     expansion.Add(move.round,
@@ -135,18 +134,18 @@ void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Tr
                    .to_device = move.to_device,
                    .from_space = move.from_space,
                    .to_space = move.to_space,
-                   .stage = move.stage,
-                   .segment = {program.sub_numbers[segment.sub], segment.lo, segment.hi},
+                   .hop = move.hop,
+                   .segment = {program.tape_numbers[segment.tape], segment.lo, segment.hi},
                    .segment_number = program.segment_numbers[move.segment],
                    .stripe = {move.lo, move.hi},
-                   .tape = &tapes[segment.sub]});
+                   .tape = &tapes[segment.tape]});
   }
   expansion.ForEachTransfer(visit);
 }
 
-void Plan::ForEachTransferOfHost(int32_t host,
-                                 absl::FunctionRef<void(const Transfer&)> visit) const {
-  remesh::ForEachTransfer(ProgramOfHost(*this, host), [&](const Transfer& transfer) {
+void ForEachTransferOfHost(const Plan& plan, int32_t host,
+                           absl::FunctionRef<void(const Transfer&)> visit) {
+  ForEachTransfer(ProgramOfHost(plan, host), [&](const Transfer& transfer) {
     visit(transfer);
     return true;
   });

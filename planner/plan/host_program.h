@@ -5,28 +5,31 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/atoms/tape.h"
+#include "planner/plan/plan.h"
+#include "planner/plan/transfer.h"
+#include "planner/schedule/timeline.h"
 
 namespace remesh {
 
-// What one host does of a plan, before it is expanded: moves over segments of tapes, the cells of
-// these tapes, and the arrays that share the cells. Its size depends on the layouts, neither on the
+// What one host does of a plan, before it is expanded: moves over segments of tapes, the atoms of
+// these tapes, and the arrays that share the atoms. Its size depends on the layouts, neither on the
 // number of windows nor, but for the list of their names, on that of arrays: what goes over the
 // wire in place of a box for each transfer.
 struct HostProgram {
   Schedule schedule;
   int32_t windows = 0;         // of the whole plan
-  Tapes tapes;                 // of the classes that have a cell here, each with a list of boxes
-  std::vector<int32_t> cells;  // sub after sub, rising within each
-  std::vector<int32_t> sub_begin;        // cells of sub s: [sub_begin[s], sub_begin[s + 1])
-  std::vector<int32_t> sub_numbers;      // in the plan, rising: Transfer::sub
-  std::vector<Segment> segments;         // Segment::sub counts the subs here
+  AtomGeometry geometry;       // of the classes that have a atom here, each with a list of boxes
+  std::vector<int32_t> atoms;  // tape after tape, rising within each
+  std::vector<int32_t> tape_begin;       // atoms of tape s: [tape_begin[s], tape_begin[s + 1])
+  std::vector<int32_t> tape_numbers;     // in the plan, rising: Transfer::tape
+  std::vector<Segment> segments;         // Segment::tape counts the tapes here
   std::vector<int32_t> segment_numbers;  // in the plan, rising
   std::vector<Move> moves;  // by round, in the plan's order; Move::segment counts the segments here
 
-  Tape TapeOfSub(int32_t sub) const {
-    return tapes.TapeOf(
-        absl::MakeConstSpan(cells).subspan(sub_begin[sub], sub_begin[sub + 1] - sub_begin[sub]));
+  TapeRuns RunsOfTape(int32_t tape) const {
+    return geometry.RunsOf(absl::MakeConstSpan(atoms).subspan(
+        tape_begin[tape], tape_begin[tape + 1] - tape_begin[tape]));
   }
   friend bool operator==(const HostProgram&, const HostProgram&) = default;
 };
@@ -35,8 +38,12 @@ struct HostProgram {
 HostProgram ProgramOfHost(const Plan& plan, int32_t host);
 
 // The transfers of a program, in the plan's order, by the code that expands whole plans. Once
-// `visit` has returned false it may be called for the rest of the slice, but for no further one.
+// `visit` has returned false it may be called for the rest of the part, but for no further one.
 // REQUIRES: every index and every range lies within what it refers to.
 void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit);
+
+// Plan::ForEachTransfer(), only those with an end on `host` (canonical index).
+void ForEachTransferOfHost(const Plan& plan, int32_t host,
+                           absl::FunctionRef<void(const Transfer&)> visit);
 
 }  // namespace remesh

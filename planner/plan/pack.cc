@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <utility>
+#include "planner/plan/pack.h"
 
-#include "planner/plan/plan_rep.h"
+#include <utility>
 
 namespace remesh {
 namespace {
 
-template <typename T>
-int64_t BytesOf(const std::vector<T>& items) {
-  return static_cast<int64_t>(items.capacity() * sizeof(T));
-}
-
-void PackMoves(const PlanDraft& draft, Plan::Rep& rep) {
-  rep.moves.reserve(draft.moves.size());
-  for (const Move& move : draft.moves) {
-    const bool whole = move.lo == 0 && move.hi == draft.segments[move.segment].size();
+void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& moves, PlanRep& rep) {
+  rep.moves.reserve(moves.size());
+  for (const Move& move : moves) {
+    const bool whole = move.lo == 0 && move.hi == segments[move.segment].size();
     if (!whole) {
       rep.stripes.push_back({static_cast<int32_t>(rep.moves.size()), move.lo, move.hi});
     }
@@ -22,51 +17,82 @@ void PackMoves(const PlanDraft& draft, Plan::Rep& rep) {
     rep.moves.push_back({.segment = move.segment,
                          .from_device = move.from_device,
                          .to_device = move.to_device,
-                         .stage = static_cast<int16_t>(move.stage),
+                         .hop = static_cast<int16_t>(move.hop),
                          .spaces = static_cast<int8_t>(spaces),
                          .whole = whole});
+  }
+  rep.stripes.shrink_to_fit();
+}
+
+void PackSegments(const std::vector<Segment>& segments, PlanRep& rep) {
+  rep.segment_tape.reserve(segments.size());
+  rep.segment_hi.reserve(segments.size());
+  for (const Segment& segment : segments) {
+    rep.segment_tape.push_back(segment.tape);
+    rep.segment_hi.push_back(segment.hi);
   }
 }
 
 }  // namespace
 
-int64_t Plan::Rep::bytes() const {
-  int64_t bytes = static_cast<int64_t>(sizeof(Rep)) + BytesOf(missing) + BytesOf(host_of) +
-                  BytesOf(cells) + BytesOf(sub_begin) + BytesOf(segment_sub) + BytesOf(segment_hi) +
-                  BytesOf(moves) + BytesOf(stripes) + BytesOf(round_begin) + BytesOf(peak_bytes) +
-                  BytesOf(tapes.classes);
-  for (const ArrayClass& one : tapes.classes) {
-    bytes += BytesOf(one.arrays) + BytesOf(one.boxes);
-    for (const auto& cuts : one.cuts) bytes += BytesOf(cuts);
-  }
-  return bytes;
+std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
+                                    const std::vector<int32_t>& host_of, const Atoms& atoms,
+                                    const std::vector<Segment>& segments, const Timeline& timeline,
+                                    const Figures& figures) {
+  auto rep = std::make_shared<PlanRep>();
+  rep->target_order = std::move(target_order);
+  PackMoves(segments, timeline.moves, *rep);
+  PackSegments(segments, *rep);
+  rep->tape_begin.reserve(atoms.tapes.size() + 1);
+  for (const Tape& tape : atoms.tapes) rep->tape_begin.push_back(tape.first_atom);
+  rep->tape_begin.push_back(static_cast<int32_t>(atoms.numbers.size()));
+  rep->geometry = atoms.geometry;
+  rep->missing = atoms.missing;
+  rep->atoms = atoms.numbers;
+  rep->host_of = host_of;
+  rep->round_begin = timeline.round_begin;
+  rep->schedule = timeline.schedule;
+  rep->figures = figures;
+  rep->peak_bytes = timeline.peak_bytes;
+  return rep;
 }
 
-std::shared_ptr<const Plan::Rep> Pack(PlanDraft draft) {
-  auto rep = std::make_shared<Plan::Rep>();
-  PackMoves(draft, *rep);
-  rep->sub_begin.reserve(draft.atoms.subs.size() + 1);
-  for (const Sub& sub : draft.atoms.subs) rep->sub_begin.push_back(sub.first_cell);
-  rep->sub_begin.push_back(static_cast<int32_t>(draft.atoms.cells.size()));
-  rep->segment_sub.reserve(draft.segments.size());
-  rep->segment_hi.reserve(draft.segments.size());
-  for (const Segment& segment : draft.segments) {
-    rep->segment_sub.push_back(segment.sub);
-    rep->segment_hi.push_back(segment.hi);
+std::vector<Segment> UnpackedSegments(const PlanRep& rep) {
+  std::vector<Segment> segments;
+  segments.reserve(rep.segment_tape.size());
+  for (size_t i = 0; i < rep.segment_tape.size(); ++i) {
+    segments.push_back(rep.SegmentAt(static_cast<int32_t>(i)));
   }
-  rep->tapes = std::move(draft.atoms.tapes);
-  rep->missing = std::move(draft.atoms.missing);
-  rep->cells = std::move(draft.atoms.cells);
-  rep->cells.shrink_to_fit();
-  rep->stripes.shrink_to_fit();
-  rep->host_of = std::move(draft.host_of);
-  rep->round_begin = std::move(draft.round_begin);
-  rep->schedule = draft.schedule;
-  rep->summary = std::move(draft.summary);
-  rep->lower_bound = std::move(draft.lower_bound);
-  rep->routing_bound = std::move(draft.routing_bound);
-  rep->peak_bytes = std::move(draft.peak_bytes);
-  return rep;
+  return segments;
+}
+
+Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe) {
+  return {.segment = move.segment,
+          .from_device = move.from_device,
+          .to_device = move.to_device,
+          .from_space = move.from_space(),
+          .to_space = move.to_space(),
+          .hop = move.hop,
+          .round = round,
+          .lo = stripe.lo,
+          .hi = stripe.hi};
+}
+
+std::vector<Move> UnpackedMoves(const PlanRep& rep) {
+  std::vector<Move> moves;
+  moves.reserve(rep.moves.size());
+  auto stripe = rep.stripes.begin();
+  for (int32_t r = 0; r < rep.schedule.rounds; ++r) {
+    for (int32_t i = rep.round_begin[r]; i < rep.round_begin[r + 1]; ++i) {
+      Interval range{0, rep.SegmentAt(rep.moves[i].segment).size()};
+      if (!rep.moves[i].whole) {
+        range = {stripe->lo, stripe->hi};
+        ++stripe;
+      }
+      moves.push_back(Unpacked(rep.moves[i], r, range));
+    }
+  }
+  return moves;
 }
 
 }  // namespace remesh

@@ -2,21 +2,23 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/atoms/missing_box.h"
+#include "planner/atoms/tape.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/plan_summary.h"
 
 namespace remesh {
 
 // A Move of a finished plan, in 16 bytes: most moves take their whole segment, the others stand in
-// Plan::Rep::stripes.
+// PlanRep::stripes.
 struct PackedMove {
   int32_t segment = 0;
   int32_t from_device = 0;
   int32_t to_device = 0;
-  int16_t stage = 0;
+  int16_t hop = 0;
   int8_t spaces = 0;  // from_space * 4 + to_space
   bool whole = true;
 
@@ -34,36 +36,34 @@ struct StripeOfMove {
   friend bool operator==(const StripeOfMove&, const StripeOfMove&) = default;
 };
 
-// A finished plan, packed to what expansion needs: see PlanDraft for the meaning.
-struct Plan::Rep {
-  Tapes tapes;
+// A finished plan, packed to what expansion needs: see Atoms, Moves and Timeline for the meaning.
+// For the files of plan/, and those that read and check plans; others ask Plan.
+struct PlanRep {
+  AtomGeometry geometry;
   std::vector<MissingBox> missing;
+  std::vector<int64_t> target_order;  // device -> who takes its place; empty: as requested
   std::vector<int32_t> host_of;
-  std::vector<int32_t> cells;        // sub after sub
-  std::vector<int32_t> sub_begin;    // cells of sub s: [sub_begin[s], sub_begin[s + 1])
-  std::vector<int32_t> segment_sub;  // segment -> sub; segments of a sub adjoin in order
+  std::vector<int32_t> atoms;         // tape after tape
+  std::vector<int32_t> tape_begin;    // atoms of tape s: [tape_begin[s], tape_begin[s + 1])
+  std::vector<int32_t> segment_tape;  // segment -> tape; segments of a tape adjoin in order
   std::vector<int64_t> segment_hi;
-  std::vector<PackedMove> moves;      // by round, then stage
+  std::vector<PackedMove> moves;      // by round, then hop
   std::vector<StripeOfMove> stripes;  // by move
   std::vector<int32_t> round_begin;
   Schedule schedule;
-  PlanSummary summary;
-  Certificate lower_bound;
-  Certificate routing_bound;
+  Figures figures;
   std::vector<int64_t> peak_bytes;
 
   Segment SegmentAt(int32_t index) const {
-    const bool first = index == 0 || segment_sub[index - 1] != segment_sub[index];
-    return {segment_sub[index], first ? 0 : segment_hi[index - 1], segment_hi[index]};
+    const bool first = index == 0 || segment_tape[index - 1] != segment_tape[index];
+    return {segment_tape[index], first ? 0 : segment_hi[index - 1], segment_hi[index]};
   }
-  Tape TapeOfSub(int32_t sub) const {
-    return tapes.TapeOf(
-        absl::MakeConstSpan(cells).subspan(sub_begin[sub], sub_begin[sub + 1] - sub_begin[sub]));
+  TapeRuns RunsOfTape(int32_t tape) const {
+    return geometry.RunsOf(absl::MakeConstSpan(atoms).subspan(
+        tape_begin[tape], tape_begin[tape + 1] - tape_begin[tape]));
   }
   int64_t bytes() const;  // of memory
-  friend bool operator==(const Rep&, const Rep&) = default;
+  friend bool operator==(const PlanRep&, const PlanRep&) = default;
 };
-
-std::shared_ptr<const Plan::Rep> Pack(PlanDraft draft);
 
 }  // namespace remesh

@@ -12,8 +12,10 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/make_plan.h"
 #include "planner/network/links.h"
 #include "planner/network/network.h"
+#include "planner/order/free_order.h"
 #include "planner/report/checkpoint_cost.h"
 #include "planner/report/names.h"
 #include "planner/report/units.h"
@@ -234,7 +236,9 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   if (summary.routing_bound_seconds > summary.lower_bound_seconds) {
     explanation.routing_certificate = Words(plan.routing_bound_certificate(), binding);
   }
-  ASSIGN_OR_RETURN(explanation.strategies, Strategies(request, plan, options));
+  const CanonicalRequest ordered{.request = WithTargetOrder(request.request, plan.target_order()),
+                                 .fingerprint = request.fingerprint};
+  ASSIGN_OR_RETURN(explanation.strategies, Strategies(ordered, plan, options));
   return explanation;
 }
 

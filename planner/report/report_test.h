@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/make_plan.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/report/explanation.h"
 #include "planner/report/trace.h"

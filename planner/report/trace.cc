@@ -200,7 +200,7 @@ class TraceWriter {
 
 // At most one arrow for each pair of devices and window.
 bool FewArrows(const Plan& plan, const Network& network, int64_t arrows_max) {
-  const int64_t messages = plan.summary().operations;  // those inside hosts included
+  const int64_t messages = plan.summary().messages;  // those inside hosts included
   if (messages <= arrows_max) return true;
   if (messages > 16 * arrows_max) return false;
   int64_t arrows = 0;

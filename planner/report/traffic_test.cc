@@ -74,7 +74,7 @@ TEST(FlowsTest, FollowTransfersToWholeRows) {
                               .target = Tiles(shape, 2, 3)});
   }
   const ReportedPlan planned = PlanOf(request);
-  EXPECT_GT(planned.plan.rep().tapes.slack_bits, 16);
+  EXPECT_GT(planned.plan.rep().schedule.slack_bits, 16);
   EXPECT_GT(planned.plan.summary().windows, 4);
   ExpectFlowsOfTransfers(planned);
 }

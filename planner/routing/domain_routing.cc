@@ -10,8 +10,9 @@ namespace remesh {
 namespace {
 
 // NICs and uplinks without a demand yet.
-TransportProblem EmptyProblem(const Network& network, const Units& units) {
-  TransportProblem problem;
+TransportationProblem EmptyProblem(const Units& units) {
+  const Network& network = units.network();
+  TransportationProblem problem;
   for (int32_t h = 0; h < network.host_count(); ++h) {
     problem.capacity.push_back(units.Capacity(h, true));
     problem.group_of.push_back(units.DomainAt(h, units.levels() - 1));
@@ -23,7 +24,7 @@ TransportProblem EmptyProblem(const Network& network, const Units& units) {
 }
 
 // Two items, or one where nobody in the domain holds the class.
-void AddCrossing(int64_t bits, const Crossing& crossing, TransportProblem& problem) {
+void AddCrossing(int64_t bits, const Crossing& crossing, TransportationProblem& problem) {
   const int32_t holding = crossing.holding_hosts();
   int64_t copies = crossing.copies;
   if (holding > 0) {
@@ -37,13 +38,13 @@ void AddCrossing(int64_t bits, const Crossing& crossing, TransportProblem& probl
 }
 
 // What is sent inside a domain is sent inside those around it too.
-void SumInside(std::vector<TransportProblem::Group>& groups) {
+void SumInside(std::vector<TransportationProblem::Group>& groups) {
   for (size_t g = groups.size(); g-- > 0;) {
     if (groups[g].parent >= 0) groups[groups[g].parent].inside += groups[g].inside;
   }
 }
 
-Bound BoundOf(const TransportSolution& solution, Bound ingress) {
+Bound BoundOf(const TransportationSolution& solution, Bound ingress) {
   if (!(ingress.t < solution.t)) return ingress;
   return {.t = solution.t,
           .certificate = {.kind = Certificate::Kind::kRelay,
@@ -55,10 +56,9 @@ Bound BoundOf(const TransportSolution& solution, Bound ingress) {
 
 }  // namespace
 
-DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& network,
-                                  const Units& units, Budget& budget) {
+DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& units, Budget& budget) {
   DomainRouting routing;
-  TransportProblem problem = EmptyProblem(network, units);
+  TransportationProblem problem = EmptyProblem(units);
   for (const DemandClass& one : demand.classes) {
     if (budget.Spent()) return routing;
     routing.crossings.push_back(CrossingsOf(one, units));
@@ -67,8 +67,8 @@ DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& ne
     }
   }
   SumInside(problem.groups);
-  Bound ingress = IngressBound(demand, network);
-  TransportSolution solution = SolveTransport(problem, ingress.t, budget);
+  Bound ingress = IngressBound(demand, units);
+  TransportationSolution solution = SolveTransportation(problem, ingress.t, budget);
   size_t item = 0;
   for (const std::vector<Crossing>& crossings : routing.crossings) {
     routing.sent.emplace_back();

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
-#include "planner/network/network.h"
 #include "planner/network/units.h"
 #include "planner/routing/crossings.h"
 #include "planner/routing/lower_bound.h"
@@ -37,7 +36,7 @@ struct DomainRouting {
 };
 
 // Domains below the levels that `units` knows count for their ingress only.
-DomainRouting RouteThroughDomains(const DemandClasses& demand, const Network& network,
-                                  const Units& units, Budget& budget = Budget::Unlimited());
+DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& units,
+                                  Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/routing/domain_trees.h"
-#include "planner/routing/test_network.h"
+#include "planner/testing/test_network.h"
 
 namespace remesh {
 namespace {
@@ -26,7 +26,7 @@ TEST(DomainRoutingTest, ARackIsEnteredOnce) {
   const Network network = TwoRacks(10);
   const DemandClasses demand = {.classes = {MakeClass({0}, {1, 2, 3, 4}, 60)}, .class_of = {}};
   const Units units(network);
-  const DomainRouting routing = RouteThroughDomains(demand, network, units);
+  const DomainRouting routing = RouteThroughDomains(demand, units);
   EXPECT_TRUE((routing.bound.t == Rational{60, 10}));
   EXPECT_EQ(routing.bound.certificate.domains, (std::vector<int32_t>{0}));
   const auto routes = MakeDomainTrees(demand, routing);
@@ -48,7 +48,7 @@ TEST(DomainRoutingTest, NicsAndUplinksAreOneProblem) {
   const DemandClasses demand = {
       .classes = {MakeClass({0, 1}, {2}, 600), MakeClass({1}, {3}, 800), MakeClass({1}, {0}, 100)},
       .class_of = {}};
-  const DomainRouting routing = RouteThroughDomains(demand, network, Units(network));
+  const DomainRouting routing = RouteThroughDomains(demand, Units(network));
   EXPECT_TRUE((routing.bound.t == Rational{900, 100}));
   EXPECT_EQ(routing.bound.certificate.hosts, (std::vector<int32_t>{1}));
   EXPECT_EQ(routing.sent[0][0], (std::vector<int64_t>{600, 0, 0}));

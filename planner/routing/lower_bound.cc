@@ -4,24 +4,20 @@
 #include <algorithm>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "planner/network/units.h"
-
 namespace remesh {
 namespace {
 
-void AddTo(int32_t unit, const Network& network, Certificate& certificate) {
-  if (unit < network.host_count()) {
+void AddTo(int32_t unit, const Units& units, Certificate& certificate) {
+  if (units.IsHost(unit)) {
     certificate.hosts.push_back(unit);
   } else {
-    certificate.domains.push_back(unit - network.host_count());
+    certificate.domains.push_back(unit - units.network().host_count());
   }
 }
 
 // Bits that each unit needs and nobody in it holds.
-std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& network,
-                                 const Units& units) {
+std::vector<int64_t> IngressBits(const DemandClasses& demand, const Units& units) {
+  const Network& network = units.network();
   std::vector<int64_t> bits(units.count(), 0);
   std::vector<int64_t> seen(network.domains.size(), -1);  // last class that marked the domain
   for (size_t a = 0; a < demand.classes.size(); ++a) {
@@ -42,9 +38,8 @@ std::vector<int64_t> IngressBits(const DemandClasses& demand, const Network& net
   return bits;
 }
 
-Bound IngressOf(const DemandClasses& demand, const Network& network, const Units& units,
-                int32_t unit_end) {
-  const std::vector<int64_t> bits = IngressBits(demand, network, units);
+Bound IngressOf(const DemandClasses& demand, const Units& units, int32_t unit_end) {
+  const std::vector<int64_t> bits = IngressBits(demand, units);
   Bound bound;
   int32_t binding = -1;
   for (int32_t u = 0; u < unit_end; ++u) {
@@ -59,7 +54,7 @@ Bound IngressOf(const DemandClasses& demand, const Network& network, const Units
                        .domains = {},
                        .bits = bound.t.num,
                        .capacity = bound.t.den};
-  AddTo(binding, network, bound.certificate);
+  AddTo(binding, units, bound.certificate);
   return bound;
 }
 
@@ -72,9 +67,9 @@ std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) 
 }
 
 // T_out over the domains of one level (-1: over hosts), if it is more than `least`.
-Bound EgressBound(const DemandClasses& demand, const Network& network, const Units& units,
-                  int level, const Rational& least, Budget& budget) {
-  TransportProblem problem;
+Bound EgressBound(const DemandClasses& demand, const Units& units, int level, const Rational& least,
+                  Budget& budget) {
+  TransportationProblem problem;
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
   for (const DemandClass& one : demand.classes) {
     if (budget.Spent()) return {};
@@ -83,7 +78,7 @@ Bound EgressBound(const DemandClasses& demand, const Network& network, const Uni
     if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
     problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
   }
-  const TransportSolution solution = SolveTransport(problem, least, budget);
+  const TransportationSolution solution = SolveTransportation(problem, least, budget);
   Bound bound{.t = solution.t, .certificate = {}};
   if (!(least < solution.t)) return bound;
   bound.certificate = {.kind = Certificate::Kind::kEgress,
@@ -91,47 +86,28 @@ Bound EgressBound(const DemandClasses& demand, const Network& network, const Uni
                        .domains = {},
                        .bits = solution.t.num,
                        .capacity = solution.t.den};
-  for (int32_t unit : solution.tight_bins) AddTo(unit, network, bound.certificate);
+  for (int32_t unit : solution.tight_bins) AddTo(unit, units, bound.certificate);
   return bound;
 }
 
 }  // namespace
 
-std::string Certificate::DebugString() const {
-  if (kind == Kind::kNone) return "nothing has to cross";
-  std::vector<std::string> members;
-  for (int32_t host : hosts) members.push_back(absl::StrCat("host ", host));
-  for (int32_t domain : domains) members.push_back(absl::StrCat("domain ", domain));
-  constexpr size_t kShownMax = 8;
-  const size_t more = members.size() > kShownMax ? members.size() - kShownMax : 0;
-  members.resize(members.size() - more);
-  const std::string who = absl::StrCat(absl::StrJoin(members, ", "),
-                                       more > 0 ? absl::StrCat(" and ", more, " more") : "");
-  const char* what = kind == Kind::kIngress  ? " must receive "
-                     : kind == Kind::kEgress ? " alone hold and must send "
-                                             : " must send, copies for each other included, ";
-  return absl::StrCat(who, what, bits / 8 + (bits % 8 != 0), " bytes at ", capacity,
-                      " bytes per second");
+Bound IngressBound(const DemandClasses& demand, const Units& units) {
+  return IngressOf(demand, units, units.count());
 }
 
-Bound IngressBound(const DemandClasses& demand, const Network& network) {
-  const Units units(network);
-  return IngressOf(demand, network, units, units.count());
-}
-
-Bound LowerBound(const DemandClasses& demand, const Network& network, Budget& budget) {
-  const Units units(network);
-  Bound best = IngressBound(demand, network);
+Bound LowerBound(const DemandClasses& demand, const Units& units, Budget& budget) {
+  Bound best = IngressBound(demand, units);
   for (int level = -1; level < units.levels(); ++level) {
-    Bound egress = EgressBound(demand, network, units, level, best.t, budget);
+    Bound egress = EgressBound(demand, units, level, best.t, budget);
     if (best.t < egress.t) best = std::move(egress);
   }
   return best;
 }
 
 Bound EgressOf(const std::vector<int32_t>& hosts, const std::vector<int32_t>& domains,
-               const DemandClasses& demand, const Network& network) {
-  const Units units(network);
+               const DemandClasses& demand, const Units& units) {
+  const Network& network = units.network();
   std::vector<bool> is_member(units.count(), false);
   Bound bound{.t = {},
               .certificate = {.kind = Certificate::Kind::kEgress,
@@ -166,9 +142,9 @@ Bound EgressOf(const std::vector<int32_t>& hosts, const std::vector<int32_t>& do
   return bound;
 }
 
-Bound RoutingBound(const DemandClasses& demand, const Network& network, const Routing& routing) {
+Bound RoutingBound(const DemandClasses& demand, const Units& units, const Routing& routing) {
   if (routing.tight_hosts.empty()) {
-    return IngressOf(demand, network, Units(network), network.host_count());
+    return IngressOf(demand, units, units.network().host_count());
   }
   const Certificate::Kind kind =
       routing.tight_copies.empty() ? Certificate::Kind::kEgress : Certificate::Kind::kRelay;

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/routing/test_network.h"
+#include "planner/testing/test_network.h"
 
 namespace remesh {
 namespace {

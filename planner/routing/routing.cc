@@ -19,8 +19,8 @@ bool LiesOnFewNics(const Atoms& atoms, const DemandClass& one, const Network& ne
   const Network::HostNode& host = network.hosts[one.holders.front()];
   std::vector<bool> seen(host.nics.size(), false);
   size_t count = 0;
-  for (int32_t sub : one.subs) {
-    const Group& group = atoms.groups[atoms.subs[sub].holders];
+  for (int32_t tape : one.tapes) {
+    const Group& group = atoms.groups[atoms.tapes[tape].holders];
     auto device = std::lower_bound(group.begin(), group.end(), host.first_device);
     for (; device != group.end() && *device < host.first_device + host.device_count; ++device) {
       const size_t nic = static_cast<size_t>(network.nic_of[*device] - host.nics.front());
@@ -38,9 +38,10 @@ bool MustShareEvenly(const Atoms& atoms, const DemandClass& one, const Network& 
 }
 
 // Items 2a and 2a + 1 are the root and the copies of class a.
-TransportProblem MakeProblem(const std::vector<DemandClass>& classes, std::vector<int64_t> capacity,
-                             const std::vector<bool>& even, Budget& budget) {
-  TransportProblem problem{.items = {}, .capacity = std::move(capacity)};
+TransportationProblem MakeProblem(const std::vector<DemandClass>& classes,
+                                  std::vector<int64_t> capacity, const std::vector<bool>& even,
+                                  Budget& budget) {
+  TransportationProblem problem{.items = {}, .capacity = std::move(capacity)};
   for (size_t a = 0; a < classes.size() && !budget.Spent(); ++a) {
     const DemandClass& one = classes[a];
     const int32_t holders = static_cast<int32_t>(one.holders.size());
@@ -77,7 +78,7 @@ namespace {
 using Sent = std::vector<std::vector<int64_t>>;
 
 // Root and copies of each class together.
-Sent AddUp(const TransportSolution& solution) {
+Sent AddUp(const TransportationSolution& solution) {
   Sent sent;
   for (size_t i = 0; i + 1 < solution.flow.size(); i += 2) {
     sent.push_back(solution.flow[i + 1]);
@@ -88,7 +89,7 @@ Sent AddUp(const TransportSolution& solution) {
 
 // Whole copies where they fit under t, the rest split; nullopt when the whole copies leave no room
 // for the rest.
-std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProblem problem,
+std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportationProblem problem,
                                     const Rational& t, Budget& budget) {
   std::vector<int64_t> room;
   for (int64_t capacity : problem.capacity) room.push_back(t.CeilTimes(capacity));
@@ -99,8 +100,8 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProble
       return std::accumulate(sent[a].begin() + begin, sent[a].begin() + end, int64_t{0});
     };
     const int64_t by_holders = sum(0, one.holders.size());
-    TransportProblem::Item& root = problem.items[2 * a];
-    TransportProblem::Item& copies = problem.items[2 * a + 1];
+    TransportationProblem::Item& root = problem.items[2 * a];
+    TransportationProblem::Item& copies = problem.items[2 * a + 1];
     copies.demand += root.demand - by_holders - sum(one.holders.size(), sent[a].size());
     root.demand = by_holders > 0 ? 0 : one.bits;
     copies.demand -= root.demand;
@@ -109,7 +110,7 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportProble
   // is too much to matter.
   problem.capacity = room;
   for (int64_t& capacity : problem.capacity) capacity = std::max<int64_t>(capacity, 1);
-  const Sent rest = FillTransport(problem, {1, 1}, budget);
+  const Sent rest = FillTransportation(problem, {1, 1}, budget);
   for (size_t a = 0; a < sent.size(); ++a) {
     for (size_t side : {2 * a, 2 * a + 1}) {
       int64_t missing = problem.items[side].demand;
@@ -136,8 +137,9 @@ Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Netw
   for (const Network::HostNode& host : network.hosts) {
     capacity.push_back(std::max<int64_t>(host.capacity(), 1));
   }
-  const TransportProblem problem = MakeProblem(demand.classes, std::move(capacity), even, budget);
-  const TransportSolution solution = SolveTransport(problem, t_in, budget);
+  const TransportationProblem problem =
+      MakeProblem(demand.classes, std::move(capacity), even, budget);
+  const TransportationSolution solution = SolveTransportation(problem, t_in, budget);
   if (budget.SpentNow()) return {};
   Routing routing{.t0 = solution.t};
   std::optional<Sent> whole;

@@ -14,16 +14,24 @@ namespace remesh {
 // How much of each class every host sends, so that the busiest host is as little busy as any plan
 // without third hosts lets it be.
 //
-// A class of b bits with holders S and needers D needs |D| copies sent: b of them, the root, by S
-// (each bit leaves S at least once), the other b * (|D| - 1) by S or D (a needer passes on what it
-// got). Any amounts x with these sums can be sent along trees, so routing is a transportation
-// problem: items are roots and copies, bins are hosts of capacity t * C_h. T0, the smallest t, is
-// not below in_h / C_h either, what a host must receive over its capacity.
+// Symbols. Class a has b_a bits, holders S_a and needers D_a; host h has capacity C_h in either
+// direction; x_ah >= 0 is what h sends of a; in_h is the sum of b_a over the classes that h needs.
+//
+// Every needer gets every bit once, so a is sent b_a |D_a| times in all. Of these b_a, the root,
+// come from S_a (each bit leaves S_a at least once), the others from S_a or D_a (a needer passes on
+// what it got):
+//   sum over S_a of x_ah >= b_a,   sum over S_a and D_a of x_ah = b_a |D_a|,
+//   sum over a of x_ah <= t C_h,   in_h <= t C_h.
+// Any x with these sums can be sent along trees (trees.h). So T0, the least t, is that of a
+// transportation problem whose items are roots and copies, and whose bins are hosts.
+//
+// Example: one class of 120 bits, S = {0}, D = {1, 2, 3}, all C = 1. Host 0 alone would send 360;
+// with x = (120, 80, 80, 80) everybody sends 120 at most, and T0 = in_h / C_h = 120.
 struct Routing {
   Rational t0;
   // sent[a][k] is what host k of class a's list (holders, then needers) sends, in bits.
   std::vector<std::vector<int64_t>> sent;
-  // The classes and hosts that prove T0 when more than T_in does; see TransportSolution.
+  // The classes and hosts that prove T0 when more than T_in does; see TransportationSolution.
   std::vector<int32_t> tight_roots;   // classes whose root is in the proof
   std::vector<int32_t> tight_copies;  // classes whose copies are
   std::vector<int32_t> tight_hosts;

@@ -6,7 +6,7 @@
 #include <numeric>
 
 #include "planner/routing/lower_bound.h"
-#include "planner/routing/test_network.h"
+#include "planner/testing/test_network.h"
 
 namespace remesh {
 namespace {
@@ -29,13 +29,13 @@ TEST(RoutingTest, CopiesBeyondTheFirstCostSomebodysEgress) {
   const DemandClasses demand = PassedOnCopies();
   const Routing routing = Route(demand, network);
   EXPECT_TRUE((routing.t0 == Rational{80, 1}));  // 4 / 3 of LB: three hosts send four copies
-  EXPECT_TRUE((LowerBound(demand, network).t == Rational{60, 1}));
+  EXPECT_TRUE((LowerBound(demand, Units(network)).t == Rational{60, 1}));
 }
 
 TEST(RoutingTest, TheSetThatProvesT0IsNamed) {
   const Network network = MakeTestNetwork(5);
   const DemandClasses demand = PassedOnCopies();
-  const Bound bound = RoutingBound(demand, network, Route(demand, network));
+  const Bound bound = RoutingBound(demand, Units(network), Route(demand, network));
   EXPECT_EQ(bound.certificate.kind, Certificate::Kind::kRelay);
   EXPECT_EQ(bound.certificate.hosts, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(bound.certificate.bits, 240);
@@ -62,7 +62,7 @@ TEST(RoutingTest, EverySumIsServedWithinT0) {
 TEST(RoutingTest, DisjointReceiversChainAtTheBound) {
   const Network network = MakeTestNetwork(4);
   const DemandClasses demand = {.classes = {MakeClass({0}, {1, 2, 3}, 60)}, .class_of = {}};
-  EXPECT_TRUE((Route(demand, network).t0 == LowerBound(demand, network).t));
+  EXPECT_TRUE((Route(demand, network).t0 == LowerBound(demand, Units(network)).t));
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace {
 // is edge edges + p.
 class Flow {
  public:
-  Flow(const TransportProblem& problem, const Rational& t, Budget& budget)
+  Flow(const TransportationProblem& problem, const Rational& t, Budget& budget)
       : problem_(problem),
         budget_(budget),
         items_(static_cast<int32_t>(problem.items.size())),
@@ -60,7 +60,7 @@ class Flow {
   }
 
   // Items that unmet demand can push around, and the full places that keep it from the sink.
-  void Cut(TransportSolution& solution) {
+  void Cut(TransportationSolution& solution) {
     Levels();
     solution.tight_items.clear();
     solution.tight_bins.clear();
@@ -119,7 +119,7 @@ class Flow {
   }
 
   void DealEvenly(int32_t item) {
-    const TransportProblem::Item& it = problem_.items[item];
+    const TransportationProblem::Item& it = problem_.items[item];
     if (!it.even || it.priority != opened_) return;
     const int64_t first = first_edge_[item];
     const int64_t count = it.preferred > 0 ? it.preferred : first_edge_[item + 1] - first;
@@ -136,7 +136,7 @@ class Flow {
 
   // Edges of an item that are open: all, or only the preferred ones where it has any of those.
   int64_t EndOfOpen(int32_t item) const {
-    const TransportProblem::Item& it = problem_.items[item];
+    const TransportationProblem::Item& it = problem_.items[item];
     if (!preferred_only_ || it.priority < opened_ || it.preferred == 0)
       return first_edge_[item + 1];
     return first_edge_[item] + it.preferred;
@@ -295,7 +295,7 @@ class Flow {
     return pushed;
   }
 
-  const TransportProblem& problem_;
+  const TransportationProblem& problem_;
   Budget& budget_;
   const int32_t items_;
   const int32_t bins_;
@@ -319,9 +319,9 @@ class Flow {
 
 }  // namespace
 
-TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least,
-                                 Budget& budget) {
-  TransportSolution solution{.t = at_least, .flow = {}};
+TransportationSolution SolveTransportation(const TransportationProblem& problem,
+                                           const Rational& at_least, Budget& budget) {
+  TransportationSolution solution{.t = at_least, .flow = {}};
   while (true) {
     Flow flow(problem, solution.t, budget);
     if (flow.Run() || budget.SpentNow()) {
@@ -341,8 +341,8 @@ TransportSolution SolveTransport(const TransportProblem& problem, const Rational
   }
 }
 
-std::vector<std::vector<int64_t>> FillTransport(const TransportProblem& problem, const Rational& t,
-                                                Budget& budget) {
+std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem& problem,
+                                                const Rational& t, Budget& budget) {
   Flow flow(problem, t, budget);
   flow.Run();
   return flow.TakeFlow();

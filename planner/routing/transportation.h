@@ -13,7 +13,7 @@ namespace remesh {
 // split at will; bin j serves at most t * C_j in all. Everything is in integers (bin j's room is
 // ceil(t * C_j)), so that the answer is the same on any machine. Bins may lie in groups, and groups
 // in groups: all bins below group g serve at most t * C_g + inside_g together.
-struct TransportProblem {
+struct TransportationProblem {
   struct Item {
     int64_t demand = 0;
     std::vector<int32_t> bins;  // B_i, not empty
@@ -37,7 +37,7 @@ struct TransportProblem {
   std::vector<int32_t> group_of;  // bin -> group, -1: none; empty where there are no groups
 };
 
-struct TransportSolution {
+struct TransportationSolution {
   Rational t;
   // What bin bins[k] of item i serves: flow[i][k]. The pairs with a positive flow form a forest:
   // few items are split.
@@ -55,11 +55,13 @@ struct TransportSolution {
 // fails, the items X that cannot be served and the full bins and groups N(X) that stop them give
 // the next t = (d(X) - inside(N(X))) / C(N(X)), and t rises strictly, a few times at most.
 // Once the budget is spent the flow is too little, and nothing is tight.
-TransportSolution SolveTransport(const TransportProblem& problem, const Rational& at_least,
-                                 Budget& budget = Budget::Unlimited());
+TransportationSolution SolveTransportation(const TransportationProblem& problem,
+                                           const Rational& at_least,
+                                           Budget& budget = Budget::Unlimited());
 
 // Flow of the most that t lets through, by priority; less than the demands where t is too small.
-std::vector<std::vector<int64_t>> FillTransport(const TransportProblem& problem, const Rational& t,
+std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem& problem,
+                                                const Rational& t,
                                                 Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -11,16 +11,16 @@
 namespace remesh {
 namespace {
 
-TransportProblem RandomProblem(std::mt19937_64& random) {
-  TransportProblem problem;
+TransportationProblem RandomProblem(std::mt19937_64& random) {
+  TransportationProblem problem;
   const int bins = 1 + static_cast<int>(random() % 6);
   for (int j = 0; j < bins; ++j) problem.capacity.push_back(1 + static_cast<int64_t>(random() % 9));
   const int items = 1 + static_cast<int>(random() % 8);
   for (int i = 0; i < items; ++i) {
-    TransportProblem::Item item{.demand = static_cast<int64_t>(random() % 1000),
-                                .bins = {},
-                                .priority = static_cast<int32_t>(random() % 2),
-                                .even = random() % 4 == 0};
+    TransportationProblem::Item item{.demand = static_cast<int64_t>(random() % 1000),
+                                     .bins = {},
+                                     .priority = static_cast<int32_t>(random() % 2),
+                                     .even = random() % 4 == 0};
     for (int j = 0; j < bins; ++j) {
       if (random() % 2 == 0) item.bins.push_back(j);
     }
@@ -31,7 +31,7 @@ TransportProblem RandomProblem(std::mt19937_64& random) {
 }
 
 // Puts the bins of a problem into a random forest of groups.
-void AddGroups(std::mt19937_64& random, TransportProblem& problem) {
+void AddGroups(std::mt19937_64& random, TransportationProblem& problem) {
   const int groups = static_cast<int>(random() % 5);
   for (int g = 0; g < groups; ++g) {
     problem.groups.push_back({.capacity = 1 + static_cast<int64_t>(random() % 9),
@@ -44,7 +44,7 @@ void AddGroups(std::mt19937_64& random, TransportProblem& problem) {
 }
 
 // Whether bin j lies below group g.
-bool LiesIn(const TransportProblem& problem, int32_t bin, int32_t group) {
+bool LiesIn(const TransportationProblem& problem, int32_t bin, int32_t group) {
   if (problem.groups.empty()) return false;
   int32_t at = problem.group_of[bin];
   while (at >= 0 && at != group) at = problem.groups[at].parent;
@@ -52,7 +52,7 @@ bool LiesIn(const TransportProblem& problem, int32_t bin, int32_t group) {
 }
 
 // Everything is served, no bin and no group beyond its room.
-void ExpectServed(const TransportProblem& problem, const TransportSolution& solution) {
+void ExpectServed(const TransportationProblem& problem, const TransportationSolution& solution) {
   std::vector<int64_t> load(problem.capacity.size(), 0);
   for (size_t i = 0; i < problem.items.size(); ++i) {
     int64_t served = 0;
@@ -72,13 +72,13 @@ void ExpectServed(const TransportProblem& problem, const TransportSolution& solu
       const int32_t bin = static_cast<int32_t>(j);
       if (LiesIn(problem, bin, static_cast<int32_t>(g))) served += load[j];
     }
-    const TransportProblem::Group& group = problem.groups[g];
+    const TransportationProblem::Group& group = problem.groups[g];
     EXPECT_LE(served, solution.t.CeilTimes(group.capacity) + group.inside);
   }
 }
 
 // The tight items can go nowhere but into the tight bins and groups, and fill them in time t.
-void ExpectProved(const TransportProblem& problem, const TransportSolution& solution) {
+void ExpectProved(const TransportationProblem& problem, const TransportationSolution& solution) {
   if (solution.t.num == 0) return;
   const std::set<int32_t> bins(solution.tight_bins.begin(), solution.tight_bins.end());
   int64_t demand = 0;
@@ -99,23 +99,23 @@ void ExpectProved(const TransportProblem& problem, const TransportSolution& solu
   EXPECT_TRUE((Rational{demand, capacity} == solution.t));
 }
 
-TEST(TransportTest, TheLeastTimeIsReachedAndProved) {
+TEST(TransportationTest, TheLeastTimeIsReachedAndProved) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 2000; ++round) {
-    const TransportProblem problem = RandomProblem(random);
-    const TransportSolution solution = SolveTransport(problem, {});
+    const TransportationProblem problem = RandomProblem(random);
+    const TransportationSolution solution = SolveTransportation(problem, {});
     ExpectServed(problem, solution);
     ExpectProved(problem, solution);
   }
 }
 
-TEST(TransportTest, TheLeastTimeIsReachedAndProvedInGroups) {
+TEST(TransportationTest, TheLeastTimeIsReachedAndProvedInGroups) {
   std::mt19937_64 random(9);
   int by_groups = 0;
   for (int round = 0; round < 5000; ++round) {
-    TransportProblem problem = RandomProblem(random);
+    TransportationProblem problem = RandomProblem(random);
     AddGroups(random, problem);
-    const TransportSolution solution = SolveTransport(problem, {});
+    const TransportationSolution solution = SolveTransportation(problem, {});
     ExpectServed(problem, solution);
     ExpectProved(problem, solution);
     by_groups += solution.tight_groups.empty() ? 0 : 1;
@@ -123,12 +123,12 @@ TEST(TransportTest, TheLeastTimeIsReachedAndProvedInGroups) {
   EXPECT_GT(by_groups, 1000);
 }
 
-TEST(TransportTest, FewItemsAreSplit) {
+TEST(TransportationTest, FewItemsAreSplit) {
   std::mt19937_64 random(8);
   for (int round = 0; round < 500; ++round) {
-    TransportProblem problem = RandomProblem(random);
+    TransportationProblem problem = RandomProblem(random);
     for (auto& item : problem.items) item.even = false;
-    const TransportSolution solution = SolveTransport(problem, {});
+    const TransportationSolution solution = SolveTransportation(problem, {});
     size_t positive = 0;
     for (const auto& flows : solution.flow) {
       positive += static_cast<size_t>(
@@ -139,22 +139,22 @@ TEST(TransportTest, FewItemsAreSplit) {
   }
 }
 
-TEST(TransportTest, TheLowerPriorityWaits) {
-  TransportProblem problem;
+TEST(TransportationTest, TheLowerPriorityWaits) {
+  TransportationProblem problem;
   problem.capacity = {1};
   problem.items = {{.demand = 6, .bins = {0}, .priority = 1}, {.demand = 8, .bins = {0}}};
-  const auto flow = FillTransport(problem, {10, 1});
+  const auto flow = FillTransportation(problem, {10, 1});
   EXPECT_EQ(flow[1][0], 8);
   EXPECT_EQ(flow[0][0], 2);
 }
 
-TEST(TransportTest, ARoomBeyondAnyDemandIsNoRoomTooLittle) {
+TEST(TransportationTest, ARoomBeyondAnyDemandIsNoRoomTooLittle) {
   // The time that the slow bin takes would let the fast one serve 2^97 bits.
-  TransportProblem problem;
+  TransportationProblem problem;
   problem.items.push_back({.demand = int64_t{1} << 33, .bins = {0}});
   problem.items.push_back({.demand = int64_t{1} << 33, .bins = {1}});
   problem.capacity = {1, int64_t{1} << 62};
-  const TransportSolution solution = SolveTransport(problem, {0, 1});
+  const TransportationSolution solution = SolveTransportation(problem, {0, 1});
   EXPECT_EQ(solution.t, (Rational{int64_t{1} << 33, 1}));
   EXPECT_EQ(solution.flow[1][0], int64_t{1} << 33);
 }

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "planner/routing/test_network.h"
+#include "planner/testing/test_network.h"
 
 namespace remesh {
 namespace {

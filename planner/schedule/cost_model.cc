@@ -3,25 +3,23 @@
 
 #include <algorithm>
 
-#include "planner/schedule/resources.h"
-
 namespace remesh {
 
-Cost Estimate(const PlanDraft& draft, const Network& network) {
-  const Resources resources(network);
-  std::vector<int64_t> bits(resources.count(), 0);
-  for (const Move& move : draft.moves) {
-    resources.ForEachUsed(move, [&](int32_t r) { bits[r] += move.hi - move.lo; });
+Cost Estimate(const std::vector<Move>& moves, const Links& links) {
+  std::vector<int64_t> bits(links.count(), 0);
+  for (const Move& move : moves) {
+    links.ForEachOnPath(move.from_device, move.to_device,
+                        [&](int32_t link) { bits[link] += move.hi - move.lo; });
   }
   Cost cost;
-  for (int32_t r = 0; r < resources.count(); ++r) {
-    const double seconds = resources.SecondsFor(r, static_cast<double>(bits[r]));
-    if (resources.IsFabric(r)) {
+  for (int32_t i = 0; i < links.count(); ++i) {
+    const double seconds = links.SecondsFor(i, static_cast<double>(bits[i]));
+    if (links.IsFabric(i)) {
       cost.fabric_seconds = std::max(cost.fabric_seconds, seconds);
     } else if (seconds > cost.bottleneck_seconds) {
       cost.bottleneck_seconds = seconds;
-      cost.bottleneck_bytes = (bits[r] + 7) / 8;
-      cost.bottleneck = resources.NameOf(r);
+      cost.bottleneck_bytes = (bits[i] + 7) / 8;
+      cost.bottleneck = links.NameOf(i);
     }
   }
   return cost;
@@ -33,43 +31,44 @@ double WindowSeconds(double busiest_seconds) {
 
 namespace {
 
-// Adds stage after stage and keeps the seconds that the busiest resource would take for all of
+// Adds hop after hop and keeps the seconds that the busiest link would take for all of
 // them.
 class RunningMax {
  public:
-  explicit RunningMax(const Resources& resources)
-      : resources_(resources), bits_(resources.count(), 0) {}
+  explicit RunningMax(const Links& links) : links_(links), bits_(links.count(), 0) {}
 
   template <typename Loads>
   double Add(const Loads& loads) {
     for (const auto& load : loads) {
-      bits_[load.resource] += load.bits;
-      seconds_ = std::max(seconds_, resources_.SecondsFor(
-                                        load.resource, static_cast<double>(bits_[load.resource])));
+      bits_[load.link] += load.bits;
+      seconds_ =
+          std::max(seconds_, links_.SecondsFor(load.link, static_cast<double>(bits_[load.link])));
     }
     return seconds_;
   }
 
  private:
-  const Resources& resources_;
+  const Links& links_;
   std::vector<int64_t> bits_;
   double seconds_ = 0;
 };
 
 }  // namespace
 
-ScheduleCost::ScheduleCost(const PlanDraft& draft, const Network& network, int32_t rounds)
-    : resources_(network), rounds_(rounds) {
-  for (Round& round : rounds_) round.loads.resize(draft.schedule.stages);
-  for (const Move& move : draft.moves) {
-    resources_.ForEachUsed(move, [&](int32_t resource) {
-      rounds_[move.round].loads[move.stage].push_back({resource, move.hi - move.lo});
+ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops,
+                           const Links& links)
+    : links_(links), rounds_(rounds) {
+  for (Round& round : rounds_) round.loads.resize(hops);
+  for (const Move& move : moves) {
+    HopLoads& loads = rounds_[move.round].loads[move.hop];
+    links.ForEachOnPath(move.from_device, move.to_device, [&](int32_t link) {
+      loads.push_back({link, move.hi - move.lo});
     });
   }
   for (Round& round : rounds_) {
-    RunningMax filling(resources_);
-    for (const StageLoads& stage : round.loads) round.filling.push_back(filling.Add(stage));
-    RunningMax draining(resources_);
+    RunningMax filling(links_);
+    for (const HopLoads& hop : round.loads) round.filling.push_back(filling.Add(hop));
+    RunningMax draining(links_);
     for (size_t l = round.loads.size(); --l > 0;) {
       round.draining.push_back(draining.Add(round.loads[l]));
     }
@@ -82,23 +81,23 @@ double ScheduleCost::SteadySeconds() const {
   return sum;
 }
 
-double ScheduleCost::Seconds(int32_t slices) const {
+double ScheduleCost::Seconds(int32_t parts) const {
   double sum = 0;
   for (const Round& round : rounds_) {
-    const int32_t stages = static_cast<int32_t>(round.loads.size());
-    const int32_t ramp = std::min(slices, stages) - 1;
+    const int32_t hops = static_cast<int32_t>(round.loads.size());
+    const int32_t ramp = std::min(parts, hops) - 1;
     for (int32_t c = 0; c < ramp; ++c) {
-      sum += WindowSeconds(round.filling[c] / slices) + WindowSeconds(round.draining[c] / slices);
+      sum += WindowSeconds(round.filling[c] / parts) + WindowSeconds(round.draining[c] / parts);
     }
-    if (slices >= stages) {
-      sum += (slices - stages + 1) * WindowSeconds(round.filling.back() / slices);
+    if (parts >= hops) {
+      sum += (parts - hops + 1) * WindowSeconds(round.filling.back() / parts);
       continue;
     }
-    for (int32_t first = 0; first + slices <= stages; ++first) {
-      RunningMax full(resources_);
+    for (int32_t first = 0; first + parts <= hops; ++first) {
+      RunningMax full(links_);
       double seconds = 0;
-      for (int32_t l = first; l < first + slices; ++l) seconds = full.Add(round.loads[l]);
-      sum += WindowSeconds(seconds / slices);
+      for (int32_t l = first; l < first + parts; ++l) seconds = full.Add(round.loads[l]);
+      sum += WindowSeconds(seconds / parts);
     }
   }
   return sum;

@@ -5,9 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/network/network.h"
-#include "planner/schedule/plan_draft.h"
-#include "planner/schedule/resources.h"
+#include "planner/network/links.h"
+#include "planner/schedule/moves.h"
 
 namespace remesh {
 
@@ -19,50 +18,51 @@ struct Cost {
   double fabric_seconds = 0;  // busiest device inside a host
 };
 
-Cost Estimate(const PlanDraft& draft, const Network& network);
+Cost Estimate(const std::vector<Move>& moves, const Links& links);
 
 // The sharing model of predictions, by name: PlanSummary and its readers say it.
 inline constexpr char kSharingModel[] = "proportional shares in each window";
 
 // From the end of a window to the start of the next but one, at least: launching a group of
-// operations and hearing that it is done, on a GPU cluster. Windows that last longer hide it, since
+// messages and hearing that it is done, on a GPU cluster. Windows that last longer hide it, since
 // two are under way at a time.
 inline constexpr double kHandOverSeconds = 50e-6;
 
-// How long a window lasts whose busiest resource has to do for `busiest_seconds`.
+// How long a window lasts whose busiest link has to do for `busiest_seconds`.
 double WindowSeconds(double busiest_seconds);
 
-// Seconds of a schedule by fluid simulation, for any number of slices. Sharing model: windows
+// Seconds of a schedule by fluid simulation, for any number of parts. Sharing model: windows
 // follow one another, and within a window all transfers run at rates in proportion to their bytes
-// ("proportional shares"), so that a window lasts as long as its busiest resource: max over r of
-// bytes(r) / capacity(r); but see WindowSeconds(). Slices being equal, only the windows in which
-// the pipeline fills and drains differ: in each round, of slices + stages - 1 cycles, cycle c runs
-// the stages c - slices + 1 .. c.
+// ("proportional shares"), so that a window lasts as long as its busiest link: max over links of
+// bytes / capacity; but see WindowSeconds(). Parts being equal, only the windows in which
+// the pipeline fills and drains differ: in each round, of parts + hops - 1 cycles, cycle c runs
+// the hops c - parts + 1 .. c.
 class ScheduleCost {
  public:
-  // REQUIRES: stages known, moves in rounds 0 .. rounds - 1. `network` must outlive the object.
-  ScheduleCost(const PlanDraft& draft, const Network& network, int32_t rounds);
+  // REQUIRES: moves in rounds 0 .. rounds - 1 and hops 0 .. hops - 1. `links` must outlive the
+  // object.
+  ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops, const Links& links);
 
-  // O(rounds * stages), with fewer slices than stages O(slices * moves).
-  double Seconds(int32_t slices) const;
+  // O(rounds * hops), with fewer parts than hops O(parts * moves).
+  double Seconds(int32_t parts) const;
 
   // With no pipeline to fill and windows of any length: what the rounds being uneven costs.
   double SteadySeconds() const;
 
  private:
   struct Load {
-    int32_t resource;
+    int32_t link;
     int64_t bits;
   };
-  using StageLoads = std::vector<Load>;  // a resource perhaps several times
+  using HopLoads = std::vector<Load>;  // a link perhaps several times
   struct Round {
-    std::vector<StageLoads> loads;
-    // Seconds of the first 1, 2 ... stages together, and of the last 1, 2 ..., were there one
-    // slice.
+    std::vector<HopLoads> loads;
+    // Seconds of the first 1, 2 ... hops together, and of the last 1, 2 ..., were there one
+    // part.
     std::vector<double> filling;
     std::vector<double> draining;
   };
-  const Resources resources_;
+  const Links& links_;
   std::vector<Round> rounds_;
 };
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/routing/test_network.h"
+#include "planner/testing/test_network.h"
 
 namespace remesh {
 namespace {
@@ -15,21 +15,23 @@ using testing::MakeTestNetwork;
 constexpr int64_t kSecond = 8;
 
 TEST(CostModelTest, TheBusiestDirectionOfANicBinds) {
-  PlanDraft draft;
-  AddChain(3 * kSecond, {{0, 1}}, draft);
-  AddChain(2 * kSecond, {{0, 2}}, draft);
-  AddChain(4 * kSecond, {{1, 0}}, draft);
-  const Cost cost = Estimate(draft, MakeTestNetwork(3));
+  Moves moves;
+  AddChain(3 * kSecond, {{0, 1}}, moves);
+  AddChain(2 * kSecond, {{0, 2}}, moves);
+  AddChain(4 * kSecond, {{1, 0}}, moves);
+  const Network network = MakeTestNetwork(3);
+  const Cost cost = Estimate(moves.moves, Links(network));
   EXPECT_DOUBLE_EQ(cost.bottleneck_seconds, 5);
   EXPECT_EQ(cost.bottleneck_bytes, 5);
   EXPECT_EQ(cost.bottleneck, "egress of a NIC of host 0");
 }
 
 TEST(CostModelTest, MovesInsideAHostUseFabricOnly) {
-  PlanDraft draft;
-  AddChain(500 * kSecond, {{0, 1}}, draft);
-  AddChain(9000 * kSecond, {{1, 1}}, draft);  // in place
-  const Cost cost = Estimate(draft, MakeTestNetwork(1, 2, 1, 1, 1000));
+  Moves moves;
+  AddChain(500 * kSecond, {{0, 1}}, moves);
+  AddChain(9000 * kSecond, {{1, 1}}, moves);  // in place
+  const Network network = MakeTestNetwork(1, 2, 1, 1, 1000);
+  const Cost cost = Estimate(moves.moves, Links(network));
   EXPECT_EQ(cost.bottleneck_seconds, 0);
   EXPECT_DOUBLE_EQ(cost.fabric_seconds, 0.5);
 }
@@ -38,19 +40,19 @@ TEST(CostModelTest, UplinksAreUsedBetweenDomainsOnly) {
   Network network = MakeTestNetwork(3, 1, 1, 10);
   network.domains = {{.parent = -1, .egress = 1, .ingress = 2}};
   network.hosts[1].parent = network.hosts[2].parent = 0;
-  PlanDraft draft;
-  AddChain(10 * kSecond, {{1, 2}}, draft);
-  EXPECT_DOUBLE_EQ(Estimate(draft, network).bottleneck_seconds, 1);
-  AddChain(10 * kSecond, {{0, 1}}, draft);
-  EXPECT_DOUBLE_EQ(Estimate(draft, network).bottleneck_seconds, 5);
+  Moves moves;
+  AddChain(10 * kSecond, {{1, 2}}, moves);
+  EXPECT_DOUBLE_EQ(Estimate(moves.moves, Links(network)).bottleneck_seconds, 1);
+  AddChain(10 * kSecond, {{0, 1}}, moves);
+  EXPECT_DOUBLE_EQ(Estimate(moves.moves, Links(network)).bottleneck_seconds, 5);
 }
 
-TEST(CostModelTest, RelaysTakeSlicesAndStagesLessOne) {
+TEST(CostModelTest, RelaysTakePartsAndHopsLessOne) {
   const Network network = MakeTestNetwork(3);
-  PlanDraft draft;
-  AddChain(6 * kSecond, {{0, 1}, {1, 2}}, draft);
-  draft.schedule.stages = 2;
-  const ScheduleCost cost(draft, network, 1);
+  Moves moves;
+  AddChain(6 * kSecond, {{0, 1}, {1, 2}}, moves);
+  const Links links(network);
+  const ScheduleCost cost(moves.moves, 1, 2, links);
   EXPECT_DOUBLE_EQ(cost.Seconds(1), 12);
   EXPECT_DOUBLE_EQ(cost.Seconds(2), 9);
   EXPECT_DOUBLE_EQ(cost.Seconds(6), 7);

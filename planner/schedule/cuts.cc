@@ -8,22 +8,27 @@
 namespace remesh {
 namespace {
 
-// How far the subs of a class have been cut.
+// How far the tapes of a class have been cut.
 struct Progress {
-  int64_t bits = 0;               // of the subs so far
+  int64_t bits = 0;               // of the tapes so far
   std::vector<int64_t> cut_bits;  // of them, before each cut of the route
 };
 
-class SubCutter {
+class TapeCutter {
  public:
-  SubCutter(const DemandClasses& demand, const std::vector<Route>& routes, PlanDraft& draft)
-      : demand_(demand), routes_(routes), draft_(draft), progress_(routes.size()) {}
+  TapeCutter(const Atoms& atoms, const DemandClasses& demand, const std::vector<Route>& routes,
+             Budget& budget)
+      : atoms_(atoms),
+        demand_(demand),
+        routes_(routes),
+        budget_(budget),
+        progress_(routes.size()) {}
 
   std::vector<RoutedSegment> Run() {
-    for (size_t s = 0; s < draft_.atoms.subs.size() && !draft_.budget->Spent(); ++s) {
+    for (size_t s = 0; s < atoms_.tapes.size() && !budget_.Spent(); ++s) {
       const int32_t index = static_cast<int32_t>(s);
       if (demand_.class_of[s] < 0) {
-        Add(index, 0, draft_.atoms.subs[s].bits, nullptr);
+        Add(index, 0, atoms_.tapes[s].bits, nullptr);
       } else {
         Cut(index, demand_.class_of[s]);
       }
@@ -32,27 +37,25 @@ class SubCutter {
   }
 
  private:
-  void Add(int32_t sub, int64_t lo, int64_t hi, const std::vector<RouteEdge>* edges) {
-    if (lo == hi) return;
-    segments_.push_back({static_cast<int32_t>(draft_.segments.size()), edges});
-    draft_.segments.push_back({sub, lo, hi});
+  void Add(int32_t tape, int64_t lo, int64_t hi, const std::vector<RouteEdge>* edges) {
+    if (lo != hi) segments_.push_back({{tape, lo, hi}, edges});
   }
 
   void Cut(int32_t index, int32_t class_index) {
-    const Sub& sub = draft_.atoms.subs[index];
+    const Tape& tape = atoms_.tapes[index];
     const Route& route = routes_[class_index];
     Progress& progress = progress_[class_index];
     progress.cut_bits.resize(route.size(), 0);
-    progress.bits += sub.bits;
+    progress.bits += tape.bits;
     int64_t lo = 0;
     for (size_t c = 0; c < route.size(); ++c) {
-      int64_t hi = sub.bits;
+      int64_t hi = tape.bits;
       if (c + 1 < route.size()) {
         const int64_t wanted =
             MulDiv(route[c].end, progress.bits, demand_.classes[class_index].bits) -
             progress.cut_bits[c];
-        const int64_t unit = sub.unit_bits;
-        hi = std::clamp((wanted + unit / 2) / unit * unit, lo, sub.bits);
+        const int64_t unit = tape.unit_bits;
+        hi = std::clamp((wanted + unit / 2) / unit * unit, lo, tape.bits);
         progress.cut_bits[c] += hi;
       }
       Add(index, lo, hi, &route[c].edges);
@@ -60,18 +63,19 @@ class SubCutter {
     }
   }
 
+  const Atoms& atoms_;
   const DemandClasses& demand_;
   const std::vector<Route>& routes_;
-  PlanDraft& draft_;
+  Budget& budget_;
   std::vector<Progress> progress_;
   std::vector<RoutedSegment> segments_;
 };
 
 }  // namespace
 
-std::vector<RoutedSegment> CutSubs(const DemandClasses& demand, const std::vector<Route>& routes,
-                                   PlanDraft& draft) {
-  return SubCutter(demand, routes, draft).Run();
+std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& demand,
+                                    const std::vector<Route>& routes, Budget& budget) {
+  return TapeCutter(atoms, demand, routes, budget).Run();
 }
 
 }  // namespace remesh

@@ -6,20 +6,22 @@
 
 #include "planner/atoms/demand_classes.h"
 #include "planner/routing/trees.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/moves.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
 
 // A segment and the edges it takes; null where it stays within the hosts that hold it.
 struct RoutedSegment {
-  int32_t segment = 0;  // into PlanDraft::segments
+  Segment segment;
   const std::vector<RouteEdge>* edges = nullptr;
 };
 
-// Appends the segments of all subs to draft.segments. Every sub of a class is cut in the
+// The segments of all tapes, in their order. Every tape of a class is cut in the
 // proportions of the class's route, so that each host has all of its devices at work on it; cuts
-// are whole elements, and the rounding error is carried from sub to sub.
-std::vector<RoutedSegment> CutSubs(const DemandClasses& demand, const std::vector<Route>& routes,
-                                   PlanDraft& draft);
+// are whole elements, and the rounding error is carried from tape to tape.
+std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& demand,
+                                    const std::vector<Route>& routes,
+                                    Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -46,33 +46,34 @@ std::vector<int64_t> ShardBytes(const ReshardRequest& request, Placement ArraySp
 struct Change {
   int32_t device = 0;
   int32_t segment = 0;
-  int32_t stage = 0;  // part of slice i: in cycle i + stage
+  int32_t hop = 0;  // part of part i: in cycle i + hop
   bool comes = true;
   bool whole = true;
   Interval stripe;  // of the segment, unless it is the whole
 };
 
 // The changes of all devices, device by device.
-std::vector<Change> ChangesOf(const PlanDraft& draft) {
-  std::vector<int32_t> depth(draft.segments.size(), 0);
-  for (const Move& move : draft.moves) {
-    depth[move.segment] = std::max<int32_t>(depth[move.segment], move.stage);
+std::vector<Change> ChangesOf(const Atoms& atoms, const std::vector<Segment>& segments,
+                              const std::vector<Move>& moves, int32_t device_count) {
+  std::vector<int32_t> depth(segments.size(), 0);
+  for (const Move& move : moves) {
+    depth[move.segment] = std::max<int32_t>(depth[move.segment], move.hop);
   }
   std::vector<Change> changes;
-  for (const Move& m : draft.moves) {
+  for (const Move& m : moves) {
     const Interval stripe = {m.lo, m.hi};
-    const bool whole = m.lo == 0 && m.hi == draft.segments[m.segment].size();
-    changes.push_back({m.to_device, m.segment, m.stage, true, whole, stripe});
+    const bool whole = m.lo == 0 && m.hi == segments[m.segment].size();
+    changes.push_back({m.to_device, m.segment, m.hop, true, whole, stripe});
     if (m.to_space != Space::kStaging) continue;
     changes.push_back({m.to_device, m.segment, depth[m.segment], false, whole, stripe});
   }
-  for (size_t s = 0; s < draft.segments.size(); ++s) {
-    const Sub& sub = draft.atoms.subs[draft.segments[s].sub];
-    for (int32_t holder : draft.atoms.groups[sub.holders]) {
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const Tape& tape = atoms.tapes[segments[s].tape];
+    for (int32_t holder : atoms.groups[tape.holders]) {
       changes.push_back({holder, static_cast<int32_t>(s), depth[s], false, true, {}});
     }
   }
-  const auto order = StableOrder(InOrder(changes.size()), draft.host_of.size(),
+  const auto order = StableOrder(InOrder(changes.size()), device_count,
                                  [&](int32_t i) { return changes[i].device; });
   std::vector<Change> sorted;
   sorted.reserve(changes.size());
@@ -83,26 +84,27 @@ std::vector<Change> ChangesOf(const PlanDraft& draft) {
 // What changes bring and take, in blocks of cycles.
 class Blocks {
  public:
-  Blocks(const PlanDraft& draft, int64_t cycles) : draft_(draft), cycles_(cycles) {
-    const Atoms& atoms = draft.atoms;
-    for (const Sub& sub : atoms.subs) {
+  Blocks(const Atoms& atoms, const std::vector<Segment>& segments, const Schedule& schedule,
+         int64_t cycles)
+      : atoms_(atoms), segments_(segments), schedule_(schedule), cycles_(cycles) {
+    for (const Tape& tape : atoms.tapes) {
       const size_t index = tapes_.size();
       const size_t end =
-          index + 1 < atoms.subs.size() ? atoms.subs[index + 1].first_cell : atoms.cells.size();
-      tapes_.push_back(atoms.tapes.TapeOf(
-          absl::MakeConstSpan(atoms.cells).subspan(sub.first_cell, end - sub.first_cell)));
+          index + 1 < atoms.tapes.size() ? atoms.tapes[index + 1].first_atom : atoms.numbers.size();
+      tapes_.push_back(atoms.geometry.RunsOf(
+          absl::MakeConstSpan(atoms.numbers).subspan(tape.first_atom, end - tape.first_atom)));
     }
   }
 
   // Calls visit(block, bits) for every block in which parts of the change move.
   template <typename Visit>
   void ForEach(const Change& change, const Visit& visit) const {
-    const Segment& segment = draft_.segments[change.segment];
-    const Tape& tape = tapes_[segment.sub];
-    const SegmentParts parts(draft_.schedule, segment, change.segment, tape.unit_bits);
+    const Segment& segment = segments_[change.segment];
+    const TapeRuns& tape = tapes_[segment.tape];
+    const SegmentParts parts(schedule_, segment, change.segment, tape.unit_bits);
     for (int64_t part = 0; part < parts.count();) {
-      const int64_t block = (parts.SliceOf(part) + change.stage) / cycles_;
-      const int64_t end = parts.PartsBefore((block + 1) * cycles_ - change.stage);
+      const int64_t block = (parts.TurnOf(part) + change.hop) / cycles_;
+      const int64_t end = parts.PartsBefore((block + 1) * cycles_ - change.hop);
       visit(block, BitsOf(change, segment, tape, parts, part, end));
       part = end;
     }
@@ -110,29 +112,31 @@ class Blocks {
 
  private:
   // Of the parts [part, end). Of several at once no less comes, and no more goes, than really does.
-  int64_t BitsOf(const Change& change, const Segment& segment, const Tape& tape,
+  int64_t BitsOf(const Change& change, const Segment& segment, const TapeRuns& tape,
                  const SegmentParts& parts, int64_t part, int64_t end) const {
-    const Tapes& tapes = draft_.atoms.tapes;
+    const AtomGeometry& geometry = atoms_.geometry;
+    const int64_t slack = schedule_.slack_bits;
     const Interval whole = {0, segment.size()};
-    const int64_t all =
-        tapes.BitsOfRange(tape, parts.RangeOf(whole, part).lo, parts.RangeOf(whole, end - 1).hi);
+    const int64_t all = geometry.BitsOfRange(tape, parts.RangeOf(whole, part).lo,
+                                             parts.RangeOf(whole, end - 1).hi, slack);
     if (change.whole) return all;
     if (part + 1 == end) {
       const Interval range = parts.RangeOf(change.stripe, part);
-      return tapes.BitsOfRange(tape, range.lo, range.hi);
+      return geometry.BitsOfRange(tape, range.lo, range.hi, slack);
     }
     // A stripe has an equal share of every part, to a unit; its ends there may be rounded.
-    const int64_t rounding =
-        tape.unit_bits + 2 * std::max<int64_t>(tapes.slack_bits, tape.unit_bits);
+    const int64_t rounding = tape.unit_bits + 2 * std::max<int64_t>(slack, tape.unit_bits);
     const int64_t share = change.stripe.size() / parts.count();
     const int64_t count = end - part;
     if (change.comes) return std::min(all, (share + rounding) * count);
     return std::max<int64_t>(0, share - rounding) * count;
   }
 
-  const PlanDraft& draft_;
-  const int64_t cycles_;     // of a block
-  std::vector<Tape> tapes_;  // sub by sub
+  const Atoms& atoms_;
+  const std::vector<Segment>& segments_;
+  const Schedule& schedule_;
+  const int64_t cycles_;         // of a block
+  std::vector<TapeRuns> tapes_;  // tape by tape
 };
 
 // Bits of target shards that no move brings, per device: they come from a fallback.
@@ -145,22 +149,25 @@ std::vector<int64_t> MissingBits(const Atoms& atoms, const Network& network) {
 }
 
 std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
-                                      int64_t steps_max, const PlanDraft& draft) {
-  const std::vector<Change> changes = ChangesOf(draft);
-  const int64_t cycles = draft.schedule.slices + draft.schedule.stages - 1;
+                                      const Atoms& atoms, const std::vector<Segment>& segments,
+                                      const Timeline& timeline, int64_t steps_max, Budget& budget) {
+  const std::vector<Change> changes =
+      ChangesOf(atoms, segments, timeline.moves, network.device_count());
+  const Schedule& schedule = timeline.schedule;
+  const int64_t cycles = schedule.parts + schedule.hops - 1;
   const int64_t blocks_max = std::max<int64_t>(1, steps_max / std::max<int64_t>(1, changes.size()));
   const int64_t cycles_of_block = (cycles + blocks_max - 1) / blocks_max;
-  const Blocks blocks(draft, cycles_of_block);
+  const Blocks blocks(atoms, segments, schedule, cycles_of_block);
   std::vector<int64_t> comes((cycles + cycles_of_block - 1) / cycles_of_block);
   std::vector<int64_t> goes(comes.size());
   std::vector<int64_t> peak(network.device_count(), 0);
-  const std::vector<int64_t> missing = MissingBits(draft.atoms, network);
+  const std::vector<int64_t> missing = MissingBits(atoms, network);
   auto next = changes.begin();
   for (int32_t d = 0; d < network.device_count(); ++d) {
     std::fill(comes.begin(), comes.end(), 0);
     std::fill(goes.begin(), goes.end(), 0);
     for (; next != changes.end() && next->device == d; ++next) {
-      if (draft.budget->Spent()) return peak;
+      if (budget.Spent()) return peak;
       std::vector<int64_t>& side = next->comes ? comes : goes;
       blocks.ForEach(*next, [&](int64_t block, int64_t bits) { side[block] += bits; });
     }
@@ -178,11 +185,14 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
 }  // namespace
 
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
-                               const PlanDraft& draft, int64_t steps_max) {
+                               const Atoms& atoms, const std::vector<Segment>& segments,
+                               const Timeline& timeline, int64_t steps_max, Budget& budget) {
   const std::vector<int64_t> source = ShardBytes(canonical, &ArraySpec::source, network);
-  if (canonical.options.donate) return PeakWithDonation(source, network, steps_max, draft);
+  if (canonical.options.donate) {
+    return PeakWithDonation(source, network, atoms, segments, timeline, steps_max, budget);
+  }
   std::vector<int64_t> peak = ShardBytes(canonical, &ArraySpec::target, network);
-  for (const Move& move : draft.moves) {
+  for (const Move& move : timeline.moves) {
     if (move.to_space == Space::kStaging) peak[move.to_device] += (move.hi - move.lo + 7) / 8;
   }
   for (int32_t d = 0; d < network.device_count(); ++d) {

@@ -1,26 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
-#include "planner/atoms/demand_classes.h"
-#include "planner/network/network.h"
-#include "planner/routing/trees.h"
-#include "planner/schedule/plan_draft.h"
-#include "planner/values/rational.h"
+#include "planner/values/space.h"
 
 namespace remesh {
 
-// Turns routes between hosts into segments and moves between devices, appended to `draft`; no NIC
-// is busier than `t0` if striping can help it. Rounds are not set. See segment_moves.h.
-void MakeOptimalMoves(const DemandClasses& demand, const std::vector<Route>& routes,
-                      const Rational& t0, const Network& network, PlanDraft& draft);
+// A range [lo, hi) of a tape's tape that takes one way through the network.
+struct Segment {
+  int32_t tape = 0;
+  int64_t lo = 0;
+  int64_t hi = 0;
 
-// Every device pulls what it needs and does not hold from one holder: in its own host if there is
-// one, else in turn.
-void MakeP2pMoves(const Network& network, PlanDraft& draft);
+  int64_t size() const { return hi - lo; }
+  friend bool operator==(const Segment&, const Segment&) = default;
+};
 
-// One device (the first that may carry) gathers everything and sends it to everybody who needs it.
-void MakeGatherMoves(const Network& network, PlanDraft& draft);
+// One step of a segment's way: the stripe [lo, hi) of it, in the segment's coordinates 0..size(),
+// goes from one device to another.
+struct Move {
+  int32_t segment = 0;
+  int32_t from_device = 0;
+  int32_t to_device = 0;
+  Space from_space = Space::kSource;
+  Space to_space = Space::kTarget;
+  int32_t hop = 0;    // a move of hop l needs what moves of hops below l brought
+  int32_t round = 0;  // 0 .. rounds - 1
+  int64_t lo = 0;
+  int64_t hi = 0;
+
+  friend bool operator==(const Move&, const Move&) = default;
+};
+
+// Who sends what to whom: what routes and striping come to. Its size depends on the layouts,
+// neither on the number of arrays nor on that of windows.
+struct Moves {
+  std::vector<Segment> segments;  // in the order of their tapes
+  std::vector<Move> moves;        // rounds not set
+  int64_t slack_bits = 0;         // by which cuts may move, to fall between rows
+};
 
 }  // namespace remesh

@@ -7,13 +7,12 @@
 
 #include "absl/types/span.h"
 #include "planner/schedule/halving.h"
-#include "planner/schedule/windows.h"
 #include "planner/values/rational.h"
 
 namespace remesh {
 namespace {
 
-// Rounding may add this much to a slice of a move: its slice and its two cuts, each to an element
+// Rounding may add this much to a part of a move: its part and its two cuts, each to an element
 // of at most 128 bits.
 constexpr int64_t kRoundingBits = 3 * 128;
 // Loads (rounds * devices) that packing may keep count of: 640 MiB.
@@ -27,33 +26,37 @@ constexpr int64_t kToleratedMost = 2;
 // Per cent of the pairs of all rounds that hosts may have, so that light ones find their place.
 constexpr int64_t kFilledMax = 97;
 
-// Most bits that one slice of the move can take.
-int64_t SliceBits(const PlanDraft& draft, const Move& move) {
+// Most bits that one part of the move can take.
+int64_t PartBits(const Schedule& schedule, const Segment& segment, const Move& move) {
   const int64_t size = move.hi - move.lo;
-  return std::min(size, size / draft.schedule.PartsOf(draft.segments[move.segment].size())) +
-         kRoundingBits + 2 * draft.atoms.tapes.slack_bits;
+  return std::min(size, size / schedule.PartsOf(segment.size())) + kRoundingBits +
+         2 * schedule.slack_bits;
 }
 
 class Placer {
  public:
-  Placer(const PairList& list, const Shares& shares, int64_t rounds, int64_t bits_max,
-         const Network& network, PlanDraft& draft)
-      : list_(list),
+  Placer(const Moves& moves, const Atoms& atoms, const Schedule& schedule, const PairList& list,
+         const Shares& shares, int64_t rounds, int64_t bits_max, Budget& budget)
+      : atoms_(atoms),
+        segments_(moves.segments),
+        schedule_(schedule),
+        list_(list),
         shares_(shares),
         rounds_(rounds),
         bits_max_(bits_max),
-        network_(network),
-        packer_(network, bits_max, kOperationsPerWindowMax),
-        draft_(draft) {
+        network_(shares.links().network()),
+        packer_(shares.links(), bits_max, kMessagesPerWindowMax),
+        budget_(budget),
+        moves_(moves.moves) {
     for (const PairWork& pair : list.pairs) {
-      if (draft.budget->Spent()) return;
-      slice_bits_.push_back(SliceBitsOf(MovesOf(pair)));
+      if (budget.Spent()) return;
+      part_bits_.push_back(PartBitsOf(MovesOf(pair)));
       heavy_.push_back(rounds > 1 && TakesOf(pair) > Shares::kWhole / rounds / kHeavyParts);
     }
   }
 
-  bool Run() {
-    if (draft_.budget->SpentNow() || !Bearable(rounds_)) return false;
+  std::optional<PlacedMoves> Run() && {
+    if (budget_.SpentNow() || !Bearable(rounds_)) return std::nullopt;
     const std::vector<Parcel> parcels = HeavyParcels();
     for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
       while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
@@ -62,24 +65,28 @@ class Placer {
     for (size_t i = 0; i < list_.pairs.size() && Bearable(); ++i) {
       if (!heavy_[i]) PlacePair(i);
     }
-    draft_.schedule.rounds = std::max(1, packer_.rounds());
-    return Bearable();
+    if (!Bearable()) return std::nullopt;
+    return PlacedMoves{std::move(moves_), std::max(1, packer_.rounds())};
   }
 
  private:
-  bool Bearable() const { return !draft_.budget->Spent() && Bearable(packer_.rounds()); }
+  bool Bearable() const { return !budget_.Spent() && Bearable(packer_.rounds()); }
   bool Bearable(int64_t rounds) const {
-    return rounds * draft_.schedule.slices <= kWindowsMax &&
-           rounds * static_cast<int64_t>(draft_.host_of.size()) <= kRoundLoadsMax;
+    return rounds * schedule_.parts <= kWindowsMax &&
+           rounds * network_.device_count() <= kRoundLoadsMax;
   }
 
   absl::Span<const int32_t> MovesOf(const PairWork& pair) const {
     return absl::MakeConstSpan(list_.order).subspan(pair.first, pair.count);
   }
 
-  int64_t SliceBitsOf(absl::Span<const int32_t> moves) const {
+  int64_t PartBitsOf(const Move& move) const {
+    return PartBits(schedule_, segments_[move.segment], move);
+  }
+
+  int64_t PartBitsOf(absl::Span<const int32_t> moves) const {
     int64_t together = 0;
-    for (int32_t m : moves) together += SliceBits(draft_, draft_.moves[m]);
+    for (int32_t m : moves) together += PartBitsOf(moves_[m]);
     return together;
   }
 
@@ -88,9 +95,9 @@ class Placer {
                     shares_.OfReceiver(pair.from, pair.to, pair.bits));
   }
 
-  RoundPacker::Load LoadOf(const PairWork& pair, int64_t slice_bits, int64_t bits) const {
-    if (rounds_ == 1) return {.bits = slice_bits};  // there is nothing to choose by
-    return {.bits = slice_bits,
+  RoundPacker::Load LoadOf(const PairWork& pair, int64_t part_bits, int64_t bits) const {
+    if (rounds_ == 1) return {.bits = part_bits};  // there is nothing to choose by
+    return {.bits = part_bits,
             .out = shares_.OfSender(pair.from, pair.to, bits),
             .in = shares_.OfReceiver(pair.from, pair.to, bits)};
   }
@@ -99,12 +106,13 @@ class Placer {
   std::vector<Parcel> HeavyParcels() const {
     std::vector<Parcel> heavy;
     std::vector<int64_t> room;  // that light pairs leave
-    for (int32_t link = 0; link < shares_.links(); ++link) room.push_back(shares_.BitsOf(link));
+    for (int32_t link = 0; link < shares_.links().count(); ++link)
+      room.push_back(shares_.BitsOf(link));
     for (size_t i = 0; i < list_.pairs.size(); ++i) {
       const PairWork& pair = list_.pairs[i];
       if (pair.from == pair.to) continue;
-      const int32_t from = shares_.Sender(pair.from, pair.to);
-      const int32_t to = shares_.Receiver(pair.from, pair.to);
+      const int32_t from = shares_.links().Sender(pair.from, pair.to);
+      const int32_t to = shares_.links().Receiver(pair.from, pair.to);
       if (heavy_[i]) {
         heavy.push_back({.id = static_cast<int32_t>(i), .from = from, .to = to, .bits = pair.bits});
       } else {
@@ -116,11 +124,11 @@ class Placer {
     std::vector<Parcel> parcels;
     for (int64_t part = kToleratedLeast; part >= kToleratedMost; part = part * 2 / 3) {
       std::vector<int64_t> tolerance;
-      for (int32_t link = 0; link < shares_.links(); ++link) {
+      for (int32_t link = 0; link < shares_.links().count(); ++link) {
         tolerance.push_back(shares_.BitsOf(link) / rounds_ / part);
       }
-      parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_), *draft_.budget);
-      if (draft_.budget->SpentNow() || FitHosts(parcels)) break;
+      parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_), budget_);
+      if (budget_.SpentNow() || FitHosts(parcels)) break;
     }
     std::stable_sort(parcels.begin(), parcels.end(),
                      [](const Parcel& a, const Parcel& b) { return a.id < b.id; });
@@ -143,41 +151,41 @@ class Placer {
       if (!heavy_[i] && pair.from != pair.to) count(pair, -1);
     }
     for (const Parcel& parcel : parcels) count(list_.pairs[parcel.id], parcel.round);
-    const int64_t most = rounds_ * kOperationsPerWindowMax / 100 * kFilledMax;
-    return *std::max_element(in_round.begin(), in_round.end()) <= kOperationsPerWindowMax &&
+    const int64_t most = rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
+    return *std::max_element(in_round.begin(), in_round.end()) <= kMessagesPerWindowMax &&
            *std::max_element(in_all.begin(), in_all.end()) <= most;
   }
 
   void PlacePair(size_t i) {
     const PairWork& pair = list_.pairs[i];
-    if (slice_bits_[i] <= bits_max_) {
+    if (part_bits_[i] <= bits_max_) {
       const int32_t round =
-          packer_.Place(pair.from, pair.to, LoadOf(pair, slice_bits_[i], pair.bits), rounds_);
-      for (const int32_t m : MovesOf(pair)) draft_.moves[m].round = round;
+          packer_.Place(pair.from, pair.to, LoadOf(pair, part_bits_[i], pair.bits), rounds_);
+      for (const int32_t m : MovesOf(pair)) moves_[m].round = round;
       return;
     }
     for (const int32_t m : MovesOf(pair)) {  // each move finds a round of its own
-      Move& move = draft_.moves[m];
-      const auto load = LoadOf(pair, SliceBits(draft_, move), move.hi - move.lo);
+      Move& move = moves_[m];
+      const auto load = LoadOf(pair, PartBitsOf(move), move.hi - move.lo);
       move.round = packer_.Place(pair.from, pair.to, load, rounds_);
     }
   }
 
-  int64_t SliceBitsOf(const Parcel& parcel) const {
-    return MulDiv(slice_bits_[parcel.id], parcel.bits, list_.pairs[parcel.id].bits) +
-           kRoundingBits + 2 * draft_.atoms.tapes.slack_bits;
+  int64_t PartBitsOf(const Parcel& parcel) const {
+    return MulDiv(part_bits_[parcel.id], parcel.bits, list_.pairs[parcel.id].bits) + kRoundingBits +
+           2 * schedule_.slack_bits;
   }
 
   int32_t RoundFor(const Parcel& parcel, absl::Span<const int32_t> taken) {
     const PairWork& pair = list_.pairs[parcel.id];
     return packer_.PlaceIn(parcel.round, pair.from, pair.to,
-                           LoadOf(pair, SliceBitsOf(parcel), parcel.bits), rounds_, taken);
+                           LoadOf(pair, PartBitsOf(parcel), parcel.bits), rounds_, taken);
   }
 
   // All parts of one pair: its moves, one after another, are cut where a part ends.
   void PlaceParcels(absl::Span<const Parcel> parcels) {
     for (const Parcel& parcel : parcels) {
-      if (SliceBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
+      if (PartBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
     }
     std::vector<int32_t> rounds;
     for (const Parcel& parcel : parcels) rounds.push_back(RoundFor(parcel, rounds));
@@ -185,52 +193,58 @@ class Placer {
     int64_t left = parcels[0].bits;  // of the part
     for (int32_t m : MovesOf(list_.pairs[parcels[0].id])) {
       for (; part + 1 < parcels.size(); left += parcels[++part].bits) {
-        const int64_t bits = CutAt(draft_.moves[m], left);
+        const int64_t bits = CutAt(moves_[m], left);
         if (bits == SizeOf(m)) break;
         if (bits == 0) continue;
         const int32_t rest = CutOff(m, bits);
-        draft_.moves[m].round = rounds[part];
+        moves_[m].round = rounds[part];
         left -= bits;
         m = rest;
       }
-      draft_.moves[m].round = rounds[part];
+      moves_[m].round = rounds[part];
       left -= SizeOf(m);
     }
   }
 
-  int64_t SizeOf(int32_t m) const { return draft_.moves[m].hi - draft_.moves[m].lo; }
+  int64_t SizeOf(int32_t m) const { return moves_[m].hi - moves_[m].lo; }
 
   // Whole elements of the move next to `bits`.
   int64_t CutAt(const Move& move, int64_t bits) const {
-    const int64_t unit = draft_.atoms.subs[draft_.segments[move.segment].sub].unit_bits;
+    const int64_t unit = atoms_.tapes[segments_[move.segment].tape].unit_bits;
     return std::clamp<int64_t>((bits + unit / 2) / unit * unit, 0, move.hi - move.lo);
   }
 
   // Leaves `bits` to the move; the rest is another, appended.
   int32_t CutOff(int32_t m, int64_t bits) {
-    Move rest = draft_.moves[m];
+    Move rest = moves_[m];
     rest.lo += bits;
-    draft_.moves[m].hi = rest.lo;
-    draft_.moves.push_back(rest);
-    return static_cast<int32_t>(draft_.moves.size()) - 1;
+    moves_[m].hi = rest.lo;
+    moves_.push_back(rest);
+    return static_cast<int32_t>(moves_.size()) - 1;
   }
 
+  const Atoms& atoms_;
+  const std::vector<Segment>& segments_;
+  const Schedule& schedule_;
   const PairList& list_;
   const Shares& shares_;
   const int64_t rounds_;
   const int64_t bits_max_;
   const Network& network_;
   RoundPacker packer_;
-  PlanDraft& draft_;
-  std::vector<int64_t> slice_bits_;  // by pair
+  Budget& budget_;
+  std::vector<Move> moves_;
+  std::vector<int64_t> part_bits_;  // by pair
   std::vector<bool> heavy_;
 };
 
 }  // namespace
 
-bool PlaceMoves(const PairList& list, const Shares& shares, int64_t rounds, int64_t bits_max,
-                const Network& network, PlanDraft& draft) {
-  return Placer(list, shares, rounds, bits_max, network, draft).Run();
+std::optional<PlacedMoves> PlaceMoves(const Moves& moves, const Atoms& atoms,
+                                      const Schedule& schedule, const PairList& list,
+                                      const Shares& shares, int64_t rounds, int64_t bits_max,
+                                      Budget& budget) {
+  return Placer(moves, atoms, schedule, list, shares, rounds, bits_max, budget).Run();
 }
 
 }  // namespace remesh

@@ -73,63 +73,50 @@ int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, i
 }
 
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
-                       int64_t operations_max) {
+                       int64_t messages_max) {
   const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false), HeavyFrom(pairs, network, true)};
-  std::vector<int64_t> operations(network.host_count(), 0);
+  std::vector<int64_t> messages(network.host_count(), 0);
   for (const PairWork& pair : pairs) {
     const int32_t from = network.host_of[pair.from];
     const int32_t to = network.host_of[pair.to];
     if (pair.from == pair.to || pair.bits < heavy_from[from == to]) continue;
-    ++operations[from];
-    if (from != to) ++operations[to];
+    ++messages[from];
+    if (from != to) ++messages[to];
   }
-  const int64_t most = *std::max_element(operations.begin(), operations.end());
-  return std::max<int64_t>(1, (most + operations_max - 1) / operations_max);
+  const int64_t most = *std::max_element(messages.begin(), messages.end());
+  return std::max<int64_t>(1, (most + messages_max - 1) / messages_max);
 }
 
-RoundPacker::RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max)
-    : network_(network), bits_max_(bits_max), operations_max_(operations_max) {}
+RoundPacker::RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max)
+    : links_(links), network_(links.network()), bits_max_(bits_max), messages_max_(messages_max) {}
 
 bool RoundPacker::Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const {
   for (int32_t device : {from, to}) {
     if (round.bits[device] > 0 && round.bits[device] + bits > bits_max_) return false;
   }
   if (from == to) return true;
-  return round.operations[network_.host_of[from]] < operations_max_ &&
-         round.operations[network_.host_of[to]] < operations_max_;
+  return round.messages[network_.host_of[from]] < messages_max_ &&
+         round.messages[network_.host_of[to]] < messages_max_;
 }
 
 void RoundPacker::AddRounds(int64_t count) {
   while (static_cast<int64_t>(rounds_.size()) < count) {
-    const std::vector<int64_t> devices(network_.device_count(), 0);
-    const std::vector<int64_t> nics(network_.nics.size(), 0);
-    rounds_.push_back({devices,
-                       {nics, devices},
-                       {nics, devices},
+    rounds_.push_back({std::vector<int64_t>(network_.device_count(), 0),
+                       std::vector<int64_t>(links_.count(), 0),
                        std::vector<int32_t>(network_.host_count(), 0)});
   }
 }
 
-bool RoundPacker::Inside(int32_t from, int32_t to) const {
-  return network_.host_of[from] == network_.host_of[to];
-}
-
-int32_t RoundPacker::LinkOf(int32_t device, bool inside) const {
-  return inside ? device : network_.nic_of[device];
-}
-
 int32_t RoundPacker::LeastLoaded(int32_t from, int32_t to, const Load& load, int64_t preferred,
                                  absl::Span<const int32_t> taken) const {
-  const bool inside = Inside(from, to);
-  const int32_t out = LinkOf(from, inside);
-  const int32_t in = LinkOf(to, inside);
+  const int32_t out = links_.Sender(from, to);
+  const int32_t in = links_.Receiver(from, to);
   int32_t best = -1;
   int64_t least = 0;
   for (int64_t k = 0; k < preferred; ++k) {
     const int32_t r = static_cast<int32_t>((int64_t{from} + to + k) % preferred);
     if (!Fits(rounds_[r], from, to, load.bits)) continue;
-    const int64_t busy =
-        std::max(rounds_[r].out[inside][out] + load.out, rounds_[r].in[inside][in] + load.in);
+    const int64_t busy = std::max(rounds_[r].busy[out] + load.out, rounds_[r].busy[in] + load.in);
     if (best >= 0 && busy >= least) continue;
     if (std::find(taken.begin(), taken.end(), r) != taken.end()) continue;
     best = r;
@@ -143,11 +130,11 @@ void RoundPacker::Put(int32_t r, int32_t from, int32_t to, const Load& load) {
   round.bits[from] += load.bits;
   if (from == to) return;
   round.bits[to] += load.bits;
-  const bool inside = Inside(from, to);
-  round.out[inside][LinkOf(from, inside)] += load.out;
-  round.in[inside][LinkOf(to, inside)] += load.in;
-  ++round.operations[network_.host_of[from]];
-  if (!inside) ++round.operations[network_.host_of[to]];
+  round.busy[links_.Sender(from, to)] += load.out;
+  round.busy[links_.Receiver(from, to)] += load.in;
+  const int32_t hosts[] = {network_.host_of[from], network_.host_of[to]};
+  ++round.messages[hosts[0]];
+  if (hosts[0] != hosts[1]) ++round.messages[hosts[1]];
 }
 
 int32_t RoundPacker::Place(int32_t from, int32_t to, const Load& load, int64_t preferred,

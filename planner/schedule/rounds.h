@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
-#include "planner/network/network.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/network/links.h"
+#include "planner/schedule/moves.h"
 
 namespace remesh {
 
@@ -27,10 +27,10 @@ struct PairList {
 
 PairList CollectPairs(const std::vector<Move>& moves);
 
-// Fewest rounds in which no host has more than `operations_max` heavy pairs: those that carry all
+// Fewest rounds in which no host has more than `messages_max` heavy pairs: those that carry all
 // but a hundredth of what crosses hosts, and of what moves inside them.
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
-                       int64_t operations_max);
+                       int64_t messages_max);
 
 // The number of rounds in [least, 2 * least] over which the heavy messages of the busiest NIC are
 // spread most evenly: n messages over r rounds take r * ceil(n / r) turns. `least` where that is 1.
@@ -40,10 +40,10 @@ int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, i
 class RoundPacker {
  public:
   // No device takes more than `bits_max` in a round (unless by a single move), no host more than
-  // `operations_max` pairs.
-  RoundPacker(const Network& network, int64_t bits_max, int64_t operations_max);
+  // `messages_max` pairs.
+  RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max);
 
-  // What a message asks of a round: bits on its devices in every slice, and its shares of the
+  // What a message asks of a round: bits on its devices in every part, and its shares of the
   // sender's and of the receiver's link.
   struct Load {
     int64_t bits = 0;
@@ -65,24 +65,20 @@ class RoundPacker {
 
  private:
   struct Round {
-    std::vector<int64_t> bits;  // per device, all together
-    // Shares: index 0 across hosts, per NIC; 1 inside, per device.
-    std::vector<int64_t> out[2];
-    std::vector<int64_t> in[2];
-    std::vector<int32_t> operations;  // per host
+    std::vector<int64_t> bits;      // per device, all together
+    std::vector<int64_t> busy;      // per link: shares
+    std::vector<int32_t> messages;  // per host
   };
   bool Fits(const Round& round, int32_t from, int32_t to, int64_t bits) const;
   int32_t LeastLoaded(int32_t from, int32_t to, const Load& load, int64_t preferred,
                       absl::Span<const int32_t> taken) const;
   void Put(int32_t round, int32_t from, int32_t to, const Load& load);
   void AddRounds(int64_t count);
-  bool Inside(int32_t from, int32_t to) const;
-  // Index of what the device uses for such a message.
-  int32_t LinkOf(int32_t device, bool inside) const;
 
+  const Links& links_;
   const Network& network_;
   const int64_t bits_max_;
-  const int64_t operations_max_;
+  const int64_t messages_max_;
   std::vector<Round> rounds_;
 };
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "planner/routing/test_network.h"
+#include "planner/testing/test_network.h"
 
 namespace remesh {
 namespace {
@@ -22,7 +22,7 @@ std::vector<PairWork> AllToAll(int32_t devices) {
   return pairs;
 }
 
-TEST(RoundsTest, OperationsOfAHostAskForRounds) {
+TEST(RoundsTest, MessagesOfAHostAskForRounds) {
   EXPECT_EQ(RoundsForHeavy(AllToAll(8), MakeTestNetwork(2, 8, 8), 32), 4);
 }
 
@@ -35,7 +35,8 @@ TEST(RoundsTest, RoundsAreMadeEven) {
 
 TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
   const Network network = MakeTestNetwork(2, 4, 4);
-  RoundPacker packer(network, 1000, 8);
+  const Links links(network);
+  RoundPacker packer(links, 1000, 8);
   std::vector<std::vector<int>> sends(8, std::vector<int>(4, 0));
   for (const PairWork& pair : AllToAll(4)) {
     ++sends[pair.from][packer.Place(pair.from, pair.to, {pair.bits, pair.bits, pair.bits}, 4)];
@@ -46,7 +47,8 @@ TEST(RoundsTest, EqualMessagesLoadAllRoundsAlike) {
 
 TEST(RoundsTest, WhatDoesNotFitGetsARoundOfItsOwn) {
   const Network network = MakeTestNetwork(2);
-  RoundPacker packer(network, 100, 8);
+  const Links links(network);
+  RoundPacker packer(links, 100, 8);
   EXPECT_EQ(packer.Place(0, 1, {70, 70, 70}, 1), 0);
   EXPECT_EQ(packer.Place(0, 1, {70, 70, 70}, 1), 1);
 }

@@ -28,22 +28,23 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device) {
   return std::binary_search(sorted.begin(), sorted.end(), device);
 }
 
-SegmentMover::SegmentMover(const Network& network, Striping& striping, std::vector<bool> crowded,
-                           PlanDraft& draft)
-    : network_(network),
+SegmentMover::SegmentMover(const Atoms& atoms, const std::vector<Segment>& segments,
+                           const Network& network, Striping& striping, std::vector<bool> crowded)
+    : atoms_(atoms),
+      segments_(segments),
+      network_(network),
       striping_(striping),
       crowded_(std::move(crowded)),
-      draft_(draft),
       sent_(network.host_of.size(), 0),
       arrival_of_host_(network.hosts.size(), -1) {}
 
 void SegmentMover::Begin(int32_t segment) {
-  const Sub& sub = draft_.atoms.subs[draft_.segments[segment].sub];
+  const Tape& tape = atoms_.tapes[segments_[segment].tape];
   segment_ = segment;
-  size_ = draft_.segments[segment].size();
-  unit_ = sub.unit_bits;
-  holders_ = &draft_.atoms.groups[sub.holders];
-  needers_ = &draft_.atoms.groups[sub.needers];
+  size_ = segments_[segment].size();
+  unit_ = tape.unit_bits;
+  holders_ = &atoms_.groups[tape.holders];
+  needers_ = &atoms_.groups[tape.needers];
   for (const auto& [host, stripes] : arrivals_) arrival_of_host_[host] = -1;
   arrivals_.clear();
   staged_.clear();
@@ -65,7 +66,7 @@ void SegmentMover::AddDemands(int32_t segment, const std::vector<RouteEdge>& edg
   }
 }
 
-void SegmentMover::MakeMoves(int32_t segment, const std::vector<RouteEdge>* edges) {
+void SegmentMover::Add(int32_t segment, const std::vector<RouteEdge>* edges) {
   Begin(segment);
   edges_ = edges;
   MoveInside();
@@ -79,7 +80,7 @@ void SegmentMover::MoveInside() {
     const int32_t host = network_.host_of[needer];
     const auto source = [](int32_t device) { return Stripe{0, 0, device, Space::kSource, 0}; };
     if (Holds(*holders_, needer)) {
-      Add(0, size_, source(needer), needer, Space::kTarget);
+      AddMove(0, size_, source(needer), needer, Space::kTarget);
       continue;
     }
     if (IsCrowded(host)) {
@@ -89,8 +90,8 @@ void SegmentMover::MoveInside() {
     const auto near = InHost(*holders_, host, network_);
     const int64_t n = static_cast<int64_t>(near.size());
     for (int64_t k = 0; k < n; ++k) {  // an equal part from each, in whole elements
-      Add(PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n),
-          source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
+      AddMove(PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n),
+              source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
     }
   }
 }
@@ -152,7 +153,7 @@ void SegmentMover::Follow(const RouteEdge& edge) {
     while (lane.lo < lane.hi) {
       const Stripe sender = Sender(edge.from_host, lane);
       const int64_t hi = std::min(lane.hi, sender.hi);
-      Add(lane.lo, hi, sender, receiver, space);
+      AddMove(lane.lo, hi, sender, receiver, space);
       arrived.push_back({lane.lo, hi, receiver, space, sender.ready + 1});
       lane.lo = hi;
     }
@@ -184,7 +185,7 @@ std::vector<int32_t> SegmentMover::InNeed(int32_t host) const {
 
 void SegmentMover::Copy(const Stripe& stripe, absl::Span<const int32_t> needers) {
   for (const int32_t needer : needers) {
-    if (needer != stripe.device) Add(stripe.lo, stripe.hi, stripe, needer, Space::kTarget);
+    if (needer != stripe.device) AddMove(stripe.lo, stripe.hi, stripe, needer, Space::kTarget);
   }
 }
 
@@ -224,7 +225,7 @@ void SegmentMover::Scatter(const Stripe& stripe, std::vector<int32_t> needers,
                            std::vector<Stripe>& parts) {
   std::erase(needers, stripe.device);
   const int64_t n = static_cast<int64_t>(needers.size());
-  const int64_t segments = static_cast<int64_t>(draft_.segments.size());
+  const int64_t segments = static_cast<int64_t>(segments_.size());
   const int64_t team =
       std::clamp<int64_t>(kScatterMovesMax / (segments * n), std::min(kTeamMin, n), n);
   std::rotate(needers.begin(), needers.begin() + segment_ % n, needers.end());
@@ -234,7 +235,7 @@ void SegmentMover::Scatter(const Stripe& stripe, std::vector<int32_t> needers,
                         PartOf(from.lo, from.hi, k + 1, shares), needers[k], Space::kTarget,
                         from.ready + 1};
       if (part.lo == part.hi) continue;
-      Add(part.lo, part.hi, from, part.device, Space::kTarget);
+      AddMove(part.lo, part.hi, from, part.device, Space::kTarget);
       Copy(part, needers);
       if (dealt != nullptr) dealt->push_back(part);
     }
@@ -321,25 +322,25 @@ SegmentMover::Stripe SegmentMover::Staged(const Stripe& origin, int32_t device) 
     if (before.lo > origin.lo) hi = std::min(hi, before.lo);
   }
   Stripe staged{origin.lo, hi, device, Space::kStaging, origin.ready + 1};
-  Add(origin.lo, hi, origin, device, Space::kStaging);
+  AddMove(origin.lo, hi, origin, device, Space::kStaging);
   staged_.push_back(staged);
   return staged;
 }
 
-void SegmentMover::Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space) {
+void SegmentMover::AddMove(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space) {
   if (lo == hi) return;
   if (IsCrowded(network_.host_of[to]) && from.device != to &&
       network_.host_of[from.device] == network_.host_of[to]) {
     sent_[from.device] += hi - lo;
   }
-  draft_.moves.push_back({.segment = segment_,
-                          .from_device = from.device,
-                          .to_device = to,
-                          .from_space = from.space,
-                          .to_space = to_space,
-                          .stage = from.ready,
-                          .lo = lo,
-                          .hi = hi});
+  moves_.push_back({.segment = segment_,
+                    .from_device = from.device,
+                    .to_device = to,
+                    .from_space = from.space,
+                    .to_space = to_space,
+                    .hop = from.ready,
+                    .lo = lo,
+                    .hi = hi});
 }
 
 }  // namespace remesh

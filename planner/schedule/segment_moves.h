@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "absl/types/span.h"
+#include "planner/atoms/atoms.h"
 #include "planner/network/network.h"
 #include "planner/routing/trees.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/moves.h"
 #include "planner/schedule/striping.h"
 
 namespace remesh {
@@ -18,30 +20,33 @@ absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network
 // Whether a sorted group has `device`.
 bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 
-// Makes the moves of one segment after another, appending them to draft.moves.
+// Makes the moves of one segment after another.
 //
-// Where a host holds the segment, its needers keep it or copy it from holders beside them (stage
-// 0), and may themselves pass it on one stage later. What enters a host arrives in stripes, by the
+// Where a host holds the segment, its needers keep it or copy it from holders beside them (hop
+// 0), and may themselves pass it on one hop later. What enters a host arrives in stripes, by the
 // NICs that Striping gives it, on a device there that needs it (or, where that NIC has none, on one
-// that stages it), and is copied to the other needers one stage later. A relay passes a stripe on
+// that @@hops@@ it), and is copied to the other needers one hop later. A relay passes a stripe on
 // from where it arrived if the same NIC has egress to spare, else from another needer, else by way
 // of staging.
 //
 // Copies inside a host leave the one device that has a stripe, over its fabric, once for each
 // needer. Where `crowded` says that this is too much for the devices of a host, a stripe that would
 // burden its device more than others is scattered first: each needer gets a part of its own, and
-// passes that on to the others one stage later, so that nobody sends much more than one copy.
+// passes that on to the others one hop later, so that nobody sends much more than one copy.
 class SegmentMover {
  public:
-  // crowded[host]; empty: none is.
-  SegmentMover(const Network& network, Striping& striping, std::vector<bool> crowded,
-               PlanDraft& draft);
+  // crowded[host]; empty: none is. Segments are of all tapes, by the numbers that follow.
+  SegmentMover(const Atoms& atoms, const std::vector<Segment>& segments, const Network& network,
+               Striping& striping, std::vector<bool> crowded);
 
   // Makes known to the striping what each NIC mask will have to carry for this segment.
   void AddDemands(int32_t segment, const std::vector<RouteEdge>& edges);
 
-  // REQUIRES: Striping::Solve() after AddDemands() of all segments.
-  void MakeMoves(int32_t segment, const std::vector<RouteEdge>* edges);
+  // The moves of one segment more. REQUIRES: Striping::Solve() after AddDemands() of all segments.
+  void Add(int32_t segment, const std::vector<RouteEdge>* edges);
+
+  // All moves so far.
+  std::vector<Move> Take() && { return std::move(moves_); }
 
  private:
   // The stretch [lo, hi) of the segment, present on a device from `ready` on.
@@ -51,7 +56,7 @@ class SegmentMover {
     int32_t device = 0;
     Space space = Space::kTarget;
     int ready = 0;
-    int spread = 1;  // stages until all needers of the host have it
+    int spread = 1;  // hops until all needers of the host have it
   };
   // A stretch that is to use a NIC.
   struct Lane {
@@ -83,12 +88,14 @@ class SegmentMover {
                               const std::vector<int32_t>& needers);
   bool Sends(int32_t host) const;
   void Scatter(const Stripe& stripe, std::vector<int32_t> needers, std::vector<Stripe>& parts);
-  void Add(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space);
+  void AddMove(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space);
 
+  const Atoms& atoms_;
+  const std::vector<Segment>& segments_;
   const Network& network_;
   Striping& striping_;
   const std::vector<bool> crowded_;
-  PlanDraft& draft_;
+  std::vector<Move> moves_;
   std::vector<int64_t> sent_;  // device -> bits over its fabric so far, in crowded hosts
   // Of the segment at hand.
   int32_t segment_ = 0;

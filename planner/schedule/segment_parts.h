@@ -4,11 +4,12 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 
-// A segment cut into the parts that move in one slice each. Unit u of its N stands for part u mod
+// A segment cut into the parts that move in one turn each. Unit u of its N stands for part u mod
 // P, so that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them
 // from every part to less than one, and n in all: nothing is rounded that adds up over the parts.
 // What is over when the size is no multiple of the unit belongs to the last part's end.
@@ -19,27 +20,27 @@ class SegmentParts {
       : segment_(segment),
         unit_(unit_bits),
         units_(segment.size() / unit_bits),
-        slices_(schedule.slices),
+        turns_(schedule.parts),
         count_(schedule.PartsOf(segment.size())),
-        phase_(index * 7919LL % schedule.slices) {}
+        phase_(index * 7919LL % schedule.parts) {}
 
   int64_t count() const { return count_; }
 
-  // The slice in which `part` moves: rising, no two parts in the same. Segments of few parts take
-  // turns in the slices.
-  int64_t SliceOf(int64_t part) const {
-    return ((part + 1) * slices_ - phase_ + count_ - 1) / count_ - 1;
+  // The turn in which `part` moves: rising, no two parts in the same. Segments of few parts take
+  // turns in the turns.
+  int64_t TurnOf(int64_t part) const {
+    return ((part + 1) * turns_ - phase_ + count_ - 1) / count_ - 1;
   }
-  // The part that moves in `slice`, or -1.
-  int64_t PartIn(int64_t slice) const {
-    const int64_t part = (count_ * slice + phase_) / slices_;
-    return (count_ * (slice + 1) + phase_) / slices_ == part ? -1 : part;
+  // The part that moves in `turn`, or -1.
+  int64_t PartIn(int64_t turn) const {
+    const int64_t part = (count_ * turn + phase_) / turns_;
+    return (count_ * (turn + 1) + phase_) / turns_ == part ? -1 : part;
   }
 
-  // How many parts move in slices before that one.
-  int64_t PartsBefore(int64_t slice) const {
-    if (slice >= slices_) return count_;
-    return slice <= 0 ? 0 : (count_ * slice + phase_) / slices_;
+  // How many parts move in turns before that one.
+  int64_t PartsBefore(int64_t turn) const {
+    if (turn >= turns_) return count_;
+    return turn <= 0 ? 0 : (count_ * turn + phase_) / turns_;
   }
 
   // What the stripe, in the segment's coordinates, takes of `part`: a range of the tape. Parts of a
@@ -59,7 +60,7 @@ class SegmentParts {
   Segment segment_;
   int64_t unit_;
   int64_t units_;
-  int64_t slices_;
+  int64_t turns_;
   int64_t count_;
   int64_t phase_;
 };

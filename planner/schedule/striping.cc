@@ -63,7 +63,7 @@ void Striping::Solve(const Rational& t, Budget& budget) {
 
 void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
   const Network::HostNode& node = network_.hosts[host];
-  TransportProblem problem;
+  TransportationProblem problem;
   std::vector<Demand*> demands;
   int64_t total = 0;
   for (int32_t mask : masks_of_host_[host]) {
@@ -81,8 +81,8 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
   // Even over the NICs if the masks allow, no staging if t allows.
   const Rational even{total, node.capacity()};
   const Rational limit = std::max(t, even);
-  TransportSolution solution = SolveTransport(problem, even);
-  if (limit < solution.t) solution.flow = FillTransport(problem, limit);
+  TransportationSolution solution = SolveTransportation(problem, even);
+  if (limit < solution.t) solution.flow = FillTransportation(problem, limit);
   std::vector<int64_t> room(node.nics.size(), limit.CeilTimes(node.nic_capacity));
   for (size_t i = 0; i < demands.size(); ++i) {
     for (size_t k = 0; k < problem.items[i].bins.size(); ++k) {

@@ -17,7 +17,7 @@ enum class Direction : int8_t { kOut = 0, kIn = 1 };
 
 // Shares a host's traffic among its NICs, for each direction on its own. What is alike in the NICs
 // that may carry it without a copy inside the host (the mask: NICs of devices that hold it, or need
-// it) forms one demand; a transport of masks into NICs of capacity t * c finds out who carries
+// it) forms one demand; a transportation of masks into NICs of capacity t * c finds out who carries
 // what, by those first that hold it. Where the masks alone would overload a NIC beyond t, the
 // excess goes to any NIC of the host, by way of staging on a device there. A demand is then dealt
 // out in sequence, so that hardly any transfer is split between NICs.
@@ -26,7 +26,7 @@ class Striping {
   explicit Striping(const Network& network);
 
   // The mask of a set of devices of one host, the NICs of `some` to be used first: others get it
-  // one stage later. REQUIRES: not empty, all carry.
+  // one hop later. REQUIRES: not empty, all carry.
   int32_t MaskOf(absl::Span<const int32_t> devices);
   int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others);
 

@@ -3,24 +3,19 @@
 
 #include <cstdint>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "planner/atoms/atoms.h"
 #include "planner/network/network.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
-
-// Most device pairs of one host that may exchange a message in one window: a bound on NCCL groups.
-inline constexpr int64_t kOperationsPerWindowMax = 256;
-// Windows narrower than this could not hold one element of every type; smaller values count as this
-// one.
-inline constexpr int64_t kWindowBytesMin = 256;
-inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
 // Bytes that may be in flight on one device in one window: sent, received and copied together.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
 
-// Chooses slices and rounds, sets Move::round, counts the operations, predicts the seconds and
-// sorts the moves by (round, stage).
+// Chooses parts and rounds, puts every move into a round, counts the messages and predicts the
+// seconds. Peaks are not set.
 //
 // Rounds. When a host has more pairs than a window may hold, pairs are dealt out to rounds. The
 // heavy ones, which carry all but a hundredth of the bits, take as few rounds as their number asks
@@ -30,27 +25,23 @@ int64_t EffectiveWindowBytes(int64_t window_bytes);
 // than 1.1, six times as many: heavy pairs can then be cut finer. Light pairs go where there is
 // room left, or into rounds of their own that take hardly any time.
 //
-// Slices. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
-// within their limit. Relays ask for more, to fill their pipeline sooner: K slices of a plan of d
-// stages take about (K + d - 1) / K of the time of its busiest link, while many windows pay for
+// Parts. At least K = bits of the busiest device / (rounds * half a window), so that windows keep
+// within their limit. Relays ask for more, to fill their pipeline sooner: K parts of a plan of d
+// hops take about (K + d - 1) / K of the time of its busiest link, while many windows pay for
 // being handed over (kHandOverSeconds); of all K up to 4096 the smallest is taken whose predicted
-// seconds are within 1/64 of the best. Only what a stage really carries counts: copies inside hosts
-// that are much faster than the network hardly ask for slices. Where the price (predicted seconds /
+// seconds are within 1/64 of the best. Only what a hop really carries counts: copies inside hosts
+// that are much faster than the network hardly ask for parts. Where the price (predicted seconds /
 // bottleneck seconds) stays high, this binds, measured: an all-gather over 1024 replicas of a state
-// that takes 5 ms in all is at 1.15, because nine rounds (2032 pairs a host) leave it 12 slices
+// that takes 5 ms in all is at 1.15, because nine rounds (2032 pairs a host) leave it 12 parts
 // before windows get shorter than their hand-over; between NVLink domains of 64 GPUs, where 256
 // pairs are four a GPU, few rounds come out uneven (1.18 for DeepSeek-V3, 128 to 128); a
 // broadcast of 1 GiB from one device to 512 hosts of eight takes 2.7 ms and is at 1.37, because 19
-// stages ask for more slices than fit between hand-overs (16 GiB: 1.03).
+// hops ask for more parts than fit between hand-overs (16 GiB: 1.03).
 //
-// RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `slices_min` asks for
-// more slices than that, to save memory.
-absl::Status ScheduleWindows(const Network& network, int64_t window_bytes, int64_t slices_min,
-                             PlanDraft& draft);
-
-struct PairList;
-// Messages: device pairs at work, summed over windows (operations.cc); those that rounding leaves
-// empty count too. REQUIRES: `list` is of the draft's moves.
-int64_t CountOperations(const PairList& list, const PlanDraft& draft);
+// RESOURCE_EXHAUSTED (reason TOO_MANY_WINDOWS) above kWindowsMax windows. `parts_min` asks for
+// more parts than that, to save memory.
+absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
+                                         const Network& network, int64_t window_bytes,
+                                         int64_t parts_min, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

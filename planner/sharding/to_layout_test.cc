@@ -8,6 +8,7 @@
 #include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/sdy_text.h"
+#include "planner/values/coverage.h"
 
 namespace remesh {
 namespace {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// CheckCovers(): do the boxes of a layout's living positions cover the array, in every subgroup?
+#include "planner/values/coverage.h"
+
 #include <algorithm>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -9,7 +9,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/values/layout.h"
 
 namespace remesh {
 namespace {

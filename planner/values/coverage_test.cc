@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // CheckCovers() against a look at every element.
+#include "planner/values/coverage.h"
+
 #include <gtest/gtest.h>
 
 #include <random>

@@ -89,9 +89,4 @@ absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<B
 // device_count.
 absl::Span<const Box> BoxesOf(const Layout& layout, int32_t position);
 
-// OK when the boxes of all positions, less those in `lost_positions`, cover the array, in every
-// subgroup that the layout has; else INVALID_ARGUMENT (field "boxes") naming an uncovered box.
-// REQUIRES: lost positions in range.
-absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions = {});
-
 }  // namespace remesh

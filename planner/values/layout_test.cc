@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "planner/values/coverage.h"
 
 namespace remesh {
 namespace {

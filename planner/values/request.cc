@@ -12,6 +12,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/values/coverage.h"
 
 namespace remesh {
 namespace {

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "planner/canonical/canonical.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 
 namespace remesh {

@@ -8,8 +8,10 @@
 
 #include "base/error.h"
 #include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/reprice.h"
+#include "planner/validate.h"
 #include "proto/spec/plan_spec.h"
 #include "tests/testing/resealed.h"
 
@@ -172,7 +174,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
       continue;
     }
     ++taken;
-    EXPECT_TRUE(imported->Validate(made.canonicalized.canonical).ok());
+    EXPECT_TRUE(ValidatePlan(*imported, made.canonicalized.canonical).ok());
     EXPECT_EQ(imported->summary().lower_bound_seconds, made.plan.summary().lower_bound_seconds);
     EXPECT_GE(imported->summary().quality, 1 - 1e-9);
     EXPECT_EQ(imported->summary().total_bytes, made.plan.summary().total_bytes);
@@ -183,10 +185,10 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
 
 TEST(ExportedPlanTest, FiguresAreNotBelieved) {
   const Made made = Make(Spec());
-  auto rep = std::make_shared<Plan::Rep>(made.plan.rep());
-  rep->summary.bottleneck_seconds = 1e-12;
-  rep->summary.quality = 0.001;
-  rep->lower_bound = {};
+  auto rep = std::make_shared<PlanRep>(made.plan.rep());
+  rep->figures.summary.bottleneck_seconds = 1e-12;
+  rep->figures.summary.quality = 0.001;
+  rep->figures.lower_bound = {};
   rep->peak_bytes.assign(rep->peak_bytes.size(), 1);
   const auto repriced = Repriced(made.canonicalized.canonical, Plan(rep));
   ASSERT_TRUE(repriced.ok()) << repriced.status();

@@ -14,6 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
+#include "planner/order/free_order.h"
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
 #include "planner/values/element_type.h"
@@ -38,11 +39,12 @@ int64_t BytesOf(const Box& box, ElementType type) {
 }
 
 // The order that the planner chose, one entry for each different list of target devices.
-void AddTargetDeviceLists(const CanonicalRequest& request, const Binding& binding,
+void AddTargetDeviceLists(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           v1::Plan& message) {
+  const ReshardRequest ordered = WithTargetOrder(request.request, plan.target_order());
   std::map<DeviceList, v1::TargetDeviceList*> lists;
-  for (size_t i = 0; i < request.request.arrays.size(); ++i) {
-    const DeviceList& devices = *request.request.arrays[i].target.devices;
+  for (size_t i = 0; i < ordered.arrays.size(); ++i) {
+    const DeviceList& devices = *ordered.arrays[i].target.devices;
     v1::TargetDeviceList*& list = lists[devices];
     if (list == nullptr) {
       list = message.add_target_device_lists();
@@ -117,7 +119,7 @@ v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   message.set_predicted_seconds(summary.predicted_seconds);
   message.set_max_peak_bytes(summary.max_peak_bytes);
   message.set_windows(summary.windows);
-  message.set_messages(summary.operations);
+  message.set_messages(summary.messages);
   message.set_schedule_price(summary.schedule_price);
   message.set_sharing_model(kSharingModel);
   return message;
@@ -140,7 +142,8 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
   message.set_name(name);
   message.set_fingerprint(request.fingerprint);
   *message.mutable_summary() = SummaryOf(plan, binding);
-  if (request.request.options.free_target_order) AddTargetDeviceLists(request, binding, message);
+  if (request.request.options.free_target_order)
+    AddTargetDeviceLists(plan, request, binding, message);
   for (const MissingBox& missing : plan.missing()) {
     v1::MissingBox& out = *message.add_missing();
     out.set_array(binding.array_names[missing.array]);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "planner/make_plan.h"
 #include "proto/spec/plan_spec.h"
 #include "proto/spec/program_proto.h"
 #include "proto/spec/text.h"

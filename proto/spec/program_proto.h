@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
+#include "planner/codec/program_check.h"
 #include "planner/plan/host_program.h"
 #include "remesh/v1/program.pb.h"
 
@@ -45,16 +46,10 @@ void WriteProgram(const NamedProgram& program,
 
 // The program whose chunks, merged, are `message`. INVALID_ARGUMENT naming the field
 // ("moves.stages[7]") for anything that is no program: what comes back can be expanded, within
-// kProgramSlicesMax steps and kProgramCellsPassedMax cells passed, and, box by box, without reading
+// kProgramPartsMax steps and kProgramAtomsPassedMax atoms passed, and, box by box, without reading
 // beyond anything. Takes memory in proportion to the message and to kProgramNameBytesMax.
 absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message);
 
 inline constexpr int64_t kProgramNameBytesMax = int64_t{64} << 20;
-inline constexpr int64_t kProgramSlicesMax = int64_t{1} << 30;  // moves x cycles
-// Cells of the tape, summed over the parts of all moves: the ends of a part are looked for among
-// them, and a part that rounds to nothing gives no box that a caller could stop at. Less than a
-// minute, and 2000 times what any program of the planner's benchmark needs.
-inline constexpr int64_t kProgramCellsPassedMax = int64_t{1} << 32;
-inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1} << 24;  // cells x arrays of one tape
 
 }  // namespace remesh

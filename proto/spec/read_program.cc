@@ -6,15 +6,13 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/schedule/windows.h"
+#include "planner/codec/program_check.h"
 #include "proto/spec/program_proto.h"
 
 namespace remesh {
 namespace {
 
 using google::protobuf::RepeatedField;
-
-constexpr int64_t kBitsMax = int64_t{1} << 62;
 
 std::string At(const char* field, int64_t index) { return absl::StrCat(field, "[", index, "]"); }
 
@@ -50,18 +48,15 @@ absl::Status CheckCounts(const char* field, const RepeatedField<int32_t>& counts
   return InvalidField(field, absl::StrCat(sum, " in all"), absl::StrCat("must be ", size));
 }
 
-// The numbers of [0, end) that `steps` lead to; every step but the first at least `least`.
+// The numbers that `steps` lead to, none below 0.
 absl::StatusOr<std::vector<int32_t>> FromSteps(const char* field,
-                                               const RepeatedField<int32_t>& steps, int64_t least,
-                                               int64_t end) {
+                                               const RepeatedField<int32_t>& steps) {
   std::vector<int32_t> numbers;
   numbers.reserve(static_cast<size_t>(steps.size()));
   int64_t last = 0;
   for (int i = 0; i < steps.size(); ++i) {
     last += steps[i];
-    if (i > 0 && steps[i] < least)
-      return InvalidField(At(field, i), absl::StrCat(steps[i]), absl::StrCat("must be >= ", least));
-    if (last < 0 || last >= end) return CheckIn(At(field, i), last, 0, end);
+    if (last < 0 || last >= INT32_MAX) return CheckIn(At(field, i), last, 0, INT32_MAX);
     numbers.push_back(static_cast<int32_t>(last));
   }
   return numbers;
@@ -99,7 +94,34 @@ absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramName
   return arrays;
 }
 
-// Reads a program column by column; each step finds what those before have checked.
+constexpr ProgramFields kFields = {.parts = "schedule.parts",
+                                   .rounds = "schedule.rounds",
+                                   .hops = "schedule.hops",
+                                   .min_part_bits = "schedule.min_part_bits",
+                                   .slack_bits = "schedule.slack_bits",
+                                   .windows = "schedule.windows",
+                                   .classes = "classes.atoms",
+                                   .atom_begins = "classes.atom_begins",
+                                   .atom_extents = "classes.atom_extents",
+                                   .tapes = "tapes.atoms",
+                                   .tape_numbers = "tapes.number_steps",
+                                   .atoms = "tapes.atom_steps",
+                                   .segment_tapes = "segments.tape_steps",
+                                   .segment_begins = "segments.begins",
+                                   .segment_sizes = "segments.sizes",
+                                   .segment_numbers = "segments.number_steps",
+                                   .move_hops = "moves.hops",
+                                   .move_rounds = "moves.round_steps",
+                                   .move_segments = "moves.segment_steps",
+                                   .move_from_devices = "moves.from_devices",
+                                   .move_to_devices = "moves.to_devices",
+                                   .move_from_spaces = "moves.from_spaces",
+                                   .move_to_spaces = "moves.to_spaces",
+                                   .move_begins = "moves.stripe_begins",
+                                   .move_sizes = "moves.stripe_sizes"};
+
+// Makes a program of the columns of a message: asks no more than that they are as long as each
+// other and hold numbers that a program can; CheckProgram() asks whether they make sense.
 class Reader {
  public:
   explicit Reader(const v1::HostProgram& message) : message_(message) {}
@@ -107,7 +129,7 @@ class Reader {
   absl::StatusOr<NamedProgram> Read() && {
     named_.fingerprint = message_.fingerprint();
     named_.devices.assign(message_.devices().begin(), message_.devices().end());
-    RETURN_IF_ERROR(AtField("schedule", ReadSchedule(message_.schedule())));
+    ReadSchedule(message_.schedule());
     auto arrays = ReadNames(message_.names());
     if (!arrays.ok()) return AtField("names", arrays.status());
     named_.arrays = *std::move(arrays);
@@ -116,28 +138,23 @@ class Reader {
     RETURN_IF_ERROR(AtField("segments", ReadSegments(message_.segments())));
     RETURN_IF_ERROR(AtField("moves", ReadMoves(message_.moves())));
     RETURN_IF_ERROR(AtField("moves", ReadParts(message_.moves())));
+    std::vector<ProgramArray> known;
+    known.reserve(named_.arrays.size());
+    for (const NamedProgram::Array& array : named_.arrays) {
+      known.push_back({&array.shape, array.bits_per_element});
+    }
+    RETURN_IF_ERROR(CheckProgram(program_, known, std::ssize(named_.devices), kFields));
     return std::move(named_);
   }
 
  private:
-  absl::Status ReadSchedule(const v1::ProgramSchedule& schedule) {
-    RETURN_IF_ERROR(CheckIn("parts", schedule.parts(), 1, kWindowsMax + 1));
-    RETURN_IF_ERROR(CheckIn("rounds", schedule.rounds(), 1, kWindowsMax + 1));
-    RETURN_IF_ERROR(CheckIn("hops", schedule.hops(), 1, kWindowsMax + 1));
-    RETURN_IF_ERROR(CheckIn("min_part_bits", schedule.min_part_bits(), 1, kBitsMax));
-    RETURN_IF_ERROR(CheckIn("slack_bits", schedule.slack_bits(), 0, kBitsMax / 4));
-    program_.schedule = {.slices = schedule.parts(),
+  void ReadSchedule(const v1::ProgramSchedule& schedule) {
+    program_.schedule = {.parts = schedule.parts(),
                          .rounds = schedule.rounds(),
-                         .stages = schedule.hops(),
-                         .min_part_bits = schedule.min_part_bits()};
-    program_.tapes.slack_bits = schedule.slack_bits();
+                         .hops = schedule.hops(),
+                         .min_part_bits = schedule.min_part_bits(),
+                         .slack_bits = schedule.slack_bits()};
     program_.windows = schedule.windows();
-    const int64_t windows =
-        (int64_t{schedule.parts()} + schedule.hops() - 1) * schedule.rounds();
-    if (windows <= kWindowsMax && schedule.windows() == windows) return absl::OkStatus();
-    if (schedule.windows() == 0 && message_.moves().hops().empty()) return absl::OkStatus();
-    return InvalidField("windows", absl::StrCat(schedule.windows()),
-                        absl::StrCat("must be ", windows, ", and at most ", kWindowsMax));
   }
 
   absl::Status ReadClasses(const v1::ProgramClasses& classes) {
@@ -149,7 +166,7 @@ class Reader {
     RETURN_IF_ERROR(CheckEach("element_bits", classes.element_bits(), 1, 129));
     RETURN_IF_ERROR(CheckEach("atoms", classes.atoms(), 1, INT32_MAX));
     RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.cell_begins_size()));
-    program_.tapes.classes.reserve(static_cast<size_t>(classes.arrays_size()));
+    program_.geometry.classes.reserve(static_cast<size_t>(classes.arrays_size()));
     for (int c = 0; c < classes.arrays_size(); ++c) RETURN_IF_ERROR(ReadClass(classes, c));
     return CheckSize("atom_begins", classes.atom_begins(), next_dim_);
   }
@@ -157,8 +174,8 @@ class Reader {
   absl::Status ReadClass(const v1::ProgramClasses& classes, int c) {
     ArrayClass one{.arrays = {},
                    .element_bits = classes.element_bits(c),
-                   .first_cell = cell_count_,
-                   .cell_count = classes.atoms(c),
+                   .first_atom = atom_count_,
+                   .atom_count = classes.atoms(c),
                    .cuts = {},
                    .boxes = {}};
     Shape shape;
@@ -169,63 +186,42 @@ class Reader {
       named_.arrays[next_array_].shape = shape;
       named_.arrays[next_array_++].bits_per_element = one.element_bits;
     }
-    if (int64_t{one.cell_count} * std::max<int64_t>(1, std::ssize(shape)) >
+    const int64_t rank = std::ssize(shape);
+    if (int64_t{one.atom_count} * std::max<int64_t>(1, rank) >
         (shape.empty() ? 1 : classes.cell_begins_size() - next_dim_)) {
-      return InvalidField(At("atoms", c), absl::StrCat(one.cell_count), "must have atom_begins");
+      return InvalidField(At("atoms", c), absl::StrCat(one.atom_count), "must have atom_begins");
     }
-    for (int i = 0; i < one.cell_count; ++i) {
-      ASSIGN_OR_RETURN(Box box, ReadCell(classes, shape));
-      bits_ += __int128{box.element_count()} * one.element_bits * classes.arrays(c);
-      if (bits_ >= kBitsMax)
-        return InvalidField(At("atoms", c), "more", "must hold below 2^62 bits");
-      one.boxes.push_back(std::move(box));
+    for (int i = 0; i < one.atom_count; ++i) {
+      RETURN_IF_ERROR(ReadCell(classes, static_cast<int>(rank), one.boxes.emplace_back()));
     }
-    cell_count_ += one.cell_count;
-    program_.tapes.classes.push_back(std::move(one));
+    atom_count_ += one.atom_count;
+    program_.geometry.classes.push_back(std::move(one));
     return absl::OkStatus();
   }
 
-  absl::StatusOr<Box> ReadCell(const v1::ProgramClasses& classes, const Shape& shape) {
-    Box box;
-    for (const int64_t extent : shape) {
+  absl::Status ReadCell(const v1::ProgramClasses& classes, int rank, Box& box) {
+    for (int d = 0; d < rank; ++d, ++next_dim_) {
       const int64_t begin = classes.atom_begins(next_dim_), size = classes.atom_extents(next_dim_);
-      RETURN_IF_ERROR(CheckIn(At("atom_begins", next_dim_), begin, 0, extent));
-      RETURN_IF_ERROR(CheckIn(At("atom_extents", next_dim_), size, 1, extent - begin + 1));
-      box.dims.push_back({begin, begin + size});
-      ++next_dim_;
+      int64_t end = 0;
+      if (__builtin_add_overflow(begin, size, &end)) {
+        return InvalidField(At("atom_extents", next_dim_), absl::StrCat(size),
+                            "must end somewhere");
+      }
+      box.dims.push_back({begin, end});
     }
-    return box;
+    return absl::OkStatus();
   }
 
   absl::Status ReadTapes(const v1::ProgramTapes& tapes) {
     RETURN_IF_ERROR(CheckSize("atoms", tapes.atoms(), tapes.number_steps_size()));
     RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.cell_steps_size()));
-    ASSIGN_OR_RETURN(program_.sub_numbers,
-                     FromSteps("number_steps", tapes.number_steps(), 1, INT32_MAX));
-    ASSIGN_OR_RETURN(program_.cells,
-                     FromSteps("atom_steps", tapes.atom_steps(), INT32_MIN, cell_count_));
-    program_.sub_begin.push_back(0);
-    for (int s = 0; s < tapes.cells_size(); ++s) {
-      const int32_t begin = program_.sub_begin.back(), end = begin + tapes.atoms(s);
-      for (int32_t i = begin + 1; i < end; ++i) {
-        if (program_.cells[i] > program_.cells[i - 1]) continue;
-        return InvalidField(At("atom_steps", i), absl::StrCat(tapes.atom_steps(i)), "must be >= 1");
-      }
-      program_.sub_begin.push_back(end);
-      RETURN_IF_ERROR(CheckBoxes(s));
+    ASSIGN_OR_RETURN(program_.tape_numbers, FromSteps("number_steps", tapes.number_steps()));
+    ASSIGN_OR_RETURN(program_.atoms, FromSteps("atom_steps", tapes.atom_steps()));
+    program_.tape_begin.push_back(0);
+    for (const int32_t cells : tapes.atoms()) {
+      program_.tape_begin.push_back(program_.tape_begin.back() + cells);
     }
     return absl::OkStatus();
-  }
-
-  // Notes how long the tape is.
-  absl::Status CheckBoxes(int s) {
-    const Tape tape = program_.TapeOfSub(s);
-    int64_t boxes = 0;
-    for (const TapeRun& run : tape.runs) {
-      boxes += run.cell_count * std::ssize(program_.tapes.classes[run.array_class].arrays);
-    }
-    tape_bits_.push_back(tape.bits);
-    return CheckIn(At("atoms", s), boxes, 0, kProgramTapeBoxesMax + 1);
   }
 
   absl::Status ReadSegments(const v1::ProgramSegments& segments) {
@@ -235,16 +231,16 @@ class Reader {
       return InvalidField("number_steps", absl::StrCat(segments.number_steps_size(), " numbers"),
                           absl::StrCat("must be ", size));
     }
-    ASSIGN_OR_RETURN(program_.segment_numbers,
-                     FromSteps("number_steps", segments.number_steps(), 1, INT32_MAX));
+    ASSIGN_OR_RETURN(program_.segment_numbers, FromSteps("number_steps", segments.number_steps()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> tapes,
-                     FromSteps("tape_steps", segments.tape_steps(), 0, std::ssize(tape_bits_)));
+                     FromSteps("tape_steps", segments.tape_steps()));
     program_.segments.reserve(tapes.size());
     for (int i = 0; i < segments.begins_size(); ++i) {
-      const int64_t bits = tape_bits_[tapes[i]], begin = segments.begins(i);
-      RETURN_IF_ERROR(CheckIn(At("begins", i), begin, 0, bits));
-      RETURN_IF_ERROR(CheckIn(At("sizes", i), segments.sizes(i), 1, bits - begin + 1));
-      program_.segments.push_back({tapes[i], begin, begin + segments.sizes(i)});
+      Segment segment{.tape = tapes[i], .lo = segments.begins(i)};
+      if (__builtin_add_overflow(segment.lo, segments.sizes(i), &segment.hi)) {
+        return InvalidField(At("sizes", i), absl::StrCat(segments.sizes(i)), "must end somewhere");
+      }
+      program_.segments.push_back(segment);
     }
     return absl::OkStatus();
   }
@@ -255,52 +251,29 @@ class Reader {
     RETURN_IF_ERROR(CheckSize("to_devices", moves.to_devices(), count));
     RETURN_IF_ERROR(CheckSize("from_spaces", moves.from_spaces(), count));
     RETURN_IF_ERROR(CheckSize("to_spaces", moves.to_spaces(), count));
-    RETURN_IF_ERROR(CheckEach("hops", moves.hops(), 0, program_.schedule.stages));
-    for (const auto* column : {&moves.from_devices(), &moves.to_devices()})
-      RETURN_IF_ERROR(CheckEach(column == &moves.from_devices() ? "from_devices" : "to_devices",
-                                *column, 0, std::ssize(named_.devices)));
     RETURN_IF_ERROR(
         CheckEach("from_spaces", moves.from_spaces(), v1::SPACE_SOURCE, v1::SPACE_STAGING + 1));
-    // The source is never written.
     RETURN_IF_ERROR(
-        CheckEach("to_spaces", moves.to_spaces(), v1::SPACE_TARGET, v1::SPACE_STAGING + 1));
+        CheckEach("to_spaces", moves.to_spaces(), v1::SPACE_SOURCE, v1::SPACE_STAGING + 1));
     ASSIGN_OR_RETURN(const std::vector<int32_t> rounds,
-                     FromSteps("round_steps", moves.round_steps(), 0, program_.schedule.rounds));
+                     FromSteps("round_steps", moves.round_steps()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> segments,
-                     FromSteps("segment_steps", moves.segment_steps(), INT32_MIN,
-                               std::ssize(program_.segments)));
+                     FromSteps("segment_steps", moves.segment_steps()));
     RETURN_IF_ERROR(CheckSize("round_steps", rounds, count));
     RETURN_IF_ERROR(CheckSize("segment_steps", segments, count));
-    const int64_t cycles = int64_t{program_.schedule.slices} + program_.schedule.stages - 1;
-    if (count > kProgramSlicesMax / cycles)
-      return InvalidField("hops", absl::StrCat(count, " moves of ", cycles, " cycles"),
-                          absl::StrCat("must be at most ", kProgramSlicesMax, " slices"));
     program_.moves.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
+      const bool known = segments[i] < std::ssize(program_.segments);
       program_.moves.push_back(
           {.segment = segments[i],
            .from_device = moves.from_devices(i),
            .to_device = moves.to_devices(i),
            .from_space = static_cast<Space>(moves.from_spaces(i) - v1::SPACE_SOURCE),
            .to_space = static_cast<Space>(moves.to_spaces(i) - v1::SPACE_SOURCE),
-           .stage = moves.hops(i),
+           .hop = moves.hops(i),
            .round = rounds[i],
            .lo = 0,
-           .hi = program_.segments[segments[i]].size()});
-    }
-    return CheckCellsPassed();
-  }
-
-  absl::Status CheckCellsPassed() const {
-    int64_t passed = 0;
-    for (size_t i = 0; i < program_.moves.size(); ++i) {
-      const Segment& segment = program_.segments[program_.moves[i].segment];
-      const int64_t cells = program_.sub_begin[segment.sub + 1] - program_.sub_begin[segment.sub];
-      passed += cells * program_.schedule.PartsOf(segment.size());
-      if (passed > kProgramCellsPassedMax)
-        return InvalidField(At("segment_steps", static_cast<int64_t>(i)),
-                            absl::StrCat(passed, " cells in all parts"),
-                            absl::StrCat("must be at most ", kProgramCellsPassedMax));
+           .hi = known ? program_.segments[segments[i]].size() : 0});
     }
     return absl::OkStatus();
   }
@@ -308,15 +281,18 @@ class Reader {
   absl::Status ReadParts(const v1::ProgramMoves& moves) {
     RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.part_steps_size()));
     RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.part_steps_size()));
-    ASSIGN_OR_RETURN(const std::vector<int32_t> parts,
-                     FromSteps("stripe_steps", moves.stripe_steps(), 1, std::ssize(program_.moves)));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> parts, FromSteps("stripe_steps", moves.stripe_steps()));
     for (int i = 0; i < moves.part_steps_size(); ++i) {
+      if (parts[i] >= std::ssize(program_.moves) || (i > 0 && parts[i] <= parts[i - 1])) {
+        return InvalidField(At("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),
+                            "must lead from move to move");
+      }
       Move& move = program_.moves[parts[i]];
-      const int64_t begin = moves.stripe_begins(i);
-      RETURN_IF_ERROR(CheckIn(At("stripe_begins", i), begin, 0, move.hi + 1));
-      RETURN_IF_ERROR(CheckIn(At("stripe_sizes", i), moves.stripe_sizes(i), 0, move.hi - begin + 1));
-      move.lo = begin;
-      move.hi = begin + moves.stripe_sizes(i);
+      move.lo = moves.stripe_begins(i);
+      if (__builtin_add_overflow(move.lo, moves.stripe_sizes(i), &move.hi)) {
+        return InvalidField(At("stripe_sizes", i), absl::StrCat(moves.stripe_sizes(i)),
+                            "must end somewhere");
+      }
     }
     return absl::OkStatus();
   }
@@ -324,12 +300,10 @@ class Reader {
   const v1::HostProgram& message_;
   NamedProgram named_;
   HostProgram& program_ = named_.program;
-  __int128 bits_ = 0;  // of all cells
-  int32_t cell_count_ = 0;
+  int32_t atom_count_ = 0;
   int32_t next_array_ = 0;
   int next_extent_ = 0;
   int next_dim_ = 0;
-  std::vector<int64_t> tape_bits_;
 };
 
 }  // namespace

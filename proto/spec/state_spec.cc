@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/values/coverage.h"
 #include "proto/spec/placed_arrays.h"
 #include "proto/spec/plan_spec.h"
 #include "proto/spec/shardings.h"

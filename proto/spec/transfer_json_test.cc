@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "planner/make_plan.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/text.h"
 #include "tests/testing/random_request.h"

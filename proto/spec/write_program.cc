@@ -54,9 +54,9 @@ class Writer {
     chunk_.set_fingerprint(named_.fingerprint);
     AddSchedule();
     AddNames();
-    for (const ArrayClass& one : program_.tapes.classes) AddClass(one);
+    for (const ArrayClass& one : program_.geometry.classes) AddClass(one);
     AddTapes();
-    AddStretches();
+    AddSegments();
     for (const Move& move : program_.moves) AddMove(move);
     AddParts();
     for (const int64_t device : named_.devices) Room(kNumberBytes).add_devices(device);
@@ -78,11 +78,11 @@ class Writer {
   void AddSchedule() {
     v1::ProgramSchedule& schedule = *chunk_.mutable_schedule();
     schedule.set_windows(program_.windows);
-    schedule.set_parts(program_.schedule.slices);
+    schedule.set_parts(program_.schedule.parts);
     schedule.set_rounds(program_.schedule.rounds);
-    schedule.set_hops(program_.schedule.stages);
+    schedule.set_hops(program_.schedule.hops);
     schedule.set_min_part_bits(program_.schedule.min_part_bits);
-    schedule.set_slack_bits(program_.tapes.slack_bits);
+    schedule.set_slack_bits(program_.schedule.slack_bits);
   }
 
   void AddNames() {
@@ -107,7 +107,7 @@ class Writer {
     classes.add_element_bits(one.element_bits);
     classes.add_ranks(static_cast<int32_t>(shape.size()));
     for (const int64_t extent : shape) classes.add_shapes(extent);
-    classes.add_atoms(one.cell_count);
+    classes.add_atoms(one.atom_count);
     for (const Box& cell : one.boxes) {
       for (const Interval& dim : cell.dims) {
         v1::ProgramClasses& room = *Room(2 * kNumberBytes).mutable_classes();
@@ -119,18 +119,18 @@ class Writer {
 
   void AddTapes() {
     int32_t number = 0;
-    for (size_t s = 0; s < program_.sub_numbers.size(); ++s) {
+    for (size_t s = 0; s < program_.tape_numbers.size(); ++s) {
       v1::ProgramTapes& tapes = *Room(2 * kNumberBytes).mutable_tapes();
-      tapes.add_number_steps(program_.sub_numbers[s] -
-                             std::exchange(number, program_.sub_numbers[s]));
-      tapes.add_atoms(program_.sub_begin[s + 1] - program_.sub_begin[s]);
+      tapes.add_number_steps(program_.tape_numbers[s] -
+                             std::exchange(number, program_.tape_numbers[s]));
+      tapes.add_atoms(program_.tape_begin[s + 1] - program_.tape_begin[s]);
     }
     int32_t last = 0;
-    for (const int32_t cell : program_.cells)
+    for (const int32_t cell : program_.atoms)
       Room(kNumberBytes).mutable_tapes()->add_atom_steps(cell - std::exchange(last, cell));
   }
 
-  void AddStretches() {
+  void AddSegments() {
     int32_t number = 0;
     int32_t tape = 0;
     for (size_t i = 0; i < program_.segments.size(); ++i) {
@@ -138,7 +138,7 @@ class Writer {
       v1::ProgramSegments& segments = *Room(4 * kNumberBytes).mutable_segments();
       segments.add_number_steps(program_.segment_numbers[i] -
                                  std::exchange(number, program_.segment_numbers[i]));
-      segments.add_tape_steps(segment.sub - std::exchange(tape, segment.sub));
+      segments.add_tape_steps(segment.tape - std::exchange(tape, segment.tape));
       segments.add_begins(segment.lo);
       segments.add_sizes(segment.size());
     }
@@ -147,7 +147,7 @@ class Writer {
   void AddMove(const Move& move) {
     v1::ProgramMoves& moves = *Room(7 * kNumberBytes).mutable_moves();
     moves.add_round_steps(move.round - std::exchange(round_, move.round));
-    moves.add_hops(move.stage);
+    moves.add_hops(move.hop);
     moves.add_segment_steps(move.segment - std::exchange(segment_, move.segment));
     moves.add_from_devices(move.from_device);
     moves.add_to_devices(move.to_device);
@@ -187,7 +187,7 @@ NamedProgram ProgramOfHost(const Plan& plan, const CanonicalRequest& request,
                      .program = ProgramOfHost(plan, host),
                      .arrays = {},
                      .devices = {}};
-  for (ArrayClass& one : named.program.tapes.classes) {
+  for (ArrayClass& one : named.program.geometry.classes) {
     for (int32_t& array : one.arrays) {
       const ArraySpec& spec = request.request.arrays[array];
       named.arrays.push_back({binding.array_names[array], spec.shape, BitWidth(spec.element_type)});

@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
 #include "tests/benchmark/models.h"
 #include "tests/benchmark/planner_cases.h"
 

@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/make_plan.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"
 #include "server/planning/join_spec.h"
@@ -56,7 +57,7 @@ absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& pl
                                    std::shared_ptr<const PlacedState> given,
                                    const std::set<int64_t>& lost) {
   const CachedPlan& cached = *plan.cached;
-  const TargetOrder order = ChosenOrder(cached.request, plan.binding, *given->layout);
+  const TargetOrder order = ChosenOrder(cached.plan, plan.binding);
   std::shared_ptr<const PlacedState> target = given;
   if (!order.empty()) {
     ASSIGN_OR_RETURN(target, PlaceState(WithOrder(given->spec, order), nullptr));

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "planner/make_plan.h"
 #include "server/planning/plan_store.h"
 #include "tests/testing/random_request.h"
 

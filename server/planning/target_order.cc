@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <vector>
 
-#include "base/check.h"
-
 namespace remesh {
 namespace {
 
@@ -34,15 +32,10 @@ void Reorder(const TargetOrder& order, v1::Sharding& sharding) {
 
 }  // namespace
 
-TargetOrder ChosenOrder(const CanonicalRequest& request, const Binding& binding,
-                        const StateLayout& given) {
+TargetOrder ChosenOrder(const Plan& plan, const Binding& binding) {
   TargetOrder order;
-  if (!request.request.options.free_target_order) return order;
-  for (size_t i = 0; i < request.request.arrays.size(); ++i) {
-    const DeviceList& chosen = *request.request.arrays[i].target.devices;
-    const DeviceList& before = *given.arrays[binding.array_indices[i]].placement.devices;
-    REMESH_CHECK(chosen.size() == before.size());
-    for (size_t p = 0; p < before.size(); ++p) order[before[p]] = binding.device_ids[chosen[p]];
+  for (size_t d = 0; d < plan.target_order().size(); ++d) {
+    order[binding.device_ids[d]] = binding.device_ids[plan.target_order()[d]];
   }
   return order;
 }

@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "planner/canonical/canonical.h"
-#include "proto/spec/plan_spec.h"
+#include "planner/plan/plan.h"
 #include "remesh/v1/state.pb.h"
 
 namespace remesh {
@@ -13,10 +13,8 @@ namespace remesh {
 // Which device takes a target device's place; those not in it keep theirs.
 using TargetOrder = absl::flat_hash_map<int64_t, int64_t>;
 
-// The order that was chosen for a request whose target is `given`, in the caller's ids; empty when
-// the order was not free. REQUIRES: `request` and `binding` came of that request.
-TargetOrder ChosenOrder(const CanonicalRequest& request, const Binding& binding,
-                        const StateLayout& given);
+// The order that `plan` has chosen, in the caller's ids; empty when the order was not free.
+TargetOrder ChosenOrder(const Plan& plan, const Binding& binding);
 
 // The same shardings with the places of devices taken as `order` says.
 v1::StateSpec WithOrder(v1::StateSpec spec, const TargetOrder& order);

@@ -13,6 +13,8 @@
 #include <utility>
 
 #include "base/check.h"
+#include "planner/make_plan.h"
+#include "planner/plan/host_program.h"
 #include "planner/plan/plan.h"
 #include "proto/spec/plan_spec.h"
 #include "proto/spec/program_proto.h"
@@ -72,7 +74,7 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["kept_bytes"] = static_cast<double>(s.kept_bytes);
   counters["peak_bytes"] = static_cast<double>(s.max_peak_bytes);
   counters["windows"] = s.windows;
-  counters["operations"] = static_cast<double>(s.operations);
+  counters["operations"] = static_cast<double>(s.messages);
   counters["plan_bytes"] = static_cast<double>(plan.memory_bytes());
   state.SetLabel(plan.lower_bound_certificate().DebugString());
 }
@@ -148,7 +150,7 @@ HostSeconds ProgramOf(const Plan& plan, const CanonicalizedRequest& request, int
                  return true;
                });
   const double written = CpuSeconds();
-  plan.ForEachTransferOfHost(host, [&](const Transfer&) { ++result.transfers; });
+  ForEachTransferOfHost(plan, host, [&](const Transfer&) { ++result.transfers; });
   result.seconds = written - begin;
   result.expansion_seconds = CpuSeconds() - written;
   return result;

@@ -3,7 +3,10 @@
 #include <string>
 
 #include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
+#include "planner/plan/host_program.h"
 #include "planner/reprice.h"
+#include "planner/validate.h"
 #include "proto/spec/exported_plan.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/planned.h"
@@ -40,12 +43,12 @@ void Use(const CanonicalRequest& request, const Plan& plan) {
   plan.ForEachTransfer([](const Transfer&) {});
   plan.ForEachFlow([](const Flow&) {});
   for (size_t h = 0; h < request.request.topology.hosts.size() && h < 4; ++h)
-    plan.ForEachTransferOfHost(static_cast<int32_t>(h), [](const Transfer&) {});
-  (void)plan.Validate(request);
+    ForEachTransferOfHost(plan, static_cast<int32_t>(h), [](const Transfer&) {});
+  (void)ValidatePlan(plan, request);
   if (!IsSmall(request.request)) return;
   const auto repriced = Repriced(request, plan);
   if (!repriced.ok()) return CheckRefusal(repriced.status());
-  REMESH_CHECK(repriced->Validate(request).ok());
+  REMESH_CHECK(ValidatePlan(*repriced, request).ok());
 }
 
 }  // namespace

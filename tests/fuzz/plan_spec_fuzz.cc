@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
+#include "planner/validate.h"
 #include "proto/spec/device_count.h"
 #include "proto/spec/plan_proto.h"
 #include "remesh/v1/plan.pb.h"
@@ -20,7 +22,7 @@ REMESH_FUZZ_PROTO(remesh::v1::PlanSpec, input) {
     return fuzz::CheckRefusal(BindRefusal(plan.status(), canonicalized->binding));
   }
   if (!fuzz::IsShort(*plan)) return;
-  REMESH_CHECK(plan->Validate(canonical).ok());
+  REMESH_CHECK(ValidatePlan(*plan, canonical).ok());
   const auto again = DecodePlan(EncodePlan(canonical, *plan));
   REMESH_CHECK(again.ok() && again->plan == *plan);
   ToProto(*plan, canonical, canonicalized->binding, "plans/p");

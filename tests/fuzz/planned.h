@@ -25,10 +25,10 @@ inline bool IsSmall(const ReshardRequest& request) {
 
 // Whether a plan's transfers can be visited in no time: of hostile ones there may be 2^62.
 inline bool IsShort(const Plan& plan) {
-  const Plan::Rep& rep = plan.rep();
+  const PlanRep& rep = plan.rep();
   const int64_t parts =
-      static_cast<int64_t>(rep.moves.size()) * (int64_t{rep.schedule.slices} + rep.schedule.stages);
-  return parts <= 1 << 12 && rep.cells.size() <= 1 << 10 && plan.summary().windows <= 1 << 16;
+      static_cast<int64_t>(rep.moves.size()) * (int64_t{rep.schedule.parts} + rep.schedule.hops);
+  return parts <= 1 << 12 && rep.atoms.size() <= 1 << 10 && plan.summary().windows <= 1 << 16;
 }
 
 }  // namespace remesh::fuzz

@@ -10,9 +10,9 @@ namespace {
 // Whether it can be expanded in no time; the limits of ReadProgram() allow a minute.
 bool IsShort(const NamedProgram& named) {
   const Schedule& schedule = named.program.schedule;
-  const int64_t parts = static_cast<int64_t>(named.program.moves.size()) *
-                        (int64_t{schedule.slices} + schedule.stages);
-  return parts <= 1 << 14 && named.program.cells.size() <= 1 << 10 && named.arrays.size() <= 64;
+  const int64_t parts =
+      static_cast<int64_t>(named.program.moves.size()) * (int64_t{schedule.parts} + schedule.hops);
+  return parts <= 1 << 14 && named.program.atoms.size() <= 1 << 10 && named.arrays.size() <= 64;
 }
 
 // What was read is written and read back equal.

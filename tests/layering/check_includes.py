@@ -2,6 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Holds every #include to the layers of ARCHITECTURE.md: an arrow may only point down; and headers that one program may hold to names of their own.
 
+Inside planner/ the layers are the floors of its README: a floor may use those before it. Its rooms (a header with its .cc) form no circle, and
+MakePlan() enters each floor once: the steps are printed.
+
 Usage: check_includes.py REPOSITORY_ROOT. Prints each breach of the law and exits 1 if there is one.
 """
 import pathlib
@@ -25,6 +28,10 @@ FORBIDDEN_LIBRARIES = {
     "proto": ("grpcpp", "ucp/", "prometheus", "sqlite3"),
     "server": ("ucp/",),
 }
+# The floors of planner/, each with those before it to use; what stands beside them ("") comes after codec, then the report.
+FLOORS = ["values", "sharding", "canonical", "network", "atoms", "routing", "order", "schedule", "plan", "codec", "", "report"]
+# The packed plan is for those that make, read and check it.
+PRIVATE = {"planner/plan/plan_rep.h": ("planner/plan/", "planner/codec/", "planner/reprice.cc")}
 TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: :.*)? *\{")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
@@ -60,6 +67,99 @@ def breaches(root: pathlib.Path):
                             yield f"{where}: {folder}/ may not use {include}"
 
 
+def is_product(path: pathlib.Path) -> bool:
+    return path.suffix in (".h", ".cc") and not path.stem.endswith("_test") and "testing" not in path.parts and path.stem != "report_test"
+
+
+def includes_of(path: pathlib.Path) -> list[str]:
+    return [match.group(2) for line in path.read_text().splitlines() if (match := INCLUDE.match(line))]
+
+
+def floor_of(path: str) -> str:
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def floor_breaches(root: pathlib.Path):
+    for path in filter(is_product, sorted((root / "planner").rglob("*"))):
+        where = str(path.relative_to(root))
+        for include in includes_of(path):
+            if include.startswith("planner/") and FLOORS.index(floor_of(include)) > FLOORS.index(floor_of(where)):
+                yield f"{where}: floor {floor_of(where) or 'planner'} may not use {include}"
+    for private, users in PRIVATE.items():
+        for folder in ALLOWED:
+            for path in filter(is_product, sorted((root / folder).rglob("*"))):
+                where = str(path.relative_to(root))
+                if private in includes_of(path) and not where.startswith(users):
+                    yield f"{where}: {private} is not for it"
+
+
+def rooms(root: pathlib.Path, folder: str) -> dict[str, set[str]]:
+    """Room -> rooms that it includes."""
+    graph: dict[str, set[str]] = {}
+    for path in filter(is_product, sorted((root / folder).rglob("*"))):
+        room = str(path.relative_to(root).with_suffix(""))
+        used = {include.removesuffix(".h") for include in includes_of(path) if include.startswith(folder + "/")}
+        graph.setdefault(room, set()).update(used - {room})
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Strongly connected components (Tarjan), each sorted."""
+    index: dict[str, int] = {}
+    low: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+
+    def visit(room: str) -> None:
+        index[room] = low[room] = len(index)
+        stack.append(room)
+        for used in sorted(graph.get(room, ())):
+            if used not in index:
+                visit(used)
+                low[room] = min(low[room], low[used])
+            elif used in stack:
+                low[room] = min(low[room], index[used])
+        if low[room] == index[room]:
+            at = stack.index(room)
+            found.append(sorted(stack[at:]))
+            del stack[at:]
+
+    for room in sorted(graph):
+        if room not in index:
+            visit(room)
+    return found
+
+
+def room_circles(root: pathlib.Path):
+    for circle in circles(rooms(root, "planner")):
+        if len(circle) > 1:
+            yield f"rooms that include each other: {', '.join(circle)}"
+
+
+STEP = re.compile(r"\b(ChooseTargetOrder|WithTargetOrder|(?:Make|Check)[A-Z]\w+|Pack)\(")
+
+
+def steps(root: pathlib.Path) -> list[tuple[str, str]]:
+    """(floor, step) in the order in which make_plan.cc calls them."""
+    home = {}
+    for path in filter(is_product, (root / "planner").rglob("*.h")):
+        for name in re.findall(r"^[\w:<>&,* ]*?\b(\w+)\(", path.read_text(), re.MULTILINE):
+            home.setdefault(name, floor_of(str(path.relative_to(root))))
+    text = (root / "planner/make_plan.cc").read_text()
+    begin = text.index("MakePlan(const CanonicalRequest")
+    order = text[begin:] + text[: begin]  # MakePlan() itself, then the steps that it calls
+    return [(home.get(name, "?"), name) for name in STEP.findall(order) if name != "MakePlan"]
+
+
+def step_breaches(root: pathlib.Path):
+    """Each floor is entered once, and after those before it."""
+    floors = [floor for floor, _ in steps(root) if floor]
+    entered = [floor for i, floor in enumerate(floors) if i == 0 or floors[i - 1] != floor]
+    if len(set(entered)) != len(entered):
+        yield f"MakePlan() enters a floor twice: {' -> '.join(entered)}"
+
+
 def twins(root: pathlib.Path):
     """Types of one name in two headers that may end up in one program: the linker would mix them up in silence."""
     homes: dict[str, list[pathlib.Path]] = {}
@@ -78,8 +178,9 @@ def twins(root: pathlib.Path):
 
 def main() -> int:
     root = pathlib.Path(sys.argv[1])
-    found = [*breaches(root), *twins(root)]
+    found = [*breaches(root), *floor_breaches(root), *room_circles(root), *step_breaches(root), *twins(root)]
     print("\n".join(found) or "the include graph keeps to the layers")
+    print("MakePlan():", " -> ".join(f"{step} ({floor or 'planner'})" for floor, step in steps(root)))
     return 1 if found else 0
 
 

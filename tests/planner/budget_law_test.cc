@@ -2,6 +2,7 @@
 // Planning ends wherever its budget is spent, and says why.
 #include <gtest/gtest.h>
 
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 #include "planner/values/budget.h"
 #include "tests/testing/random_request.h"

@@ -8,8 +8,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "planner/canonical/canonical.h"
+#include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
 #include "planner/order/assignment.h"
+#include "planner/order/free_order.h"
 #include "planner/plan/plan.h"
+#include "planner/validate.h"
 #include "tests/benchmark/planner_cases.h"
 
 namespace remesh {
@@ -136,7 +141,7 @@ TEST(FreeOrderCasesTest, CostasExampleIsSparedAThirdOfItsTraffic) {
   request.options.free_target_order = true;
   const Planned freed = PlanFor(request);
   EXPECT_DOUBLE_EQ(MovedShare(freed.plan.summary()), 0.50);
-  const absl::Status valid = freed.plan.Validate(freed.request);
+  const absl::Status valid = ValidatePlan(freed.plan, freed.request);
   EXPECT_TRUE(valid.ok()) << valid;
 }
 
@@ -147,6 +152,31 @@ TEST(FreeOrderCasesTest, ARowMajorGridThatBecomesColumnMajorMovesNothing) {
   EXPECT_DOUBLE_EQ(MovedShare(PlanFor(request).plan.summary()), 1 - 8.0 / 64);
   request.options.free_target_order = true;
   EXPECT_DOUBLE_EQ(MovedShare(PlanFor(request).plan.summary()), 0);
+}
+
+// A lookup is to name the request and to find the plan under that name, wherever it is kept: orders
+// are chosen by planning alone.
+TEST(FreeOrderCasesTest, LookingAPlanUpSolvesNoAssignment) {
+  ReshardRequest request = testing::RequestOf(testing::FlatSpec(64, 72, false));
+  request.options.free_target_order = true;
+  const int64_t before = TargetOrdersChosen();
+  const auto asked = Canonicalize(request);
+  ASSERT_TRUE(asked.ok()) << asked.status();
+  EXPECT_EQ(TargetOrdersChosen() - before, 0);
+  const auto plan = MakePlan(asked->canonical);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(TargetOrdersChosen() - before, 1);
+  EXPECT_FALSE(plan->target_order().empty());
+
+  const std::string kept = EncodePlan(asked->canonical, *plan);
+  const auto again = Canonicalize(request);
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->canonical.fingerprint, asked->canonical.fingerprint);
+  const auto found = DecodePlan(kept);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_TRUE(found->plan == *plan);
+  EXPECT_EQ(found->plan.target_order(), plan->target_order());
+  EXPECT_EQ(TargetOrdersChosen() - before, 1);
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/validate.h"
 #include "tests/benchmark/planner_cases.h"
 #include "tests/benchmark/spec_builder.h"
 
@@ -46,7 +48,7 @@ TEST_P(KnownSuiteTest, IsOptimalAndValid) {
     SCOPED_TRACE(one.name);
     const Planned planned = PlanFor(one.spec());
     ExpectOptimal(planned.plan.summary());
-    const absl::Status valid = planned.plan.Validate(planned.request);
+    const absl::Status valid = ValidatePlan(planned.plan, planned.request);
     EXPECT_TRUE(valid.ok()) << valid;
   }
 }
@@ -108,15 +110,15 @@ TEST(KnownCasesTest, OneDeviceFeedsManyHosts) {
   EXPECT_LE(summary.schedule_price, 1.05);
 }
 
-// Everybody sends from its own NIC what it alone holds: one stage across hosts, one inside.
-TEST(KnownCasesTest, AnAllGatherTakesTwoStages) {
+// Everybody sends from its own NIC what it alone holds: one hop across hosts, one inside.
+TEST(KnownCasesTest, AnAllGatherTakesTwoHops) {
   testing::SpecBuilder builder;
   builder.AddHosts(8, {});
   builder.Add("w", {int64_t{1} << 30}, "f32",
               builder.Sharding(testing::HloTiles({64}, {{0}}), 0, 64),
               builder.Sharding(testing::HloTiles({64}, {{}}), 0, 64));
   const Planned planned = PlanFor(builder.spec());
-  EXPECT_EQ(planned.plan.rep().schedule.stages, 2);
+  EXPECT_EQ(planned.plan.rep().schedule.hops, 2);
   EXPECT_LE(planned.plan.summary().quality, 1.001);
   EXPECT_LE(planned.plan.summary().schedule_price, 1.02);
 }
@@ -134,8 +136,8 @@ TEST(KnownCasesTest, CutPairsAreValid) {
   EXPECT_GT(planned.plan.rep().schedule.rounds, 1);
   int64_t parts = 0;
   planned.plan.ForEachTransfer([&](const Transfer& t) { parts += t.array == 1; });
-  EXPECT_GT(parts, planned.plan.rep().schedule.slices);
-  const absl::Status valid = planned.plan.Validate(planned.request);
+  EXPECT_GT(parts, planned.plan.rep().schedule.parts);
+  const absl::Status valid = ValidatePlan(planned.plan, planned.request);
   EXPECT_TRUE(valid.ok()) << valid;
 }
 
@@ -159,7 +161,7 @@ TEST(KnownCasesTest, ANarrowUplinkBindsAndIsCrossedOnce) {
   EXPECT_LE(planned.plan.summary().quality, 1.001) << planned.plan.DebugString();
   EXPECT_FALSE(planned.plan.lower_bound_certificate().domains.empty());
   EXPECT_NEAR(planned.plan.summary().bottleneck_seconds, (4 << 20) / 5e8, 1e-6);
-  const absl::Status valid = planned.plan.Validate(planned.request);
+  const absl::Status valid = ValidatePlan(planned.plan, planned.request);
   EXPECT_TRUE(valid.ok()) << valid;
 }
 

@@ -9,7 +9,9 @@
 #include <tuple>
 
 #include "base/error.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
+#include "planner/validate.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/transfer_check.h"
 
@@ -140,7 +142,7 @@ TEST(LostDevicesLawTest, ExactlyWhatTheLostAloneHeldIsMissing) {
     const absl::Status replay =
         testing::CheckTransfers(canonical->canonical.request, transfers, plan->missing());
     EXPECT_TRUE(replay.ok()) << replay;
-    const absl::Status valid = plan->Validate(canonical->canonical);
+    const absl::Status valid = ValidatePlan(*plan, canonical->canonical);
     EXPECT_TRUE(valid.ok()) << valid;
   }
   EXPECT_GT(losses, 500);
@@ -161,7 +163,7 @@ TEST(LostDevicesLawTest, DonatedPeaksCountWhatComesFromAFallback) {
     const auto plan = MakePlan(canonical->canonical);
     ASSERT_TRUE(plan.ok()) << plan.status();
     with_missing += plan->missing().empty() ? 0 : 1;
-    const absl::Status valid = plan->Validate(canonical->canonical);
+    const absl::Status valid = ValidatePlan(*plan, canonical->canonical);
     EXPECT_TRUE(valid.ok()) << valid;
   }
   EXPECT_GT(with_missing, 20);

@@ -6,6 +6,8 @@
 
 #include "base/error.h"
 #include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
+#include "planner/validate.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/resealed.h"
 
@@ -113,7 +115,7 @@ TEST(PlanBytesLawTest, ForgedBytesAreRefusedOrSafe) {
       int64_t seen = 0;
       decoded->plan.ForEachTransfer([&](const Transfer& transfer) { seen += transfer.box.rank(); });
       EXPECT_GE(seen, 0);
-      decoded->plan.Validate(decoded->request).IgnoreError();
+      ValidatePlan(decoded->plan, decoded->request).IgnoreError();
     }
   }
   EXPECT_GT(refused, 1000);

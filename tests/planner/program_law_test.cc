@@ -8,7 +8,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "planner/schedule/windows.h"
+#include "planner/make_plan.h"
+#include "planner/plan/host_program.h"
+#include "planner/schedule/timeline.h"
 #include "proto/spec/program_proto.h"
 #include "tests/testing/random_request.h"
 
@@ -58,7 +60,7 @@ std::vector<Told> Expanded(const NamedProgram& named) {
   ForEachTransfer(named.program, [&](const Transfer& t) {
     transfers.emplace_back(t.window, named.arrays[t.array].name, t.box,
                            named.devices[t.from_device], named.devices[t.to_device], t.from_space,
-                           t.to_space, t.sub);
+                           t.to_space, t.tape);
     return true;
   });
   return transfers;
@@ -67,10 +69,10 @@ std::vector<Told> Expanded(const NamedProgram& named) {
 std::vector<Told> Expected(const Planned& planned, int32_t host) {
   const Binding& binding = planned.request.binding;
   std::vector<Told> transfers;
-  planned.plan.ForEachTransferOfHost(host, [&](const Transfer& t) {
+  ForEachTransferOfHost(planned.plan, host, [&](const Transfer& t) {
     transfers.emplace_back(t.window, binding.array_names[t.array], t.box,
                            binding.device_ids[t.from_device], binding.device_ids[t.to_device],
-                           t.from_space, t.to_space, t.sub);
+                           t.from_space, t.to_space, t.tape);
   });
   return transfers;
 }
@@ -147,11 +149,11 @@ NamedProgram Small() {
                      .arrays = {{"w", {8}, 16}},
                      .devices = {70, 80}};
   HostProgram& program = named.program;
-  program.tapes.classes = {
-      {.arrays = {0}, .element_bits = 16, .cell_count = 1, .cuts = {}, .boxes = {Box{{{0, 8}}}}}};
-  program.cells = {0};
-  program.sub_begin = {0, 1};
-  program.sub_numbers = {0};
+  program.geometry.classes = {
+      {.arrays = {0}, .element_bits = 16, .atom_count = 1, .cuts = {}, .boxes = {Box{{{0, 8}}}}}};
+  program.atoms = {0};
+  program.tape_begin = {0, 1};
+  program.tape_numbers = {0};
   program.segments = {{0, 0, 128}};
   program.segment_numbers = {0};
   program.moves = {{.to_device = 1, .hi = 128}};
@@ -161,13 +163,13 @@ NamedProgram Small() {
 TEST(ProgramLawTest, NamesAreToldByTheirDifferences) {
   NamedProgram named = Small();
   named.arrays.clear();
-  named.program.tapes.classes[0].arrays.clear();
+  named.program.geometry.classes[0].arrays.clear();
   // The last two differ in the second byte of a letter, then in its first.
   const std::vector<std::string> names = {"layers.9.q", "layers.10.q", "layers.10.q", "q",
                                           "",           "layers.10",   "aa",          "aaa",
                                           "w\xC3\xA9",  "w\xC3\xA8x",  "w\xC4\xA8x"};
   for (const std::string& name : names) {
-    named.program.tapes.classes[0].arrays.push_back(static_cast<int32_t>(named.arrays.size()));
+    named.program.geometry.classes[0].arrays.push_back(static_cast<int32_t>(named.arrays.size()));
     named.arrays.push_back({name, {8}, 16});
   }
   const v1::HostProgram message = OverTheWire(named, size_t{1} << 20);
@@ -193,7 +195,7 @@ std::string FieldRefused(Change change) {
 TEST(ProgramLawTest, ErrorsNameTheField) {
   REFUSED("schedule.parts", m.mutable_schedule()->set_parts(0));
   REFUSED("schedule.windows", m.mutable_schedule()->set_windows(2));
-  REFUSED("schedule.windows", m.mutable_schedule()->set_hops(kWindowsMax));
+  REFUSED("schedule.windows", m.mutable_schedule()->set_ @ @hops @ @(kWindowsMax));
   REFUSED("schedule.slack_bits", m.mutable_schedule()->set_slack_bits(INT64_MAX));
   REFUSED("names.prefix_bytes[0]", m.mutable_names()->set_prefix_bytes(0, 1));
   REFUSED("names.suffix_bytes[0]", m.mutable_names()->set_suffix_bytes(0, -1));
@@ -207,7 +209,7 @@ TEST(ProgramLawTest, ErrorsNameTheField) {
   REFUSED("tapes.atoms[0]", m.mutable_tapes()->set_atoms(0, 2));
   REFUSED("segments.tape_steps[0]", m.mutable_segments()->set_tape_steps(0, 1));
   REFUSED("segments.sizes[0]", m.mutable_segments()->set_sizes(0, 129));
-  REFUSED("moves.hops[0]", m.mutable_moves()->set_hops(0, 1));
+  REFUSED("moves.@@hops@@[0]", m.mutable_moves()->set_ @ @hops @ @(0, 1));
   REFUSED("moves.to_devices[0]", m.mutable_moves()->set_to_devices(0, 2));
   REFUSED("moves.to_spaces[0]", m.mutable_moves()->set_to_spaces(0, v1::SPACE_SOURCE));
   REFUSED("moves.round_steps[0]", m.mutable_moves()->set_round_steps(0, 1));
@@ -231,36 +233,36 @@ TEST(ProgramLawTest, NamesDoNotMultiplyInMemory) {
 
 TEST(ProgramLawTest, LongSchedulesOfManyMovesAreRefused) {
   NamedProgram named = Small();
-  named.program.schedule.slices = kWindowsMax;
+  named.program.schedule.parts = kWindowsMax;
   named.program.windows = kWindowsMax;
   EXPECT_TRUE(ReadProgram(OverTheWire(named, size_t{1} << 20)).ok());
   named.program.moves.resize(1025, named.program.moves[0]);
   EXPECT_EQ(
       GetErrorInfo(ReadProgram(OverTheWire(named, size_t{1} << 20)).status()).metadata["field"],
-      "moves.hops");
+      "moves.@@hops@@");
 }
 
-constexpr int32_t kSlicesOfEmptyParts = 100;
+constexpr int32_t kEmptyParts = 100;
 
-// The first 400 bytes of the last cell, four a slice, where all below 500 are rounded to none: no
-// part gives a box, and the cells of the tape are passed for each all the same.
-NamedProgram OfEmptyParts(int32_t cells, size_t moves) {
-  constexpr int64_t kCellBytes = 1000;
+// The first 400 bytes of the last atom, four a part, where all below 500 are rounded to none: no
+// part gives a box, and the atoms of the tape are passed for each all the same.
+NamedProgram OfEmptyParts(int32_t atoms, size_t moves) {
+  constexpr int64_t kAtomBytes = 1000;
   NamedProgram named = Small();
   HostProgram& program = named.program;
-  named.arrays[0] = {"w", {cells * kCellBytes}, 8};
-  ArrayClass& one = program.tapes.classes[0];
-  one = {.arrays = {0}, .element_bits = 8, .cell_count = cells, .cuts = {}, .boxes = {}};
-  program.cells.clear();
-  for (int32_t c = 0; c < cells; ++c) {
-    one.boxes.push_back(Box{{{c * kCellBytes, (c + 1) * kCellBytes}}});
-    program.cells.push_back(c);
+  named.arrays[0] = {"w", {atoms * kAtomBytes}, 8};
+  ArrayClass& one = program.geometry.classes[0];
+  one = {.arrays = {0}, .element_bits = 8, .atom_count = atoms, .cuts = {}, .boxes = {}};
+  program.atoms.clear();
+  for (int32_t c = 0; c < atoms; ++c) {
+    one.boxes.push_back(Box{{{c * kAtomBytes, (c + 1) * kAtomBytes}}});
+    program.atoms.push_back(c);
   }
-  program.sub_begin = {0, cells};
-  program.tapes.slack_bits = 8 * kCellBytes / 2;
-  program.schedule.slices = kSlicesOfEmptyParts;
-  program.windows = kSlicesOfEmptyParts;
-  const int64_t begin = 8 * kCellBytes * (cells - 1);
+  program.tape_begin = {0, atoms};
+  program.schedule.slack_bits = 8 * kAtomBytes / 2;
+  program.schedule.parts = kEmptyParts;
+  program.windows = kEmptyParts;
+  const int64_t begin = 8 * kAtomBytes * (atoms - 1);
   program.segments = {{0, begin, begin + 8 * 400}};
   program.moves.assign(moves, program.moves[0]);
   for (Move& move : program.moves) move.hi = 8 * 400;
@@ -268,17 +270,17 @@ NamedProgram OfEmptyParts(int32_t cells, size_t moves) {
 }
 
 TEST(ProgramLawTest, WalksOverTapesThatGiveNoBoxAreBounded) {
-  constexpr int32_t kCells = 10'000;
-  constexpr size_t kMovesMax = kProgramCellsPassedMax / (kCells * kSlicesOfEmptyParts);
-  const auto few = ReadProgram(OverTheWire(OfEmptyParts(kCells, 1), size_t{1} << 20));
+  constexpr int32_t kAtoms = 10'000;
+  constexpr size_t kMovesMax = kProgramAtomsPassedMax / (kAtoms * kEmptyParts);
+  const auto few = ReadProgram(OverTheWire(OfEmptyParts(kAtoms, 1), size_t{1} << 20));
   ASSERT_TRUE(few.ok()) << few.status();
   ForEachTransfer(few->program, [](const Transfer&) {
     ADD_FAILURE() << "every part rounds to nothing";
     return true;
   });
-  const auto most = OverTheWire(OfEmptyParts(kCells, kMovesMax), size_t{1} << 20);
+  const auto most = OverTheWire(OfEmptyParts(kAtoms, kMovesMax), size_t{1} << 20);
   EXPECT_TRUE(ReadProgram(most).ok());
-  const auto more = OverTheWire(OfEmptyParts(kCells, kMovesMax + 1), size_t{1} << 20);
+  const auto more = OverTheWire(OfEmptyParts(kAtoms, kMovesMax + 1), size_t{1} << 20);
   EXPECT_EQ(GetErrorInfo(ReadProgram(more).status()).metadata["field"],
             absl::StrCat("moves.segment_steps[", kMovesMax, "]"));
 }

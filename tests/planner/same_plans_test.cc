@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "planner/codec/plan_bytes.h"
+#include "planner/make_plan.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

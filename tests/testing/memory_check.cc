@@ -85,17 +85,17 @@ class Memory {
   }
 
   // The subgroup whose value goes: that of the receiver's target shard, or, where it is staged, of
-  // all that the sub goes to, which the first transfer into a target shows.
+  // all that the tape goes to, which the first transfer into a target shows.
   int64_t ValueOf(const Transfer& t) {
-    const auto known = value_of_sub_.find({t.array, t.sub});
-    if (known != value_of_sub_.end()) return known->second;
+    const auto known = value_of_tape_.find({t.array, t.tape});
+    if (known != value_of_tape_.end()) return known->second;
     const Placement& side = t.from_space == Space::kSource ? request_.arrays[t.array].source
                                                            : request_.arrays[t.array].target;
     const int64_t device = t.from_space == Space::kSource ? t.from_device : t.to_device;
     for (size_t p = 0; p < side.devices->size(); ++p) {
       if ((*side.devices)[p] != device) continue;
       const int64_t value = side.layout->tiles[side.layout->tile_of[p]].subgroup;
-      return value_of_sub_[{t.array, t.sub}] = value;
+      return value_of_tape_[{t.array, t.tape}] = value;
     }
     return 0;
   }
@@ -105,7 +105,7 @@ class Memory {
   std::map<Element, std::vector<int64_t>> places_;  // devices with it in source or staging
   std::map<Element, int64_t> needers_;              // that have not got it
   std::vector<Element> complete_;                   // in this window
-  std::map<std::pair<int32_t, int32_t>, int64_t> value_of_sub_;
+  std::map<std::pair<int32_t, int32_t>, int64_t> value_of_tape_;
   std::map<int64_t, int64_t> level_;  // device -> bits
   std::map<int64_t, int64_t> peak_;
 };

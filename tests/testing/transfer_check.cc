@@ -91,7 +91,7 @@ class Simulation {
   struct Write {
     Place place;
     Space space;
-    int32_t sub;
+    int32_t tape;
     int64_t index;
     int64_t value;
   };
@@ -123,7 +123,7 @@ class Simulation {
     const Place place{t.array, t.from_device};
     const Store& store = t.from_space == Space::kSource   ? source_[place]
                          : t.from_space == Space::kTarget ? target_[place]
-                                                          : staging_[{place, t.sub}];
+                                                          : staging_[{place, t.tape}];
     absl::Status status;
     int64_t elements = 0;
     ForEachIndex(request_.arrays[t.array].shape, t.box, [&](int64_t index) {
@@ -135,7 +135,7 @@ class Simulation {
       }
       const int64_t value = store.at(index);
       status = CheckEntry(t, index, value);
-      writes_.push_back({{t.array, t.to_device}, t.to_space, t.sub, index, value});
+      writes_.push_back({{t.array, t.to_device}, t.to_space, t.tape, index, value});
     });
     if (elements == 0) return absl::InternalError(Text(t) + "is empty");
     Count(t, elements * BitWidth(request_.arrays[t.array].element_type));
@@ -183,7 +183,7 @@ class Simulation {
 
   void Arrive() {
     for (const Write& w : writes_) {
-      (w.space == Space::kTarget ? target_[w.place] : staging_[{w.place, w.sub}])[w.index] =
+      (w.space == Space::kTarget ? target_[w.place] : staging_[{w.place, w.tape}])[w.index] =
           w.value;
       if (w.space == Space::kTarget) ++times_written_[w.place][w.index];
     }
@@ -233,7 +233,7 @@ class Simulation {
   std::set<int64_t> lost_;
   std::map<Place, Store> source_;
   std::map<Place, Store> target_;
-  std::map<std::pair<Place, int32_t>, Store> staging_;  // and sub
+  std::map<std::pair<Place, int32_t>, Store> staging_;  // and tape
   std::map<Place, Store> times_written_;
   std::set<std::tuple<int32_t, int32_t, int64_t, int64_t>>
       in_host_;  // host, array, subgroup, index

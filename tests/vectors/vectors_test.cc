@@ -12,6 +12,7 @@
 #include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/to_layout.h"
+#include "planner/values/coverage.h"
 #include "planner/values/layout.h"
 #include "proto/sharding/convert_sharding.h"
 

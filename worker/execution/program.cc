@@ -87,7 +87,7 @@ absl::StatusOr<Program> ProgramReader::Finish() && {
                                   .to = ordinals[transfer.to_device],
                                   .from_space = transfer.from_space,
                                   .to_space = transfer.to_space,
-                                  .staging_key = transfer.sub});
+                                  .staging_key = transfer.tape});
     return true;
   });
   if (!fits) return TooLarge("operations", operations_max_);

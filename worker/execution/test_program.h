@@ -46,38 +46,38 @@ class TestProgram {
 
  private:
   void AddClasses() {
-    int32_t next_cell = 0;
+    int32_t next_atom = 0;
     for (size_t a = 0; a < named_.arrays.size(); ++a) {
       std::set<Box>& boxes = boxes_[static_cast<int>(a)];
       if (boxes.empty()) boxes.insert(Box::Whole(named_.arrays[a].shape));
       ArrayClass one{.arrays = {static_cast<int32_t>(a)},
                      .element_bits = named_.arrays[a].bits_per_element,
-                     .first_cell = next_cell,
-                     .cell_count = static_cast<int32_t>(boxes.size()),
+                     .first_atom = next_atom,
+                     .atom_count = static_cast<int32_t>(boxes.size()),
                      .cuts = {},
                      .boxes = {boxes.begin(), boxes.end()}};
-      for (const Box& box : boxes) cell_of_[{a, box}] = next_cell++;
-      named_.program.tapes.classes.push_back(std::move(one));
+      for (const Box& box : boxes) atom_of_[{a, box}] = next_atom++;
+      named_.program.geometry.classes.push_back(std::move(one));
     }
   }
 
   void AddTapes() {
     HostProgram& program = named_.program;
-    program.sub_begin.push_back(0);
+    program.tape_begin.push_back(0);
     for (const auto& [place, boxes] : tapes_) {
       const auto& [key, array] = place;
-      const auto sub = static_cast<int32_t>(program.sub_numbers.size());
+      const auto tape = static_cast<int32_t>(program.tape_numbers.size());
       // Numbers say which key, and rise with the arrays.
-      program.sub_numbers.push_back(key * 100 + array);
+      program.tape_numbers.push_back(key * 100 + array);
       int64_t begin = 0;
       for (const Box& box : boxes) {
-        program.cells.push_back(cell_of_.at({array, box}));
+        program.atoms.push_back(atom_of_.at({array, box}));
         const int64_t end = begin + box.element_count() * named_.arrays[array].bits_per_element;
         segment_of_[{place, box}] = static_cast<int32_t>(program.segments.size());
         program.segment_numbers.push_back(static_cast<int32_t>(program.segments.size()));
-        program.segments.push_back({sub, std::exchange(begin, end), end});
+        program.segments.push_back({tape, std::exchange(begin, end), end});
       }
-      program.sub_begin.push_back(static_cast<int32_t>(program.cells.size()));
+      program.tape_begin.push_back(static_cast<int32_t>(program.atoms.size()));
     }
   }
 
@@ -101,7 +101,7 @@ class TestProgram {
   std::set<int> devices_;
   std::map<int, std::set<Box>> boxes_;
   std::map<Place, std::set<Box>> tapes_;
-  std::map<std::pair<int, Box>, int32_t> cell_of_;
+  std::map<std::pair<int, Box>, int32_t> atom_of_;
   std::map<std::pair<Place, Box>, int32_t> segment_of_;
 };
 

@@ -12,26 +12,26 @@
 
 namespace remesh {
 
-// A cell with the tiles that hold it before and need it after (indices of Layout::tiles, of one
-// subgroup). A cell that no tile needs does not appear.
-struct Cell {
+// A atom with the tiles that hold it before and need it after (indices of Layout::tiles, of one
+// subgroup). A atom that no tile needs does not appear.
+struct Atom {
   int32_t id = 0;  // see ArrayClass
   int64_t elements = 0;
   absl::InlinedVector<int32_t, 2> source_tiles;
   absl::InlinedVector<int32_t, 2> target_tiles;
 };
 
-inline constexpr int64_t kCellsMax = int64_t{1} << 22;
-absl::Status TooManyCells();
-// Tiles of all cells of a class, and devices of all groups of holders and needers: nested boxes can
+inline constexpr int64_t kAtomsMax = int64_t{1} << 22;
+absl::Status TooManyAtoms();
+// Tiles of all atoms of a class, and devices of all groups of holders and needers: nested boxes can
 // make as many as the square of their number.
 inline constexpr int64_t kOverlapsMax = int64_t{1} << 24;
 absl::Status TooManyOverlaps();
 
-// Fills the cells' geometry in `array_class`, whose first_cell is set, and returns the cells,
-// subgroup by subgroup. RESOURCE_EXHAUSTED above kCellsMax (TOO_MANY_CELLS) or kOverlapsMax
+// Fills the atoms' geometry in `array_class`, whose first_atom is set, and returns the atoms,
+// subgroup by subgroup. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_CELLS) or kOverlapsMax
 // (TOO_MANY_OVERLAPS).
-absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
                                                ArrayClass& array_class, Budget& budget);
 
 }  // namespace remesh

@@ -7,7 +7,7 @@
 
 #include "planner/atoms/demand_classes.h"
 #include "planner/network/network.h"
-#include "planner/schedule/plan_draft.h"
+#include "planner/schedule/moves.h"
 
 namespace remesh::testing {
 
@@ -38,19 +38,19 @@ inline Network MakeTestNetwork(int32_t hosts, int32_t devices = 1, int32_t nics 
 }
 
 inline DemandClass MakeClass(Group holders, Group needers, int64_t bits) {
-  return {.holders = std::move(holders), .needers = std::move(needers), .subs = {}, .bits = bits};
+  return {.holders = std::move(holders), .needers = std::move(needers), .tapes = {}, .bits = bits};
 }
 
-// One segment of `bits` bits that goes whole along these hops (from, to), one stage each.
+// One segment of `bits` bits that goes whole along these hops (from, to), one after another.
 inline void AddChain(int64_t bits, const std::vector<std::pair<int32_t, int32_t>>& hops,
-                     PlanDraft& draft) {
-  const int32_t segment = static_cast<int32_t>(draft.segments.size());
-  draft.segments.push_back({0, 0, bits});
+                     Moves& moves) {
+  const int32_t segment = static_cast<int32_t>(moves.segments.size());
+  moves.segments.push_back({0, 0, bits});
   for (size_t i = 0; i < hops.size(); ++i) {
-    draft.moves.push_back({.segment = segment,
+    moves.moves.push_back({.segment = segment,
                            .from_device = hops[i].first,
                            .to_device = hops[i].second,
-                           .stage = static_cast<int32_t>(i),
+                           .hop = static_cast<int32_t>(i),
                            .hi = bits});
   }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/atoms/cells.h"
+#include "planner/atoms/cut_atoms.h"
 
 #include <algorithm>
 #include <set>
@@ -55,29 +55,29 @@ class TileIndex {
 
 // An interval of one dimension, from the end of the one before to `hi`, with the parts of source
 // and target that it lies in.
-struct Stretch {
+struct Overlap {
   int64_t hi = 0;
   int64_t source_part = 0;
   int64_t target_part = 0;
 };
 
-std::vector<Stretch> MergeWalk(const DimPartition& source, const DimPartition& target) {
-  std::vector<Stretch> stretches;
+std::vector<Overlap> MergeWalk(const DimPartition& source, const DimPartition& target) {
+  std::vector<Overlap> overlaps;
   size_t s = 0;
   size_t t = 0;
   while (s < source.part_of.size() && t < target.part_of.size()) {
     const int64_t next = std::min(source.cuts[s + 1], target.cuts[t + 1]);
-    stretches.push_back({next, source.part_of[s], target.part_of[t]});
+    overlaps.push_back({next, source.part_of[s], target.part_of[t]});
     s += source.cuts[s + 1] == next;
     t += target.cuts[t + 1] == next;
   }
-  return stretches;
+  return overlaps;
 }
 
-// Walks over the product of stretches, keeping both keys up to date.
+// Walks over the product of overlaps, keeping both keys up to date.
 class ProductWalk {
  public:
-  ProductWalk(const std::vector<std::vector<Stretch>>& dims, const TileIndex& source,
+  ProductWalk(const std::vector<std::vector<Overlap>>& dims, const TileIndex& source,
               const TileIndex& target, Budget& budget)
       : dims_(dims), source_(source), target_(target), budget_(budget) {}
 
@@ -91,64 +91,64 @@ class ProductWalk {
   void Descend(size_t dim, int64_t elements, int64_t source_key, int64_t target_key,
                const Visit& visit) {
     if (dim == dims_.size()) {
-      visit(cell_++, elements, source_.Find(source_key), target_.Find(target_key));
+      visit(next_++, elements, source_.Find(source_key), target_.Find(target_key));
       return;
     }
     int64_t lo = 0;
-    for (const Stretch& stretch : dims_[dim]) {
+    for (const Overlap& overlap : dims_[dim]) {
       if (budget_.Spent()) return;
-      const int64_t size = stretch.hi - lo;
-      lo = stretch.hi;
-      Descend(dim + 1, elements * size, source_key + source_.stride(dim) * stretch.source_part,
-              target_key + target_.stride(dim) * stretch.target_part, visit);
+      const int64_t size = overlap.hi - lo;
+      lo = overlap.hi;
+      Descend(dim + 1, elements * size, source_key + source_.stride(dim) * overlap.source_part,
+              target_key + target_.stride(dim) * overlap.target_part, visit);
     }
   }
 
-  const std::vector<std::vector<Stretch>>& dims_;
+  const std::vector<std::vector<Overlap>>& dims_;
   const TileIndex& source_;
   const TileIndex& target_;
   Budget& budget_;
-  int32_t cell_ = 0;
+  int32_t next_ = 0;
 };
 
-absl::StatusOr<std::vector<Cell>> CutProduct(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutProduct(const Layout& source, const Layout& target,
                                              ArrayClass& array_class, Budget& budget) {
-  std::vector<std::vector<Stretch>> dims;
+  std::vector<std::vector<Overlap>> dims;
   int64_t count = 1;
   for (size_t d = 0; d < source.shape.size(); ++d) {
     dims.push_back(MergeWalk((*source.partitions)[d], (*target.partitions)[d]));
     std::vector<int64_t> cuts = {0};
-    for (const Stretch& stretch : dims.back()) cuts.push_back(stretch.hi);
+    for (const Overlap& overlap : dims.back()) cuts.push_back(overlap.hi);
     array_class.cuts.push_back(std::move(cuts));
     if (__builtin_mul_overflow(count, static_cast<int64_t>(dims.back().size()), &count) ||
-        count > kCellsMax) {
-      return TooManyCells();
+        count > kAtomsMax) {
+      return TooManyAtoms();
     }
   }
-  array_class.cell_count = static_cast<int32_t>(count);
-  std::vector<Cell> cells;
-  cells.reserve(std::min<int64_t>(count, int64_t{1} << 16));
+  array_class.atom_count = static_cast<int32_t>(count);
+  std::vector<Atom> atoms;
+  atoms.reserve(std::min<int64_t>(count, int64_t{1} << 16));
   for (int64_t subgroup : SubgroupsOf(target)) {
     const TileIndex source_index(source, subgroup);
     const TileIndex target_index(target, subgroup);
     const auto take = [&](int32_t index, int64_t elements, int32_t s, int32_t t) {
       if (t < 0) return;
-      Cell cell{.id = array_class.first_cell + index,
+      Atom atom{.id = array_class.first_atom + index,
                 .elements = elements,
                 .source_tiles = {},
                 .target_tiles = {t}};
-      if (s >= 0) cell.source_tiles.push_back(s);
-      cells.push_back(std::move(cell));
+      if (s >= 0) atom.source_tiles.push_back(s);
+      atoms.push_back(std::move(atom));
     };
     ProductWalk(dims, source_index, target_index, budget).Run(take);
     RETURN_IF_ERROR(budget.Check());
-    if (static_cast<int64_t>(cells.size()) > kCellsMax) return TooManyCells();
+    if (static_cast<int64_t>(atoms.size()) > kAtomsMax) return TooManyAtoms();
   }
-  return cells;
+  return atoms;
 }
 
 // A box of a tile that meets the region under search.
-struct Piece {
+struct TileBox {
   const Box* box;
   int32_t tile;
   bool is_target;
@@ -158,22 +158,22 @@ struct Piece {
 // contains it.
 class BoxCutter {
  public:
-  BoxCutter(ArrayClass& array_class, std::vector<Cell>& cells, Budget& budget)
-      : array_class_(array_class), cells_(cells), budget_(budget) {}
+  BoxCutter(ArrayClass& array_class, std::vector<Atom>& atoms, Budget& budget)
+      : array_class_(array_class), atoms_(atoms), budget_(budget) {}
 
-  absl::Status Cut(const Box& region, const std::vector<Piece>& pieces) {
+  absl::Status Cut(const Box& region, const std::vector<TileBox>& boxes) {
     if (budget_.Spent()) return budget_.Check();
-    if (std::none_of(pieces.begin(), pieces.end(), [](const Piece& p) { return p.is_target; })) {
+    if (std::none_of(boxes.begin(), boxes.end(), [](const TileBox& p) { return p.is_target; })) {
       return absl::OkStatus();
     }
-    const std::pair<int, int64_t> cut = MedianCut(region, pieces);
-    if (cut.first < 0) return Emit(region, pieces);
+    const std::pair<int, int64_t> cut = MedianCut(region, boxes);
+    if (cut.first < 0) return Emit(region, boxes);
     for (bool upper : {false, true}) {
       Box half = region;
       (upper ? half.dims[cut.first].lo : half.dims[cut.first].hi) = cut.second;
-      std::vector<Piece> inside;
-      for (const Piece& piece : pieces) {
-        if (Intersect(half, *piece.box)) inside.push_back(piece);
+      std::vector<TileBox> inside;
+      for (const TileBox& one : boxes) {
+        if (Intersect(half, *one.box)) inside.push_back(one);
       }
       RETURN_IF_ERROR(Cut(half, inside));
     }
@@ -183,13 +183,13 @@ class BoxCutter {
  private:
   // The dimension with most boundaries strictly inside the region and the median of them; {-1, 0}
   // when there is none.
-  static std::pair<int, int64_t> MedianCut(const Box& region, const std::vector<Piece>& pieces) {
+  static std::pair<int, int64_t> MedianCut(const Box& region, const std::vector<TileBox>& boxes) {
     std::vector<int64_t> best;
     int best_dim = -1;
     for (int d = 0; d < region.rank(); ++d) {
       std::vector<int64_t> cuts;
-      for (const Piece& piece : pieces) {
-        for (int64_t cut : {piece.box->dims[d].lo, piece.box->dims[d].hi}) {
+      for (const TileBox& one : boxes) {
+        for (int64_t cut : {one.box->dims[d].lo, one.box->dims[d].hi}) {
           if (cut > region.dims[d].lo && cut < region.dims[d].hi) cuts.push_back(cut);
         }
       }
@@ -203,67 +203,68 @@ class BoxCutter {
     return {best_dim, *median};
   }
 
-  absl::Status Emit(const Box& region, const std::vector<Piece>& pieces) {
-    if (static_cast<int64_t>(array_class_.boxes.size()) >= kCellsMax) return TooManyCells();
-    overlaps_ += static_cast<int64_t>(pieces.size());
+  absl::Status Emit(const Box& region, const std::vector<TileBox>& boxes) {
+    if (static_cast<int64_t>(array_class_.boxes.size()) >= kAtomsMax) return TooManyAtoms();
+    overlaps_ += static_cast<int64_t>(boxes.size());
     if (overlaps_ > kOverlapsMax) return TooManyOverlaps();
-    Cell cell{.id = array_class_.first_cell + array_class_.cell_count++,
+    Atom atom{.id = array_class_.first_atom + array_class_.atom_count++,
               .elements = region.element_count(),
               .source_tiles = {},
               .target_tiles = {}};
     array_class_.boxes.push_back(region);
-    for (const Piece& piece : pieces) {
-      (piece.is_target ? cell.target_tiles : cell.source_tiles).push_back(piece.tile);
+    for (const TileBox& one : boxes) {
+      (one.is_target ? atom.target_tiles : atom.source_tiles).push_back(one.tile);
     }
-    cells_.push_back(std::move(cell));
+    atoms_.push_back(std::move(atom));
     return absl::OkStatus();
   }
 
   ArrayClass& array_class_;
-  std::vector<Cell>& cells_;
+  std::vector<Atom>& atoms_;
   Budget& budget_;
   int64_t overlaps_ = 0;
 };
 
-void AddPieces(const Layout& layout, int64_t subgroup, bool is_target, std::vector<Piece>& pieces) {
+void AddTileBoxes(const Layout& layout, int64_t subgroup, bool is_target,
+                  std::vector<TileBox>& boxes) {
   for (size_t t = 0; t < layout.tiles.size(); ++t) {
     const Tile& tile = layout.tiles[t];
     if (tile.subgroup != subgroup || tile.positions.empty()) continue;
-    for (const Box& box : tile.boxes) pieces.push_back({&box, static_cast<int32_t>(t), is_target});
+    for (const Box& box : tile.boxes) boxes.push_back({&box, static_cast<int32_t>(t), is_target});
   }
 }
 
-absl::StatusOr<std::vector<Cell>> CutBoxes(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutBoxes(const Layout& source, const Layout& target,
                                            ArrayClass& array_class, Budget& budget) {
-  std::vector<Cell> cells;
-  BoxCutter cutter(array_class, cells, budget);
+  std::vector<Atom> atoms;
+  BoxCutter cutter(array_class, atoms, budget);
   for (int64_t subgroup : SubgroupsOf(target)) {
-    std::vector<Piece> pieces;
-    AddPieces(source, subgroup, false, pieces);
-    AddPieces(target, subgroup, true, pieces);
-    RETURN_IF_ERROR(cutter.Cut(Box::Whole(source.shape), pieces));
+    std::vector<TileBox> boxes;
+    AddTileBoxes(source, subgroup, false, boxes);
+    AddTileBoxes(target, subgroup, true, boxes);
+    RETURN_IF_ERROR(cutter.Cut(Box::Whole(source.shape), boxes));
   }
-  return cells;
+  return atoms;
 }
 
 }  // namespace
 
-absl::Status TooManyCells() {
+absl::Status TooManyAtoms() {
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("the layouts cut the arrays into more than ", kCellsMax, " cells"),
-                   {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kCellsMax)}}});
+                   absl::StrCat("the layouts cut the arrays into more than ", kAtomsMax, " atoms"),
+                   {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kAtomsMax)}}});
 }
 
 absl::Status TooManyOverlaps() {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("the boxes overlap too much: more than ", kOverlapsMax,
-                                " pairs of a piece and a device that holds or needs it"),
+                                " pairs of a box and a device that holds or needs it"),
                    {"TOO_MANY_OVERLAPS", {{"limit", absl::StrCat(kOverlapsMax)}}});
 }
 
-absl::StatusOr<std::vector<Cell>> CutIntoCells(const Layout& source, const Layout& target,
+absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
                                                ArrayClass& array_class, Budget& budget) {
-  if (ElementCount(source.shape) == 0) return std::vector<Cell>();
+  if (ElementCount(source.shape) == 0) return std::vector<Atom>();
   if (source.partitions.has_value() && target.partitions.has_value()) {
     return CutProduct(source, target, array_class, budget);
   }

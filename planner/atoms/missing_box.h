@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/values/box.h"
+
+namespace remesh {
+
+// A box of an array that no living device holds.
+struct MissingBox {
+  int32_t array = 0;
+  Box box;
+  int64_t subgroup = 0;               // of the tile in need
+  std::vector<int32_t> lost_devices;  // canonical ids
+
+  friend bool operator==(const MissingBox&, const MissingBox&) = default;
+};
+
+}  // namespace remesh

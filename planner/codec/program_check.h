@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "planner/plan/host_program.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/layout.h"
+
+namespace remesh {
+
+// The one check of programs that others wrote: what passes it can be expanded without reading
+// beyond anything, and ends. What is wrong is INVALID_ARGUMENT (see InvalidField()) with the name
+// that the number has where it came from.
+struct ProgramFields {
+  const char* parts;
+  const char* rounds;
+  const char* hops;
+  const char* min_part_bits;
+  const char* slack_bits;
+  const char* windows;
+  const char* classes;       // of each class: its atoms
+  const char* atom_begins;   // of each dimension of each box, one class after another
+  const char* atom_extents;  // likewise
+  const char* tapes;         // of each tape: its atoms
+  const char* tape_numbers;
+  const char* atoms;  // tape after tape
+  const char* segment_tapes;
+  const char* segment_begins;
+  const char* segment_sizes;
+  const char* segment_numbers;
+  const char* move_hops;
+  const char* move_rounds;
+  const char* move_segments;
+  const char* move_from_devices;
+  const char* move_to_devices;
+  const char* move_from_spaces;
+  const char* move_to_spaces;
+  const char* move_begins;
+  const char* move_sizes;
+};
+
+// An array that classes may name.
+struct ProgramArray {
+  const Shape* shape = nullptr;  // valid, with elements of so many bits
+  int element_bits = 8;
+};
+
+// Checks the parts of a program, or of a whole plan, in this order: each looks at what those before
+// have passed. All that is passed in must outlive the object.
+class ProgramCheck {
+ public:
+  ProgramCheck(const ProgramFields& fields, absl::Span<const ProgramArray> arrays,
+               int64_t device_count)
+      : fields_(fields), arrays_(arrays), device_count_(device_count) {}
+
+  absl::Status CheckSchedule(const Schedule& schedule, int64_t windows, bool has_moves);
+  absl::Status CheckClasses(const AtomGeometry& geometry);
+  // Atoms of tape t: [tape_begin[t], tape_begin[t + 1]).
+  absl::Status CheckTapes(absl::Span<const int32_t> atoms, absl::Span<const int32_t> tape_begin);
+  absl::Status CheckSegments(absl::Span<const Segment> segments);
+  // One after another, `index` counts them.
+  absl::Status CheckMove(int64_t index, const Move& move);
+
+ private:
+  absl::Status CheckClass(int64_t index, const ArrayClass& one);
+  absl::Status CheckBoxes(int64_t index, const ArrayClass& one, const Shape& shape);
+  absl::Status CheckCuts(int64_t index, const ArrayClass& one, const Shape& shape) const;
+
+  const ProgramFields& fields_;
+  const absl::Span<const ProgramArray> arrays_;
+  const int64_t device_count_;
+  Schedule schedule_;
+  const AtomGeometry* geometry_ = nullptr;
+  int64_t atom_count_ = 0;
+  int64_t next_dim_ = 0;
+  __int128 bits_ = 0;               // of all atoms
+  std::vector<int64_t> tape_bits_;  // by tape
+  absl::Span<const Segment> segments_;
+  int32_t last_round_ = 0;
+};
+
+inline constexpr int64_t kProgramPartsMax = int64_t{1} << 30;  // moves x cycles
+// Atoms of the tape, summed over the parts of all moves: the ends of a part are looked for among
+// them, and a part that rounds to nothing gives no box that a caller could stop at. Less than a
+// minute, and 2000 times what any program of the planner's benchmark needs.
+inline constexpr int64_t kProgramAtomsPassedMax = int64_t{1} << 32;
+inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1} << 24;  // atoms x arrays of one tape
+
+// A whole program, and that it is expanded within the limits above.
+absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramArray> arrays,
+                          int64_t device_count, const ProgramFields& fields);
+
+}  // namespace remesh

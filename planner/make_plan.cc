@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/make_plan.h"
+
+#include <utility>
+
+#include "base/status_macros.h"
+#include "planner/atoms/demand_classes.h"
+#include "planner/figures.h"
+#include "planner/network/network.h"
+#include "planner/order/free_order.h"
+#include "planner/plan/pack.h"
+#include "planner/routing/make_routings.h"
+#include "planner/schedule/make_moves.h"
+#include "planner/schedule/make_timeline.h"
+
+namespace remesh {
+namespace {
+
+// One step after the other, each of the floor below the last one's; `request` has its order.
+absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> target_order,
+                            Budget& budget) {
+  const Strategy strategy = request.options.strategy;
+  const Network network = MakeNetwork(request);
+  ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(request, network, budget));
+  RETURN_IF_ERROR(CheckMissing(request, atoms.missing));
+  const DemandClasses demand = MakeDemandClasses(atoms, network, budget);
+  RETURN_IF_ERROR(budget.Check());
+  const Routings routings = MakeRoutings(strategy, atoms, demand, network, budget);
+  RETURN_IF_ERROR(budget.Check());
+  const Moves moves = MakeMoves(strategy, atoms, demand, routings, network, budget);
+  RETURN_IF_ERROR(budget.Check());
+  ASSIGN_OR_RETURN(const Timeline timeline, MakeTimeline(request, atoms, moves, network, budget));
+  RETURN_IF_ERROR(budget.Check());
+  const Figures figures = MakeFigures(atoms, routings, moves.segments, timeline, network);
+  return Plan(
+      Pack(std::move(target_order), network.host_of, atoms, moves.segments, timeline, figures));
+}
+
+}  // namespace
+
+absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request, Budget& budget) {
+  if (!request.request.options.free_target_order) return PlanOf(request.request, {}, budget);
+  std::vector<int64_t> order = ChooseTargetOrder(request.request, budget);
+  RETURN_IF_ERROR(budget.Check());
+  const ReshardRequest ordered = WithTargetOrder(request.request, order);
+  return PlanOf(ordered, std::move(order), budget);
+}
+
+}  // namespace remesh

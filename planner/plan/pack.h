@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "planner/atoms/atoms.h"
+#include "planner/plan/plan_rep.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/plan_summary.h"
+
+namespace remesh {
+
+// What the steps of MakePlan() came to, packed. `host_of`: by device.
+std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
+                                    const std::vector<int32_t>& host_of, const Atoms& atoms,
+                                    const std::vector<Segment>& segments, const Timeline& timeline,
+                                    const Figures& figures);
+
+// The inverse, as far as moves go. UnpackedMoves() REQUIRES: CheckRep().
+std::vector<Segment> UnpackedSegments(const PlanRep& rep);
+Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe);
+std::vector<Move> UnpackedMoves(const PlanRep& rep);
+
+}  // namespace remesh

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planner/atoms/demand_classes.h"
+#include "planner/network/network.h"
+#include "planner/routing/make_routings.h"
+#include "planner/schedule/moves.h"
+#include "planner/values/budget.h"
+#include "planner/values/request.h"
+
+namespace remesh {
+
+// Moves by the strategy asked for. Incomplete once the budget is spent.
+Moves MakeMoves(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
+                const Routings& routings, const Network& network, Budget& budget);
+
+}  // namespace remesh

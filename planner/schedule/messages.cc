@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/messages.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/types/span.h"
+#include "planner/schedule/segment_parts.h"
+
+namespace remesh {
+namespace {
+
+// Counts the cycles in which the moves of one pair and round have something to send. A move of
+// hop l that has a part for every part is at work in the cycles l .. l + parts - 1; only of
+// others is it asked which parts they have, and not while such a move is at work anyway.
+class CycleCounter {
+ public:
+  CycleCounter(const std::vector<Move>& moves, const std::vector<Segment>& segments,
+               const Schedule& schedule, const Atoms& atoms)
+      : moves_(moves), segments_(segments), schedule_(schedule), atoms_(atoms) {}
+
+  // REQUIRES: moves by rising hop.
+  int64_t Count(absl::Span<const int32_t> moves) {
+    if (moves.size() == 1 && IsBusy(moves_[moves[0]])) {
+      return PartsOf(moves_[moves[0]]).count();
+    }
+    const int64_t parts = schedule_.parts;
+    busy_hops_.clear();
+    some_.clear();
+    for (const int32_t m : moves) AddBusy(moves_[m]);
+    for (const int32_t m : moves) AddSome(moves_[m]);
+    std::sort(some_.begin(), some_.end());
+    int64_t count = std::unique(some_.begin(), some_.end()) - some_.begin();
+    for (size_t i = 0; i < busy_hops_.size(); ++i) {
+      count += i == 0 ? parts : std::min(parts, busy_hops_[i] - busy_hops_[i - 1]);
+    }
+    return count;
+  }
+
+ private:
+  SegmentParts PartsOf(const Move& move) const {
+    const Segment& segment = segments_[move.segment];
+    return {schedule_, segment, move.segment, atoms_.tapes[segment.tape].unit_bits};
+  }
+
+  // Whether the move has a share in every part of its segment.
+  bool IsBusy(const Move& move) const {
+    const int32_t unit = atoms_.tapes[segments_[move.segment].tape].unit_bits;
+    return move.hi / unit - move.lo / unit >= PartsOf(move).count();
+  }
+
+  // Notes moves at work in every part.
+  void AddBusy(const Move& move) {
+    if (!busy_hops_.empty() && busy_hops_.back() == move.hop) return;
+    if (PartsOf(move).count() == schedule_.parts && IsBusy(move)) {
+      busy_hops_.push_back(move.hop);
+    }
+  }
+
+  // Notes the cycles of the others in which no busy move is at work.
+  void AddSome(const Move& move) {
+    const auto after = std::upper_bound(busy_hops_.begin(), busy_hops_.end(), move.hop);
+    const bool covered = after != busy_hops_.begin() && *(after - 1) == move.hop;
+    if (covered) return;
+    const SegmentParts parts = PartsOf(move);
+    for (int64_t p = 0; p < parts.count(); ++p) {
+      if (parts.RangeOf({move.lo, move.hi}, p).size() == 0) continue;
+      const int64_t cycle = move.hop + parts.TurnOf(p);
+      if (!Busy(cycle)) some_.push_back(cycle);
+    }
+  }
+
+  bool Busy(int64_t cycle) const {
+    const auto after = std::upper_bound(busy_hops_.begin(), busy_hops_.end(), cycle);
+    return after != busy_hops_.begin() && cycle - *(after - 1) < schedule_.parts;
+  }
+
+  const std::vector<Move>& moves_;
+  const std::vector<Segment>& segments_;
+  const Schedule& schedule_;
+  const Atoms& atoms_;
+  std::vector<int64_t> busy_hops_;  // rising
+  std::vector<int64_t> some_;       // cycles
+};
+
+}  // namespace
+
+int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
+                      const std::vector<Segment>& segments, const Schedule& schedule,
+                      const Atoms& atoms, Budget& budget) {
+  CycleCounter cycles(moves, segments, schedule, atoms);
+  int64_t messages = 0;
+  std::vector<int32_t> of_pair;
+  for (const PairWork& pair : list.pairs) {
+    if (budget.Spent()) break;
+    if (pair.from == pair.to) continue;
+    of_pair.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
+    const auto place = [&](int32_t m) { return std::make_pair(moves[m].round, moves[m].hop); };
+    std::sort(of_pair.begin(), of_pair.end(),
+              [&](int32_t a, int32_t b) { return place(a) < place(b); });
+    for (size_t begin = 0, end = 0; begin < of_pair.size(); begin = end) {
+      const int32_t round = moves[of_pair[begin]].round;
+      while (end < of_pair.size() && moves[of_pair[end]].round == round) ++end;
+      messages += cycles.Count(absl::MakeConstSpan(of_pair).subspan(begin, end - begin));
+    }
+  }
+  return messages;
+}
+
+}  // namespace remesh

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "planner/atoms/atoms.h"
+#include "planner/schedule/rounds.h"
+#include "planner/schedule/timeline.h"
+#include "planner/values/budget.h"
+
+namespace remesh {
+
+// Messages of a schedule: device pairs at work, summed over windows; those that rounding leaves
+// empty count too. `list` is of `moves`, which are of `segments`.
+int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
+                      const std::vector<Segment>& segments, const Schedule& schedule,
+                      const Atoms& atoms, Budget& budget = Budget::Unlimited());
+
+}  // namespace remesh

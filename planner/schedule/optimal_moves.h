@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "planner/atoms/demand_classes.h"
+#include "planner/network/network.h"
+#include "planner/routing/mixed_routes.h"
+#include "planner/schedule/moves.h"
+#include "planner/values/budget.h"
+
+namespace remesh {
+
+// Turns routes between hosts into segments and moves between devices; no NIC is busier than
+// `routes.t` if striping can help it. slack_bits is not set. See segment_moves.h.
+Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
+                       const Network& network, Budget& budget = Budget::Unlimited());
+
+}  // namespace remesh

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/values/certificate.h"
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+
+namespace remesh {
+
+std::string Certificate::DebugString() const {
+  if (kind == Kind::kNone) return "nothing has to cross";
+  std::vector<std::string> members;
+  for (int32_t host : hosts) members.push_back(absl::StrCat("host ", host));
+  for (int32_t domain : domains) members.push_back(absl::StrCat("domain ", domain));
+  constexpr size_t kShownMax = 8;
+  const size_t more = members.size() > kShownMax ? members.size() - kShownMax : 0;
+  members.resize(members.size() - more);
+  const std::string who = absl::StrCat(absl::StrJoin(members, ", "),
+                                       more > 0 ? absl::StrCat(" and ", more, " more") : "");
+  const char* what = kind == Kind::kIngress  ? " must receive "
+                     : kind == Kind::kEgress ? " alone hold and must send "
+                                             : " must send, copies for each other included, ";
+  return absl::StrCat(who, what, bits / 8 + (bits % 8 != 0), " bytes at ", capacity,
+                      " bytes per second");
+}
+
+}  // namespace remesh

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "planner/values/layout.h"
+
+namespace remesh {
+
+// OK when the boxes of all positions, less those in `lost_positions`, cover the array, in every
+// subgroup that the layout has; else INVALID_ARGUMENT (field "boxes") naming an uncovered box.
+// REQUIRES: lost positions in range.
+absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions = {});
+
+}  // namespace remesh
