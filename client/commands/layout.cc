@@ -13,8 +13,8 @@
 #include "base/status_macros.h"
 #include "client/input.h"
 #include "client/sharding_text.h"
-#include "proto/spec/placed_arrays.h"
-#include "proto/spec/shardings.h"
+#include "proto/convert/placed_arrays.h"
+#include "proto/convert/shardings.h"
 
 namespace remesh {
 namespace {

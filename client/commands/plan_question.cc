@@ -6,9 +6,9 @@
 
 #include "base/status_macros.h"
 #include "client/input.h"
-#include "proto/spec/device_count.h"
-#include "proto/spec/pathways.h"
-#include "proto/spec/presets.h"
+#include "proto/convert/device_count.h"
+#include "proto/convert/pathways.h"
+#include "proto/convert/presets.h"
 
 namespace remesh {
 

@@ -8,7 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "client/sharding_text.h"
-#include "proto/spec/suggest.h"
+#include "proto/convert/suggest.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {

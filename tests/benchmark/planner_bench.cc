@@ -16,8 +16,8 @@
 #include "planner/make_plan.h"
 #include "planner/plan/host_program.h"
 #include "planner/plan/plan.h"
-#include "proto/spec/plan_spec.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/program_proto.h"
 #include "service/heap.h"
 #include "tests/benchmark/planner_cases.h"
 

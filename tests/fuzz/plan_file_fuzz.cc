@@ -7,7 +7,7 @@
 #include "planner/plan/host_program.h"
 #include "planner/reprice.h"
 #include "planner/validate.h"
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/planned.h"
 #include "tests/testing/resealed.h"

@@ -2,8 +2,8 @@
 #include "planner/codec/plan_bytes.h"
 #include "planner/make_plan.h"
 #include "planner/validate.h"
-#include "proto/spec/device_count.h"
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/device_count.h"
+#include "proto/convert/plan_proto.h"
 #include "remesh/v1/plan.pb.h"
 #include "tests/fuzz/planned.h"
 

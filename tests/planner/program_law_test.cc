@@ -11,7 +11,7 @@
 #include "planner/make_plan.h"
 #include "planner/plan/host_program.h"
 #include "planner/schedule/timeline.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {
