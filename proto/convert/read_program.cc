@@ -165,7 +165,7 @@ class Reader {
     RETURN_IF_ERROR(CheckCounts("ranks", classes.ranks(), 0, classes.shapes_size()));
     RETURN_IF_ERROR(CheckEach("element_bits", classes.element_bits(), 1, 129));
     RETURN_IF_ERROR(CheckEach("atoms", classes.atoms(), 1, INT32_MAX));
-    RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.cell_begins_size()));
+    RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.atom_begins_size()));
     program_.geometry.classes.reserve(static_cast<size_t>(classes.arrays_size()));
     for (int c = 0; c < classes.arrays_size(); ++c) RETURN_IF_ERROR(ReadClass(classes, c));
     return CheckSize("atom_begins", classes.atom_begins(), next_dim_);
@@ -188,7 +188,7 @@ class Reader {
     }
     const int64_t rank = std::ssize(shape);
     if (int64_t{one.atom_count} * std::max<int64_t>(1, rank) >
-        (shape.empty() ? 1 : classes.cell_begins_size() - next_dim_)) {
+        (shape.empty() ? 1 : classes.atom_begins_size() - next_dim_)) {
       return InvalidField(At("atoms", c), absl::StrCat(one.atom_count), "must have atom_begins");
     }
     for (int i = 0; i < one.atom_count; ++i) {
@@ -214,7 +214,7 @@ class Reader {
 
   absl::Status ReadTapes(const v1::ProgramTapes& tapes) {
     RETURN_IF_ERROR(CheckSize("atoms", tapes.atoms(), tapes.number_steps_size()));
-    RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.cell_steps_size()));
+    RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.atom_steps_size()));
     ASSIGN_OR_RETURN(program_.tape_numbers, FromSteps("number_steps", tapes.number_steps()));
     ASSIGN_OR_RETURN(program_.atoms, FromSteps("atom_steps", tapes.atom_steps()));
     program_.tape_begin.push_back(0);
@@ -279,10 +279,10 @@ class Reader {
   }
 
   absl::Status ReadParts(const v1::ProgramMoves& moves) {
-    RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.part_steps_size()));
-    RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.part_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.stripe_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.stripe_steps_size()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> parts, FromSteps("stripe_steps", moves.stripe_steps()));
-    for (int i = 0; i < moves.part_steps_size(); ++i) {
+    for (int i = 0; i < moves.stripe_steps_size(); ++i) {
       if (parts[i] >= std::ssize(program_.moves) || (i > 0 && parts[i] <= parts[i - 1])) {
         return InvalidField(At("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),
                             "must lead from move to move");
