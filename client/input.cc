@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/files/mapped_file.h"
-#include "proto/spec/text.h"
+#include "proto/convert/text.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
@@ -48,6 +48,14 @@ std::string OtherKind(const std::string& text, const google::protobuf::Message& 
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   return path == "-" ? ReadStdin() : ReadFile(path, kBytesMax);
+}
+
+absl::Status AtFile(const std::string& path, const absl::Status& status) {
+  ErrorInfo info = GetErrorInfo(status);
+  if (info.reason != "INVALID_FIELD" || info.metadata.contains("file")) return status;
+  info.metadata["file"] = path == "-" ? "stdin" : path;
+  return MakeError(status.code(),
+                   absl::StrCat(info.metadata["file"], ": ", std::string(status.message())), info);
 }
 
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message) {

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "client/yaml_output.h"
 #include "google/protobuf/util/time_util.h"
-#include "proto/spec/text.h"
+#include "proto/convert/text.h"
 
 namespace remesh {
 

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/spec/transfer_json.h"
+#include "proto/convert/transfer_json.h"
 
 namespace remesh {
 namespace {

@@ -7,7 +7,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "proto/spec/text.h"
+#include "proto/convert/text.h"
 
 namespace remesh {
 namespace {

@@ -17,7 +17,8 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
-#include "proto/spec/yaml_to_json.h"
+#include "proto/convert/yaml_to_json.h"
+#include "service/units.h"
 
 namespace remesh {
 namespace {

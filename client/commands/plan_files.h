@@ -9,7 +9,7 @@
 
 namespace remesh {
 
-// Plans as files: proto/spec/exported_plan.h.
+// Plans as files: proto/convert/exported_plan.h.
 
 // The whole file of a plan that the server keeps.
 absl::StatusOr<std::string> DownloadPlan(const Endpoint& server, const std::string& name);

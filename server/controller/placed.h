@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"

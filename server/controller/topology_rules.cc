@@ -8,8 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/spec/plan_spec.h"
-#include "proto/spec/presets.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/presets.h"
 
 namespace remesh {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "proto/spec/text.h"
+#include "proto/convert/text.h"
 #include "server/controller/worker_registry.h"
 
 namespace remesh {

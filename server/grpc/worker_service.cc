@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/worker_service.h"
 
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/worker_stream.h"
 

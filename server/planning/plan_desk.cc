@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 #include "server/planning/plan_moves.h"
 
 namespace remesh {

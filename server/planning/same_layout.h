@@ -2,7 +2,7 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 
 namespace remesh {
 

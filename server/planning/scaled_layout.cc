@@ -13,10 +13,10 @@
 #include "base/status_macros.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/sdy_text.h"
+#include "proto/convert/device_lists.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/plan_spec.h"
 #include "proto/sharding/convert_sharding.h"
-#include "proto/spec/device_lists.h"
-#include "proto/spec/plan_proto.h"
-#include "proto/spec/plan_spec.h"
 
 namespace remesh {
 namespace {

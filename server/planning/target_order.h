@@ -5,7 +5,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "planner/canonical/canonical.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "remesh/v1/state.pb.h"
 
 namespace remesh {

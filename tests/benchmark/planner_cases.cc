@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "tests/benchmark/spec_builder.h"
 
 namespace remesh::testing {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/spec/pathways.h"
+#include "proto/convert/pathways.h"
 #include "tests/fuzz/target.h"
 
 // The request, a line of dashes, and the arrays.

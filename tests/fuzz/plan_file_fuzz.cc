@@ -4,7 +4,7 @@
 
 #include "planner/plan/plan_bytes.h"
 #include "planner/plan/reprice.h"
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/planned.h"
 #include "tests/testing/resealed.h"

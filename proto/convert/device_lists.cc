@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/device_lists.h"
+
+#include <limits>
+#include <memory>
+#include <numeric>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/nearest.h"
+#include "base/status_macros.h"
+#include "planner/sharding/limits.h"
+#include "proto/convert/sorted_keys.h"
+
+namespace remesh {
+namespace {
+
+// Of all different lists of a message: ranges make long lists of few bytes.
+constexpr int64_t kAllPositionsMax = int64_t{1} << 23;
+
+absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t>& ids) {
+  if (ids.empty()) return InvalidField("ids", "", "must name a device, or range or ref be set");
+  if (ids.size() > kPositionsMax) {
+    return InvalidField("ids", absl::StrCat(ids.size(), " ids"),
+                        absl::StrCat("must be at most ", kPositionsMax));
+  }
+  absl::flat_hash_set<int64_t> seen;
+  seen.reserve(ids.size());
+  for (int i = 0; i < ids.size(); ++i) {
+    if (ids[i] >= 0 && seen.insert(ids[i]).second) continue;
+    return InvalidField(absl::StrCat("ids[", i, "]"), absl::StrCat(ids[i]),
+                        ids[i] < 0 ? "must be >= 0" : "is repeated");
+  }
+  return DeviceList(ids.begin(), ids.end());
+}
+
+absl::StatusOr<DeviceList> FromRange(const v1::DeviceList::Range& range) {
+  if (range.start() < 0)
+    return InvalidField("range.start", absl::StrCat(range.start()), "must be >= 0");
+  if (range.count() < 1 || range.count() > kPositionsMax) {
+    return InvalidField("range.count", absl::StrCat(range.count()),
+                        absl::StrCat("must be 1 to ", kPositionsMax));
+  }
+  if (range.start() > std::numeric_limits<int64_t>::max() - range.count()) {
+    return InvalidField("range.start", absl::StrCat(range.start()),
+                        "must be less, for ids overflow");
+  }
+  DeviceList ids(range.count());
+  std::iota(ids.begin(), ids.end(), range.start());
+  return ids;
+}
+
+}  // namespace
+
+absl::Status DeviceLists::SetNamed(const Named& lists) {
+  named_.clear();
+  for (const auto& [key, list] : lists) {
+    const std::string field = absl::StrCat("device_lists[", key, "]");
+    if (list.has_ref())
+      return InvalidField(field + ".ref", list.ref(), "must not stand here: no refs of refs");
+    auto resolved = Resolve(list);
+    RETURN_IF_ERROR(AtField(field, resolved.status()));
+    named_[key] = *std::move(resolved);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
+  if (list.form_case() != v1::DeviceList::FORM_NOT_SET && !list.ids().empty()) {
+    return InvalidField(
+        "ids", absl::StrCat(list.ids_size(), " ids"),
+        absl::StrCat("must be empty, for ", list.has_ref() ? "ref" : "range", " is set"));
+  }
+  if (list.has_ref()) {
+    const auto found = named_.find(list.ref());
+    if (found == named_.end()) {
+      return InvalidField("ref", list.ref(),
+                          absl::StrCat("must be a key of device_lists",
+                                       DidYouMean(list.ref(), SortedKeys(named_))));
+    }
+    return found->second;
+  }
+  DeviceList ids;
+  if (list.has_range()) {
+    ASSIGN_OR_RETURN(ids, FromRange(list.range()));
+  } else {
+    ASSIGN_OR_RETURN(ids, FromIds(list.ids()));
+  }
+  return Intern(std::move(ids));
+}
+
+absl::StatusOr<DeviceListPtr> DeviceLists::Intern(DeviceList ids) {
+  if (const auto found = interned_.find(ids); found != interned_.end()) return found->second;
+  positions_ += static_cast<int64_t>(ids.size());
+  if (positions_ > kAllPositionsMax) {
+    return InvalidField(
+        "", absl::StrCat(positions_, " positions"),
+        absl::StrCat("must be at most ", kAllPositionsMax, " in all device lists together"));
+  }
+  auto shared = std::make_shared<const DeviceList>(ids);
+  interned_.emplace(std::move(ids), shared);
+  return DeviceListPtr(shared);
+}
+
+}  // namespace remesh

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/explain_proto.h"
+
+namespace remesh {
+namespace {
+
+v1::DomainTraffic ToProto(const DomainTraffic& row) {
+  v1::DomainTraffic message;
+  const bool is_host = row.kind == DomainTraffic::Kind::kHost;
+  message.set_kind(is_host ? v1::DomainTraffic::KIND_HOST : v1::DomainTraffic::KIND_DOMAIN);
+  message.set_name(row.name);
+  message.set_bytes_in(row.bytes_in);
+  message.set_bytes_out(row.bytes_out);
+  message.set_ingress_bytes_per_second(row.ingress_bytes_per_second);
+  message.set_egress_bytes_per_second(row.egress_bytes_per_second);
+  message.set_seconds_in(row.seconds_in);
+  message.set_seconds_out(row.seconds_out);
+  message.set_binding(row.binding);
+  message.set_level(row.level);
+  return message;
+}
+
+v1::Certificate ToProto(const Certificate& certificate, const Binding& binding) {
+  v1::Certificate message;
+  if (certificate.kind == Certificate::Kind::kNone) return message;
+  message.set_kind(certificate.kind == Certificate::Kind::kIngress  ? v1::Certificate::KIND_INGRESS
+                   : certificate.kind == Certificate::Kind::kEgress ? v1::Certificate::KIND_EGRESS
+                                                                    : v1::Certificate::KIND_RELAY);
+  for (const int32_t host : certificate.hosts) message.add_hosts(binding.host_names[host]);
+  for (const int32_t domain : certificate.domains) {
+    message.add_domains(binding.domain_names[domain]);
+  }
+  message.set_bytes(certificate.bits / 8 + (certificate.bits % 8 != 0));
+  message.set_bytes_per_second(static_cast<double>(certificate.capacity));
+  return message;
+}
+
+}  // namespace
+
+v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const Binding& binding) {
+  v1::Explanation message;
+  message.set_certificate(explanation.certificate);
+  message.set_routing_certificate(explanation.routing_certificate);
+  message.set_bottleneck(explanation.bottleneck);
+  for (const DomainTraffic& row : explanation.domains) {
+    *message.add_domains() = ToProto(row);
+  }
+  for (const LevelTraffic& level : explanation.levels) {
+    v1::LevelTraffic& out = *message.add_levels();
+    out.set_count(level.count);
+    out.set_bytes_out(level.bytes_out);
+    out.set_binding(level.binding);
+    *out.mutable_busiest() = ToProto(level.busiest);
+  }
+  for (const StrategyCost& row : explanation.strategies) {
+    v1::StrategyCost& out = *message.add_strategies();
+    out.set_name(row.name);
+    out.set_how(row.how);
+    out.set_bytes_crossing(row.bytes_crossing);
+    out.set_bottleneck_bytes(row.bottleneck_bytes);
+    out.set_seconds(row.seconds);
+    out.set_ratio(row.ratio);
+  }
+  *message.mutable_lower_bound() = ToProto(plan.lower_bound_certificate(), binding);
+  if (!explanation.routing_certificate.empty()) {
+    *message.mutable_routing_bound() = ToProto(plan.routing_bound_certificate(), binding);
+  }
+  return message;
+}
+
+ExplainOptions ToExplainOptions(double checkpoint_bytes_per_second) {
+  ExplainOptions options;
+  if (checkpoint_bytes_per_second != 0) {
+    options.checkpoint_bytes_per_second = checkpoint_bytes_per_second;
+  }
+  return options;
+}
+
+}  // namespace remesh

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/form.h"
+
+#include <utility>
+
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/sharding/hlo_text.h"
+#include "planner/sharding/limits.h"
+#include "planner/sharding/sdy_text.h"
+#include "planner/sharding/to_layout.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/sharding/convert_sharding.h"
+
+namespace remesh {
+namespace {
+
+// `status` about the field as a whole: front ends that know no field say only what is wrong.
+absl::Status WholeField(const std::string& field, const std::string& value,
+                        const absl::Status& status) {
+  if (status.ok() || GetErrorInfo(status).metadata.contains("field")) return status;
+  return InvalidField(field, value, absl::StrCat("is not valid: ", status.message()));
+}
+
+absl::StatusOr<Form> ParseNamed(const xla::NamedShardingProto& named) {
+  auto value = FromProto(named);
+  RETURN_IF_ERROR(WholeField("named", named.ShortDebugString(), value.status()));
+  return Form(*std::move(value));
+}
+
+absl::StatusOr<DTensorSharding::Placement> ToPlacement(const v1::Placement& placement) {
+  switch (placement.kind_case()) {
+    case v1::Placement::kShard:
+      return DTensorSharding::Shard{placement.shard().dim()};
+    case v1::Placement::kReplicate:
+      return DTensorSharding::Replicate{};
+    case v1::Placement::kStridedShard:
+      return DTensorSharding::StridedShard{placement.strided_shard().dim(),
+                                           placement.strided_shard().split_factor()};
+    case v1::Placement::kPartial:
+      return DTensorSharding::Partial{placement.partial().reduce_op()};
+    default:
+      return InvalidField("kind", "", "must be set: shard, replicate, strided_shard or partial");
+  }
+}
+
+absl::StatusOr<Form> ParseDTensor(const v1::DTensorSharding& dtensor) {
+  DTensorSharding value{.mesh_shape = {dtensor.mesh_shape().begin(), dtensor.mesh_shape().end()}};
+  for (int i = 0; i < dtensor.placements_size(); ++i) {
+    auto placement = ToPlacement(dtensor.placements(i));
+    RETURN_IF_ERROR(AtField(absl::StrCat("dtensor.placements[", i, "]"), placement.status()));
+    value.placements.push_back(*std::move(placement));
+  }
+  return Form(std::move(value));
+}
+
+absl::StatusOr<Layout> LayOutDTensor(const DTensorSharding& sharding, const Shape& shape,
+                                     int32_t device_count) {
+  auto layout = ToLayout(sharding, shape, device_count);
+  const std::string field = GetErrorInfo(layout.status()).metadata["field"];
+  if (layout.ok() || field == "devices" || field == "shape") return layout;
+  return AtField("dtensor", layout.status());
+}
+
+absl::StatusOr<Form> ParseBoxes(const v1::BoxSharding& boxes) {
+  BoxForm form;
+  absl::flat_hash_set<int64_t> seen;
+  if (boxes.devices().empty()) return InvalidField("boxes.devices", "", "must name a device");
+  if (boxes.devices_size() > kPositionsMax) {
+    return InvalidField("boxes.devices", absl::StrCat(boxes.devices_size(), " devices"),
+                        absl::StrCat("must be at most ", kPositionsMax));
+  }
+  for (int i = 0; i < boxes.devices_size(); ++i) {
+    const v1::DeviceBoxes& device = boxes.devices(i);
+    const std::string field = absl::StrCat("boxes.devices[", i, "]"),
+                      id = absl::StrCat(device.device());
+    if (device.device() < 0) return InvalidField(field + ".device", id, "must be >= 0");
+    if (!seen.insert(device.device()).second)
+      return InvalidField(field + ".device", id, "is repeated");
+    form.device_ids.push_back(device.device());
+    std::vector<Box>& values = form.boxes.emplace_back();
+    for (int j = 0; j < device.boxes_size(); ++j) {
+      auto box = ToBox(device.boxes(j));
+      RETURN_IF_ERROR(AtField(absl::StrCat(field, ".boxes[", j, "]"), box.status()));
+      values.push_back(*std::move(box));
+    }
+  }
+  return Form(std::move(form));
+}
+
+}  // namespace
+
+absl::StatusOr<Form> ParseForm(const v1::Sharding& sharding) {
+  switch (sharding.form_case()) {
+    case v1::Sharding::kOpSharding: {
+      ASSIGN_OR_RETURN(HloSharding value, OpShardingFromBytes(sharding.op_sharding()));
+      return Form(std::move(value));
+    }
+    case v1::Sharding::kHloText: {
+      ASSIGN_OR_RETURN(HloSharding value, ParseHloSharding(sharding.hlo_text()));
+      return Form(std::move(value));
+    }
+    case v1::Sharding::kNamed:
+      return ParseNamed(sharding.named());
+    case v1::Sharding::kDtensor:
+      return ParseDTensor(sharding.dtensor());
+    case v1::Sharding::kBoxes:
+      return ParseBoxes(sharding.boxes());
+    case v1::Sharding::kSdyText: {
+      ASSIGN_OR_RETURN(NamedSharding value, ParseSdySharding(sharding.sdy_text()));
+      return Form(std::move(value));
+    }
+    case v1::Sharding::kRef:
+    case v1::Sharding::FORM_NOT_SET:
+      break;
+  }
+  return InvalidField("form", FormName(sharding), "must be set and no ref");
+}
+
+std::string FormName(const v1::Sharding& sharding) {
+  if (sharding.form_case() == v1::Sharding::FORM_NOT_SET) return "";
+  return v1::Sharding::descriptor()->FindFieldByNumber(sharding.form_case())->name();
+}
+
+absl::StatusOr<Layout> ToLayout(const Form& form, const Shape& shape, int32_t device_count) {
+  if (const auto* boxes = std::get_if<BoxForm>(&form)) {
+    auto layout = MakeBoxLayout(shape, boxes->boxes);
+    RETURN_IF_ERROR(AtField("boxes.devices", layout.status()));
+    return layout;
+  }
+  if (const auto* dtensor = std::get_if<DTensorSharding>(&form)) {
+    return LayOutDTensor(*dtensor, shape, device_count);
+  }
+  if (const auto* named = std::get_if<NamedSharding>(&form))
+    return ToLayout(*named, shape, device_count);
+  return ToLayout(std::get<HloSharding>(form), shape, device_count);
+}
+
+}  // namespace remesh

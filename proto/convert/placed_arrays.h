@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/element_type.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/shardings.h"
+
+namespace remesh {
+
+// ParseElementType(), which of another framework's name says what XLA calls it.
+absl::StatusOr<ElementType> ElementTypeOf(const std::string& name);
+
+// One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its
+// name, shape and type, and `sharding`, its field called `side`.
+template <typename ArrayMessage>
+absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
+                                          const std::string& side, const v1::Sharding& sharding,
+                                          Shardings& shardings) {
+  const auto path = [&] { return absl::StrCat("arrays[", index, "]"); };  // for errors only
+  PlacedArray value{.name = array.name(),
+                    .shape = Shape(array.shape().begin(), array.shape().end())};
+  if (value.name.empty()) return InvalidField(path() + ".name", "", "must not be empty");
+  auto type = ElementTypeOf(array.element_type());
+  if (!type.ok()) return AtField(path(), type.status());
+  value.element_type = *type;
+  const absl::Status valid = ValidateShape(value.shape, BitWidth(value.element_type));
+  if (!valid.ok()) return AtField(path(), valid);
+  ASSIGN_OR_RETURN(value.placement, shardings.Resolve(sharding, value.shape, [&] {
+    return absl::StrCat(path(), ".", side);
+  }));
+  return value;
+}
+
+}  // namespace remesh

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/plan_proto.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/program_proto.h"
+#include "proto/convert/text.h"
+
+namespace remesh {
+namespace {
+
+struct Planned {
+  CanonicalizedRequest request;
+  Plan plan;
+};
+
+Planned MakePlanned(const std::string& more = "") {
+  v1::PlanSpec spec;
+  const absl::Status status = ParseText(R"(
+topology:
+  hosts:
+  - {name: west, device_ids: [70, 71], nic_bytes_per_second: 1e9, fabric_bytes_per_second: 1e11}
+  - {name: east, device_ids: [80, 81], nic_bytes_per_second: 1e9, fabric_bytes_per_second: 1e11}
+device_lists: {all: {ids: [70, 71, 80, 81]}}
+shardings:
+  rows: {hlo_text: "{devices=[4,1]<=[4]}", devices: {ref: all}}
+  cols: {hlo_text: "{devices=[1,4]<=[4]}", devices: {ref: all}}
+arrays:
+- {name: w, shape: [8, 8], element_type: bf16, source: {ref: rows}, target: {ref: cols}}
+- {name: q, shape: [4, 5], element_type: s4, source: {ref: rows}, target: {ref: cols}}
+)" + more,
+                                        spec);
+  EXPECT_TRUE(status.ok()) << status;
+  CanonicalizedRequest request = Canonicalize(ToReshardRequest(spec, nullptr).value()).value();
+  Plan plan = MakePlan(request.canonical).value();
+  return {std::move(request), std::move(plan)};
+}
+
+TEST(PlanProtoTest, PlansSpeakInTheCallersNames) {
+  const auto [request, plan] = MakePlanned();
+  const v1::Plan message = ToProto(plan, request.canonical, request.binding,
+                                   PlanName(request.canonical.fingerprint, request.binding));
+  EXPECT_EQ(message.name(), PlanName(request.canonical.fingerprint, request.binding));
+  EXPECT_EQ(message.name().rfind("plans/" + request.canonical.fingerprint + "-", 0), 0u);
+  EXPECT_EQ(message.summary().bytes_total(), plan.summary().bytes_total);
+  EXPECT_TRUE(message.summary().certificate().find("host west") != std::string::npos ||
+              message.summary().certificate().find("host east") != std::string::npos)
+      << message.summary().certificate();
+  EXPECT_EQ(message.target_device_lists_size(), 0);
+
+  Binding other = request.binding;
+  other.host_names[0] = "north";
+  EXPECT_NE(PlanName(request.canonical.fingerprint, other), message.name());
+}
+
+TEST(PlanProtoTest, TransfersFillEveryTargetShard) {
+  const auto [request, plan] = MakePlanned();
+  int64_t w_elements = 0, q_bytes = 0;
+  std::set<int64_t> devices;
+  ForEachTransferProto(plan, request.canonical, request.binding, [&](const v1::Transfer& transfer) {
+    devices.insert({transfer.from_device(), transfer.to_device()});
+    int64_t elements = 1;
+    for (int d = 0; d < transfer.box().lo_size(); ++d)
+      elements *= transfer.box().hi(d) - transfer.box().lo(d);
+    if (transfer.array() == "w") {
+      EXPECT_EQ(transfer.bytes(), 2 * elements);
+      w_elements += transfer.relay() ? 0 : elements;
+    } else {
+      EXPECT_EQ(transfer.array(), "q");
+      EXPECT_EQ(transfer.bytes(), (elements + 1) / 2);
+      q_bytes += transfer.bytes();
+    }
+  });
+  EXPECT_EQ(w_elements, 64);
+  EXPECT_GE(q_bytes, 10);
+  EXPECT_EQ(devices, (std::set<int64_t>{70, 71, 80, 81}));
+}
+
+TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
+  const auto [request, plan] = MakePlanned();
+  v1::HostProgramChunk program;
+  const absl::Status status = ForEachProgramChunk(plan, request.canonical, request.binding, "east",
+                                                  [&](const v1::HostProgramChunk& chunk) {
+                                                    program.MergeFrom(chunk);
+                                                    return true;
+                                                  });
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(program.fingerprint(), request.canonical.fingerprint);
+  EXPECT_EQ(program.schedule().windows(), plan.summary().windows);
+  const auto named = ReadProgram(program);
+  ASSERT_TRUE(named.ok()) << named.status();
+  std::set<std::string> arrays;
+  for (const NamedProgram::Array& array : named->arrays) arrays.insert(array.name);
+  EXPECT_EQ(arrays, (std::set<std::string>{"q", "w"}));
+  int operations = 0;
+  ForEachTransfer(named->program, [&](const Transfer& t) {
+    EXPECT_TRUE(named->devices[t.from_device] >= 80 || named->devices[t.to_device] >= 80);
+    ++operations;
+    return true;
+  });
+  int expected = 0;
+  ForEachTransferProto(plan, request.canonical, request.binding, [&](const v1::Transfer& t) {
+    expected += t.from_device() >= 80 || t.to_device() >= 80;
+  });
+  EXPECT_EQ(operations, expected);
+  const absl::Status unknown =
+      ForEachProgramChunk(plan, request.canonical, request.binding, "south",
+                          [](const v1::HostProgramChunk&) { return true; });
+  EXPECT_EQ(GetErrorInfo(unknown).reason, "HOST_NOT_IN_PLAN");
+}
+
+TEST(PlanProtoTest, AFreeOrderIsReturned) {
+  const auto [request, plan] = MakePlanned("options: {free_target_order: true}\n");
+  const v1::Plan message = ToProto(plan, request.canonical, request.binding,
+                                   PlanName(request.canonical.fingerprint, request.binding));
+  ASSERT_EQ(message.target_device_lists_size(), 1);
+  EXPECT_EQ(message.target_device_lists(0).arrays_size(), 2);
+  const auto& ids = message.target_device_lists(0).devices().ids();
+  EXPECT_EQ(std::set<int64_t>(ids.begin(), ids.end()), (std::set<int64_t>{70, 71, 80, 81}));
+}
+
+TEST(PlanProtoTest, TopologiesAndBoxesRoundTrip) {
+  Topology topology{
+      .hosts = {{.name = "a",
+                 .device_ids = {4, 2},
+                 .nic_bytes_per_second = 1,
+                 .nics = 2,
+                 .fabric_bytes_per_second = 3,
+                 .parent = "r"}},
+      .domains = {{.name = "r", .egress_bytes_per_second = 5, .ingress_bytes_per_second = 6}}};
+  EXPECT_EQ(ToTopology(ToProto(topology), nullptr).value(), topology);
+  const Box box{{{1, 2}, {0, 5}}};
+  EXPECT_EQ(ToBox(ToProto(box)).value(), box);
+  v1::Box bad = ToProto(box);
+  bad.add_lo(1);
+  EXPECT_EQ(GetErrorInfo(ToBox(bad).status()).metadata["field"], "hi");
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/plan_spec.h"
+
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/missing_field.h"
+#include "base/status_macros.h"
+#include "proto/convert/placed_arrays.h"
+#include "proto/convert/presets.h"
+#include "proto/convert/shardings.h"
+
+namespace remesh {
+namespace {
+
+absl::StatusOr<Strategy> ToStrategy(v1::PlanOptions::Strategy strategy) {
+  switch (strategy) {
+    case v1::PlanOptions::STRATEGY_UNSPECIFIED:
+    case v1::PlanOptions::OPTIMAL:
+      return Strategy::kOptimal;
+    case v1::PlanOptions::P2P:
+      return Strategy::kP2p;
+    case v1::PlanOptions::GATHER:
+      return Strategy::kGather;
+    default:
+      return InvalidField("strategy", absl::StrCat(static_cast<int>(strategy)),
+                          "is not a known strategy");
+  }
+}
+
+absl::StatusOr<Fallback> ToFallback(const v1::Fallback& fallback) {
+  Fallback value{.step = fallback.step()};
+  if (fallback.step() < 0)
+    return InvalidField("step", absl::StrCat(fallback.step()), "must be >= 0");
+  switch (fallback.source_case()) {
+    case v1::Fallback::kHostSnapshot:
+      if (fallback.host_snapshot().empty())
+        return InvalidField("host_snapshot", "", "must name a host");
+      value.kind = Fallback::Kind::kHostSnapshot;
+      value.location = fallback.host_snapshot();
+      return value;
+    case v1::Fallback::kCheckpoint:
+      if (!absl::StartsWith(fallback.checkpoint(), "/")) {
+        return InvalidField("checkpoint", fallback.checkpoint(), "must be an absolute path");
+      }
+      value.kind = Fallback::Kind::kCheckpoint;
+      value.location = fallback.checkpoint();
+      return value;
+    default:
+      return InvalidField("source", "", "must be set: host_snapshot or checkpoint");
+  }
+}
+
+// A capacity that nobody gave is 0 on the wire.
+absl::Status CheckGiven(const char* field, double bytes_per_second, const char* or_else) {
+  if (bytes_per_second != 0) return absl::OkStatus();
+  return MissingField(field, absl::StrCat("must be bytes per second, above 0", or_else), "0");
+}
+
+absl::Status CheckCapacitiesGiven(const v1::Host& host) {
+  constexpr char kOrElse[] = ", or preset must name a machine";
+  RETURN_IF_ERROR(CheckGiven("nic_bytes_per_second", host.nic_bytes_per_second(), kOrElse));
+  return CheckGiven("fabric_bytes_per_second", host.fabric_bytes_per_second(), kOrElse);
+}
+
+absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, int index, Shardings& shardings) {
+  ASSIGN_OR_RETURN(PlacedArray source,
+                   ToPlacedArray(array, index, "source", array.source(), shardings));
+  ASSIGN_OR_RETURN(Placement target, shardings.Resolve(array.target(), source.shape, [&] {
+    return absl::StrCat("arrays[", index, "].target");
+  }));
+  return ArraySpec{std::move(source.name), std::move(source.shape), source.element_type,
+                   std::move(source.placement), std::move(target)};
+}
+
+}  // namespace
+
+absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology* fallback) {
+  if (topology.hosts().empty() && topology.domains().empty()) {
+    if (fallback != nullptr) return *fallback;
+    return InvalidField("hosts", "", "must name a host, for no workers are known here");
+  }
+  Topology value;
+  for (int i = 0; i < topology.hosts_size(); ++i) {
+    v1::Host host = topology.hosts(i);
+    RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), FillFromPreset(host)));
+    RETURN_IF_ERROR(AtField(absl::StrCat("hosts[", i, "]"), CheckCapacitiesGiven(host)));
+    value.hosts.push_back({.name = host.name(),
+                           .device_ids = {host.device_ids().begin(), host.device_ids().end()},
+                           .nic_bytes_per_second = host.nic_bytes_per_second(),
+                           .nics = host.nics() == 0 ? 1 : host.nics(),
+                           .fabric_bytes_per_second = host.fabric_bytes_per_second(),
+                           .parent = host.parent()});
+  }
+  for (int i = 0; i < topology.domains_size(); ++i) {
+    const v1::Domain& domain = topology.domains(i);
+    const std::string path = absl::StrCat("domains[", i, "]");
+    RETURN_IF_ERROR(
+        AtField(path, CheckGiven("egress_bytes_per_second", domain.egress_bytes_per_second(), "")));
+    RETURN_IF_ERROR(AtField(
+        path, CheckGiven("ingress_bytes_per_second", domain.ingress_bytes_per_second(), "")));
+    value.domains.push_back({.name = domain.name(),
+                             .parent = domain.parent(),
+                             .egress_bytes_per_second = domain.egress_bytes_per_second(),
+                             .ingress_bytes_per_second = domain.ingress_bytes_per_second()});
+  }
+  RETURN_IF_ERROR(ValidateTopology(value));
+  return value;
+}
+
+absl::StatusOr<PlanOptions> ToPlanOptions(const v1::PlanOptions& options) {
+  PlanOptions value;
+  if (options.window_bytes() < 0) {
+    return InvalidField("window_bytes", absl::StrCat(options.window_bytes()), "must be >= 0");
+  }
+  if (options.memory_limit_bytes() < 0) {
+    return InvalidField("memory_limit_bytes", absl::StrCat(options.memory_limit_bytes()),
+                        "must be >= 0");
+  }
+  if (options.window_bytes() > 0) value.window_bytes = options.window_bytes();
+  value.memory_limit_bytes = options.memory_limit_bytes();
+  value.donate = options.donate();
+  value.free_target_order = options.free_target_order();
+  value.lost_device_ids.assign(options.lost_device_ids().begin(), options.lost_device_ids().end());
+  ASSIGN_OR_RETURN(value.strategy, ToStrategy(options.strategy()));
+  return value;
+}
+
+absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback,
+                                                Budget& budget) {
+  ReshardRequest request;
+  auto topology = ToTopology(spec.topology(), fallback);
+  RETURN_IF_ERROR(AtField("topology", topology.status()));
+  request.topology = *std::move(topology);
+  auto options = ToPlanOptions(spec.options());
+  RETURN_IF_ERROR(AtField("options", options.status()));
+  request.options = *std::move(options);
+  for (int i = 0; i < spec.fallbacks_size(); ++i) {
+    auto value = ToFallback(spec.fallbacks(i));
+    RETURN_IF_ERROR(AtField(absl::StrCat("fallbacks[", i, "]"), value.status()));
+    request.fallbacks.push_back(*std::move(value));
+  }
+  Shardings shardings;
+  RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
+  request.arrays.reserve(spec.arrays_size());
+  for (int i = 0; i < spec.arrays_size(); ++i) {
+    ASSIGN_OR_RETURN(ArraySpec array, ToArray(spec.arrays(i), i, shardings));
+    request.arrays.push_back(std::move(array));
+    RETURN_IF_ERROR(budget.Check());
+  }
+  RETURN_IF_ERROR(ValidateRequest(request));
+  return request;
+}
+
+absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,
+                                                const StateLayout& target,
+                                                const v1::PlanOptions& options) {
+  if (source.arrays.size() != target.arrays.size()) {
+    return InvalidField("arrays", absl::StrCat(target.arrays.size(), " arrays"),
+                        absl::StrCat("must be ", source.arrays.size(), ", as the state has"));
+  }
+  ReshardRequest request{.topology = target.topology};
+  auto values = ToPlanOptions(options);
+  RETURN_IF_ERROR(AtField("options", values.status()));
+  request.options = *std::move(values);
+  for (size_t i = 0; i < source.arrays.size(); ++i) {
+    const PlacedArray &from = source.arrays[i], &to = target.arrays[i];
+    if (from.name != to.name || from.shape != to.shape || from.element_type != to.element_type) {
+      return InvalidField(
+          absl::StrCat("arrays[", i, "]"), to.name,
+          absl::StrCat("must be the state's array \"", from.name, "\", of equal shape and type"));
+    }
+    request.arrays.push_back(
+        {from.name, from.shape, from.element_type, from.placement, to.placement});
+  }
+  RETURN_IF_ERROR(ValidateRequest(request));
+  return request;
+}
+
+}  // namespace remesh

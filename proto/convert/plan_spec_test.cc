@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/plan_spec.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "proto/convert/text.h"
+
+namespace remesh {
+namespace {
+
+constexpr char kTopology[] =
+    R"("topology":{"hosts":[{"name":"a","device_ids":[0,1],"nics":1,"nic_bytes_per_second":1e9,"fabric_bytes_per_second":1e11},
+                            {"name":"b","device_ids":[2,3],"nic_bytes_per_second":1e9,"fabric_bytes_per_second":1e11}]})";
+
+absl::StatusOr<ReshardRequest> Read(const std::string& json, const Topology* fallback = nullptr) {
+  v1::PlanSpec spec;
+  const absl::Status status = ParseText(json, spec);
+  if (!status.ok()) return status;
+  return ToReshardRequest(spec, fallback);
+}
+
+// A spec of one array w of bf16[8,8] with the given sides and more fields.
+std::string Spec(const std::string& source, const std::string& target,
+                 const std::string& more = "") {
+  return absl::StrCat("{", kTopology,
+                      R"(,"arrays":[{"name":"w","shape":[8,8],"element_type":"bf16","source":)",
+                      source, ",\"target\":", target, "}]", more, "}");
+}
+
+constexpr char kRows[] = R"({"hlo_text":"{devices=[4,1]<=[4]}","devices":{"ids":[0,1,2,3]}})";
+
+TEST(PlanSpecTest, ReadsEveryForm) {
+  const std::string kAll = R"("devices":{"range":{"count":4}})";
+  const std::string forms[] = {
+      kRows,
+      "{\"op_sharding\":\"CAMaAgQBIgQAAQID\"," + kAll + "}",
+      R"({"named":{"mesh":{"axes":[{"name":"x","size":4}]},"dim_shardings":[{"axes":[{"mesh_axis_index":0}]},{}]},)" +
+          kAll + "}",
+      R"({"dtensor":{"mesh_shape":[4],"placements":[{"shard":{"dim":0}}]},)" + kAll + "}",
+      R"({"sdy_text":"#sdy.sharding<mesh<[\"x\"=4]>, [{\"x\"}, {}]>",)" + kAll + "}",
+      R"({"boxes":{"devices":[{"device":0,"boxes":[{"lo":[0,0],"hi":[2,8]}]},{"device":1,"boxes":[{"lo":[2,0],"hi":[4,8]}]},
+                              {"device":2,"boxes":[{"lo":[4,0],"hi":[6,8]}]},{"device":3,"boxes":[{"lo":[6,0],"hi":[8,8]}]}]}})",
+  };
+  const auto rows = Read(Spec(kRows, kRows));
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  EXPECT_EQ(*rows->arrays[0].source.devices, (DeviceList{0, 1, 2, 3}));
+  for (const std::string& form : forms) {
+    const auto request = Read(Spec(form, kRows));
+    ASSERT_TRUE(request.ok()) << form << request.status();
+    EXPECT_EQ(*request->arrays[0].source.layout, *rows->arrays[0].source.layout) << form;
+    EXPECT_EQ(*request->arrays[0].source.devices, *rows->arrays[0].source.devices) << form;
+  }
+}
+
+TEST(PlanSpecTest, ZeroBytesOfOpShardingAreReplicated) {
+  const auto request = Read(Spec(R"({"op_sharding":"","devices":{"ids":[2,0]}})", kRows));
+  ASSERT_TRUE(request.ok()) << request.status();
+  const Layout& layout = *request->arrays[0].source.layout;
+  ASSERT_EQ(layout.tiles.size(), 1u);
+  EXPECT_EQ(BoxesOf(layout, 1)[0], Box::Whole({{8, 8}}));
+}
+
+TEST(PlanSpecTest, DefaultsAndOptions) {
+  const auto request = Read(Spec(
+      kRows, R"({"hlo_text":"{replicated}","devices":{"ids":[1]},"memory_kind":"pinned_host"})",
+      R"(,"options":{"donate":true,"lost_device_ids":[],"strategy":"P2P"},
+                                     "fallbacks":[{"host_snapshot":"a","step":7},{"checkpoint":"/c"}])"));
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->topology.hosts[1].nics, 1);
+  EXPECT_EQ(request->options.window_bytes, 256 << 20);
+  EXPECT_TRUE(request->options.donate);
+  EXPECT_EQ(request->options.strategy, Strategy::kP2p);
+  EXPECT_EQ(request->arrays[0].target.memory_kind, MemoryKind::kPinnedHost);
+  ASSERT_EQ(request->fallbacks.size(), 2u);
+  EXPECT_EQ(request->fallbacks[0], (Fallback{Fallback::Kind::kHostSnapshot, "a", 7}));
+  EXPECT_EQ(request->fallbacks[1].location, "/c");
+}
+
+TEST(PlanSpecTest, AnEmptyTopologyIsTheFallback) {
+  v1::PlanSpec spec;
+  ASSERT_TRUE(ParseText(Spec(kRows, kRows), spec).ok());
+  const Topology fallback = ToTopology(spec.topology(), nullptr).value();
+  spec.clear_topology();
+  EXPECT_EQ(ToReshardRequest(spec, &fallback).value().topology, fallback);
+  EXPECT_EQ(GetErrorInfo(ToReshardRequest(spec, nullptr).status()).metadata["field"],
+            "topology.hosts");
+}
+
+// 1,137 arrays over 16,384 devices: on the wire below 256 KiB, and no layout or list is made twice.
+TEST(PlanSpecTest, ManyArraysShareLayoutsAndLists) {
+  v1::PlanSpec spec;
+  for (int h = 0; h < 2048; ++h) {
+    v1::Host& host = *spec.mutable_topology()->add_hosts();
+    host.set_name(absl::StrCat("h", h));
+    for (int d = 0; d < 8; ++d) host.add_device_ids(h * 8 + d);
+    host.set_nic_bytes_per_second(1e9);
+    host.set_fabric_bytes_per_second(1e11);
+  }
+  (*spec.mutable_device_lists())["all"].mutable_range()->set_count(16384);
+  for (const char* text : {"{devices=[16384,1]<=[16384]}", "{devices=[1,16384]<=[16384]}"}) {
+    v1::Sharding& sharding = (*spec.mutable_shardings())[text];
+    sharding.set_hlo_text(text);
+    sharding.mutable_devices()->set_ref("all");
+  }
+  for (int i = 0; i < 1137; ++i) {
+    v1::ArraySpec& array = *spec.add_arrays();
+    array.set_name(absl::StrCat("model.layers.", i, ".weight"));
+    array.add_shape(16384);
+    array.add_shape(16384 * (1 + i % 3));
+    array.set_element_type("bf16");
+    array.mutable_source()->set_ref("{devices=[16384,1]<=[16384]}");
+    array.mutable_target()->set_ref("{devices=[1,16384]<=[16384]}");
+  }
+  EXPECT_LT(spec.ByteSizeLong(), size_t{256} << 10);
+  const auto request = ToReshardRequest(spec, nullptr);
+  ASSERT_TRUE(request.ok()) << request.status();
+  std::set<const Layout*> layouts;
+  std::set<const DeviceList*> lists;
+  for (const ArraySpec& array : request->arrays) {
+    for (const Placement* placement : {&array.source, &array.target}) {
+      layouts.insert(placement->layout.get());
+      lists.insert(placement->devices.get());
+    }
+  }
+  EXPECT_EQ(layouts.size(), 6u);
+  EXPECT_EQ(lists.size(), 1u);
+}
+
+TEST(PlanSpecTest, EqualInlineShardingsShareToo) {
+  v1::PlanSpec spec;
+  ASSERT_TRUE(
+      ParseText(
+          Spec(
+              kRows,
+              R"({"hlo_text":"{devices=[4,1]<=[4]}","devices":{"range":{"count":4}},"memory_kind":"device"})"),
+          spec)
+          .ok());
+  const ReshardRequest request = ToReshardRequest(spec, nullptr).value();
+  EXPECT_EQ(request.arrays[0].source.layout, request.arrays[0].target.layout);
+  EXPECT_EQ(request.arrays[0].source.devices, request.arrays[0].target.devices);
+}
+
+}  // namespace
+}  // namespace remesh

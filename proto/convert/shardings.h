@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <google/protobuf/map.h>
+
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/statusor.h"
+#include "planner/request.h"
+#include "proto/convert/device_lists.h"
+#include "proto/convert/form.h"
+#include "remesh/v1/sharding.pb.h"
+
+namespace remesh {
+
+// The shardings of one message (or of two whose values shall be shared) as placements. Each
+// different form is read once, each different (form, devices, shape) laid out once, so that the
+// cost goes by what differs and not by arrays. Not thread-safe.
+class Shardings {
+ public:
+  using Named = google::protobuf::Map<std::string, v1::Sharding>;
+
+  // What references mean from here on. Checks every entry, used or not. Fields:
+  // "shardings[key].hlo_text".
+  absl::Status SetNamed(const Named& shardings, const DeviceLists::Named& lists);
+
+  // Where an array of `shape` lies. Fields are relative to the sharding; with a reference they
+  // start at "shardings[key]", and the caller's path, used_by(), stands in the expectation; but a
+  // shape that does not suit is a field of the caller's path.
+  // REQUIRES: ValidateShape() passed.
+  absl::StatusOr<Placement> Resolve(const v1::Sharding& sharding, const Shape& shape,
+                                    absl::FunctionRef<std::string()> used_by);
+
+ private:
+  // A sharding without its shape.
+  struct Entry {
+    int32_t form = 0;  // index in forms_
+    std::string form_name;
+    DeviceListPtr devices;
+    MemoryKind memory_kind = MemoryKind::kDevice;
+  };
+
+  absl::StatusOr<Entry> ToEntry(const v1::Sharding& sharding);
+  absl::StatusOr<int32_t> InternForm(const v1::Sharding& sharding);
+  absl::StatusOr<DeviceListPtr> DevicesOf(const v1::Sharding& sharding, const Form& form);
+  absl::StatusOr<Placement> Place(const Entry& entry, const Shape& shape);
+
+  DeviceLists lists_;
+  absl::flat_hash_map<std::string, Entry> named_;
+  absl::flat_hash_map<std::string, int32_t> form_index_;  // by the form's bytes
+  std::vector<Form> forms_;
+  absl::flat_hash_map<std::tuple<int32_t, size_t, Shape>, LayoutPtr>
+      layouts_;            // (form, number of devices, shape)
+  int64_t positions_ = 0;  // of all layouts
+};
+
+}  // namespace remesh

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "proto/convert/placed_arrays.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/shardings.h"
+
+namespace remesh {
+namespace {
+
+// Where a device sits: index of its host among the topology's, index on the host.
+struct Seat {
+  std::string host;
+  int local = 0;
+
+  friend bool operator==(const Seat&, const Seat&) = default;
+};
+
+absl::flat_hash_map<int64_t, Seat> SeatsOf(const v1::Topology& topology) {
+  absl::flat_hash_map<int64_t, Seat> seats;
+  for (const v1::Host& host : topology.hosts()) {
+    for (int i = 0; i < host.device_ids_size(); ++i) seats[host.device_ids(i)] = {host.name(), i};
+  }
+  return seats;
+}
+
+// The devices that both know sit in the same place.
+absl::Status CheckSameSeats(const v1::Topology& source, const v1::Topology& target) {
+  if (source.hosts().empty()) {
+    return InvalidField("topology.hosts", absl::StrCat(target.hosts_size(), " hosts"),
+                        "must be empty, for the state uses the workers' own numbering");
+  }
+  const auto source_seats = SeatsOf(source);
+  for (int h = 0; h < target.hosts_size(); ++h) {
+    const v1::Host& host = target.hosts(h);
+    for (int i = 0; i < host.device_ids_size(); ++i) {
+      const auto found = source_seats.find(host.device_ids(i));
+      if (found == source_seats.end() || found->second == Seat{host.name(), i}) continue;
+      return InvalidField(absl::StrCat("topology.hosts[", h, "].device_ids[", i, "]"),
+                          absl::StrCat(host.device_ids(i)),
+                          absl::StrCat("must be device ", found->second.local, " of host ",
+                                       found->second.host, ", as in the state"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Checks each different layout and device list once.
+class PlacementChecker {
+ public:
+  explicit PlacementChecker(const Topology& topology) {
+    for (const Host& host : topology.hosts)
+      devices_.insert(host.device_ids.begin(), host.device_ids.end());
+  }
+
+  absl::Status Check(const Placement& placement) {
+    if (checked_lists_.insert(placement.devices.get()).second) {
+      for (const int64_t id : *placement.devices) {
+        if (!devices_.contains(id)) {
+          return InvalidField("devices", absl::StrCat(id), "must be a device of the topology");
+        }
+      }
+    }
+    if (!checked_layouts_.insert(placement.layout.get()).second) return absl::OkStatus();
+    return CheckCovers(*placement.layout);
+  }
+
+ private:
+  absl::flat_hash_set<int64_t> devices_;
+  absl::flat_hash_set<const DeviceList*> checked_lists_;
+  absl::flat_hash_set<const Layout*> checked_layouts_;
+};
+
+}  // namespace
+
+absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec, const Topology* fallback) {
+  StateLayout layout;
+  auto topology = ToTopology(spec.topology(), fallback);
+  RETURN_IF_ERROR(AtField("topology", topology.status()));
+  layout.topology = *std::move(topology);
+  if (spec.arrays().empty()) return InvalidField("arrays", "", "must name an array");
+  Shardings shardings;
+  RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
+  PlacementChecker checker(layout.topology);
+  absl::flat_hash_set<std::string> names;
+  layout.arrays.reserve(spec.arrays_size());
+  for (int i = 0; i < spec.arrays_size(); ++i) {
+    const v1::StateArray& array = spec.arrays(i);
+    ASSIGN_OR_RETURN(PlacedArray value,
+                     ToPlacedArray(array, i, "sharding", array.sharding(), shardings));
+    if (!names.insert(array.name()).second) {
+      return InvalidField(absl::StrCat("arrays[", i, "].name"), array.name(), "must be unique");
+    }
+    const absl::Status placed = checker.Check(value.placement);
+    if (!placed.ok()) return AtField(absl::StrCat("arrays[", i, "].sharding"), placed);
+    layout.arrays.push_back(std::move(value));
+  }
+  return layout;
+}
+
+absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
+                                           const v1::Targets& targets) {
+  v1::StateSpec result;
+  *result.mutable_topology() = source.topology();
+  if (!targets.topology().hosts().empty()) {
+    RETURN_IF_ERROR(CheckSameSeats(source.topology(), targets.topology()));
+    *result.mutable_topology() = targets.topology();
+  }
+  *result.mutable_shardings() = targets.shardings();
+  *result.mutable_device_lists() = targets.device_lists();
+  absl::flat_hash_map<std::string, int> index;
+  for (int i = 0; i < source.arrays_size(); ++i) {
+    index[source.arrays(i).name()] = i;
+    v1::StateArray& array = *result.add_arrays();
+    array = source.arrays(i);
+    array.clear_sharding();
+  }
+  for (int i = 0; i < targets.arrays_size(); ++i) {
+    const std::string field = absl::StrCat("arrays[", i, "].name"),
+                      &name = targets.arrays(i).name();
+    const auto found = index.find(name);
+    if (found == index.end()) return InvalidField(field, name, "must be an array of the state");
+    v1::StateArray& array = *result.mutable_arrays(found->second);
+    if (array.has_sharding()) return InvalidField(field, name, "is repeated");
+    *array.mutable_sharding() = targets.arrays(i).sharding();
+  }
+  for (const v1::StateArray& array : result.arrays()) {
+    if (!array.has_sharding())
+      return InvalidField("arrays", array.name(), "is an array of the state and must be named");
+  }
+  return result;
+}
+
+}  // namespace remesh

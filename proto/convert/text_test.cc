@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/text.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "proto/convert/yaml_to_json.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+namespace {
+
+absl::Status Parse(const std::string& text) {
+  v1::PlanSpec spec;
+  return ParseText(text, spec);
+}
+
+std::string Message(const std::string& text) { return std::string(Parse(text).message()); }
+
+std::string Field(const std::string& text) { return GetErrorInfo(Parse(text)).metadata["field"]; }
+
+TEST(TextTest, JsonTakesBothSpellings) {
+  v1::PlanSpec spec;
+  ASSERT_TRUE(ParseText(R"({"deviceLists":{"a":{"range":{"start":4,"count":"2"}}}})", spec).ok());
+  v1::PlanSpec again;
+  ASSERT_TRUE(
+      ParseText(R"( {"device_lists":{"a":{"range":{"start":"4","count":2}}}})", again).ok());
+  EXPECT_EQ(spec.device_lists().at("a").range().start(), 4);
+  EXPECT_EQ(again.SerializeAsString(), spec.SerializeAsString());
+}
+
+TEST(TextTest, YamlIsTheSameMessage) {
+  v1::PlanSpec json, yaml;
+  ASSERT_TRUE(
+      ParseText(R"({"shardings":{"r":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"ids":[3,1]}}},
+                            "arrays":[{"name":"1.0","shape":[8,8],"source":{"ref":"r"}}],
+                            "options":{"donate":true,"window_bytes":1000}})",
+                json)
+          .ok());
+  const absl::Status status = ParseText(R"(# a comment
+shardings:
+  r: &r
+    hlo_text: "{devices=[4,1]<=[4]}"
+    devices: {ids: [3, 1]}
+arrays:
+- name: 1.0
+  shape: [8, 8]
+  source: {ref: r}
+options:
+  donate: true
+  window_bytes: 1000
+)",
+                                        yaml);
+  ASSERT_TRUE(status.ok()) << status;
+  EXPECT_EQ(yaml.DebugString(), json.DebugString());
+}
+
+TEST(TextTest, ZeroBytesOfOpShardingSetTheForm) {
+  v1::PlanSpec spec;
+  ASSERT_TRUE(ParseText("shardings: {r: {op_sharding: ''}}", spec).ok());
+  EXPECT_EQ(spec.shardings().at("r").form_case(), v1::Sharding::kOpSharding);
+}
+
+TEST(TextTest, ErrorsNameKeyAndField) {
+  EXPECT_EQ(Message(R"({"shardings":{"a":{},"rows":{"hlo_txt":"x"}}})"),
+            "shardings[rows].hlo_txt: value \"hlo_txt\" is not a known field; did you mean "
+            "\"hlo_text\"?");
+  EXPECT_EQ(Message(R"({"arrays":[{"shape":["x"]}]})"),
+            "arrays[0].shape[0]: value \"x\" is not a valid int64");
+  EXPECT_EQ(Field(R"({"shardings":{"rows":{"devices":{"ids":[1,"z"]}}}})"),
+            "shardings[rows].devices.ids[1]");
+  EXPECT_EQ(Field(R"({"deviceLists":{"x":{"ids":[]},"y":{"ids":[1.5]}}})"),
+            "device_lists[y].ids[0]");
+  EXPECT_EQ(Field(R"({"bogus":1})"), "bogus");
+  EXPECT_EQ(Field("options: {strategy: FOO}"), "options.strategy");
+  EXPECT_EQ(Field("shardings: {a: {hlo_text: x, sdy_text: y}}"), "shardings[a]");
+}
+
+TEST(TextTest, RefusesWhatProtobufWouldSwallow) {
+  EXPECT_EQ(Message("{\n\"options\":{\"donate\":true},\n\"options\":{}}"),
+            "line 3, column 9: key \"options\" stands twice in one object");
+  EXPECT_EQ(Message(R"({"arrays":[null]})"), "line 1, column 15: null in an array");
+  EXPECT_NE(Message(R"({"arrays":[{"shape":[[1]]}]})").find("an array in an array"),
+            std::string::npos);
+  EXPECT_NE(Message("a: 1\na: 2").find("line 2, column 1: key \"a\" stands twice"),
+            std::string::npos);
+  EXPECT_NE(Message("arrays: [~]").find("null in an array"), std::string::npos);
+}
+
+TEST(TextTest, SyntaxErrorsHaveAPosition) {
+  for (const char* text :
+       {"{\"a\":", "{\"a\":1,}", "{\"a\":1}x", "{\"a\":\"\xff\"}", "{\"a\":1e999}", "a: [1",
+        "a: b: c", "\t- x", "a: *nobody", "", "  \n", "%YAML 9.9.9\n---", "a: \"\\xzz\"",
+        "? [1]\n: 2", "a: \xff\xfe", "--- {}\n--- {}", "~: 1"}) {
+    const absl::Status status = Parse(text);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_EQ(GetErrorInfo(status).reason, "INVALID_TEXT") << text << " " << status;
+  }
+}
+
+TEST(TextTest, DepthIsBounded) {
+  const std::string deep(100'000, '[');
+  EXPECT_NE(Message("{\"a\":" + deep).find("an array in an array"), std::string::npos);
+  EXPECT_NE(
+      Message("a: " + std::string(40, '[') + std::string(40, ']')).find("nested deeper than 32"),
+      std::string::npos);
+  EXPECT_FALSE(Parse("a: " + deep).ok());
+  std::string objects;
+  for (int i = 0; i < 100'000; ++i) objects += "{\"a\":";
+  EXPECT_NE(Message(objects).find("nested deeper than 32"), std::string::npos);
+  std::string lines;
+  for (int i = 0; i < 40; ++i) absl::StrAppend(&lines, std::string(i, ' '), "a:\n");
+  EXPECT_NE(Message(lines).find("nested deeper than 32"), std::string::npos);
+}
+
+TEST(TextTest, AliasesCountAsOftenAsTheyAreUsed) {
+  std::string laughs = "a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n";
+  for (int i = 1; i < 12; ++i) {
+    absl::StrAppend(&laughs, "a", i, ": &a", i, " [");
+    for (int j = 0; j < 10; ++j) absl::StrAppend(&laughs, j ? "," : "", "*a", i - 1);
+    laughs += "]\n";
+  }
+  EXPECT_NE(Message(laughs).find("more than 1000000 nodes"), std::string::npos);
+
+  std::string long_scalar = "a: &a " + std::string(1 << 20, 'x') + "\nb: [*a";
+  for (int i = 0; i < 100; ++i) long_scalar += ",*a";
+  EXPECT_NE(Message(long_scalar + "]").find("bytes as JSON"), std::string::npos);
+
+  std::string deep = "a0: &a0 {k: v}\n";
+  for (int i = 1; i < 40; ++i) absl::StrAppend(&deep, "a", i, ": &a", i, " {k: *a", i - 1, "}\n");
+  EXPECT_NE(Message(deep).find("nested deeper than 32"), std::string::npos);
+  EXPECT_NE(Message("a: &a [*a]").find("an alias inside its own anchor"), std::string::npos);
+}
+
+TEST(TextTest, AliasesCopyWhatTheyName) {
+  const auto json = YamlToJson("x: &x {k: [a, &s b, ~]}\ny: [*x, *s]\n*s : c\nz: &x 1\nw: *x");
+  ASSERT_TRUE(json.ok()) << json.status();
+  EXPECT_EQ(*json,
+            R"({"x":{"k":["a","b",null]},"y":[{"k":["a","b",null]},"b"],"b":"c","z":"1","w":"1"})");
+}
+
+TEST(TextTest, JsonOutPrintsEveryField) {
+  v1::PlanOptions options;
+  options.set_window_bytes(5);
+  EXPECT_EQ(ToJson(options, false),
+            R"({"windowBytes":"5","memoryLimitBytes":"0","donate":false,"freeTargetOrder":false,)"
+            R"("lostDeviceIds":[],"strategy":"STRATEGY_UNSPECIFIED"})");
+}
+
+}  // namespace
+}  // namespace remesh

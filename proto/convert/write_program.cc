@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "planner/element_type.h"
+#include "proto/convert/program_proto.h"
+
+namespace remesh {
+namespace {
+
+constexpr size_t kNumberBytes = 10;  // no number takes more
+
+v1::Space ToProto(Space space) {
+  switch (space) {
+    case Space::kSource:
+      return v1::SPACE_SOURCE;
+    case Space::kTarget:
+      return v1::SPACE_TARGET;
+    case Space::kStaging:
+      return v1::SPACE_STAGING;
+  }
+  return v1::SPACE_UNSPECIFIED;
+}
+
+// Whether a text of whole characters may be cut before byte `at`: UTF-8's later bytes are 10xxxxxx.
+bool BeginsCharacter(std::string_view text, size_t at) {
+  return at >= text.size() || (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
+}
+
+size_t CommonPrefix(std::string_view a, std::string_view b) {
+  size_t bytes = 0;
+  while (bytes < a.size() && bytes < b.size() && a[bytes] == b[bytes]) ++bytes;
+  while (bytes > 0 && !BeginsCharacter(a, bytes)) --bytes;
+  return bytes;
+}
+
+size_t CommonSuffix(std::string_view a, std::string_view b) {
+  size_t bytes = 0;
+  while (bytes < a.size() && bytes < b.size() && a[a.size() - 1 - bytes] == b[b.size() - 1 - bytes])
+    ++bytes;
+  while (bytes > 0 && !BeginsCharacter(a, a.size() - bytes)) --bytes;
+  return bytes;
+}
+
+// Columns dealt out to chunks: what is added when a chunk is full goes into the next one.
+class Writer {
+ public:
+  Writer(const NamedProgram& named, absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit,
+         size_t chunk_bytes)
+      : named_(named), program_(named.program), visit_(visit), chunk_bytes_(chunk_bytes) {}
+
+  void Write() {
+    chunk_.set_fingerprint(named_.fingerprint);
+    AddSchedule();
+    AddNames();
+    for (const ArrayClass& one : program_.tapes.classes) AddClass(one);
+    AddTapes();
+    AddStretches();
+    for (const Move& move : program_.moves) AddMove(move);
+    AddParts();
+    for (const int64_t device : named_.devices) Room(kNumberBytes).add_devices(device);
+    if (wanted_) visit_(chunk_);
+  }
+
+ private:
+  // The chunk that the next `bytes` go into.
+  v1::HostProgramChunk& Room(size_t bytes) {
+    if (bytes_ + bytes > chunk_bytes_ && bytes_ > 0) {
+      wanted_ = wanted_ && visit_(chunk_);
+      chunk_.Clear();
+      bytes_ = 0;
+    }
+    bytes_ += bytes;
+    return chunk_;
+  }
+
+  void AddSchedule() {
+    v1::ProgramSchedule& schedule = *chunk_.mutable_schedule();
+    schedule.set_windows(program_.windows);
+    schedule.set_slices(program_.schedule.slices);
+    schedule.set_rounds(program_.schedule.rounds);
+    schedule.set_stages(program_.schedule.stages);
+    schedule.set_part_bits_min(program_.schedule.part_bits_min);
+    schedule.set_slack_bits(program_.tapes.slack_bits);
+  }
+
+  void AddNames() {
+    std::string_view before;
+    for (const NamedProgram::Array& array : named_.arrays) {
+      const std::string_view name = array.name;
+      const size_t prefix = CommonPrefix(before, name);
+      const size_t suffix = CommonSuffix(before.substr(prefix), name.substr(prefix));
+      const std::string_view middle = name.substr(prefix, name.size() - prefix - suffix);
+      v1::ProgramNames& names = *Room(middle.size() + 3 * kNumberBytes).mutable_names();
+      names.add_prefix_bytes(static_cast<int32_t>(prefix));
+      names.add_middles(std::string(middle));
+      names.add_suffix_bytes(static_cast<int32_t>(suffix));
+      before = name;
+    }
+  }
+
+  void AddClass(const ArrayClass& one) {
+    const Shape& shape = named_.arrays[one.arrays.front()].shape;
+    v1::ProgramClasses& classes = *Room((4 + shape.size()) * kNumberBytes).mutable_classes();
+    classes.add_arrays(static_cast<int32_t>(one.arrays.size()));
+    classes.add_element_bits(one.element_bits);
+    classes.add_ranks(static_cast<int32_t>(shape.size()));
+    for (const int64_t extent : shape) classes.add_shapes(extent);
+    classes.add_cells(one.cell_count);
+    for (const Box& cell : one.boxes) {
+      for (const Interval& dim : cell.dims) {
+        v1::ProgramClasses& room = *Room(2 * kNumberBytes).mutable_classes();
+        room.add_cell_begins(dim.lo);
+        room.add_cell_extents(dim.size());
+      }
+    }
+  }
+
+  void AddTapes() {
+    int32_t number = 0;
+    for (size_t s = 0; s < program_.sub_numbers.size(); ++s) {
+      v1::ProgramTapes& tapes = *Room(2 * kNumberBytes).mutable_tapes();
+      tapes.add_number_steps(program_.sub_numbers[s] -
+                             std::exchange(number, program_.sub_numbers[s]));
+      tapes.add_cells(program_.sub_begin[s + 1] - program_.sub_begin[s]);
+    }
+    int32_t last = 0;
+    for (const int32_t cell : program_.cells)
+      Room(kNumberBytes).mutable_tapes()->add_cell_steps(cell - std::exchange(last, cell));
+  }
+
+  void AddStretches() {
+    int32_t number = 0;
+    int32_t tape = 0;
+    for (size_t i = 0; i < program_.segments.size(); ++i) {
+      const Segment& segment = program_.segments[i];
+      v1::ProgramStretches& stretches = *Room(4 * kNumberBytes).mutable_stretches();
+      stretches.add_number_steps(program_.segment_numbers[i] -
+                                 std::exchange(number, program_.segment_numbers[i]));
+      stretches.add_tape_steps(segment.sub - std::exchange(tape, segment.sub));
+      stretches.add_begins(segment.lo);
+      stretches.add_sizes(segment.size());
+    }
+  }
+
+  void AddMove(const Move& move) {
+    v1::ProgramMoves& moves = *Room(7 * kNumberBytes).mutable_moves();
+    moves.add_round_steps(move.round - std::exchange(round_, move.round));
+    moves.add_stages(move.stage);
+    moves.add_stretch_steps(move.segment - std::exchange(stretch_, move.segment));
+    moves.add_from_devices(move.from_device);
+    moves.add_to_devices(move.to_device);
+    moves.add_from_spaces(ToProto(move.from_space));
+    moves.add_to_spaces(ToProto(move.to_space));
+  }
+
+  void AddParts() {
+    int32_t last = 0;
+    for (size_t i = 0; i < program_.moves.size(); ++i) {
+      const Move& move = program_.moves[i];
+      if (move.lo == 0 && move.hi == program_.segments[move.segment].size()) continue;
+      const auto index = static_cast<int32_t>(i);
+      v1::ProgramMoves& moves = *Room(3 * kNumberBytes).mutable_moves();
+      moves.add_part_steps(index - std::exchange(last, index));
+      moves.add_part_begins(move.lo);
+      moves.add_part_sizes(move.hi - move.lo);
+    }
+  }
+
+  const NamedProgram& named_;
+  const HostProgram& program_;
+  const absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit_;
+  const size_t chunk_bytes_;
+  v1::HostProgramChunk chunk_;
+  size_t bytes_ = 0;
+  bool wanted_ = true;
+  int32_t round_ = 0;
+  int32_t stretch_ = 0;
+};
+
+}  // namespace
+
+NamedProgram ProgramOfHost(const Plan& plan, const CanonicalRequest& request,
+                           const Binding& binding, int32_t host) {
+  NamedProgram named{.fingerprint = request.fingerprint,
+                     .program = ProgramOfHost(plan, host),
+                     .arrays = {},
+                     .devices = {}};
+  for (ArrayClass& one : named.program.tapes.classes) {
+    for (int32_t& array : one.arrays) {
+      const ArraySpec& spec = request.request.arrays[array];
+      named.arrays.push_back({binding.array_names[array], spec.shape, BitWidth(spec.element_type)});
+      array = static_cast<int32_t>(named.arrays.size()) - 1;
+    }
+  }
+  std::vector<int32_t> devices;
+  for (const Move& move : named.program.moves) {
+    devices.push_back(move.from_device);
+    devices.push_back(move.to_device);
+  }
+  std::sort(devices.begin(), devices.end());
+  devices.erase(std::unique(devices.begin(), devices.end()), devices.end());
+  for (Move& move : named.program.moves) {
+    for (int32_t* device : {&move.from_device, &move.to_device}) {
+      *device = static_cast<int32_t>(std::lower_bound(devices.begin(), devices.end(), *device) -
+                                     devices.begin());
+    }
+  }
+  for (const int32_t device : devices) named.devices.push_back(binding.device_ids[device]);
+  return named;
+}
+
+void WriteProgram(const NamedProgram& program,
+                  absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit, size_t chunk_bytes) {
+  Writer(program, visit, chunk_bytes).Write();
+}
+
+}  // namespace remesh

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "planner/element_type.h"
+#include "worker/device/pieces.h"
+#include "worker/execution/mover.h"
+#include "worker/execution/testing/program.h"
+#include "worker/store/box_message.h"
+
+// Hosts of one process that run hand-made programs, all on the calling thread but for the copies.
+namespace remesh::testing {
+
+struct TestArray {
+  std::string name;
+  Shape shape;
+  std::string type;
+};
+
+struct TestShard {
+  int array = 0;
+  int device = 0;  // ordinal
+  Box box;
+};
+
+// What an attempt moves: each host has `devices_per_host` devices; ids are 100 + ordinal.
+struct TestCase {
+  int hosts = 2;
+  int devices_per_host = 2;
+  std::vector<TestArray> arrays;
+  std::vector<TestShard> source;
+  std::vector<TestShard> target;
+  std::vector<Program::Operation> operations;
+  int windows = 1;
+
+  int host_of(int device) const { return device / devices_per_host; }
+};
+
+// For every target box, a piece from the first holder of each of its elements: of the same device,
+// then host, if there is one.
+inline void AddNaiveOperations(TestCase& c) {
+  int next = 0;
+  for (const TestShard& target : c.target) {
+    std::vector<TestShard> holders;
+    for (const TestShard& source : c.source) {
+      if (source.array == target.array) holders.push_back(source);
+    }
+    std::stable_sort(holders.begin(), holders.end(), [&](const TestShard& a, const TestShard& b) {
+      auto far = [&](const TestShard& s) {
+        return s.device == target.device                         ? 0
+               : c.host_of(s.device) == c.host_of(target.device) ? 1
+                                                                 : 2;
+      };
+      return far(a) < far(b);
+    });
+    std::vector<Box> taken;
+    for (const TestShard& source : holders) {
+      const auto common = Intersect(source.box, target.box);
+      // Shards of a test overlap wholly or not at all.
+      if (!common || std::find(taken.begin(), taken.end(), *common) != taken.end()) continue;
+      taken.push_back(*common);
+      c.operations.push_back(
+          {next++ % c.windows, target.array, *common, source.device, target.device});
+    }
+  }
+  std::stable_sort(c.operations.begin(), c.operations.end(),
+                   [](const auto& a, const auto& b) { return a.window < b.window; });
+}
+
+class TestHost {
+ public:
+  TestHost(const TestCase& c, int index, std::unique_ptr<Transport> transport,
+           Mover::Options options)
+      : index_(index),
+        transport_(std::move(transport)),
+        pool_(2, [this] { transport_->Wake(); }),
+        options_(options) {
+    REMESH_CHECK(mkdtemp(directory_.data()) != nullptr);
+    source_ = MakeShards(c, c.source, "source");
+    target_ = MakeShards(c, c.target, "target");
+  }
+  ~TestHost() {
+    if (mover_ != nullptr) REMESH_CHECK(mover_->stopped());
+    std::filesystem::remove_all(directory_);
+  }
+
+  // Where shard `shard` of "source" or "target" lies.
+  std::string PathOf(const std::string& side, size_t shard) const {
+    return absl::StrCat(directory_, "/", side, shard);
+  }
+
+  // The program as it comes over the wire, bound to this host's memory.
+  absl::StatusOr<MoveList> Bind(const TestCase& c) {
+    auto devices = AttemptDevices::Make(Prepare(c));
+    if (!devices.ok()) return devices.status();
+    ProgramReader reader(&*devices, "print", c.windows);
+    if (auto status = reader.Add(Chunk(c)); !status.ok()) return status;
+    auto program = std::move(reader).Finish();
+    if (!program.ok()) return program.status();
+    const int64_t staging_bytes = StagingBytes(*program, *devices);
+    auto list = BindMoves(*std::move(program), *devices, source_, target_, Memory(staging_bytes));
+    if (list.ok()) list->slots = Memory(Mover::SlotsFor(*list, options_).bytes());
+    return list;
+  }
+
+  absl::Status Open(const TestCase& c, const std::vector<std::string>& addresses) {
+    auto list = Bind(c);
+    if (!list.ok()) return list.status();
+    std::vector<std::string> names;
+    std::vector<Peer> peers;
+    for (int h = 0; h < c.hosts; ++h) {
+      names.push_back(absl::StrCat("host-", h));
+      peers.push_back({addresses[h], std::string(15, 't') + static_cast<char>('0' + h)});
+    }
+    Mover::Events events;
+    events.window_done = [this](const WindowReport& report) {
+      REMESH_CHECK(report.window == done_windows);
+      ++done_windows;
+      bytes = report.bytes;
+    };
+    events.failed = [this](absl::Status status) { failure = status; };
+    events.verified = [this](absl::Status status) { verified = status; };
+    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), &pool_,
+                                     std::move(events));
+    return mover_->Open(index_, std::move(peers));
+  }
+
+  bool Turn() {
+    const bool moved = transport_->Progress();
+    return pool_.Drain() || moved;
+  }
+
+  Mover& mover() { return *mover_; }
+  Transport& transport() { return *transport_; }
+  const MappedShards& source() const { return *source_; }
+  const MappedShards& target() const { return *target_; }
+
+  int done_windows = 0;
+  MoverBytes bytes;
+  std::optional<absl::Status> failure;
+  std::optional<absl::Status> verified;
+
+ private:
+  static std::shared_ptr<Scratch> Memory(int64_t bytes) {
+    if (bytes == 0) return nullptr;
+    return std::make_shared<Scratch>(*MappedFile::CreateScratch("/tmp", bytes),
+                                     std::make_shared<MemorySpace>("/tmp", 0, ""));
+  }
+
+  // Each in a file of its own.
+  std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all,
+                                           const std::string& side) {
+    auto shards = std::make_shared<MappedShards>();
+    for (const TestArray& array : c.arrays) {
+      v1::AssignedArray& message = *shards->assignment.add_arrays();
+      message.set_name(array.name);
+      message.set_element_type(array.type);
+      for (const int64_t extent : array.shape) message.add_shape(extent);
+    }
+    for (const TestShard& shard : all) {
+      if (c.host_of(shard.device) != index_) continue;
+      v1::ShardSpec& spec = *shards->assignment.add_shards();
+      spec.set_array(shard.array);
+      spec.set_local_device(shard.device % c.devices_per_host);
+      const int bits = BitWidth(*ParseElementType(c.arrays[shard.array].type));
+      const int64_t bytes = PackedBytes(shard.box, bits) + 1;
+      const std::string path = PathOf(side, shards->files.size());
+      REMESH_CHECK(CreateReservedFile(path, bytes).ok());
+      auto file = MappedFile::Open(path, bytes);
+      REMESH_CHECK(file.ok());
+      shards->shards.push_back({file->bytes().data(), shard.box, bits});
+      shards->files.push_back(*std::move(file));
+    }
+    return shards;
+  }
+
+  v1::Prepare Prepare(const TestCase& c) const {
+    v1::Prepare prepare;
+    prepare.set_self(index_);
+    for (int h = 0; h < c.hosts; ++h) {
+      v1::PeerEntry& peer = *prepare.add_peers();
+      for (int d = 0; d < c.devices_per_host; ++d)
+        peer.add_device_ids(100 + h * c.devices_per_host + d);
+    }
+    return prepare;
+  }
+
+  v1::HostProgramChunk Chunk(const TestCase& c) const {
+    std::vector<NamedProgram::Array> arrays;
+    for (const TestArray& array : c.arrays)
+      arrays.push_back({array.name, array.shape, BitWidth(*ParseElementType(array.type))});
+    std::vector<Program::Operation> operations;
+    for (const Program::Operation& operation : c.operations) {
+      if (c.host_of(operation.from) != index_ && c.host_of(operation.to) != index_) continue;
+      operations.push_back(operation);
+      operations.back().from += 100;
+      operations.back().to += 100;
+    }
+    return TestProgram(std::move(arrays), c.windows).Of(operations, "print");
+  }
+
+  const int index_;
+  std::string directory_ = "/dev/shm/remesh_host.XXXXXX";
+  std::shared_ptr<MappedShards> source_;
+  std::shared_ptr<MappedShards> target_;
+  std::unique_ptr<Transport> transport_;
+  CopyPool pool_;
+  const Mover::Options options_;
+  std::unique_ptr<Mover> mover_;
+};
+
+}  // namespace remesh::testing
