@@ -40,17 +40,17 @@ std::string Share(int64_t part, int64_t whole) {
 }
 
 void AddCosts(const v1::PlanSummary& summary, Table& table) {
-  const int64_t total = summary.bytes_total();
+  const int64_t total = summary.total_bytes();
   table.AddRow({"bytes", FormatBytes(total)});
-  table.AddRow({"  kept", Share(summary.bytes_kept(), total)});
-  table.AddRow({"  local", Share(summary.bytes_local(), total)});
-  table.AddRow({"  crossing", Share(summary.bytes_crossing(), total)});
+  table.AddRow({"  kept", Share(summary.kept_bytes(), total)});
+  table.AddRow({"  local", Share(summary.local_bytes(), total)});
+  table.AddRow({"  crossing", Share(summary.crossing_bytes(), total)});
   table.AddRow({"bottleneck", FormatSeconds(summary.bottleneck_seconds())});
   table.AddRow({"lower bound", absl::StrCat(FormatSeconds(summary.lower_bound_seconds()), "  ",
                                             summary.certificate())});
   table.AddRow({"quality", absl::StrFormat("%.3f", summary.quality())});
   table.AddRow({"predicted", FormatSeconds(summary.predicted_seconds())});
-  table.AddRow({"peak memory", FormatBytes(summary.peak_bytes_max())});
+  table.AddRow({"peak memory", FormatBytes(summary.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(summary.windows())});
   table.AddRow({"transfers", absl::StrCat(summary.operations())});
 }
@@ -100,7 +100,7 @@ Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& exe
     table.AddRow(
         {e.name(), e.state(), absl::StrCat(e.source_generation(), "->", e.target_generation()),
          Phase(e), absl::StrFormat("%.0f%%", 100 * DoneShare(e)),
-         FormatBytes(e.summary().bytes_total()), OrDash(e.plan()), FormatTime(e.create_time()),
+         FormatBytes(e.summary().total_bytes()), OrDash(e.plan()), FormatTime(e.create_time()),
          FormatTime(e.end_time()), OrDash(e.request_id()), OrDash(e.error().message())});
   }
   return table;
@@ -119,7 +119,7 @@ Table ExecutionDetails(const v1::Execution& e, bool with_error) {
     const double seconds = Seconds(e.transfer_start_time(), e.transfer_end_time());
     table.AddRow(
         {"transfer", absl::StrFormat("%s, %s/s", FormatSeconds(seconds),
-                                     FormatBytes(static_cast<int64_t>(e.summary().bytes_total() /
+                                     FormatBytes(static_cast<int64_t>(e.summary().total_bytes() /
                                                                       std::max(seconds, 1e-9))))});
   }
   if (e.has_end_time())

@@ -23,7 +23,7 @@ absl::StatusOr<std::string> ReadStdin() {
     return MakeError(absl::StatusCode::kResourceExhausted,
                      absl::StrCat("stdin is longer than ", kBytesMax, " bytes"),
                      {.reason = "FILE_TOO_LARGE",
-                      .metadata = {{"path", "-"}, {"bytes_max", absl::StrCat(kBytesMax)}}});
+                      .metadata = {{"path", "-"}, {"max_bytes", absl::StrCat(kBytesMax)}}});
   }
   return text;
 }

@@ -88,10 +88,10 @@ TEST(RemeshctlTest, PlanOfTheExample) {
   EXPECT_EQ(r.code, 0) << r.err;
   const Json response = Json::parse(r.out);
   const Json& summary = response["plan"]["summary"];
-  EXPECT_EQ(summary["bytesTotal"], "128");
-  EXPECT_EQ(summary["bytesKept"], "32");
-  EXPECT_EQ(summary["bytesLocal"], "32");
-  EXPECT_EQ(summary["bytesCrossing"], "64");
+  EXPECT_EQ(summary["totalBytes"], "128");
+  EXPECT_EQ(summary["keptBytes"], "32");
+  EXPECT_EQ(summary["localBytes"], "32");
+  EXPECT_EQ(summary["crossingBytes"], "64");
   EXPECT_EQ(summary["quality"], 1.0);
   EXPECT_EQ(summary["lowerBoundSeconds"], 3.2e-8);
   EXPECT_EQ(response["plan"]["transfers"], Json::array());
@@ -155,7 +155,7 @@ TEST(RemeshctlTest, AFreeTargetOrderIsShown) {
   std::remove(spec.c_str());
   ASSERT_EQ(json.code, 0) << json.err;
   const Json plan = Json::parse(json.out)["plan"];
-  EXPECT_EQ(plan["summary"]["bytesKept"], "128");
+  EXPECT_EQ(plan["summary"]["keptBytes"], "128");
   ASSERT_EQ(plan["targetDeviceLists"].size(), 1u);
   EXPECT_EQ(plan["targetDeviceLists"][0]["arrays"], Json::array({"w"}));
   EXPECT_EQ(plan["targetDeviceLists"][0]["devices"]["ids"], Json::array({"0", "1", "2", "3"}));
@@ -341,7 +341,7 @@ TEST(RemeshctlTest, AnotherKindOfFileIsNamed) {
 TEST(RemeshctlTest, AnswersInYamlAndNames) {
   const Result yaml = Remeshctl(absl::StrCat("plan -o yaml -f ", kExample));
   EXPECT_EQ(yaml.code, 0) << yaml.err;
-  EXPECT_NE(yaml.out.find("\n  summary:\n    bytesTotal: \"128\"\n"), std::string::npos)
+  EXPECT_NE(yaml.out.find("\n  summary:\n    totalBytes: \"128\"\n"), std::string::npos)
       << yaml.out;
   EXPECT_NE(yaml.out.find("\n  transfers: []\n"), std::string::npos) << yaml.out;
   const Result name = Remeshctl(absl::StrCat("plan -o name -f ", kExample));
@@ -427,7 +427,7 @@ class FakePlanService : public v1::PlanService::Service {
                           grpc::ServerWriter<v1::Plan>* writer) override {
     v1::Plan part;
     part.set_name(request->name());
-    part.mutable_summary()->set_bytes_total(5);
+    part.mutable_summary()->set_total_bytes(5);
     writer->Write(part);
     while (request->name() == "plans/silent" && !context->IsCancelled()) std::this_thread::yield();
     for (int i = 0; i < 2; ++i) {
@@ -454,7 +454,7 @@ TEST(RemeshctlTest, PlansOnAServer) {
   EXPECT_EQ(r.code, 0) << r.err;
   const Json plan = Json::parse(r.out)["plan"];
   EXPECT_EQ(plan["name"], "plans/x");
-  EXPECT_EQ(plan["summary"]["bytesTotal"], "5");
+  EXPECT_EQ(plan["summary"]["totalBytes"], "5");
   EXPECT_EQ(plan["transfers"].size(), 2u);
   EXPECT_EQ(plan["transfers"][1]["window"], 1);
   // $REMESH_SERVER is asked too, unless the answer is wanted from here.

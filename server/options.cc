@@ -178,9 +178,9 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
     core.plan_store.path =
         o.plan_store_path.empty() ? o.journal_path + ".plans" : o.plan_store_path;
   }
-  core.plan_store.limits = {.bytes_max = o.plan_store_bytes,
-                            .entries_max = o.plan_store_entries,
-                            .age_max = absl::FromChrono(o.plan_store_age)};
+  core.plan_store.limits = {.max_bytes = o.plan_store_bytes,
+                            .max_entries = o.plan_store_entries,
+                            .max_age = absl::FromChrono(o.plan_store_age)};
   core.planner_threads = static_cast<int>(o.planner_threads);
   core.planning.timeout = absl::FromChrono(o.planning_timeout);
   core.planning.memory_bytes = o.planning_memory_limit;

@@ -104,7 +104,7 @@ void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
   request.set_plan(prepare.plan());
   request.set_host(identity_.host());
   auto reader = v1::PlanService::NewStub(channel_)->GetHostProgram(&context, request);
-  v1::HostProgramChunk chunk, merged;
+  v1::HostProgram chunk, merged;
   while (reader->Read(&chunk)) merged.MergeFrom(chunk);
   const bool ended_well = reader->Finish().ok() && merged.fingerprint() == prepare.fingerprint();
   const absl::StatusOr<NamedProgram> program = ReadProgram(merged);
@@ -124,7 +124,7 @@ void ScriptedWorker::SayDone(const v1::Grant& grant) {
     v1::AttachRequest answer;
     *answer.mutable_window_done()->mutable_attempt() = grant.attempt();
     answer.mutable_window_done()->set_window(next_window_);
-    answer.mutable_window_done()->set_bytes_received(1000 * (next_window_ + 1));
+    answer.mutable_window_done()->set_received_bytes(1000 * (next_window_ + 1));
     Say(answer);
   }
 }

@@ -49,9 +49,9 @@ std::string Limited(int64_t now, int64_t most) {
 
 std::vector<std::string> Column(const v1::TierStats& tier) {
   const v1::Evictions& left = tier.evictions();
-  return {Limited(tier.entries(), tier.entries_max()),
+  return {Limited(tier.entries(), tier.max_entries()),
           absl::StrCat(tier.plans()),
-          OfMost(FormatBytes(tier.bytes()), FormatBytes(tier.bytes_max())),
+          OfMost(FormatBytes(tier.bytes()), FormatBytes(tier.max_bytes())),
           absl::StrCat(tier.pinned()),
           absl::StrCat(tier.hits()),
           absl::StrCat(tier.isomorphic_hits()),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 #include <google/protobuf/util/time_util.h>
 
@@ -116,11 +116,11 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   const v1::Plan& plan = response.plan();
   const v1::PlanSummary& s = plan.summary();
   Table table({"PLAN", plan.name()});
-  table.AddRow({"total", FormatBytes(s.bytes_total())});
-  table.AddRow({"kept", FormatBytes(s.bytes_kept())});
-  table.AddRow({"local", FormatBytes(s.bytes_local())});
-  table.AddRow({"crossing", FormatBytes(s.bytes_crossing())});
-  table.AddRow({"relayed", FormatBytes(s.bytes_relayed())});
+  table.AddRow({"total", FormatBytes(s.total_bytes())});
+  table.AddRow({"kept", FormatBytes(s.kept_bytes())});
+  table.AddRow({"local", FormatBytes(s.local_bytes())});
+  table.AddRow({"crossing", FormatBytes(s.crossing_bytes())});
+  table.AddRow({"relayed", FormatBytes(s.relayed_bytes())});
   table.AddRow({"bottleneck", absl::StrCat(FormatBytes(s.bottleneck_bytes()), " in ",
                                            FormatSeconds(s.bottleneck_seconds()))});
   table.AddRow({"lower bound",
@@ -130,7 +130,7 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   table.AddRow({"predicted", absl::StrFormat("%s, %.3f x the busiest link (%s)",
                                              FormatSeconds(s.predicted_seconds()),
                                              s.schedule_price(), s.sharing_model())});
-  table.AddRow({"peak per device", FormatBytes(s.peak_bytes_max())});
+  table.AddRow({"peak per device", FormatBytes(s.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"operations", absl::StrCat(s.operations())});
   table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});

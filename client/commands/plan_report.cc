@@ -32,7 +32,7 @@ absl::StatusOr<std::string> Render(const Endpoint& server, Stub& stub, const Pla
   SetDeadline(context, server.timeout_seconds);
   const auto reader = stub.RenderPlan(&context, request);
   std::string text;
-  for (v1::RenderedChunk chunk; reader->Read(&chunk);) text += chunk.text();
+  for (v1::RenderPlanResponse chunk; reader->Read(&chunk);) text += chunk.text();
   const grpc::Status status = reader->Finish();
   if (!status.ok()) return FromGrpcStatus(status, server);
   return text;
@@ -45,7 +45,7 @@ std::string RatioText(double ratio) {
 Table StrategyTable(const v1::Explanation& explanation) {
   Table table({"STRATEGY", "CROSSING", "BUSIEST LINK", "BUSY FOR", "AGAINST PLAN"});
   for (const v1::StrategyCost& row : explanation.strategies()) {
-    table.AddRow({row.name(), FormatBytes(row.bytes_crossing()),
+    table.AddRow({row.name(), FormatBytes(row.crossing_bytes()),
                   FormatBytes(row.bottleneck_bytes()), FormatSeconds(row.seconds()),
                   RatioText(row.ratio())});
   }
@@ -71,13 +71,13 @@ Table LevelTable(const v1::Explanation& explanation) {
       {"LEVEL", "BUSY", "BYTES LEAVING", "BUSIEST", "ITS BYTES", "CAPACITY", "SECONDS", ""});
   for (const v1::LevelTraffic& level : explanation.levels()) {
     const v1::DomainTraffic& row = level.busiest();
-    const bool in = row.seconds_in() >= row.seconds_out();
+    const bool in = row.ingress_seconds() >= row.egress_seconds();
     table.AddRow(
         {IsHost(row) ? "hosts" : absl::StrCat("domains, level ", row.level()),
-         absl::StrCat(level.count()), FormatBytes(level.bytes_out()), row.name(),
-         absl::StrCat(FormatBytes(in ? row.bytes_in() : row.bytes_out()), in ? " in" : " out"),
+         absl::StrCat(level.count()), FormatBytes(level.egress_bytes()), row.name(),
+         absl::StrCat(FormatBytes(in ? row.ingress_bytes() : row.egress_bytes()), in ? " in" : " out"),
          RateText(in ? row.ingress_bytes_per_second() : row.egress_bytes_per_second()),
-         FormatSeconds(in ? row.seconds_in() : row.seconds_out()), level.binding() ? "binds" : ""});
+         FormatSeconds(in ? row.ingress_seconds() : row.egress_seconds()), level.binding() ? "binds" : ""});
   }
   return table;
 }
@@ -89,9 +89,9 @@ std::string TrafficText(const v1::Explanation& explanation, bool hosts) {
   int rows = 0;
   for (const v1::DomainTraffic& row : explanation.domains()) {
     if (IsHost(row) != hosts || ++rows > kDomainsShown) continue;
-    table.AddRow({row.name(), FormatBytes(row.bytes_in()), RateText(row.ingress_bytes_per_second()),
-                  FormatSeconds(row.seconds_in()), FormatBytes(row.bytes_out()),
-                  RateText(row.egress_bytes_per_second()), FormatSeconds(row.seconds_out()),
+    table.AddRow({row.name(), FormatBytes(row.ingress_bytes()), RateText(row.ingress_bytes_per_second()),
+                  FormatSeconds(row.ingress_seconds()), FormatBytes(row.egress_bytes()),
+                  RateText(row.egress_bytes_per_second()), FormatSeconds(row.egress_seconds()),
                   row.binding() ? "binds" : ""});
   }
   if (rows == 0) return "";

@@ -47,7 +47,7 @@ Table Rows(const google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
   for (const v1::Plan& plan : plans) {
     const v1::PlanSummary& s = plan.summary();
     table.AddRow({plan.name(), absl::StrCat(plan.source_devices(), "->", plan.target_devices()),
-                  FormatBytes(s.bytes_total()), FormatBytes(s.bytes_crossing()),
+                  FormatBytes(s.total_bytes()), FormatBytes(s.crossing_bytes()),
                   absl::StrFormat("%.3f", s.quality()), plan.tier() == v1::DISK ? "disk" : "memory",
                   absl::StrCat(plan.hits()), plan.pinned() ? "yes" : "no",
                   FormatTime(plan.create_time()), FormatTime(plan.last_use_time()),
@@ -65,12 +65,12 @@ Table Details(const v1::Plan& plan) {
       {"devices", absl::StrCat(plan.source_devices(), " on ", plan.source_hosts(), " hosts -> ",
                                plan.target_devices(), " on ", plan.target_hosts())});
   table.AddRow({"arrays", absl::StrCat(plan.arrays())});
-  table.AddRow({"total", FormatBytes(s.bytes_total())});
-  table.AddRow({"crossing", FormatBytes(s.bytes_crossing())});
+  table.AddRow({"total", FormatBytes(s.total_bytes())});
+  table.AddRow({"crossing", FormatBytes(s.crossing_bytes())});
   table.AddRow({"lower bound", FormatSeconds(s.lower_bound_seconds())});
   table.AddRow({"quality", absl::StrFormat("%.3f", s.quality())});
   table.AddRow({"predicted", FormatSeconds(s.predicted_seconds())});
-  table.AddRow({"peak per device", FormatBytes(s.peak_bytes_max())});
+  table.AddRow({"peak per device", FormatBytes(s.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(s.windows())});
   table.AddRow({"planned in", FormatSeconds(plan.compute_seconds())});
   table.AddRow({"tier", plan.tier() == v1::DISK ? "disk" : "memory"});

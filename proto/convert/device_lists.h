@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "planner/request.h"
+#include "planner/values/request.h"
 #include "remesh/v1/sharding.pb.h"
 
 namespace remesh {

@@ -9,12 +9,12 @@ v1::DomainTraffic ToProto(const DomainTraffic& row) {
   const bool is_host = row.kind == DomainTraffic::Kind::kHost;
   message.set_kind(is_host ? v1::DomainTraffic::KIND_HOST : v1::DomainTraffic::KIND_DOMAIN);
   message.set_name(row.name);
-  message.set_bytes_in(row.bytes_in);
-  message.set_bytes_out(row.bytes_out);
+  message.set_ingress_bytes(row.ingress_bytes);
+  message.set_egress_bytes(row.egress_bytes);
   message.set_ingress_bytes_per_second(row.ingress_bytes_per_second);
   message.set_egress_bytes_per_second(row.egress_bytes_per_second);
-  message.set_seconds_in(row.seconds_in);
-  message.set_seconds_out(row.seconds_out);
+  message.set_ingress_seconds(row.ingress_seconds);
+  message.set_egress_seconds(row.egress_seconds);
   message.set_binding(row.binding);
   message.set_level(row.level);
   return message;
@@ -48,7 +48,7 @@ v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const 
   for (const LevelTraffic& level : explanation.levels) {
     v1::LevelTraffic& out = *message.add_levels();
     out.set_count(level.count);
-    out.set_bytes_out(level.bytes_out);
+    out.set_egress_bytes(level.egress_bytes);
     out.set_binding(level.binding);
     *out.mutable_busiest() = ToProto(level.busiest);
   }
@@ -56,7 +56,7 @@ v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const 
     v1::StrategyCost& out = *message.add_strategies();
     out.set_name(row.name);
     out.set_how(row.how);
-    out.set_bytes_crossing(row.bytes_crossing);
+    out.set_crossing_bytes(row.crossing_bytes);
     out.set_bottleneck_bytes(row.bottleneck_bytes);
     out.set_seconds(row.seconds);
     out.set_ratio(row.ratio);

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "remesh/v1/cache.pb.h"
 #include "remesh/v1/plan.pb.h"
 

@@ -7,9 +7,9 @@
 #include <random>
 
 #include "base/error.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "planner/plan/plan_rep.h"
-#include "planner/plan/reprice.h"
+#include "planner/reprice.h"
 #include "proto/convert/plan_spec.h"
 #include "tests/testing/resealed.h"
 
@@ -175,7 +175,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
     EXPECT_TRUE(imported->Validate(made.canonicalized.canonical).ok());
     EXPECT_EQ(imported->summary().lower_bound_seconds, made.plan.summary().lower_bound_seconds);
     EXPECT_GE(imported->summary().quality, 1 - 1e-9);
-    EXPECT_EQ(imported->summary().bytes_total, made.plan.summary().bytes_total);
+    EXPECT_EQ(imported->summary().total_bytes, made.plan.summary().total_bytes);
   }
   EXPECT_GT(refused, 1000);
   EXPECT_GT(taken, 10);  // figures are not believed, so changing them changes nothing

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "planner/request.h"
+#include "planner/values/request.h"
 #include "remesh/v1/plan.pb.h"
 
 namespace remesh {

@@ -14,7 +14,7 @@
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
 #include "proto/convert/program_proto.h"
@@ -103,11 +103,11 @@ absl::StatusOr<Box> ToBox(const v1::Box& box) {
 v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   const PlanSummary& summary = plan.summary();
   v1::PlanSummary message;
-  message.set_bytes_total(summary.bytes_total);
-  message.set_bytes_kept(summary.bytes_kept);
-  message.set_bytes_local(summary.bytes_local);
-  message.set_bytes_crossing(summary.bytes_crossing);
-  message.set_bytes_relayed(summary.bytes_relayed);
+  message.set_total_bytes(summary.total_bytes);
+  message.set_kept_bytes(summary.kept_bytes);
+  message.set_local_bytes(summary.local_bytes);
+  message.set_crossing_bytes(summary.crossing_bytes);
+  message.set_relayed_bytes(summary.relayed_bytes);
   message.set_bottleneck_bytes(summary.bottleneck_bytes);
   message.set_bottleneck_seconds(summary.bottleneck_seconds);
   message.set_lower_bound_seconds(summary.lower_bound_seconds);
@@ -115,9 +115,9 @@ v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   message.set_quality(summary.quality);
   message.set_certificate(BoundInWords(plan, binding));
   message.set_predicted_seconds(summary.predicted_seconds);
-  message.set_peak_bytes_max(summary.peak_bytes_max);
+  message.set_max_peak_bytes(summary.max_peak_bytes);
   message.set_windows(summary.windows);
-  message.set_operations(summary.operations);
+  message.set_messages(summary.operations);
   message.set_schedule_price(summary.schedule_price);
   message.set_sharing_model(kSharingModel);
   return message;
@@ -146,7 +146,7 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
     out.set_array(binding.array_names[missing.array]);
     SetBox(missing.box, *out.mutable_box());
     for (const int32_t device : missing.lost_devices)
-      out.add_lost_devices(binding.device_ids[device]);
+      out.add_lost_device_ids(binding.device_ids[device]);
   }
   message.set_cached_bytes(plan.memory_bytes());
   return message;
@@ -187,9 +187,9 @@ void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, con
   });
 }
 
-absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request,
+absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& request,
                                  const Binding& binding, const std::string& host,
-                                 absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit) {
+                                 absl::FunctionRef<bool(const v1::HostProgram&)> visit) {
   const auto found = std::find(binding.host_names.begin(), binding.host_names.end(), host);
   if (found == binding.host_names.end()) {
     const std::string plan_name = PlanName(request.fingerprint, binding);

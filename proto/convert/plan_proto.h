@@ -8,8 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
-#include "planner/topology.h"
+#include "planner/plan/plan.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/topology.pb.h"
 
@@ -40,8 +40,8 @@ void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, con
 
 // One host's program in chunks, as WriteProgram() has them (program_proto.h). NOT_FOUND
 // (HOST_NOT_IN_PLAN) for an unknown host.
-absl::Status ForEachProgramChunk(const Plan& plan, const CanonicalRequest& request,
+absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& request,
                                  const Binding& binding, const std::string& host,
-                                 absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit);
+                                 absl::FunctionRef<bool(const v1::HostProgram&)> visit);
 
 }  // namespace remesh

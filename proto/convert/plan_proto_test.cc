@@ -47,7 +47,7 @@ TEST(PlanProtoTest, PlansSpeakInTheCallersNames) {
                                    PlanName(request.canonical.fingerprint, request.binding));
   EXPECT_EQ(message.name(), PlanName(request.canonical.fingerprint, request.binding));
   EXPECT_EQ(message.name().rfind("plans/" + request.canonical.fingerprint + "-", 0), 0u);
-  EXPECT_EQ(message.summary().bytes_total(), plan.summary().bytes_total);
+  EXPECT_EQ(message.summary().total_bytes(), plan.summary().total_bytes);
   EXPECT_TRUE(message.summary().certificate().find("host west") != std::string::npos ||
               message.summary().certificate().find("host east") != std::string::npos)
       << message.summary().certificate();
@@ -83,9 +83,9 @@ TEST(PlanProtoTest, TransfersFillEveryTargetShard) {
 
 TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   const auto [request, plan] = MakePlanned();
-  v1::HostProgramChunk program;
-  const absl::Status status = ForEachProgramChunk(plan, request.canonical, request.binding, "east",
-                                                  [&](const v1::HostProgramChunk& chunk) {
+  v1::HostProgram program;
+  const absl::Status status = ForEachProgramMessage(plan, request.canonical, request.binding, "east",
+                                                  [&](const v1::HostProgram& chunk) {
                                                     program.MergeFrom(chunk);
                                                     return true;
                                                   });
@@ -109,8 +109,8 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   });
   EXPECT_EQ(operations, expected);
   const absl::Status unknown =
-      ForEachProgramChunk(plan, request.canonical, request.binding, "south",
-                          [](const v1::HostProgramChunk&) { return true; });
+      ForEachProgramMessage(plan, request.canonical, request.binding, "south",
+                          [](const v1::HostProgram&) { return true; });
   EXPECT_EQ(GetErrorInfo(unknown).reason, "HOST_NOT_IN_PLAN");
 }
 

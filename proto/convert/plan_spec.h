@@ -4,9 +4,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "planner/budget.h"
-#include "planner/request.h"
-#include "planner/topology.h"
+#include "planner/values/budget.h"
+#include "planner/values/request.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"

@@ -13,7 +13,7 @@
 
 namespace remesh {
 
-// A host's program with the names of its arrays and the ids of its devices: what HostProgramChunk
+// A host's program with the names of its arrays and the ids of its devices: what HostProgram
 // says. The arrays of the program's classes are arrays[0], arrays[1] ... in turn; its moves name
 // devices by their index in `devices`.
 struct NamedProgram {
@@ -40,14 +40,14 @@ NamedProgram ProgramOfHost(const Plan& plan, const CanonicalRequest& request,
 // The program in chunks of at most about `chunk_bytes`, the first even of an empty program; `visit`
 // returns false to stop.
 void WriteProgram(const NamedProgram& program,
-                  absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit,
+                  absl::FunctionRef<bool(const v1::HostProgram&)> visit,
                   size_t chunk_bytes = size_t{1} << 20);
 
 // The program whose chunks, merged, are `message`. INVALID_ARGUMENT naming the field
 // ("moves.stages[7]") for anything that is no program: what comes back can be expanded, within
 // kProgramSlicesMax steps and kProgramCellsPassedMax cells passed, and, box by box, without reading
 // beyond anything. Takes memory in proportion to the message and to kProgramNameBytesMax.
-absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgramChunk& message);
+absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message);
 
 inline constexpr int64_t kProgramNameBytesMax = int64_t{64} << 20;
 inline constexpr int64_t kProgramSlicesMax = int64_t{1} << 30;  // moves x cycles

@@ -102,7 +102,7 @@ absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramName
 // Reads a program column by column; each step finds what those before have checked.
 class Reader {
  public:
-  explicit Reader(const v1::HostProgramChunk& message) : message_(message) {}
+  explicit Reader(const v1::HostProgram& message) : message_(message) {}
 
   absl::StatusOr<NamedProgram> Read() && {
     named_.fingerprint = message_.fingerprint();
@@ -113,7 +113,7 @@ class Reader {
     named_.arrays = *std::move(arrays);
     RETURN_IF_ERROR(AtField("classes", ReadClasses(message_.classes())));
     RETURN_IF_ERROR(AtField("tapes", ReadTapes(message_.tapes())));
-    RETURN_IF_ERROR(AtField("stretches", ReadStretches(message_.stretches())));
+    RETURN_IF_ERROR(AtField("segments", ReadSegments(message_.segments())));
     RETURN_IF_ERROR(AtField("moves", ReadMoves(message_.moves())));
     RETURN_IF_ERROR(AtField("moves", ReadParts(message_.moves())));
     return std::move(named_);
@@ -121,21 +121,21 @@ class Reader {
 
  private:
   absl::Status ReadSchedule(const v1::ProgramSchedule& schedule) {
-    RETURN_IF_ERROR(CheckIn("slices", schedule.slices(), 1, kWindowsMax + 1));
+    RETURN_IF_ERROR(CheckIn("parts", schedule.parts(), 1, kWindowsMax + 1));
     RETURN_IF_ERROR(CheckIn("rounds", schedule.rounds(), 1, kWindowsMax + 1));
-    RETURN_IF_ERROR(CheckIn("stages", schedule.stages(), 1, kWindowsMax + 1));
-    RETURN_IF_ERROR(CheckIn("part_bits_min", schedule.part_bits_min(), 1, kBitsMax));
+    RETURN_IF_ERROR(CheckIn("hops", schedule.hops(), 1, kWindowsMax + 1));
+    RETURN_IF_ERROR(CheckIn("min_part_bits", schedule.min_part_bits(), 1, kBitsMax));
     RETURN_IF_ERROR(CheckIn("slack_bits", schedule.slack_bits(), 0, kBitsMax / 4));
-    program_.schedule = {.slices = schedule.slices(),
+    program_.schedule = {.slices = schedule.parts(),
                          .rounds = schedule.rounds(),
-                         .stages = schedule.stages(),
-                         .part_bits_min = schedule.part_bits_min()};
+                         .stages = schedule.hops(),
+                         .min_part_bits = schedule.min_part_bits()};
     program_.tapes.slack_bits = schedule.slack_bits();
     program_.windows = schedule.windows();
     const int64_t windows =
-        (int64_t{schedule.slices()} + schedule.stages() - 1) * schedule.rounds();
+        (int64_t{schedule.parts()} + schedule.hops() - 1) * schedule.rounds();
     if (windows <= kWindowsMax && schedule.windows() == windows) return absl::OkStatus();
-    if (schedule.windows() == 0 && message_.moves().stages().empty()) return absl::OkStatus();
+    if (schedule.windows() == 0 && message_.moves().hops().empty()) return absl::OkStatus();
     return InvalidField("windows", absl::StrCat(schedule.windows()),
                         absl::StrCat("must be ", windows, ", and at most ", kWindowsMax));
   }
@@ -144,21 +144,21 @@ class Reader {
     RETURN_IF_ERROR(CheckCounts("arrays", classes.arrays(), 1, std::ssize(named_.arrays)));
     RETURN_IF_ERROR(CheckSize("element_bits", classes.element_bits(), classes.arrays_size()));
     RETURN_IF_ERROR(CheckSize("ranks", classes.ranks(), classes.arrays_size()));
-    RETURN_IF_ERROR(CheckSize("cells", classes.cells(), classes.arrays_size()));
+    RETURN_IF_ERROR(CheckSize("atoms", classes.atoms(), classes.arrays_size()));
     RETURN_IF_ERROR(CheckCounts("ranks", classes.ranks(), 0, classes.shapes_size()));
     RETURN_IF_ERROR(CheckEach("element_bits", classes.element_bits(), 1, 129));
-    RETURN_IF_ERROR(CheckEach("cells", classes.cells(), 1, INT32_MAX));
-    RETURN_IF_ERROR(CheckSize("cell_extents", classes.cell_extents(), classes.cell_begins_size()));
+    RETURN_IF_ERROR(CheckEach("atoms", classes.atoms(), 1, INT32_MAX));
+    RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.atom_begins_size()));
     program_.tapes.classes.reserve(static_cast<size_t>(classes.arrays_size()));
     for (int c = 0; c < classes.arrays_size(); ++c) RETURN_IF_ERROR(ReadClass(classes, c));
-    return CheckSize("cell_begins", classes.cell_begins(), next_dim_);
+    return CheckSize("atom_begins", classes.atom_begins(), next_dim_);
   }
 
   absl::Status ReadClass(const v1::ProgramClasses& classes, int c) {
     ArrayClass one{.arrays = {},
                    .element_bits = classes.element_bits(c),
                    .first_cell = cell_count_,
-                   .cell_count = classes.cells(c),
+                   .cell_count = classes.atoms(c),
                    .cuts = {},
                    .boxes = {}};
     Shape shape;
@@ -170,14 +170,14 @@ class Reader {
       named_.arrays[next_array_++].bits_per_element = one.element_bits;
     }
     if (int64_t{one.cell_count} * std::max<int64_t>(1, std::ssize(shape)) >
-        (shape.empty() ? 1 : classes.cell_begins_size() - next_dim_)) {
-      return InvalidField(At("cells", c), absl::StrCat(one.cell_count), "must have cell_begins");
+        (shape.empty() ? 1 : classes.atom_begins_size() - next_dim_)) {
+      return InvalidField(At("atoms", c), absl::StrCat(one.cell_count), "must have atom_begins");
     }
     for (int i = 0; i < one.cell_count; ++i) {
       ASSIGN_OR_RETURN(Box box, ReadCell(classes, shape));
       bits_ += __int128{box.element_count()} * one.element_bits * classes.arrays(c);
       if (bits_ >= kBitsMax)
-        return InvalidField(At("cells", c), "more", "must hold below 2^62 bits");
+        return InvalidField(At("atoms", c), "more", "must hold below 2^62 bits");
       one.boxes.push_back(std::move(box));
     }
     cell_count_ += one.cell_count;
@@ -188,9 +188,9 @@ class Reader {
   absl::StatusOr<Box> ReadCell(const v1::ProgramClasses& classes, const Shape& shape) {
     Box box;
     for (const int64_t extent : shape) {
-      const int64_t begin = classes.cell_begins(next_dim_), size = classes.cell_extents(next_dim_);
-      RETURN_IF_ERROR(CheckIn(At("cell_begins", next_dim_), begin, 0, extent));
-      RETURN_IF_ERROR(CheckIn(At("cell_extents", next_dim_), size, 1, extent - begin + 1));
+      const int64_t begin = classes.atom_begins(next_dim_), size = classes.atom_extents(next_dim_);
+      RETURN_IF_ERROR(CheckIn(At("atom_begins", next_dim_), begin, 0, extent));
+      RETURN_IF_ERROR(CheckIn(At("atom_extents", next_dim_), size, 1, extent - begin + 1));
       box.dims.push_back({begin, begin + size});
       ++next_dim_;
     }
@@ -198,18 +198,18 @@ class Reader {
   }
 
   absl::Status ReadTapes(const v1::ProgramTapes& tapes) {
-    RETURN_IF_ERROR(CheckSize("cells", tapes.cells(), tapes.number_steps_size()));
-    RETURN_IF_ERROR(CheckCounts("cells", tapes.cells(), 1, tapes.cell_steps_size()));
+    RETURN_IF_ERROR(CheckSize("atoms", tapes.atoms(), tapes.number_steps_size()));
+    RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.atom_steps_size()));
     ASSIGN_OR_RETURN(program_.sub_numbers,
                      FromSteps("number_steps", tapes.number_steps(), 1, INT32_MAX));
     ASSIGN_OR_RETURN(program_.cells,
-                     FromSteps("cell_steps", tapes.cell_steps(), INT32_MIN, cell_count_));
+                     FromSteps("atom_steps", tapes.atom_steps(), INT32_MIN, cell_count_));
     program_.sub_begin.push_back(0);
     for (int s = 0; s < tapes.cells_size(); ++s) {
-      const int32_t begin = program_.sub_begin.back(), end = begin + tapes.cells(s);
+      const int32_t begin = program_.sub_begin.back(), end = begin + tapes.atoms(s);
       for (int32_t i = begin + 1; i < end; ++i) {
         if (program_.cells[i] > program_.cells[i - 1]) continue;
-        return InvalidField(At("cell_steps", i), absl::StrCat(tapes.cell_steps(i)), "must be >= 1");
+        return InvalidField(At("atom_steps", i), absl::StrCat(tapes.atom_steps(i)), "must be >= 1");
       }
       program_.sub_begin.push_back(end);
       RETURN_IF_ERROR(CheckBoxes(s));
@@ -225,26 +225,26 @@ class Reader {
       boxes += run.cell_count * std::ssize(program_.tapes.classes[run.array_class].arrays);
     }
     tape_bits_.push_back(tape.bits);
-    return CheckIn(At("cells", s), boxes, 0, kProgramTapeBoxesMax + 1);
+    return CheckIn(At("atoms", s), boxes, 0, kProgramTapeBoxesMax + 1);
   }
 
-  absl::Status ReadStretches(const v1::ProgramStretches& stretches) {
+  absl::Status ReadSegments(const v1::ProgramSegments& segments) {
     for (const int size :
-         {stretches.tape_steps_size(), stretches.begins_size(), stretches.sizes_size()}) {
-      if (size == stretches.number_steps_size()) continue;
-      return InvalidField("number_steps", absl::StrCat(stretches.number_steps_size(), " numbers"),
+         {segments.tape_steps_size(), segments.begins_size(), segments.sizes_size()}) {
+      if (size == segments.number_steps_size()) continue;
+      return InvalidField("number_steps", absl::StrCat(segments.number_steps_size(), " numbers"),
                           absl::StrCat("must be ", size));
     }
     ASSIGN_OR_RETURN(program_.segment_numbers,
-                     FromSteps("number_steps", stretches.number_steps(), 1, INT32_MAX));
+                     FromSteps("number_steps", segments.number_steps(), 1, INT32_MAX));
     ASSIGN_OR_RETURN(const std::vector<int32_t> tapes,
-                     FromSteps("tape_steps", stretches.tape_steps(), 0, std::ssize(tape_bits_)));
+                     FromSteps("tape_steps", segments.tape_steps(), 0, std::ssize(tape_bits_)));
     program_.segments.reserve(tapes.size());
-    for (int i = 0; i < stretches.begins_size(); ++i) {
-      const int64_t bits = tape_bits_[tapes[i]], begin = stretches.begins(i);
+    for (int i = 0; i < segments.begins_size(); ++i) {
+      const int64_t bits = tape_bits_[tapes[i]], begin = segments.begins(i);
       RETURN_IF_ERROR(CheckIn(At("begins", i), begin, 0, bits));
-      RETURN_IF_ERROR(CheckIn(At("sizes", i), stretches.sizes(i), 1, bits - begin + 1));
-      program_.segments.push_back({tapes[i], begin, begin + stretches.sizes(i)});
+      RETURN_IF_ERROR(CheckIn(At("sizes", i), segments.sizes(i), 1, bits - begin + 1));
+      program_.segments.push_back({tapes[i], begin, begin + segments.sizes(i)});
     }
     return absl::OkStatus();
   }
@@ -255,7 +255,7 @@ class Reader {
     RETURN_IF_ERROR(CheckSize("to_devices", moves.to_devices(), count));
     RETURN_IF_ERROR(CheckSize("from_spaces", moves.from_spaces(), count));
     RETURN_IF_ERROR(CheckSize("to_spaces", moves.to_spaces(), count));
-    RETURN_IF_ERROR(CheckEach("stages", moves.stages(), 0, program_.schedule.stages));
+    RETURN_IF_ERROR(CheckEach("hops", moves.hops(), 0, program_.schedule.stages));
     for (const auto* column : {&moves.from_devices(), &moves.to_devices()})
       RETURN_IF_ERROR(CheckEach(column == &moves.from_devices() ? "from_devices" : "to_devices",
                                 *column, 0, std::ssize(named_.devices)));
@@ -266,27 +266,27 @@ class Reader {
         CheckEach("to_spaces", moves.to_spaces(), v1::SPACE_TARGET, v1::SPACE_STAGING + 1));
     ASSIGN_OR_RETURN(const std::vector<int32_t> rounds,
                      FromSteps("round_steps", moves.round_steps(), 0, program_.schedule.rounds));
-    ASSIGN_OR_RETURN(const std::vector<int32_t> stretches,
-                     FromSteps("stretch_steps", moves.stretch_steps(), INT32_MIN,
+    ASSIGN_OR_RETURN(const std::vector<int32_t> segments,
+                     FromSteps("segment_steps", moves.segment_steps(), INT32_MIN,
                                std::ssize(program_.segments)));
     RETURN_IF_ERROR(CheckSize("round_steps", rounds, count));
-    RETURN_IF_ERROR(CheckSize("stretch_steps", stretches, count));
+    RETURN_IF_ERROR(CheckSize("segment_steps", segments, count));
     const int64_t cycles = int64_t{program_.schedule.slices} + program_.schedule.stages - 1;
     if (count > kProgramSlicesMax / cycles)
-      return InvalidField("stages", absl::StrCat(count, " moves of ", cycles, " cycles"),
+      return InvalidField("hops", absl::StrCat(count, " moves of ", cycles, " cycles"),
                           absl::StrCat("must be at most ", kProgramSlicesMax, " slices"));
     program_.moves.reserve(static_cast<size_t>(count));
     for (int i = 0; i < count; ++i) {
       program_.moves.push_back(
-          {.segment = stretches[i],
+          {.segment = segments[i],
            .from_device = moves.from_devices(i),
            .to_device = moves.to_devices(i),
            .from_space = static_cast<Space>(moves.from_spaces(i) - v1::SPACE_SOURCE),
            .to_space = static_cast<Space>(moves.to_spaces(i) - v1::SPACE_SOURCE),
-           .stage = moves.stages(i),
+           .stage = moves.hops(i),
            .round = rounds[i],
            .lo = 0,
-           .hi = program_.segments[stretches[i]].size()});
+           .hi = program_.segments[segments[i]].size()});
     }
     return CheckCellsPassed();
   }
@@ -298,7 +298,7 @@ class Reader {
       const int64_t cells = program_.sub_begin[segment.sub + 1] - program_.sub_begin[segment.sub];
       passed += cells * program_.schedule.PartsOf(segment.size());
       if (passed > kProgramCellsPassedMax)
-        return InvalidField(At("stretch_steps", static_cast<int64_t>(i)),
+        return InvalidField(At("segment_steps", static_cast<int64_t>(i)),
                             absl::StrCat(passed, " cells in all parts"),
                             absl::StrCat("must be at most ", kProgramCellsPassedMax));
     }
@@ -306,22 +306,22 @@ class Reader {
   }
 
   absl::Status ReadParts(const v1::ProgramMoves& moves) {
-    RETURN_IF_ERROR(CheckSize("part_begins", moves.part_begins(), moves.part_steps_size()));
-    RETURN_IF_ERROR(CheckSize("part_sizes", moves.part_sizes(), moves.part_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.stripe_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.stripe_steps_size()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> parts,
-                     FromSteps("part_steps", moves.part_steps(), 1, std::ssize(program_.moves)));
-    for (int i = 0; i < moves.part_steps_size(); ++i) {
+                     FromSteps("stripe_steps", moves.stripe_steps(), 1, std::ssize(program_.moves)));
+    for (int i = 0; i < moves.stripe_steps_size(); ++i) {
       Move& move = program_.moves[parts[i]];
-      const int64_t begin = moves.part_begins(i);
-      RETURN_IF_ERROR(CheckIn(At("part_begins", i), begin, 0, move.hi + 1));
-      RETURN_IF_ERROR(CheckIn(At("part_sizes", i), moves.part_sizes(i), 0, move.hi - begin + 1));
+      const int64_t begin = moves.stripe_begins(i);
+      RETURN_IF_ERROR(CheckIn(At("stripe_begins", i), begin, 0, move.hi + 1));
+      RETURN_IF_ERROR(CheckIn(At("stripe_sizes", i), moves.stripe_sizes(i), 0, move.hi - begin + 1));
       move.lo = begin;
-      move.hi = begin + moves.part_sizes(i);
+      move.hi = begin + moves.stripe_sizes(i);
     }
     return absl::OkStatus();
   }
 
-  const v1::HostProgramChunk& message_;
+  const v1::HostProgram& message_;
   NamedProgram named_;
   HostProgram& program_ = named_.program;
   __int128 bits_ = 0;  // of all cells
@@ -334,7 +334,7 @@ class Reader {
 
 }  // namespace
 
-absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgramChunk& message) {
+absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message) {
   return Reader(message).Read();
 }
 

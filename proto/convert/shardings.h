@@ -11,7 +11,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
-#include "planner/request.h"
+#include "planner/values/request.h"
 #include "proto/convert/device_lists.h"
 #include "proto/convert/form.h"
 #include "remesh/v1/sharding.pb.h"

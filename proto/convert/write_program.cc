@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "proto/convert/program_proto.h"
 
 namespace remesh {
@@ -46,7 +46,7 @@ size_t CommonSuffix(std::string_view a, std::string_view b) {
 // Columns dealt out to chunks: what is added when a chunk is full goes into the next one.
 class Writer {
  public:
-  Writer(const NamedProgram& named, absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit,
+  Writer(const NamedProgram& named, absl::FunctionRef<bool(const v1::HostProgram&)> visit,
          size_t chunk_bytes)
       : named_(named), program_(named.program), visit_(visit), chunk_bytes_(chunk_bytes) {}
 
@@ -56,7 +56,7 @@ class Writer {
     AddNames();
     for (const ArrayClass& one : program_.tapes.classes) AddClass(one);
     AddTapes();
-    AddStretches();
+    AddSegments();
     for (const Move& move : program_.moves) AddMove(move);
     AddParts();
     for (const int64_t device : named_.devices) Room(kNumberBytes).add_devices(device);
@@ -65,7 +65,7 @@ class Writer {
 
  private:
   // The chunk that the next `bytes` go into.
-  v1::HostProgramChunk& Room(size_t bytes) {
+  v1::HostProgram& Room(size_t bytes) {
     if (bytes_ + bytes > chunk_bytes_ && bytes_ > 0) {
       wanted_ = wanted_ && visit_(chunk_);
       chunk_.Clear();
@@ -78,10 +78,10 @@ class Writer {
   void AddSchedule() {
     v1::ProgramSchedule& schedule = *chunk_.mutable_schedule();
     schedule.set_windows(program_.windows);
-    schedule.set_slices(program_.schedule.slices);
+    schedule.set_parts(program_.schedule.slices);
     schedule.set_rounds(program_.schedule.rounds);
-    schedule.set_stages(program_.schedule.stages);
-    schedule.set_part_bits_min(program_.schedule.part_bits_min);
+    schedule.set_hops(program_.schedule.stages);
+    schedule.set_min_part_bits(program_.schedule.min_part_bits);
     schedule.set_slack_bits(program_.tapes.slack_bits);
   }
 
@@ -107,12 +107,12 @@ class Writer {
     classes.add_element_bits(one.element_bits);
     classes.add_ranks(static_cast<int32_t>(shape.size()));
     for (const int64_t extent : shape) classes.add_shapes(extent);
-    classes.add_cells(one.cell_count);
+    classes.add_atoms(one.cell_count);
     for (const Box& cell : one.boxes) {
       for (const Interval& dim : cell.dims) {
         v1::ProgramClasses& room = *Room(2 * kNumberBytes).mutable_classes();
-        room.add_cell_begins(dim.lo);
-        room.add_cell_extents(dim.size());
+        room.add_atom_begins(dim.lo);
+        room.add_atom_extents(dim.size());
       }
     }
   }
@@ -123,32 +123,32 @@ class Writer {
       v1::ProgramTapes& tapes = *Room(2 * kNumberBytes).mutable_tapes();
       tapes.add_number_steps(program_.sub_numbers[s] -
                              std::exchange(number, program_.sub_numbers[s]));
-      tapes.add_cells(program_.sub_begin[s + 1] - program_.sub_begin[s]);
+      tapes.add_atoms(program_.sub_begin[s + 1] - program_.sub_begin[s]);
     }
     int32_t last = 0;
     for (const int32_t cell : program_.cells)
-      Room(kNumberBytes).mutable_tapes()->add_cell_steps(cell - std::exchange(last, cell));
+      Room(kNumberBytes).mutable_tapes()->add_atom_steps(cell - std::exchange(last, cell));
   }
 
-  void AddStretches() {
+  void AddSegments() {
     int32_t number = 0;
     int32_t tape = 0;
     for (size_t i = 0; i < program_.segments.size(); ++i) {
       const Segment& segment = program_.segments[i];
-      v1::ProgramStretches& stretches = *Room(4 * kNumberBytes).mutable_stretches();
-      stretches.add_number_steps(program_.segment_numbers[i] -
+      v1::ProgramSegments& segments = *Room(4 * kNumberBytes).mutable_segments();
+      segments.add_number_steps(program_.segment_numbers[i] -
                                  std::exchange(number, program_.segment_numbers[i]));
-      stretches.add_tape_steps(segment.sub - std::exchange(tape, segment.sub));
-      stretches.add_begins(segment.lo);
-      stretches.add_sizes(segment.size());
+      segments.add_tape_steps(segment.sub - std::exchange(tape, segment.sub));
+      segments.add_begins(segment.lo);
+      segments.add_sizes(segment.size());
     }
   }
 
   void AddMove(const Move& move) {
     v1::ProgramMoves& moves = *Room(7 * kNumberBytes).mutable_moves();
     moves.add_round_steps(move.round - std::exchange(round_, move.round));
-    moves.add_stages(move.stage);
-    moves.add_stretch_steps(move.segment - std::exchange(stretch_, move.segment));
+    moves.add_hops(move.stage);
+    moves.add_segment_steps(move.segment - std::exchange(segment_, move.segment));
     moves.add_from_devices(move.from_device);
     moves.add_to_devices(move.to_device);
     moves.add_from_spaces(ToProto(move.from_space));
@@ -162,21 +162,21 @@ class Writer {
       if (move.lo == 0 && move.hi == program_.segments[move.segment].size()) continue;
       const auto index = static_cast<int32_t>(i);
       v1::ProgramMoves& moves = *Room(3 * kNumberBytes).mutable_moves();
-      moves.add_part_steps(index - std::exchange(last, index));
-      moves.add_part_begins(move.lo);
-      moves.add_part_sizes(move.hi - move.lo);
+      moves.add_stripe_steps(index - std::exchange(last, index));
+      moves.add_stripe_begins(move.lo);
+      moves.add_stripe_sizes(move.hi - move.lo);
     }
   }
 
   const NamedProgram& named_;
   const HostProgram& program_;
-  const absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit_;
+  const absl::FunctionRef<bool(const v1::HostProgram&)> visit_;
   const size_t chunk_bytes_;
-  v1::HostProgramChunk chunk_;
+  v1::HostProgram chunk_;
   size_t bytes_ = 0;
   bool wanted_ = true;
   int32_t round_ = 0;
-  int32_t stretch_ = 0;
+  int32_t segment_ = 0;
 };
 
 }  // namespace
@@ -212,7 +212,7 @@ NamedProgram ProgramOfHost(const Plan& plan, const CanonicalRequest& request,
 }
 
 void WriteProgram(const NamedProgram& program,
-                  absl::FunctionRef<bool(const v1::HostProgramChunk&)> visit, size_t chunk_bytes) {
+                  absl::FunctionRef<bool(const v1::HostProgram&)> visit, size_t chunk_bytes) {
   Writer(program, visit, chunk_bytes).Write();
 }
 

@@ -66,7 +66,7 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat(request.name(), " has more than ", most, " bytes: ask StreamPlan"),
-      {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"bytes_max", most}}});
+      {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"max_bytes", most}}});
 }
 
 absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request,
@@ -165,11 +165,11 @@ absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
 }
 
 absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request,
-                            ChunkWriter<v1::RenderedChunk>& writer) {
+                            ChunkWriter<v1::RenderPlanResponse>& writer) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request));
   for (size_t at = 0; at < text.size(); at += kChunkBytes) {
-    v1::RenderedChunk chunk;
+    v1::RenderPlanResponse chunk;
     chunk.set_text(text.substr(at, kChunkBytes));
     if (!writer.Write(std::move(chunk))) break;
   }
@@ -365,16 +365,16 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                            });
 }
 
-grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(
+grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
-  return Stream<v1::HostProgramChunk>(
+  return Stream<v1::HostProgram>(
       context, "GetHostProgram", request->plan(),
-      [this, request = *request](ChunkWriter<v1::HostProgramChunk>& writer) -> absl::Status {
+      [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
-        return ForEachProgramChunk(
+        return ForEachProgramMessage(
             cached.plan, cached.request, listed.plan->binding, request.host(),
-            [&](const v1::HostProgramChunk& chunk) { return writer.Write(chunk); });
+            [&](const v1::HostProgram& chunk) { return writer.Write(chunk); });
       });
 }
 
@@ -385,11 +385,11 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
              [=, this] { return remesh::ExplainPlan(backend_.core.plans(), *request); });
 }
 
-grpc::ServerWriteReactor<v1::RenderedChunk>* PlanService::RenderPlan(
+grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
-  return Stream<v1::RenderedChunk>(
+  return Stream<v1::RenderPlanResponse>(
       context, "RenderPlan", request->name(),
-      [this, request = *request](ChunkWriter<v1::RenderedChunk>& writer) {
+      [this, request = *request](ChunkWriter<v1::RenderPlanResponse>& writer) {
         return StreamRendered(backend_.core.plans(), request, writer);
       });
 }

@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "proto/convert/plan_proto.h"
 
 namespace remesh {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "proto/convert/plan_spec.h"
 #include "server/controller/placed.h"
 

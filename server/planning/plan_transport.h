@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/planning/plan_cache.h"
 

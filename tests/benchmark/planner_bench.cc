@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "base/check.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/program_proto.h"
 #include "service/heap.h"
@@ -68,9 +68,9 @@ void CountPlan(const Plan& plan, benchmark::State& state) {
   counters["bottleneck_bytes"] = static_cast<double>(s.bottleneck_bytes);
   counters["quality"] = s.quality;
   counters["predicted_seconds"] = s.predicted_seconds;
-  counters["bytes_total"] = static_cast<double>(s.bytes_total);
-  counters["bytes_kept"] = static_cast<double>(s.bytes_kept);
-  counters["peak_bytes"] = static_cast<double>(s.peak_bytes_max);
+  counters["total_bytes"] = static_cast<double>(s.total_bytes);
+  counters["kept_bytes"] = static_cast<double>(s.kept_bytes);
+  counters["peak_bytes"] = static_cast<double>(s.max_peak_bytes);
   counters["windows"] = s.windows;
   counters["operations"] = static_cast<double>(s.operations);
   counters["plan_bytes"] = static_cast<double>(plan.memory_bytes());
@@ -143,7 +143,7 @@ HostSeconds ProgramOf(const Plan& plan, const CanonicalizedRequest& request, int
   HostSeconds result{.host = host};
   const double begin = CpuSeconds();
   WriteProgram(ProgramOfHost(plan, request.canonical, request.binding, host),
-               [&](const v1::HostProgramChunk& chunk) {
+               [&](const v1::HostProgram& chunk) {
                  result.wire_bytes += chunk.SerializeAsString().size();
                  return true;
                });

@@ -184,7 +184,7 @@ class CommandTest(ClusterTest):
         self.assertFalse(self.json("plans", "unpin", plan)["pinned"])
         full = self.json("plans", "get", plan, "--full")
         delivered = sum(int(transfer["bytes"]) for transfer in full["transfers"] if not transfer["relay"])
-        self.assertGreaterEqual(delivered, int(full["summary"]["bytesTotal"]))
+        self.assertGreaterEqual(delivered, int(full["summary"]["totalBytes"]))
         self.ctl("plans", "delete", plan)
         self.assertGreater(int(self.json("cache", "stats")["computations"]), 0)
         workers = self.json("workers", "list")["workers"]

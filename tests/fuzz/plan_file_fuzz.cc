@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string>
 
-#include "planner/plan/plan_bytes.h"
-#include "planner/plan/reprice.h"
+#include "planner/codec/plan_bytes.h"
+#include "planner/reprice.h"
 #include "proto/convert/exported_plan.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/planned.h"

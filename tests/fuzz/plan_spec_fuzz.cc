@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "proto/convert/device_count.h"
 #include "proto/convert/plan_proto.h"
 #include "remesh/v1/plan.pb.h"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "planner/plan/plan_rep.h"
 #include "proto/convert/plan_spec.h"
 #include "tests/fuzz/target.h"

@@ -17,9 +17,9 @@ bool IsShort(const NamedProgram& named) {
 
 // What was read is written and read back equal.
 void CheckReadsBack(const NamedProgram& named) {
-  v1::HostProgramChunk merged;
+  v1::HostProgram merged;
   WriteProgram(
-      named, [&](const v1::HostProgramChunk& chunk) { return merged.MergeFrom(chunk), true; }, 256);
+      named, [&](const v1::HostProgram& chunk) { return merged.MergeFrom(chunk), true; }, 256);
   const auto again = ReadProgram(merged);
   REMESH_CHECK(again.ok() && *again == named);
 }
@@ -29,8 +29,8 @@ void CheckReadsBack(const NamedProgram& named) {
 
 REMESH_FUZZ_PROTO(remesh::fuzz::ProgramInput, input) {
   using namespace remesh;
-  v1::HostProgramChunk merged;
-  for (const v1::HostProgramChunk& chunk : input.chunks()) merged.MergeFrom(chunk);
+  v1::HostProgram merged;
+  for (const v1::HostProgram& chunk : input.chunks()) merged.MergeFrom(chunk);
   const auto named = ReadProgram(merged);
   if (!named.ok()) fuzz::CheckRefusal(named.status());
   if (!named.ok() || !fuzz::IsShort(*named)) return;
@@ -40,7 +40,7 @@ REMESH_FUZZ_PROTO(remesh::fuzz::ProgramInput, input) {
   if (!devices.ok()) return fuzz::CheckRefusal(devices.status());
   ProgramReader reader(&*devices, input.prepare().fingerprint(), input.prepare().windows(),
                        1 << 16);
-  for (const v1::HostProgramChunk& chunk : input.chunks()) {
+  for (const v1::HostProgram& chunk : input.chunks()) {
     const absl::Status status = reader.Add(chunk);
     if (!status.ok()) return fuzz::CheckRefusal(status);
   }

@@ -79,7 +79,7 @@ class WorkerWorld {
   prometheus::Registry registry_;
   WorkerMetrics metrics_{registry_, "memory"};
   MemoryFabric fabric_;
-  v1::HostProgramChunk program_;
+  v1::HostProgram program_;
   LocalCalls::CallId last_ = 0;
   Strand strand_, files_;
   std::unique_ptr<BufferStore> store_ = folder_.Open();

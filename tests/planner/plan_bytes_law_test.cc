@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "tests/testing/random_request.h"
 #include "tests/testing/resealed.h"
 

@@ -35,12 +35,12 @@ std::optional<Planned> PlanOf(uint64_t seed, const RandomRequestOptions& options
 }
 
 // The program as it comes out of the wire's bytes, merged from chunks of about `chunk_bytes`.
-v1::HostProgramChunk OverTheWire(const NamedProgram& named, size_t chunk_bytes) {
-  v1::HostProgramChunk merged;
+v1::HostProgram OverTheWire(const NamedProgram& named, size_t chunk_bytes) {
+  v1::HostProgram merged;
   WriteProgram(
       named,
-      [&](const v1::HostProgramChunk& chunk) {
-        v1::HostProgramChunk arrived;
+      [&](const v1::HostProgram& chunk) {
+        v1::HostProgram arrived;
         EXPECT_TRUE(arrived.ParseFromString(chunk.SerializeAsString()));
         EXPECT_LE(chunk.ByteSizeLong(), chunk_bytes + 1000);
         merged.MergeFrom(arrived);
@@ -128,7 +128,7 @@ TEST(ProgramLawTest, ForgedProgramsAreRefusedOrSafe) {
             Uniform(random, 0, 2) == 0 ? Uniform(random, 0, 3) : Uniform(random, 0, 255));
       }
       const google::protobuf::LogSilencer silencer;  // of texts that are none
-      v1::HostProgramChunk message;
+      v1::HostProgram message;
       if (!message.ParsePartialFromString(changed)) continue;
       const auto read = ReadProgram(message);
       ++(read.ok() ? safe : refused);
@@ -170,7 +170,7 @@ TEST(ProgramLawTest, NamesAreToldByTheirDifferences) {
     named.program.tapes.classes[0].arrays.push_back(static_cast<int32_t>(named.arrays.size()));
     named.arrays.push_back({name, {8}, 16});
   }
-  const v1::HostProgramChunk message = OverTheWire(named, size_t{1} << 20);
+  const v1::HostProgram message = OverTheWire(named, size_t{1} << 20);
   EXPECT_EQ(message.names().middles(1), "10");
   EXPECT_EQ(message.names().middles(2), "");
   EXPECT_EQ(message.names().middles(9), "\xC3\xA8x");
@@ -181,44 +181,44 @@ TEST(ProgramLawTest, NamesAreToldByTheirDifferences) {
 
 template <typename Change>
 std::string FieldRefused(Change change) {
-  v1::HostProgramChunk message = OverTheWire(Small(), size_t{1} << 20);
+  v1::HostProgram message = OverTheWire(Small(), size_t{1} << 20);
   EXPECT_TRUE(ReadProgram(message).ok());
   change(message);
   return GetErrorInfo(ReadProgram(message).status()).metadata["field"];
 }
 
 #define REFUSED(field, ...) \
-  EXPECT_EQ(FieldRefused([](v1::HostProgramChunk& m) { __VA_ARGS__; }), field)
+  EXPECT_EQ(FieldRefused([](v1::HostProgram& m) { __VA_ARGS__; }), field)
 
 TEST(ProgramLawTest, ErrorsNameTheField) {
-  REFUSED("schedule.slices", m.mutable_schedule()->set_slices(0));
+  REFUSED("schedule.parts", m.mutable_schedule()->set_parts(0));
   REFUSED("schedule.windows", m.mutable_schedule()->set_windows(2));
-  REFUSED("schedule.windows", m.mutable_schedule()->set_stages(kWindowsMax));
+  REFUSED("schedule.windows", m.mutable_schedule()->set_hops(kWindowsMax));
   REFUSED("schedule.slack_bits", m.mutable_schedule()->set_slack_bits(INT64_MAX));
   REFUSED("names.prefix_bytes[0]", m.mutable_names()->set_prefix_bytes(0, 1));
   REFUSED("names.suffix_bytes[0]", m.mutable_names()->set_suffix_bytes(0, -1));
   REFUSED("classes.arrays", m.mutable_classes()->add_arrays(1));
   REFUSED("classes.element_bits[0]", m.mutable_classes()->set_element_bits(0, 0));
   REFUSED("classes.shapes[0].shape", m.mutable_classes()->set_shapes(0, INT64_MAX));
-  REFUSED("classes.cells[0]", m.mutable_classes()->set_cells(0, INT32_MAX - 1));
-  REFUSED("classes.cell_begins[0]", m.mutable_classes()->set_cell_begins(0, 8));
-  REFUSED("classes.cell_extents[0]", m.mutable_classes()->set_cell_extents(0, 9));
-  REFUSED("tapes.cell_steps[0]", m.mutable_tapes()->set_cell_steps(0, 1));
-  REFUSED("tapes.cells[0]", m.mutable_tapes()->set_cells(0, 2));
-  REFUSED("stretches.tape_steps[0]", m.mutable_stretches()->set_tape_steps(0, 1));
-  REFUSED("stretches.sizes[0]", m.mutable_stretches()->set_sizes(0, 129));
-  REFUSED("moves.stages[0]", m.mutable_moves()->set_stages(0, 1));
+  REFUSED("classes.atoms[0]", m.mutable_classes()->set_atoms(0, INT32_MAX - 1));
+  REFUSED("classes.atom_begins[0]", m.mutable_classes()->set_atom_begins(0, 8));
+  REFUSED("classes.atom_extents[0]", m.mutable_classes()->set_atom_extents(0, 9));
+  REFUSED("tapes.atom_steps[0]", m.mutable_tapes()->set_atom_steps(0, 1));
+  REFUSED("tapes.atoms[0]", m.mutable_tapes()->set_atoms(0, 2));
+  REFUSED("segments.tape_steps[0]", m.mutable_segments()->set_tape_steps(0, 1));
+  REFUSED("segments.sizes[0]", m.mutable_segments()->set_sizes(0, 129));
+  REFUSED("moves.hops[0]", m.mutable_moves()->set_hops(0, 1));
   REFUSED("moves.to_devices[0]", m.mutable_moves()->set_to_devices(0, 2));
   REFUSED("moves.to_spaces[0]", m.mutable_moves()->set_to_spaces(0, v1::SPACE_SOURCE));
   REFUSED("moves.round_steps[0]", m.mutable_moves()->set_round_steps(0, 1));
-  REFUSED("moves.stretch_steps[0]", m.mutable_moves()->set_stretch_steps(0, -1));
-  REFUSED("moves.part_sizes[0]", m.mutable_moves()->add_part_steps(0);
-          m.mutable_moves()->add_part_begins(64); m.mutable_moves()->add_part_sizes(65));
+  REFUSED("moves.segment_steps[0]", m.mutable_moves()->set_segment_steps(0, -1));
+  REFUSED("moves.stripe_sizes[0]", m.mutable_moves()->add_stripe_steps(0);
+          m.mutable_moves()->add_stripe_begins(64); m.mutable_moves()->add_stripe_sizes(65));
 }
 
 // A row of three bytes may stand for as long a name as the one before had.
 TEST(ProgramLawTest, NamesDoNotMultiplyInMemory) {
-  v1::HostProgramChunk message = OverTheWire(Small(), size_t{1} << 20);
+  v1::HostProgram message = OverTheWire(Small(), size_t{1} << 20);
   message.mutable_names()->set_middles(0, std::string(1 << 20, 'n'));
   for (int i = 0; i < 100; ++i) {
     message.mutable_names()->add_prefix_bytes(1 << 20);
@@ -237,7 +237,7 @@ TEST(ProgramLawTest, LongSchedulesOfManyMovesAreRefused) {
   named.program.moves.resize(1025, named.program.moves[0]);
   EXPECT_EQ(
       GetErrorInfo(ReadProgram(OverTheWire(named, size_t{1} << 20)).status()).metadata["field"],
-      "moves.stages");
+      "moves.hops");
 }
 
 constexpr int32_t kSlicesOfEmptyParts = 100;
@@ -280,7 +280,7 @@ TEST(ProgramLawTest, WalksOverTapesThatGiveNoBoxAreBounded) {
   EXPECT_TRUE(ReadProgram(most).ok());
   const auto more = OverTheWire(OfEmptyParts(kCells, kMovesMax + 1), size_t{1} << 20);
   EXPECT_EQ(GetErrorInfo(ReadProgram(more).status()).metadata["field"],
-            absl::StrCat("moves.stretch_steps[", kMovesMax, "]"));
+            absl::StrCat("moves.segment_steps[", kMovesMax, "]"));
 }
 
 }  // namespace

@@ -46,8 +46,8 @@ TEST_F(AgentTest, APlannerThatComesBackIsToldAgain) {
   const auto done = hosts_[0]->WaitFor(v1::AttachRequest::kWindowDone);
   ASSERT_TRUE(done);
   EXPECT_EQ(done->window_done().window(), 1);
-  EXPECT_EQ(done->window_done().bytes_sent(), 24);
-  EXPECT_EQ(done->window_done().bytes_copied(), 24);
+  EXPECT_EQ(done->window_done().sent_bytes(), 24);
+  EXPECT_EQ(done->window_done().copied_bytes(), 24);
   Abort();
 }
 

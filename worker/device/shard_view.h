@@ -7,7 +7,7 @@
 #include <span>
 
 #include "base/int_math.h"
-#include "planner/box.h"
+#include "planner/values/box.h"
 
 namespace remesh {
 

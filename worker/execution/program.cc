@@ -53,7 +53,7 @@ ProgramReader::ProgramReader(const AttemptDevices* devices, std::string fingerpr
       windows_(windows),
       operations_max_(operations_max) {}
 
-absl::Status ProgramReader::Add(const v1::HostProgramChunk& chunk) {
+absl::Status ProgramReader::Add(const v1::HostProgram& chunk) {
   bytes_ += chunk.ByteSizeLong();
   if (bytes_ > kProgramBytesMax) return TooLarge("bytes", kProgramBytesMax);
   message_.MergeFrom(chunk);

@@ -20,27 +20,27 @@ class ProgramReaderTest : public ::testing::Test {
     message_ = Wire({{.window = 1, .box = box_, .from = 70, .to = 71}});
   }
 
-  static v1::HostProgramChunk Wire(const std::vector<Program::Operation>& operations) {
+  static v1::HostProgram Wire(const std::vector<Program::Operation>& operations) {
     return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
   }
-  absl::StatusOr<Program> Read(const std::vector<v1::HostProgramChunk>& chunks) {
+  absl::StatusOr<Program> Read(const std::vector<v1::HostProgram>& chunks) {
     ProgramReader reader(&devices_, "print", 2, /*operations_max=*/1000);
-    for (const v1::HostProgramChunk& chunk : chunks) {
+    for (const v1::HostProgram& chunk : chunks) {
       if (absl::Status status = reader.Add(chunk); !status.ok()) return status;
     }
     return std::move(reader).Finish();
   }
-  ErrorInfo Error(const v1::HostProgramChunk& message) {
+  ErrorInfo Error(const v1::HostProgram& message) {
     return GetErrorInfo(Read({message}).status());
   }
 
   const Box box_{{{0, 3}, {4, 8}}};
   AttemptDevices devices_;
-  v1::HostProgramChunk message_;
+  v1::HostProgram message_;
 };
 
 TEST_F(ProgramReaderTest, ChunksMakeAProgram) {
-  v1::HostProgramChunk first = message_, second;
+  v1::HostProgram first = message_, second;
   second.mutable_moves()->Swap(first.mutable_moves());
   const auto program = Read({first, second});
   ASSERT_TRUE(program.ok()) << program.status();
@@ -58,7 +58,7 @@ TEST_F(ProgramReaderTest, ChunksMakeAProgram) {
 
 TEST_F(ProgramReaderTest, ProgramsOfAnotherPlanOrHostAreRefused) {
   EXPECT_EQ(GetErrorInfo(Read({}).status()).metadata["field"], "chunks");
-  v1::HostProgramChunk other = message_;
+  v1::HostProgram other = message_;
   other.set_fingerprint("another");
   EXPECT_EQ(Error(other).reason, "FINGERPRINT_MISMATCH");
   other = message_;
@@ -74,7 +74,7 @@ TEST_F(ProgramReaderTest, ProgramsOfAnotherPlanOrHostAreRefused) {
 // A few bytes may say "every cell of every array, again and again".
 TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
   message_.mutable_schedule()->set_rounds(1);
-  message_.mutable_schedule()->set_slices(2);
+  message_.mutable_schedule()->set_parts(2);
   v1::ProgramNames& names = *message_.mutable_names();
   for (int i = 1; i < 500; ++i) {
     names.add_prefix_bytes(0);
@@ -82,7 +82,7 @@ TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
     names.add_suffix_bytes(0);
   }
   message_.mutable_classes()->set_arrays(0, 500);
-  message_.mutable_stretches()->set_sizes(0, 500 * 12 * 16);
+  message_.mutable_segments()->set_sizes(0, 500 * 12 * 16);
   v1::ProgramMoves& moves = *message_.mutable_moves();
   moves.set_round_steps(0, 0);
   const v1::ProgramMoves one = moves;
@@ -97,7 +97,7 @@ TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
 TEST_F(ProgramReaderTest, EndlessStreamsEndAtALimit) {
   ProgramReader reader(&devices_, "print", 2);
   ASSERT_TRUE(reader.Add(message_).ok());
-  v1::HostProgramChunk more;
+  v1::HostProgram more;
   more.mutable_names()->add_middles(std::string(1 << 20, 'x'));
   absl::Status status;
   for (int i = 0; i < 40 && status.ok(); ++i) status = reader.Add(more);

@@ -8,7 +8,7 @@ function drawTitle() {
   byId('title').append(element('span', { text: `${elide(what, 60)}: `, title: what }), element('span', { class: 'move', text: move }));
   document.title = `${elide(what, 60)}: ${move} – remesh plan`;
   byId('scope').textContent = `${plural(data.arrays, 'array')} of ${bytes(data.bytes)}` +
-    (s.bytesTotal > data.bytes ? `, ${bytes(s.bytesTotal)} with the replicas of the target` : '') + `, ${hostsText(data.hosts)}.`;
+    (s.totalBytes > data.bytes ? `, ${bytes(s.totalBytes)} with the replicas of the target` : '') + `, ${hostsText(data.hosts)}.`;
   byId('fingerprint').textContent = s.fingerprint;
 }
 function hostsText({ source, target, both }) {
@@ -31,20 +31,20 @@ function drawFigures() {
     [term('predicted time', 'Predicted time'), seconds(s.predictedSeconds), aboveText()],
     [term('quality Q', 'Quality Q'), s.quality.toFixed(3),
       s.quality < 1.0005 ? 'no plan has a less busy link' : 'busiest link over the lower bound'],
-    [term('crossing', 'Crosses the network'), bytes(s.bytesCrossing + s.bytesRelayed),
-      s.bytesRelayed > 0 ? `${bytes(s.bytesRelayed)} of it to relays` : s.bytesTotal > 0 ? `${percent(s.bytesCrossing / s.bytesTotal)} of all bytes` : ''],
-    [term('peak memory', 'Peak memory'), bytes(s.peakBytesMax), 'of the fullest device'],
+    [term('crossing', 'Crosses the network'), bytes(s.crossingBytes + s.relayedBytes),
+      s.relayedBytes > 0 ? `${bytes(s.relayedBytes)} of it to relays` : s.totalBytes > 0 ? `${percent(s.crossingBytes / s.totalBytes)} of all bytes` : ''],
+    [term('peak memory', 'Peak memory'), bytes(s.maxPeakBytes), 'of the fullest device'],
     [term('window', 'Windows'), count(s.windows), `${plural(s.operations, 'message')} in them, inside hosts too; at most ${bytes(s.windowBytes)} in flight a device`],
   ];
   byId('figures').append(...figures.map(([name, value, note]) => element('div', { children: [
     element('dt', { children: [name] }), element('dd', { text: value, children: [element('small', { text: note })] })] })));
-  const parts = [['kept', 'kept in place', s.bytesKept, '--kept'], ['inside a host', 'from the same host', s.bytesLocal, '--inside'],
-    ['crossing', 'from other hosts', s.bytesCrossing, '--cross']];
+  const parts = [['kept', 'kept in place', s.keptBytes, '--kept'], ['inside a host', 'from the same host', s.localBytes, '--inside'],
+    ['crossing', 'from other hosts', s.crossingBytes, '--cross']];
   byId('bytes').setAttribute('aria-label',
-    `Of ${bytes(s.bytesTotal)}: ${parts.map(([, name, n]) => `${bytes(n)} ${name}`).join(', ')}`);
+    `Of ${bytes(s.totalBytes)}: ${parts.map(([, name, n]) => `${bytes(n)} ${name}`).join(', ')}`);
   for (const [name, text, n, colour] of parts) {
     if (n > 0) byId('bytes').append(element('i', { style: `flex:${n} 0 0;background:var(${colour})` }));
-    const share = s.bytesTotal > 0 ? ` (${percent(n / s.bytesTotal)})` : '';
+    const share = s.totalBytes > 0 ? ` (${percent(n / s.totalBytes)})` : '';
     byId('bytes-legend').append(box('li', undefined, element('i', { style: `background:var(${colour})` }),
       `${bytes(n)} `, term(name, text), share));
   }
@@ -67,7 +67,7 @@ function predictedReason() {
 // "What binds: the way into 64 hosts alike (h16 … h79)."
 function bindingText() {
   const ways = [...data.domains, ...data.kinds].filter(kind => kind.binding).map(kind => {
-    const [into, out] = [kind.secondsIn, kind.secondsOut].map(t => t[1] >= s.bottleneckSeconds * 0.998);
+    const [into, out] = [kind.ingressSeconds, kind.egressSeconds].map(t => t[1] >= s.bottleneckSeconds * 0.998);
     const way = into && out ? 'both ways of' : into ? 'the way into' : 'the way out of';
     return `${way} ${kindName(kind)}${kind.count > 1 ? ` (${membersText(kind)})` : ''}`;
   });
@@ -95,7 +95,7 @@ function drawStrategies() {
   if (far) byId('ratio-head').textContent += ' (bars: logarithmic)';
   const length = ratio => ratio === null ? 1 : far ? 0.1 + 0.9 * Math.log(Math.max(ratio, 1)) / Math.log(most) : ratio / most;
   const times = ratio => ratio === null ? '∞' : `${ratio >= 1000 ? count(Math.round(ratio)) : ratio.toFixed(2)} ×`;
-  data.strategies.forEach((r, i) => row('strategies', head(r.name, r.how), [bytes(r.bytesCrossing), bytes(r.bottleneckBytes),
+  data.strategies.forEach((r, i) => row('strategies', head(r.name, r.how), [bytes(r.crossingBytes), bytes(r.bottleneckBytes),
     seconds(r.seconds), barCell(length(r.ratio), i === 0 ? '--cross' : '--kept', times(r.ratio))]));
 }
 
@@ -104,14 +104,14 @@ function drawDomains() {
   for (const level of data.levels) {
     const kinds = (level.host ? data.kinds : data.domains).filter(kind => kind.level === level.level);
     const name = level.host ? 'Hosts' : data.levels.length > 2 ? `Domains, level ${level.level}` : 'Domains';
-    const note = element('small', { text: `${count(level.count)} with traffic; ${bytes(level.bytesOut)} leave them` });
+    const note = element('small', { text: `${count(level.count)} with traffic; ${bytes(level.egressBytes)} leave them` });
     byId('domains').tBodies[0].append(box('tr', 'level', element('th', { colspan: 6, scope: 'rowgroup',
       children: [level.host ? name : term('domain', name), note] })));
     for (const kind of kinds) {
       const busy = t => element('td', { class: 'number', children: [range(seconds, t),
         ...kind.binding && t[1] >= s.bottleneckSeconds * 0.998 ? [element('small', { class: 'binds', text: 'binds' })] : []] });
       const capacity = range(rate, kind.capacityIn), out = range(rate, kind.capacityOut);
-      row('domains', kindHead(kind), [range(bytes, kind.in), busy(kind.secondsIn), range(bytes, kind.out), busy(kind.secondsOut),
+      row('domains', kindHead(kind), [range(bytes, kind.in), busy(kind.ingressSeconds), range(bytes, kind.out), busy(kind.egressSeconds),
         capacity === out ? capacity : `${capacity} in, ${out} out`]);
     }
   }

@@ -140,7 +140,7 @@ class TestAgent {
     return OnStrand([&](Agent& agent) { return agent.buffers().Unseal(request); });
   }
 
-  v1::HostProgramChunk program;
+  v1::HostProgram program;
   std::function<void()> fetching = [] {};  // on the strand, before the program comes
   std::vector<absl::Status> disconnects;   // the strand's
   Strand files;
@@ -210,7 +210,7 @@ class AgentTest : public ::testing::Test {
   static v1::Assignment Columns(int h) { return Assignment(2, Box{{{0, 6}, {h * 4, h * 4 + 4}}}); }
 
   // What one host sees: the operations with an end on it.
-  static v1::HostProgramChunk ProgramOf(int host) {
+  static v1::HostProgram ProgramOf(int host) {
     std::vector<Program::Operation> operations;
     for (int window = 0; window < 2; ++window) {
       for (int from = 0; from < 2; ++from) {

@@ -14,7 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "planner/element_type.h"
+#include "planner/values/element_type.h"
 #include "worker/device/pieces.h"
 #include "worker/execution/mover.h"
 #include "worker/execution/testing/program.h"
@@ -197,7 +197,7 @@ class TestHost {
     return prepare;
   }
 
-  v1::HostProgramChunk Chunk(const TestCase& c) const {
+  v1::HostProgram Chunk(const TestCase& c) const {
     std::vector<NamedProgram::Array> arrays;
     for (const TestArray& array : c.arrays)
       arrays.push_back({array.name, array.shape, BitWidth(*ParseElementType(array.type))});

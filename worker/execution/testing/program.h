@@ -24,7 +24,7 @@ class TestProgram {
     named_.program.schedule.rounds = std::max(1, windows);
   }
 
-  v1::HostProgramChunk Of(const std::vector<Program::Operation>& operations,
+  v1::HostProgram Of(const std::vector<Program::Operation>& operations,
                           const std::string& fingerprint) && {
     named_.fingerprint = fingerprint;
     for (const Program::Operation& operation : operations) {
@@ -36,8 +36,8 @@ class TestProgram {
     AddClasses();
     AddTapes();
     for (const Program::Operation& operation : operations) AddMove(operation);
-    v1::HostProgramChunk merged;
-    WriteProgram(named_, [&](const v1::HostProgramChunk& chunk) {
+    v1::HostProgram merged;
+    WriteProgram(named_, [&](const v1::HostProgram& chunk) {
       merged.MergeFrom(chunk);
       return true;
     });
