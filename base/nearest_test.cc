@@ -12,7 +12,7 @@ TEST(NearestTest, Distances) {
   EXPECT_EQ(EditDistance("same", "same"), 0u);
 }
 
-TEST(NearestTest, SlipsAreFoundAndStrangersAreNot) {
+TEST(NearestTest, SlipsAreFoundAndOtherWordsAreNot) {
   const std::vector<std::string> names = {"hlo_text", "sdy_text", "nics", "ids"};
   EXPECT_EQ(Nearest("hlo_txt", names), "hlo_text");
   EXPECT_EQ(Nearest("nicks", names), "nics");

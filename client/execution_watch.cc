@@ -49,6 +49,7 @@ void AddCosts(const v1::PlanSummary& summary, Table& table) {
   table.AddRow({"lower bound", absl::StrCat(FormatSeconds(summary.lower_bound_seconds()), "  ",
                                             summary.certificate())});
   table.AddRow({"quality", absl::StrFormat("%.3f", summary.quality())});
+  table.AddRow({"predicted", FormatSeconds(summary.predicted_seconds())});
   table.AddRow({"peak memory", FormatBytes(summary.max_peak_bytes())});
   table.AddRow({"windows", absl::StrCat(summary.windows())});
   table.AddRow({"messages", absl::StrCat(summary.messages())});

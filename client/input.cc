@@ -50,6 +50,14 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
   return path == "-" ? ReadStdin() : ReadFile(path, kBytesMax);
 }
 
+absl::Status AtFile(const std::string& path, const absl::Status& status) {
+  ErrorInfo info = GetErrorInfo(status);
+  if (info.reason != "INVALID_FIELD" || info.metadata.contains("file")) return status;
+  info.metadata["file"] = path == "-" ? "stdin" : path;
+  return MakeError(status.code(),
+                   absl::StrCat(info.metadata["file"], ": ", std::string(status.message())), info);
+}
+
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
   const absl::Status status = ParseText(text, message);

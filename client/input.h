@@ -14,4 +14,7 @@ absl::StatusOr<std::string> ReadText(const std::string& path);
 // Reads a message as JSON or YAML, as ReadText() does.
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message);
 
+// A refusal of what was read from `path`, that names the file; other statuses as they are.
+absl::Status AtFile(const std::string& path, const absl::Status& status);
+
 }  // namespace remesh

@@ -98,6 +98,35 @@ TEST(RemeshctlTest, PlanOfTheExample) {
   EXPECT_EQ(response["planning"]["cache"], "MISS");
 }
 
+TEST(RemeshctlTest, APlanMadeHereCountsWhatItMoves) {
+  const Json plan =
+      Json::parse(Remeshctl(absl::StrCat("plan -f ", kExample, " -o json")).out)["plan"];
+  EXPECT_EQ(plan["sourceDevices"], "4");
+  EXPECT_EQ(plan["targetDevices"], "4");
+  EXPECT_EQ(plan["sourceHosts"], "2");
+  EXPECT_EQ(plan["targetHosts"], "2");
+  EXPECT_EQ(plan["arrays"], "1");
+  EXPECT_GT(plan["computeSeconds"], 0);
+}
+
+TEST(RemeshctlTest, RangesOfDevicesAreSpelledEitherWay) {
+  constexpr char kLayout[] = "layout --shape 8 --sharding '{devices=[4]<=[4]}' -o json --devices ";
+  const Result dots = Remeshctl(absl::StrCat(kLayout, "10..12,7"));
+  EXPECT_EQ(dots.code, 0) << dots.err;
+  EXPECT_EQ(dots.out, Remeshctl(absl::StrCat(kLayout, "10,11,12,7")).out);
+  EXPECT_EQ(dots.out, Remeshctl(absl::StrCat(kLayout, "10-12,7")).out);
+  for (const char* bad : {"10..", "12..10", "10...12", "..3"})
+    EXPECT_EQ(Remeshctl(absl::StrCat(kLayout, bad)).code, 1) << bad;
+}
+
+TEST(RemeshctlTest, AServerThatCannotBeReachedIsSaidInPlainWords) {
+  const Result r = Remeshctl("states list --server 127.0.0.1:1 --timeout 5");
+  EXPECT_EQ(r.code, 1);
+  EXPECT_EQ(r.err,
+            "remeshctl: cannot reach 127.0.0.1:1: connection refused; does it run there?\n"
+            "  code: UNAVAILABLE\n  reason: UNREACHABLE\n");
+}
+
 TEST(RemeshctlTest, TheFullViewListsTransfers) {
   const Result r = Remeshctl(absl::StrCat("plan --view full -o json -f ", kExample));
   EXPECT_EQ(r.code, 0) << r.err;
@@ -261,6 +290,15 @@ TEST(RemeshctlTest, ErrorsOfFilesNameTheFile) {
   EXPECT_NE(r.err.find(file + ": line "), std::string::npos) << r.err;
   r = Remeshctl("plan -f - < " + file);
   EXPECT_NE(r.err.find("remeshctl: stdin: line "), std::string::npos) << r.err;
+  // What is refused only after reading, too.
+  std::string spec = ReadAll(kExample);
+  spec.replace(spec.find("\"hlo_text\":\""), 12, "\"hlo_text\":\"?");
+  std::ofstream(file) << spec;
+  for (const char* command : {"plan -f ", "layout -f "}) {
+    r = Remeshctl(command + file);
+    EXPECT_EQ(r.code, 1);
+    EXPECT_EQ(r.err.find(absl::StrCat("remeshctl: ", file, ": ")), 0u) << r.err;
+  }
   std::remove(file.c_str());
 }
 

@@ -52,7 +52,10 @@ absl::StatusOr<v1::DeviceList> ParseDevices(const std::string& text) {
   v1::DeviceList devices;
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
   for (const std::string& part : parts) {
-    const std::vector<std::string> ends = absl::StrSplit(part, absl::MaxSplits('-', 1));
+    // "10..13" or, as the shell's cut has it, "10-13".
+    const bool dots = absl::StrContains(part, "..");
+    const std::vector<std::string> ends =
+        absl::StrSplit(part, absl::MaxSplits(dots ? ".." : "-", 1));
     ASSIGN_OR_RETURN(const int64_t first, ParseInteger("devices", ends[0]));
     int64_t last = first;
     if (ends.size() == 2) {

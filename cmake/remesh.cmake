@@ -2,7 +2,7 @@
 #
 #   remesh_library(NAME planner SRCS a.cc DEPS base absl::status)
 #   remesh_binary(NAME remesh-server SRCS main.cc DEPS server)
-#   remesh_test(NAME planner_box_test SRCS box_test.cc DEPS planner [TIMEOUT seconds] [LABELS e2e])
+#   remesh_test(NAME planner_box_test SRCS box_test.cc DEPS planner [TIMEOUT seconds] [LABELS e2e] [PCH api])
 #
 # Headers are found from the repository root: #include "planner/values/box.h".
 
@@ -15,27 +15,61 @@ if(REMESH_FUZZ)
       -fsanitize=fuzzer-no-link,address,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,bool,enum,return,unreachable)
 endif()
 
+# Headers that most files read are parsed once: std, or api for what links gRPC (cmake/precompiled/*.h). A folder says which by
+# REMESH_PCH, a target by PCH. Only GCC: clang builds what is fuzzed, and so proves that files include what they use.
+option(REMESH_PRECOMPILE "Precompiled headers" ON)
+if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  set(REMESH_PRECOMPILE OFF)
+endif()
+set(REMESH_PCH std)
+
+#   remesh_precompile(NAME api DEPS remesh_proto): what others name by PCH api
+function(remesh_precompile)
+  cmake_parse_arguments(ARG "" "NAME" "DEPS" ${ARGN})
+  if(NOT REMESH_PRECOMPILE)
+    return()
+  endif()
+  set(empty ${PROJECT_BINARY_DIR}/precompiled/${ARG_NAME}.cc)
+  file(GENERATE OUTPUT ${empty} CONTENT "")
+  add_library(precompiled_${ARG_NAME} OBJECT EXCLUDE_FROM_ALL ${empty})
+  target_include_directories(precompiled_${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR})
+  target_link_libraries(precompiled_${ARG_NAME} PRIVATE ${ARG_DEPS})
+  target_precompile_headers(precompiled_${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled/${ARG_NAME}.h)
+endfunction()
+
+function(remesh_use_precompiled TARGET PCH SUFFIX)
+  if(NOT PCH)
+    set(PCH ${REMESH_PCH})
+  endif()
+  if(REMESH_PRECOMPILE)
+    target_precompile_headers(${TARGET} REUSE_FROM precompiled_${PCH}${SUFFIX})
+  endif()
+endfunction()
+
 function(remesh_library)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;PCH" "SRCS;DEPS" ${ARGN})
   add_library(${ARG_NAME} STATIC ${ARG_SRCS})
+  remesh_use_precompiled(${ARG_NAME} "${ARG_PCH}" "")
   target_include_directories(${ARG_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS} ${REMESH_FUZZ_FLAGS})
   target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} Threads::Threads)
 endfunction()
 
 function(remesh_binary)
-  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;PCH" "SRCS;DEPS" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
+  remesh_use_precompiled(${ARG_NAME} "${ARG_PCH}" "")
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
 endfunction()
 
 function(remesh_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PCH" "SRCS;DEPS;LABELS" ${ARGN})
   if(REMESH_FUZZ)
     return()
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
+  remesh_use_precompiled(${ARG_NAME} "${ARG_PCH}" _test)
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)

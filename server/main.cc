@@ -20,8 +20,8 @@
 #include "service/library_log.h"
 #include "service/log.h"
 #include "service/metrics_endpoint.h"
+#include "service/read_settings.h"
 #include "service/rpc_metrics.h"
-#include "service/settings.h"
 #include "service/signals.h"
 #include "service/thread_limits.h"
 
@@ -107,6 +107,9 @@ absl::Status Run(const ServerOptions& options) {
   RETURN_IF_ERROR(Validate(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
+  LogInfo("journal opened", {{"path", options.journal_path},
+                             {"cluster_uid", journal->past().cluster_uid},
+                             {"journal_uid", journal->past().journal_uid}});
   auto registry = std::make_shared<prometheus::Registry>();
   ServerMetrics metrics(*registry);
   Core::Options core_options = CoreOptionsOf(options);

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/text.h"
+#include "service/units.h"
 
 namespace remesh {
 namespace {

@@ -29,38 +29,57 @@ std::string Quoted(std::string_view text) {
                : absl::StrCat("\"", absl::Utf8SafeCEscape(view), "\"");
 }
 
-// How many lines like this one were dropped before it; nullopt: this one is, too. Whoever asks for
-// debug lines gets them all.
-std::optional<int64_t> Take(LogLevel level, std::string_view message) {
-  if (level == LogLevel::kDebug) return 0;
+struct Suppressed {
+  int64_t like_it = 0;
+  int64_t in_all = 0;
+
+  std::string ToString() const {
+    return absl::StrCat(like_it > 0 ? absl::StrCat(" suppressed=", like_it) : "",
+                        in_all > 0 ? absl::StrCat(" suppressed_in_all=", in_all) : "");
+  }
+};
+
+// How many lines were dropped before this one; nullopt: this one is, too. Whoever asks for debug
+// lines gets them all.
+std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
+  if (level == LogLevel::kDebug) return Suppressed();
   static absl::Mutex mutex(absl::kConstInit);
   // Whoever makes us inform much does not keep a warning out. Never destroyed: threads may outlive
   // main.
   static LogBudget* budgets = new LogBudget[2];
   absl::MutexLock lock(&mutex);
-  return budgets[level >= LogLevel::kWarning ? 1 : 0].Take(message, SteadyClock().Now());
+  LogBudget& budget = budgets[level >= LogLevel::kWarning ? 1 : 0];
+  const std::optional<int64_t> like_it = budget.Take(message, SteadyClock().Now());
+  if (!like_it.has_value()) return std::nullopt;
+  return Suppressed{.like_it = *like_it, .in_all = budget.TakeDroppedInAll()};
 }
 
 }  // namespace
+
+LogValue::LogValue(const absl::Status& status)
+    : text_(status.ToString(absl::StatusToStringMode::kWithNoExtraData)) {
+  const std::string reason = GetErrorInfo(status).reason;
+  if (reason != absl::StatusCodeToString(status.code())) reason_ = reason;
+}
 
 std::string FormatLog(LogLevel level, std::string_view message, LogFields fields) {
   std::string line = absl::StrCat("level=", std::string(kNames[static_cast<int>(level)]),
                                   " msg=", Quoted(message));
   for (const auto& [key, value] : fields) {
     absl::StrAppend(&line, " ", std::string(key), "=", Quoted(value.text()));
+    if (!value.reason().empty()) absl::StrAppend(&line, " reason=", Quoted(value.reason()));
   }
   return line;
 }
 
 void Log(LogLevel level, std::string_view message, LogFields fields) {
   if (!LogEnabled(level)) return;
-  const std::optional<int64_t> suppressed = Take(level, message);
+  const std::optional<Suppressed> suppressed = Take(level, message);
   if (!suppressed.has_value()) return;
   const std::string time =
       absl::FormatTime("%E4Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-  const std::string line =
-      absl::StrCat("time=", time, " ", FormatLog(level, message, fields),
-                   *suppressed > 0 ? absl::StrCat(" suppressed=", *suppressed) : "", "\n");
+  const std::string line = absl::StrCat("time=", time, " ", FormatLog(level, message, fields),
+                                        suppressed->ToString(), "\n");
   // There is nobody to tell of a stderr that cannot be written.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }

@@ -13,22 +13,24 @@ namespace remesh {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 
-// A value of a log line: text, a number, or a status.
+// A value of a log line: text, a number, or a status, whose reason (base/error.h) becomes a field
+// of its own.
 class LogValue {
  public:
   LogValue(const char* text) : text_(text) {}
   LogValue(std::string text) : text_(std::move(text)) {}
   LogValue(std::string_view text) : text_(text) {}
-  LogValue(const absl::Status& status)
-      : text_(status.ToString(absl::StatusToStringMode::kDefault)) {}
+  LogValue(const absl::Status& status);
   LogValue(const absl::AlphaNum& number) : text_(absl::StrCat(number)) {}
   template <typename Number, typename = std::enable_if_t<std::is_arithmetic_v<Number>>>
   LogValue(Number number) : text_(absl::StrCat(number)) {}
 
   const std::string& text() const { return text_; }
+  const std::string& reason() const { return reason_; }  // "" for what is no status, or says none
 
  private:
   std::string text_;
+  std::string reason_;
 };
 
 using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
@@ -36,8 +38,8 @@ using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 // Writes one line to stderr in a single write, such as
 //   time=2026-11-21T05:49:10.123Z level=info msg="worker attached" host=a incarnation=3
 // Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
-// often (see LogBudget), until one ends in suppressed=N. Messages are constants; what varies is a
-// field.
+// often (see LogBudget), until one ends in suppressed=N; where all messages together came too
+// often, the next line ends in suppressed_in_all=N. Messages are constants; what varies is a field.
 void Log(LogLevel level, std::string_view message, LogFields fields = {});
 
 inline void LogInfo(std::string_view message, LogFields fields = {}) {

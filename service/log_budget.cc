@@ -18,7 +18,10 @@ void LogBudget::Fill(Bucket& bucket, int burst, int per_second, Timestamp now) {
 }
 
 LogBudget::Bucket& LogBudget::Of(std::string_view message, Timestamp now) {
-  if (by_message_.size() >= kMessagesMax) by_message_.clear();  // messages that hold values
+  if (by_message_.size() >= kMessagesMax) {  // messages that hold values
+    for (const auto& [forgotten, bucket] : by_message_) dropped_in_all_ += bucket.dropped;
+    by_message_.clear();
+  }
   auto [found, added] =
       by_message_.try_emplace(std::string(message), Bucket{.tokens = kBurst, .filled = now});
   Fill(found->second, kBurst, kPerSecond, now);
@@ -28,8 +31,12 @@ LogBudget::Bucket& LogBudget::Of(std::string_view message, Timestamp now) {
 std::optional<int64_t> LogBudget::Take(std::string_view message, Timestamp now) {
   Bucket& bucket = Of(message, now);
   Fill(all_, kBurstOfAll, kPerSecondOfAll, now);
-  if (bucket.tokens < 1 || all_.tokens < 1) {
+  if (bucket.tokens < 1) {
     ++bucket.dropped;
+    return std::nullopt;
+  }
+  if (all_.tokens < 1) {
+    ++dropped_in_all_;
     return std::nullopt;
   }
   --bucket.tokens;

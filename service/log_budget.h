@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
@@ -21,6 +22,10 @@ class LogBudget {
   // How many lines with this message were dropped since its last one; nullopt: drop this one too.
   std::optional<int64_t> Take(std::string_view message, Timestamp now);
 
+  // How many lines were dropped since the last call that no later line of their message will tell
+  // of: all messages together came too often.
+  int64_t TakeDroppedInAll() { return std::exchange(dropped_in_all_, 0); }
+
  private:
   struct Bucket {
     double tokens;
@@ -31,6 +36,7 @@ class LogBudget {
   Bucket& Of(std::string_view message, Timestamp now);
 
   Bucket all_{.tokens = kBurstOfAll};
+  int64_t dropped_in_all_ = 0;
   absl::flat_hash_map<std::string, Bucket> by_message_;
 };
 

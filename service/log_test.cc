@@ -27,6 +27,13 @@ TEST(LogTest, LinesArePairs) {
             R"(level=error msg=failed error="NOT_FOUND: no b")");
 }
 
+TEST(LogTest, TheReasonOfAStatusIsAField) {
+  const absl::Status refused = InvalidField("shape[1]", "-3", "must be >= 0");
+  EXPECT_EQ(
+      FormatLog(LogLevel::kWarning, "refused", {{"error", refused}, {"host", "a"}}),
+      R"(level=warning msg=refused error="INVALID_ARGUMENT: shape[1]: value \"-3\" must be >= 0" reason=INVALID_FIELD host=a)");
+}
+
 TEST(LogTest, LevelsHaveNames) {
   EXPECT_TRUE(SetLogLevel("error").ok());
   EXPECT_EQ(GetErrorInfo(SetLogLevel("loud")).metadata["value"], "loud");
@@ -56,6 +63,17 @@ TEST(LogBudgetTest, ManyMessagesTogetherAreLimitedToo) {
   for (int i = 0; i < 100'000; ++i)
     written += budget.Take(absl::StrCat("line ", i), std::chrono::hours(1)).has_value();
   EXPECT_EQ(written, LogBudget::kBurstOfAll);
+  EXPECT_EQ(budget.TakeDroppedInAll(), 100'000 - LogBudget::kBurstOfAll) << "each is told of";
+  EXPECT_EQ(budget.TakeDroppedInAll(), 0) << "once";
+}
+
+TEST(LogBudgetTest, WhatIsForgottenIsToldOf) {
+  LogBudget budget;
+  for (int i = 0; i < LogBudget::kBurst + 3; ++i) budget.Take("flood", std::chrono::hours(1));
+  EXPECT_EQ(budget.TakeDroppedInAll(), 0) << "the next of them tells";
+  for (int i = 0; i < 1'000; ++i)  // so many messages are remembered
+    budget.Take(absl::StrCat("line ", i), std::chrono::hours(1) + std::chrono::seconds(i));
+  EXPECT_EQ(budget.TakeDroppedInAll(), 3);
 }
 
 TEST(LogTest, WhatWasSuppressedIsSaid) {

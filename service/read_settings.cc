@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "service/read_settings.h"
+
 #include <filesystem>
 #include <fstream>
 #include <iostream>
@@ -6,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "service/settings.h"
 #include "service/version.h"
 
 namespace remesh {

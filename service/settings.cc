@@ -18,6 +18,7 @@
 #include "base/nearest.h"
 #include "base/status_macros.h"
 #include "proto/convert/yaml_to_json.h"
+#include "service/units.h"
 
 namespace remesh {
 namespace {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,7 +12,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 
 namespace remesh {
 
@@ -23,9 +21,8 @@ namespace remesh {
 //
 //   Settings settings;
 //   settings.Section("Network");
-//   settings.AddString("listen_address", &options.listen_address, "Where gRPC is served,
-//   HOST:PORT."); settings.AddDuration("lost_after", &options.lost_after, "A worker silent for
-//   longer is lost.");
+//   settings.AddString("listen_address", &options.listen_address, "Where gRPC is served.");
+//   settings.AddDuration("lost_after", &options.lost_after, "A worker silent for longer is lost.");
 class Settings {
  public:
   // A heading of the rows that follow.
@@ -94,18 +91,5 @@ class Settings {
   std::vector<std::string> keys_;
   std::string next_section_;
 };
-
-// The start of a main(): reads --config FILE, then flags, into `settings`. Returns the code to exit
-// with when the program shall end: 0 after --help, --version and --print-config (InForce() of what
-// file and flags set); 2 after a usage error or a bad file, with the reason on stderr.
-std::optional<int> ReadSettings(int argc, char** argv, const std::string& description,
-                                Settings& settings);
-
-// "1.5s" -> 1500 ms. INVALID_ARGUMENT without a field.
-absl::StatusOr<std::chrono::nanoseconds> ParseDuration(std::string_view text);
-std::string FormatDuration(std::chrono::nanoseconds duration);
-// "256MiB", "1.5 GB", "4096". INVALID_ARGUMENT without a field.
-absl::StatusOr<int64_t> ParseBytes(std::string_view text);
-std::string FormatByteSize(int64_t bytes);  // the largest binary unit that divides it
 
 }  // namespace remesh

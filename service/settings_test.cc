@@ -8,6 +8,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_replace.h"
 #include "base/error.h"
+#include "service/read_settings.h"
+#include "service/units.h"
 
 namespace remesh {
 namespace {

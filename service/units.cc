@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "service/units.h"
+
 #include <array>
 #include <cmath>
 #include <string>
@@ -8,7 +10,6 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "service/settings.h"
 
 namespace remesh {
 namespace {

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "service/library_log.h"
 #include "service/log.h"
-#include "service/settings.h"
+#include "service/read_settings.h"
 #include "service/signals.h"
 #include "service/thread_limits.h"
 #include "worker/options.h"

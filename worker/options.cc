@@ -104,10 +104,11 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                        "Silence of the planner after which the connection is probed; the planner "
                        "takes 1s and more.",
                        std::chrono::seconds(1));
-  settings.AddDuration("keepalive_timeout", &options.keepalive_timeout,
-                       "Time a probe may take before the connection ends and is made anew: the planner's "
-                      "process may stand still for as long without failing an execution.",
-                       std::chrono::milliseconds(1));
+  settings.AddDuration(
+      "keepalive_timeout", &options.keepalive_timeout,
+      "Time a probe may take before the connection ends and is made anew: the planner's "
+      "process may stand still for as long without failing an execution.",
+      std::chrono::milliseconds(1));
   settings.AddString("join_token_file", &options.join_token_file,
                      "File whose first line is one of the planner's join tokens, which lets in a "
                      "host that the planner does not know; empty: none.");

@@ -145,7 +145,8 @@ Agent::Ports Worker::MakePorts() {
   Agent::Ports ports;
   ports.say = [this](const v1::AttachRequest& message) { link_->Say(message); };
   ports.disconnect = [this](const absl::Status& why) {
-    LogError("refused to obey the planner", {{"server", options_.server_address}, {"error", why}});
+    LogError("the planner's commands are refused",
+             {{"server", options_.server_address}, {"error", why}});
     link_->Disconnect();
   };
   ports.welcomed = [this](const v1::Welcome& welcome) {

@@ -22,8 +22,8 @@
 
 namespace remesh {
 
-// A host's worker, all of it: serves trainers and obeys the planner from Start() until it is
-// destroyed.
+// A host's worker, all of it: serves trainers and carries out the planner's commands from Start()
+// until it is destroyed.
 class Worker {
  public:
   // Told, on any thread, that the worker is of no use any more and why: to be destroyed soon.
@@ -59,7 +59,7 @@ class Worker {
   const Ended ended_;
   std::string boot_id_;
   std::chrono::steady_clock::time_point remedy_told_{};  // of the link's thread
-  std::atomic<bool> attached_ = false;  // the planner has welcomed this worker
+  std::atomic<bool> attached_ = false;                   // the planner has welcomed this worker
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   std::unique_ptr<WorkerMetrics> metrics_;

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "remesh/v1/worker.grpc.pb.h"
 #include "service/error_info.h"
-#include "worker/transport/memory_transport.h"
+#include "worker/transport/testing/memory_transport.h"
 #include "worker/worker.h"
 
 namespace remesh {

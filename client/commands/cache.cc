@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/cache.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <memory>
@@ -12,6 +10,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/commands/plan_events.h"
 #include "client/commands/plan_files.h"
 #include "client/commands/plan_filter_flags.h"

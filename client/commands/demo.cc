@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/demo.h"
-
 #include <unistd.h>
 
 #include <cerrno>
@@ -13,6 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "client/commands/commands.h"
 
 namespace remesh {
 namespace {

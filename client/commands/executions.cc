@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/executions.h"
-
 #include <memory>
 #include <string>
 
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/execution_watch.h"
 #include "client/progress.h"
 #include "remesh/v1/reshard.grpc.pb.h"

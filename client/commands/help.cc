@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/help.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "client/commands/commands.h"
 #include "service/version.h"
 
 namespace remesh {

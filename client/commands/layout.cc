@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/layout.h"
-
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/input.h"
 #include "client/sharding_text.h"
 #include "proto/convert/placed_arrays.h"
@@ -70,9 +69,7 @@ struct BothSides {
   Placement target;
 };
 
-absl::StatusOr<std::vector<BothSides>> ReadArrays(const std::string& path) {
-  v1::PlanSpec spec;
-  RETURN_IF_ERROR(ReadMessage(path, spec));
+absl::StatusOr<std::vector<BothSides>> ArraysOf(const v1::PlanSpec& spec) {
   Shardings shardings;
   RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
   std::vector<BothSides> arrays;
@@ -86,7 +83,11 @@ absl::StatusOr<std::vector<BothSides>> ReadArrays(const std::string& path) {
 }
 
 absl::Status ShowSpec(const Options& options) {
-  ASSIGN_OR_RETURN(const std::vector<BothSides> arrays, ReadArrays(options.spec));
+  v1::PlanSpec spec;
+  RETURN_IF_ERROR(ReadMessage(options.spec, spec));
+  const absl::StatusOr<std::vector<BothSides>> placed = ArraysOf(spec);
+  RETURN_IF_ERROR(AtFile(options.spec, placed.status()));
+  const std::vector<BothSides>& arrays = *placed;
   if (options.format == OutputFormat::kTable) {
     Table table = NewTable();
     for (const BothSides& array : arrays) {
@@ -142,7 +143,7 @@ void AddLayout(CLI::App& app, Command& command) {
   CLI::Option* sharding =
       sub->add_option("--sharding", options->sharding, "Text of HLO or of Shardy");
   CLI::Option* devices =
-      sub->add_option("--devices", options->devices, "Device ids in order, as in 7,3,0-15");
+      sub->add_option("--devices", options->devices, "Device ids in order, as in 7,3,0..15");
   shape->needs(sharding)->needs(devices)->excludes(spec);
   sharding->needs(shape);
   devices->needs(shape);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/plan.h"
+#include "planner/plan/plan.h"
 
 #include <google/protobuf/util/time_util.h>
 
@@ -15,12 +15,14 @@
 #include "base/error.h"
 #include "base/missing_field.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/commands/plan_question.h"
 #include "client/commands/plan_report.h"
 #include "client/plan_stream.h"
 #include "client/transfer_output.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "remesh/v1/plan.grpc.pb.h"
@@ -78,6 +80,8 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options
       ToProto(planned->plan, canonical, binding, PlanName(canonical.fingerprint, binding));
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
+  SetCounts(CountsOf(canonical.request), *response.mutable_plan());
+  response.mutable_plan()->set_compute_seconds(seconds.count());
   response.mutable_planning()->set_seconds(seconds.count());
   response.mutable_planning()->set_cache(v1::Planning::MISS);
   if (!options.full) return answer;
@@ -164,9 +168,10 @@ absl::Status Run(const Options& options) {
   if (options.full) RETURN_IF_ERROR(CheckFormatOfTransfers(options.format));
   ASSIGN_OR_RETURN(v1::PlanSpec spec, ReadPlanQuestion(options.question));
   const bool here = options.here || options.server.address.empty();
-  ASSIGN_OR_RETURN(const Answer answer, here ? PlanHere(spec, options)
-                                             : PlanThere(options.server, std::move(spec), options));
-  return PrintAnswer(answer, options.format, options.report.explain);
+  const absl::StatusOr<Answer> answer =
+      here ? PlanHere(spec, options) : PlanThere(options.server, std::move(spec), options);
+  RETURN_IF_ERROR(options.question.Refusal(answer.status()));
+  return PrintAnswer(*answer, options.format, options.report.explain);
 }
 
 }  // namespace

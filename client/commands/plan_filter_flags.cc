@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "service/settings.h"
+#include "service/units.h"
 
 namespace remesh {
 namespace {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "absl/strings/match.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "client/input.h"
 #include "proto/convert/device_count.h"
@@ -53,8 +55,15 @@ absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::str
 
 }  // namespace
 
+absl::Status PlanQuestion::Refusal(const absl::Status& status) const {
+  const std::string field = GetErrorInfo(status).metadata["field"];
+  if (!absl::StartsWith(field, "topology")) return AtFile(file(), status);
+  if (!preset.empty()) return status;
+  return AtFile(topology.empty() ? file() : topology, status);
+}
+
 std::string LabelOf(const PlanQuestion& question) {
-  const std::string& file = question.pathways.empty() ? question.spec : question.pathways;
+  const std::string& file = question.file();
   return file == "-" ? "" : std::filesystem::path(file).stem().string();
 }
 

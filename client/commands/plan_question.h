@@ -17,6 +17,10 @@ struct PlanQuestion {
   std::string arrays;
   std::string topology;
   std::string preset;
+
+  const std::string& file() const { return pathways.empty() ? spec : pathways; }
+  // OK, or the refusal of what ReadPlanQuestion() read, with the file that the field stands in.
+  absl::Status Refusal(const absl::Status& status) const;
 };
 
 // -f FILE, or --pathways FILE --arrays FILE; [--topology FILE | --preset NAME].

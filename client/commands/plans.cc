@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/plans.h"
-
 #include <algorithm>
 #include <iostream>
 #include <memory>
@@ -12,11 +10,11 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/commands/plan_events.h"
 #include "client/commands/plan_files.h"
 #include "client/commands/plan_filter_flags.h"
 #include "client/commands/plan_report.h"
-#include "client/commands/precompute.h"
 #include "client/input.h"
 #include "client/plan_stream.h"
 #include "client/transfer_output.h"

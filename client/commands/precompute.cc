@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/precompute.h"
-
 #include <limits>
 #include <memory>
 #include <string>
@@ -9,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/input.h"
 #include "remesh/v1/plan.grpc.pb.h"
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/put.h"
-
 #include <memory>
 #include <optional>
 #include <string>
@@ -8,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/files/array_file.h"
 #include "client/files/box_copy.h"
 #include "client/local_shards.h"

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/reshard.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
+#include "base/error.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/execution_watch.h"
 #include "client/input.h"
 #include "client/progress.h"
@@ -66,11 +67,19 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const Options& options) {
   return request;
 }
 
+// What the server refuses of the targets stands in their file.
+absl::Status Refusal(const Options& options, const absl::Status& status) {
+  const bool of_targets = absl::StartsWith(GetErrorInfo(status).metadata["field"], "targets");
+  return of_targets ? AtFile(options.targets, status) : status;
+}
+
 absl::Status Reshard(const Options& options) {
   ASSIGN_OR_RETURN(const v1::StartExecutionRequest request, ToRequest(options));
   const auto stub = v1::ReshardService::NewStub(ConnectServer(options.server));
-  ASSIGN_OR_RETURN(v1::Execution execution,
-                   Call(options.server, *stub, &v1::ReshardService::Stub::StartExecution, request));
+  absl::StatusOr<v1::Execution> started =
+      Call(options.server, *stub, &v1::ReshardService::Stub::StartExecution, request);
+  RETURN_IF_ERROR(Refusal(options, started.status()));
+  v1::Execution execution = *std::move(started);
   if (!options.no_wait && !options.validate_only) {
     ProgressBar bar;
     ASSIGN_OR_RETURN(execution, WatchToEnd(options.server, execution.name(),

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/sharding.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/sharding_text.h"
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/sdy_text.h"

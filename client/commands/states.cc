@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/states.h"
-
 #include <map>
 #include <memory>
 #include <string>
@@ -8,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/input.h"
 #include "remesh/v1/state.grpc.pb.h"
 
@@ -93,9 +92,10 @@ absl::Status Create(const Options& options) {
   request.set_validate_only(options.validate_only);
   RETURN_IF_ERROR(ReadMessage(options.file, *request.mutable_state()));
   if (!options.name.empty()) request.mutable_state()->set_name(options.name);
-  ASSIGN_OR_RETURN(const v1::State state,
-                   Call(options.server, *options.Connect(), &Stub::CreateState, request));
-  PrintOne(options.format, state);
+  const absl::StatusOr<v1::State> state =
+      Call(options.server, *options.Connect(), &Stub::CreateState, request);
+  RETURN_IF_ERROR(AtFile(options.file, state.status()));
+  PrintOne(options.format, *state);
   return absl::OkStatus();
 }
 

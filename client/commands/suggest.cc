@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/suggest.h"
+#include "proto/convert/suggest.h"
 
 #include <memory>
 #include <string>
@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/sharding_text.h"
 #include "proto/convert/suggest.h"
 #include "remesh/v1/plan.grpc.pb.h"

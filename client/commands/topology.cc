@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/topology.h"
-
 #include <iostream>
 #include <memory>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "client/topology_yaml.h"
 #include "proto/convert/presets.h"
 #include "proto/convert/text.h"

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "client/commands/workers.h"
-
 #include <memory>
 #include <string>
 #include <vector>
@@ -9,6 +7,7 @@
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
+#include "client/commands/commands.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
 namespace remesh {
@@ -166,11 +165,13 @@ void AddWorkers(CLI::App& app, Command& command) {
   };
   add("list", "List workers, those away included", List);
   add("get", "Show a worker", Get);
-  add("forget", "Drop a worker that will not come back", Forget);
-  add("reset", "Let a host in again that lost its secret: the next worker of its name is it",
+  add("forget", "Drop a worker that will not come back; what it held is lost", Forget);
+  add("reset",
+      "Let a host in that lost its secret (reinstalled, say): its next worker is taken for it",
       Reset);
-  add("owed", "What workers keep because nothing proves that it is free", Owed);
-  add("discard", "Free what a worker keeps so, of one state", Discard);
+  add("owed",
+      "List shards that no state claims, which workers keep until they are known to be free", Owed);
+  add("discard", "Free what `owed` lists of one state on one worker; its data is lost", Discard);
 }
 
 }  // namespace remesh

@@ -124,17 +124,18 @@ TEST(HloTextTest, ShardGroupsCountInEqualityAndMetadataDoesNot) {
   EXPECT_FALSE(*plain == *ParseHloSharding("{replicated shard_as 1}"));
 }
 
-TEST(HloTextTest, LongTextsAreLinear) {
+// Whoever reads them in quadratic time does not end within the test's limit.
+TEST(HloTextTest, LongTextsAreReadToTheirEnd) {
   std::string tuple = "{{replicated}";
   for (int i = 0; i < 20'000; ++i) tuple += ", {devices=[2,2]<=[4]}";
-  EXPECT_TRUE(ParseHloSharding(tuple + "}").ok());
-  std::string list = "{devices=[16384]0";
-  for (int i = 1; i < 16'384; ++i) absl::StrAppend(&list, ",", i);
-  EXPECT_TRUE(ParseHloSharding(list + "}").ok());
-  EXPECT_FALSE(ParseHloSharding(std::string(1 << 20, '{')).ok());
+  EXPECT_EQ(Canonical(tuple + "}"), tuple + "}");
+  std::string list = "{devices=[16384]1,0";
+  for (int i = 2; i < 16'384; ++i) absl::StrAppend(&list, ",", i);
+  EXPECT_EQ(Canonical(list + "}"), list + "}");
+  EXPECT_THAT(Canonical(std::string(1 << 20, '{')), HasSubstr("column "));
   std::string comments = "{";
   for (int i = 0; i < (1 << 20); ++i) comments += "/*";
-  EXPECT_FALSE(ParseHloSharding(comments).ok());
+  EXPECT_THAT(Canonical(comments), HasSubstr("column "));
 }
 
 TEST(HloTextTest, ShortTextsThatListManyDevicesAreBounded) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/sharding/tile_assignment.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numeric>
 #include <random>
+#include <string>
 
 #include "absl/hash/hash.h"
 #include "planner/sharding/limits.h"
@@ -13,6 +15,7 @@
 namespace remesh {
 namespace {
 
+using ::testing::HasSubstr;
 using List = std::vector<int64_t>;
 
 TileAssignment Iota(List dims, List reshape_dims, List perm) {
@@ -81,18 +84,30 @@ TEST(TileAssignmentTest, TransposeAndSortDoNotDependOnTheForm) {
   }
 }
 
-TEST(TileAssignmentTest, BadOnesAreRefused) {
-  EXPECT_FALSE(TileAssignment::FromIota({4}, {2, 2}, {0, 0}).ok());
-  EXPECT_FALSE(TileAssignment::FromIota({4}, {2, 2}, {0}).ok());
-  EXPECT_FALSE(TileAssignment::FromIota({4}, {2, 2}, {0, 2}).ok());
-  EXPECT_FALSE(TileAssignment::FromIota({4}, {3}, {0}).ok());
-  EXPECT_FALSE(TileAssignment::FromIota({0}, {0}, {0}).ok());
-  EXPECT_FALSE(TileAssignment::FromIota({kPositionsMax, 2}, {2 * kPositionsMax}, {0}).ok());
-  EXPECT_FALSE(TileAssignment::FromIota(List(kTileRankMax + 1, 1), {1}, {0}).ok());
-  EXPECT_FALSE(TileAssignment::FromList({2}, {0, 0}).ok());
-  EXPECT_FALSE(TileAssignment::FromList({2}, {0, -1}).ok());
-  EXPECT_FALSE(TileAssignment::FromList({2}, {0}).ok());
-  EXPECT_FALSE(TileAssignment::FromList({1}, {3}).ok());
+std::string Refusal(const absl::StatusOr<TileAssignment>& tiles) {
+  EXPECT_EQ(tiles.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(tiles.status().message());
+}
+
+TEST(TileAssignmentTest, BadOnesAreRefusedForWhatIsBad) {
+  const auto iota = [](const List& dims, const List& reshape_dims, const List& perm) {
+    return Refusal(TileAssignment::FromIota(dims, reshape_dims, perm));
+  };
+  const auto list = [](const List& dims, const List& positions) {
+    return Refusal(TileAssignment::FromList(dims, positions));
+  };
+  EXPECT_THAT(iota({4}, {2, 2}, {0, 0}), HasSubstr("value 0 is repeated"));
+  EXPECT_THAT(iota({4}, {2, 2}, {0}), HasSubstr("expected 2, saw 1"));
+  EXPECT_THAT(iota({4}, {2, 2}, {0, 2}), HasSubstr("value 2 is out of range"));
+  EXPECT_THAT(iota({4}, {3}, {0}),
+              HasSubstr("product 3 does not match the tile assignment size 4"));
+  EXPECT_THAT(iota({0}, {0}, {0}), HasSubstr("tile assignment dimension 0 must be >= 1"));
+  EXPECT_THAT(iota({kPositionsMax, 2}, {2 * kPositionsMax}, {0}), HasSubstr("has more than"));
+  EXPECT_THAT(iota(List(kTileRankMax + 1, 1), {1}, {0}), HasSubstr("dimensions, more than"));
+  EXPECT_THAT(list({2}, {0, 0}), HasSubstr("device 0 is not unique"));
+  EXPECT_THAT(list({2}, {0, -1}), HasSubstr("device -1 is negative"));
+  EXPECT_THAT(list({2}, {0}), HasSubstr("number of devices 1 does not match"));
+  EXPECT_THAT(list({1}, {3}), HasSubstr("device 3 >= num_devices (1)"));
   EXPECT_TRUE(TileAssignment::FromList({2}, {7, 3}).ok());
 }
 

@@ -74,6 +74,10 @@ const BadSpec kBadSpecs[] = {
      "arrays[0].shape", "1,1,1"},
     {"wrong rank", R"({$T,"arrays":[{"name":"w","shape":[8],"element_type":"f32",$S,$D}]})",
      "arrays[0].source.shape", "[8]"},
+    {"wrong rank for a named sharding",
+     R"({$T,"shardings":{"rows":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"range":{"count":4}}}},
+         "arrays":[{"name":"w","shape":[8],"element_type":"f32","source":{"ref":"rows"},$D}]})",
+     "arrays[0].source.shape", "[8]"},
     {"no source", R"({$T,"arrays":[{$A,$D}]})", "arrays[0].source.form", ""},
     {"undecodable OpSharding",
      R"({$T,"arrays":[{$A,"source":{"op_sharding":"/////w==","devices":{"range":{"count":4}}},$D}]})",
@@ -153,7 +157,7 @@ const BadSpec kBadSpecs[] = {
      "options.window_bytes", "-1"},
     {"unknown strategy", R"({$T,"arrays":[{$A,$S,$D}],"options":{"strategy":17}})",
      "options.strategy", "17"},
-    {"lost stranger", R"({$T,"arrays":[{$A,$S,$D}],"options":{"lost_device_ids":[44]}})",
+    {"unknown lost device", R"({$T,"arrays":[{$A,$S,$D}],"options":{"lost_device_ids":[44]}})",
      "options.lost_device_ids[0]", "44"},
     {"fallback of nothing", R"({$T,"arrays":[{$A,$S,$D}],"fallbacks":[{"step":1}]})",
      "fallbacks[0].source", ""},
@@ -174,6 +178,35 @@ TEST(BadSpecTest, EveryKindNamesFieldAndValue) {
     EXPECT_NE(info.metadata["value"].find(bad.value), std::string::npos) << status;
     EXPECT_NE(std::string(status.message()).find(bad.field), std::string::npos) << status;
   }
+}
+
+std::string Refusal(const std::string& json) {
+  v1::PlanSpec spec;
+  absl::Status status = ParseText(Expand(json), spec);
+  if (status.ok()) status = ToReshardRequest(spec, nullptr).status();
+  return std::string(status.message());
+}
+
+TEST(BadSpecTest, AMistypedRefGetsASuggestion) {
+  const std::string rows =
+      R"("shardings":{"rows":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"ref":"all"}}},
+      "device_lists":{"all":{"range":{"count":4}}})";
+  EXPECT_EQ(
+      Refusal("{$T," + rows + R"(,"arrays":[{$A,"source":{"ref":"row"},$D}]})"),
+      "arrays[0].source.ref: value \"row\" must be a key of shardings; did you mean \"rows\"?");
+  EXPECT_EQ(
+      Refusal(
+          "{$T," + rows +
+          R"(,"arrays":[{$A,"source":{"hlo_text":"{replicated}","devices":{"ref":"al"}},$D}]})"),
+      "arrays[0].source.devices.ref: value \"al\" must be a key of device_lists; did you mean "
+      "\"all\"?");
+}
+
+TEST(BadSpecTest, AShapeThatDoesNotSuitNamesTheShardingToo) {
+  const std::string refusal = Refusal(
+      R"({$T,"shardings":{"rows":{"hlo_text":"{devices=[4,1]<=[4]}","devices":{"range":{"count":4}}}},
+          "arrays":[{"name":"w","shape":[8],"element_type":"f32","source":{"ref":"rows"},$D}]})");
+  EXPECT_NE(refusal.find("(by shardings[rows])"), std::string::npos) << refusal;
 }
 
 TEST(BadSpecTest, ShortMessagesThatMeanMuchAreRefused) {

@@ -8,8 +8,10 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
+#include "proto/convert/sorted_keys.h"
 
 namespace remesh {
 namespace {
@@ -72,8 +74,11 @@ absl::StatusOr<DeviceListPtr> DeviceLists::Resolve(const v1::DeviceList& list) {
   }
   if (list.has_ref()) {
     const auto found = named_.find(list.ref());
-    if (found == named_.end())
-      return InvalidField("ref", list.ref(), "must be a key of device_lists");
+    if (found == named_.end()) {
+      return InvalidField("ref", list.ref(),
+                          absl::StrCat("must be a key of device_lists",
+                                       DidYouMean(list.ref(), SortedKeys(named_))));
+    }
     return found->second;
   }
   DeviceList ids;

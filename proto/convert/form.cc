@@ -11,6 +11,7 @@
 #include "planner/sharding/limits.h"
 #include "planner/sharding/sdy_text.h"
 #include "planner/sharding/to_layout.h"
+#include "proto/convert/plan_proto.h"
 #include "proto/sharding/convert_sharding.h"
 #include "proto/convert/plan_proto.h"
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/values/layout.h"
 #include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/named_sharding.h"

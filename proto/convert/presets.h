@@ -11,7 +11,8 @@
 
 namespace remesh {
 
-// What common machines are like: the files of proto/convert/presets/, which are part of every program.
+// What common machines are like: the files of proto/convert/presets/, which are part of every
+// program.
 
 // By name.
 const v1::TopologyPresets& Presets();

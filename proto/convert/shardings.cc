@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
+#include "proto/convert/sorted_keys.h"
 
 namespace remesh {
 namespace {
@@ -32,18 +34,16 @@ absl::StatusOr<Layout> LayOut(const Form& form, const std::string& form_name, co
   return InvalidField(form_name, info.metadata.at("value"), info.metadata.at("expectation"));
 }
 
-// Puts `used_by` into the expectation of an error about a named sharding, which may suit other
-// arrays well.
-absl::Status UsedBy(const std::string& used_by, const absl::Status& status) {
+// The status with `note` behind what it expects of a field.
+absl::Status With(const std::string& note, const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
   const auto field = info.metadata.find("field"), value = info.metadata.find("value"),
              expectation = info.metadata.find("expectation");
   if (field == info.metadata.end() || value == info.metadata.end() ||
       expectation == info.metadata.end()) {
-    return AtField(used_by, status);
+    return AtField(note, status);
   }
-  return InvalidField(field->second, value->second,
-                      absl::StrCat(expectation->second, " (for ", used_by, ")"));
+  return InvalidField(field->second, value->second, absl::StrCat(expectation->second, " ", note));
 }
 
 }  // namespace
@@ -81,12 +81,18 @@ absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const
                         "must be empty beside ref");
   }
   const auto found = named_.find(sharding.ref());
-  if (found == named_.end())
-    return InvalidField(used_by() + ".ref", sharding.ref(), "must be a key of shardings");
+  if (found == named_.end()) {
+    return InvalidField(
+        used_by() + ".ref", sharding.ref(),
+        absl::StrCat("must be a key of shardings", DidYouMean(sharding.ref(), SortedKeys(named_))));
+  }
   auto placement = Place(found->second, shape);
   if (placement.ok()) return placement;
-  return UsedBy(used_by(),
-                AtField(absl::StrCat("shardings[", sharding.ref(), "]"), placement.status()));
+  const std::string named = absl::StrCat("shardings[", sharding.ref(), "]");
+  // A shape is the array's, and the sharding may suit other arrays.
+  if (GetErrorInfo(placement.status()).metadata["field"] == "shape")
+    return AtField(used_by(), With(absl::StrCat("(by ", named, ")"), placement.status()));
+  return With(absl::StrCat("(for ", used_by(), ")"), AtField(named, placement.status()));
 }
 
 absl::StatusOr<Shardings::Entry> Shardings::ToEntry(const v1::Sharding& sharding) {

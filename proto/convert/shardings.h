@@ -30,7 +30,8 @@ class Shardings {
   absl::Status SetNamed(const Named& shardings, const DeviceLists::Named& lists);
 
   // Where an array of `shape` lies. Fields are relative to the sharding; with a reference they
-  // start at "shardings[key]", and the caller's path, used_by(), stands in the expectation.
+  // start at "shardings[key]", and the caller's path, used_by(), stands in the expectation; but a
+  // shape that does not suit is a field of the caller's path.
   // REQUIRES: ValidateShape() passed.
   absl::StatusOr<Placement> Resolve(const v1::Sharding& sharding, const Shape& shape,
                                     absl::FunctionRef<std::string()> used_by);

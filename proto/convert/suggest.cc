@@ -8,6 +8,7 @@
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/intermediate_sharding.h"
 #include "planner/sharding/sdy_text.h"
+#include "proto/convert/form.h"
 #include "proto/sharding/convert_sharding.h"
 #include "proto/convert/form.h"
 

@@ -1,34 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/planning/listed_plan.h"
 
-#include <algorithm>
-
 #include "absl/container/flat_hash_set.h"
+#include <algorithm>
 #include "proto/convert/plan_proto.h"
 #include "server/controller/proto_time.h"
 
 namespace remesh {
 namespace {
-
-struct SideCounts {
-  int64_t devices = 0;
-  int64_t hosts = 0;
-};
-
-SideCounts CountSide(const ReshardRequest& canonical, Placement ArraySpec::*side) {
-  absl::flat_hash_set<const DeviceList*> lists;
-  absl::flat_hash_set<int64_t> devices;
-  for (const ArraySpec& array : canonical.arrays) {
-    const DeviceListPtr& list = (array.*side).devices;
-    if (lists.insert(list.get()).second) devices.insert(list->begin(), list->end());
-  }
-  SideCounts counts{.devices = static_cast<int64_t>(devices.size())};
-  for (const Host& host : canonical.topology.hosts) {
-    counts.hosts += std::any_of(host.device_ids.begin(), host.device_ids.end(),
-                                [&](int64_t id) { return devices.contains(id); });
-  }
-  return counts;
-}
 
 void SetFacts(const NameFacts& facts, v1::Plan& plan) {
   SetTime(facts.created, *plan.mutable_create_time());
@@ -38,12 +17,6 @@ void SetFacts(const NameFacts& facts, v1::Plan& plan) {
 }
 
 }  // namespace
-
-PlanCounts CountsOf(const ReshardRequest& canonical) {
-  const SideCounts source = CountSide(canonical, &ArraySpec::source);
-  const SideCounts target = CountSide(canonical, &ArraySpec::target);
-  return {source.devices, target.devices, source.hosts, target.hosts};
-}
 
 void AddState(const std::string& state, NameFacts& facts) {
   if (state.empty()) return;
@@ -64,11 +37,7 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
   plan.set_tier(v1::MEMORY);
   plan.set_uses(listed.users);
   *plan.mutable_states() = {listed.facts.states.begin(), listed.facts.states.end()};
-  plan.set_source_devices(bound.counts.source_devices);
-  plan.set_target_devices(bound.counts.target_devices);
-  plan.set_source_hosts(bound.counts.source_hosts);
-  plan.set_target_hosts(bound.counts.target_hosts);
-  plan.set_arrays(static_cast<int64_t>(bound.binding.array_names.size()));
+  SetCounts(bound.counts, plan);
   plan.set_compute_seconds(cached.compute_seconds);
   return plan;
 }

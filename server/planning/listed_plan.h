@@ -8,22 +8,12 @@
 
 #include "absl/time/time.h"
 #include "planner/canonical/canonical.h"
+#include "proto/convert/plan_counts.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/planning/cached_plan.h"
 #include "server/planning/plan_file.h"
 
 namespace remesh {
-
-// Different devices, and their hosts, that a request's shardings name.
-struct PlanCounts {
-  int64_t source_devices = 0;
-  int64_t target_devices = 0;
-  int64_t source_hosts = 0;
-  int64_t target_hosts = 0;
-
-  friend bool operator==(const PlanCounts&, const PlanCounts&) = default;
-};
-PlanCounts CountsOf(const ReshardRequest& canonical);
 
 // A cached plan with a caller's names.
 struct BoundPlan {

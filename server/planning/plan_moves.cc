@@ -188,14 +188,16 @@ absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& qu
   v1::PlanSpec spec;
   REMESH_CHECK(spec.ParseFromString(*plan.spec));
   ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(spec), nullptr));
-  if (absl::Status same = CheckSameLayout(source, *question.source->layout); !same.ok()) {
-    const std::string why(same.message());
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat(question.plan, " starts elsewhere: ", why),
+  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
+  const StateLayout& state = *question.source->layout;
+  if (absl::Status same = CheckSameLayout(source, state); !same.ok()) {
+    const bool arrived = CheckSameLayout(*target->layout, state).ok();
+    const std::string why = arrived ? "the state already lies where it leads"
+                                    : absl::StrCat("it starts elsewhere: ", same.message());
+    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(question.plan, ": ", why),
                      {.reason = "PLAN_SOURCE_MISMATCH",
                       .metadata = {{"plan", question.plan}, {"difference", why}}});
   }
-  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
   if (question.keep) {
     RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true, question.state).status());
   }

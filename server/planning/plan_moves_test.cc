@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/place_state.h"
@@ -81,9 +82,12 @@ TEST_F(PlanMovesTest, APlanThatStartsElsewhereIsRefused) {
   *request.mutable_spec() = spec;
   const std::string name = CreatePlan(cache_, request, nullptr)->plan().name();
   EXPECT_EQ(GetErrorInfo(PlanBy(name).status()).reason, "PLAN_SOURCE_MISMATCH");
+  EXPECT_EQ(PlanBy(name).status().message(),
+            absl::StrCat(name, ": the state already lies where it leads"));
   *request.mutable_spec() = TestSpec({1, 0, 2, 3});  // the same boxes on swapped devices
   const std::string swapped = CreatePlan(cache_, request, nullptr)->plan().name();
   EXPECT_EQ(GetErrorInfo(PlanBy(swapped).status()).reason, "PLAN_SOURCE_MISMATCH");
+  EXPECT_NE(PlanBy(swapped).status().message().find("starts elsewhere: "), std::string::npos);
   EXPECT_EQ(GetErrorInfo(PlanBy("plans/none").status()).reason, "PLAN_NOT_FOUND");
 }
 

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "proto/convert/plan_spec.h"
 #include "remesh/v1/state.pb.h"
 
 namespace remesh {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/transport_conformance.h"
-#include "worker/transport/memory_transport.h"
+#include "worker/transport/testing/memory_transport.h"
 
 namespace remesh::conformance {
 namespace {

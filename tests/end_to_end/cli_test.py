@@ -67,6 +67,8 @@ class CommandTest(ClusterTest):
 
         dry = self._reshard("--validate-only")
         self.assertEqual((dry["name"], self.json("states", "get", STATE)["generation"]), ("", "1"))
+        table = self.ctl("reshard", STATE, "--targets", str(self.folder / "targets.yaml"), "--validate-only")
+        self.assertRegex(table, r"(?m)^predicted +[0-9.]+ [a-z]*s$")
         # What was asked can be looked at, and then done.
         page = self.folder / "plan.html"
         self.ctl("plans", "get", dry["plan"], "--html", str(page))
@@ -74,6 +76,8 @@ class CommandTest(ClusterTest):
         execution = self.json("reshard", STATE, "--plan", dry["plan"])
         self.assertEqual((execution["phase"], execution["targetGeneration"]), ("SUCCEEDED", "2"))
         self.assertEqual(execution["plan"], dry["plan"])
+        self.ctl("reshard", STATE, "--plan", dry["plan"], code=1)
+        self.assertIn("the state already lies where it leads", self.last_stderr)
 
         self._lists_what_happened(execution)
         self._gets_every_array()

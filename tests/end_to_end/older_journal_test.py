@@ -63,6 +63,7 @@ class OlderJournalTest(ClusterTest):
         self.check_everywhere(NAME, 2, ARRAYS)  # was: told to free generation 2, the only one
 
         journal = refused.exception.details().split("--accept-older-journal=")[1].split()[0].rstrip(".;,")
+        self.assertIn(f"journal_uid={journal}", self.cluster.server.log.read_text())
         self.cluster.stop_server()
         self.cluster._server_config.append(f"accept_older_journal: {journal}")
         self.addCleanup(self.cluster._server_config.pop)

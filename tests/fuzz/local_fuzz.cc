@@ -42,7 +42,7 @@ class LocalWorld {
   void DoNow(const LocalInput::Call& call) {
     switch (call.what_case()) {
       case LocalInput::Call::kCommand:
-        return Obey(call.command());
+        return Execute(call.command());
       case LocalInput::Call::kAllocate:
         return calls_.Allocate(++last_, call.allocate(), Waits());
       case LocalInput::Call::kGetShards:
@@ -61,7 +61,7 @@ class LocalWorld {
     }
   }
 
-  void Obey(const v1::AttachResponse& command) {
+  void Execute(const v1::AttachResponse& command) {
     if (command.has_assign_state()) buffers_.Assign(command.assign_state().assignment());
     if (command.has_forget_state())
       buffers_.Forget(command.forget_state().state(), command.forget_state().state_uid());

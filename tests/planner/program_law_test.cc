@@ -11,6 +11,7 @@
 #include "planner/make_plan.h"
 #include "planner/plan/host_program.h"
 #include "planner/schedule/timeline.h"
+#include "planner/schedule/windows.h"
 #include "proto/convert/program_proto.h"
 #include "tests/testing/random_request.h"
 
@@ -195,7 +196,7 @@ std::string FieldRefused(Change change) {
 TEST(ProgramLawTest, ErrorsNameTheField) {
   REFUSED("schedule.parts", m.mutable_schedule()->set_parts(0));
   REFUSED("schedule.windows", m.mutable_schedule()->set_windows(2));
-  REFUSED("schedule.windows", m.mutable_schedule()->set_ @ @hops @ @(kWindowsMax));
+  REFUSED("schedule.windows", m.mutable_schedule()->set_hops(kWindowsMax));
   REFUSED("schedule.slack_bits", m.mutable_schedule()->set_slack_bits(INT64_MAX));
   REFUSED("names.prefix_bytes[0]", m.mutable_names()->set_prefix_bytes(0, 1));
   REFUSED("names.suffix_bytes[0]", m.mutable_names()->set_suffix_bytes(0, -1));
@@ -209,7 +210,7 @@ TEST(ProgramLawTest, ErrorsNameTheField) {
   REFUSED("tapes.atoms[0]", m.mutable_tapes()->set_atoms(0, 2));
   REFUSED("segments.tape_steps[0]", m.mutable_segments()->set_tape_steps(0, 1));
   REFUSED("segments.sizes[0]", m.mutable_segments()->set_sizes(0, 129));
-  REFUSED("moves.@@hops@@[0]", m.mutable_moves()->set_ @ @hops @ @(0, 1));
+  REFUSED("moves.hops[0]", m.mutable_moves()->set_hops(0, 1));
   REFUSED("moves.to_devices[0]", m.mutable_moves()->set_to_devices(0, 2));
   REFUSED("moves.to_spaces[0]", m.mutable_moves()->set_to_spaces(0, v1::SPACE_SOURCE));
   REFUSED("moves.round_steps[0]", m.mutable_moves()->set_round_steps(0, 1));
@@ -239,7 +240,7 @@ TEST(ProgramLawTest, LongSchedulesOfManyMovesAreRefused) {
   named.program.moves.resize(1025, named.program.moves[0]);
   EXPECT_EQ(
       GetErrorInfo(ReadProgram(OverTheWire(named, size_t{1} << 20)).status()).metadata["field"],
-      "moves.@@hops@@");
+      "moves.hops");
 }
 
 constexpr int32_t kEmptyParts = 100;

@@ -110,6 +110,12 @@ class PageTest(unittest.TestCase):
         self.assertRegex(self.browser.text("domains"),
                          r"4 hosts alike\s*a … d\s*3\.072 kB\s*3\.072 µs\s*binds\s*3\.072 kB\s*3\.072 µs\s*binds\s*1 GB/s")
 
+    def test_messages_inside_hosts_do_not_cross_the_network(self):
+        self.open(spec(["a"]))
+        crossing = self.browser.run("[...document.querySelectorAll('#figures div')].find(d => d.textContent.includes('Crosses')).textContent")
+        self.assertIn("0 B", crossing)
+        self.assertNotIn("message", crossing)
+
     def test_names_of_hosts_and_files_stay_text(self):
         self.browser.open(self.write_page(spec([EVIL, "b"]), EVIL.replace("/", "_") + ".json"))
         self.assertEqual(self.browser.run("document.images.length"), 0)

@@ -110,7 +110,7 @@ absl::Status Agent::CheckCluster(const std::string& cluster_uid) const {
 }
 
 // What must outlive this process before the command is carried out.
-absl::Status Agent::Obey(const v1::AttachResponse& response) {
+absl::Status Agent::Admit(const v1::AttachResponse& response) {
   worker::AgentRecord next = options_.memory.record();
   if (response.has_welcome()) {
     RETURN_IF_ERROR(CheckCluster(response.welcome().cluster_uid()));
@@ -128,7 +128,7 @@ absl::Status Agent::Obey(const v1::AttachResponse& response) {
 
 void Agent::Command(const v1::AttachResponse& response) {
   if (deaf_) return;
-  if (const absl::Status status = Obey(response); !status.ok()) return Refuse(status);
+  if (const absl::Status status = Admit(response); !status.ok()) return Refuse(status);
   Execute(response);
 }
 

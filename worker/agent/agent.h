@@ -35,7 +35,7 @@ struct ProgramRequest {
   AttemptDevices devices;
 };
 
-// The worker's mind: turns the planner's commands into work on the store and the data thread, and
+// Turns the planner's commands into work on the store and the data thread, and
 // their outcomes into answers. Everything runs on one strand; gRPC stays outside. Survives the
 // planner: attempts go on while it is away, and are told of again when it is back.
 class Agent {
@@ -44,7 +44,7 @@ class Agent {
   // How it reaches the rest of the world. Called on the strand; none may block.
   struct Ports {
     absl::AnyInvocable<void(const v1::AttachRequest&)> say;    // dropped while not attached
-    absl::AnyInvocable<void(const absl::Status&)> disconnect;  // why it cannot obey the planner
+    absl::AnyInvocable<void(const absl::Status&)> disconnect;  // why it takes no more commands
     absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
     absl::AnyInvocable<void(ProgramRequest, ProgramDone)> fetch;  // answers on any thread
   };
@@ -61,8 +61,9 @@ class Agent {
 
   // What to say first on a new stream.
   v1::Register Attaching();
-  // Obeys. Not a planner of another cluster or of a lower epoch than seen before, and not when what
-  // must be remembered first cannot be: then nothing more is obeyed until the next Attaching().
+  // Carries out a command. Not one of another cluster's planner or of a lower epoch than seen
+  // before, and not when what must be on disk first cannot be: then no more is carried out until
+  // the next Attaching().
   void Command(const v1::AttachResponse& response);
 
   // The worker stops: nobody waits any longer.
@@ -84,11 +85,11 @@ class Agent {
     bool stop_then = false;                      // once it is not reserving any more
   };
 
-  absl::Status Obey(const v1::AttachResponse& response);
+  absl::Status Admit(const v1::AttachResponse& response);
   absl::Status CheckEpoch(uint64_t epoch) const;
   absl::Status CheckCluster(const std::string& cluster_uid) const;
   void Execute(const v1::AttachResponse& response);
-  // Obeys nothing more of this stream.
+  // Carries out nothing more of this stream.
   void Refuse(const absl::Status& why);
   void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);

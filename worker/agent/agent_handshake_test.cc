@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who commands, who obeys, and what is on disk before it does.
+// Who commands, and what is on disk before a command is carried out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,8 +8,8 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "worker/agent/agent_test.h"
 #include "worker/agent/refusal.h"
+#include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::testing {
 namespace {
@@ -62,7 +62,7 @@ TEST_F(AgentHandshakeTest, TheSecretIsForTheWorkerAlone) {
   EXPECT_EQ(info.st_mode & 0777, 0600u);
 }
 
-TEST_F(AgentHandshakeTest, ThePositionIsOnDiskBeforeACommandIsObeyed) {
+TEST_F(AgentHandshakeTest, ThePositionIsOnDiskBeforeACommandIsCarriedOut) {
   ReadyToMove();
   Retire(Position("a", 5));
   EXPECT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kRetired));
@@ -88,7 +88,7 @@ TEST_F(AgentHandshakeTest, APositionThatCannotBeWrittenIsNotActedOn) {
   EXPECT_FALSE(hosts_[0]->Attach().has_position());
 }
 
-TEST_F(AgentHandshakeTest, AnotherClustersPlannerIsNotObeyed) {
+TEST_F(AgentHandshakeTest, AnotherClustersPlannerIsRefused) {
   Welcome(0, "ours");
   ReadyToMove();
   hosts_[0]->Attach();

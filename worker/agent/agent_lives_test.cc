@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "worker/agent/agent_test.h"
+#include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::testing {
 namespace {
@@ -24,7 +24,7 @@ TEST_F(AgentTest, AVerifiedGenerationOutlivesTheProcessAndCommits) {
   EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(2)));
 }
 
-TEST_F(AgentTest, APlannerOfAnOlderEpochIsNotObeyed) {
+TEST_F(AgentTest, APlannerOfAnOlderEpochIsRefused) {
   ReadyToMove();
   Command(
       0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); }, /*epoch=*/4);

@@ -5,7 +5,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "service/error_info.h"
-#include "worker/agent/agent_test.h"
+#include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::testing {
 namespace {

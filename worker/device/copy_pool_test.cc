@@ -9,7 +9,7 @@
 #include <semaphore>
 #include <thread>
 
-#include "worker/device/copy_reference.h"
+#include "worker/device/testing/copy_reference.h"
 
 namespace remesh {
 namespace {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "base/check.h"
+#include "base/int_math.h"
 
 namespace remesh {
 namespace {
@@ -12,8 +13,8 @@ namespace {
 // Indices of the cut dimension in each piece but the last, where one index is `slab_bits`.
 int64_t SlabsPerPiece(int64_t extent, int64_t slab_bits, int64_t max_bits) {
   const int64_t fit = std::max<int64_t>(max_bits / slab_bits, 1);
-  const int64_t pieces = (extent + fit - 1) / fit;
-  int64_t slabs = (extent + pieces - 1) / pieces;
+  const int64_t pieces = CeilDiv(extent, fit);
+  int64_t slabs = CeilDiv(extent, pieces);
   // So many slabs are whole bytes. Where rounding up would not fit, pieces get smaller.
   const int64_t whole_byte = 8 / std::gcd(slab_bits, int64_t{8});
   const int64_t rounded = (slabs + whole_byte - 1) / whole_byte * whole_byte;

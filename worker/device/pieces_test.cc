@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "worker/device/copy_reference.h"
+#include "worker/device/testing/copy_reference.h"
 
 namespace remesh {
 namespace {

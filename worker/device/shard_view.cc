@@ -7,7 +7,7 @@
 namespace remesh {
 
 int64_t PackedBytes(const Box& box, int bits_per_element) {
-  return (box.element_count() * bits_per_element + 7) / 8;
+  return BytesOfBits(box.element_count() * bits_per_element);
 }
 
 void CopyBox(const ShardView& source, const Box& box, const ShardView& target) {
@@ -38,7 +38,7 @@ std::optional<std::span<std::byte>> ContiguousBytes(const ShardView& shard, cons
   }
   if (runs.run_bits == 0) return std::span<std::byte>();
   return std::span<std::byte>(shard.data + runs.source_bit / 8,
-                              static_cast<size_t>((runs.run_bits + 7) / 8));
+                              static_cast<size_t>(BytesOfBits(runs.run_bits)));
 }
 
 }  // namespace remesh

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "base/int_math.h"
 #include "planner/values/box.h"
 
 namespace remesh {
@@ -18,7 +19,7 @@ struct ShardView {
   Box frame;
   int bits_per_element = 8;
 
-  int64_t bytes() const { return (frame.element_count() * bits_per_element + 7) / 8; }
+  int64_t bytes() const { return BytesOfBits(frame.element_count() * bits_per_element); }
 };
 
 // Bytes of `box` packed row-major: rounded up to whole bytes.

@@ -7,7 +7,7 @@
 #include <latch>
 #include <thread>
 
-#include "worker/device/copy_reference.h"
+#include "worker/device/testing/copy_reference.h"
 #include "xxhash.h"
 
 namespace remesh {

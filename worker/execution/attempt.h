@@ -15,9 +15,16 @@ namespace remesh {
 // One attempt of an execution as this host lives it. A pure state machine: events come in, what
 // must be done goes out, in order, and its result comes back as an event.
 //
-//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified -> kCommitting
-//   -> kCommitted -> kOver up to kVerified an error leads to kFailed (told to the planner, which
-//   aborts) up to kVerified, and from kFailed, Abort leads to kStopping -> kOver
+//   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified
+//        \____________\____________\____________\_____________\____________/   |
+//                 error |                       | Abort                       | Commit
+//                       v                       v                             v
+//                    kFailed ---- Abort --> kStopping --> kOver         kCommitting
+//                                                           ^                 |
+//                                                           |                 v
+//                                                           +----------- kCommitted
+//
+// kFailed is told to the planner, which aborts.
 class Attempt {
  public:
   enum class Phase {

@@ -143,7 +143,7 @@ TEST_F(AttemptTest, NothingUndoesACommit) {
   EXPECT_THAT(Names(attempt_.MovingFailed(Broken())), IsEmpty());
 }
 
-TEST_F(AttemptTest, AnAbortBetweenCommitAndItsRecordIsNotObeyed) {
+TEST_F(AttemptTest, AnAbortBetweenCommitAndItsRecordIsRefused) {
   ToVerified();
   EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("mark-ready"));
   EXPECT_THAT(Names(attempt_.Abort()), IsEmpty());

@@ -9,8 +9,8 @@
 
 #include "base/error.h"
 #include "tests/testing/element_oracle.h"
-#include "worker/execution/test_cluster.h"
-#include "worker/transport/memory_transport.h"
+#include "worker/execution/testing/cluster.h"
+#include "worker/transport/testing/memory_transport.h"
 #include "worker/transport/ucx_transport.h"
 
 namespace remesh::testing {

@@ -32,9 +32,9 @@ function drawFigures() {
     [term('quality Q', 'Quality Q'), s.quality.toFixed(3),
       s.quality < 1.0005 ? 'no plan has a less busy link' : 'busiest link over the lower bound'],
     [term('crossing', 'Crosses the network'), bytes(s.crossingBytes + s.relayedBytes),
-      s.relayedBytes > 0 ? `${bytes(s.relayedBytes)} of it to relays` : plural(s.operations, 'message')],
+      s.relayedBytes > 0 ? `${bytes(s.relayedBytes)} of it to relays` : s.totalBytes > 0 ? `${percent(s.crossingBytes / s.totalBytes)} of all bytes` : ''],
     [term('peak memory', 'Peak memory'), bytes(s.maxPeakBytes), 'of the fullest device'],
-    [term('window', 'Windows'), count(s.windows), `at most ${bytes(s.windowBytes)} in flight a device`],
+    [term('window', 'Windows'), count(s.windows), `${plural(s.operations, 'message')} in them, inside hosts too; at most ${bytes(s.windowBytes)} in flight a device`],
   ];
   byId('figures').append(...figures.map(([name, value, note]) => element('div', { children: [
     element('dt', { children: [name] }), element('dd', { text: value, children: [element('small', { text: note })] })] })));

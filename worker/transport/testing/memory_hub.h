@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/transport/memory_transport.h"
+#include "worker/transport/testing/memory_transport.h"
 
 namespace remesh {
 

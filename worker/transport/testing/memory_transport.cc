@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/transport/memory_transport.h"
+#include "worker/transport/testing/memory_transport.h"
 
 #include <cstring>
 #include <utility>
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "worker/transport/memory_hub.h"
 #include "worker/transport/peer_table.h"
+#include "worker/transport/testing/memory_hub.h"
 
 namespace remesh {
 

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "client/commands/command.h"
+
+namespace remesh {
+
+// Each adds one of remeshctl's commands, with its flags and verbs, to the parser.
+void AddCache(CLI::App& app, Command& command);
+// Of the commands that `app` has by then.
+void AddCompletion(CLI::App& app, Command& command);
+void AddDemo(CLI::App& app, Command& command);
+void AddExecutions(CLI::App& app, Command& command);
+void AddGet(CLI::App& app, Command& command);
+void AddHelp(CLI::App& app, Command& command);
+void AddVersion(CLI::App& app, Command& command);
+void AddLayout(CLI::App& app, Command& command);
+void AddPlan(CLI::App& app, Command& command);
+void AddPlans(CLI::App& app, Command& command);
+// Below `plans`.
+void AddPrecompute(CLI::App& plans, Command& command);
+void AddPut(CLI::App& app, Command& command);
+void AddReshard(CLI::App& app, Command& command);
+void AddSharding(CLI::App& app, Command& command);
+void AddStates(CLI::App& app, Command& command);
+void AddSuggest(CLI::App& app, Command& command);
+void AddTopology(CLI::App& app, Command& command);
+void AddWorkers(CLI::App& app, Command& command);
+
+}  // namespace remesh

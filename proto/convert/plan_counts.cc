@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "proto/convert/plan_counts.h"
+
+#include <algorithm>
+
+#include "absl/container/flat_hash_set.h"
+
+namespace remesh {
+namespace {
+
+struct SideCounts {
+  int64_t devices = 0;
+  int64_t hosts = 0;
+};
+
+SideCounts CountSide(const ReshardRequest& request, Placement ArraySpec::*side) {
+  absl::flat_hash_set<const DeviceList*> lists;
+  absl::flat_hash_set<int64_t> devices;
+  for (const ArraySpec& array : request.arrays) {
+    const DeviceListPtr& list = (array.*side).devices;
+    if (lists.insert(list.get()).second) devices.insert(list->begin(), list->end());
+  }
+  SideCounts counts{.devices = static_cast<int64_t>(devices.size())};
+  for (const Host& host : request.topology.hosts) {
+    counts.hosts += std::any_of(host.device_ids.begin(), host.device_ids.end(),
+                                [&](int64_t id) { return devices.contains(id); });
+  }
+  return counts;
+}
+
+}  // namespace
+
+PlanCounts CountsOf(const ReshardRequest& request) {
+  const SideCounts source = CountSide(request, &ArraySpec::source);
+  const SideCounts target = CountSide(request, &ArraySpec::target);
+  return {.arrays = static_cast<int64_t>(request.arrays.size()),
+          .source_devices = source.devices,
+          .target_devices = target.devices,
+          .source_hosts = source.hosts,
+          .target_hosts = target.hosts};
+}
+
+void SetCounts(const PlanCounts& counts, v1::Plan& plan) {
+  plan.set_arrays(counts.arrays);
+  plan.set_source_devices(counts.source_devices);
+  plan.set_target_devices(counts.target_devices);
+  plan.set_source_hosts(counts.source_hosts);
+  plan.set_target_hosts(counts.target_hosts);
+}
+
+}  // namespace remesh

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "planner/values/request.h"
+#include "remesh/v1/plan.pb.h"
+
+namespace remesh {
+
+// Arrays of a request, and the different devices, and their hosts, that its shardings name.
+struct PlanCounts {
+  int64_t arrays = 0;
+  int64_t source_devices = 0;
+  int64_t target_devices = 0;
+  int64_t source_hosts = 0;
+  int64_t target_hosts = 0;
+
+  friend bool operator==(const PlanCounts&, const PlanCounts&) = default;
+};
+PlanCounts CountsOf(const ReshardRequest& request);
+
+void SetCounts(const PlanCounts& counts, v1::Plan& plan);
+
+}  // namespace remesh
