@@ -9,15 +9,15 @@
 #include "proto/spec/explain_proto.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/suggest.h"
+#include "server/cache/plan_filter.h"
 #include "server/controller/digest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
 #include "server/planning/join_spec.h"
-#include "server/planning/plan_filter.h"
+#include "server/planning/plan_export.h"
 #include "server/planning/plan_moves.h"
-#include "server/planning/plan_transport.h"
 #include "server/planning/render_plan.h"
 
 namespace remesh {
@@ -138,36 +138,38 @@ absl::Status StreamExport(PlanCache& cache, const v1::ExportPlanRequest& request
 }
 
 absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
-    Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state) {
+    Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state,
+    Budget& budget) {
   const auto workers = core.topology();
   if (state != nullptr) {
-    return core.precomputer().Start(request, *state, request.options(), workers.get());
+    return core.precomputer().Start(request, *state, request.options(), workers.get(), budget);
   }
   if (!request.has_spec()) return InvalidField("layout", "", "must be spec or state");
   if (request.has_options()) {
     return InvalidField("options", "set", "must be empty with a spec: the spec has its own");
   }
   return core.precomputer().Start(request, TargetOf(request.spec()), request.spec().options(),
-                                  workers.get());
+                                  workers.get(), budget);
 }
 
 absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
-                                                    const v1::ExplainPlanRequest& request) {
+                                                    const v1::ExplainPlanRequest& request,
+                                                    Budget& budget) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   const CachedPlan& cached = *listed.plan->cached;
   const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
   ASSIGN_OR_RETURN(const Explanation explanation,
-                   Explain(cached.request, cached.plan, listed.plan->binding, options));
+                   Explain(cached.request, cached.plan, listed.plan->binding, options, budget));
   v1::ExplainPlanResponse response;
   *response.mutable_plan() = ToProto(listed);
   *response.mutable_explanation() = ToProto(explanation, cached.plan, listed.plan->binding);
   return response;
 }
 
-absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request,
+absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request, Budget budget,
                             ChunkWriter<v1::RenderedChunk>& writer) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request));
+  ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request, budget));
   for (size_t at = 0; at < text.size(); at += kChunkBytes) {
     v1::RenderedChunk chunk;
     chunk.set_text(text.substr(at, kChunkBytes));
@@ -190,7 +192,7 @@ template <typename Response, typename Answer>
 ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char* method,
                                      const std::string& resource, Response* response,
                                      Answer answer) {
-  return AskPool(backend_, backend_.core.planners(), context, method, resource, response, answer);
+  return AskDesk(backend_, context, method, resource, response, answer);
 }
 
 template <typename Response, typename Answer>
@@ -339,8 +341,9 @@ grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
 ServerUnaryReactor* PlanService::ImportPlan(CallbackServerContext* context,
                                             const v1::ImportPlanRequest* request,
                                             v1::Plan* response) {
-  return Ask(context, "ImportPlan", "", response, [=, this] {
-    return remesh::ImportPlan(backend_.core.plans(), *request, backend_.core.topology().get());
+  return Ask(context, "ImportPlan", "", response, [=, this](Budget& budget) {
+    const auto workers = backend_.core.topology();
+    return remesh::ImportPlan(backend_.core.plans(), *request, workers.get(), budget);
   });
 }
 
@@ -356,13 +359,15 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                                                  const v1::PrecomputePlansRequest* request,
                                                  v1::PrecomputePlansResponse* response) {
   if (!request->has_state()) {
-    return Ask(context, "PrecomputePlans", "", response,
-               [=, this] { return remesh::PrecomputePlans(backend_.core, *request, nullptr); });
+    return Ask(context, "PrecomputePlans", "", response, [=, this](Budget& budget) {
+      return remesh::PrecomputePlans(backend_.core, *request, nullptr, budget);
+    });
   }
-  return AskPlannerOfState(backend_, context, "PrecomputePlans", request->state(), response,
-                           [=, this](const v1::State& state) {
-                             return remesh::PrecomputePlans(backend_.core, *request, &state.spec());
-                           });
+  return AskDeskOfState(backend_, context, "PrecomputePlans", request->state(), response,
+                        [=, this](const v1::State& state, Budget& budget) {
+                          return remesh::PrecomputePlans(backend_.core, *request, &state.spec(),
+                                                         budget);
+                        });
 }
 
 grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(
@@ -381,16 +386,21 @@ grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(
 ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
                                              const v1::ExplainPlanRequest* request,
                                              v1::ExplainPlanResponse* response) {
-  return Ask(context, "ExplainPlan", request->name(), response,
-             [=, this] { return remesh::ExplainPlan(backend_.core.plans(), *request); });
+  return Ask(context, "ExplainPlan", request->name(), response, [=, this](Budget& budget) {
+    return remesh::ExplainPlan(backend_.core.plans(), *request, budget);
+  });
 }
 
 grpc::ServerWriteReactor<v1::RenderedChunk>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
   return Stream<v1::RenderedChunk>(
       context, "RenderPlan", request->name(),
-      [this, request = *request](ChunkWriter<v1::RenderedChunk>& writer) {
-        return StreamRendered(backend_.core.plans(), request, writer);
+      [this, request = *request, context](ChunkWriter<v1::RenderedChunk>& writer) {
+        const auto wanted = [context] {
+          return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();
+        };
+        return StreamRendered(backend_.core.plans(), request,
+                              backend_.core.desk().NewBudget(wanted), writer);
       });
 }
 
@@ -398,7 +408,7 @@ ServerUnaryReactor* PlanService::SuggestIntermediateSharding(
     CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,
     v1::SuggestIntermediateShardingResponse* response) {
   return Ask(context, "SuggestIntermediateSharding", "", response,
-             [=] { return remesh::SuggestIntermediateSharding(*request); });
+             [=](Budget&) { return remesh::SuggestIntermediateSharding(*request); });
 }
 
 }  // namespace remesh

@@ -6,7 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "server/planning/plan_filter.h"
+#include "server/cache/plan_filter.h"
 #include "service/error_info.h"
 
 namespace remesh {

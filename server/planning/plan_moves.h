@@ -9,9 +9,9 @@
 #include "planner/budget.h"
 #include "planner/topology.h"
 #include "remesh/v1/plan.pb.h"
+#include "server/cache/plan_cache.h"
 #include "server/controller/action.h"
 #include "server/controller/placed.h"
-#include "server/planning/plan_cache.h"
 
 namespace remesh {
 

@@ -41,12 +41,12 @@ absl::Status CheckNotNeeded(const ScenarioMove& move, const ReshardRequest& requ
 }
 
 absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::PlanOptions& options,
-                                        const ScenarioMove& move) {
+                                        const ScenarioMove& move, Budget& budget) {
   ASSIGN_OR_RETURN(v1::PlanSpec spec, QuestionOf(move, layout, options));
-  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
+  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr, budget));
   RETURN_IF_ERROR(CheckNotNeeded(move, request));
   PlanCache::Question question;
-  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
+  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request, budget));
   question.spec = std::make_shared<const std::string>(spec.SerializeAsString());
   question.ahead = true;
   return question;
@@ -56,7 +56,7 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
 
 absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
     const v1::PrecomputePlansRequest& request, v1::StateSpec present,
-    const v1::PlanOptions& options, const Topology* workers) {
+    const v1::PlanOptions& options, const Topology* workers, Budget& budget) {
   auto work = std::make_shared<Work>();
   ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
                                              request.elastic_axis(), workers));
@@ -67,14 +67,17 @@ absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
   for (const ScenarioMove& move : moves) {
     v1::Scenario& scenario = *response.add_scenarios();
     scenario = move.scenario;
-    Decide(work, move, request.validate_only(), seen, scenario);
+    Decide(work, move, request.validate_only(), seen, scenario, budget);
+    RETURN_IF_ERROR(budget.Check());
   }
   return response;
 }
 
 void Precomputer::Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
-                         bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario) {
-  const absl::StatusOr<PlanCache::Question> question = Ask(work->layout, work->options, move);
+                         bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario,
+                         Budget& budget) {
+  const absl::StatusOr<PlanCache::Question> question =
+      Ask(work->layout, work->options, move, budget);
   if (!question.ok()) {
     scenario.set_outcome(v1::Scenario::SKIPPED);
     const absl::string_view why = question.status().message();
@@ -121,10 +124,11 @@ void Precomputer::Compute(const Work& work, const ScenarioMove& move,
   absl::Status status;
   bool computed = false;
   if (!cache_.Has(fingerprint)) {
-    const absl::StatusOr<PlanCache::Question> question = Ask(work.layout, work.options, move);
+    Budget budget = desk_.NewBudget();
+    const absl::StatusOr<PlanCache::Question> question =
+        Ask(work.layout, work.options, move, budget);
     status = question.status();
     if (question.ok()) {
-      Budget budget = desk_.NewBudget();
       const auto answer = cache_.FindOrCompute(
           *question, [&](const CanonicalRequest& request) { return ComputePlan(request, budget); });
       status = answer.status();

@@ -29,6 +29,11 @@ FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
           .running_max_of_caller = std::max<size_t>(1, threads - 1)};
 }
 
+// Of this thread alone, as Linux has it. Where it is not allowed, order is all there is.
+void BeNice(int nice) {
+  if (nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+}
+
 }  // namespace
 
 absl::Status ShuttingDown() {
@@ -46,7 +51,9 @@ ThreadPool::ThreadPool(Options options)
     : waiting_max_(options.waiting_max), tasks_(LimitsOf(options)) {
   REMESH_CHECK(options.threads >= 1);
   for (int i = 0; i < options.threads + options.execution_threads; ++i) {
-    threads_.emplace_back([this, executions_only = i >= options.threads] { Run(executions_only); });
+    const bool executions_only = i >= options.threads;
+    const int nice = executions_only ? 0 : options.nice;
+    threads_.emplace_back([this, executions_only, nice] { Run(executions_only, nice); });
   }
 }
 
@@ -87,7 +94,8 @@ void ThreadPool::Stop() {
   if (background_thread_.joinable()) background_thread_.join();
 }
 
-void ThreadPool::Run(bool executions_only) {
+void ThreadPool::Run(bool executions_only, int nice) {
+  BeNice(nice);
   const auto ready = [this, executions_only]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return stopping_ || tasks_.CanPop(executions_only);
   };
@@ -109,8 +117,7 @@ void ThreadPool::Run(bool executions_only) {
 bool ThreadPool::HasTurn() const { return !background_.empty() && tasks_.empty(); }
 
 void ThreadPool::RunBackground() {
-  // Of this thread alone, as Linux has it. Where it is not allowed, order is all there is.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBackgroundNice);
+  BeNice(kBackgroundNice);
   while (true) {
     Task task;
     {

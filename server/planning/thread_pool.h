@@ -21,6 +21,7 @@ class ThreadPool {
     int threads = 1;            // >= 1
     int execution_threads = 0;  // beside those, for executions alone
     size_t waiting_max = 0;     // executions, and questions
+    int nice = 0;  // of `threads`: below the rest of the process by so much; see nice(2)
     // Whether callers share: none runs tasks on all of `threads` while there is more than one, nor
     // takes more than a quarter of the places to wait.
     bool fair = false;
@@ -42,7 +43,7 @@ class ThreadPool {
   void Stop();
 
  private:
-  void Run(bool executions_only);
+  void Run(bool executions_only, int nice);
   void RunBackground();
   bool HasTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

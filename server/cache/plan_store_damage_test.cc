@@ -9,7 +9,7 @@
 
 #include "absl/strings/escaping.h"
 #include "planner/plan/plan_bytes.h"
-#include "server/planning/plan_store_test.h"
+#include "server/cache/plan_store_test.h"
 #include "tests/testing/resealed.h"
 
 namespace remesh {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_cache.h"
+#include "server/cache/plan_cache.h"
 
 #include <gtest/gtest.h>
 

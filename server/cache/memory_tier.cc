@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/memory_tier.h"
+#include "server/cache/memory_tier.h"
 
 #include <algorithm>
 #include <utility>
 
-#include "server/planning/held_bytes.h"
+#include "server/cache/held_bytes.h"
 
 namespace remesh {
 namespace {

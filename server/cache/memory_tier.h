@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "absl/time/time.h"
-#include "server/planning/listed_plan.h"
+#include "server/cache/listed_plan.h"
 
 namespace remesh {
 

@@ -16,11 +16,11 @@
 #include "absl/time/time.h"
 #include "planner/canonical/canonical.h"
 #include "remesh/v1/plan.pb.h"
-#include "server/planning/listed_plan.h"
-#include "server/planning/memory_tier.h"
-#include "server/planning/plan_store.h"
-#include "server/planning/plan_watchers.h"
-#include "server/planning/question_memo.h"
+#include "server/cache/listed_plan.h"
+#include "server/cache/memory_tier.h"
+#include "server/cache/plan_store.h"
+#include "server/cache/plan_watchers.h"
+#include "server/cache/question_memo.h"
 
 namespace remesh {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/question_memo.h"
+#include "server/cache/question_memo.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_store.h"
+#include "server/cache/plan_store.h"
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "server/planning/plan_store_test.h"
+#include "server/cache/plan_store_test.h"
 
 namespace remesh {
 namespace {

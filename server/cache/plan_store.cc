@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_store.h"
+#include "server/cache/plan_store.h"
 
 #include <zstd.h>
 

@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "server/planning/plan_store.h"
+#include "server/cache/plan_store.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "planner/canonical/canonical.h"
-#include "server/planning/cached_plan.h"
+#include "server/cache/cached_plan.h"
 
 namespace remesh {
 

@@ -5,9 +5,10 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "planner/budget.h"
 #include "planner/topology.h"
 #include "remesh/v1/plan.pb.h"
-#include "server/planning/plan_cache.h"
+#include "server/cache/plan_cache.h"
 
 namespace remesh {
 
@@ -19,6 +20,6 @@ absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name
 // Files what the data holds, once it is known to be right. `workers`: what an empty topology of the
 // request's spec means; may be null.
 absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
-                                    const Topology* workers);
+                                    const Topology* workers, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -16,8 +16,8 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "remesh/v1/cache.pb.h"
-#include "server/planning/cached_plan.h"
-#include "server/planning/plan_file.h"
+#include "server/cache/cached_plan.h"
+#include "server/cache/plan_file.h"
 
 namespace remesh {
 

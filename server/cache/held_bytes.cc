@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/held_bytes.h"
+#include "server/cache/held_bytes.h"
 
 #include <algorithm>
 #include <string>

@@ -9,8 +9,8 @@
 #include "absl/time/time.h"
 #include "planner/canonical/canonical.h"
 #include "remesh/v1/plan.pb.h"
-#include "server/planning/cached_plan.h"
-#include "server/planning/plan_file.h"
+#include "server/cache/cached_plan.h"
+#include "server/cache/plan_file.h"
 
 namespace remesh {
 

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "absl/time/clock.h"
-#include "server/planning/plan_filter.h"
+#include "server/cache/plan_filter.h"
 #include "server/planning/plan_moves.h"
 #include "server/planning/planning_test_spec.h"
 

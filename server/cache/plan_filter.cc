@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_filter.h"
+#include "server/cache/plan_filter.h"
 
 #include <algorithm>
 #include <string>

@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "server/planning/plan_store_test.h"
+#include "server/cache/plan_store_test.h"
 
 extern char** environ;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/listed_plan.h"
+#include "server/cache/listed_plan.h"
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding plans: in memory, on disk, or by planning.
-#include "server/planning/plan_cache.h"
+#include "server/cache/plan_cache.h"
 
 #include <utility>
 

@@ -6,9 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/cache/plan_cache.h"
+#include "server/cache/plan_filter.h"
 #include "server/controller/proto_time.h"
-#include "server/planning/plan_cache.h"
-#include "server/planning/plan_filter.h"
 
 namespace remesh {
 namespace {

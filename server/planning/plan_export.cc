@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_transport.h"
+#include "server/planning/plan_export.h"
 
 #include <algorithm>
 #include <cmath>
@@ -39,9 +39,9 @@ absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name
 }
 
 absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
-                                    const Topology* workers) {
+                                    const Topology* workers, Budget& budget) {
   const v1::PlanSpec* const spec = request.has_spec() ? &request.spec() : nullptr;
-  ASSIGN_OR_RETURN(ImportedPlan imported, ReadExport(request.data(), spec, workers));
+  ASSIGN_OR_RETURN(ImportedPlan imported, ReadExport(request.data(), spec, workers, budget));
   const CanonicalRequest& canonical = imported.canonicalized.canonical;
   ASSIGN_OR_RETURN(Plan plan, Repriced(canonical, imported.plan));
   CachedPlan cached{.request = canonical,
