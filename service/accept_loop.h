@@ -14,8 +14,8 @@
 
 namespace remesh {
 
-// Accepts connections, on a thread of its own, so that no number of strangers keeps clients out:
-// gRPC's own listener accepts nothing more after it once ran out of descriptors.
+// Accepts connections, on a thread of its own, so that no number of unknown callers keeps clients
+// out: gRPC's own listener accepts nothing more after it once ran out of descriptors.
 //
 // A connection is handed over when it has said something; one that is silent for too long is
 // closed. When descriptors run short, or an address has too many, the one that has been silent

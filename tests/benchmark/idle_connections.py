@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What connections that say nothing cost a server and a worker with a low limit of open files. Run by hand; prints a table.
 
-    PYTHONPATH=build/release/python tests/benchmark/strangers.py [--bin-dir build/release/bin] [--files 1024]
+    PYTHONPATH=build/release/python tests/benchmark/idle_connections.py [--bin-dir build/release/bin] [--files 1024]
 
 Twice as many idle connections as files may be open, on the server's port, the worker's socket and its data port, then 50 readers of
 /metrics that do not read: seconds until a new client is answered while they stay, and after; the process's CPU and log meanwhile.
