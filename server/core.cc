@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/caller.h"
+#include "server/planning/create_plan.h"
+#include "server/planning/execution_plan.h"
 #include "server/planning/place_state.h"
-#include "server/planning/plan_moves.h"
 #include "service/heap.h"
 #include "service/log.h"
 
@@ -62,7 +63,7 @@ Core::Core(Options options, CoreObserver& observer)
       plans_(PlanCache::Options{.limits = {.bytes_max = options_.plan_cache_bytes,
                                            .entries_max = options_.plan_cache_entries,
                                            .age_max = options_.plan_cache_age},
-                                .store = plan_store_.get()}),
+                                .disk = plan_store_ != nullptr ? plan_store_.get() : &NoDisk()}),
       quick_planners_({.threads = 1, .waiting_max = options_.waiting_max, .fair = true}),
       planners_({.threads = options_.planner_threads,
                  .execution_threads = 1,

@@ -69,7 +69,7 @@ void MemoryTier::Remove(const std::string& name) {
   entries_.erase(entry);
 }
 
-std::pair<const MemoryTier::Name*, PlanFile::Cause> MemoryTier::NextToLeave(
+std::pair<const MemoryTier::Name*, EvictionCause> MemoryTier::NextToEvict(
     absl::Time now, const std::string& spared) const {
   const bool many_bytes = bytes_ > limits_.bytes_max;
   const bool many_names =
@@ -79,9 +79,9 @@ std::pair<const MemoryTier::Name*, PlanFile::Cause> MemoryTier::NextToLeave(
     const bool old = now - name.listed.facts.used > limits_.age_max;
     if (!many_bytes && !many_names && !old) return {};  // those behind are younger
     if (key == spared || name.kept()) continue;
-    return {&name, many_bytes   ? PlanFile::Cause::kBytes
-                   : many_names ? PlanFile::Cause::kEntries
-                                : PlanFile::Cause::kAge};
+    return {&name, many_bytes   ? EvictionCause::kBytes
+                   : many_names ? EvictionCause::kEntries
+                                : EvictionCause::kAge};
   }
   return {};
 }

@@ -15,7 +15,7 @@
 namespace remesh {
 
 // Plans in memory: each once, by fingerprint, and bound under names. Names that nobody used for
-// longest leave first, but none that is pinned or in use. A value with no lock, clock or disk.
+// longest go first, but none that is pinned or in use. A value with no lock, clock or disk.
 class MemoryTier {
  public:
   struct Limits {
@@ -30,7 +30,6 @@ class MemoryTier {
     int64_t own_bytes = 0;  // binding and spec
     uint64_t order = 0;     // rises with every use of any
     bool changed = false;   // facts that the disk does not know yet
-    bool ahead = false;     // planned before anybody asked, and nobody has since
 
     bool kept() const { return listed.facts.pinned || listed.users > 0; }
   };
@@ -43,10 +42,10 @@ class MemoryTier {
   void Touch(Name& name, absl::Time now);
   void Remove(const std::string& name);
 
-  // The name that must leave next to keep to the limits, with the cause; null when none must.
-  // `spared` stays.
-  std::pair<const Name*, PlanFile::Cause> NextToLeave(absl::Time now,
-                                                      const std::string& spared) const;
+  // The name that must go next to keep to the limits, with the cause; null when none must. `spared`
+  // stays.
+  std::pair<const Name*, EvictionCause> NextToEvict(absl::Time now,
+                                                    const std::string& spared) const;
 
   // Newest first, equal times by name: up to `count` that come after (created, name).
   std::vector<const Name*> NamesAfter(absl::Time created, const std::string& name,

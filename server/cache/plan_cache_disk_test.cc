@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "proto/spec/plan_spec.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {
@@ -36,7 +36,7 @@ class PlanCacheDiskTest : public ::testing::Test {
     auto store = PlanStore::Open({.path = (directory_ / "plans.db").string()});
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
-    cache_ = std::make_unique<PlanCache>(kPlenty, store_.get());
+    cache_ = std::make_unique<PlanCache>(kPlenty, *store_);
     RestorePins(*cache_, *store_);
   }
 
@@ -89,11 +89,11 @@ TEST_F(PlanCacheDiskTest, PinsSurvive) {
   const std::string pinned = Create(TestSpec()).plan().name();
   ASSERT_TRUE(cache_->SetPinned(pinned, true).ok());
   Restart();
-  ASSERT_TRUE(cache_->Peek(pinned).ok());
-  EXPECT_TRUE(cache_->Peek(pinned)->facts.pinned);
+  ASSERT_TRUE(cache_->Find(pinned, Access::kPeek).ok());
+  EXPECT_TRUE(cache_->Find(pinned, Access::kPeek)->facts.pinned);
   ASSERT_TRUE(cache_->SetPinned(pinned, false).ok());
   Restart();
-  EXPECT_FALSE(cache_->Peek(pinned).ok());
+  EXPECT_FALSE(cache_->Find(pinned, Access::kPeek).ok());
   EXPECT_FALSE(cache_->Find(pinned)->facts.pinned);
 }
 
@@ -109,7 +109,7 @@ TEST_F(PlanCacheDiskTest, NamesAreFoundAfterARestartWithWhatWasKnownOfThem) {
   const v1::Plan made = Create(TestSpec()).plan();
   const std::string other = Create(TestSpec({70, 30, 50, 10}, "other-")).plan().name();
   Create(TestSpec());
-  ASSERT_TRUE(cache_->Find(made.name(), /*use=*/true, "jobs/a/states/s").ok());
+  ASSERT_TRUE(cache_->Find(made.name(), Access::kUse, Reach::kDisk, "jobs/a/states/s").ok());
   Restart();
   const auto found = cache_->Find(made.name());
   ASSERT_TRUE(found.ok()) << found.status();
@@ -159,7 +159,7 @@ TEST_F(PlanCacheDiskTest, WhatMemoryAnswersTouchesNeitherDiskNorPlanner) {
     ASSERT_TRUE(answer.ok());
     EXPECT_EQ(answer->cache, v1::Planning::HIT);
     EXPECT_TRUE(cache_->Find(answer->plan->name).ok());
-    EXPECT_TRUE(cache_->Peek(answer->plan->name).ok());
+    EXPECT_TRUE(cache_->Find(answer->plan->name, Access::kPeek).ok());
   }
   const auto other = ToReshardRequest(TestSpec({70, 30, 50, 10}, "other-"), nullptr);
   question.canonicalized = *Canonicalize(*other);
@@ -178,12 +178,12 @@ TEST_F(PlanCacheDiskTest, FlushedMemoryIsFoundOnDiskAndAFlushedDiskIsEmpty) {
   EXPECT_EQ(flushed->memory(), 1);
   EXPECT_EQ(flushed->disk(), 0);
   EXPECT_EQ(flushed->kept(), 1);
-  EXPECT_FALSE(cache_->Peek(name).ok());
+  EXPECT_FALSE(cache_->Find(name, Access::kPeek).ok());
   EXPECT_EQ(Create(TestSpec()).planning().cache(), v1::Planning::DISK);
   flushed = cache_->Flush(/*memory=*/true, /*disk=*/true);
   EXPECT_EQ(flushed->memory(), 1);
   EXPECT_EQ(flushed->disk(), 1);
-  EXPECT_TRUE(cache_->Peek(pinned).ok());
+  EXPECT_TRUE(cache_->Find(pinned, Access::kPeek).ok());
   EXPECT_EQ(Create(TestSpec()).planning().cache(), v1::Planning::MISS);
   EXPECT_EQ(cache_->stats().memory().evictions().flushed(), 2);
   EXPECT_EQ(cache_->stats().disk().evictions().flushed(), 1);

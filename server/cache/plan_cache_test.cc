@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "base/error.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {
@@ -70,12 +70,12 @@ TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
 TEST(PlanCacheTest, APlanInUseStays) {
   PlanCache cache(1);
   const std::string name = Create(cache, SpecOfShape(8))->plan().name();
-  ASSERT_TRUE(cache.Find(name, /*use=*/true).ok());
+  ASSERT_TRUE(cache.Find(name, Access::kUse).ok());
   ASSERT_TRUE(Create(cache, SpecOfShape(12)).ok());
-  EXPECT_TRUE(cache.Peek(name).ok());
+  EXPECT_TRUE(cache.Find(name, Access::kPeek).ok());
   EXPECT_EQ(GetErrorInfo(cache.Delete(name)).reason, "PLAN_IN_USE");
   cache.EndUse(name);
-  EXPECT_FALSE(cache.Peek(name).ok());
+  EXPECT_FALSE(cache.Find(name, Access::kPeek).ok());
 }
 
 TEST(PlanCacheTest, ValidateOnlyKeepsNothing) {
@@ -119,14 +119,14 @@ TEST(PlanCacheTest, LimitsOfEntriesAndAgeHold) {
   now += absl::Seconds(40);
   const std::string second = Create(cache, SpecOfShape(12))->plan().name();
   const std::string third = Create(cache, SpecOfShape(16))->plan().name();
-  EXPECT_FALSE(cache.Peek(first).ok());
+  EXPECT_FALSE(cache.Find(first, Access::kPeek).ok());
   EXPECT_EQ(cache.stats().memory().evictions().entries(), 1);
   now += absl::Seconds(40);
   ASSERT_TRUE(cache.Find(third).ok());
   now += absl::Seconds(40);
   cache.Tick();
-  EXPECT_FALSE(cache.Peek(second).ok());
-  EXPECT_TRUE(cache.Peek(third).ok());
+  EXPECT_FALSE(cache.Find(second, Access::kPeek).ok());
+  EXPECT_TRUE(cache.Find(third, Access::kPeek).ok());
   EXPECT_EQ(cache.stats().memory().evictions().age(), 1);
 }
 

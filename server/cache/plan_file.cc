@@ -185,15 +185,15 @@ absl::Status PlanFile::Touch(const std::string& fingerprint, absl::Time now) {
 }
 
 absl::Status PlanFile::SetAside(const std::string& fingerprint, const std::string& why,
-                                std::vector<Left>& left) {
+                                std::vector<Evicted>& evicted) {
   RETURN_IF_ERROR(
       Query("INSERT INTO set_aside(fingerprint, why, bytes) SELECT fingerprint, ?2, bytes FROM "
             "plans WHERE fingerprint = ?1",
             {fingerprint, why}));
   RETURN_IF_ERROR(
       Execute("DELETE FROM set_aside WHERE id <= (SELECT max(id) FROM set_aside) - 16"));
-  RETURN_IF_ERROR(
-      RemoveNames("fingerprint = ?1 AND pinned = 0", {fingerprint}, Cause::kCorrupt, left));
+  RETURN_IF_ERROR(RemoveNames("fingerprint = ?1 AND pinned = 0", {fingerprint},
+                              EvictionCause::kCorrupt, evicted));
   return Query("DELETE FROM plans WHERE fingerprint = ?1", {fingerprint});
 }
 
@@ -258,35 +258,35 @@ absl::StatusOr<std::vector<PlanFile::Name>> PlanFile::NamesAfter(absl::Time crea
   return names;
 }
 
-absl::Status PlanFile::RemoveNames(const std::string& condition, const Values& values, Cause cause,
-                                   std::vector<Left>& left) {
+absl::Status PlanFile::RemoveNames(const std::string& condition, const Values& values,
+                                   EvictionCause cause, std::vector<Evicted>& evicted) {
   return Query(
       absl::StrCat("DELETE FROM names WHERE ", condition, " RETURNING name, about").c_str(), values,
       [&](sqlite3_stmt* row) {
-        left.push_back({.name = ColumnBytes(row, 0), .about = ColumnBytes(row, 1), .cause = cause});
+        evicted.push_back(
+            {.name = ColumnBytes(row, 0), .about = ColumnBytes(row, 1), .cause = cause});
       });
 }
 
-absl::StatusOr<std::vector<PlanFile::Left>> PlanFile::RemoveAll(
-    const std::vector<std::string>& kept) {
-  std::vector<Left> left;
+absl::StatusOr<std::vector<Evicted>> PlanFile::RemoveAll(const std::vector<std::string>& kept) {
+  std::vector<Evicted> evicted;
   RETURN_IF_ERROR(Execute("CREATE TEMP TABLE kept(name TEXT PRIMARY KEY)"));
   absl::Status status;
   for (size_t i = 0; i < kept.size() && status.ok(); ++i) {
     status = Query("INSERT OR IGNORE INTO kept VALUES(?1)", {kept[i]});
   }
   if (status.ok()) {
-    status = RemoveNames("pinned = 0 AND name NOT IN (SELECT name FROM kept)", {}, Cause::kFlushed,
-                         left);
+    status = RemoveNames("pinned = 0 AND name NOT IN (SELECT name FROM kept)", {},
+                         EvictionCause::kFlushed, evicted);
   }
   RETURN_IF_ERROR(Execute("DROP TABLE kept"));
   RETURN_IF_ERROR(status);
   RETURN_IF_ERROR(
       Execute("DELETE FROM plans WHERE fingerprint NOT IN (SELECT fingerprint FROM names)"));
-  return left;
+  return evicted;
 }
 
-absl::StatusOr<bool> PlanFile::RemoveOldest(Cause cause, std::vector<Left>& left) {
+absl::StatusOr<bool> PlanFile::RemoveOldest(EvictionCause cause, std::vector<Evicted>& evicted) {
   std::string name, fingerprint;
   int64_t name_used = 0, plan_used = 0;
   RETURN_IF_ERROR(Query("SELECT name, used FROM names WHERE pinned = 0 ORDER BY used LIMIT 1", {},
@@ -303,31 +303,32 @@ absl::StatusOr<bool> PlanFile::RemoveOldest(Cause cause, std::vector<Left>& left
                         }));
   if (name.empty() && fingerprint.empty()) return false;
   if (fingerprint.empty() || (!name.empty() && name_used < plan_used)) {
-    RETURN_IF_ERROR(RemoveNames("name = ?1", {name}, cause, left));
+    RETURN_IF_ERROR(RemoveNames("name = ?1", {name}, cause, evicted));
     return true;
   }
-  const size_t before = left.size();
-  RETURN_IF_ERROR(RemoveNames("fingerprint = ?1", {fingerprint}, cause, left));
-  if (left.size() == before) left.push_back({.name = "", .about = "", .cause = cause});
+  const size_t before = evicted.size();
+  RETURN_IF_ERROR(RemoveNames("fingerprint = ?1", {fingerprint}, cause, evicted));
+  if (evicted.size() == before) evicted.push_back({.name = "", .about = "", .cause = cause});
   RETURN_IF_ERROR(Query("DELETE FROM plans WHERE fingerprint = ?1", {fingerprint}));
   return true;
 }
 
-absl::StatusOr<std::vector<PlanFile::Left>> PlanFile::Trim(const Limits& limits, absl::Time now) {
-  std::vector<Left> left;
+absl::StatusOr<std::vector<Evicted>> PlanFile::Trim(const Limits& limits, absl::Time now) {
+  std::vector<Evicted> evicted;
   const int64_t oldest = absl::ToUnixMicros(now - limits.age_max);
-  RETURN_IF_ERROR(RemoveNames("pinned = 0 AND used < ?1", {oldest}, Cause::kAge, left));
+  RETURN_IF_ERROR(RemoveNames("pinned = 0 AND used < ?1", {oldest}, EvictionCause::kAge, evicted));
   RETURN_IF_ERROR(
       Query(absl::StrCat("DELETE FROM plans WHERE used < ?1 AND ", kUnpinned).c_str(), {oldest}));
   while (true) {
     ASSIGN_OR_RETURN(const Size held, size());
     const bool bytes = held.bytes > limits.bytes_max;
     if (!bytes && held.plans <= limits.entries_max && held.names <= limits.entries_max) break;
-    ASSIGN_OR_RETURN(const bool removed,
-                     RemoveOldest(bytes ? Cause::kBytes : Cause::kEntries, left));
+    ASSIGN_OR_RETURN(
+        const bool removed,
+        RemoveOldest(bytes ? EvictionCause::kBytes : EvictionCause::kEntries, evicted));
     if (!removed) break;  // the rest is pinned
   }
-  return left;
+  return evicted;
 }
 
 absl::StatusOr<PlanFile::Size> PlanFile::size() {

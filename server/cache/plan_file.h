@@ -11,6 +11,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "server/cache/eviction.h"
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -41,9 +42,8 @@ class PlanFile {
   absl::Status Touch(const std::string& fingerprint, absl::Time now);
   // Takes a row out of use, with its names but pinned ones, and keeps its bytes for whoever wants
   // to know; of many, the last 16.
-  struct Left;
   absl::Status SetAside(const std::string& fingerprint, const std::string& why,
-                        std::vector<Left>& left);
+                        std::vector<Evicted>& evicted);
 
   // Somebody's question and what is known of it. Times are kept to the microsecond.
   struct Name {
@@ -69,15 +69,8 @@ class PlanFile {
   absl::StatusOr<std::vector<Name>> NamesAfter(absl::Time created, const std::string& name,
                                                int64_t count);
 
-  // A name that is gone.
-  enum class Cause { kBytes, kEntries, kAge, kCorrupt, kFlushed };
-  struct Left {
-    std::string name;  // "" for a plan without one
-    std::string about;
-    Cause cause = Cause::kBytes;
-  };
   // Removes everything but pinned names, `kept` and their plans.
-  absl::StatusOr<std::vector<Left>> RemoveAll(const std::vector<std::string>& kept);
+  absl::StatusOr<std::vector<Evicted>> RemoveAll(const std::vector<std::string>& kept);
 
   struct Limits {
     int64_t bytes_max = 0;
@@ -85,7 +78,7 @@ class PlanFile {
     absl::Duration age_max;   // since the last use
   };
   // Removes what is too old, then the least recently used, none pinned.
-  absl::StatusOr<std::vector<Left>> Trim(const Limits& limits, absl::Time now);
+  absl::StatusOr<std::vector<Evicted>> Trim(const Limits& limits, absl::Time now);
 
   struct Size {
     int64_t plans = 0;
@@ -109,11 +102,11 @@ class PlanFile {
       const char* sql, const Values& values,
       absl::FunctionRef<void(sqlite3_stmt*)> visit = [](sqlite3_stmt*) {});
   absl::Status Error(int code) const;
-  // Deletes names WHERE `condition`, which become Left.
-  absl::Status RemoveNames(const std::string& condition, const Values& values, Cause cause,
-                           std::vector<Left>& left);
+  // Deletes names WHERE `condition`.
+  absl::Status RemoveNames(const std::string& condition, const Values& values, EvictionCause cause,
+                           std::vector<Evicted>& evicted);
   // Removes the plan or name that nobody used for longest; false when the rest is pinned.
-  absl::StatusOr<bool> RemoveOldest(Cause cause, std::vector<Left>& left);
+  absl::StatusOr<bool> RemoveOldest(EvictionCause cause, std::vector<Evicted>& evicted);
 
   const std::string path_;
   sqlite3* const database_;

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists of plans over both tiers: order, pages, filters.
+#include "server/cache/plan_list.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,7 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "server/cache/plan_filter.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {
@@ -33,8 +35,10 @@ class PlanListTest : public ::testing::Test {
     cache_ = nullptr;
     store_ = nullptr;
     store_ = *PlanStore::Open({.path = (directory_ / "plans.db").string()});
-    cache_ = std::make_unique<PlanCache>(PlanCache::Options{
-        .limits = {.bytes_max = bytes_max}, .store = store_.get(), .now = [this] { return now_; }});
+    cache_ = std::make_unique<PlanCache>(
+        PlanCache::Options{.limits = {.bytes_max = bytes_max},
+                           .disk = store_ != nullptr ? store_.get() : &NoDisk(),
+                           .now = [this] { return now_; }});
   }
 
   std::string Create(int64_t rows) {
@@ -50,7 +54,7 @@ class PlanListTest : public ::testing::Test {
     std::vector<std::string> names;
     PlanCache::Place place;
     while (true) {
-      const PlanCache::Page page = cache_->List(page_size, place, filter, v1::SUMMARY);
+      const PlanPage page = PageOfPlans(*cache_, page_size, place, filter, v1::SUMMARY);
       EXPECT_LE(page.plans.size(), page_size);
       for (const v1::Plan& plan : page.plans) {
         names.push_back(plan.name());
@@ -97,7 +101,7 @@ TEST_F(PlanListTest, UseBetweenPagesNeitherHidesNorRepeats) {
   std::multiset<std::string> seen;
   PlanCache::Place place;
   while (true) {
-    const PlanCache::Page page = cache_->List(3, place, {}, v1::BASIC);
+    const PlanPage page = PageOfPlans(*cache_, 3, place, {}, v1::BASIC);
     for (const v1::Plan& plan : page.plans) seen.insert(plan.name());
     if (!page.next) break;
     place = *page.next;
@@ -111,7 +115,7 @@ TEST_F(PlanListTest, FiltersChooseByWhatIsKnown) {
   const std::string first = Create(8);
   const std::string second = Create(12);
   const std::string third = Create(16);
-  ASSERT_TRUE(cache_->Find(second, /*use=*/true, "jobs/a/states/s").ok());
+  ASSERT_TRUE(cache_->Find(second, Access::kUse, Reach::kDisk, "jobs/a/states/s").ok());
   ASSERT_TRUE(cache_->SetPinned(third, true).ok());
   using Names = std::vector<std::string>;
   v1::PlanFilter filter;

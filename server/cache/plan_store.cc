@@ -75,24 +75,14 @@ absl::StatusOr<std::unique_ptr<PlanStore>> PlanStore::Open(Options options) {
   ASSIGN_OR_RETURN(std::unique_ptr<PlanFile> file, OpenOrBegin(options.path, corrupt));
   std::unique_ptr<PlanStore> store(new PlanStore(std::move(options), std::move(file)));
   absl::MutexLock lock(&store->mutex_);
-  v1::Evictions& evictions = store->stats_.evictions;
-  evictions.set_corrupt(evictions.corrupt() + corrupt);
+  store->stats_.evictions.corrupt += corrupt;
   return store;
 }
 
 PlanStore::PlanStore(Options options, std::unique_ptr<PlanFile> file)
     : options_(std::move(options)), file_(std::move(file)) {
   // Trims what has become too old.
-  Post([](PlanFile&, LeftNames&) { return absl::OkStatus(); });
-  thread_ = std::thread([this] { Run(); });
-}
-
-PlanStore::~PlanStore() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
+  Post([](PlanFile&, EvictedNames&) { return absl::OkStatus(); });
 }
 
 template <typename T>
@@ -120,7 +110,7 @@ std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
     ++(plan.ok() ? stats_.hits : stats_.misses);
   }
   if (plan.ok()) {
-    Post([fingerprint, now = options_.now()](PlanFile& file, LeftNames&) {
+    Post([fingerprint, now = options_.now()](PlanFile& file, EvictedNames&) {
       return file.Touch(fingerprint, now);
     });
     return *std::move(plan);
@@ -130,11 +120,11 @@ std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
   if (absl::IsFailedPrecondition(plan.status())) return std::nullopt;
   const std::string why(plan.status().message());
   LogWarning("a plan on disk is set aside", {{"fingerprint", fingerprint}, {"error", why}});
-  Post([fingerprint, why](PlanFile& file, LeftNames& left) {
-    return file.SetAside(fingerprint, why, left);
+  Post([fingerprint, why](PlanFile& file, EvictedNames& evicted) {
+    return file.SetAside(fingerprint, why, evicted);
   });
   absl::MutexLock lock(&mutex_);
-  stats_.evictions.set_corrupt(stats_.evictions.corrupt() + 1);
+  stats_.evictions.Count(EvictionCause::kCorrupt);
   return std::nullopt;
 }
 
@@ -148,12 +138,12 @@ std::optional<PlanFile::Name> PlanStore::FindName(const std::string& name) {
     return row;
   }
   LogWarning("a name on disk is dropped", {{"plan", name}, {"error", spec.status()}});
-  Post([name](PlanFile& file, LeftNames& left) {
-    left.push_back({.name = name, .about = "", .cause = PlanFile::Cause::kCorrupt});
+  Post([name](PlanFile& file, EvictedNames& evicted) {
+    evicted.push_back({.name = name, .about = "", .cause = EvictionCause::kCorrupt});
     return file.RemoveName(name).status();
   });
   absl::MutexLock lock(&mutex_);
-  stats_.evictions.set_corrupt(stats_.evictions.corrupt() + 1);
+  stats_.evictions.Count(EvictionCause::kCorrupt);
   return std::nullopt;
 }
 
@@ -173,8 +163,8 @@ std::vector<PlanFile::Name> PlanStore::NamesAfter(absl::Time created, const std:
 }
 
 bool PlanStore::HasRoom() {
+  if (writes_.waiting() < options_.waiting_max) return true;
   absl::MutexLock lock(&mutex_);
-  if (waiting_.size() < options_.waiting_max) return true;
   ++stats_.errors;
   return false;
 }
@@ -187,7 +177,7 @@ void PlanStore::Store(std::shared_ptr<const CachedPlan> plan, std::optional<Plan
     std::optional<PlanFile::Name> packed = name;
     if (packed.has_value()) packed->spec = Compressed(name->spec);
     return [fingerprint = plan->request.fingerprint, row = std::move(row),
-            packed = std::move(packed), now](PlanFile& file, LeftNames&) {
+            packed = std::move(packed), now](PlanFile& file, EvictedNames&) {
       if (row.bytes.empty()) return absl::ResourceExhaustedError("no memory to compress a plan");
       RETURN_IF_ERROR(file.Write(fingerprint, row, now));
       return packed.has_value() ? file.WriteName(*packed) : absl::OkStatus();
@@ -198,14 +188,14 @@ void PlanStore::Store(std::shared_ptr<const CachedPlan> plan, std::optional<Plan
 void PlanStore::StoreName(PlanFile::Name name) {
   if (!HasRoom()) return;
   name.spec = Compressed(name.spec);
-  Post([name = std::move(name)](PlanFile& file, LeftNames&) {
+  Post([name = std::move(name)](PlanFile& file, EvictedNames&) {
     RETURN_IF_ERROR(file.WriteName(name));
     return file.Touch(name.fingerprint, name.used);
   });
 }
 
 void PlanStore::UpdateNames(std::vector<PlanFile::Name> names) {
-  Post([names = std::move(names)](PlanFile& file, LeftNames&) {
+  Post([names = std::move(names)](PlanFile& file, EvictedNames&) {
     for (const PlanFile::Name& name : names) RETURN_IF_ERROR(file.UpdateName(name));
     return absl::OkStatus();
   });
@@ -218,7 +208,7 @@ bool PlanStore::Has(const std::string& fingerprint) {
 absl::Status PlanStore::Pin(PlanFile::Name name) {
   name.spec = Compressed(name.spec);
   bool written = false;
-  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, LeftNames&) {
+  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, EvictedNames&) {
     written = true;
     return file.WriteName(name);
   }));
@@ -230,50 +220,41 @@ absl::Status PlanStore::Pin(PlanFile::Name name) {
 }
 
 absl::Status PlanStore::Unpin(const std::string& name) {
-  return PostAndWait([&](PlanFile& file, LeftNames&) { return file.SetPinned(name, false); });
+  return PostAndWait([&](PlanFile& file, EvictedNames&) { return file.SetPinned(name, false); });
 }
 
 absl::StatusOr<bool> PlanStore::RemoveName(const std::string& name) {
   bool removed = false;
-  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, LeftNames&) -> absl::Status {
+  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, EvictedNames&) -> absl::Status {
     ASSIGN_OR_RETURN(removed, file.RemoveName(name));
     return absl::OkStatus();
   }));
   if (removed) {
     absl::MutexLock lock(&mutex_);
-    stats_.evictions.set_deleted(stats_.evictions.deleted() + 1);
+    ++stats_.evictions.deleted;
   }
   return removed;
 }
 
 absl::StatusOr<int64_t> PlanStore::RemoveAll(std::vector<std::string> kept) {
   int64_t removed = 0;
-  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, LeftNames& left) -> absl::Status {
-    ASSIGN_OR_RETURN(LeftNames flushed, file.RemoveAll(kept));
+  RETURN_IF_ERROR(PostAndWait([&](PlanFile& file, EvictedNames& evicted) -> absl::Status {
+    ASSIGN_OR_RETURN(EvictedNames flushed, file.RemoveAll(kept));
     removed = static_cast<int64_t>(flushed.size());
-    left = std::move(flushed);
+    evicted = std::move(flushed);
     return absl::OkStatus();
   }));
   return removed;
 }
 
-void PlanStore::SetOnLeft(OnLeft on_left) {
-  absl::MutexLock lock(&left_mutex_);
-  on_left_ = std::move(on_left);
+void PlanStore::SetOnEvicted(OnEvicted on_evicted) {
+  absl::MutexLock lock(&evicted_mutex_);
+  on_evicted_ = std::move(on_evicted);
 }
 
 PlanStore::Stats PlanStore::stats() {
   absl::MutexLock lock(&mutex_);
   return stats_;
-}
-
-void PlanStore::Flush() {
-  absl::MutexLock lock(&mutex_);
-  mutex_.Await(absl::Condition(
-      +[](PlanStore* store) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store->mutex_) {
-        return store->waiting_.empty() && !store->writing_;
-      },
-      this));
 }
 
 void PlanStore::Post(Write write) {
@@ -295,8 +276,8 @@ absl::Status PlanStore::PostAndWait(Write write) {
     }
   };
   Outcome outcome;
-  Post([&outcome, &write, done = Done(&outcome)](PlanFile& file, LeftNames& left) {
-    outcome.status = write(file, left);
+  Post([&outcome, &write, done = Done(&outcome)](PlanFile& file, EvictedNames& evicted) {
+    outcome.status = write(file, evicted);
     return outcome.status;
   });
   outcome.done.WaitForNotification();
@@ -304,74 +285,37 @@ absl::Status PlanStore::PostAndWait(Write write) {
 }
 
 void PlanStore::PostPrepared(Prepare prepare) {
-  absl::MutexLock lock(&mutex_);
-  waiting_.push_back(std::move(prepare));
+  writes_.Post([this, prepare = std::move(prepare)]() mutable { Perform(prepare()); });
 }
 
-void PlanStore::Run() {
-  while (true) {
-    Prepare prepare;
-    {
-      absl::MutexLock lock(&mutex_);
-      writing_ = false;
-      mutex_.Await(absl::Condition(
-          +[](PlanStore* store) ABSL_EXCLUSIVE_LOCKS_REQUIRED(store->mutex_) {
-            return store->stopping_ || !store->waiting_.empty();
-          },
-          this));
-      if (waiting_.empty()) return;
-      prepare = std::move(waiting_.front());
-      waiting_.pop_front();
-      writing_ = true;
-    }
-    Write write = prepare();
-    Perform(write);
-  }
-}
-
-void PlanStore::Perform(Write& write) {
-  LeftNames left;
+void PlanStore::Perform(Write write) {
+  EvictedNames evicted;
   {
     absl::MutexLock lock(&file_mutex_);
     if (file_ == nullptr) return;
-    if (const absl::Status status = PerformLocked(write, left); !status.ok()) OnError(status);
+    if (const absl::Status status = PerformLocked(write, evicted); !status.ok()) OnError(status);
   }
-  if (left.empty()) return;
-  Count(left);
-  absl::MutexLock lock(&left_mutex_);
-  if (on_left_) on_left_(left);
+  if (evicted.empty()) return;
+  Count(evicted);
+  absl::MutexLock lock(&evicted_mutex_);
+  if (on_evicted_) on_evicted_(evicted);
 }
 
-absl::Status PlanStore::PerformLocked(Write& write, LeftNames& left) {
-  RETURN_IF_ERROR(write(*file_, left));
-  ASSIGN_OR_RETURN(LeftNames trimmed, file_->Trim(options_.limits, options_.now()));
-  left.insert(left.end(), trimmed.begin(), trimmed.end());
+absl::Status PlanStore::PerformLocked(Write& write, EvictedNames& evicted) {
+  RETURN_IF_ERROR(write(*file_, evicted));
+  ASSIGN_OR_RETURN(EvictedNames trimmed, file_->Trim(options_.limits, options_.now()));
+  evicted.insert(evicted.end(), trimmed.begin(), trimmed.end());
   ASSIGN_OR_RETURN(const PlanFile::Size held, file_->size());
   absl::MutexLock lock(&mutex_);
   stats_.held = held;
   return absl::OkStatus();
 }
 
-void PlanStore::Count(const LeftNames& left) {
+void PlanStore::Count(const EvictedNames& evicted) {
   absl::MutexLock lock(&mutex_);
-  v1::Evictions& e = stats_.evictions;
-  for (const PlanFile::Left& one : left) {
-    switch (one.cause) {
-      case PlanFile::Cause::kBytes:
-        e.set_bytes(e.bytes() + 1);
-        break;
-      case PlanFile::Cause::kEntries:
-        e.set_entries(e.entries() + 1);
-        break;
-      case PlanFile::Cause::kAge:
-        e.set_age(e.age() + 1);
-        break;
-      case PlanFile::Cause::kFlushed:
-        e.set_flushed(e.flushed() + 1);
-        break;
-      case PlanFile::Cause::kCorrupt:
-        break;  // counted where it was found
-    }
+  for (const Evicted& one : evicted) {
+    // Those were counted where they were found.
+    if (one.cause != EvictionCause::kCorrupt) stats_.evictions.Count(one.cause);
   }
 }
 
@@ -394,7 +338,7 @@ void PlanStore::OnError(const absl::Status& status) {
   }
   absl::MutexLock lock(&mutex_);
   ++stats_.errors;
-  stats_.evictions.set_corrupt(stats_.evictions.corrupt() + corrupt);
+  stats_.evictions.corrupt += corrupt;
 }
 
 }  // namespace remesh

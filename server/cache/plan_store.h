@@ -2,12 +2,10 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -15,17 +13,16 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
-#include "remesh/v1/cache.pb.h"
-#include "server/cache/cached_plan.h"
-#include "server/cache/plan_file.h"
+#include "base/task_queue.h"
+#include "server/cache/disk_tier.h"
 
 namespace remesh {
 
-// The disk tier of the plan cache: plans by fingerprint, as compressed checked bytes, and the names
-// that they are bound to; both outlive the process. Writes happen on a thread of its own. Losing a
-// plan costs time, so nothing here fails its caller: damaged rows and files are set aside, logged
-// and counted. Thread-safe.
-class PlanStore {
+// Plans on disk, by fingerprint, as compressed checked bytes, and the names that they are bound to;
+// both outlive the process. Writes happen on a thread of its own. Losing a plan costs time, so
+// nothing here fails its caller: damaged rows and files are set aside, logged and counted.
+// Thread-safe.
+class PlanStore : public DiskTier {
  public:
   struct Options {
     std::string path;
@@ -42,55 +39,33 @@ class PlanStore {
   // cannot be done, or another process has the file.
   static absl::StatusOr<std::unique_ptr<PlanStore>> Open(Options options);
   // Writes what was asked for, then stops.
-  ~PlanStore();
+  ~PlanStore() override = default;
 
-  // The plan of that request if it is there and sound. Reads the disk.
-  std::optional<CachedPlan> Find(const CanonicalRequest& request);
-
-  // Whether there is a plan, sound or not.
-  bool Has(const std::string& fingerprint);
-
-  // The name with its spec, if it is there and sound. Reads the disk.
-  std::optional<PlanFile::Name> FindName(const std::string& name);
-  std::vector<PlanFile::Name> PinnedNames();
-  // See PlanFile::NamesAfter().
+  bool present() const override { return true; }
+  std::optional<CachedPlan> Find(const CanonicalRequest& request) override;
+  bool Has(const std::string& fingerprint) override;
+  std::optional<PlanFile::Name> FindName(const std::string& name) override;
+  std::vector<PlanFile::Name> PinnedNames() override;
   std::vector<PlanFile::Name> NamesAfter(absl::Time created, const std::string& name,
-                                         int64_t count);
-
-  // Written some time later, in order.
-  void Store(std::shared_ptr<const CachedPlan> plan, std::optional<PlanFile::Name> name = {});
-  void StoreName(PlanFile::Name name);
-  void UpdateNames(std::vector<PlanFile::Name> names);  // see PlanFile
-
-  // These return when it is written; what was asked for before is written then too.
-  absl::Status Pin(PlanFile::Name name);  // UNAVAILABLE when plans are kept in memory only
-  absl::Status Unpin(const std::string& name);
-  absl::StatusOr<bool> RemoveName(const std::string& name);
-  // All but pinned names and `kept`; how many names went.
-  absl::StatusOr<int64_t> RemoveAll(std::vector<std::string> kept);
-
-  // Told, on the store's thread, of names that leave without having been removed by name. May be
-  // empty. Returns when the one before is not called any more; not to be called by it.
-  using OnLeft = std::function<void(const std::vector<PlanFile::Left>&)>;
-  void SetOnLeft(OnLeft on_left);
-
-  struct Stats {
-    PlanFile::Size held;
-    int64_t hits = 0;    // plans found
-    int64_t misses = 0;  // and not
-    int64_t reads = 0;   // of the file, for whatever
-    v1::Evictions evictions;
-    int64_t errors = 0;  // reads and writes that failed or were dropped
-  };
-  Stats stats();
-  const PlanFile::Limits& limits() const { return options_.limits; }
+                                         int64_t count) override;
+  void Store(std::shared_ptr<const CachedPlan> plan,
+             std::optional<PlanFile::Name> name = {}) override;
+  void StoreName(PlanFile::Name name) override;
+  void UpdateNames(std::vector<PlanFile::Name> names) override;
+  absl::Status Pin(PlanFile::Name name) override;  // UNAVAILABLE (PIN_NOT_DURABLE)
+  absl::Status Unpin(const std::string& name) override;
+  absl::StatusOr<bool> RemoveName(const std::string& name) override;
+  absl::StatusOr<int64_t> RemoveAll(std::vector<std::string> kept) override;
+  void SetOnEvicted(OnEvicted on_evicted) override;
+  Stats stats() override;
+  const PlanFile::Limits& limits() const override { return options_.limits; }
 
   // Returns when all that was asked for before is written.
-  void Flush();
+  void Flush() { writes_.Flush(); }
 
  private:
-  using LeftNames = std::vector<PlanFile::Left>;
-  using Write = absl::AnyInvocable<absl::Status(PlanFile&, LeftNames&)>;
+  using EvictedNames = std::vector<Evicted>;
+  using Write = absl::AnyInvocable<absl::Status(PlanFile&, EvictedNames&)>;
   using Prepare = absl::AnyInvocable<Write()>;  // what needs time but no file
 
   PlanStore(Options options, std::unique_ptr<PlanFile> file);
@@ -98,32 +73,27 @@ class PlanStore {
   absl::Status PostAndWait(Write write);
   bool HasRoom();
   void PostPrepared(Prepare prepare);
-  void Run();
-  void Perform(Write& write);
-  absl::Status PerformLocked(Write& write, LeftNames& left)
+  void Perform(Write write);
+  absl::Status PerformLocked(Write& write, EvictedNames& evicted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
-  void Count(const LeftNames& left);
+  void Count(const EvictedNames& evicted);
   // The answer to a read, or nothing after an error.
   template <typename T>
   T Read(absl::FunctionRef<absl::StatusOr<T>(PlanFile&)> read);
   // Counts, logs the first of an episode, and sets a damaged file aside.
   void OnError(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
-  void UpdateSize() ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
 
   const Options options_;
-  absl::Mutex left_mutex_;  // held while on_left_ runs
-  OnLeft on_left_ ABSL_GUARDED_BY(left_mutex_);
+  absl::Mutex evicted_mutex_;  // held while on_evicted_ runs
+  OnEvicted on_evicted_ ABSL_GUARDED_BY(evicted_mutex_);
   absl::Mutex file_mutex_;
   std::unique_ptr<PlanFile> file_ ABSL_GUARDED_BY(file_mutex_);  // null: given up
   absl::Time last_error_ ABSL_GUARDED_BY(file_mutex_) = absl::InfinitePast();
   absl::StatusCode last_code_ ABSL_GUARDED_BY(file_mutex_) = absl::StatusCode::kOk;
 
   absl::Mutex mutex_ ABSL_ACQUIRED_AFTER(file_mutex_);
-  std::deque<Prepare> waiting_ ABSL_GUARDED_BY(mutex_);
-  bool writing_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   Stats stats_ ABSL_GUARDED_BY(mutex_);
-  std::thread thread_;  // last: it uses all of the above
+  TaskQueue writes_;  // last: its tasks use all of the above
 };
 
 }  // namespace remesh

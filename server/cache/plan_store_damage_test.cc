@@ -26,7 +26,7 @@ TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
     auto store = Open();
     EXPECT_FALSE(store->Find(plan->request).has_value());
     store->Flush();
-    EXPECT_EQ(store->stats().evictions.corrupt(), 1);
+    EXPECT_EQ(store->stats().evictions.corrupt, 1);
     EXPECT_EQ(store->stats().held.plans, 0);
     store->Store(plan);
     store->Flush();
@@ -46,7 +46,7 @@ TEST_F(PlanStoreTest, APlanOfAnotherReleaseIsMadeAnewAndIsNoDamage) {
   store->Store(plan);
   store->Flush();
   EXPECT_TRUE(store->Find(plan->request).has_value());
-  EXPECT_EQ(store->stats().evictions.corrupt(), 0);
+  EXPECT_EQ(store->stats().evictions.corrupt, 0);
 }
 
 TEST_F(PlanStoreTest, APlanUnderAnothersFingerprintIsNoAnswer) {
@@ -56,7 +56,7 @@ TEST_F(PlanStoreTest, APlanUnderAnothersFingerprintIsNoAnswer) {
   Execute("UPDATE plans SET fingerprint = '" + other->request.fingerprint + "'");
   auto store = Open();
   EXPECT_FALSE(store->Find(other->request).has_value());
-  EXPECT_EQ(store->stats().evictions.corrupt(), 1);
+  EXPECT_EQ(store->stats().evictions.corrupt, 1);
 }
 
 TEST_F(PlanStoreTest, ADamagedFileIsSetAside) {
@@ -72,7 +72,7 @@ TEST_F(PlanStoreTest, ADamagedFileIsSetAside) {
   }
   auto store = Open();
   ASSERT_NE(store, nullptr);
-  EXPECT_EQ(store->stats().evictions.corrupt(), 1);
+  EXPECT_EQ(store->stats().evictions.corrupt, 1);
   EXPECT_TRUE(std::filesystem::exists(options_.path + ".corrupt"));
   EXPECT_FALSE(store->Find(plan->request).has_value());
   store->Store(plan);
@@ -82,9 +82,9 @@ TEST_F(PlanStoreTest, ADamagedFileIsSetAside) {
 
 TEST_F(PlanStoreTest, AnEmptyOrForeignFileIsNoObstacle) {
   std::ofstream(options_.path) << "";
-  EXPECT_EQ(Open()->stats().evictions.corrupt(), 0);
+  EXPECT_EQ(Open()->stats().evictions.corrupt, 0);
   std::ofstream(options_.path, std::ios::trunc) << std::string(10'000, 'x');
-  EXPECT_EQ(Open()->stats().evictions.corrupt(), 1);
+  EXPECT_EQ(Open()->stats().evictions.corrupt, 1);
 }
 
 TEST_F(PlanStoreTest, OlderSchemasMigrateAndNewerOnesAreSetAside) {
@@ -93,14 +93,14 @@ TEST_F(PlanStoreTest, OlderSchemasMigrateAndNewerOnesAreSetAside) {
   Execute("DROP TABLE names; DROP TABLE set_aside; PRAGMA user_version=1");  // as version 1 was
   {
     auto store = Open();
-    EXPECT_EQ(store->stats().evictions.corrupt(), 0);
+    EXPECT_EQ(store->stats().evictions.corrupt, 0);
     EXPECT_TRUE(store->Find(plan->request).has_value());
     EXPECT_TRUE(store->Pin(NameOf("plans/x", plan->request.fingerprint)).ok());
     EXPECT_EQ(store->stats().errors, 0);
   }
   Execute("PRAGMA user_version=99");
   auto store = Open();
-  EXPECT_EQ(store->stats().evictions.corrupt(), 1);
+  EXPECT_EQ(store->stats().evictions.corrupt, 1);
   EXPECT_FALSE(store->Find(plan->request).has_value());
 }
 

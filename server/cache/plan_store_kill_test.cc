@@ -85,7 +85,7 @@ TEST_F(PlanStoreTest, AKilledWriterLeavesNothingWrongBehind) {
       ++found;
       EXPECT_TRUE(answer->plan == plan->plan);
     }
-    EXPECT_EQ(store->stats().evictions.corrupt(), 0);
+    EXPECT_EQ(store->stats().evictions.corrupt, 0);
     EXPECT_EQ(store->stats().errors, 0);
   }
   EXPECT_GT(found, 0);

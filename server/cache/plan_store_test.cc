@@ -46,7 +46,7 @@ TEST_F(PlanStoreTest, PlansAndNamesOutliveTheStore) {
   EXPECT_FALSE(store->Find(plan->request).has_value());
   EXPECT_EQ(store->stats().hits, 1);
   EXPECT_EQ(store->stats().held.plans, 0);
-  EXPECT_EQ(store->stats().evictions.deleted(), 2);
+  EXPECT_EQ(store->stats().evictions.deleted, 2);
 }
 
 TEST_F(PlanStoreTest, NamesAreListedNewestFirst) {
@@ -73,9 +73,9 @@ TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
   options_.limits.entries_max = 2;
   auto store = Open();
   std::vector<std::string> left;
-  store->SetOnLeft([&](const std::vector<PlanFile::Left>& names) {
-    for (const PlanFile::Left& one : names) {
-      EXPECT_EQ(one.cause, PlanFile::Cause::kEntries);
+  store->SetOnEvicted([&](const std::vector<Evicted>& names) {
+    for (const Evicted& one : names) {
+      EXPECT_EQ(one.cause, EvictionCause::kEntries);
       left.push_back(one.name);
     }
   });
@@ -88,16 +88,16 @@ TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
     store->Flush();
     now_ = now_.load() + absl::Seconds(1);
   }
-  store->SetOnLeft(nullptr);
+  store->SetOnEvicted(nullptr);
   EXPECT_EQ(left, std::vector<std::string>{"plans/1"});
   EXPECT_FALSE(store->FindName("plans/1").has_value());
   EXPECT_FALSE(store->Has(PlanOf(1)->request.fingerprint));
   EXPECT_TRUE(store->FindName("plans/3").has_value());
-  EXPECT_EQ(store->stats().evictions.entries(), 1);
+  EXPECT_EQ(store->stats().evictions.entries, 1);
   EXPECT_EQ(*store->RemoveAll({"plans/3"}), 1);
   EXPECT_TRUE(store->Has(PlanOf(3)->request.fingerprint));
   EXPECT_EQ(store->stats().held.names, 1);
-  EXPECT_EQ(store->stats().evictions.flushed(), 1);
+  EXPECT_EQ(store->stats().evictions.flushed, 1);
 }
 
 TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
@@ -113,7 +113,7 @@ TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
   EXPECT_FALSE(store->Find(PlanOf(2)->request).has_value());
   EXPECT_FALSE(store->Find(PlanOf(3)->request).has_value());
   EXPECT_TRUE(store->Find(PlanOf(4)->request).has_value());
-  EXPECT_EQ(store->stats().evictions.entries(), 2);
+  EXPECT_EQ(store->stats().evictions.entries, 2);
   EXPECT_EQ(store->stats().held.plans, 2);
 }
 

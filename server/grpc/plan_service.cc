@@ -10,6 +10,7 @@
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/suggest.h"
 #include "server/cache/plan_filter.h"
+#include "server/cache/plan_list.h"
 #include "server/controller/digest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
@@ -17,7 +18,7 @@
 #include "server/grpc/refused_stream.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/plan_export.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/render_plan.h"
 
 namespace remesh {
@@ -101,7 +102,7 @@ absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache,
                    ParsePage(request.page_size(), request.page_token(), scope));
   ASSIGN_OR_RETURN(PlanCache::Place after, PlaceOf(start.after, request.page_token()));
   const v1::PlanView view = request.view() == v1::SUMMARY ? v1::SUMMARY : v1::BASIC;
-  PlanCache::Page page = cache.List(start.size, std::move(after), request.filter(), view);
+  PlanPage page = PageOfPlans(cache, start.size, std::move(after), request.filter(), view);
   v1::ListPlansResponse response;
   for (v1::Plan& plan : page.plans) *response.add_plans() = std::move(plan);
   if (page.next) {
@@ -265,8 +266,9 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
                                          const v1::GetPlanRequest* request, v1::Plan* response) {
   if (v1::PlanView_IsValid(request->view()) && request->view() != v1::FULL) {
     const auto find = [&]() -> std::optional<v1::Plan> {
-      const auto listed = backend_.core.plans().FindInMemory(request->name());
-      if (!listed.has_value()) return std::nullopt;
+      const auto listed =
+          backend_.core.plans().Find(request->name(), Access::kView, Reach::kMemory);
+      if (!listed.ok()) return std::nullopt;
       return ToProto(*listed, request->view());
     };
     ServerUnaryReactor* const now =

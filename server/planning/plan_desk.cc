@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "proto/spec/plan_proto.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
 
 namespace remesh {
@@ -67,7 +67,6 @@ void PlanDesk::Find(Asker asker, Ask ask, Done done, bool long_form) {
   auto end = [this, found, asker, done = std::move(done)](absl::Status status) mutable {
     if (!status.ok()) return done(std::move(status));
     if (found->kept) return done(*std::move(found->kept));
-    found->question.looked = true;
     Join({std::move(asker), std::make_shared<const PlanCache::Question>(std::move(found->question)),
           std::move(done)});
   };
@@ -119,8 +118,9 @@ std::shared_ptr<const PlanCache::Question> PlanDesk::Begin(Flight& flight, bool 
   if (flight.begun || flight.patient != patient || flight.waiters.empty()) return nullptr;
   flight.begun = true;
   // One that keeps the plan, if any does.
-  auto chosen = std::find_if(flight.waiters.begin(), flight.waiters.end(),
-                             [](const Waiter& waiter) { return waiter.question->store; });
+  auto chosen =
+      std::find_if(flight.waiters.begin(), flight.waiters.end(),
+                   [](const Waiter& waiter) { return waiter.question->access != Access::kTry; });
   if (chosen == flight.waiters.end()) chosen = flight.waiters.begin();
   std::swap(*chosen, flight.waiters.front());
   return flight.waiters.front().question;
@@ -133,8 +133,10 @@ void PlanDesk::Fly(const std::string& fingerprint, const FlightPtr& flight, bool
   if (Wanted(*flight).ok()) {
     Budget budget = NewBudget([this, &flight] { return Wanted(*flight); },
                               patient ? absl::InfiniteDuration() : planners_.quantum);
-    answer = cache_.FindOrCompute(
-        *question, [&](const CanonicalRequest& request) { return ComputePlan(request, budget); });
+    const auto compute = [&](const CanonicalRequest& request) {
+      return ComputePlan(request, budget);
+    };
+    answer = cache_.FindOrCompute(*question, compute, Reach::kMemory);
   }
   if (IsOverstayed(answer.status())) return BeginAnew(fingerprint, flight);
   AnswerAll(Land(fingerprint, flight), answer);
@@ -171,9 +173,10 @@ void PlanDesk::AnswerAll(std::vector<Waiter> waiters,
     } else if (std::exchange(first, false)) {
       waiter.done(answer);
     } else {
-      waiter.done(cache_.FindOrCompute(question, [&](const CanonicalRequest&) {
+      const auto same = [&](const CanonicalRequest&) {
         return absl::StatusOr<CachedPlan>(*answer->plan->cached);
-      }));
+      };
+      waiter.done(cache_.FindOrCompute(question, same, Reach::kMemory));
     }
   }
 }

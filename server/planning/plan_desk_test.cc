@@ -7,7 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {

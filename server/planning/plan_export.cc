@@ -50,7 +50,7 @@ absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanReques
   PlanCache::Question question;
   question.canonicalized = std::move(imported.canonicalized);
   question.spec = std::make_shared<const std::string>(imported.spec.SerializeAsString());
-  question.ahead = true;  // nobody has asked for it
+  question.access = Access::kAhead;
   return ToProto(cache.Import(question, std::move(cached)));
 }
 

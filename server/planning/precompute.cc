@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "service/log.h"
 
 namespace remesh {
@@ -48,7 +48,7 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
   PlanCache::Question question;
   ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request, budget));
   question.spec = std::make_shared<const std::string>(spec.SerializeAsString());
-  question.ahead = true;
+  question.access = Access::kAhead;
   return question;
 }
 
@@ -101,9 +101,9 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
     absl::MutexLock lock(&mutex_);
     if (!waiting_.insert(fingerprint).second) return v1::Scenario::QUEUED;
   }
-  cache_.UpdatePrecompute([](v1::PrecomputeStats& stats) {
-    stats.set_queued(stats.queued() + 1);
-    stats.set_waiting(stats.waiting() + 1);
+  cache_.UpdatePrecompute([](CacheCounters::Precompute& counters) {
+    ++counters.queued;
+    ++counters.waiting;
   });
   // The question is asked anew when its turn comes: questions are large, moves are not.
   if (pool_.PostBackground(
@@ -112,9 +112,9 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
   }
   absl::MutexLock lock(&mutex_);
   waiting_.erase(fingerprint);
-  cache_.UpdatePrecompute([](v1::PrecomputeStats& stats) {
-    stats.set_queued(stats.queued() - 1);
-    stats.set_waiting(stats.waiting() - 1);
+  cache_.UpdatePrecompute([](CacheCounters::Precompute& counters) {
+    --counters.queued;
+    --counters.waiting;
   });
   return v1::Scenario::SKIPPED;
 }
@@ -138,10 +138,10 @@ void Precomputer::Compute(const Work& work, const ScenarioMove& move,
   if (!status.ok()) {
     LogInfo("a plan cannot be made ahead", {{"fingerprint", fingerprint}, {"error", status}});
   }
-  cache_.UpdatePrecompute([&](v1::PrecomputeStats& stats) {
-    stats.set_waiting(stats.waiting() - 1);
-    stats.set_computed(stats.computed() + computed);
-    stats.set_refused(stats.refused() + !status.ok());
+  cache_.UpdatePrecompute([&](CacheCounters::Precompute& counters) {
+    --counters.waiting;
+    counters.computed += computed;
+    counters.refused += !status.ok();
   });
   absl::MutexLock lock(&mutex_);
   waiting_.erase(fingerprint);

@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/planning/join_spec.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 
 namespace remesh {
 namespace {

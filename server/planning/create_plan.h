@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <memory>
 #include <optional>
 
 #include "absl/status/statusor.h"
@@ -10,8 +9,6 @@
 #include "planner/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
-#include "server/controller/action.h"
-#include "server/controller/placed.h"
 
 namespace remesh {
 
@@ -42,24 +39,11 @@ absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
 
 // Asks the questions of all pins on disk again, so that their plans are in memory, pinned. What
 // cannot be answered any more is logged and no longer pinned.
-void RestorePins(PlanCache& cache, PlanStore& store);
+void RestorePins(PlanCache& cache, DiskTier& disk);
 
-// A state's way to its targets, as a question and its answer. `target` is where it ends, but for a
-// free order.
-struct MoveQuestion {
-  PlanCache::Question question;
-  std::shared_ptr<const PlacedState> target;
-};
-absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
-                                        Budget& budget);
-absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
-                                   std::shared_ptr<const PlacedState> target,
-                                   const PlanCache::Answer& answer, Timestamp start);
-// Its way by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts
-// elsewhere. Plans nothing.
-absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& move);
-// Either, and what is between.
-absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
-                                     const Topology* workers);
+// Finds the plan or makes it. Refusals are in the words of whoever asks.
+absl::StatusOr<PlanCache::Answer> FindOrPlan(PlanCache& cache, const PlanCache::Question& question);
+// How an answer was found, in the time since `start`.
+v1::Planning PlanningOf(v1::Planning::Cache cache, Timestamp start);
 
 }  // namespace remesh

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_moves.h"
+#include "server/planning/execution_plan.h"
 
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/place_state.h"
 #include "server/planning/planning_test_spec.h"
@@ -11,7 +12,7 @@
 namespace remesh {
 namespace {
 
-class PlanMovesTest : public testing::Test {
+class ExecutionPlanTest : public testing::Test {
  protected:
   std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) {
     auto placed = PlaceState(spec, nullptr);
@@ -48,7 +49,7 @@ class PlanMovesTest : public testing::Test {
   std::shared_ptr<const PlacedState> source_ = Place(SourceOf(TestSpec()));
 };
 
-TEST_F(PlanMovesTest, PlacedStatesAreTakenApartByHost) {
+TEST_F(ExecutionPlanTest, PlacedStatesAreTakenApartByHost) {
   EXPECT_EQ(source_->total_shards, 4);
   EXPECT_EQ(source_->total_bytes, 256);
   ASSERT_EQ(source_->hosts.size(), 2u);
@@ -62,7 +63,7 @@ TEST_F(PlanMovesTest, PlacedStatesAreTakenApartByHost) {
   EXPECT_EQ(assignment.shards(1).box().hi(1), 8);
 }
 
-TEST_F(PlanMovesTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
+TEST_F(ExecutionPlanTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
   const auto first = PlanTo(TargetOf(TestSpec()));
   ASSERT_TRUE(first.ok()) << first.status();
   EXPECT_EQ(first->hosts.size(), 2u);
@@ -74,7 +75,7 @@ TEST_F(PlanMovesTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
             first->target->hosts.at("host-0").assignment.SerializeAsString());
 }
 
-TEST_F(PlanMovesTest, APlanThatStartsElsewhereIsRefused) {
+TEST_F(ExecutionPlanTest, APlanThatStartsElsewhereIsRefused) {
   v1::PlanSpec spec = TestSpec();
   std::swap(*spec.mutable_arrays(0)->mutable_source(), *spec.mutable_arrays(0)->mutable_target());
   v1::CreatePlanRequest request;
@@ -87,7 +88,7 @@ TEST_F(PlanMovesTest, APlanThatStartsElsewhereIsRefused) {
   EXPECT_EQ(GetErrorInfo(PlanBy("plans/none").status()).reason, "PLAN_NOT_FOUND");
 }
 
-TEST_F(PlanMovesTest, TargetsMayNameWorkersThatCameLater) {
+TEST_F(ExecutionPlanTest, TargetsMayNameWorkersThatCameLater) {
   Topology workers = source_->layout->topology;
   workers.hosts.push_back({.name = "host-9",
                            .device_ids = {8, 9},
@@ -119,7 +120,7 @@ v1::StateSpec ReversedRows() {
   return target;
 }
 
-TEST_F(PlanMovesTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
+TEST_F(ExecutionPlanTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
   v1::PlanOptions options;
   options.set_free_target_order(true);
   const auto move = PlanTo(ReversedRows(), nullptr, options);
@@ -143,7 +144,7 @@ TEST_F(PlanMovesTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
 }
 
 // Explicit boxes name their devices themselves.
-TEST_F(PlanMovesTest, AFreeOrderRenamesBoxesToo) {
+TEST_F(ExecutionPlanTest, AFreeOrderRenamesBoxesToo) {
   v1::StateSpec target = SourceOf(TestSpec());
   v1::Sharding boxes;
   for (const int64_t id : {3, 2, 1, 0}) {
@@ -162,7 +163,7 @@ TEST_F(PlanMovesTest, AFreeOrderRenamesBoxesToo) {
   EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
 }
 
-TEST_F(PlanMovesTest, AHostWhoseDevicesAreLostIsSpared) {
+TEST_F(ExecutionPlanTest, AHostWhoseDevicesAreLostIsSpared) {
   v1::StateSpec everywhere = SourceOf(TestSpec());
   (*everywhere.mutable_shardings())["rows"].set_hlo_text("{replicated}");
   source_ = Place(everywhere);
@@ -186,7 +187,7 @@ TEST_F(PlanMovesTest, AHostWhoseDevicesAreLostIsSpared) {
   EXPECT_EQ(PlanBy(both->plan)->spared_hosts, both->spared_hosts);
 }
 
-TEST_F(PlanMovesTest, WhatOnlyLostDevicesHoldIsRefused) {
+TEST_F(ExecutionPlanTest, WhatOnlyLostDevicesHoldIsRefused) {
   v1::StateSpec target = TargetOf(TestSpec());
   v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
   devices.clear_ids();
@@ -207,7 +208,7 @@ TEST_F(PlanMovesTest, WhatOnlyLostDevicesHoldIsRefused) {
   EXPECT_EQ(GetErrorInfo(PlanBy(plan->plan().name()).status()).reason, "FALLBACK_UNSUPPORTED");
 }
 
-TEST_F(PlanMovesTest, BadTargetsNameTheField) {
+TEST_F(ExecutionPlanTest, BadTargetsNameTheField) {
   v1::StateSpec target = TargetOf(TestSpec());
   target.mutable_arrays(0)->mutable_sharding()->set_ref("nowhere");
   const absl::Status status = PlanTo(target).status();

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/planning/plan_moves.h"
+#include "server/planning/execution_plan.h"
 
 #include <algorithm>
-#include <chrono>
 #include <memory>
 #include <optional>
 #include <set>
@@ -16,33 +15,14 @@
 #include "base/status_macros.h"
 #include "proto/spec/plan_proto.h"
 #include "proto/spec/plan_spec.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/place_state.h"
 #include "server/planning/same_layout.h"
 #include "server/planning/target_order.h"
-#include "service/log.h"
 
 namespace remesh {
 namespace {
-
-double SecondsSince(Timestamp start) {
-  return std::chrono::duration<double>(SteadyClock().Now() - start).count();
-}
-
-absl::StatusOr<PlanCache::Answer> FindOrPlan(PlanCache& cache,
-                                             const PlanCache::Question& question) {
-  const auto compute = [](const CanonicalRequest& request) { return ComputePlan(request); };
-  absl::StatusOr<PlanCache::Answer> answer = cache.FindOrCompute(question, compute);
-  if (answer.ok()) return answer;
-  return BindRefusal(answer.status(), question.canonicalized.binding);
-}
-
-v1::Planning PlanningOf(v1::Planning::Cache cache, Timestamp start) {
-  v1::Planning planning;
-  planning.set_seconds(SecondsSince(start));
-  planning.set_cache(cache);
-  return planning;
-}
 
 bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>& lost) {
   return std::all_of(devices.local_devices.begin(), devices.local_devices.end(),
@@ -135,16 +115,6 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
       {.reason = "FALLBACK_UNSUPPORTED", .metadata = {{"plan", plan.name}, {"boxes", boxes}}});
 }
 
-// A question's bytes, with the topology that it was asked for.
-std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const Topology& topology) {
-  if (!spec.topology().hosts().empty()) {
-    return std::make_shared<const std::string>(spec.SerializeAsString());
-  }
-  v1::PlanSpec complete = spec;
-  *complete.mutable_topology() = ToProto(topology);
-  return std::make_shared<const std::string>(complete.SerializeAsString());
-}
-
 }  // namespace
 
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
@@ -165,7 +135,7 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   ASSIGN_OR_RETURN(asked.question.canonicalized, Canonicalize(request, budget));
   asked.question.spec = std::make_shared<const std::string>(
       JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
-  asked.question.use = move.keep;
+  asked.question.access = move.keep ? Access::kUse : Access::kAnswer;
   asked.question.state = move.state;
   return asked;
 }
@@ -196,82 +166,11 @@ absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& qu
   }
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
   if (question.keep) {
-    RETURN_IF_ERROR(cache.Find(question.plan, /*use=*/true, question.state).status());
+    RETURN_IF_ERROR(cache.Find(question.plan, Access::kUse, Reach::kDisk, question.state).status());
   }
   const auto& lost = spec.options().lost_device_ids();
   return ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source, std::move(target),
                 {lost.begin(), lost.end()});
-}
-
-std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
-                                                  const v1::CreatePlanRequest& request,
-                                                  const Topology* workers) {
-  const Timestamp start = SteadyClock().Now();
-  const std::optional<std::string> name = cache.memo().Find(DigestOf(request.spec(), workers));
-  if (!name.has_value()) return std::nullopt;
-  const std::optional<ListedPlan> listed = cache.FindAgain(*name);
-  if (!listed.has_value()) return std::nullopt;
-  v1::CreatePlanResponse response;
-  *response.mutable_plan() = ToProto(*listed);
-  *response.mutable_planning() = PlanningOf(v1::Planning::HIT, start);
-  return response;
-}
-
-absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request, Budget& budget) {
-  const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(Plan plan, MakePlan(request, budget));
-  return CachedPlan{
-      .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
-}
-
-absl::StatusOr<PlanCache::Question> QuestionOf(const v1::CreatePlanRequest& request,
-                                               const Topology* workers, Budget& budget) {
-  absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers, budget);
-  RETURN_IF_ERROR(AtField("spec", question.status()));
-  PlanCache::Question asked;
-  ASSIGN_OR_RETURN(asked.canonicalized, Canonicalize(*question, budget));
-  asked.spec = SpelledOut(request.spec(), question->topology);
-  asked.store = !request.validate_only();
-  return asked;
-}
-
-v1::CreatePlanResponse ResponseOf(PlanCache& cache, const v1::CreatePlanRequest& request,
-                                  const Topology* workers, const PlanCache::Answer& answer,
-                                  Timestamp start) {
-  v1::CreatePlanResponse response;
-  const absl::StatusOr<ListedPlan> listed = cache.Peek(answer.plan->name);
-  if (listed.ok()) cache.memo().Remember(DigestOf(request.spec(), workers), answer.plan->name);
-  *response.mutable_plan() = ToProto(listed.ok() ? *listed : ListedPlan{.plan = answer.plan});
-  if (!listed.ok()) response.mutable_plan()->clear_tier();
-  *response.mutable_planning() = PlanningOf(answer.cache, start);
-  return response;
-}
-
-absl::StatusOr<v1::CreatePlanResponse> CreatePlan(PlanCache& cache,
-                                                  const v1::CreatePlanRequest& request,
-                                                  const Topology* workers) {
-  const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(const PlanCache::Question question,
-                   QuestionOf(request, workers, Budget::Unlimited()));
-  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, question));
-  return ResponseOf(cache, request, workers, answer, start);
-}
-
-void RestorePins(PlanCache& cache, PlanStore& store) {
-  for (const PlanFile::Name& pin : store.PinnedNames()) {
-    v1::CreatePlanRequest request;
-    absl::Status status = absl::DataLossError("the pin's question cannot be read");
-    std::string name = pin.name;
-    if (request.mutable_spec()->ParseFromString(pin.spec)) {
-      const absl::StatusOr<v1::CreatePlanResponse> made = CreatePlan(cache, request, nullptr);
-      status = made.status();
-      if (made.ok()) name = made->plan().name();  // another one where fingerprints have changed
-    }
-    if (status.ok()) status = cache.SetPinned(name, true).status();
-    if (status.ok() && name == pin.name) continue;
-    if (!status.ok()) LogWarning("a pin is dropped", {{"plan", pin.name}, {"error", status}});
-    store.RemoveName(pin.name).status().IgnoreError();
-  }
 }
 
 absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
