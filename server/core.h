@@ -63,7 +63,7 @@ class Core {
     int64_t plan_cache_entries = 0;  // 0: no limit
     absl::Duration plan_cache_age = absl::InfiniteDuration();
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
-    int planner_threads = 2;        // and one more for executions, and one for what is small
+    int planner_threads = 2;        // for large plans; more for small ones and for executions
     PlanningLimits planning;
     int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
     size_t waiting_max = 10000;  // questions that may wait for a thread
