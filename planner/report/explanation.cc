@@ -13,10 +13,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/report/checkpoint_cost.h"
-#include "planner/report/links.h"
+#include "planner/network/links.h"
 #include "planner/report/names.h"
 #include "planner/report/units.h"
-#include "planner/routing/network.h"
+#include "planner/network/network.h"
 
 namespace remesh {
 namespace {
@@ -122,34 +122,34 @@ std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links
     const size_t row = link.kind == Link::Kind::kNic ? network.nics[link.index].host
                                                      : network.hosts.size() + link.index;
     (link.egress ? bits[row].second : bits[row].first) += loads.BitsOf(i);
-    double& seconds = link.egress ? rows[row].seconds_out : rows[row].seconds_in;
+    double& seconds = link.egress ? rows[row].egress_seconds : rows[row].ingress_seconds;
     seconds = std::max(seconds, loads.SecondsOf(i));
     if (loads.SecondsOf(i) >= loads.SecondsOf(busiest) * (1 - kTie)) rows[row].binding = true;
   }
   for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i].bytes_in = Bytes(bits[i].first);
-    rows[i].bytes_out = Bytes(bits[i].second);
+    rows[i].ingress_bytes = Bytes(bits[i].first);
+    rows[i].egress_bytes = Bytes(bits[i].second);
   }
   rows = InNameOrder(std::move(rows), HostsByName(binding));
-  std::erase_if(rows, [](const DomainTraffic& r) { return r.bytes_in == 0 && r.bytes_out == 0; });
+  std::erase_if(rows, [](const DomainTraffic& r) { return r.ingress_bytes == 0 && r.egress_bytes == 0; });
   // What binds is alike but for roundings: it stays in the order of names.
   std::stable_sort(rows.begin(), rows.end(), [](const DomainTraffic& a, const DomainTraffic& b) {
     if (a.binding || b.binding) return a.binding && !b.binding;
-    return std::max(a.seconds_in, a.seconds_out) > std::max(b.seconds_in, b.seconds_out);
+    return std::max(a.ingress_seconds, a.egress_seconds) > std::max(b.ingress_seconds, b.egress_seconds);
   });
   return rows;
 }
 
 std::vector<LevelTraffic> LevelsOf(const std::vector<DomainTraffic>& rows) {
   const auto seconds = [](const DomainTraffic& row) {
-    return std::max(row.seconds_in, row.seconds_out);
+    return std::max(row.ingress_seconds, row.egress_seconds);
   };
   std::map<std::pair<bool, int32_t>, LevelTraffic> levels;
   for (const DomainTraffic& row : rows) {
     LevelTraffic& level = levels[{row.kind == DomainTraffic::Kind::kHost, row.level}];
     if (level.count == 0 || seconds(level.busiest) < seconds(row)) level.busiest = row;
     ++level.count;
-    level.bytes_out += row.bytes_out;
+    level.egress_bytes += row.egress_bytes;
     level.binding |= row.binding;
   }
   std::vector<LevelTraffic> list;
@@ -160,7 +160,7 @@ std::vector<LevelTraffic> LevelsOf(const std::vector<DomainTraffic>& rows) {
 StrategyCost CostOf(const PlanSummary& summary, std::string name, std::string how) {
   return {.name = std::move(name),
           .how = std::move(how),
-          .bytes_crossing = summary.bytes_crossing + summary.bytes_relayed,
+          .crossing_bytes = summary.crossing_bytes + summary.relayed_bytes,
           .bottleneck_bytes = summary.bottleneck_bytes,
           .seconds = summary.bottleneck_seconds};
 }
@@ -190,7 +190,7 @@ StrategyCost CheckpointRow(const CanonicalRequest& request, double bytes_per_sec
           .how = absl::StrFormat("all is written once, replicas sharing the work, then every host "
                                  "reads once what it needs, at %.4g GB/s a host",
                                  bytes_per_second / 1e9),
-          .bytes_crossing = cost.written_bytes + cost.read_bytes,
+          .crossing_bytes = cost.written_bytes + cost.read_bytes,
           .bottleneck_bytes = cost.bottleneck_bytes,
           .seconds = cost.seconds};
 }

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace remesh {
 
@@ -19,12 +19,12 @@ struct DomainTraffic {
   Kind kind = Kind::kHost;
   std::string name;   // the caller's
   int32_t level = 0;  // of domains: 0 next to the root, one more a step down; 0 for hosts
-  int64_t bytes_in = 0;
-  int64_t bytes_out = 0;
+  int64_t ingress_bytes = 0;
+  int64_t egress_bytes = 0;
   double ingress_bytes_per_second = 0;  // of all NICs that carry
   double egress_bytes_per_second = 0;
-  double seconds_in = 0;
-  double seconds_out = 0;
+  double ingress_seconds = 0;
+  double egress_seconds = 0;
   bool binding = false;  // busy for 99.9 % of PlanSummary::bottleneck_seconds, or all
 
   friend bool operator==(const DomainTraffic&, const DomainTraffic&) = default;
@@ -33,7 +33,7 @@ struct DomainTraffic {
 // All hosts, or all domains of a level: as slow as its busiest.
 struct LevelTraffic {
   int64_t count = 0;      // of hosts or domains with traffic
-  int64_t bytes_out = 0;  // that leave one of them: what crosses the network at this level
+  int64_t egress_bytes = 0;  // that leave one of them: what crosses the network at this level
   bool binding = false;   // whether one of them binds
   DomainTraffic busiest;  // says kind and level
 
@@ -44,7 +44,7 @@ struct LevelTraffic {
 struct StrategyCost {
   std::string name;
   std::string how;             // one sentence
-  int64_t bytes_crossing = 0;  // over the network, relays included; written + read for a checkpoint
+  int64_t crossing_bytes = 0;  // over the network, relays included; written + read for a checkpoint
   int64_t bottleneck_bytes = 0;
   double seconds = 0;  // of the busiest link; of storage for a checkpoint
   double ratio = 1;    // seconds over those of the plan; 1 when both are 0, infinite when only the

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 
 #include <xxhash.h>
 #include <zstd.h>
@@ -9,9 +9,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/plan/plan_bytes.h"
-#include "proto/spec/plan_proto.h"
-#include "proto/spec/plan_spec.h"
+#include "planner/codec/plan_bytes.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/plan_spec.h"
 
 namespace remesh {
 namespace {
@@ -55,7 +55,7 @@ absl::Status TooLarge(size_t bytes, size_t most) {
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("the plan takes ", bytes, " bytes, more than ", most, " in a file"),
       {.reason = "PLAN_TOO_LARGE",
-       .metadata = {{"bytes", absl::StrCat(bytes)}, {"bytes_max", absl::StrCat(most)}}});
+       .metadata = {{"bytes", absl::StrCat(bytes)}, {"max_bytes", absl::StrCat(most)}}});
 }
 
 }  // namespace

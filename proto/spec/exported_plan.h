@@ -6,9 +6,9 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 #include "remesh/v1/cache.pb.h"
 #include "remesh/v1/plan.pb.h"
 

@@ -42,10 +42,10 @@ void SetHeld(const MemoryTier& memory, v1::TierStats& tier) {
   tier.set_plans(memory.plan_count());
   tier.set_pinned(memory.pinned_count());
   tier.set_bytes(memory.bytes());
-  tier.set_bytes_max(limits.bytes_max);
-  tier.set_entries_max(limits.entries_max);
-  if (limits.age_max == absl::InfiniteDuration()) return;
-  SetDuration(absl::ToChronoNanoseconds(limits.age_max), *tier.mutable_age_max());
+  tier.set_max_bytes(limits.max_bytes);
+  tier.set_max_entries(limits.max_entries);
+  if (limits.max_age == absl::InfiniteDuration()) return;
+  SetDuration(absl::ToChronoNanoseconds(limits.max_age), *tier.mutable_max_age());
 }
 
 void SetHeld(DiskTier& disk, v1::TierStats& tier) {
@@ -55,9 +55,9 @@ void SetHeld(DiskTier& disk, v1::TierStats& tier) {
   tier.set_plans(stats.held.plans);
   tier.set_pinned(stats.held.pinned);
   tier.set_bytes(stats.held.bytes);
-  tier.set_bytes_max(limits.bytes_max);
-  tier.set_entries_max(limits.entries_max);
-  SetDuration(absl::ToChronoNanoseconds(limits.age_max), *tier.mutable_age_max());
+  tier.set_max_bytes(limits.max_bytes);
+  tier.set_max_entries(limits.max_entries);
+  SetDuration(absl::ToChronoNanoseconds(limits.max_age), *tier.mutable_max_age());
   tier.set_misses(stats.misses);
   *tier.mutable_evictions() = ToProto(stats.evictions);
   tier.set_errors(stats.errors);

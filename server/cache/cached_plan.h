@@ -2,7 +2,7 @@
 #pragma once
 
 #include "planner/canonical/canonical.h"
-#include "planner/plan.h"
+#include "planner/plan/plan.h"
 
 namespace remesh {
 

@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "tests/benchmark/models.h"
 #include "tests/benchmark/planner_cases.h"
 

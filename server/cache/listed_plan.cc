@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/flat_hash_set.h"
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 #include "server/controller/proto_time.h"
 
 namespace remesh {

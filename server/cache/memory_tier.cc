@@ -71,12 +71,12 @@ void MemoryTier::Remove(const std::string& name) {
 
 std::pair<const MemoryTier::Name*, EvictionCause> MemoryTier::NextToEvict(
     absl::Time now, const std::string& spared) const {
-  const bool many_bytes = bytes_ > limits_.bytes_max;
+  const bool many_bytes = bytes_ > limits_.max_bytes;
   const bool many_names =
-      limits_.entries_max > 0 && static_cast<int64_t>(names_.size()) > limits_.entries_max;
+      limits_.max_entries > 0 && static_cast<int64_t>(names_.size()) > limits_.max_entries;
   for (const auto& [order, key] : by_use_) {
     const Name& name = names_.at(key);
-    const bool old = now - name.listed.facts.used > limits_.age_max;
+    const bool old = now - name.listed.facts.used > limits_.max_age;
     if (!many_bytes && !many_names && !old) return {};  // those behind are younger
     if (key == spared || name.kept()) continue;
     return {&name, many_bytes   ? EvictionCause::kBytes

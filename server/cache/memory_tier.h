@@ -19,9 +19,9 @@ namespace remesh {
 class MemoryTier {
  public:
   struct Limits {
-    int64_t bytes_max = 0;
-    int64_t entries_max = 0;                            // of names; 0: none
-    absl::Duration age_max = absl::InfiniteDuration();  // since the last use
+    int64_t max_bytes = 0;
+    int64_t max_entries = 0;                            // of names; 0: none
+    absl::Duration max_age = absl::InfiniteDuration();  // since the last use
   };
   explicit MemoryTier(Limits limits) : limits_(limits) {}
 

@@ -7,8 +7,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/spec/plan_proto.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/plan_spec.h"
 #include "service/log.h"
 
 namespace remesh {

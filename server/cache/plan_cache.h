@@ -50,8 +50,8 @@ class PlanCache {
     std::function<absl::Time()> now = [] { return absl::Now(); };
   };
   explicit PlanCache(Options options);
-  explicit PlanCache(int64_t bytes_max, DiskTier& disk = NoDisk())
-      : PlanCache(Options{.limits = {.bytes_max = bytes_max}, .disk = &disk}) {}
+  explicit PlanCache(int64_t max_bytes, DiskTier& disk = NoDisk())
+      : PlanCache(Options{.limits = {.max_bytes = max_bytes}, .disk = &disk}) {}
   ~PlanCache();
 
   struct Question {

@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 

@@ -59,7 +59,7 @@ TEST(PlanCacheTest, TheLeastRecentlyUsedGoFirstButNeverPinnedOnes) {
   EXPECT_EQ(GetErrorInfo(cache.Find(second).status()).reason, "PLAN_NOT_FOUND");
   EXPECT_TRUE(cache.Find(third).ok());
   EXPECT_EQ(cache.stats().memory().evictions().bytes(), 1);
-  EXPECT_LE(cache.stats().memory().bytes(), cache.stats().memory().bytes_max());
+  EXPECT_LE(cache.stats().memory().bytes(), cache.stats().memory().max_bytes());
   EXPECT_EQ(GetErrorInfo(cache.Delete(pinned)).reason, "PLAN_PINNED");
   ASSERT_TRUE(cache.SetPinned(pinned, false).ok());
   EXPECT_TRUE(cache.Delete(pinned).ok());
@@ -113,7 +113,7 @@ TEST(PlanCacheTest, AFailureIsNotRememberedAndFreesThoseWhoWait) {
 TEST(PlanCacheTest, LimitsOfEntriesAndAgeHold) {
   absl::Time now = absl::FromUnixSeconds(1000);
   PlanCache cache(PlanCache::Options{
-      .limits = {.bytes_max = kPlenty, .entries_max = 2, .age_max = absl::Seconds(60)},
+      .limits = {.max_bytes = kPlenty, .max_entries = 2, .max_age = absl::Seconds(60)},
       .now = [&] { return now; }});
   const std::string first = Create(cache, SpecOfShape(8))->plan().name();
   now += absl::Seconds(40);

@@ -315,14 +315,14 @@ absl::StatusOr<bool> PlanFile::RemoveOldest(EvictionCause cause, std::vector<Evi
 
 absl::StatusOr<std::vector<Evicted>> PlanFile::Trim(const Limits& limits, absl::Time now) {
   std::vector<Evicted> evicted;
-  const int64_t oldest = absl::ToUnixMicros(now - limits.age_max);
+  const int64_t oldest = absl::ToUnixMicros(now - limits.max_age);
   RETURN_IF_ERROR(RemoveNames("pinned = 0 AND used < ?1", {oldest}, EvictionCause::kAge, evicted));
   RETURN_IF_ERROR(
       Query(absl::StrCat("DELETE FROM plans WHERE used < ?1 AND ", kUnpinned).c_str(), {oldest}));
   while (true) {
     ASSIGN_OR_RETURN(const Size held, size());
-    const bool bytes = held.bytes > limits.bytes_max;
-    if (!bytes && held.plans <= limits.entries_max && held.names <= limits.entries_max) break;
+    const bool bytes = held.bytes > limits.max_bytes;
+    if (!bytes && held.plans <= limits.max_entries && held.names <= limits.max_entries) break;
     ASSIGN_OR_RETURN(
         const bool removed,
         RemoveOldest(bytes ? EvictionCause::kBytes : EvictionCause::kEntries, evicted));

@@ -73,9 +73,9 @@ class PlanFile {
   absl::StatusOr<std::vector<Evicted>> RemoveAll(const std::vector<std::string>& kept);
 
   struct Limits {
-    int64_t bytes_max = 0;
-    int64_t entries_max = 0;  // of names, and of plans
-    absl::Duration age_max;   // since the last use
+    int64_t max_bytes = 0;
+    int64_t max_entries = 0;  // of names, and of plans
+    absl::Duration max_age;   // since the last use
   };
   // Removes what is too old, then the least recently used, none pinned.
   absl::StatusOr<std::vector<Evicted>> Trim(const Limits& limits, absl::Time now);

@@ -31,12 +31,12 @@ class PlanListTest : public ::testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  void Restart(int64_t bytes_max) {
+  void Restart(int64_t max_bytes) {
     cache_ = nullptr;
     store_ = nullptr;
     store_ = *PlanStore::Open({.path = (directory_ / "plans.db").string()});
     cache_ = std::make_unique<PlanCache>(
-        PlanCache::Options{.limits = {.bytes_max = bytes_max},
+        PlanCache::Options{.limits = {.max_bytes = max_bytes},
                            .disk = store_ != nullptr ? store_.get() : &NoDisk(),
                            .now = [this] { return now_; }});
   }
@@ -58,7 +58,7 @@ class PlanListTest : public ::testing::Test {
       EXPECT_LE(page.plans.size(), page_size);
       for (const v1::Plan& plan : page.plans) {
         names.push_back(plan.name());
-        EXPECT_GT(plan.summary().bytes_total(), 0);
+        EXPECT_GT(plan.summary().total_bytes(), 0);
         EXPECT_EQ(plan.source_devices(), 4);
         EXPECT_EQ(plan.target_hosts(), 2);
         EXPECT_GT(plan.cached_bytes(), 0);

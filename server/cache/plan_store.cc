@@ -11,7 +11,7 @@
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "service/log.h"
 
 namespace remesh {

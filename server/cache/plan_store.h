@@ -27,7 +27,7 @@ class PlanStore : public DiskTier {
   struct Options {
     std::string path;
     PlanFile::Limits limits = {
-        .bytes_max = int64_t{1} << 30, .entries_max = 100'000, .age_max = absl::Hours(24 * 30)};
+        .max_bytes = int64_t{1} << 30, .max_entries = 100'000, .max_age = absl::Hours(24 * 30)};
     size_t waiting_max = 64;  // writes; plans beyond are dropped, pins and removals never
     std::function<absl::Time()> now = [] { return absl::Now(); };
   };

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "absl/strings/escaping.h"
-#include "planner/plan/plan_bytes.h"
+#include "planner/codec/plan_bytes.h"
 #include "server/cache/plan_store_test.h"
 #include "tests/testing/resealed.h"
 

@@ -70,7 +70,7 @@ TEST_F(PlanStoreTest, NamesAreListedNewestFirst) {
 }
 
 TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
-  options_.limits.entries_max = 2;
+  options_.limits.max_entries = 2;
   auto store = Open();
   std::vector<std::string> left;
   store->SetOnEvicted([&](const std::vector<Evicted>& names) {
@@ -101,7 +101,7 @@ TEST_F(PlanStoreTest, NamesLeaveInTheOrderOfUseAndTheStoreTellsWhy) {
 }
 
 TEST_F(PlanStoreTest, TheOldestGoButNoPinnedOnes) {
-  options_.limits.entries_max = 2;
+  options_.limits.max_entries = 2;
   auto store = Open();
   ASSERT_TRUE(store->Pin(NameOf("plans/x", PlanOf(1)->request.fingerprint)).ok());
   for (uint64_t seed = 1; seed <= 4; ++seed) {
@@ -166,7 +166,7 @@ TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {
   auto store = Open();
   store->Store(PlanOf(1));
   store->Flush();
-  options_.limits.bytes_max = store->stats().held.bytes;
+  options_.limits.max_bytes = store->stats().held.bytes;
   store = nullptr;
   store = Open();
   now_ = now_.load() + absl::Seconds(1);
@@ -175,10 +175,10 @@ TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {
   EXPECT_EQ(store->stats().held.plans, 1);
   store->Store(PlanOf(2));
   store->Flush();
-  EXPECT_LE(store->stats().held.bytes, options_.limits.bytes_max);
+  EXPECT_LE(store->stats().held.bytes, options_.limits.max_bytes);
   EXPECT_FALSE(store->Find(PlanOf(1)->request).has_value());
   store = nullptr;
-  now_ = now_.load() + options_.limits.age_max + absl::Seconds(1);
+  now_ = now_.load() + options_.limits.max_age + absl::Seconds(1);
   store = Open();
   store->Flush();
   EXPECT_EQ(store->stats().held.plans, 0);

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 
 namespace remesh {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/synchronization/mutex.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 
 namespace remesh {

@@ -6,9 +6,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/report/explanation.h"
-#include "proto/spec/explain_proto.h"
-#include "proto/spec/plan_proto.h"
-#include "proto/spec/suggest.h"
+#include "proto/convert/explain_proto.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/suggest.h"
 #include "server/cache/plan_filter.h"
 #include "server/cache/plan_list.h"
 #include "server/controller/digest.h"
@@ -67,7 +67,7 @@ absl::StatusOr<v1::Plan> GetPlan(PlanCache& cache, const v1::GetPlanRequest& req
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat(request.name(), " has more than ", most, " bytes: ask StreamPlan"),
-      {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"bytes_max", most}}});
+      {.reason = "PLAN_TOO_LARGE", .metadata = {{"plan", request.name()}, {"max_bytes", most}}});
 }
 
 absl::Status StreamPlan(PlanCache& cache, const v1::GetPlanRequest& request,
@@ -168,11 +168,11 @@ absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
 }
 
 absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request, Budget budget,
-                            ChunkWriter<v1::RenderedChunk>& writer) {
+                            ChunkWriter<v1::RenderPlanResponse>& writer) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request, budget));
   for (size_t at = 0; at < text.size(); at += kChunkBytes) {
-    v1::RenderedChunk chunk;
+    v1::RenderPlanResponse chunk;
     chunk.set_text(text.substr(at, kChunkBytes));
     if (!writer.Write(std::move(chunk))) break;
   }
@@ -372,16 +372,16 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                         });
 }
 
-grpc::ServerWriteReactor<v1::HostProgramChunk>* PlanService::GetHostProgram(
+grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
-  return Stream<v1::HostProgramChunk>(
+  return Stream<v1::HostProgram>(
       context, "GetHostProgram", request->plan(),
-      [this, request = *request](ChunkWriter<v1::HostProgramChunk>& writer) -> absl::Status {
+      [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
-        return ForEachProgramChunk(
+        return ForEachProgramMessage(
             cached.plan, cached.request, listed.plan->binding, request.host(),
-            [&](const v1::HostProgramChunk& chunk) { return writer.Write(chunk); });
+            [&](const v1::HostProgram& chunk) { return writer.Write(chunk); });
       });
 }
 
@@ -393,11 +393,11 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
   });
 }
 
-grpc::ServerWriteReactor<v1::RenderedChunk>* PlanService::RenderPlan(
+grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
-  return Stream<v1::RenderedChunk>(
+  return Stream<v1::RenderPlanResponse>(
       context, "RenderPlan", request->name(),
-      [this, request = *request, context](ChunkWriter<v1::RenderedChunk>& writer) {
+      [this, request = *request, context](ChunkWriter<v1::RenderPlanResponse>& writer) {
         const auto wanted = [context] {
           return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();
         };

@@ -44,12 +44,12 @@ class PlanService : public v1::PlanService::CallbackService {
   grpc::ServerUnaryReactor* PrecomputePlans(grpc::CallbackServerContext* context,
                                             const v1::PrecomputePlansRequest* request,
                                             v1::PrecomputePlansResponse* response) override;
-  grpc::ServerWriteReactor<v1::HostProgramChunk>* GetHostProgram(
+  grpc::ServerWriteReactor<v1::HostProgram>* GetHostProgram(
       grpc::CallbackServerContext* context, const v1::GetHostProgramRequest* request) override;
   grpc::ServerUnaryReactor* ExplainPlan(grpc::CallbackServerContext* context,
                                         const v1::ExplainPlanRequest* request,
                                         v1::ExplainPlanResponse* response) override;
-  grpc::ServerWriteReactor<v1::RenderedChunk>* RenderPlan(
+  grpc::ServerWriteReactor<v1::RenderPlanResponse>* RenderPlan(
       grpc::CallbackServerContext* context, const v1::RenderPlanRequest* request) override;
   grpc::ServerUnaryReactor* SuggestIntermediateSharding(
       grpc::CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,

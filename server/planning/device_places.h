@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 
 namespace remesh {
 

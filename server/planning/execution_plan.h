@@ -5,8 +5,8 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
-#include "planner/budget.h"
-#include "planner/topology.h"
+#include "planner/values/budget.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
 #include "server/controller/action.h"

@@ -125,7 +125,7 @@ TEST_F(ExecutionPlanTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
   options.set_free_target_order(true);
   const auto move = PlanTo(ReversedRows(), nullptr, options);
   ASSERT_TRUE(move.ok()) << move.status();
-  EXPECT_EQ(move->summary.bytes_kept(), 256);
+  EXPECT_EQ(move->summary.kept_bytes(), 256);
   ASSERT_EQ(move->target_device_lists.size(), 1u);
   EXPECT_EQ(move->target_device_lists[0].arrays(0), "w");
   const v1::DeviceList& chosen = move->target_device_lists[0].devices();
@@ -159,7 +159,7 @@ TEST_F(ExecutionPlanTest, AFreeOrderRenamesBoxesToo) {
   options.set_free_target_order(true);
   const auto move = PlanTo(target, nullptr, options);
   ASSERT_TRUE(move.ok()) << move.status();
-  EXPECT_EQ(move->summary.bytes_kept(), 256);
+  EXPECT_EQ(move->summary.kept_bytes(), 256);
   EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
 }
 

@@ -10,8 +10,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "planner/element_type.h"
-#include "proto/spec/plan_proto.h"
+#include "planner/values/element_type.h"
+#include "proto/convert/plan_proto.h"
 #include "server/planning/device_places.h"
 
 namespace remesh {

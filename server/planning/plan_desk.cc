@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
 

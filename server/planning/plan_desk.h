@@ -11,7 +11,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 #include "server/cache/plan_cache.h"
 #include "server/planning/planning_budget.h"
 #include "server/planning/thread_pool.h"

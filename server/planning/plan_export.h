@@ -5,14 +5,14 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
-#include "planner/budget.h"
-#include "planner/topology.h"
+#include "planner/values/budget.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
 
 namespace remesh {
 
-// Plans as files: see proto/spec/exported_plan.h. Both block.
+// Plans as files: see proto/convert/exported_plan.h. Both block.
 
 // NOT_FOUND as PlanCache::Find().
 absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name);

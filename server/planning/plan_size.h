@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "planner/request.h"
+#include "planner/values/request.h"
 
 namespace remesh {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {

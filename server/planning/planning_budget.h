@@ -6,7 +6,7 @@
 
 #include "absl/time/time.h"
 #include "base/clock.h"
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 #include "server/planning/heap_meter.h"
 
 namespace remesh {

@@ -7,7 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "server/cache/plan_cache.h"

@@ -6,7 +6,7 @@
 #include "base/status_macros.h"
 #include "planner/report/html.h"
 #include "planner/report/trace.h"
-#include "proto/spec/explain_proto.h"
+#include "proto/convert/explain_proto.h"
 
 namespace remesh {
 

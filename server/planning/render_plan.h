@@ -4,7 +4,7 @@
 #include <string>
 
 #include "absl/status/statusor.h"
-#include "planner/budget.h"
+#include "planner/values/budget.h"
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
 
