@@ -31,24 +31,32 @@ class BusyTest : public ServerFixture {
     StopServer();  // its thread may still be reading free_
   }
 
-  // Holds the only planning thread until Free().
+  // Holds every planning thread but that of executions until Free().
   void Occupy() {
-    absl::Notification begun;
-    ASSERT_TRUE(core_->planners().Post([this, &begun] {
-      begun.Notify();
-      free_.WaitForNotification();
-    }));
-    begun.WaitForNotification();
+    OccupyPatient();
+    Hold(core_->quick_planners());
   }
+  // The only one for what takes long.
+  void OccupyPatient() { Hold(core_->planners()); }
   void Free() { free_.Notify(); }
   // Takes the places to wait as well, each for another caller.
   void Fill() {
     for (const char* caller : {"a", "b"}) {
       ASSERT_TRUE(core_->planners().Post(Turn{.caller = caller}, [] {}));
+      ASSERT_TRUE(core_->quick_planners().Post(Turn{.caller = caller}, [] {}));
     }
   }
 
  private:
+  void Hold(ThreadPool& pool) {
+    absl::Notification begun;
+    ASSERT_TRUE(pool.Post([this, &begun] {
+      begun.Notify();
+      free_.WaitForNotification();
+    }));
+    begun.WaitForNotification();
+  }
+
   absl::Notification free_;
 };
 
@@ -80,6 +88,15 @@ TEST_F(BusyTest, MoreQuestionsThanMayWaitAreRefused) {
   const absl::Status busy = CreatePlan(SpecOfRows(16)).status();
   EXPECT_EQ(busy.code(), absl::StatusCode::kResourceExhausted) << busy;
   EXPECT_EQ(GetErrorInfo(busy).reason, "PLANNER_BUSY");
+}
+
+TEST_F(BusyTest, SmallPlansDoNotWaitForLargeOnesOfAnyNumberOfCallers) {
+  OccupyPatient();
+  for (const char* caller : {"a", "b"}) {
+    ASSERT_TRUE(core_->planners().Post(Turn{.caller = caller}, [] {}));
+  }
+  const auto small = CreatePlan(SpecOfRows(40));
+  EXPECT_TRUE(small.ok()) << small.status();
 }
 
 TEST_F(BusyTest, StatesAreMadeMeanwhile) {
@@ -135,9 +152,12 @@ TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {
 }
 
 TEST(CallerTest, AllConnectionsOfAnAddressAreOneCaller) {
-  EXPECT_EQ(WithoutPort("ipv4:10.0.0.7:4711"), "ipv4:10.0.0.7");
-  EXPECT_EQ(WithoutPort("ipv6:%5B::1%5D:4711"), "ipv6:%5B::1%5D");
-  EXPECT_EQ(WithoutPort("unix:/run/remesh.sock"), "unix:/run/remesh.sock");
+  EXPECT_EQ(AddressOfPeer("ipv4:10.0.0.7:4711"), "10.0.0.7");
+  EXPECT_EQ(AddressOfPeer("ipv6:%5B2001:db8:1:2::7%5D:4711"), "2001:db8:1:2::/64");
+  EXPECT_EQ(AddressOfPeer("ipv6:%5B2001:db8:1:2:3:4:5:6%5D:80"), "2001:db8:1:2::/64");
+  EXPECT_EQ(AddressOfPeer("ipv6:%5Bfe80::1%25eth0%5D:80"), "fe80::/64");
+  EXPECT_EQ(AddressOfPeer("ipv6:%5B::ffff:10.0.0.7%5D:80"), "10.0.0.7");
+  EXPECT_EQ(AddressOfPeer("unix:/run/remesh.sock"), "unix:/run/remesh.sock");
 }
 
 }  // namespace

@@ -10,8 +10,9 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/caller.h"
+#include "server/planning/create_plan.h"
+#include "server/planning/execution_plan.h"
 #include "server/planning/place_state.h"
-#include "server/planning/plan_moves.h"
 #include "service/heap.h"
 #include "service/log.h"
 
@@ -46,6 +47,12 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
 }
 
 constexpr int kLookupThreads = 4;
+constexpr int kLongLookupThreads = 2;
+// What may take long yields to what answers calls.
+constexpr int kPatientNice = 10;
+// Of eight callers with the worst requests one after another, another waits for eight of these.
+constexpr absl::Duration kLookupQuantum = absl::Milliseconds(100);
+constexpr absl::Duration kPlanningQuantum = absl::Milliseconds(150);
 
 }  // namespace
 
@@ -56,14 +63,28 @@ Core::Core(Options options, CoreObserver& observer)
       plans_(PlanCache::Options{.limits = {.max_bytes = options_.plan_cache_bytes,
                                            .max_entries = options_.plan_cache_entries,
                                            .max_age = options_.plan_cache_age},
-                                .store = plan_store_.get()}),
+                                .disk = plan_store_ != nullptr ? plan_store_.get() : &NoDisk()}),
+      quick_planners_({.threads = 1,
+                       .execution_threads = 1,
+                       .waiting_max = options_.waiting_max,
+                       .fair = true}),
       planners_({.threads = options_.planner_threads,
                  .execution_threads = 1,
                  .waiting_max = options_.waiting_max,
+                 .nice = kPatientNice,
                  .fair = true}),
-      lookups_({.threads = kLookupThreads, .waiting_max = options_.waiting_max, .fair = true}),
+      lookups_({.threads = kLookupThreads,
+                .execution_threads = 1,
+                .waiting_max = options_.waiting_max,
+                .fair = true}),
+      long_lookups_({.threads = kLongLookupThreads,
+                     .execution_threads = 1,
+                     .waiting_max = options_.waiting_max,
+                     .nice = kPatientNice,
+                     .fair = true}),
       streamers_(options_.stream_threads, options_.waiting_max),
-      desk_(plans_, lookups_, planners_, options_.planning),
+      desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
+            {quick_planners_, planners_, kPlanningQuantum}, options_.planning),
       precomputer_(plans_, planners_, desk_) {}
 
 absl::StatusOr<std::unique_ptr<Core>> Core::Start(Options options, std::unique_ptr<Journal> journal,
@@ -103,8 +124,7 @@ Core::~Core() {
     ticker_stops_ = true;
   }
   if (ticker_.joinable()) ticker_.join();
-  planners_.Stop();
-  lookups_.Stop();
+  for (ThreadPool* pool : {&quick_planners_, &planners_, &lookups_, &long_lookups_}) pool->Stop();
   streamers_.Stop();
   strand_.Stop();
   writer_ = nullptr;  // what was asked for is still written

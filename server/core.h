@@ -13,9 +13,9 @@
 #include "absl/synchronization/notification.h"
 #include "base/strand.h"
 #include "planner/values/topology.h"
+#include "server/cache/plan_cache.h"
 #include "server/controller/controller.h"
 #include "server/journal/journal_writer.h"
-#include "server/planning/plan_cache.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
 #include "server/planning/thread_pool.h"
@@ -63,7 +63,7 @@ class Core {
     int64_t plan_cache_entries = 0;  // 0: no limit
     absl::Duration plan_cache_age = absl::InfiniteDuration();
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
-    int planner_threads = 2;        // and one more for executions
+    int planner_threads = 2;        // for large plans; more for small ones and for executions
     PlanningLimits planning;
     int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
     size_t waiting_max = 10000;  // questions that may wait for a thread
@@ -96,6 +96,7 @@ class Core {
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
   PlanDesk& desk() { return desk_; }
+  ThreadPool& quick_planners() { return quick_planners_; }
   ThreadPool& planners() { return planners_; }
   // For calls that look into the plan cache and its disk but plan nothing: they do not wait for
   // those that do.
@@ -145,8 +146,10 @@ class Core {
   absl::flat_hash_map<WatchId, std::shared_ptr<WatchSink>> watches_;
   bool shut_down_ = false;
 
+  ThreadPool quick_planners_;
   ThreadPool planners_;
   ThreadPool lookups_;
+  ThreadPool long_lookups_;
   ThreadPool streamers_;
   PlanDesk desk_;
   Precomputer precomputer_;

@@ -62,7 +62,7 @@ void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
 
 // With some to spare for the libraries: gRPC's grow with the machine's cores.
 int ThreadsNeeded(const ServerOptions& options) {
-  constexpr int kOwn = 16;
+  constexpr int kOwn = 24;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + MetricsEndpoint::kThreads +
          static_cast<int>(options.planner_threads + options.stream_threads);

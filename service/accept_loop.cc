@@ -23,6 +23,9 @@ namespace {
 constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
 constexpr size_t kSilentMax = 1024;
 constexpr int kPauseMillis = 100;  // when not even one descriptor is left
+// How long a connection that was ended may take to be closed.
+constexpr int kLooksForRoom = 100;
+constexpr int kPauseForRoomMillis = 2;
 
 bool IsListener(const std::vector<Fd>& listeners, int fd) {
   return std::any_of(listeners.begin(), listeners.end(),
@@ -129,15 +132,34 @@ void AcceptLoop::TakeIn(Fd connection) {
   by_fd_[fd] = std::prev(silent_.end());
 }
 
-// The connection at a descriptor that it may keep, or none.
 Fd AcceptLoop::MakeRoom(Fd connection) {
+  const std::string address = AddressOf(connection.get());
+  Fd lower;
   if (CloseLongestSilent()) {
-    Fd lower(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
-    if (lower && lower.get() < ceiling_) return lower;
+    lower = Lowered(connection);
+  } else if (const auto newest = table_.TakeNewestOfBusiest(address)) {
+    // It is somebody else's to close, who hears of its end.
+    shutdown(*newest, SHUT_RDWR);
+    lower = AwaitRoom(connection);
   }
+  if (lower) return lower;
   LogWarning("connection refused: too many files are open",
-             {{"address", AddressOf(connection.get())}, {"limit", ceiling_}});
+             {{"address", address}, {"limit", ceiling_}});
   return Fd();
+}
+
+Fd AcceptLoop::AwaitRoom(const Fd& connection) {
+  pollfd stop{stop_.get(), POLLIN, 0};
+  for (int i = 0; i < kLooksForRoom; ++i) {
+    if (Fd lower = Lowered(connection)) return lower;
+    if (poll(&stop, 1, kPauseForRoomMillis) != 0) break;
+  }
+  return Fd();
+}
+
+Fd AcceptLoop::Lowered(const Fd& connection) const {
+  Fd lower(fcntl(connection.get(), F_DUPFD_CLOEXEC, 0));
+  return lower.get() < ceiling_ ? std::move(lower) : Fd();
 }
 
 Fd AcceptLoop::Remove(SilentList::iterator silent) {

@@ -14,12 +14,13 @@
 
 namespace remesh {
 
-// Accepts connections, on a thread of its own, so that no number of strangers keeps clients out:
-// gRPC's own listener accepts nothing more after it once ran out of descriptors.
+// Accepts connections, on a thread of its own, so that no number of unknown callers keeps clients
+// out: gRPC's own listener accepts nothing more after it once ran out of descriptors.
 //
 // A connection is handed over when it has said something; one that is silent for too long is
 // closed. When descriptors run short, or an address has too many, the one that has been silent
-// longest makes room for the newest; where all have spoken, the newest is closed.
+// longest makes room for the newest. Where all have spoken and descriptors are short, the address
+// that has most of them loses its newest to one that has fewer; else the newest is closed.
 class AcceptLoop {
  public:
   struct Options {
@@ -54,7 +55,10 @@ class AcceptLoop {
   // Whether to go on accepting.
   bool AcceptOne(int listener);
   void TakeIn(Fd connection);
+  // The connection at a descriptor that it may keep, or none.
   Fd MakeRoom(Fd connection);
+  Fd AwaitRoom(const Fd& connection);
+  Fd Lowered(const Fd& connection) const;
   Fd Remove(SilentList::iterator silent);
   // Of this address, or of all. False: there is none.
   bool CloseLongestSilent(const std::string* address = nullptr);

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
@@ -120,6 +121,44 @@ TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {
   EXPECT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(IsClosed(silent[0])) << "the longest silent made room";
   setrlimit(RLIMIT_NOFILE, &before);  // fails unless privileged: the next tests do with less
+}
+
+TEST_F(AcceptLoopTest, WhenAllHaveSpokenTheNewestOfTheBusiestAddressMakeRoom) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit low{1024, 1024};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Start({.per_address_max = 10000, .silence_max = hours(1)});
+  std::atomic<bool> stopping{false};
+  std::thread owner([&] {  // answers who speaks, and closes what has ended
+    for (; !stopping; std::this_thread::yield()) {
+      std::lock_guard lock(mutex_);
+      std::erase_if(taken_, [](const Fd& fd) {
+        char byte;
+        const ssize_t count = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
+        if (count == 1) Say(fd);
+        return count == 0;
+      });
+    }
+  });
+  const auto is_answered = [](const Fd& fd) {
+    Say(fd);
+    char byte;
+    return recv(fd.get(), &byte, 1, 0) == 1;
+  };
+  std::vector<Fd> many, others;
+  do {
+    ASSERT_TRUE(is_answered(many.emplace_back(Connect(port_))));
+  } while (many.back().get() < 1024 - kReservedDescriptors - 4);
+  for (int i = 2; i < 10; ++i) {
+    others.push_back(Connect(port_, ("127.0.0." + std::to_string(i)).c_str()));
+    EXPECT_TRUE(is_answered(others.back())) << i;
+  }
+  EXPECT_TRUE(IsClosed(many.back())) << "the newest made room";
+  EXPECT_TRUE(is_answered(many.front())) << "the oldest did not";
+  stopping = true;
+  owner.join();
+  setrlimit(RLIMIT_NOFILE, &before);  // see above
 }
 
 TEST(ListenTest, AddressesOfEveryForm) {

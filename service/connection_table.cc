@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -59,6 +58,11 @@ std::string AddressOf(int connection) {
   return UserOf(connection);
 }
 
+std::string NetworkOfIpv6(const std::string& address) {
+  in6_addr bytes;
+  return inet_pton(AF_INET6, address.c_str(), &bytes) == 1 ? Text6(bytes) : address;
+}
+
 ino_t SocketOf(int fd) {
   struct stat info;
   return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
@@ -71,27 +75,43 @@ bool ConnectionTable::Admit(int fd, const std::string& address) {
       Count(address) >= per_address_max_) {
     return false;
   }
-  entries_[fd] = {.socket = SocketOf(fd), .address = address};
-  by_address_[address].insert(fd);
+  entries_[fd] = {.socket = SocketOf(fd), .address = address, .order = next_order_};
+  by_address_[address][next_order_++] = fd;
   return true;
 }
 
 int ConnectionTable::Count(const std::string& address) {
   const auto open = by_address_.find(address);
   if (open == by_address_.end()) return 0;
-  const std::vector<int> fds(open->second.begin(), open->second.end());
-  for (const int fd : fds) {
+  const Descriptors descriptors = open->second;
+  for (const auto& [order, fd] : descriptors) {
     if (SocketOf(fd) != entries_[fd].socket) Remove(fd);
   }
   const auto left = by_address_.find(address);
   return left == by_address_.end() ? 0 : static_cast<int>(left->second.size());
 }
 
+std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newcomer) {
+  while (!by_address_.empty()) {
+    const auto busiest = std::max_element(
+        by_address_.begin(), by_address_.end(),
+        [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
+    const std::string address = busiest->first;
+    const int known = static_cast<int>(busiest->second.size());
+    if (Count(address) < known) continue;  // of some nobody had said that they are closed
+    if (known <= Count(newcomer) + 1) return std::nullopt;
+    const int newest = busiest->second.rbegin()->second;
+    Remove(newest);
+    return newest;
+  }
+  return std::nullopt;
+}
+
 void ConnectionTable::Remove(int fd) {
   const auto entry = entries_.find(fd);
   if (entry == entries_.end()) return;
   const auto open = by_address_.find(entry->second.address);
-  open->second.erase(fd);
+  open->second.erase(entry->second.order);
   if (open->second.empty()) by_address_.erase(open);
   entries_.erase(entry);
 }

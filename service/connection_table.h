@@ -3,7 +3,9 @@
 
 #include <sys/types.h>
 
-#include <set>
+#include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "absl/container/flat_hash_map.h"
@@ -23,6 +25,9 @@ int RaiseDescriptorLimit();
 // other end of a Unix socket.
 std::string AddressOf(int connection);
 
+// The same of an IPv6 address as text, which is left as it is when it is none.
+std::string NetworkOfIpv6(const std::string& address);
+
 // Which socket a descriptor stands for, unlike any other while it is open; 0: none.
 ino_t SocketOf(int fd);
 
@@ -36,17 +41,23 @@ class ConnectionTable {
   bool Admit(int fd, const std::string& address);
   // Those of an address that are open.
   int Count(const std::string& address);
+  // Forgets the connection that came last of those of the address with most, and returns it for the
+  // caller to end; nullopt where that would not leave it more than `newcomer` has then.
+  std::optional<int> TakeNewestOfBusiest(const std::string& newcomer);
 
  private:
   struct Entry {
     ino_t socket = 0;
     std::string address;
+    uint64_t order = 0;  // rises
   };
+  using Descriptors = std::map<uint64_t, int>;  // oldest first
   void Remove(int fd);
 
   const int per_address_max_;
   absl::flat_hash_map<int, Entry> entries_;
-  absl::flat_hash_map<std::string, std::set<int>> by_address_;
+  absl::flat_hash_map<std::string, Descriptors> by_address_;
+  uint64_t next_order_ = 1;
 };
 
 }  // namespace remesh

@@ -18,7 +18,7 @@ namespace {
 
 constexpr ProgramFields kFields = {.parts = "schedule.parts",
                                    .rounds = "schedule.rounds",
-                                   .hops = "schedule.@@hops@@",
+                                   .hops = "schedule.hops",
                                    .min_part_bits = "schedule.min_part_bits",
                                    .slack_bits = "schedule.slack_bits",
                                    .windows = "summary.windows",

@@ -19,7 +19,7 @@ struct Transfer {
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;  // kStaging: a relay that does not need the box itself
   // The tape (set of elements with equal holders and equal needers) that the box belongs to. What a
-  // device @@hops@@ of different tapes lies apart: the values of several subgroups go by the same
+  // device stages of different tapes lies apart: the values of several subgroups go by the same
   // array and box.
   int32_t tape = 0;
 

@@ -178,11 +178,11 @@ constexpr int64_t kWideWindow = int64_t{1} << 45;
 // The same request for another strategy. One that would not fit into memory is still worth its
 // numbers.
 absl::StatusOr<StrategyCost> PlanAgain(CanonicalRequest request, Strategy strategy,
-                                       std::string name, std::string how) {
+                                       std::string name, std::string how, Budget& budget) {
   request.request.options.strategy = strategy;
   request.request.options.memory_limit_bytes = 0;
   request.request.options.window_bytes = kWideWindow;
-  ASSIGN_OR_RETURN(const Plan plan, MakePlan(request));
+  ASSIGN_OR_RETURN(const Plan plan, MakePlan(request, budget));
   return CostOf(plan.summary(), std::move(name), std::move(how));
 }
 
@@ -199,17 +199,20 @@ StrategyCost CheckpointRow(const CanonicalRequest& request, double bytes_per_sec
 
 absl::StatusOr<std::vector<StrategyCost>> Strategies(const CanonicalRequest& request,
                                                      const Plan& plan,
-                                                     const ExplainOptions& options) {
+                                                     const ExplainOptions& options,
+                                                     Budget& budget) {
   std::vector<StrategyCost> rows;
   rows.push_back(CostOf(plan.summary(), "this plan",
                         "each byte enters a host once, from the holders that balance the links"));
-  ASSIGN_OR_RETURN(rows.emplace_back(),
-                   PlanAgain(request, Strategy::kP2p, "P2P per replica",
-                             "every target shard is pulled from one holder, once per replica"));
+  ASSIGN_OR_RETURN(
+      rows.emplace_back(),
+      PlanAgain(request, Strategy::kP2p, "P2P per replica",
+                "every target shard is pulled from one holder, once per replica", budget));
   ASSIGN_OR_RETURN(
       rows.emplace_back(),
       PlanAgain(request, Strategy::kGather, "gather + broadcast",
-                "one device gathers everything and sends it to every device that needs it"));
+                "one device gathers everything and sends it to every device that needs it",
+                budget));
   rows.push_back(CheckpointRow(request, options.checkpoint_bytes_per_second));
   for (StrategyCost& row : rows) row.ratio = Ratio(row.seconds, rows[0].seconds);
   return rows;
@@ -218,7 +221,8 @@ absl::StatusOr<std::vector<StrategyCost>> Strategies(const CanonicalRequest& req
 }  // namespace
 
 absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan& plan,
-                                    const Binding& binding, const ExplainOptions& options) {
+                                    const Binding& binding, const ExplainOptions& options,
+                                    Budget& budget) {
   const double rate = options.checkpoint_bytes_per_second;
   if (!std::isfinite(rate) || rate <= 0) {
     return InvalidField("checkpoint_bytes_per_second", absl::StrCat(rate),
@@ -238,7 +242,7 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   }
   const CanonicalRequest ordered{.request = WithTargetOrder(request.request, plan.target_order()),
                                  .fingerprint = request.fingerprint};
-  ASSIGN_OR_RETURN(explanation.strategies, Strategies(ordered, plan, options));
+  ASSIGN_OR_RETURN(explanation.strategies, Strategies(ordered, plan, options, budget));
   return explanation;
 }
 

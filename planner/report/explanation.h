@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "planner/values/budget.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
@@ -70,8 +71,10 @@ struct ExplainOptions {
 };
 
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization. Plans the request
-// again with the other strategies, without memory limit. INVALID_ARGUMENT for bad options.
+// again with the other strategies, without memory limit. INVALID_ARGUMENT for bad options; what the
+// budget says once it is spent.
 absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan& plan,
-                                    const Binding& binding, const ExplainOptions& options = {});
+                                    const Binding& binding, const ExplainOptions& options = {},
+                                    Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -25,7 +25,7 @@ bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 // Where a host holds the segment, its needers keep it or copy it from holders beside them (hop
 // 0), and may themselves pass it on one hop later. What enters a host arrives in stripes, by the
 // NICs that Striping gives it, on a device there that needs it (or, where that NIC has none, on one
-// that @@hops@@ it), and is copied to the other needers one hop later. A relay passes a stripe on
+// that stages it), and is copied to the other needers one hop later. A relay passes a stripe on
 // from where it arrived if the same NIC has egress to spare, else from another needer, else by way
 // of staging.
 //

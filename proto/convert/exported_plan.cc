@@ -103,7 +103,7 @@ absl::StatusOr<v1::ExportedPlan> DecodeExport(std::string_view bytes) {
 }
 
 absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSpec* spec,
-                                        const Topology* workers) {
+                                        const Topology* workers, Budget& budget) {
   ASSIGN_OR_RETURN(v1::ExportedPlan file, DecodeExport(bytes));
   v1::PlanSpec question;
   if (spec != nullptr) {
@@ -112,13 +112,15 @@ absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSp
     return Invalid("its question cannot be read");
   }
   const absl::StatusOr<ReshardRequest> request =
-      ToReshardRequest(question, spec != nullptr ? workers : nullptr);
+      ToReshardRequest(question, spec != nullptr ? workers : nullptr, budget);
+  RETURN_IF_ERROR(budget.Check());
   if (spec != nullptr) RETURN_IF_ERROR(AtField("spec", request.status()));
   if (!request.ok()) return Invalid("its question: ", request.status());
   if (question.topology().hosts().empty()) {
     *question.mutable_topology() = ToProto(request->topology);
   }
-  absl::StatusOr<CanonicalizedRequest> canonicalized = Canonicalize(*request);
+  absl::StatusOr<CanonicalizedRequest> canonicalized = Canonicalize(*request, budget);
+  RETURN_IF_ERROR(budget.Check());
   if (!canonicalized.ok()) return Invalid("its question: ", canonicalized.status());
   absl::StatusOr<AnsweredRequest> answered = DecodePlan(file.plan());
   if (!answered.ok()) return Invalid("its plan: ", answered.status());

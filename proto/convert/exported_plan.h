@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "absl/status/statusor.h"
+#include "planner/values/budget.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 #include "remesh/v1/cache.pb.h"
@@ -35,7 +36,9 @@ struct ImportedPlan {
 };
 // Decodes the plan for the question in the file, or for `spec`, whose fingerprint must be the same.
 // That the plan answers the question is vouched for by the digest only: see planner/reprice.h.
+// What the budget says once it is spent.
 absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSpec* spec,
-                                        const Topology* workers);
+                                        const Topology* workers,
+                                        Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -9,15 +9,16 @@
 #include "proto/convert/explain_proto.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/suggest.h"
+#include "server/cache/plan_filter.h"
+#include "server/cache/plan_list.h"
 #include "server/controller/digest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
 #include "server/planning/join_spec.h"
-#include "server/planning/plan_filter.h"
-#include "server/planning/plan_moves.h"
-#include "server/planning/plan_transport.h"
+#include "server/planning/plan_export.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/render_plan.h"
 
 namespace remesh {
@@ -101,7 +102,7 @@ absl::StatusOr<v1::ListPlansResponse> ListPlans(PlanCache& cache,
                    ParsePage(request.page_size(), request.page_token(), scope));
   ASSIGN_OR_RETURN(PlanCache::Place after, PlaceOf(start.after, request.page_token()));
   const v1::PlanView view = request.view() == v1::SUMMARY ? v1::SUMMARY : v1::BASIC;
-  PlanCache::Page page = cache.List(start.size, std::move(after), request.filter(), view);
+  PlanPage page = PageOfPlans(cache, start.size, std::move(after), request.filter(), view);
   v1::ListPlansResponse response;
   for (v1::Plan& plan : page.plans) *response.add_plans() = std::move(plan);
   if (page.next) {
@@ -138,36 +139,38 @@ absl::Status StreamExport(PlanCache& cache, const v1::ExportPlanRequest& request
 }
 
 absl::StatusOr<v1::PrecomputePlansResponse> PrecomputePlans(
-    Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state) {
+    Core& core, const v1::PrecomputePlansRequest& request, const v1::StateSpec* state,
+    Budget& budget) {
   const auto workers = core.topology();
   if (state != nullptr) {
-    return core.precomputer().Start(request, *state, request.options(), workers.get());
+    return core.precomputer().Start(request, *state, request.options(), workers.get(), budget);
   }
   if (!request.has_spec()) return InvalidField("layout", "", "must be spec or state");
   if (request.has_options()) {
     return InvalidField("options", "set", "must be empty with a spec: the spec has its own");
   }
   return core.precomputer().Start(request, TargetOf(request.spec()), request.spec().options(),
-                                  workers.get());
+                                  workers.get(), budget);
 }
 
 absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
-                                                    const v1::ExplainPlanRequest& request) {
+                                                    const v1::ExplainPlanRequest& request,
+                                                    Budget& budget) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   const CachedPlan& cached = *listed.plan->cached;
   const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
   ASSIGN_OR_RETURN(const Explanation explanation,
-                   Explain(cached.request, cached.plan, listed.plan->binding, options));
+                   Explain(cached.request, cached.plan, listed.plan->binding, options, budget));
   v1::ExplainPlanResponse response;
   *response.mutable_plan() = ToProto(listed);
   *response.mutable_explanation() = ToProto(explanation, cached.plan, listed.plan->binding);
   return response;
 }
 
-absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request,
+absl::Status StreamRendered(PlanCache& cache, const v1::RenderPlanRequest& request, Budget budget,
                             ChunkWriter<v1::RenderPlanResponse>& writer) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
-  ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request));
+  ASSIGN_OR_RETURN(const std::string text, RenderPlan(*listed.plan, request, budget));
   for (size_t at = 0; at < text.size(); at += kChunkBytes) {
     v1::RenderPlanResponse chunk;
     chunk.set_text(text.substr(at, kChunkBytes));
@@ -190,7 +193,7 @@ template <typename Response, typename Answer>
 ServerUnaryReactor* PlanService::Ask(CallbackServerContext* context, const char* method,
                                      const std::string& resource, Response* response,
                                      Answer answer) {
-  return AskPool(backend_, backend_.core.planners(), context, method, resource, response, answer);
+  return AskDesk(backend_, context, method, resource, response, answer);
 }
 
 template <typename Response, typename Answer>
@@ -263,8 +266,9 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
                                          const v1::GetPlanRequest* request, v1::Plan* response) {
   if (v1::PlanView_IsValid(request->view()) && request->view() != v1::FULL) {
     const auto find = [&]() -> std::optional<v1::Plan> {
-      const auto listed = backend_.core.plans().FindInMemory(request->name());
-      if (!listed.has_value()) return std::nullopt;
+      const auto listed =
+          backend_.core.plans().Find(request->name(), Access::kView, Reach::kMemory);
+      if (!listed.ok()) return std::nullopt;
       return ToProto(*listed, request->view());
     };
     ServerUnaryReactor* const now =
@@ -339,8 +343,9 @@ grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
 ServerUnaryReactor* PlanService::ImportPlan(CallbackServerContext* context,
                                             const v1::ImportPlanRequest* request,
                                             v1::Plan* response) {
-  return Ask(context, "ImportPlan", "", response, [=, this] {
-    return remesh::ImportPlan(backend_.core.plans(), *request, backend_.core.topology().get());
+  return Ask(context, "ImportPlan", "", response, [=, this](Budget& budget) {
+    const auto workers = backend_.core.topology();
+    return remesh::ImportPlan(backend_.core.plans(), *request, workers.get(), budget);
   });
 }
 
@@ -356,13 +361,15 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                                                  const v1::PrecomputePlansRequest* request,
                                                  v1::PrecomputePlansResponse* response) {
   if (!request->has_state()) {
-    return Ask(context, "PrecomputePlans", "", response,
-               [=, this] { return remesh::PrecomputePlans(backend_.core, *request, nullptr); });
+    return Ask(context, "PrecomputePlans", "", response, [=, this](Budget& budget) {
+      return remesh::PrecomputePlans(backend_.core, *request, nullptr, budget);
+    });
   }
-  return AskPlannerOfState(backend_, context, "PrecomputePlans", request->state(), response,
-                           [=, this](const v1::State& state) {
-                             return remesh::PrecomputePlans(backend_.core, *request, &state.spec());
-                           });
+  return AskDeskOfState(backend_, context, "PrecomputePlans", request->state(), response,
+                        [=, this](const v1::State& state, Budget& budget) {
+                          return remesh::PrecomputePlans(backend_.core, *request, &state.spec(),
+                                                         budget);
+                        });
 }
 
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
@@ -381,16 +388,21 @@ grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
 ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
                                              const v1::ExplainPlanRequest* request,
                                              v1::ExplainPlanResponse* response) {
-  return Ask(context, "ExplainPlan", request->name(), response,
-             [=, this] { return remesh::ExplainPlan(backend_.core.plans(), *request); });
+  return Ask(context, "ExplainPlan", request->name(), response, [=, this](Budget& budget) {
+    return remesh::ExplainPlan(backend_.core.plans(), *request, budget);
+  });
 }
 
 grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
   return Stream<v1::RenderPlanResponse>(
       context, "RenderPlan", request->name(),
-      [this, request = *request](ChunkWriter<v1::RenderPlanResponse>& writer) {
-        return StreamRendered(backend_.core.plans(), request, writer);
+      [this, request = *request, context](ChunkWriter<v1::RenderPlanResponse>& writer) {
+        const auto wanted = [context] {
+          return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();
+        };
+        return StreamRendered(backend_.core.plans(), request,
+                              backend_.core.desk().NewBudget(wanted), writer);
       });
 }
 
@@ -398,7 +410,7 @@ ServerUnaryReactor* PlanService::SuggestIntermediateSharding(
     CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,
     v1::SuggestIntermediateShardingResponse* response) {
   return Ask(context, "SuggestIntermediateSharding", "", response,
-             [=] { return remesh::SuggestIntermediateSharding(*request); });
+             [=](Budget&) { return remesh::SuggestIntermediateSharding(*request); });
 }
 
 }  // namespace remesh

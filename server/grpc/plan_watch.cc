@@ -6,7 +6,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "server/planning/plan_filter.h"
+#include "server/cache/plan_filter.h"
+#include "server/cache/plan_list.h"
 #include "service/error_info.h"
 
 namespace remesh {
@@ -40,7 +41,7 @@ void PlanWatchStream::LoadPage() {
     if (end_) return;
     place = *next_page_;
   }
-  PlanCache::Page page = core_.plans().List(kPageSize, place, filter_, v1::BASIC);
+  PlanPage page = PageOfPlans(core_.plans(), kPageSize, place, filter_, v1::BASIC);
   absl::ReleasableMutexLock lock(&mutex_);
   loading_ = false;
   next_page_ = page.next;

@@ -120,6 +120,22 @@ void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Resp
         });
 }
 
+// The same for `answer(budget)` under the limits of planning; it may be called twice.
+template <typename Response, typename Answer>
+void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Response* response,
+                  Completion completion, Answer answer) {
+  desk.Run(
+      {.turn = {.caller = CallerOf(*context)}, .gone = [context] { return HasGone(*context); }},
+      [response, answer = std::move(answer)](Budget& budget) mutable {
+        absl::StatusOr<Response> result = answer(budget);
+        if (result.ok()) *response = *std::move(result);
+        return result.status();
+      },
+      [completion = std::move(completion)](absl::Status status) mutable {
+        completion.Finish(status);
+      });
+}
+
 // A call that takes a thread of the pool to answer: see AnswerOn.
 template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
@@ -135,13 +151,28 @@ grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
   return reactor;
 }
 
-// A call about a state that takes a thread to answer: `answer(state)`, an absl::StatusOr of the
-// response, runs on one once the controller has said what the state is.
+// A call that takes planning to answer: see AnswerAtDesk.
 template <typename Response, typename Answer>
-grpc::ServerUnaryReactor* AskPlannerOfState(const Backend& backend,
-                                            grpc::CallbackServerContext* context,
-                                            const char* method, const std::string& name,
-                                            Response* response, Answer answer) {
+grpc::ServerUnaryReactor* AskDesk(const Backend& backend, grpc::CallbackServerContext* context,
+                                  const char* method, const std::string& resource,
+                                  Response* response, Answer answer) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  Completion completion(reactor);
+  if (absl::Status status = backend.Authorize(*context, method, resource); !status.ok()) {
+    completion.Finish(status);
+  } else {
+    AnswerAtDesk(backend.core.desk(), context, response, std::move(completion), std::move(answer));
+  }
+  return reactor;
+}
+
+// A call about a state that takes planning to answer: `answer(state, budget)`, an absl::StatusOr of
+// the response, runs once the controller has said what the state is.
+template <typename Response, typename Answer>
+grpc::ServerUnaryReactor* AskDeskOfState(const Backend& backend,
+                                         grpc::CallbackServerContext* context, const char* method,
+                                         const std::string& name, Response* response,
+                                         Answer answer) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   Completion completion(reactor);
   if (absl::Status status = backend.Authorize(*context, method, name); !status.ok()) {
@@ -153,8 +184,10 @@ grpc::ServerUnaryReactor* AskPlannerOfState(const Backend& backend,
   backend.core.Call(get, [=, &core = backend.core,
                           completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
-    AnswerOn(core.planners(), context, response, std::move(completion),
-             [answer, state = std::get<v1::State>(*std::move(reply))] { return answer(state); });
+    AnswerAtDesk(core.desk(), context, response, std::move(completion),
+                 [answer, state = std::get<v1::State>(*std::move(reply))](Budget& budget) {
+                   return answer(state, budget);
+                 });
   });
   return reactor;
 }

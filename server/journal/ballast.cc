@@ -32,12 +32,18 @@ bool Ballast::Stands() const {
          int64_t{info.st_blocks} * 512 >= kBytes;
 }
 
-absl::Status Ballast::Raise() {
-  if (Stands()) return absl::OkStatus();
+int64_t Ballast::Lacking() const {
   const std::string folder = std::filesystem::path(path_).parent_path().string();
   struct statvfs disk;
-  if (statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return ErrorOf(errno, path_);
-  if (disk.f_bavail * disk.f_frsize < uint64_t{kBytes + kSpareBytes}) return ErrorOf(ENOSPC, path_);
+  if (statvfs(folder.empty() ? "." : folder.c_str(), &disk) != 0) return 0;
+  const uint64_t free = disk.f_bavail * disk.f_frsize;
+  const uint64_t wanted = kBytes + kSpareBytes;
+  return free < wanted ? static_cast<int64_t>(wanted - free) : 0;
+}
+
+absl::Status Ballast::Raise() {
+  if (Stands()) return absl::OkStatus();
+  if (Lacking() > 0) return ErrorOf(ENOSPC, path_);
   const int fd = open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0640);
   if (fd < 0) return ErrorOf(errno, path_);
   const int error = posix_fallocate(fd, 0, kBytes);

@@ -22,6 +22,9 @@ class Ballast {
   // reason.
   absl::Status Raise();
 
+  // Bytes that the disk lacks for Raise(); 0: none, or nobody knows.
+  int64_t Lacking() const;
+
   // Gives its room back. False: there was none to give.
   bool Drop();
 

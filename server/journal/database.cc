@@ -2,6 +2,7 @@
 #include "server/journal/database.h"
 
 #include <sqlite3.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <utility>
@@ -43,6 +44,11 @@ bool IsFull(int code, int system_error) {
   return code == SQLITE_IOERR_WRITE && (system_error == ENOSPC || system_error == EDQUOT);
 }
 
+bool IsNew(const std::string& path) {
+  struct stat info;
+  return stat(path.c_str(), &info) != 0 || info.st_size == 0;
+}
+
 }  // namespace
 
 void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
@@ -81,6 +87,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
   sqlite3_wal_hook(handle, CountPages, &database->wal_pages_);
   // Locked before anything is read: two servers on one journal would both decide.
   RETURN_IF_ERROR(database->Execute("PRAGMA locking_mode=EXCLUSIVE"));
+  // It would write to a file that is not new, and change nothing of it.
+  if (IsNew(path)) RETURN_IF_ERROR(database->Execute("PRAGMA auto_vacuum=INCREMENTAL"));
   RETURN_IF_ERROR(database->Execute("PRAGMA synchronous=FULL"));
   RETURN_IF_ERROR(database->Execute("BEGIN IMMEDIATE; COMMIT"));
   return database;
@@ -141,10 +149,28 @@ int64_t Database::Number(sqlite3_stmt* row, int column) {
 }
 
 absl::Status Database::CheckpointWhenDue() {
-  if (wal_pages_ < kCheckpointPages) return absl::OkStatus();
-  const int code =
-      sqlite3_wal_checkpoint_v2(database_, nullptr, SQLITE_CHECKPOINT_PASSIVE, nullptr, nullptr);
+  return wal_pages_ < kCheckpointPages ? absl::OkStatus() : Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
+}
+
+absl::Status Database::Checkpoint(int mode) {
+  const int code = sqlite3_wal_checkpoint_v2(database_, nullptr, mode, nullptr, nullptr);
   return code == SQLITE_OK ? absl::OkStatus() : Error(code);
+}
+
+absl::Status Database::GiveBackFreePages() {
+  int64_t free_pages = 0;
+  RETURN_IF_ERROR(
+      Query("PRAGMA freelist_count", [&](sqlite3_stmt* row) { free_pages = Number(row, 0); }));
+  if (free_pages == 0) return absl::OkStatus();
+  RETURN_IF_ERROR(Execute("PRAGMA incremental_vacuum(1000)"));
+  return Checkpoint(SQLITE_CHECKPOINT_PASSIVE);  // the file becomes shorter
+}
+
+absl::Status Database::EmptyWal() { return Checkpoint(SQLITE_CHECKPOINT_TRUNCATE); }
+
+int64_t Database::WalBytes() const {
+  struct stat info;
+  return stat((path_ + "-wal").c_str(), &info) == 0 ? info.st_size : 0;
 }
 
 }  // namespace remesh

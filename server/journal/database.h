@@ -62,10 +62,17 @@ class Database {
   // Moves what the WAL holds into the file when it has become long. JOURNAL_FULL when that takes
   // room that is not there; then the WAL goes on growing.
   absl::Status CheckpointWhenDue();
+  // Gives pages that hold nothing any more back to the disk, up to 4 MB of them at a time. Of a
+  // file that was made without auto_vacuum, none.
+  absl::Status GiveBackFreePages();
+  // Moves what the WAL holds into the file, and gives its room back to the disk.
+  absl::Status EmptyWal();
+  int64_t WalBytes() const;
 
  private:
   Database(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
   absl::Status Error(int code) const;
+  absl::Status Checkpoint(int mode);
 
   const std::string path_;
   sqlite3* database_;

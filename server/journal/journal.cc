@@ -234,8 +234,20 @@ bool Journal::DropBallast() {
   return true;
 }
 
+bool Journal::RaiseBallast() {
+  if (ballast_.Raise().ok()) return true;
+  // What fails here is tried again soon, and nothing is lost.
+  absl::Status status = database_->GiveBackFreePages();
+  // The WAL keeps its room, unless that is what lacks: the next write may not find it again.
+  const int64_t lacking = ballast_.Lacking();
+  if (status.ok() && lacking > 0 && lacking <= database_->WalBytes()) {
+    status = database_->EmptyWal();
+  }
+  return status.ok() && ballast_.Raise().ok();
+}
+
 bool Journal::LookForRoom() {
-  if (!full_ || !ballast_.Raise().ok()) return !full_;
+  if (!full_ || !RaiseBallast()) return !full_;
   full_ = false;
   LogInfo("the journal's disk has room again", {{"path", database_->path()}});
   return true;

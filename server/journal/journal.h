@@ -52,7 +52,8 @@ class Journal {
 
   // The ballast, PATH.ballast, does not stand for want of room: only decisions should be written.
   bool full() const { return full_; }
-  // Puts the ballast back if there is room again; whether it stands. Write() tries it as well.
+  // Puts the ballast back if there is room again, or is when the journal gives back what it does
+  // not need any more; whether it stands. Write() tries it as well.
   bool LookForRoom();
 
  private:
@@ -69,6 +70,7 @@ class Journal {
   absl::Status WriteHead();
   void MoveWal();
   bool DropBallast();
+  bool RaiseBallast();
 
   const std::unique_ptr<Database> database_;
   const Options options_;

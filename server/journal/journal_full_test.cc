@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <optional>
 
 #include "absl/synchronization/mutex.h"
 #include "server/journal/journal_test.h"
@@ -61,6 +62,9 @@ class SmallDisk {
   absl::Status Write(size_t bytes = 300) {
     return journal_->Write(++sequence_,
                            {{"state/" + std::to_string(sequence_ % 7), std::string(bytes, 'x')}});
+  }
+  absl::Status Put(const std::string& key, std::optional<std::string> bytes) {
+    return journal_->Write(++sequence_, {{key, std::move(bytes)}});
   }
   // As any tenant could, with a disk that others have filled.
   void WriteUntilFull() {
@@ -154,6 +158,25 @@ TEST_F(JournalFullTest, OnlyWithoutBallastDoesAWriteFailAndThenNothingIsLost) {
     disk.Reopen();
     Require(disk.sequence() == written + 1, "what was written is there");
     Require(disk.HasBallast(), "has a ballast again");
+  });
+}
+
+TEST_F(JournalFullTest, WhatIsDeletedGivesItsRoomBackToTheBallast) {
+  OnDisk("size=48m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    const auto key = [](int i) { return "state/" + std::to_string(i); };
+    int states = 0;
+    while (!disk.journal().full()) {
+      RequireOk(disk.Put(key(states++), std::string(100'000, 'x')), "a state is made");
+    }
+    Require(!disk.HasBallast(), "states filled the disk");
+    const auto before = std::filesystem::file_size(disk.path());
+    for (int i = 0; i < states; ++i) RequireOk(disk.Put(key(i), std::nullopt), "one is deleted");
+    for (int i = 0; i < 100 && disk.journal().full(); ++i) RequireOk(disk.Write(), "a write");
+    Require(disk.HasBallast() && !disk.journal().full(), "has a ballast again");
+    Require(std::filesystem::file_size(disk.path()) < before / 2, "the journal is shorter");
+    disk.Reopen();
+    Require(!disk.journal().full(), "and all of it is sound");
   });
 }
 

@@ -11,31 +11,30 @@ JournalWriter::JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbac
     : journal_(std::move(journal)),
       callbacks_(std::move(callbacks)),
       look_for_room_(look_for_room),
-      thread_([this] { Run(); }) {}
-
-JournalWriter::~JournalWriter() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
-  thread_.join();
+      told_(journal_->past().sequence) {
+  queue_.Post([this] { LookForRoomLater(); });
 }
 
 void JournalWriter::Write(Persist persist) {
   absl::MutexLock lock(&mutex_);
   waiting_.push_back(std::move(persist));
+  if (waiting_.size() == 1) queue_.Post([this] { WriteWaiting(); });
 }
 
-// False: there will be no more. An empty batch: it is time to look for room.
-bool JournalWriter::WaitForWork(std::vector<Persist>& batch) {
-  const auto has_work = [this]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || !waiting_.empty();
-  };
-  absl::MutexLock lock(&mutex_);
-  mutex_.AwaitWithTimeout(absl::Condition(&has_work),
-                          journal_->full() ? look_for_room_ : absl::InfiniteDuration());
-  batch = std::exchange(waiting_, {});
-  return !batch.empty() || !stopping_;
+void JournalWriter::WriteWaiting() {
+  std::vector<Persist> batch;
+  {
+    absl::MutexLock lock(&mutex_);
+    batch = std::exchange(waiting_, {});
+  }
+  if (failed_) return;
+  told_ = batch.back().sequence;
+  if (absl::Status status = WriteBatch(std::move(batch)); !status.ok()) {
+    failed_ = true;
+    return callbacks_.failed(std::move(status));
+  }
+  callbacks_.persisted(told_, journal_->full());
+  LookForRoomLater();
 }
 
 absl::Status JournalWriter::WriteBatch(std::vector<Persist> batch) {
@@ -47,21 +46,16 @@ absl::Status JournalWriter::WriteBatch(std::vector<Persist> batch) {
   return journal_->Write(batch.back().sequence, records);
 }
 
-void JournalWriter::Run() {
-  uint64_t told = journal_->past().sequence;
-  std::vector<Persist> batch;
-  while (WaitForWork(batch)) {
-    if (batch.empty()) {
-      if (journal_->LookForRoom()) callbacks_.persisted(told, false);
-      continue;
-    }
-    told = batch.back().sequence;
-    if (absl::Status status = WriteBatch(std::move(batch)); !status.ok()) {
-      callbacks_.failed(status);
-      return;
-    }
-    callbacks_.persisted(told, journal_->full());
-  }
+void JournalWriter::LookForRoomLater() {
+  if (!journal_->full() || looks_) return;
+  looks_ = queue_.PostAfter(look_for_room_, [this] { LookForRoom(); });
+}
+
+void JournalWriter::LookForRoom() {
+  looks_ = false;
+  if (failed_ || !journal_->full()) return;
+  if (journal_->LookForRoom()) callbacks_.persisted(told_, false);
+  LookForRoomLater();
 }
 
 }  // namespace remesh

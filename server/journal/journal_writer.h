@@ -3,13 +3,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <thread>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
+#include "base/task_queue.h"
 #include "server/controller/action.h"
 #include "server/journal/journal.h"
 
@@ -28,29 +28,36 @@ class JournalWriter {
     absl::AnyInvocable<void(absl::Status)> failed;
   };
 
-  // While the disk is full and nothing is written, it looks for room so often.
+  // While the disk is full it looks for room so often, though nothing be written.
   static constexpr absl::Duration kLookForRoom = absl::Seconds(5);
 
   JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbacks,
                 absl::Duration look_for_room = kLookForRoom);
   // Writes what was asked for, then stops.
-  ~JournalWriter();
+  ~JournalWriter() = default;
 
   // REQUIRES: rising sequences, above the journal's past().sequence.
   void Write(Persist persist);
 
  private:
-  void Run();
-  bool WaitForWork(std::vector<Persist>& batch);
+  // Tasks of queue_.
+  void WriteWaiting();
+  void LookForRoomLater();
+  void LookForRoom();
   absl::Status WriteBatch(std::vector<Persist> batch);
 
+  absl::Mutex mutex_;
+  std::vector<Persist> waiting_ ABSL_GUARDED_BY(mutex_);
+
+  // Touched by tasks only.
   const std::unique_ptr<Journal> journal_;
   Callbacks callbacks_;
   const absl::Duration look_for_room_;
-  absl::Mutex mutex_;
-  std::vector<Persist> waiting_ ABSL_GUARDED_BY(mutex_);
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::thread thread_;  // last: it uses all of the above
+  uint64_t told_;
+  bool failed_ = false;
+  bool looks_ = false;  // a task to look for room is to come
+
+  TaskQueue queue_;  // last: its tasks use all of the above
 };
 
 }  // namespace remesh

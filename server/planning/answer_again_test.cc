@@ -2,7 +2,7 @@
 // Questions asked again in the same words.
 #include <gtest/gtest.h>
 
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {

@@ -12,26 +12,10 @@
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
 #include "proto/convert/plan_proto.h"
+#include "server/planning/device_places.h"
 
 namespace remesh {
 namespace {
-
-// Where a device sits: host in the topology's order, index on the host.
-struct Seat {
-  int32_t host = 0;
-  int32_t local = 0;
-  friend auto operator<=>(const Seat&, const Seat&) = default;
-};
-
-absl::flat_hash_map<int64_t, Seat> SeatsOf(const Topology& topology) {
-  absl::flat_hash_map<int64_t, Seat> seats;
-  for (size_t h = 0; h < topology.hosts.size(); ++h) {
-    const std::vector<int64_t>& ids = topology.hosts[h].device_ids;
-    for (size_t i = 0; i < ids.size(); ++i)
-      seats[ids[i]] = {static_cast<int32_t>(h), static_cast<int32_t>(i)};
-  }
-  return seats;
-}
 
 std::string MemoryKindName(MemoryKind kind) {
   return kind == MemoryKind::kPinnedHost     ? "pinned_host"
@@ -49,17 +33,18 @@ class Placing {
   Placing(const StateLayout& layout, PlacedState& placed)
       : layout_(layout),
         placed_(placed),
-        seats_(SeatsOf(layout.topology)),
+        places_(DevicePlacesOf(layout.topology)),
         locals_(layout.topology.hosts.size()) {}
 
   absl::Status AddArray(int index) {
     const PlacedArray& array = layout_.arrays[index];
-    for (const auto& [seat, position] : SeatedPositions(array.placement.devices)) {
+    for (const auto& [place, position] : PlacedPositions(array.placement.devices)) {
       const absl::Span<const Box> boxes = BoxesOf(*array.placement.layout, position);
       if (boxes.empty()) continue;
       placed_.total_shards += static_cast<int64_t>(boxes.size());
       if (placed_.total_shards > kShardsMax) return TooManyShards();
-      for (const Box& box : boxes) AddShard(index, seat, (*array.placement.devices)[position], box);
+      for (const Box& box : boxes)
+        AddShard(index, place, (*array.placement.devices)[position], box);
     }
     return absl::OkStatus();
   }
@@ -75,28 +60,28 @@ class Placing {
   }
 
  private:
-  using Seated = std::vector<std::pair<Seat, int32_t>>;
+  using PlacePositions = std::vector<std::pair<DevicePlace, int32_t>>;
 
-  // Positions of a device list in the order of seats; lists are shared by many arrays.
-  const Seated& SeatedPositions(const DeviceListPtr& devices) {
+  // Positions of a device list in the order of places; lists are shared by many arrays.
+  const PlacePositions& PlacedPositions(const DeviceListPtr& devices) {
     auto [found, added] = seated_.try_emplace(devices.get());
     if (added) {
       for (size_t p = 0; p < devices->size(); ++p) {
-        found->second.push_back({seats_.at((*devices)[p]), static_cast<int32_t>(p)});
+        found->second.push_back({places_.at((*devices)[p]), static_cast<int32_t>(p)});
       }
       std::sort(found->second.begin(), found->second.end());
     }
     return found->second;
   }
 
-  void AddShard(int array, Seat seat, int64_t device, const Box& box) {
+  void AddShard(int array, DevicePlace place, int64_t device, const Box& box) {
     const PlacedArray& value = layout_.arrays[array];
-    HostPart& part = placed_.hosts[layout_.topology.hosts[seat.host].name];
-    locals_[seat.host].insert(seat.local);
+    HostPart& part = placed_.hosts[layout_.topology.hosts[place.host].name];
+    locals_[place.host].insert(place.local);
     v1::ShardSpec& shard = *part.assignment.add_shards();
     shard.set_array(array);
     shard.set_device(device);
-    shard.set_local_device(seat.local);
+    shard.set_local_device(place.local);
     *shard.mutable_box() = ToProto(box);
     shard.set_memory_kind(MemoryKindName(value.placement.memory_kind));
     placed_.total_bytes += BytesOf(box, value.element_type);
@@ -118,9 +103,9 @@ class Placing {
 
   const StateLayout& layout_;
   PlacedState& placed_;
-  const absl::flat_hash_map<int64_t, Seat> seats_;
+  const absl::flat_hash_map<int64_t, DevicePlace> places_;
   std::vector<std::set<int32_t>> locals_;  // per host, devices with shards
-  absl::flat_hash_map<const DeviceList*, Seated> seated_;
+  absl::flat_hash_map<const DeviceList*, PlacePositions> seated_;
 };
 
 }  // namespace
@@ -146,14 +131,14 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpe
 
 void AddNamedDevices(const StateLayout& layout, const std::set<int64_t>& lost,
                      std::map<std::string, std::set<int32_t>>& named) {
-  const absl::flat_hash_map<int64_t, Seat> seats = SeatsOf(layout.topology);
+  const absl::flat_hash_map<int64_t, DevicePlace> places = DevicePlacesOf(layout.topology);
   absl::flat_hash_set<const DeviceList*> seen;
   for (const PlacedArray& array : layout.arrays) {
     if (!seen.insert(array.placement.devices.get()).second) continue;
     for (const int64_t id : *array.placement.devices) {
       if (lost.contains(id)) continue;
-      const Seat seat = seats.at(id);
-      named[layout.topology.hosts[seat.host].name].insert(seat.local);
+      const DevicePlace place = places.at(id);
+      named[layout.topology.hosts[place.host].name].insert(place.local);
     }
   }
 }

@@ -2,10 +2,13 @@
 #include "server/planning/plan_desk.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "proto/convert/plan_proto.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/plan_moves.h"
+#include "server/planning/plan_size.h"
 
 namespace remesh {
 namespace {
@@ -16,60 +19,92 @@ bool HasGone(const PlanDesk::Asker& asker) { return asker.gone != nullptr && ask
 
 }  // namespace
 
-Budget PlanDesk::NewBudget(std::function<absl::Status()> wanted) {
-  return BudgetOf(limits_, [this, wanted = std::move(wanted)] {
-    if (stopping_) return ShuttingDown();
-    return wanted == nullptr ? absl::OkStatus() : wanted();
+Budget PlanDesk::NewBudget(std::function<absl::Status()> wanted, absl::Duration quantum) {
+  return BudgetOf(
+      limits_,
+      [this, wanted = std::move(wanted)] {
+        if (stopping_) return ShuttingDown();
+        return wanted == nullptr ? absl::OkStatus() : wanted();
+      },
+      quantum);
+}
+
+void PlanDesk::Post(const Threads& threads, bool patient, std::shared_ptr<Job> job) {
+  ThreadPool& pool = patient ? threads.patient : threads.quick;
+  const bool taken = pool.Post(job->asker.turn, [this, &threads, patient, job] {
+    absl::Status status = Do(*job, patient ? absl::InfiniteDuration() : threads.quantum);
+    if (IsOverstayed(status)) return Post(threads, /*patient=*/true, job);
+    job->end(std::move(status));
   });
+  if (!taken) job->end(NotTaken(pool));
+}
+
+absl::Status PlanDesk::Do(Job& job, absl::Duration quantum) {
+  if (stopping_) return ShuttingDown();
+  if (HasGone(job.asker)) return Gone();
+  Budget budget =
+      NewBudget([&job] { return HasGone(job.asker) ? Gone() : absl::OkStatus(); }, quantum);
+  return job.work(budget);
+}
+
+void PlanDesk::Run(Asker asker, Work work, End end) {
+  Post(planners_, /*patient=*/false,
+       std::make_shared<Job>(Job{std::move(asker), std::move(work), std::move(end)}));
 }
 
 void PlanDesk::Find(Asker asker, Ask ask, Done done, bool long_form) {
-  ThreadPool& pool = long_form ? planners_ : lookups_;
-  const Turn turn = asker.turn;
-  auto shared = std::make_shared<Done>(std::move(done));
-  const bool taken =
-      pool.Post(turn, [this, shared, asker = std::move(asker), ask = std::move(ask)]() mutable {
-        LookUp(std::move(asker), std::move(ask), std::move(*shared));
-      });
-  if (!taken) (*shared)(NotTaken(pool));
+  struct Found {
+    std::optional<PlanCache::Answer> kept;
+    PlanCache::Question question;
+  };
+  auto found = std::make_shared<Found>();
+  auto work = [this, found, ask = std::move(ask)](Budget& budget) mutable {
+    absl::StatusOr<PlanCache::Question> question = ask(budget);
+    if (!question.ok()) return question.status();
+    found->kept = cache_.FindKept(*question);
+    found->question = *std::move(question);
+    return absl::OkStatus();
+  };
+  auto end = [this, found, asker, done = std::move(done)](absl::Status status) mutable {
+    if (!status.ok()) return done(std::move(status));
+    if (found->kept) return done(*std::move(found->kept));
+    Join({std::move(asker), std::make_shared<const PlanCache::Question>(std::move(found->question)),
+          std::move(done)});
+  };
+  Post(long_form ? planners_ : lookups_, /*patient=*/false,
+       std::make_shared<Job>(Job{std::move(asker), std::move(work), std::move(end)}));
 }
 
-void PlanDesk::LookUp(Asker asker, Ask ask, Done done) {
-  if (stopping_) return done(ShuttingDown());
-  if (HasGone(asker)) return done(Gone());
-  Budget budget = NewBudget([&asker] { return HasGone(asker) ? Gone() : absl::OkStatus(); });
-  absl::StatusOr<PlanCache::Question> question = ask(budget);
-  if (!question.ok()) return done(question.status());
-  if (std::optional<PlanCache::Answer> kept = cache_.FindKept(*question)) {
-    return done(*std::move(kept));
+void PlanDesk::Join(Waiter waiter) {
+  const CanonicalRequest& request = waiter.question->canonicalized.canonical;
+  const std::string fingerprint = request.fingerprint;
+  const Turn turn = waiter.asker.turn;
+  const bool large = PairsOfBoxes(request.request) > limits_.quick_pairs_max;
+  FlightPtr flight;
+  bool begun = false, patient = false;
+  {
+    absl::MutexLock lock(&mutex_);
+    FlightPtr& known = flights_[fingerprint];
+    if (known == nullptr) known = std::make_shared<Flight>(Flight{.patient = large});
+    if (!known->waiters.empty()) cache_.CountWait();
+    flight = known;
+    begun = flight->begun;
+    patient = flight->patient;
+    flight->waiters.push_back(std::move(waiter));
   }
-  question->looked = true;
-  Join({std::move(asker), std::make_shared<const PlanCache::Question>(*std::move(question)),
-        std::move(done)});
+  if (!begun) PostFlight(fingerprint, flight, patient, turn);
 }
 
 // Posted for each of equal questions, so that it is planned when the first of their callers has
 // his turn; the others find it begun.
-void PlanDesk::Join(Waiter waiter) {
-  const std::string fingerprint = waiter.question->canonicalized.canonical.fingerprint;
-  const Turn turn = waiter.asker.turn;
-  std::shared_ptr<Flight> flight;
-  bool begun = false;
-  {
-    absl::MutexLock lock(&mutex_);
-    std::shared_ptr<Flight>& known = flights_[fingerprint];
-    if (known == nullptr) known = std::make_shared<Flight>();
-    if (!known->waiters.empty()) cache_.CountWait();
-    flight = known;
-    begun = flight->begun;
-    flight->waiters.push_back(std::move(waiter));
-  }
-  if (begun) return;
+void PlanDesk::PostFlight(const std::string& fingerprint, const FlightPtr& flight, bool patient,
+                          const Turn& turn) {
+  ThreadPool& pool = patient ? planners_.patient : planners_.quick;
   const bool taken =
-      planners_.Post(turn, [this, fingerprint, flight] { Fly(fingerprint, flight); });
+      pool.Post(turn, [this, fingerprint, flight, patient] { Fly(fingerprint, flight, patient); });
   if (taken) return;
   // Nobody's turn may come: whoever waits with this one is refused with it.
-  AnswerAll(Land(fingerprint, flight), NotTaken(planners_));
+  AnswerAll(Land(fingerprint, flight), NotTaken(pool));
 }
 
 absl::Status PlanDesk::Wanted(const Flight& flight) {
@@ -79,30 +114,48 @@ absl::Status PlanDesk::Wanted(const Flight& flight) {
   return all_gone ? Gone() : absl::OkStatus();
 }
 
-void PlanDesk::Fly(const std::string& fingerprint, const std::shared_ptr<Flight>& flight) {
-  std::shared_ptr<const PlanCache::Question> question;
-  {
-    absl::MutexLock lock(&mutex_);
-    if (flight->begun || flight->waiters.empty()) return;
-    flight->begun = true;
-    // One that keeps the plan, if any does.
-    auto chosen = std::find_if(flight->waiters.begin(), flight->waiters.end(),
-                               [](const Waiter& waiter) { return waiter.question->store; });
-    if (chosen == flight->waiters.end()) chosen = flight->waiters.begin();
-    std::swap(*chosen, flight->waiters.front());
-    question = flight->waiters.front().question;
-  }
+std::shared_ptr<const PlanCache::Question> PlanDesk::Begin(Flight& flight, bool patient) {
+  absl::MutexLock lock(&mutex_);
+  if (flight.begun || flight.patient != patient || flight.waiters.empty()) return nullptr;
+  flight.begun = true;
+  // One that keeps the plan, if any does.
+  auto chosen =
+      std::find_if(flight.waiters.begin(), flight.waiters.end(),
+                   [](const Waiter& waiter) { return waiter.question->access != Access::kTry; });
+  if (chosen == flight.waiters.end()) chosen = flight.waiters.begin();
+  std::swap(*chosen, flight.waiters.front());
+  return flight.waiters.front().question;
+}
+
+void PlanDesk::Fly(const std::string& fingerprint, const FlightPtr& flight, bool patient) {
+  const std::shared_ptr<const PlanCache::Question> question = Begin(*flight, patient);
+  if (question == nullptr) return;
   absl::StatusOr<PlanCache::Answer> answer = Gone();
   if (Wanted(*flight).ok()) {
-    Budget budget = NewBudget([this, &flight] { return Wanted(*flight); });
-    answer = cache_.FindOrCompute(
-        *question, [&](const CanonicalRequest& request) { return ComputePlan(request, budget); });
+    Budget budget = NewBudget([this, &flight] { return Wanted(*flight); },
+                              patient ? absl::InfiniteDuration() : planners_.quantum);
+    const auto compute = [&](const CanonicalRequest& request) {
+      return ComputePlan(request, budget);
+    };
+    answer = cache_.FindOrCompute(*question, compute, Reach::kMemory);
   }
+  if (IsOverstayed(answer.status())) return BeginAnew(fingerprint, flight);
   AnswerAll(Land(fingerprint, flight), answer);
 }
 
+void PlanDesk::BeginAnew(const std::string& fingerprint, const FlightPtr& flight) {
+  std::vector<Turn> turns;
+  {
+    absl::MutexLock lock(&mutex_);
+    flight->begun = false;
+    flight->patient = true;
+    for (const Waiter& waiter : flight->waiters) turns.push_back(waiter.asker.turn);
+  }
+  for (const Turn& turn : turns) PostFlight(fingerprint, flight, /*patient=*/true, turn);
+}
+
 std::vector<PlanDesk::Waiter> PlanDesk::Land(const std::string& fingerprint,
-                                             const std::shared_ptr<Flight>& flight) {
+                                             const FlightPtr& flight) {
   absl::MutexLock lock(&mutex_);
   const auto known = flights_.find(fingerprint);
   if (known != flights_.end() && known->second == flight) flights_.erase(known);
@@ -121,9 +174,10 @@ void PlanDesk::AnswerAll(std::vector<Waiter> waiters,
     } else if (std::exchange(first, false)) {
       waiter.done(answer);
     } else {
-      waiter.done(cache_.FindOrCompute(question, [&](const CanonicalRequest&) {
+      const auto same = [&](const CanonicalRequest&) {
         return absl::StatusOr<CachedPlan>(*answer->plan->cached);
-      }));
+      };
+      waiter.done(cache_.FindOrCompute(question, same, Reach::kMemory));
     }
   }
 }

@@ -7,7 +7,7 @@
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {
@@ -18,11 +18,23 @@ using Answer = absl::StatusOr<PlanCache::Answer>;
 // Time and memory as the test says; `on_look_` runs whenever a budget looks at the time.
 class PlanDeskTest : public ::testing::Test {
  protected:
+  static constexpr int kQuantum = 100;  // milliseconds, of both kinds of quick threads
+
+  // Without `quick_pairs_max` every question is a large one.
+  explicit PlanDeskTest(int64_t quick_pairs_max = 0)
+      : desk_(cache_, {lookups_, long_lookups_, absl::Milliseconds(kQuantum)},
+              {quick_planners_, planners_, absl::Milliseconds(kQuantum)},
+              {.quick_pairs_max = quick_pairs_max,
+               .now =
+                   [this] {
+                     Look();
+                     return std::chrono::milliseconds(milliseconds_.load());
+                   },
+               .held_bytes = [this] { return held_.load(); }}) {}
   ~PlanDeskTest() override {
     if (!release_->HasBeenNotified()) release_->Notify();
     desk_.Stop();
-    planners_.Stop();
-    lookups_.Stop();
+    for (ThreadPool* pool : {&quick_planners_, &planners_, &lookups_, &long_lookups_}) pool->Stop();
   }
 
   struct Pending {
@@ -49,6 +61,17 @@ class PlanDeskTest : public ::testing::Test {
         });
     return pending;
   }
+  // Both threads of `planners_`, for two callers, until release_.
+  void HoldPlanners() {
+    for (const char* caller : {"a", "b"}) {
+      absl::Notification begun;
+      planners_.Post({.caller = caller}, [&begun, release = release_] {
+        begun.Notify();
+        release->WaitForNotification();
+      });
+      begun.WaitForNotification();
+    }
+  }
   static Answer Wait(const PendingPtr& pending) {
     pending->done.WaitForNotification();
     return pending->answer;
@@ -64,16 +87,10 @@ class PlanDeskTest : public ::testing::Test {
   std::atomic<int64_t> held_{0};
   PlanCache cache_{1 << 30};
   ThreadPool lookups_{2, 100};
+  ThreadPool long_lookups_{1, 100};
+  ThreadPool quick_planners_{1, 100};
   ThreadPool planners_{{.threads = 2, .waiting_max = 100, .fair = true}};
-  PlanDesk desk_{cache_,
-                 lookups_,
-                 planners_,
-                 {.now =
-                      [this] {
-                        Look();
-                        return std::chrono::milliseconds(milliseconds_.load());
-                      },
-                  .held_bytes = [this] { return held_.load(); }}};
+  PlanDesk desk_;
 
  private:
   // A budget looks at the time when it begins, and later. That of planning begins after a miss.
@@ -154,14 +171,7 @@ TEST_F(PlanDeskTest, OneCallerLeavesAThreadToOthers) {
 
 TEST_F(PlanDeskTest, WhatIsKeptDoesNotWaitForPlanning) {
   ASSERT_TRUE(Wait(Ask(8)).ok());
-  for (const char* caller : {"a", "b"}) {
-    absl::Notification begun;
-    planners_.Post({.caller = caller}, [&begun, release = release_] {
-      begun.Notify();
-      release->WaitForNotification();
-    });
-    begun.WaitForNotification();
-  }
+  HoldPlanners();
   const Answer answer = Wait(Ask(8));
   ASSERT_TRUE(answer.ok()) << answer.status();
   EXPECT_EQ(answer->cache, v1::Planning::HIT);
@@ -172,6 +182,81 @@ TEST_F(PlanDeskTest, WhatCannotWaitIsRefused) {
   planners_.Stop();
   lookups_.Stop();
   EXPECT_EQ(GetErrorInfo(Wait(Ask(8)).status()).reason, "SHUTTING_DOWN");
+}
+
+TEST_F(PlanDeskTest, ALookupThatOverstaysBeginsAnewElsewhere) {
+  std::atomic<int> asked{0};
+  absl::Notification done;
+  Answer found = absl::UnknownError("");
+  desk_.Find(
+      {.turn = {.caller = "a"}, .gone = nullptr},
+      [&](Budget& budget) -> absl::StatusOr<PlanCache::Question> {
+        if (++asked == 1) milliseconds_ += kQuantum + 1;
+        if (!budget.Check().ok()) return budget.Check();
+        v1::CreatePlanRequest request;
+        *request.mutable_spec() = TestSpec();
+        return QuestionOf(request, nullptr, budget);
+      },
+      [&](Answer answer) {
+        found = std::move(answer);
+        done.Notify();
+      });
+  done.WaitForNotification();
+  EXPECT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(asked, 2);
+}
+
+TEST_F(PlanDeskTest, OtherWorkHasTheSameLimits) {
+  absl::Notification done;
+  absl::Status ended;
+  desk_.Run(
+      {.turn = {.caller = "a"}, .gone = nullptr},
+      [&](Budget& budget) {
+        milliseconds_ += 60'001;
+        return budget.Check();
+      },
+      [&](absl::Status status) {
+        ended = std::move(status);
+        done.Notify();
+      });
+  done.WaitForNotification();
+  EXPECT_EQ(GetErrorInfo(ended).reason, "PLANNING_TIMEOUT") << ended;
+}
+
+// Questions are small here.
+class QuickPlanningTest : public PlanDeskTest {
+ protected:
+  QuickPlanningTest() : PlanDeskTest(1'000) {}
+};
+
+TEST_F(QuickPlanningTest, SmallPlansDoNotWaitForLargeOnesOfAnyNumberOfCallers) {
+  HoldPlanners();
+  for (const char* caller : {"c", "d", "e"}) planners_.Post({.caller = caller}, [] {});
+  EXPECT_TRUE(Wait(Ask(8, "z")).ok());
+  EXPECT_FALSE(release_->HasBeenNotified());
+}
+
+TEST_F(QuickPlanningTest, WhatOverstaysMakesWayAndBeginsAnew) {
+  HoldPlanners();
+  OnPlanning([this] { milliseconds_ += kQuantum + 1; });
+  const PendingPtr slow = Ask(8, "c");
+  EXPECT_TRUE(Wait(Ask(16, "z")).ok()) << "the only quick thread is free again";
+  EXPECT_FALSE(slow->done.HasBeenNotified());
+  release_->Notify();
+  EXPECT_TRUE(Wait(slow).ok()) << Wait(slow).status();
+  EXPECT_EQ(cache_.stats().computations(), 2);
+}
+
+TEST_F(QuickPlanningTest, EqualQuestionsThatOverstayArePlannedOnce) {
+  PendingPtr second;
+  OnPlanning([&] {
+    second = Ask(8, "b");
+    while (cache_.stats().single_flight_waits() == 0) std::this_thread::yield();
+    milliseconds_ += kQuantum + 1;
+  });
+  EXPECT_TRUE(Wait(Ask(8, "a")).ok());
+  EXPECT_TRUE(Wait(second).ok()) << Wait(second).status();
+  EXPECT_EQ(cache_.stats().computations(), 1);
 }
 
 TEST(PlanningBudgetTest, WhatAThreadTakesFromTheHeapIsCounted) {

@@ -34,13 +34,19 @@ absl::Status TooMuch(int64_t limit) {
 
 }  // namespace
 
-Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted) {
+// No other error of planning has this code.
+bool IsOverstayed(const absl::Status& status) { return absl::IsAborted(status); }
+
+Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted,
+                absl::Duration quantum) {
   const Timestamp start = limits.now();
-  return Budget([limits, wanted = std::move(wanted), start, held = limits.held_bytes(),
+  return Budget([limits, wanted = std::move(wanted), quantum, start, held = limits.held_bytes(),
                  asked = start]() mutable -> absl::Status {
     if (limits.held_bytes() - held > limits.memory_bytes) return TooMuch(limits.memory_bytes);
     const Timestamp now = limits.now();
-    if (absl::FromChrono(now - start) > limits.timeout) return TooLong(limits.timeout);
+    const absl::Duration taken = absl::FromChrono(now - start);
+    if (taken > limits.timeout) return TooLong(limits.timeout);
+    if (taken > quantum) return absl::AbortedError("the quantum has passed");
     if (wanted == nullptr || now - asked < kBetweenQuestions) return absl::OkStatus();
     asked = now;
     return wanted();

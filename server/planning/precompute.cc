@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/plan_moves.h"
 #include "service/log.h"
 
@@ -41,14 +42,14 @@ absl::Status CheckNotNeeded(const ScenarioMove& move, const ReshardRequest& requ
 }
 
 absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::PlanOptions& options,
-                                        const ScenarioMove& move) {
+                                        const ScenarioMove& move, Budget& budget) {
   ASSIGN_OR_RETURN(v1::PlanSpec spec, QuestionOf(move, layout, options));
-  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
+  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr, budget));
   RETURN_IF_ERROR(CheckNotNeeded(move, request));
   PlanCache::Question question;
-  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
+  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request, budget));
   question.spec = std::make_shared<const std::string>(spec.SerializeAsString());
-  question.ahead = true;
+  question.access = Access::kAhead;
   return question;
 }
 
@@ -56,7 +57,7 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
 
 absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
     const v1::PrecomputePlansRequest& request, v1::StateSpec present,
-    const v1::PlanOptions& options, const Topology* workers) {
+    const v1::PlanOptions& options, const Topology* workers, Budget& budget) {
   auto work = std::make_shared<Work>();
   ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
                                              request.elastic_axis(), workers));
@@ -67,14 +68,17 @@ absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
   for (const ScenarioMove& move : moves) {
     v1::Scenario& scenario = *response.add_scenarios();
     scenario = move.scenario;
-    Decide(work, move, request.validate_only(), seen, scenario);
+    Decide(work, move, request.validate_only(), seen, scenario, budget);
+    RETURN_IF_ERROR(budget.Check());
   }
   return response;
 }
 
 void Precomputer::Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
-                         bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario) {
-  const absl::StatusOr<PlanCache::Question> question = Ask(work->layout, work->options, move);
+                         bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario,
+                         Budget& budget) {
+  const absl::StatusOr<PlanCache::Question> question =
+      Ask(work->layout, work->options, move, budget);
   if (!question.ok()) {
     scenario.set_outcome(v1::Scenario::SKIPPED);
     const absl::string_view why = question.status().message();
@@ -98,9 +102,9 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
     absl::MutexLock lock(&mutex_);
     if (!waiting_.insert(fingerprint).second) return v1::Scenario::QUEUED;
   }
-  cache_.UpdatePrecompute([](v1::PrecomputeStats& stats) {
-    stats.set_queued(stats.queued() + 1);
-    stats.set_waiting(stats.waiting() + 1);
+  cache_.UpdatePrecompute([](CacheCounters::Precompute& counters) {
+    ++counters.queued;
+    ++counters.waiting;
   });
   // The question is asked anew when its turn comes: questions are large, moves are not.
   if (pool_.PostBackground(
@@ -109,9 +113,9 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
   }
   absl::MutexLock lock(&mutex_);
   waiting_.erase(fingerprint);
-  cache_.UpdatePrecompute([](v1::PrecomputeStats& stats) {
-    stats.set_queued(stats.queued() - 1);
-    stats.set_waiting(stats.waiting() - 1);
+  cache_.UpdatePrecompute([](CacheCounters::Precompute& counters) {
+    --counters.queued;
+    --counters.waiting;
   });
   return v1::Scenario::SKIPPED;
 }
@@ -121,10 +125,11 @@ void Precomputer::Compute(const Work& work, const ScenarioMove& move,
   absl::Status status;
   bool computed = false;
   if (!cache_.Has(fingerprint)) {
-    const absl::StatusOr<PlanCache::Question> question = Ask(work.layout, work.options, move);
+    Budget budget = desk_.NewBudget();
+    const absl::StatusOr<PlanCache::Question> question =
+        Ask(work.layout, work.options, move, budget);
     status = question.status();
     if (question.ok()) {
-      Budget budget = desk_.NewBudget();
       const auto answer = cache_.FindOrCompute(
           *question, [&](const CanonicalRequest& request) { return ComputePlan(request, budget); });
       status = answer.status();
@@ -134,10 +139,10 @@ void Precomputer::Compute(const Work& work, const ScenarioMove& move,
   if (!status.ok()) {
     LogInfo("a plan cannot be made ahead", {{"fingerprint", fingerprint}, {"error", status}});
   }
-  cache_.UpdatePrecompute([&](v1::PrecomputeStats& stats) {
-    stats.set_waiting(stats.waiting() - 1);
-    stats.set_computed(stats.computed() + computed);
-    stats.set_refused(stats.refused() + !status.ok());
+  cache_.UpdatePrecompute([&](CacheCounters::Precompute& counters) {
+    --counters.waiting;
+    counters.computed += computed;
+    counters.refused += !status.ok();
   });
   absl::MutexLock lock(&mutex_);
   waiting_.erase(fingerprint);

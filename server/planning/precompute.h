@@ -10,7 +10,7 @@
 #include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/state.pb.h"
-#include "server/planning/plan_cache.h"
+#include "server/cache/plan_cache.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/scenarios.h"
 #include "server/planning/thread_pool.h"
@@ -25,18 +25,20 @@ class Precomputer {
       : cache_(cache), pool_(pool), desk_(desk) {}
 
   // Names what may happen to the layout `present` and posts what is not planned yet. Blocks for as
-  // long as naming takes: a fingerprint for each scenario. `workers`: what an empty topology means;
-  // may be null.
+  // long as naming takes: a fingerprint for each scenario. Ends early, with what is named so far
+  // posted, when the budget is spent; called again, it names them all. `workers`: what an empty
+  // topology means; may be null.
   absl::StatusOr<v1::PrecomputePlansResponse> Start(const v1::PrecomputePlansRequest& request,
                                                     v1::StateSpec present,
                                                     const v1::PlanOptions& options,
-                                                    const Topology* workers);
+                                                    const Topology* workers,
+                                                    Budget& budget = Budget::Unlimited());
 
  private:
   struct Work;  // what all tasks of one request share
   // Fills outcome, plan and reason. `seen`: fingerprints of scenarios before.
   void Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move, bool validate_only,
-              std::set<std::string>& seen, v1::Scenario& scenario);
+              std::set<std::string>& seen, v1::Scenario& scenario, Budget& budget);
   v1::Scenario::Outcome Queue(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
                               const std::string& fingerprint);
   void Compute(const Work& work, const ScenarioMove& move, const std::string& fingerprint);

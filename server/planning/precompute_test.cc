@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "server/planning/join_spec.h"
-#include "server/planning/plan_moves.h"
+#include "server/planning/create_plan.h"
 
 namespace remesh {
 namespace {
@@ -82,7 +82,7 @@ class PrecomputeTest : public ::testing::Test {
   PlanCache cache_{1 << 30};
   ThreadPool pool_{1, 1000};
   ThreadPool lookups_{1, 1000};
-  PlanDesk desk_{cache_, lookups_, pool_, {}};
+  PlanDesk desk_{cache_, {lookups_, lookups_}, {pool_, pool_}, {}};
   Precomputer precomputer_{cache_, pool_, desk_};
 };
 

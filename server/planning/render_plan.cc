@@ -10,8 +10,8 @@
 
 namespace remesh {
 
-absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan,
-                                       const v1::RenderPlanRequest& request) {
+absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request,
+                                       Budget& budget) {
   const CachedPlan& cached = *plan.cached;
   switch (request.form()) {
     case v1::RenderPlanRequest::FORM_UNSPECIFIED:
@@ -25,7 +25,7 @@ absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan,
   }
   const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
   ASSIGN_OR_RETURN(const Explanation explanation,
-                   Explain(cached.request, cached.plan, plan.binding, options));
+                   Explain(cached.request, cached.plan, plan.binding, options, budget));
   return HtmlPage(cached.request, cached.plan, plan.binding, explanation, request.label());
 }
 

@@ -4,12 +4,14 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "planner/values/budget.h"
 #include "remesh/v1/plan.pb.h"
-#include "server/planning/plan_cache.h"
+#include "server/cache/plan_cache.h"
 
 namespace remesh {
 
 // The plan as a page or a trace. INVALID_ARGUMENT: "form", "checkpoint_bytes_per_second".
-absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request);
+absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request,
+                                       Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh

@@ -9,20 +9,13 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "server/planning/device_places.h"
 
 namespace remesh {
 namespace {
 
 absl::Status Differ(std::string_view what) {
   return absl::FailedPreconditionError(std::string(what));
-}
-
-absl::flat_hash_map<int64_t, std::pair<std::string, size_t>> SeatsOf(const Topology& topology) {
-  absl::flat_hash_map<int64_t, std::pair<std::string, size_t>> seats;
-  for (const Host& host : topology.hosts) {
-    for (size_t i = 0; i < host.device_ids.size(); ++i) seats[host.device_ids[i]] = {host.name, i};
-  }
-  return seats;
 }
 
 absl::flat_hash_map<int64_t, int32_t> PositionsOf(const DeviceList& devices) {
@@ -54,16 +47,20 @@ bool SamePlaces(const Placement& a, const Placement& b) {
   return held == 0;
 }
 
-absl::Status CheckSameSeats(const StateLayout& a, const StateLayout& b) {
-  const auto in_a = SeatsOf(a.topology), in_b = SeatsOf(b.topology);
+absl::Status CheckSameHosts(const StateLayout& a, const StateLayout& b) {
+  const auto in_a = DevicePlacesOf(a.topology), in_b = DevicePlacesOf(b.topology);
+  const auto is_same = [&](int64_t id) {
+    const auto other = in_b.find(id);
+    if (other == in_b.end()) return false;
+    const DevicePlace place = in_a.at(id);
+    return other->second.local == place.local &&
+           b.topology.hosts[other->second.host].name == a.topology.hosts[place.host].name;
+  };
   absl::flat_hash_set<const DeviceList*> seen;
   for (const PlacedArray& array : a.arrays) {
     if (!seen.insert(array.placement.devices.get()).second) continue;
     for (const int64_t id : *array.placement.devices) {
-      auto seat = in_b.find(id);
-      if (seat == in_b.end() || seat->second != in_a.at(id)) {
-        return Differ(absl::StrCat("device ", id, " is another one"));
-      }
+      if (!is_same(id)) return Differ(absl::StrCat("device ", id, " is another one"));
     }
   }
   return absl::OkStatus();
@@ -75,7 +72,7 @@ absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b) {
   if (a.arrays.size() != b.arrays.size()) {
     return Differ(absl::StrCat(a.arrays.size(), " arrays, not ", b.arrays.size()));
   }
-  RETURN_IF_ERROR(CheckSameSeats(a, b));
+  RETURN_IF_ERROR(CheckSameHosts(a, b));
   absl::flat_hash_map<std::string, const PlacedArray*> in_b;
   for (const PlacedArray& array : b.arrays) in_b[array.name] = &array;
   using Pair = std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*,

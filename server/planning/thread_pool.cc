@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
-#include "base/check.h"
 #include "base/error.h"
 
 namespace remesh {
@@ -29,6 +29,11 @@ FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
           .running_max_of_caller = std::max<size_t>(1, threads - 1)};
 }
 
+// Of this thread alone, as Linux has it. Where it is not allowed, order is all there is.
+void BeNice(int nice) {
+  if (nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
+}
+
 }  // namespace
 
 absl::Status ShuttingDown() {
@@ -43,28 +48,39 @@ absl::Status NotTaken(const ThreadPool& pool) {
 }
 
 ThreadPool::ThreadPool(Options options)
-    : waiting_max_(options.waiting_max), tasks_(LimitsOf(options)) {
-  REMESH_CHECK(options.threads >= 1);
-  for (int i = 0; i < options.threads + options.execution_threads; ++i) {
-    threads_.emplace_back([this, executions_only = i >= options.threads] { Run(executions_only); });
-  }
+    : waiting_max_(options.waiting_max),
+      tasks_(LimitsOf(options)),
+      threads_({.threads = options.threads, .on_start = [nice = options.nice] { BeNice(nice); }}) {
+  if (options.execution_threads == 0) return;
+  execution_threads_ =
+      std::make_unique<TaskQueue>(TaskQueue::Options{.threads = options.execution_threads});
 }
 
 ThreadPool::~ThreadPool() { Stop(); }
 
 bool ThreadPool::Post(const Turn& turn, Task task) {
   absl::MutexLock lock(&mutex_);
-  return !stopping_ && tasks_.Push(turn, std::move(task));
+  if (stopping_ || !tasks_.Push(turn, std::move(task))) return false;
+  PostNext(turn.execution);
+  return true;
+}
+
+void ThreadPool::PostNext(bool execution) {
+  threads_.Post([this] { RunNext(/*executions_only=*/false); });
+  if (!execution || execution_threads_ == nullptr) return;
+  execution_threads_->Post([this] { RunNext(/*executions_only=*/true); });
 }
 
 bool ThreadPool::PostBackground(Task task) {
   absl::MutexLock lock(&mutex_);
-  if (stopping_ || background_.size() >= waiting_max_) return false;
-  background_.push_back(std::move(task));
-  if (!background_thread_.joinable()) {
-    background_thread_ = std::thread([this] { RunBackground(); });
+  if (stopping_) return false;
+  if (background_ == nullptr) {
+    background_ = std::make_unique<TaskQueue>(
+        TaskQueue::Options{.on_start = [] { BeNice(kBackgroundNice); }});
   }
-  return true;
+  if (background_->waiting() >= waiting_max_) return false;
+  return background_->Post(
+      [this, task = std::move(task)]() mutable { RunInBackground(std::move(task)); });
 }
 
 bool ThreadPool::stopped() const {
@@ -74,58 +90,48 @@ bool ThreadPool::stopped() const {
 
 void ThreadPool::Stop() {
   FairQueue dropped({});  // destroyed without the lock: a task's destructor may post
-  std::deque<Task> dropped_background;
+  TaskQueue* background;
   {
     absl::MutexLock lock(&mutex_);
     stopping_ = true;
     std::swap(dropped, tasks_);
-    dropped_background.swap(background_);
+    background = background_.get();
   }
-  for (std::thread& thread : threads_) {
-    if (thread.joinable()) thread.join();
-  }
-  if (background_thread_.joinable()) background_thread_.join();
+  threads_.Stop(TaskQueue::Rest::kDrop);
+  if (execution_threads_ != nullptr) execution_threads_->Stop(TaskQueue::Rest::kDrop);
+  if (background != nullptr) background->Stop(TaskQueue::Rest::kDrop);
 }
 
-void ThreadPool::Run(bool executions_only) {
-  const auto ready = [this, executions_only]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    return stopping_ || tasks_.CanPop(executions_only);
-  };
-  while (true) {
-    FairQueue::Next next;
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(&ready));
-      if (stopping_) return;
-      next = *tasks_.Pop(executions_only);
-    }
-    std::move(next.task)();
-    next.task = nullptr;  // what it holds goes before its caller may have another
+void ThreadPool::RunNext(bool executions_only) {
+  std::optional<FairQueue::Next> next;
+  {
     absl::MutexLock lock(&mutex_);
-    tasks_.Ended(next.caller);
+    if (stopping_) return;
+    next = tasks_.Pop(executions_only);
+  }
+  if (!next.has_value()) return;  // another thread had it, or its caller runs enough
+  std::move(next->task)();
+  next->task = nullptr;  // what it holds goes before its caller may have another
+  absl::MutexLock lock(&mutex_);
+  if (stopping_) return;
+  tasks_.Ended(next->caller);
+  // What its caller may run now had its turn before.
+  if (tasks_.CanPop(/*executions_only=*/false)) {
+    PostNext(/*execution=*/tasks_.CanPop(/*executions_only=*/true));
   }
 }
 
-bool ThreadPool::HasTurn() const { return !background_.empty() && tasks_.empty(); }
-
-void ThreadPool::RunBackground() {
-  // Of this thread alone, as Linux has it. Where it is not allowed, order is all there is.
-  (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), kBackgroundNice);
-  while (true) {
-    Task task;
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.Await(absl::Condition(
-          +[](ThreadPool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pool->mutex_) {
-            return pool->stopping_ || pool->HasTurn();
-          },
-          this));
-      if (stopping_) return;
-      task = std::move(background_.front());
-      background_.pop_front();
-    }
-    std::move(task)();
+void ThreadPool::RunInBackground(Task task) {
+  {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](ThreadPool* pool) ABSL_EXCLUSIVE_LOCKS_REQUIRED(pool->mutex_) {
+          return pool->stopping_ || pool->tasks_.empty();
+        },
+        this));
+    if (stopping_) return;
   }
+  std::move(task)();
 }
 
 }  // namespace remesh

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <deque>
-#include <thread>
-#include <vector>
+#include <memory>
 
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
+#include "base/task_queue.h"
 #include "server/planning/fair_queue.h"
 
 namespace remesh {
@@ -21,6 +20,7 @@ class ThreadPool {
     int threads = 1;            // >= 1
     int execution_threads = 0;  // beside those, for executions alone
     size_t waiting_max = 0;     // executions, and questions
+    int nice = 0;  // of `threads`: below the rest of the process by so much; see nice(2)
     // Whether callers share: none runs tasks on all of `threads` while there is more than one, nor
     // takes more than a quarter of the places to wait.
     bool fair = false;
@@ -42,17 +42,20 @@ class ThreadPool {
   void Stop();
 
  private:
-  void Run(bool executions_only);
-  void RunBackground();
-  bool HasTurn() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Runs the task that is next, if one may run now: posted whenever one more may.
+  void RunNext(bool executions_only);
+  // Once no task waits.
+  void RunInBackground(Task task);
+  void PostNext(bool execution);
 
   const size_t waiting_max_;
   mutable absl::Mutex mutex_;
   FairQueue tasks_ ABSL_GUARDED_BY(mutex_);
-  std::deque<Task> background_ ABSL_GUARDED_BY(mutex_);
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // of the tasks
-  std::thread background_thread_;     // begun by the first background task; last: uses all above
+  // Last: they use all of the above.
+  std::unique_ptr<TaskQueue> execution_threads_;                   // null without any
+  std::unique_ptr<TaskQueue> background_ ABSL_GUARDED_BY(mutex_);  // begun by its first task
+  TaskQueue threads_;
 };
 
 // UNAVAILABLE (SHUTTING_DOWN).

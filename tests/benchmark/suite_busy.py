@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The busy server's section: what other callers wait while one asks for the worst plans there are, and what memory comes back."""
 
+import contextlib
 import os
 import pathlib
 import random
 import re
+import socket
 import statistics
 import sys
 import threading
@@ -20,8 +22,8 @@ WATCHES, PLANS = 1000, 2300
 STATE = "jobs/bench/states/s"
 
 LEGEND = """A real `remesh-server` with 2 planning threads and a worker on loopback of the same machine, which share its cores with what asks.
-*Worst*: {worst} different requests of one caller at once, again as soon as each is answered: 60 arrays in random layouts of 2 replicas over 512 devices, or an
-all-to-all over 2,048 devices. Meanwhile another caller asks for plans over 4 devices that nobody has, and a job for a move whose plan is cached.
+*Worst*: {worst} different requests at once, of one caller or each of another, again as soon as each is answered: 60 arrays in random layouts of 2 replicas over
+512 devices, or an all-to-all over 2,048 devices. Meanwhile one more caller asks for plans over 4 devices that nobody has, and a job for a move whose plan is cached.
 Load average before: {load}."""
 
 
@@ -32,7 +34,8 @@ def measure(build, arguments):
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
     rows = []
     for name, worst in [("random layouts", random_layouts), ("all-to-all", all_to_all)]:
-        rows += waiting_rows(name, measure_waiting(build, worst))
+        for callers in [1, WORST]:
+            rows += waiting_rows(f"{name}, {callers} caller{'s' * (callers > 1)}", measure_waiting(build, worst, callers))
     rows += refused_rows(measure_refused(build))
     rows += watch_rows(measure_watches(build))
     return [LEGEND.format(worst=WORST, load=load), "", *table(["figure", "limit", "measured", "holds"], rows)]
@@ -40,12 +43,12 @@ def measure(build, arguments):
 
 # ---- what others wait ----
 
-def measure_waiting(build, worst, seconds=40):
+def measure_waiting(build, worst, callers, seconds=40):
     from remesh.v1 import plan_pb2
-    with server(build, 1) as cluster:
+    with server(build, 1) as cluster, addresses(cluster, callers) as ports:
         trainer, execution_request = ready_state(cluster)
         stop = threading.Event()
-        asked = [threading.Thread(target=keep_asking, args=(cluster, worst, seed, stop)) for seed in range(WORST)]
+        asked = [threading.Thread(target=keep_asking, args=(ports[seed % callers], worst, seed, stop)) for seed in range(WORST)]
         for thread in asked:
             thread.start()
         time.sleep(2)  # until they are being planned
@@ -70,7 +73,7 @@ def measure_waiting(build, worst, seconds=40):
 
 
 def waiting_rows(name, result):
-    for what, values, limit in [("a second caller's 4-device plan, longest", result["plans"], 2.0),
+    for what, values, limit in [("another caller's 4-device plan, longest", result["plans"], 2.0),
                                 ("cached StartExecution, p99", result["moves"], 0.1)]:
         value = max(values) if limit > 1 else percentile(values, 99)
         yield [f"{name}: {what}", f"≤ {1e3 * limit:.0f} ms", f"{1e3 * value:.1f} ms (median {1e3 * statistics.median(values):.1f}, {len(values)} calls)",
@@ -79,10 +82,10 @@ def waiting_rows(name, result):
     yield [f"{name}: most resident", "–", f"{result['peak_mib']:.0f} MiB", ""]
 
 
-def keep_asking(cluster, worst, seed, stop):
+def keep_asking(port, worst, seed, stop):
     import grpc
     from remesh.v1 import plan_pb2
-    stub = plans_stub(cluster)
+    stub = stub_at(f"127.0.0.1:{port}")
     while not stop.is_set():
         call = stub.CreatePlan.future(plan_pb2.CreatePlanRequest(spec=worst(seed), validate_only=True))
         while not call.done() and not stop.is_set():
@@ -245,12 +248,51 @@ def ready_state(cluster):
     return trainer, again
 
 
+@contextlib.contextmanager
+def addresses(cluster, count):
+    """Ports that lead to the server, each from an address of its own."""
+    port = int(cluster.server_address.rsplit(":", 1)[1])
+    listeners = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    for i, listener in enumerate(listeners):
+        threading.Thread(target=relay_all, args=(listener, f"127.0.0.{10 + i}", port), daemon=True).start()
+    try:
+        yield [listener.getsockname()[1] for listener in listeners]
+    finally:
+        for listener in listeners:
+            listener.close()
+
+
+def relay_all(listener, source, port):
+    while True:
+        try:
+            near, _ = listener.accept()
+        except OSError:
+            return
+        far = socket.create_connection(("127.0.0.1", port), source_address=(source, 0))
+        for a, b in [(near, far), (far, near)]:
+            threading.Thread(target=relay, args=(a, b), daemon=True).start()
+
+
+def relay(source, target):
+    try:
+        while data := source.recv(1 << 16):
+            target.sendall(data)
+    except OSError:
+        pass
+    for end in [source, target]:
+        with contextlib.suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
+
+
 def plans_stub(cluster, family="ipv4"):
+    port = cluster.server_address.rsplit(":", 1)[1]
+    return stub_at(f"127.0.0.1:{port}" if family == "ipv4" else f"[::1]:{port}")
+
+
+def stub_at(address):
     import grpc
     from remesh.local_cluster import CHANNEL_OPTIONS
     from remesh.v1 import plan_pb2_grpc
-    port = cluster.server_address.rsplit(":", 1)[1]
-    address = f"127.0.0.1:{port}" if family == "ipv4" else f"[::1]:{port}"
     options = [*CHANNEL_OPTIONS, ("grpc.use_local_subchannel_pool", 1)]
     return plan_pb2_grpc.PlanServiceStub(grpc.insecure_channel(address, options))
 

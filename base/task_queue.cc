@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/task_queue.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/check.h"
+
+namespace remesh {
+
+TaskQueue::TaskQueue(Options options) : on_start_(std::move(options.on_start)) {
+  REMESH_CHECK(options.threads >= 1);
+  for (int i = 0; i < options.threads; ++i) threads_.emplace_back([this] { Run(); });
+}
+
+bool TaskQueue::Post(Task task) {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_) return false;
+  tasks_.push_back(std::move(task));
+  return true;
+}
+
+bool TaskQueue::PostAfter(absl::Duration delay, Task task) {
+  absl::MutexLock lock(&mutex_);
+  if (stopping_) return false;
+  later_.emplace(absl::Now() + delay, std::move(task));
+  return true;
+}
+
+size_t TaskQueue::waiting() const {
+  absl::MutexLock lock(&mutex_);
+  return tasks_.size();
+}
+
+void TaskQueue::Flush() {
+  absl::MutexLock lock(&mutex_);
+  mutex_.Await(absl::Condition(
+      +[](TaskQueue* queue) ABSL_EXCLUSIVE_LOCKS_REQUIRED(queue->mutex_) {
+        return queue->tasks_.empty() && queue->running_ == 0;
+      },
+      this));
+}
+
+void TaskQueue::Stop(Rest rest) {
+  // Destroyed without the lock: a task's destructor may post.
+  std::deque<Task> dropped;
+  std::multimap<absl::Time, Task> dropped_later;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+    dropped_later.swap(later_);
+    if (rest == Rest::kDrop) dropped.swap(tasks_);
+  }
+  for (std::thread& thread : threads_) {
+    REMESH_CHECK(std::this_thread::get_id() != thread.get_id());
+    if (thread.joinable()) thread.join();
+  }
+}
+
+bool TaskQueue::HasWork() const { return stopping_ || !tasks_.empty(); }
+
+void TaskQueue::PostDue() {
+  const absl::Time now = absl::Now();
+  while (!later_.empty() && later_.begin()->first <= now) {
+    tasks_.push_back(std::move(later_.extract(later_.begin()).mapped()));
+  }
+}
+
+bool TaskQueue::Await(Task& task) {
+  absl::MutexLock lock(&mutex_);
+  while (true) {
+    PostDue();
+    if (!tasks_.empty()) break;
+    if (stopping_) return false;
+    // Woken for whatever is posted, and when the first of those to come is another.
+    const absl::Time first = later_.empty() ? absl::InfiniteFuture() : later_.begin()->first;
+    const auto changed = [this, first]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+      return HasWork() || (!later_.empty() && later_.begin()->first < first);
+    };
+    mutex_.AwaitWithDeadline(absl::Condition(&changed), first);
+  }
+  task = std::move(tasks_.front());
+  tasks_.pop_front();
+  ++running_;
+  return true;
+}
+
+void TaskQueue::Run() {
+  if (on_start_ != nullptr) on_start_();
+  Task task;
+  while (Await(task)) {
+    std::move(task)();
+    task = nullptr;  // what it holds goes before it counts as ended
+    absl::MutexLock lock(&mutex_);
+    --running_;
+  }
+}
+
+}  // namespace remesh

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/cache/listed_plan.h"
+
+#include "absl/container/flat_hash_set.h"
+#include <algorithm>
+#include "proto/convert/plan_proto.h"
+#include "server/controller/proto_time.h"
+
+namespace remesh {
+namespace {
+
+void SetFacts(const NameFacts& facts, v1::Plan& plan) {
+  SetTime(facts.created, *plan.mutable_create_time());
+  SetTime(facts.used, *plan.mutable_last_use_time());
+  plan.set_pinned(facts.pinned);
+  plan.set_hits(facts.hits);
+}
+
+}  // namespace
+
+void AddState(const std::string& state, NameFacts& facts) {
+  if (state.empty()) return;
+  std::erase(facts.states, state);
+  facts.states.push_back(state);
+  if (facts.states.size() > kStatesMax) facts.states.erase(facts.states.begin());
+}
+
+v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
+  const BoundPlan& bound = *listed.plan;
+  const CachedPlan& cached = *bound.cached;
+  v1::Plan plan;
+  if (view != v1::BASIC) plan = ToProto(cached.plan, cached.request, bound.binding, bound.name);
+  plan.set_name(bound.name);
+  plan.set_fingerprint(cached.request.fingerprint);
+  SetFacts(listed.facts, plan);
+  plan.set_cached_bytes(listed.cached_bytes);
+  plan.set_tier(v1::MEMORY);
+  plan.set_uses(listed.users);
+  *plan.mutable_states() = {listed.facts.states.begin(), listed.facts.states.end()};
+  SetCounts(bound.counts, plan);
+  plan.set_compute_seconds(cached.compute_seconds);
+  return plan;
+}
+
+std::string AboutOf(const ListedPlan& listed) {
+  v1::Plan about = ToProto(listed, v1::BASIC);
+  const CachedPlan& cached = *listed.plan->cached;
+  *about.mutable_summary() = SummaryOf(cached.plan, listed.plan->binding);
+  about.clear_uses();
+  return about.SerializeAsString();
+}
+
+PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec) {
+  const BoundPlan& bound = *listed.plan;
+  return {.name = bound.name,
+          .fingerprint = bound.cached->request.fingerprint,
+          .spec = with_spec ? *bound.spec : "",
+          .about = AboutOf(listed),
+          .created = listed.facts.created,
+          .used = listed.facts.used,
+          .hits = listed.facts.hits,
+          .pinned = listed.facts.pinned};
+}
+
+v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view) {
+  v1::Plan plan;
+  if (!plan.ParseFromString(name.about)) plan.Clear();  // of an older server: little is known
+  plan.set_name(name.name);
+  plan.set_fingerprint(name.fingerprint);
+  SetFacts(FactsOf(name), plan);
+  plan.set_cached_bytes(name.bytes);
+  plan.set_tier(v1::DISK);
+  if (view == v1::BASIC) plan.clear_summary();
+  return plan;
+}
+
+NameFacts FactsOf(const PlanFile::Name& name) {
+  v1::Plan about;
+  if (!about.ParseFromString(name.about)) about.Clear();
+  return {.created = name.created,
+          .used = name.used,
+          .hits = name.hits,
+          .pinned = name.pinned,
+          .states = {about.states().begin(), about.states().end()}};
+}
+
+}  // namespace remesh

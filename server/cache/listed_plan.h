@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "planner/canonical/canonical.h"
+#include "proto/convert/plan_counts.h"
+#include "remesh/v1/plan.pb.h"
+#include "server/cache/cached_plan.h"
+#include "server/cache/plan_file.h"
+
+namespace remesh {
+
+// A cached plan with a caller's names.
+struct BoundPlan {
+  std::string name;  // plans/{...}
+  std::shared_ptr<const CachedPlan> cached;
+  Binding binding;
+  // The question, topology spelled out: a serialized v1.PlanSpec, a tenth of the message's size.
+  std::shared_ptr<const std::string> spec;
+  PlanCounts counts;
+};
+using BoundPlanPtr = std::shared_ptr<const BoundPlan>;
+
+// What only the cache knows of a plan's name. Times are whole microseconds, as on disk.
+struct NameFacts {
+  absl::Time created;
+  absl::Time used;
+  int64_t hits = 0;
+  bool pinned = false;
+  std::vector<std::string> states;  // oldest first, see kStatesMax
+};
+inline constexpr size_t kStatesMax = 16;
+
+// Files `state` as the last that used the plan; "" is none.
+void AddState(const std::string& state, NameFacts& facts);
+
+// A plan and what the cache knows of it.
+struct ListedPlan {
+  BoundPlanPtr plan;
+  NameFacts facts;
+  int64_t cached_bytes = 0;
+  int32_t users = 0;
+};
+
+// The resource of a plan in memory, without transfers. `view`: BASIC or SUMMARY.
+v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view = v1::SUMMARY);
+
+// What the disk keeps for lists: BASIC, and what the plan costs.
+std::string AboutOf(const ListedPlan& listed);
+PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec);
+
+// The resource of a name on disk. `view`: as above; a SUMMARY has no lists of boxes or devices.
+v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view);
+NameFacts FactsOf(const PlanFile::Name& name);
+
+}  // namespace remesh

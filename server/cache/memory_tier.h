@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "server/cache/listed_plan.h"
+
+namespace remesh {
+
+// Plans in memory: each once, by fingerprint, and bound under names. Names that nobody used for
+// longest go first, but none that is pinned or in use. A value with no lock, clock or disk.
+class MemoryTier {
+ public:
+  struct Limits {
+    int64_t max_bytes = 0;
+    int64_t max_entries = 0;                            // of names; 0: none
+    absl::Duration max_age = absl::InfiniteDuration();  // since the last use
+  };
+  explicit MemoryTier(Limits limits) : limits_(limits) {}
+
+  struct Name {
+    ListedPlan listed;
+    int64_t own_bytes = 0;  // binding and spec
+    uint64_t order = 0;     // rises with every use of any
+    bool changed = false;   // facts that the disk does not know yet
+
+    bool kept() const { return listed.facts.pinned || listed.users > 0; }
+  };
+
+  // Null when there is none. Valid until the name is removed.
+  Name* Find(const std::string& name);
+  std::shared_ptr<const CachedPlan> FindPlan(const std::string& fingerprint) const;
+  // Files a plan under its name, as used now. What was there under the name is replaced.
+  Name& Add(const BoundPlanPtr& plan, NameFacts facts);
+  void Touch(Name& name, absl::Time now);
+  void Remove(const std::string& name);
+
+  // The name that must go next to keep to the limits, with the cause; null when none must. `spared`
+  // stays.
+  std::pair<const Name*, EvictionCause> NextToEvict(absl::Time now,
+                                                    const std::string& spared) const;
+
+  // Newest first, equal times by name: up to `count` that come after (created, name).
+  std::vector<const Name*> NamesAfter(absl::Time created, const std::string& name,
+                                      size_t count) const;
+  const std::map<std::string, Name>& names() const { return names_; }
+
+  int64_t bytes() const { return bytes_; }
+  int64_t pinned_count() const;
+  int64_t plan_count() const { return static_cast<int64_t>(entries_.size()); }
+  const Limits& limits() const { return limits_; }
+
+ private:
+  struct Entry {
+    std::shared_ptr<const CachedPlan> cached;
+    std::set<std::string> names;
+    int64_t bytes = 0;
+  };
+  // Newest first.
+  struct Newest {
+    using Key = std::pair<absl::Time, std::string>;
+    bool operator()(const Key& a, const Key& b) const {
+      return a.first != b.first ? a.first > b.first : a.second < b.second;
+    }
+  };
+
+  const Limits limits_;
+  std::map<std::string, Entry> entries_;  // by fingerprint
+  std::map<std::string, Name> names_;
+  std::map<uint64_t, std::string> by_use_;  // oldest first
+  std::set<Newest::Key, Newest> by_creation_;
+  int64_t bytes_ = 0;
+  uint64_t next_use_ = 1;
+};
+
+}  // namespace remesh

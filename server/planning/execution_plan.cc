@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/execution_plan.h"
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "planner/make_plan.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/plan_spec.h"
+#include "server/planning/create_plan.h"
+#include "server/planning/join_spec.h"
+#include "server/planning/place_state.h"
+#include "server/planning/same_layout.h"
+#include "server/planning/target_order.h"
+
+namespace remesh {
+namespace {
+
+bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>& lost) {
+  return std::all_of(devices.local_devices.begin(), devices.local_devices.end(),
+                     [&](int32_t local) { return lost.contains(devices.device_ids[local]); });
+}
+
+// What the controller needs to know of a plan from `source` to `given`, a target whose order may
+// be free. `lost`: as the request for the plan named them.
+absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& planning,
+                                   const PlacedState& source,
+                                   std::shared_ptr<const PlacedState> given,
+                                   const std::set<int64_t>& lost) {
+  const CachedPlan& cached = *plan.cached;
+  const TargetOrder order = ChosenOrder(cached.plan, plan.binding);
+  std::shared_ptr<const PlacedState> target = given;
+  if (!order.empty()) {
+    ASSIGN_OR_RETURN(target, PlaceState(WithOrder(given->spec, order), nullptr));
+  }
+  std::map<std::string, std::set<int32_t>> named;
+  AddNamedDevices(*source.layout, lost, named);
+  AddNamedDevices(*target->layout, lost, named);
+  const v1::Plan resource = ToProto(cached.plan, cached.request, plan.binding, plan.name);
+  PlannedMove move{.target = target,
+                   .hosts = {},
+                   .spared_hosts = {},
+                   .lost_device_ids = {lost.begin(), lost.end()},
+                   .target_device_lists = {resource.target_device_lists().begin(),
+                                           resource.target_device_lists().end()},
+                   .plan = plan.name,
+                   .fingerprint = cached.request.fingerprint,
+                   .summary = resource.summary(),
+                   .planning = planning,
+                   .compute_seconds = cached.compute_seconds,
+                   .window_bytes = cached.request.request.options.window_bytes};
+  for (const auto& [host, part] : source.hosts) {
+    if (HoldsOnLostDevicesOnly(part.devices, lost)) move.spared_hosts.insert(host);
+  }
+  for (const Host& host : target->layout->topology.hosts) {
+    auto devices = named.find(host.name);
+    if (devices == named.end()) continue;
+    move.hosts[host.name] = {.device_ids = host.device_ids,
+                             .local_devices = {devices->second.begin(), devices->second.end()}};
+  }
+  return move;
+}
+
+// A state numbered as the workers number their devices can move to workers that came later, in
+// racks that it has not heard of.
+void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
+  if (workers == nullptr) return;
+  absl::flat_hash_map<std::string, const Host*> known;
+  for (const Host& host : workers->hosts) known[host.name] = &host;
+  std::set<std::string> present;
+  for (const v1::Host& host : topology.hosts()) {
+    auto worker = known.find(host.name());
+    if (worker != known.end() &&
+        std::vector<int64_t>(host.device_ids().begin(), host.device_ids().end()) !=
+            worker->second->device_ids) {
+      return;
+    }
+    present.insert(host.name());
+  }
+  for (const v1::Domain& domain : topology.domains()) present.insert(domain.name());
+  const v1::Topology all = ToProto(*workers);
+  absl::flat_hash_map<std::string, const v1::Domain*> domains;
+  for (const v1::Domain& domain : all.domains()) domains[domain.name()] = &domain;
+  for (const v1::Host& host : all.hosts()) {
+    if (!present.insert(host.name()).second) continue;
+    *topology.add_hosts() = host;
+    for (std::string above = host.parent(); !above.empty() && present.insert(above).second;) {
+      *topology.add_domains() = *domains.at(above);
+      above = topology.domains().rbegin()->parent();
+    }
+  }
+}
+
+absl::Status CheckPlanUsable(const BoundPlan& plan) {
+  if (plan.cached->request.request.options.donate) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     "plan: options.donate is not supported by executions yet",
+                     {.reason = "DONATION_UNSUPPORTED", .metadata = {{"field", "options.donate"}}});
+  }
+  const std::vector<MissingBox>& missing = plan.cached->plan.missing();
+  if (missing.empty()) return absl::OkStatus();
+  const std::string boxes = absl::StrCat(missing.size());
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(plan.name, " takes ", boxes,
+                   " boxes from a fallback, which executions cannot read yet"),
+      {.reason = "FALLBACK_UNSUPPORTED", .metadata = {{"plan", plan.name}, {"boxes", boxes}}});
+}
+
+}  // namespace
+
+absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
+                                        Budget& budget) {
+  v1::Targets targets = *move.targets;
+  if (targets.topology().hosts().empty()) {
+    *targets.mutable_topology() = move.source->spec.topology();
+    AddNewWorkers(*targets.mutable_topology(), workers);
+  }
+  absl::StatusOr<v1::StateSpec> spec = ApplyTargets(move.source->spec, targets);
+  RETURN_IF_ERROR(AtField("targets", spec.status()));
+  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
+  RETURN_IF_ERROR(AtField("targets", target.status()));
+  RETURN_IF_ERROR(budget.Check());
+  ASSIGN_OR_RETURN(const ReshardRequest request,
+                   ToReshardRequest(*move.source->layout, *(*target)->layout, move.options));
+  MoveQuestion asked{.question = {}, .target = *std::move(target)};
+  ASSIGN_OR_RETURN(asked.question.canonicalized, Canonicalize(request, budget));
+  asked.question.spec = std::make_shared<const std::string>(
+      JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
+  asked.question.access = move.keep ? Access::kUse : Access::kAnswer;
+  asked.question.state = move.state;
+  return asked;
+}
+
+absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
+                                   std::shared_ptr<const PlacedState> target,
+                                   const PlanCache::Answer& answer, Timestamp start) {
+  const auto& lost = move.options.lost_device_ids();
+  return ToMove(*answer.plan, PlanningOf(answer.cache, start), *move.source, std::move(target),
+                {lost.begin(), lost.end()});
+}
+
+absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& question) {
+  const Timestamp start = SteadyClock().Now();
+  absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
+  RETURN_IF_ERROR(AtField("plan", listed.status()));
+  const BoundPlan& plan = *listed->plan;
+  RETURN_IF_ERROR(CheckPlanUsable(plan));
+  v1::PlanSpec spec;
+  REMESH_CHECK(spec.ParseFromString(*plan.spec));
+  ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(spec), nullptr));
+  ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
+  const StateLayout& state = *question.source->layout;
+  if (absl::Status same = CheckSameLayout(source, state); !same.ok()) {
+    const bool arrived = CheckSameLayout(*target->layout, state).ok();
+    const std::string why = arrived ? "the state already lies where it leads"
+                                    : absl::StrCat("it starts elsewhere: ", same.message());
+    return MakeError(absl::StatusCode::kFailedPrecondition, absl::StrCat(question.plan, ": ", why),
+                     {.reason = "PLAN_SOURCE_MISMATCH",
+                      .metadata = {{"plan", question.plan}, {"difference", why}}});
+  }
+  if (question.keep) {
+    RETURN_IF_ERROR(cache.Find(question.plan, Access::kUse, Reach::kDisk, question.state).status());
+  }
+  const auto& lost = spec.options().lost_device_ids();
+  return ToMove(plan, PlanningOf(v1::Planning::HIT, start), *question.source, std::move(target),
+                {lost.begin(), lost.end()});
+}
+
+absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
+                                     const Topology* workers) {
+  if (!question.targets) return MoveByName(cache, question);
+  const Timestamp start = SteadyClock().Now();
+  ASSIGN_OR_RETURN(const MoveQuestion asked, QuestionOf(question, workers, Budget::Unlimited()));
+  ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
+  return MoveOf(question, asked.target, answer, start);
+}
+
+}  // namespace remesh

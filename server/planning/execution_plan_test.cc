@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/execution_plan.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "server/planning/create_plan.h"
+#include "server/planning/join_spec.h"
+#include "server/planning/place_state.h"
+#include "server/planning/planning_test_spec.h"
+
+namespace remesh {
+namespace {
+
+class ExecutionPlanTest : public testing::Test {
+ protected:
+  std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) {
+    auto placed = PlaceState(spec, nullptr);
+    EXPECT_TRUE(placed.ok()) << placed.status();
+    return *placed;
+  }
+
+  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr,
+                                     const v1::PlanOptions& options = {}) {
+    StartPlanning question{.id = 1,
+                           .source = source_,
+                           .targets = v1::Targets(),
+                           .plan = "",
+                           .options = options,
+                           .keep = true};
+    *question.targets->mutable_shardings() = target.shardings();
+    *question.targets->mutable_device_lists() = target.device_lists();
+    for (const v1::StateArray& array : target.arrays()) {
+      v1::TargetArray& named = *question.targets->add_arrays();
+      named.set_name(array.name());
+      *named.mutable_sharding() = array.sharding();
+    }
+    return PlanMove(cache_, question, workers);
+  }
+
+  absl::StatusOr<PlannedMove> PlanBy(const std::string& plan) {
+    return PlanMove(
+        cache_,
+        {.id = 1, .source = source_, .targets = {}, .plan = plan, .options = {}, .keep = true},
+        nullptr);
+  }
+
+  PlanCache cache_{1 << 30};
+  std::shared_ptr<const PlacedState> source_ = Place(SourceOf(TestSpec()));
+};
+
+TEST_F(ExecutionPlanTest, PlacedStatesAreTakenApartByHost) {
+  EXPECT_EQ(source_->total_shards, 4);
+  EXPECT_EQ(source_->total_bytes, 256);
+  ASSERT_EQ(source_->hosts.size(), 2u);
+  const v1::Assignment& assignment = source_->hosts.at("host-1").assignment;
+  ASSERT_EQ(assignment.arrays_size(), 1);
+  EXPECT_EQ(assignment.arrays(0).element_type(), "f32");
+  ASSERT_EQ(assignment.shards_size(), 2);
+  EXPECT_EQ(assignment.shards(1).device(), 3);
+  EXPECT_EQ(assignment.shards(1).local_device(), 1);
+  EXPECT_EQ(assignment.shards(1).box().lo(0), 6);
+  EXPECT_EQ(assignment.shards(1).box().hi(1), 8);
+}
+
+TEST_F(ExecutionPlanTest, AMovePlannedForTargetsCanBeRunAgainByItsName) {
+  const auto first = PlanTo(TargetOf(TestSpec()));
+  ASSERT_TRUE(first.ok()) << first.status();
+  EXPECT_EQ(first->hosts.size(), 2u);
+  EXPECT_EQ(first->planning.cache(), v1::Planning::MISS);
+  const auto second = PlanBy(first->plan);
+  ASSERT_TRUE(second.ok()) << second.status();
+  EXPECT_EQ(second->fingerprint, first->fingerprint);
+  EXPECT_EQ(second->target->hosts.at("host-0").assignment.SerializeAsString(),
+            first->target->hosts.at("host-0").assignment.SerializeAsString());
+}
+
+TEST_F(ExecutionPlanTest, APlanThatStartsElsewhereIsRefused) {
+  v1::PlanSpec spec = TestSpec();
+  std::swap(*spec.mutable_arrays(0)->mutable_source(), *spec.mutable_arrays(0)->mutable_target());
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = spec;
+  const std::string name = CreatePlan(cache_, request, nullptr)->plan().name();
+  EXPECT_EQ(GetErrorInfo(PlanBy(name).status()).reason, "PLAN_SOURCE_MISMATCH");
+  EXPECT_EQ(PlanBy(name).status().message(),
+            absl::StrCat(name, ": the state already lies where it leads"));
+  *request.mutable_spec() = TestSpec({1, 0, 2, 3});  // the same boxes on swapped devices
+  const std::string swapped = CreatePlan(cache_, request, nullptr)->plan().name();
+  EXPECT_EQ(GetErrorInfo(PlanBy(swapped).status()).reason, "PLAN_SOURCE_MISMATCH");
+  EXPECT_NE(PlanBy(swapped).status().message().find("starts elsewhere: "), std::string::npos);
+  EXPECT_EQ(GetErrorInfo(PlanBy("plans/none").status()).reason, "PLAN_NOT_FOUND");
+}
+
+TEST_F(ExecutionPlanTest, TargetsMayNameWorkersThatCameLater) {
+  Topology workers = source_->layout->topology;
+  workers.hosts.push_back({.name = "host-9",
+                           .device_ids = {8, 9},
+                           .nic_bytes_per_second = 1e9,
+                           .nics = 1,
+                           .fabric_bytes_per_second = 1e11,
+                           .parent = "rack-9"});
+  workers.domains = {{"other", "", 1e9, 1e9}, {"pod", "", 1e9, 1e9}, {"rack-9", "pod", 1e9, 1e9}};
+  v1::StateSpec target = TargetOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {2, 3, 8, 9}) devices.add_ids(id);
+  EXPECT_FALSE(PlanTo(target).ok());
+  const auto move = PlanTo(target, &workers);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_EQ(move->hosts.size(), 3u);
+  EXPECT_TRUE(move->target->hosts.contains("host-9"));
+  EXPECT_EQ(move->target->layout->topology.domains.size(), 2u) << "its rack and the pod above";
+  workers.hosts[0].device_ids = {1, 0};  // the state's numbering is not the workers'
+  EXPECT_FALSE(PlanTo(target, &workers).ok());
+}
+
+// Rows of a reversed list: every device is at the place of another.
+v1::StateSpec ReversedRows() {
+  v1::StateSpec target = SourceOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {3, 2, 1, 0}) devices.add_ids(id);
+  return target;
+}
+
+TEST_F(ExecutionPlanTest, AFreeOrderIsInTheTargetAndInTheAnswer) {
+  v1::PlanOptions options;
+  options.set_free_target_order(true);
+  const auto move = PlanTo(ReversedRows(), nullptr, options);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_EQ(move->summary.kept_bytes(), 256);
+  ASSERT_EQ(move->target_device_lists.size(), 1u);
+  EXPECT_EQ(move->target_device_lists[0].arrays(0), "w");
+  const v1::DeviceList& chosen = move->target_device_lists[0].devices();
+  EXPECT_EQ(std::vector<int64_t>(chosen.ids().begin(), chosen.ids().end()),
+            (std::vector<int64_t>{0, 1, 2, 3}));
+  const v1::DeviceList& placed = move->target->spec.device_lists().at("all");
+  EXPECT_EQ(placed.SerializeAsString(), chosen.SerializeAsString());
+  EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
+  // By its name too, though the question had the list as it was given.
+  const auto again = PlanBy(move->plan);
+  ASSERT_TRUE(again.ok()) << again.status();
+  for (const char* host : {"host-0", "host-1"}) {
+    EXPECT_EQ(again->target->hosts.at(host).assignment.SerializeAsString(),
+              move->target->hosts.at(host).assignment.SerializeAsString());
+  }
+}
+
+// Explicit boxes name their devices themselves.
+TEST_F(ExecutionPlanTest, AFreeOrderRenamesBoxesToo) {
+  v1::StateSpec target = SourceOf(TestSpec());
+  v1::Sharding boxes;
+  for (const int64_t id : {3, 2, 1, 0}) {
+    v1::DeviceBoxes& of = *boxes.mutable_boxes()->add_devices();
+    of.set_device(id);
+    v1::Box& box = *of.add_boxes();
+    for (const int64_t lo : {2 * (3 - id), int64_t{0}}) box.add_lo(lo);
+    for (const int64_t hi : {2 * (4 - id), int64_t{8}}) box.add_hi(hi);
+  }
+  *target.mutable_arrays(0)->mutable_sharding() = boxes;
+  v1::PlanOptions options;
+  options.set_free_target_order(true);
+  const auto move = PlanTo(target, nullptr, options);
+  ASSERT_TRUE(move.ok()) << move.status();
+  EXPECT_EQ(move->summary.kept_bytes(), 256);
+  EXPECT_EQ(move->target->hosts.at("host-1").assignment.shards(1).box().lo(0), 6);
+}
+
+TEST_F(ExecutionPlanTest, AHostWhoseDevicesAreLostIsSpared) {
+  v1::StateSpec everywhere = SourceOf(TestSpec());
+  (*everywhere.mutable_shardings())["rows"].set_hlo_text("{replicated}");
+  source_ = Place(everywhere);
+  v1::StateSpec target = TargetOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {0, 1}) devices.add_ids(id);
+  (*target.mutable_shardings())["columns"].set_hlo_text("{devices=[1,2]<=[2]}");
+  v1::PlanOptions options;
+  options.add_lost_device_ids(3);
+  const auto one = PlanTo(target, nullptr, options);
+  ASSERT_TRUE(one.ok()) << one.status();
+  EXPECT_TRUE(one->spared_hosts.empty());
+  EXPECT_EQ(one->hosts.at("host-1").local_devices, std::vector<int32_t>{0});
+  options.add_lost_device_ids(2);
+  const auto both = PlanTo(target, nullptr, options);
+  ASSERT_TRUE(both.ok()) << both.status();
+  EXPECT_EQ(both->spared_hosts, std::set<std::string>{"host-1"});
+  EXPECT_FALSE(both->hosts.contains("host-1"));
+  EXPECT_EQ(both->lost_device_ids, (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(PlanBy(both->plan)->spared_hosts, both->spared_hosts);
+}
+
+TEST_F(ExecutionPlanTest, WhatOnlyLostDevicesHoldIsRefused) {
+  v1::StateSpec target = TargetOf(TestSpec());
+  v1::DeviceList& devices = (*target.mutable_device_lists())["all"];
+  devices.clear_ids();
+  for (const int64_t id : {0, 1}) devices.add_ids(id);
+  (*target.mutable_shardings())["columns"].set_hlo_text("{devices=[1,2]<=[2]}");
+  v1::PlanOptions options;
+  options.add_lost_device_ids(2);
+  const absl::Status status = PlanTo(target, nullptr, options).status();
+  EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+  EXPECT_EQ(GetErrorInfo(status).metadata.at("lost_devices"), "2");
+  // With a fallback there is a plan, but nobody to read the fallback.
+  v1::CreatePlanRequest request;
+  *request.mutable_spec() = JoinSpecs(source_->spec, target, options);
+  request.mutable_spec()->add_fallbacks()->set_checkpoint("/checkpoints");
+  const auto plan = CreatePlan(cache_, request, nullptr);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_GT(plan->plan().missing_size(), 0);
+  EXPECT_EQ(GetErrorInfo(PlanBy(plan->plan().name()).status()).reason, "FALLBACK_UNSUPPORTED");
+}
+
+TEST_F(ExecutionPlanTest, BadTargetsNameTheField) {
+  v1::StateSpec target = TargetOf(TestSpec());
+  target.mutable_arrays(0)->mutable_sharding()->set_ref("nowhere");
+  const absl::Status status = PlanTo(target).status();
+  EXPECT_TRUE(absl::IsInvalidArgument(status));
+  EXPECT_EQ(GetErrorInfo(status).metadata.at("field").substr(0, 8), "targets.") << status;
+}
+
+}  // namespace
+}  // namespace remesh

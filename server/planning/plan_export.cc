@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/plan_export.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <utility>
+
+#include "base/status_macros.h"
+#include "planner/codec/plan_bytes.h"
+#include "planner/reprice.h"
+#include "proto/convert/exported_plan.h"
+#include "server/controller/proto_time.h"
+#include "service/version.h"
+
+namespace remesh {
+namespace {
+
+constexpr double kComputeSecondsMax = 3600;
+
+// A file says how long planning took; it must not spoil statistics.
+double SaneSeconds(double seconds) {
+  return std::isfinite(seconds) ? std::clamp(seconds, 0.0, kComputeSecondsMax) : 0;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name) {
+  ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(name));
+  const CachedPlan& cached = *listed.plan->cached;
+  v1::ExportedPlan file;
+  file.set_name(name);
+  file.set_spec(*listed.plan->spec);
+  file.set_plan(EncodePlan(cached.request, cached.plan));
+  file.set_compute_seconds(cached.compute_seconds);
+  SetTime(listed.facts.created, *file.mutable_create_time());
+  file.set_version(std::string(kVersion));
+  return EncodeExport(file);
+}
+
+absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
+                                    const Topology* workers, Budget& budget) {
+  const v1::PlanSpec* const spec = request.has_spec() ? &request.spec() : nullptr;
+  ASSIGN_OR_RETURN(ImportedPlan imported, ReadExport(request.data(), spec, workers, budget));
+  const CanonicalRequest& canonical = imported.canonicalized.canonical;
+  ASSIGN_OR_RETURN(Plan plan, Repriced(canonical, imported.plan));
+  CachedPlan cached{.request = canonical,
+                    .plan = std::move(plan),
+                    .compute_seconds = SaneSeconds(imported.file.compute_seconds())};
+  PlanCache::Question question;
+  question.canonicalized = std::move(imported.canonicalized);
+  question.spec = std::make_shared<const std::string>(imported.spec.SerializeAsString());
+  question.access = Access::kAhead;
+  return ToProto(cache.Import(question, std::move(cached)));
+}
+
+}  // namespace remesh

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/statusor.h"
+#include "planner/values/budget.h"
+#include "planner/values/topology.h"
+#include "remesh/v1/plan.pb.h"
+#include "server/cache/plan_cache.h"
+
+namespace remesh {
+
+// Plans as files: see proto/convert/exported_plan.h. Both block.
+
+// NOT_FOUND as PlanCache::Find().
+absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name);
+
+// Files what the data holds, once it is known to be right. `workers`: what an empty topology of the
+// request's spec means; may be null.
+absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
+                                    const Topology* workers, Budget& budget = Budget::Unlimited());
+
+}  // namespace remesh
