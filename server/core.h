@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
 #include "base/strand.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "server/controller/controller.h"
 #include "server/journal/journal_writer.h"
 #include "server/planning/plan_cache.h"

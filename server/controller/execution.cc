@@ -109,9 +109,9 @@ void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done
   v1::HostProgress& progress = *resource_.mutable_hosts(index);
   if (done.window() < progress.windows_done() || done.window() >= granted_) return;
   progress.set_windows_done(done.window() + 1);
-  progress.set_bytes_sent(std::max(progress.bytes_sent(), done.bytes_sent()));
-  progress.set_bytes_received(std::max(progress.bytes_received(), done.bytes_received()));
-  progress.set_bytes_copied(std::max(progress.bytes_copied(), done.bytes_copied()));
+  progress.set_sent_bytes(std::max(progress.sent_bytes(), done.sent_bytes()));
+  progress.set_received_bytes(std::max(progress.received_bytes(), done.received_bytes()));
+  progress.set_copied_bytes(std::max(progress.copied_bytes(), done.copied_bytes()));
   GrantAhead(out);
   if (WindowsDoneEverywhere() == resource_.windows()) StartVerifying(out);
 }

@@ -78,8 +78,8 @@ ExecutionEnded FiguresOf(const v1::Execution& resource) {
                                       resource.end_time() - resource.create_time())) /
                                   1e9};
   for (const v1::HostProgress& host : resource.hosts()) {
-    ended.bytes_moved += host.bytes_received();
-    ended.bytes_copied += host.bytes_copied();
+    ended.bytes_moved += host.received_bytes();
+    ended.copied_bytes += host.copied_bytes();
   }
   return ended;
 }

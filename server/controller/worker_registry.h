@@ -11,7 +11,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/status/statusor.h"
-#include "planner/topology.h"
+#include "planner/values/topology.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
 #include "server/controller/placed.h"
