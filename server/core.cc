@@ -303,7 +303,7 @@ void Core::Tick() {
     trimmer.Trim();
     Post([this] {
       Handle(remesh::Tick{});
-      observer_.OnCensus(controller_->TakeCensus(), plans_.stats());
+      observer_.OnGauges(controller_->gauges(), plans_.stats());
     });
   }
 }

@@ -48,7 +48,7 @@ class CoreObserver {
   // A question was answered with a plan. `compute_seconds`: that it took when it was computed.
   virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;
   // A few times a second.
-  virtual void OnCensus(const Census& census, const v1::CacheStats& plans) = 0;
+  virtual void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) = 0;
   // The journal cannot be written: the process must end, for nothing may be decided any more.
   virtual void OnFatal(const absl::Status& status) = 0;
 };

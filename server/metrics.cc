@@ -96,7 +96,7 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
     by_way_[way] =
         &planning_seconds_.Add({{"cache", Label(v1::Planning::Cache_Name(way))}}, kPlanningSeconds);
   }
-  OnCensus({}, {});
+  OnGauges({}, {});
 }
 
 void ServerMetrics::OnLog(const Note& note) {
@@ -116,20 +116,20 @@ void ServerMetrics::OnPlanned(const v1::Planning& planning, double compute_secon
   if (planning.cache() == v1::Planning::MISS) compute_seconds_.Observe(compute_seconds);
 }
 
-void ServerMetrics::OnCensus(const Census& census, const v1::CacheStats& plans) {
-  workers_.Add({{"alive", "true"}}).Set(static_cast<double>(census.workers_alive));
+void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) {
+  workers_.Add({{"alive", "true"}}).Set(static_cast<double>(gauges.workers_alive));
   workers_.Add({{"alive", "false"}})
-      .Set(static_cast<double>(census.workers - census.workers_alive));
+      .Set(static_cast<double>(gauges.workers - gauges.workers_alive));
   for (const auto phase : kStatePhases) {
-    auto count = census.states.find(phase);
+    auto count = gauges.states.find(phase);
     states_.Add({{"phase", Label(v1::State::Phase_Name(phase))}})
-        .Set(count == census.states.end() ? 0 : static_cast<double>(count->second));
+        .Set(count == gauges.states.end() ? 0 : static_cast<double>(count->second));
   }
-  running_.Set(static_cast<double>(census.executions_running));
-  owed_generations_.Set(static_cast<double>(census.owed_generations));
-  owed_bytes_.Set(static_cast<double>(census.owed_bytes));
-  journal_behind_.Set(census.journal_behind ? 1 : 0);
-  journal_full_.Set(census.journal_full ? 1 : 0);
+  running_.Set(static_cast<double>(gauges.executions_running));
+  owed_generations_.Set(static_cast<double>(gauges.owed_generations));
+  owed_bytes_.Set(static_cast<double>(gauges.owed_bytes));
+  journal_behind_.Set(gauges.journal_behind ? 1 : 0);
+  journal_full_.Set(gauges.journal_full ? 1 : 0);
   cache_.Update(plans);
 }
 

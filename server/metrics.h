@@ -23,7 +23,7 @@ class ServerMetrics : public CoreObserver {
   void OnLog(const Note& note) override;
   void OnExecutionEnded(const ExecutionEnded& ended) override;
   void OnPlanned(const v1::Planning& planning, double compute_seconds) override;
-  void OnCensus(const Census& census, const v1::CacheStats& plans) override;
+  void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) override;
   // Logs and ends the process: what it decided and could not write, nobody was told.
   void OnFatal(const absl::Status& status) override;
 

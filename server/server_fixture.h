@@ -50,7 +50,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
   void OnLog(const Note&) override {}
   void OnExecutionEnded(const ExecutionEnded& ended) override;
   void OnPlanned(const v1::Planning&, double) override {}
-  void OnCensus(const Census&, const v1::CacheStats&) override {}
+  void OnGauges(const ControllerGauges&, const v1::CacheStats&) override {}
   void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
 
   template <typename Response, typename Call>

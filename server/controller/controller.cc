@@ -1,195 +1,195 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/controller.h"
 
-#include <algorithm>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "base/error.h"
+#include "server/controller/host_events.h"
+#include "server/controller/overloaded.h"
+#include "server/controller/removal.h"
+#include "server/controller/settle.h"
 
 namespace remesh {
-namespace {
 
-template <typename... Handlers>
-struct Overloaded : Handlers... {
-  using Handlers::operator()...;
-};
-template <typename... Handlers>
-Overloaded(Handlers...) -> Overloaded<Handlers...>;
-
-// Whether the answer decides something.
-bool Changes(const Request& request) {
-  return std::visit(Overloaded{[](const v1::GetStateRequest&) { return false; },
-                               [](const v1::ListStatesRequest&) { return false; },
-                               [](const v1::GetExecutionRequest&) { return false; },
-                               [](const v1::ListExecutionsRequest&) { return false; },
-                               [](const v1::ListWorkersRequest&) { return false; },
-                               [](const auto&) { return true; }},
-                    request);
-}
-
-}  // namespace
-
-Controller::Controller(ControllerOptions options, Random random, Restored restored)
-    : options_(options),
-      random_(std::move(random)),
-      epoch_(restored.epoch + 1),
-      highest_epoch_(epoch_),
-      past_(restored.past),
-      restored_(std::move(restored)),
-      workers_(options_.topology_rules),
-      tombstones_(options_.tombstones_max),
-      next_sequence_(past_.sequence + 1),
-      durable_sequence_(past_.sequence) {}
+Controller::Controller(ControllerOptions options, RandomBits random, Restored restored)
+    : restored_(std::move(restored)),
+      pause_(options.tick_interval),
+      machines_(std::move(options), std::move(random), restored_) {}
 
 Actions Controller::Start(Moment now) {
-  now_ = now;
-  last_tick_ = now.steady;
-  Persist({EpochRecord(epoch_)}, [this] {
-    leads_ = true;
-    std::vector<StreamId> waiting;
-    for (const auto& [stream, messages] : parked_) waiting.push_back(stream);
-    for (const StreamId stream : waiting) Unpark(stream);
-  });
-  lost_leaderships_ = restored_.lost_leaderships;
-  for (const auto& [host, known] : restored_.hosts) {
-    hosts_[host] = {.known = known, .durable = true, .away_since = now.steady};
+  Outbox out;
+  const Restored restored = std::exchange(restored_, {});
+  pause_.Start(now.steady);
+  machines_.leadership.Begin(out);
+  machines_.membership.Restore(restored, now);
+  machines_.states.Restore(restored);
+  for (const auto& [execution, state] : machines_.executions.Restore(restored, now, out)) {
+    machines_.states.BeginExecution(state, execution);
   }
-  tombstones_.Restore(restored_.tombstones);
-  for (const auto& [name, state] : restored_.states) RestoreState(name, state);
-  for (const v1::Execution& execution : restored_.executions)
-    RestoreExecution(execution, restored_);
-  restored_ = Restored{};
-  return std::exchange(out_, {});
+  return Finish(out);
 }
 
 Actions Controller::Handle(Event event, Moment now) {
-  now_ = now;
-  Dispatch(event);
-  TellWatchers();
-  return std::exchange(out_, {});
-}
-
-void Controller::Dispatch(Event& event) {
+  Outbox out;
   std::visit(
       Overloaded{
-          [this](const Call& call) {
-            if (absl::Status status = Changes(call.request) ? CheckMayChange() : absl::OkStatus();
-                !status.ok()) {
-              return Reply(call.id, status);
+          [&](const Call& call) { OnCall(call, now, out); },
+          [&](const WatchStarted& watch) { machines_.watches.OnStarted(watch, out); },
+          [&](const WatchEnded& watch) { machines_.watches.OnEnded(watch.id); },
+          [&](const StreamMessage& message) { OnStreamMessage(message, machines_, now, out); },
+          [&](const StreamEnded& ended) { OnStreamEnded(ended.stream, machines_, now, out); },
+          [&](const Planned& planned) { OnPlanned(planned, out); },
+          [&](const Persisted& persisted) {
+            for (const FollowUp& next : machines_.journal.OnPersisted(persisted)) {
+              OnDurable(next, now, out);
             }
-            std::visit(Overloaded{
-                           [&](const CreateState& request) { StartCreateState(call.id, request); },
-                           [&](const v1::DeleteStateRequest& request) {
-                             StartDeleteState(call.id, request);
-                           },
-                           [&](const v1::StartExecutionRequest& request) {
-                             StartExecution(call.id, request);
-                           },
-                           [&](const auto& request) { Reply(call.id, Answer(request)); },
-                       },
-                       call.request);
           },
-          [this](const WatchStarted& watch) { OnWatch(watch); },
-          [this](const WatchEnded& watch) { OnWatchEnded(watch.id); },
-          [this](const StreamMessage& message) { OnMessage(message.stream, message.message); },
-          [this](const StreamEnded& ended) { OnStreamEnded(ended.stream); },
-          [this](Planned& planned) { OnPlanned(planned.id, std::move(planned.move)); },
-          [this](const Persisted& persisted) {
-            journal_full_ = persisted.full;
-            OnPersisted(persisted.sequence);
-          },
-          [this](const Tick&) { OnTick(); },
-      },
+          [&](const Tick&) { OnTick(now, out); }},
       event);
+  return Finish(out);
 }
 
-void Controller::Persist(std::vector<Record> records, Continuation then) {
-  const uint64_t sequence = next_sequence_++;
-  continuations_[sequence] = std::move(then);
-  out_.push_back(remesh::Persist{.sequence = sequence, .records = std::move(records)});
+Actions Controller::Finish(Outbox& out) {
+  machines_.watches.TellTouched(out);
+  machines_.journal.Enqueue(out);
+  return std::move(out.actions());
 }
 
-void Controller::OnPersisted(uint64_t sequence) {
-  durable_sequence_ = std::max(durable_sequence_, sequence);
-  while (!continuations_.empty() && continuations_.begin()->first <= sequence) {
-    const Continuation then = std::move(continuations_.begin()->second);
-    continuations_.erase(continuations_.begin());
-    then();
+void Controller::OnDurable(const FollowUp& follow_up, Moment now, Outbox& out) {
+  std::visit(
+      Overloaded{
+          [](const NothingFollows&) {},
+          [&](const LeadershipBegun&) { OnLeadershipBegun(machines_, now, out); },
+          [&](const HostAdmitted& admitted) { OnHostAdmitted(admitted, machines_, now, out); },
+          [&](const StateCreated& created) { machines_.states.OnCreated(created, out); },
+          [&](const StateDeleted& deleted) {
+            machines_.states.OnDeleted(deleted, out);
+            Settle(HeldOfState(deleted.name, machines_.membership.workers()), machines_, out);
+            out.Reply(deleted.call, google::protobuf::Empty());
+            out.Note(absl::StrCat("deleted ", deleted.name));
+          },
+          [&](const ExecutionStored& stored) {
+            machines_.starts.OnStored(stored.name, out);
+            machines_.executions.OnStored(stored.name, now, out);
+          },
+          [&](const ExecutionSaved& saved) {
+            const auto end = machines_.executions.OnSaved(saved, now, out);
+            if (end) OnExecutionEnded(*end, now, out);
+          }},
+      follow_up);
+}
+
+void Controller::OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& out) {
+  machines_.states.EndExecution(end, out);
+  // The generation before, or what was written in vain.
+  Settle(HeldOfState(end.state, machines_.membership.workers()), machines_, out);
+  machines_.executions.Proceed(now, out);
+}
+
+void Controller::OnTick(Moment now, Outbox& out) {
+  if (const Timestamp pause = pause_.OnTick(now.steady); pause.count() > 0) Forgive(pause, out);
+  DropSilentHosts(machines_, now, out);
+  if (machines_.leadership.behind()) return;
+  for (const std::string& name : std::set<std::string>(machines_.executions.running())) {
+    for (const HostAway& host : machines_.executions.OnTick(name, now, out)) {
+      DropHost(host, machines_, now, out);
+    }
   }
-}
-
-absl::Status Controller::CheckMayChange() const {
-  if (behind_.empty()) return absl::OkStatus();
-  const std::string hosts = absl::StrJoin(behind_, ", ");
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("the journal has gone back in time, as the workers of ", hosts,
-                   " know: nothing is decided until it is restored, or the server is started with "
-                   "--accept-older-journal=",
-                   past_.journal_uid),
-      {.reason = "JOURNAL_BEHIND", .metadata = {{"hosts", hosts}, {"journal", past_.journal_uid}}});
 }
 
 // Whoever could not be heard because the server itself stood still was not silent.
-void Controller::ForgiveOwnPause() {
-  const Timestamp last = std::exchange(last_tick_, now_.steady);
-  if (options_.tick_interval.count() == 0) return;
-  const Timestamp pause = now_.steady - last - options_.tick_interval;
-  if (pause <= options_.tick_interval) return;
+void Controller::Forgive(Timestamp pause, Outbox& out) {
   if (pause >= std::chrono::seconds(1)) {
-    Warn(absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
+    out.Warn(
+        absl::StrCat("the server stood still for ", pause / std::chrono::milliseconds(1), " ms"));
   }
-  workers_.Forgive(pause);
-  for (auto& [host, entry] : hosts_) entry.away_since += pause;
-  for (auto& [id, start] : starts_) start.asked.steady += pause;
-  for (const std::string& name : running_) moves_.at(name).execution.Forgive(pause);
+  machines_.membership.Forgive(pause);
+  machines_.starts.Forgive(pause);
+  machines_.executions.Forgive(pause);
 }
 
-void Controller::OnTick() {
-  ForgiveOwnPause();
-  for (const StreamId stream : workers_.Silent(now_.steady, options_.lost_after)) {
-    const std::string host = *workers_.HostOf(stream);
-    DropStream(stream,
-               MakeError(absl::StatusCode::kUnavailable,
-                         absl::StrCat("the worker of host ", host, " was silent for too long"),
-                         {.reason = "WORKER_LOST", .metadata = {{"host", host}}}));
+void Controller::OnPlanned(const Planned& planned, Outbox& out) {
+  std::optional<Launch> launch = machines_.starts.OnPlanned(planned, out);
+  if (!launch) return;
+  const v1::Execution& resource = launch->entry.execution.resource();
+  machines_.states.BeginExecution(resource.state(), resource.name());
+  machines_.executions.Add(std::move(launch->entry));
+  PersistWithHosts(std::move(launch->reliance), machines_, out);
+}
+
+void Controller::OnCall(const Call& call, Moment now, Outbox& out) {
+  std::visit(
+      [&](const auto& request) {
+        if constexpr (requires { Answer(request, machines_.view()); }) {
+          out.Reply(call.id, Answer(request, machines_.view()));
+        } else if (absl::Status may = machines_.leadership.CheckMayChange(); !may.ok()) {
+          out.Reply(call.id, std::move(may));
+        } else {
+          Change(call.id, request, now, out);
+        }
+      },
+      call.request);
+}
+
+void Controller::Change(CallId call, const CreateState& request, Moment now, Outbox& out) {
+  std::optional<Reliance> asked = machines_.states.Create(call, request, now, out);
+  if (asked) PersistWithHosts(*std::move(asked), machines_, out);
+}
+
+void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Moment now,
+                        Outbox& out) {
+  const absl::StatusOr<StateRemoval> removal = RemoveState(request.name(), machines_.view());
+  if (!removal.ok()) return out.Reply(call, removal.status());
+  if (!removal->given_up.empty()) {
+    machines_.executions.GiveUp(removal->given_up, removal->why, now, out);
   }
-  if (!behind_.empty()) return;
-  for (const std::string& name : std::set<std::string>(running_)) {
-    ExecutionActions actions;
-    moves_.at(name).execution.OnTick(now_, actions);
-    if (!actions.empty()) Apply(name, std::move(actions));
+  machines_.states.Delete(call, request.name(), removal->gone, out);
+}
+
+void Controller::Change(CallId call, const v1::StartExecutionRequest& request, Moment now,
+                        Outbox& out) {
+  machines_.starts.Start(call, request, now, out);
+}
+
+void Controller::Change(CallId call, const v1::CancelExecutionRequest& request, Moment now,
+                        Outbox& out) {
+  machines_.executions.Cancel(call, request.name(), now, out);
+}
+
+void Controller::Change(CallId call, const v1::ResolveExecutionRequest& request, Moment now,
+                        Outbox& out) {
+  machines_.executions.Resolve(call, request, now, out);
+}
+
+void Controller::Change(CallId call, const v1::ForgetWorkerRequest& request, Moment now,
+                        Outbox& out) {
+  const absl::StatusOr<std::string> host = FindUnusedHost(request.name(), machines_.view());
+  if (!host.ok()) return out.Reply(call, host.status());
+  Carry(machines_.membership.Forget(*host, now, out), machines_, now, out);
+  out.Reply(call, google::protobuf::Empty());
+}
+
+void Controller::Change(CallId call, const v1::ResetWorkerRequest& request, Moment now,
+                        Outbox& out) {
+  const absl::StatusOr<std::string> host = FindAwayHost(request.name(), machines_.view());
+  if (!host.ok()) return out.Reply(call, host.status());
+  machines_.membership.Reset(*host, out);
+  out.Reply(call, google::protobuf::Empty());
+}
+
+void Controller::Change(CallId call, const v1::DiscardShardsRequest& request, Moment now,
+                        Outbox& out) {
+  const absl::StatusOr<Discard> discard = FindDiscard(request, machines_.view());
+  if (!discard.ok()) return out.Reply(call, discard.status());
+  for (const v1::StateManifest& manifest : discard->response.discarded()) {
+    machines_.commands.Send(discard->host, ToDiscard(manifest), out);
+    Free(discard->host, {KeyOf(manifest)}, machines_, out);
+    out.Warn(absl::StrCat("host ", discard->host, " was told to discard generation ",
+                          manifest.generation(), " of ", manifest.state(), " (uid ",
+                          manifest.state_uid(), ")"));
   }
-}
-
-void Controller::Reply(CallId call, absl::StatusOr<remesh::Reply> reply) {
-  out_.push_back(ReplyTo{.call = call, .reply = std::move(reply)});
-}
-
-void Controller::Reply(const std::vector<CallId>& calls,
-                       const absl::StatusOr<remesh::Reply>& reply) {
-  for (const CallId call : calls) Reply(call, reply);
-}
-
-void Controller::AddNote(std::string line) { out_.push_back(Note{.line = std::move(line)}); }
-
-void Controller::Warn(std::string line) {
-  out_.push_back(Note{.line = std::move(line), .warning = true});
-}
-
-Census Controller::TakeCensus() const {
-  Census census;
-  census.workers = static_cast<int64_t>(workers_.workers().size());
-  for (const auto& [host, worker] : workers_.workers()) census.workers_alive += worker.alive();
-  for (const auto& [name, state] : states_.states()) ++census.states[PhaseOf(state, workers_)];
-  census.executions_running = static_cast<int64_t>(running_.size());
-  census.owed_generations = static_cast<int64_t>(owed_.size());
-  for (const auto& [key, owed] : owed_) census.owed_bytes += owed.manifest.bytes();
-  census.journal_behind = !behind_.empty();
-  census.journal_full = journal_full_;
-  return census;
+  out.Reply(call, discard->response);
 }
 
 }  // namespace remesh

@@ -7,7 +7,7 @@ namespace {
 
 class ControllerLeaderTest : public ControllerTestWorld {};
 
-TEST_F(ControllerLeaderTest, NobodyIsGreetedBeforeTheEpochIsOnDisk) {
+TEST_F(ControllerLeaderTest, NobodyIsWelcomedBeforeTheEpochIsOnDisk) {
   disk_stops_ = true;
   StartServer();
   const StreamId a = Attach("a");
@@ -65,7 +65,7 @@ TEST_F(ControllerLeaderTest, NothingIsFreedForLackOfKnowledge) {
   const StreamId b = Attach("b", unknown);
   ASSERT_EQ(sent_[b].size(), 1u);  // welcome
   EXPECT_EQ(OwedBy("b").size(), 3u);
-  EXPECT_EQ(controller_->TakeCensus().owed_generations, 3);
+  EXPECT_EQ(controller_->gauges().owed_generations, 3);
   StartServer();
   const StreamId again = Attach("b", unknown);
   EXPECT_EQ(sent_[again].size(), 1u);
@@ -83,7 +83,7 @@ TEST_F(ControllerLeaderTest, NothingIsHeardOfAStreamThatWasClosedWhileItWaited) 
   Write();
   EXPECT_TRUE(closed_.contains(77));
   EXPECT_TRUE(sent_[77].empty());
-  EXPECT_EQ(controller_->TakeCensus().workers, 0);
+  EXPECT_EQ(controller_->gauges().workers, 0);
 }
 
 // ---- journals that go back ----
@@ -123,7 +123,7 @@ class JournalBehindTest : public ControllerTestWorld {
     create.request.mutable_state()->set_name("jobs/j/states/t" + std::to_string(++others_));
     Ask(std::move(create));
   }
-  bool Behind() { return controller_->TakeCensus().journal_behind; }
+  bool Behind() { return controller_->gauges().journal_behind; }
 
   std::map<std::string, std::string> saved_disk_;
   JournalPast saved_past_;

@@ -62,7 +62,7 @@ TEST_F(ControllerWorkersTest, AHeartbeatWithoutProgressIsNoSignOfLife) {
     beat.mutable_heartbeat()->set_progress(progress);
     Say(1, beat);
     Handle(Tick{});
-    EXPECT_EQ(controller_->TakeCensus().workers_alive == 1, alive) << progress;
+    EXPECT_EQ(controller_->gauges().workers_alive == 1, alive) << progress;
   }
 }
 

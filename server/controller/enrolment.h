@@ -10,14 +10,9 @@
 #include "absl/status/statusor.h"
 #include "base/clock.h"
 #include "remesh/v1/worker.pb.h"
+#include "server/controller/records.h"
 
 namespace remesh {
-
-// What the server keeps of a host that attached once.
-struct KnownHost {
-  int64_t incarnation = 0;       // the last one assigned
-  std::string secret_hash = "";  // of the host's secret; empty: the next worker is taken for it
-};
 
 // A host and what is known of it in this life of the server only.
 struct HostEntry {
@@ -45,7 +40,7 @@ std::string HashSecret(std::string_view secret);
 
 // Whether the host that says `registration` may attach, and which life of it this is. `entry`: null
 // when it is not known. `alive`: a stream of it is attached. Before there is TLS this keeps out
-// strangers who cannot read the traffic; nobody else.
+// those who cannot read the traffic; nobody else.
 //   PERMISSION_DENIED (JOIN_TOKEN): not known, or back without its secret, and no valid join token.
 //   PERMISSION_DENIED (HOST_SECRET): another secret, while the host is alive or not yet lost, or
 //   without join tokens. ABORTED (SUPERSEDED): a later process of the host has attached.

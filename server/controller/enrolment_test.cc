@@ -61,9 +61,9 @@ TEST_F(EnrolmentTest, AForgedRegisterDoesNotReplaceALiveHost) {
   Create({"a"});
   v1::Register forged = WithOtherSecret(Identity("a"));
   forged.set_incarnation(1000);
-  const StreamId stranger = Attach(forged);
-  EXPECT_EQ(Refused(stranger), "HOST_SECRET");
-  EXPECT_TRUE(sent_[stranger].empty());
+  const StreamId unknown = Attach(forged);
+  EXPECT_EQ(Refused(unknown), "HOST_SECRET");
+  EXPECT_TRUE(sent_[unknown].empty());
   EXPECT_EQ(Refused(a), "");
   EXPECT_EQ(Get().phase(), v1::State::BUILDING);
 }
@@ -105,22 +105,22 @@ TEST_F(EnrolmentTest, AnUnknownHostNeedsAToken) {
   EXPECT_EQ(HostRecords(), 1u);
 }
 
-TEST_F(EnrolmentTest, StrangersLeaveNothingBehind) {
+TEST_F(EnrolmentTest, UnknownHostsLeaveNothingBehind) {
   for (int i = 0; i < 50; ++i) {
     v1::Register registration = Identity("s");
-    registration.set_host("stranger-" + std::to_string(i));
+    registration.set_host("unknown-" + std::to_string(i));
     const StreamId stream = Attach(registration);
     EXPECT_EQ(Refused(stream), "");
     Handle(StreamEnded{stream});
   }
-  EXPECT_EQ(controller_->TakeCensus().workers, 0);
+  EXPECT_EQ(controller_->gauges().workers, 0);
   EXPECT_EQ(HostRecords(), 0u);
   // Nor do the device ids that they claimed.
   EXPECT_EQ(Refused(Attach("s")), "");
 }
 
 // It hung up while the epoch that it claimed was on its way to the disk.
-TEST_F(EnrolmentTest, AStrangerThatLeavesBeforeItsWelcomeHoldsNoName) {
+TEST_F(EnrolmentTest, AnUnknownHostThatLeavesBeforeItsWelcomeHoldsNoName) {
   disk_stops_ = true;
   v1::Register forged = WithOtherSecret(Identity("n"));
   forged.set_highest_epoch(controller_->epoch());
@@ -130,25 +130,25 @@ TEST_F(EnrolmentTest, AStrangerThatLeavesBeforeItsWelcomeHoldsNoName) {
   EXPECT_EQ(Refused(Attach("n")), "");
 }
 
-TEST_F(EnrolmentTest, AStrangersWordDoesNotStopTheService) {
+TEST_F(EnrolmentTest, AnUnknownHostsWordDoesNotStopTheService) {
   v1::Register forged = Identity("z");
   forged.mutable_position()->set_leadership("made up");
   EXPECT_EQ(Refused(Attach(forged)), "UNPROVEN_POSITION");
-  EXPECT_FALSE(controller_->TakeCensus().journal_behind);
+  EXPECT_FALSE(controller_->gauges().journal_behind);
 }
 
-TEST_F(EnrolmentTest, AStrangersDeviceIdsDoNotKeepAHostOut) {
+TEST_F(EnrolmentTest, AnUnknownHostsDeviceIdsDoNotKeepAHostOut) {
   Attach("a");
   Create({"a"});
   StartServer();
-  v1::Register stranger = Identity("z");
-  stranger.mutable_devices(0)->set_id('a');
-  const StreamId z = Attach(stranger);
+  v1::Register unknown = Identity("z");
+  unknown.mutable_devices(0)->set_id('a');
+  const StreamId z = Attach(unknown);
   EXPECT_EQ(Refused(Attach("a")), "");
   EXPECT_EQ(Refused(z), "DEVICE_ID_TAKEN");
 }
 
-TEST_F(EnrolmentTest, AStrangersManifestMakesNoStateLost) {
+TEST_F(EnrolmentTest, AnUnknownHostsManifestMakesNoStateLost) {
   Attach("a");
   const v1::State made = Create({"a"});
   Seal(1, Manifest(made.uid(), 1));
@@ -156,11 +156,11 @@ TEST_F(EnrolmentTest, AStrangersManifestMakesNoStateLost) {
   EXPECT_EQ(Get().phase(), v1::State::READY);
 }
 
-TEST_F(EnrolmentTest, OfAStrangerLittleIsRemembered) {
+TEST_F(EnrolmentTest, OfAnUnknownHostLittleIsRemembered) {
   std::vector<v1::StateManifest> many(5000);
   for (size_t i = 0; i < many.size(); ++i) many[i] = Manifest("u", static_cast<int64_t>(i + 1));
   Attach("z", many);
-  EXPECT_EQ(controller_->TakeCensus().owed_generations, 1000);
+  EXPECT_EQ(controller_->gauges().owed_generations, 1000);
 }
 
 TEST_F(EnrolmentTest, WhatAManifestDoesNotHaveIsNotKept) {

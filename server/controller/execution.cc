@@ -1,18 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/execution.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
-#include "server/controller/proto_time.h"
+#include "server/controller/attempt_commands.h"
 #include "service/error_info.h"
 
 namespace remesh {
+namespace {
+
+google::protobuf::Timestamp ToProto(absl::Time time) {
+  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
+}
+
+}  // namespace
 
 Execution::Execution(ExecutionSpec spec, v1::Execution resource)
-    : spec_(std::move(spec)), resource_(std::move(resource)), hosts_(spec_.participants.size()) {
+    : spec_(std::move(spec)), resource_(std::move(resource)), hosts_(spec_.participants) {
   resource_.set_phase(v1::Execution::PREPARING);
   resource_.clear_hosts();
   for (const Participant& participant : spec_.participants) {
@@ -24,8 +33,9 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   const v1::Execution before = resource;
   Execution execution(std::move(spec), std::move(resource));
   execution.resource_ = before;
-  for (HostState& host : execution.hosts_) host = HostState{.told = true, .away = true};
-  if (before.phase() == v1::Execution::COMMITTING) {
+  const bool committing = before.phase() == v1::Execution::COMMITTING;
+  execution.hosts_.Restore(!committing && before.has_end_time());
+  if (committing) {
     execution.step_ = Step::kCommitting;
     execution.FinishIfCommitted(out);
     return execution;
@@ -33,7 +43,6 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   if (before.has_end_time()) {
     execution.step_ = Step::kEnded;
     execution.end_phase_ = before.phase();
-    for (HostState& host : execution.hosts_) host.quiesced = true;
     return execution;
   }
   const absl::Status error =
@@ -43,25 +52,16 @@ Execution Execution::Restore(ExecutionSpec spec, v1::Execution resource, Executi
   return execution;
 }
 
-int Execution::IndexOf(const std::string& host) const {
-  auto found =
-      std::lower_bound(spec_.participants.begin(), spec_.participants.end(), host,
-                       [](const Participant& p, const std::string& name) { return p.host < name; });
-  if (found == spec_.participants.end() || found->host != host) return -1;
-  return static_cast<int>(found - spec_.participants.begin());
+void Execution::TellHost(int index, v1::AttachResponse message, ExecutionActions& out) const {
+  out.push_back(Tell{.host = spec_.participants[index].host, .message = std::move(message)});
 }
 
-template <typename Predicate>
-bool Execution::AllHosts(Predicate predicate) const {
-  for (size_t i = 0; i < hosts_.size(); ++i) {
-    if (!predicate(hosts_[i], spec_.participants[i])) return false;
-  }
-  return true;
+void Execution::TellCommit(int index, ExecutionActions& out) const {
+  TellHost(index, MakeCommit(spec_.attempt, resource_), out);
 }
 
-v1::AttachResponse& Execution::TellHost(int index, ExecutionActions& out) const {
-  out.push_back(Tell{.host = spec_.participants[index].host, .message = {}});
-  return std::get<Tell>(out.back()).message;
+void Execution::TellAbort(int index, ExecutionActions& out) const {
+  TellHost(index, MakeAbort(spec_.attempt, resource_), out);
 }
 
 void Execution::Start(const std::vector<v1::PeerEntry>& peers, ExecutionActions& out) {
@@ -69,27 +69,19 @@ void Execution::Start(const std::vector<v1::PeerEntry>& peers, ExecutionActions&
   step_ = Step::kPreparing;
   for (size_t i = 0; i < hosts_.size(); ++i) {
     hosts_[i].told = true;
-    v1::Prepare& prepare = *TellHost(i, out).mutable_prepare();
-    *prepare.mutable_attempt() = spec_.attempt;
-    *prepare.mutable_target() = spec_.participants[i].target;
-    prepare.set_source_generation(resource_.source_generation());
-    prepare.set_plan(resource_.plan());
-    prepare.set_fingerprint(spec_.fingerprint);
-    prepare.set_self(static_cast<int32_t>(i));
-    *prepare.mutable_peers() = {peers.begin(), peers.end()};
-    prepare.set_windows(resource_.windows());
-    prepare.set_window_bytes(spec_.window_bytes);
+    const int index = static_cast<int>(i);
+    TellHost(index, MakePrepare(spec_, resource_, index, peers), out);
   }
 }
 
 void Execution::OnPrepared(const std::string& host, Moment now, ExecutionActions& out) {
-  const int index = IndexOf(host);
+  const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kPreparing) return;
   hosts_[index].prepared = true;
-  if (!AllHosts([](const HostState& state, const Participant&) { return state.prepared; })) return;
+  if (!hosts_.prepared()) return;
   step_ = Step::kTransferring;
   resource_.set_phase(v1::Execution::TRANSFERRING);
-  SetTime(now.wall, *resource_.mutable_transfer_start_time());
+  *resource_.mutable_transfer_start_time() = ToProto(now.wall);
   GrantAhead(out);
   if (resource_.windows() == 0) StartVerifying(out);
 }
@@ -106,15 +98,13 @@ void Execution::GrantAhead(ExecutionActions& out) {
   if (until <= granted_) return;
   granted_ = static_cast<int32_t>(until);
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    v1::Grant& grant = *TellHost(i, out).mutable_grant();
-    *grant.mutable_attempt() = spec_.attempt;
-    grant.set_until(granted_);
+    TellHost(static_cast<int>(i), MakeGrant(spec_.attempt, granted_), out);
   }
 }
 
 void Execution::OnWindowDone(const std::string& host, const v1::WindowDone& done,
                              ExecutionActions& out) {
-  const int index = IndexOf(host);
+  const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kTransferring) return;
   v1::HostProgress& progress = *resource_.mutable_hosts(index);
   if (done.window() < progress.windows_done() || done.window() >= granted_) return;
@@ -130,42 +120,29 @@ void Execution::StartVerifying(ExecutionActions& out) {
   step_ = Step::kVerifying;
   resource_.set_phase(v1::Execution::VERIFYING);
   for (size_t i = 0; i < hosts_.size(); ++i) {
-    *TellHost(i, out).mutable_verify()->mutable_attempt() = spec_.attempt;
+    TellHost(static_cast<int>(i), MakeVerify(spec_.attempt), out);
   }
 }
 
 void Execution::OnVerified(const std::string& host, Moment now, ExecutionActions& out) {
-  const int index = IndexOf(host);
+  const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kVerifying) return;
   hosts_[index].verified = true;
-  if (!AllHosts([](const HostState& state, const Participant&) { return state.verified; })) return;
+  if (!hosts_.verified()) return;
   step_ = Step::kDeciding;
-  SetTime(now.wall, *resource_.mutable_transfer_end_time());
+  *resource_.mutable_transfer_end_time() = ToProto(now.wall);
   out.emplace_back(Save::kDecision);
 }
 
-void Execution::TellCommit(int index, ExecutionActions& out) {
-  v1::Commit& commit = *TellHost(index, out).mutable_commit();
-  *commit.mutable_attempt() = spec_.attempt;
-  commit.set_state(resource_.state());
-  commit.set_state_uid(resource_.state_uid());
-  commit.set_generation(resource_.target_generation());
-}
-
 void Execution::OnCommitted(const std::string& host, ExecutionActions& out) {
-  const int index = IndexOf(host);
+  const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ != Step::kCommitting) return;
   hosts_[index].committed = true;
   FinishIfCommitted(out);
 }
 
 void Execution::FinishIfCommitted(ExecutionActions& out) {
-  // Who only gave has nothing to make readable: its absence holds up nobody.
-  if (!AllHosts([](const HostState& state, const Participant& participant) {
-        return state.committed || (state.away && !participant.receives());
-      })) {
-    return;
-  }
+  if (!hosts_.committed()) return;
   step_ = Step::kFinishing;
   resource_.clear_error();  // what delayed it is over
   out.emplace_back(Save::kSuccess);
@@ -176,7 +153,7 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     step_ = Step::kCommitting;
     resource_.set_phase(v1::Execution::COMMITTING);
     for (size_t i = 0; i < hosts_.size(); ++i) {
-      if (!hosts_[i].away) TellCommit(i, out);
+      if (!hosts_[i].away) TellCommit(static_cast<int>(i), out);
     }
     FinishIfCommitted(out);
   } else if ((what == Save::kSuccess && step_ == Step::kFinishing) ||
@@ -184,20 +161,6 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     step_ = Step::kEnded;
     resource_ = ToSave(what, now);
   }
-}
-
-bool Execution::forgettable() const {
-  if (resource_.phase() == v1::Execution::SUCCEEDED) return true;
-  return AllHosts(
-      [](const HostState& state, const Participant&) { return !state.told || state.settled; });
-}
-
-bool Execution::incomplete() const {
-  return step_ == Step::kCommitting &&
-         !AllHosts([](const HostState& state, const Participant& participant) {
-           const bool waits_for = state.away && participant.receives() && !state.committed;
-           return !state.incomplete && !waits_for;
-         });
 }
 
 void Execution::DropTargets() {
@@ -212,8 +175,144 @@ v1::Execution Execution::ToSave(Save what, Moment now) const {
     return saved;
   }
   saved.set_phase(what == Save::kSuccess ? v1::Execution::SUCCEEDED : end_phase_);
-  SetTime(now.wall, *saved.mutable_end_time());
+  *saved.mutable_end_time() = ToProto(now.wall);
   return saved;
+}
+
+void Execution::Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
+                     ExecutionActions& out) {
+  if (!can_fail()) return;
+  step_ = Step::kAborting;
+  end_phase_ = end_phase;
+  aborting_since_ = now.steady;
+  *resource_.mutable_error() = std::move(error);
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    if (hosts_[i].told && !hosts_[i].away) TellAbort(static_cast<int>(i), out);
+  }
+  RecordIfQuiesced(out);
+}
+
+void Execution::RecordIfQuiesced(ExecutionActions& out) {
+  if (!hosts_.quiet()) return;
+  step_ = Step::kRecording;
+  out.emplace_back(Save::kFailure);
+}
+
+void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions& out) {
+  const int index = hosts_.IndexOf(host);
+  if (index < 0 || step_ < Step::kAborting) return;
+  hosts_[index].quiesced = hosts_[index].settled = true;
+  if (step_ == Step::kAborting) RecordIfQuiesced(out);
+}
+
+void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Status& error,
+                                Moment now, ExecutionActions& out) {
+  const int index = hosts_.IndexOf(host);
+  if (index < 0) return;
+  google::rpc::Status named = error;
+  named.set_message(absl::StrCat("host ", host, ": ", error.message()));
+  if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  if (step_ == Step::kCommitting && !hosts_[index].committed) {
+    *resource_.mutable_error() = std::move(named);
+    return hosts_.CommitFailed(index, now.steady);  // the decision stands: it is repeated
+  }
+  Fail(std::move(named), v1::Execution::FAILED, now, out);
+}
+
+void Execution::OnHostAway(const std::string& host, const absl::Status& why, Moment now,
+                           ExecutionActions& out) {
+  const int index = hosts_.IndexOf(host);
+  if (index < 0 || ended()) return;
+  hosts_[index].away = true;
+  if (can_fail()) {
+    Fail(StatusToProto(why), v1::Execution::FAILED, now, out);
+  } else if (step_ == Step::kAborting) {
+    RecordIfQuiesced(out);
+  } else if (step_ == Step::kCommitting) {
+    // What it has acknowledged may be gone when it comes back: it must say it again.
+    if (hosts_[index].receives) hosts_[index].committed = false;
+    FinishIfCommitted(out);
+  }
+}
+
+void Execution::OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out) {
+  const int index = hosts_.IndexOf(host);
+  if (index < 0) return;
+  ExecutionHost& state = hosts_[index];
+  state.away = false;
+  state.incomplete = false;
+  state.settled = ended();
+  const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
+  if (failed && state.told && !state.quiesced) TellAbort(index, out);
+  if (step_ != Step::kCommitting || state.committed) return;
+  if (!hosts_[index].receives) {
+    // It may live another life and know nothing of the attempt; if it does, the message ends the
+    // attempt there.
+    TellCommit(index, out);
+    state.committed = true;
+    return FinishIfCommitted(out);
+  }
+  if (holds_target) return TellCommit(index, out);
+  state.incomplete = true;
+  const absl::Status error =
+      MakeError(absl::StatusCode::kDataLoss,
+                absl::StrCat("host ", host, " came back without its shards of the target"),
+                {.reason = "COMMIT_INCOMPLETE", .metadata = {{"host", host}}});
+  *resource_.mutable_error() = StatusToProto(error);
+}
+
+void Execution::GiveUp(const absl::Status& why, ExecutionActions& out) {
+  REMESH_CHECK(step_ == Step::kCommitting);
+  *resource_.mutable_error() = StatusToProto(why);
+  end_phase_ = v1::Execution::FAILED;
+  step_ = Step::kRecording;
+  out.emplace_back(Save::kFailure);
+}
+
+void Execution::Forgive(Timestamp pause) {
+  spec_.deadline += pause;
+  aborting_since_ += pause;
+  hosts_.Forgive(pause);
+}
+
+void Execution::OnTick(Moment now, ExecutionActions& out) {
+  if (step_ == Step::kCommitting) {
+    for (const int index : hosts_.CommitsToRepeat(now.steady)) {
+      TellCommit(index, out);
+      hosts_.CommitFailed(index, now.steady);  // unless it answers otherwise
+    }
+  }
+  if (can_fail() && now.steady >= spec_.deadline) {
+    const absl::Status error =
+        MakeError(absl::StatusCode::kDeadlineExceeded, "the execution's deadline passed",
+                  {.reason = "EXECUTION_DEADLINE", .metadata = {}});
+    Fail(StatusToProto(error), v1::Execution::FAILED, now, out);
+  }
+  if (step_ != Step::kAborting || now.steady - aborting_since_ < spec_.quiesce_timeout) return;
+  for (size_t i = 0; i < hosts_.size(); ++i) {
+    const ExecutionHost& host = hosts_[i];
+    if (host.told && !host.quiesced && !host.away) {
+      out.push_back(GiveUpOn{.host = host.name});
+    }
+  }
+}
+
+absl::Status Execution::Cancel(Moment now, ExecutionActions& out) {
+  const ErrorInfo info{.reason = "", .metadata = {{"execution", resource_.name()}}};
+  if (step_ >= Step::kDeciding && step_ <= Step::kFinishing) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(resource_.name(), " is committing"),
+                     {.reason = "EXECUTION_COMMITTING", .metadata = info.metadata});
+  }
+  if (ended()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(resource_.name(), " has ended"),
+                     {.reason = "EXECUTION_ENDED", .metadata = info.metadata});
+  }
+  const absl::Status error = MakeError(absl::StatusCode::kCancelled, "cancelled by the caller",
+                                       {.reason = "EXECUTION_CANCELLED", .metadata = {}});
+  Fail(StatusToProto(error), v1::Execution::CANCELLED, now, out);
+  return absl::OkStatus();
 }
 
 }  // namespace remesh

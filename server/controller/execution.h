@@ -10,35 +10,17 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
+#include "server/controller/execution_hosts.h"
+#include "server/controller/execution_spec.h"
+#include "server/controller/follow_up.h"
 
 namespace remesh {
 
-// A host of an execution.
-struct Participant {
-  std::string host;
-  v1::Assignment target;            // complete; without shards on a host that only gives
-  std::vector<int64_t> device_ids;  // of the host, in local order
-
-  bool receives() const { return !target.shards().empty(); }
-};
-
-// What stays as it is for an execution's whole life.
-struct ExecutionSpec {
-  v1::AttemptId attempt;
-  std::string fingerprint;
-  int64_t window_bytes = 0;
-  int32_t grant_ahead = 8;       // windows that may be granted beyond those done everywhere
-  Timestamp deadline{0};         // on the clock of Moment::steady
-  Timestamp quiesce_timeout{0};  // most time that workers get to end an attempt
-  std::vector<Participant> participants;  // by host; those with shards of the source or the target
-};
-
-// What an execution wants done.
+// What an execution wants done; after Save, OnSaved() follows.
 struct Tell {
   std::string host;
   v1::AttachResponse message;  // without epoch
 };
-enum class Save { kDecision, kSuccess, kFailure };  // then OnSaved()
 struct GiveUpOn {
   std::string host;  // answers no Abort: its stream shall end
 };
@@ -48,12 +30,16 @@ using ExecutionActions = std::vector<ExecutionAction>;
 // One run of a plan against a state:
 //
 //   queued → preparing → transferring → verifying → deciding → committing → finishing → ended
-//   (SUCCEEDED) └─────────── any failure ───────────────┘→ aborting → recording → ended (FAILED,
-//   CANCELLED)
+//     │          │            │             │                      │                (SUCCEEDED)
+//     └──────────┴─────┬──────┴─────────────┘ any failure          │ GiveUp()
+//                      ▼                                           ▼
+//                   aborting ─────────────────────────────────→ recording → ended
+//                                                                  (FAILED, CANCELLED)
 //
 // deciding, finishing and recording wait for the journal. The decision to commit is made once, when
 // every host has verified; only GiveUp() takes it back. A pure state machine: answers of workers,
-// their absence, and time come in; what is to be done goes to `out`.
+// their absence, and time come in; what is to be done goes to `out`. Each event and each question
+// is a method of its own, so it has more than 25 methods.
 class Execution {
  public:
   enum class Step : int8_t {
@@ -107,50 +93,34 @@ class Execution {
   bool ended() const { return step_ == Step::kEnded; }
   const ExecutionSpec& spec() const { return spec_; }
   const v1::Execution& resource() const { return resource_; }
-  bool has_participant(const std::string& host) const { return IndexOf(host) >= 0; }
+  bool has_participant(const std::string& host) const { return hosts_.IndexOf(host) >= 0; }
   // No host can still hold anything that only this execution's record explains. REQUIRES: ended().
-  bool forgettable() const;
+  bool forgettable() const {
+    return resource_.phase() == v1::Execution::SUCCEEDED || hosts_.settled();
+  }
   // A host came back without its shards of the target, or will not come: see GiveUp().
-  bool incomplete() const;
+  bool incomplete() const { return step_ == Step::kCommitting && hosts_.incomplete(); }
   // Forgets what only a running execution needs. REQUIRES: ended().
   void DropTargets();
   // The resource as the journal shall hold it after `what`.
   v1::Execution ToSave(Save what, Moment now) const;
 
  private:
-  struct HostState {
-    bool told = false;  // of the attempt, so it must quiesce
-    bool away = false;
-    bool prepared = false;
-    bool verified = false;
-    bool committed = false;
-    bool quiesced = false;
-    bool settled = false;     // it quiesced, or came back since and was told what to free
-    bool incomplete = false;  // back without its shards of the target
-    int commit_failures = 0;
-    Timestamp commit_again{0};  // when to repeat Commit, once it failed
-  };
-
-  int IndexOf(const std::string& host) const;  // -1: takes no part
   bool can_fail() const { return step_ <= Step::kVerifying; }
-  template <typename Predicate>
-  bool AllHosts(Predicate predicate) const;
-  v1::AttachResponse& TellHost(int index, ExecutionActions& out) const;
+  void TellHost(int index, v1::AttachResponse message, ExecutionActions& out) const;
+  void TellCommit(int index, ExecutionActions& out) const;
+  void TellAbort(int index, ExecutionActions& out) const;
   void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
             ExecutionActions& out);
   void GrantAhead(ExecutionActions& out);
   void StartVerifying(ExecutionActions& out);
-  void TellAbort(int index, ExecutionActions& out);
-  void TellCommit(int index, ExecutionActions& out);
   void FinishIfCommitted(ExecutionActions& out);
-  void CommitFailed(HostState& host, Moment now);
-  void RepeatCommits(Moment now, ExecutionActions& out);
   void RecordIfQuiesced(ExecutionActions& out);
   int32_t WindowsDoneEverywhere() const;
 
   ExecutionSpec spec_;
   v1::Execution resource_;
-  std::vector<HostState> hosts_;  // as spec_.participants
+  ExecutionHosts hosts_;  // as spec_.participants
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
   v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // of an execution that does not succeed

@@ -341,7 +341,7 @@ TEST_F(ExecutionTest, RestoredExecutionsCommitOnOrFail) {
   EXPECT_EQ(Taken(), "a:abort");
 }
 
-TEST_F(ExecutionTest, StrangersAndAnswersOutOfStepChangeNothing) {
+TEST_F(ExecutionTest, UnknownHostsAndAnswersOutOfStepChangeNothing) {
   Start();
   Taken();
   execution_.OnPrepared("z", now_, out_);

@@ -9,12 +9,7 @@ namespace {
 
 using Kind = Verdict::Kind;
 
-bool Pending(const v1::StateManifest& manifest) {
-  return manifest.phase() == v1::SHARD_PHASE_PREPARED ||
-         manifest.phase() == v1::SHARD_PHASE_VERIFIED;
-}
-
-Verdict Owed(std::string reason, bool newer = false) {
+Verdict MakeOwed(std::string reason, bool newer = false) {
   return {.kind = Kind::kOwed, .reason = std::move(reason), .newer = newer};
 }
 
@@ -24,15 +19,15 @@ Verdict JudgeByWriter(const StateEntry& state, const v1::StateManifest& manifest
   switch (writer.phase()) {
     case v1::Execution::FAILED:
     case v1::Execution::CANCELLED:
-      if (Pending(manifest)) return {.kind = Kind::kAbort};
+      if (IsPending(manifest)) return {.kind = Kind::kAbort};
       if (manifest.generation() < state.generation()) return {.kind = Kind::kOwed};
-      return Owed(absl::StrCat("it is committed, but here ", writer.name(), " has failed"), true);
+      return MakeOwed(absl::StrCat("it is committed, but here ", writer.name(), " has failed"), true);
     case v1::Execution::SUCCEEDED:
-      if (manifest.generation() != state.generation() || !Pending(manifest)) {
+      if (manifest.generation() != state.generation() || !IsPending(manifest)) {
         return {.kind = Kind::kOwed};
       }
       if (manifest.phase() == v1::SHARD_PHASE_VERIFIED) return {.kind = Kind::kCommit};
-      return Owed(absl::StrCat("it was never verified, but here ", writer.name(), " succeeded"));
+      return MakeOwed(absl::StrCat("it was never verified, but here ", writer.name(), " succeeded"));
     default:
       return {.kind = Kind::kKeep};  // the execution deals with it: see Execution::OnHostReturned
   }
@@ -43,36 +38,26 @@ Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
   const int64_t generation = manifest.generation();
   if (generation < state.generation()) {
     if (HeldEverywhere(state, state.generation(), view.workers)) return {.kind = Kind::kRetire};
-    return Owed(absl::StrCat("generation ", state.generation(), " is not held everywhere yet"));
+    return MakeOwed(absl::StrCat("generation ", state.generation(), " is not held everywhere yet"));
   }
-  if (Pending(manifest)) {
+  if (IsPending(manifest)) {
     // It may have been decided to commit by a server whose journal is lost.
     const bool newer =
         generation > state.generation() && manifest.phase() == v1::SHARD_PHASE_VERIFIED;
-    return Owed(absl::StrCat("its execution ", manifest.execution(), " is not known here"), newer);
+    return MakeOwed(absl::StrCat("its execution ", manifest.execution(), " is not known here"), newer);
   }
   if (generation > state.generation()) {
-    return Owed(absl::StrCat("it is newer than generation ", state.generation(),
+    return MakeOwed(absl::StrCat("it is newer than generation ", state.generation(),
                              ", the last one known here"),
                 true);
   }
   if (state.placed->hosts.contains(host) || manifest.total_shards() == 0) {
     return {.kind = Kind::kKeep};
   }
-  return Owed("the state does not lie on this host");
+  return MakeOwed("the state does not lie on this host");
 }
 
 }  // namespace
-
-bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers) {
-  for (const auto& [host, part] : state.placed->hosts) {
-    const WorkerEntry* worker = workers.Find(host);
-    if (worker == nullptr || !worker->alive()) return false;
-    const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), generation);
-    if (held == nullptr || Pending(*held)) return false;
-  }
-  return true;
-}
 
 Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const HeldView& view) {
   if (view.tombstones.contains({manifest.state(), manifest.state_uid()})) {
@@ -80,13 +65,13 @@ Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const 
   }
   const StateEntry* state = view.states.Find(manifest.state());
   if (state == nullptr || state->uid() != manifest.state_uid()) {
-    return Owed("no state of this name and uid is known here");
+    return MakeOwed("no state of this name and uid is known here");
   }
   const v1::Execution* writer =
       manifest.execution().empty() ? nullptr : view.execution(manifest.execution());
   const bool given_up = manifest.generation() > state->generation() &&
                         manifest.generation() <= state->declared.abandoned_generation();
-  if (given_up && !Pending(manifest)) return {.kind = Kind::kAbortCommit};
+  if (given_up && !IsPending(manifest)) return {.kind = Kind::kAbortCommit};
   if (writer != nullptr && writer->state_uid() == manifest.state_uid() &&
       writer->target_generation() == manifest.generation()) {
     Verdict verdict = JudgeByWriter(*state, manifest, *writer);

@@ -44,8 +44,4 @@ Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const 
 // The message that carries a verdict out. REQUIRES: neither kKeep nor kOwed.
 v1::AttachResponse ToCommand(Verdict::Kind kind, const v1::StateManifest& manifest);
 
-// Whether every host of the state's layout is attached and holds its shards of the generation,
-// sealed or not. Hosts that only gave to it do not count: they hold nothing of it.
-bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers);
-
 }  // namespace remesh

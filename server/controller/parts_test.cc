@@ -167,5 +167,34 @@ TEST(WorkerRegistryTest, NamesTheFieldThatIsWrong) {
             "manifests[0].state_uid");
 }
 
+TEST(WorkerRegistryTest, NothingThatIsOnlyPassedOnIsUnbounded) {
+  const auto refused = [](void (*spoil)(v1::Register&)) {
+    v1::Register registration = Identity("a", 0);
+    spoil(registration);
+    const absl::Status status = ValidateRegister(registration);
+    return absl::IsInvalidArgument(status) ? GetErrorInfo(status).metadata["field"] : "";
+  };
+  EXPECT_EQ(refused([](v1::Register& r) { r.set_boot_id(std::string(65, 'b')); }), "boot_id");
+  EXPECT_EQ(refused([](v1::Register& r) { r.set_version(std::string(65, 'v')); }), "version");
+  EXPECT_EQ(refused([](v1::Register& r) {
+              for (int i = 0; i <= 64; ++i) r.add_data_addresses();
+            }),
+            "data_addresses");
+  EXPECT_EQ(refused([](v1::Register& r) {
+              r.add_data_addresses();
+              r.add_data_addresses()->set_address(std::string(4097, 'a'));
+            }),
+            "data_addresses[1].address");
+  EXPECT_EQ(
+      refused([](v1::Register& r) { r.add_data_addresses()->set_transport(std::string(65, 't')); }),
+      "data_addresses[0].transport");
+  EXPECT_EQ(refused([](v1::Register& r) {
+              for (int i = 0; i <= 10'000; ++i) r.add_attempts();
+            }),
+            "attempts");
+  EXPECT_EQ(refused([](v1::Register& r) { r.add_attempts()->set_execution("jobs/j"); }),
+            "attempts[0].execution");
+}
+
 }  // namespace
 }  // namespace remesh

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -13,11 +14,16 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "server/controller/action.h"
-#include "server/controller/enrolment.h"
 #include "server/controller/journal_past.h"
 #include "server/controller/placed.h"
 
 namespace remesh {
+
+// What the server keeps of a host that attached once.
+struct KnownHost {
+  int64_t incarnation = 0;       // the last one assigned
+  std::string secret_hash = "";  // of the host's secret; empty: the next worker is taken for it
+};
 
 // A state and not another one that had its name before or has it later.
 struct StateKey {

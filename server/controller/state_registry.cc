@@ -3,6 +3,11 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/names.h"
+
 namespace remesh {
 namespace {
 
@@ -48,6 +53,19 @@ std::vector<std::string> StateRegistry::NamesOn(const std::string& host) const {
   return names;
 }
 
+absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
+                        std::string_view what) {
+  return MakeError(code, absl::StrCat(state, " ", std::string(what)),
+                   {.reason = std::string(reason), .metadata = {{"state", state}}});
+}
+
+absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::string& name,
+                                            const StateRegistry& states) {
+  RETURN_IF_ERROR(ParseStateName(field, name).status());
+  if (const StateEntry* state = states.Find(name)) return state;
+  return StateError(absl::StatusCode::kNotFound, "NOT_FOUND", name, "does not exist");
+}
+
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared) {
   if (!state.execution.empty()) return v1::State::MOVING;
@@ -60,6 +78,16 @@ v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
     ready = ready && manifest != nullptr && manifest->phase() == v1::SHARD_PHASE_READY;
   }
   return ready ? v1::State::READY : v1::State::BUILDING;
+}
+
+bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers) {
+  for (const auto& [host, part] : state.placed->hosts) {
+    const WorkerEntry* worker = workers.Find(host);
+    if (worker == nullptr || !worker->alive()) return false;
+    const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), generation);
+    if (held == nullptr || IsPending(*held)) return false;
+  }
+  return true;
 }
 
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers) {

@@ -6,9 +6,11 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "absl/time/time.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/placed.h"
@@ -23,7 +25,6 @@ struct StateEntry {
   std::shared_ptr<const PlacedState> placed;
   std::string request_id;      // of the CreateState; may be empty
   std::string request_digest;  // of the CreateState
-  uint64_t planning = 0;       // id of the planning that reserves the state; 0: none
   std::string execution;       // that runs; empty: none
   bool deleting = false;
   std::set<std::string> newer_hosts;  // that hold a newer generation than the journal knows
@@ -31,7 +32,6 @@ struct StateEntry {
   const std::string& name() const { return declared.name(); }
   const std::string& uid() const { return declared.uid(); }
   int64_t generation() const { return declared.generation(); }
-  bool busy() const { return planning != 0 || !execution.empty() || deleting; }
 };
 
 // The registry of all states, by name. Not thread-safe.
@@ -48,11 +48,23 @@ class StateRegistry {
   std::map<std::string, StateEntry> states_;
 };
 
+// Statuses about a state, with its name in message and metadata.
+absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
+                        std::string_view what);
+
+// INVALID_ARGUMENT: `name` is none of a state. NOT_FOUND.
+absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::string& name,
+                                            const StateRegistry& states);
+
 // The state's phase: MOVING while an execution runs; LOST when a host is away, or back without what
 // was committed there; READY when every host has sealed everything; else BUILDING. The hosts in
 // `spared` do not count.
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared = {});
+
+// Whether every host of the state's layout is attached and holds its shards of the generation,
+// sealed or not. Hosts that only gave to it do not count: they hold nothing of it.
+bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers);
 
 // The resource as callers see it, spec included.
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);

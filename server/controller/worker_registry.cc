@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/worker_registry.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <cmath>
 #include <set>
 #include <utility>
@@ -9,14 +11,19 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/controller/names.h"
-#include "server/controller/proto_time.h"
 
 namespace remesh {
+
+using google::protobuf::util::TimeUtil;
+
 namespace {
 
 constexpr int kDevicesMax = 4096;
 constexpr int kManifestsMax = 100'000;
 constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // beyond, no later life could be newer
+constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64;
+constexpr int kDataAddressesMax = 64, kAttemptsMax = 10'000;
+constexpr size_t kTransportBytesMax = 64, kAddressBytesMax = 4096;
 constexpr size_t kSecretBytes = 32, kNonceBytes = 16, kTokenBytesMax = 1024;
 
 absl::Status CheckCapacity(std::string_view field, double value) {
@@ -63,12 +70,53 @@ absl::Status CheckSecrets(const v1::Register& registration) {
   return absl::OkStatus();
 }
 
+absl::Status CheckBytes(const std::string& field, const std::string& value, size_t most) {
+  if (value.size() <= most) return absl::OkStatus();
+  return InvalidField(field, value, absl::StrCat("must have at most ", most, " bytes"));
+}
+
+// What is only passed on or shown must not fill the memory, or a message that it goes into.
+absl::Status CheckProgram(const v1::Register& registration) {
+  RETURN_IF_ERROR(CheckBytes("boot_id", registration.boot_id(), kBootIdBytesMax));
+  RETURN_IF_ERROR(CheckBytes("version", registration.version(), kVersionBytesMax));
+  if (registration.data_addresses_size() > kDataAddressesMax) {
+    return InvalidField("data_addresses",
+                        absl::StrCat(registration.data_addresses_size(), " addresses"),
+                        absl::StrCat("must be at most ", kDataAddressesMax, " addresses"));
+  }
+  for (int i = 0; i < registration.data_addresses_size(); ++i) {
+    const v1::DataAddress& address = registration.data_addresses(i);
+    const std::string field = absl::StrCat("data_addresses[", i, "]");
+    RETURN_IF_ERROR(CheckBytes(field + ".transport", address.transport(), kTransportBytesMax));
+    RETURN_IF_ERROR(CheckBytes(field + ".address", address.address(), kAddressBytesMax));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckAttempts(const v1::Register& registration) {
+  if (registration.attempts_size() > kAttemptsMax) {
+    return InvalidField("attempts", absl::StrCat(registration.attempts_size(), " attempts"),
+                        absl::StrCat("must be at most ", kAttemptsMax, " attempts"));
+  }
+  for (int i = 0; i < registration.attempts_size(); ++i) {
+    RETURN_IF_ERROR(ParseExecutionName(absl::StrCat("attempts[", i, "].execution"),
+                                       registration.attempts(i).execution())
+                        .status());
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 ManifestKey KeyOf(const v1::StateManifest& manifest) {
   return {.state = manifest.state(),
           .state_uid = manifest.state_uid(),
           .generation = manifest.generation()};
+}
+
+bool IsPending(const v1::StateManifest& manifest) {
+  return manifest.phase() == v1::SHARD_PHASE_PREPARED ||
+         manifest.phase() == v1::SHARD_PHASE_VERIFIED;
 }
 
 const v1::StateManifest* WorkerEntry::Manifest(const std::string& state,
@@ -114,6 +162,8 @@ absl::Status ValidateRegister(const v1::Register& registration) {
     RETURN_IF_ERROR(
         AtField(absl::StrCat("manifests[", i, "]"), ValidateManifest(registration.manifests(i))));
   }
+  RETURN_IF_ERROR(CheckProgram(registration));
+  RETURN_IF_ERROR(CheckAttempts(registration));
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", registration.nic_bytes_per_second()));
   RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", registration.fabric_bytes_per_second()));
   return CheckDevices(registration);
@@ -140,6 +190,11 @@ absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) 
         {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", owner->second}}});
   }
   return absl::OkStatus();
+}
+
+bool WorkerRegistry::IsInTopology(const v1::Register& registration) const {
+  const WorkerEntry* worker = Find(registration.host());
+  return worker != nullptr && rules_.HostOf(worker->registration) == rules_.HostOf(registration);
 }
 
 void WorkerRegistry::Forget(const std::string& host) {
@@ -247,8 +302,29 @@ v1::Worker ToProto(const WorkerEntry& worker) {
     *message.mutable_registration()->add_manifests() = manifest;
   }
   message.set_alive(worker.alive());
-  SetTime(worker.heard_wall, *message.mutable_last_heartbeat_time());
+  *message.mutable_last_heartbeat_time() =
+      TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(worker.heard_wall));
   return message;
+}
+
+absl::Status CheckHost(const WorkerRegistry& workers, const std::string& host,
+                       const HostDevices& devices) {
+  const WorkerEntry* worker = workers.Find(host);
+  if (worker == nullptr || !worker->alive()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("host ", host, " has no live worker"),
+                     {.reason = "HOST_NOT_ATTACHED", .metadata = {{"host", host}}});
+  }
+  const int known = worker->registration.devices_size();
+  if (devices.local_devices.empty() || devices.local_devices.back() < known)
+    return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("host ", host, " has ", known, " devices, not one of local index ",
+                                devices.local_devices.back()),
+                   {.reason = "HOST_DEVICES_MISMATCH",
+                    .metadata = {{"host", host},
+                                 {"devices", absl::StrCat(known)},
+                                 {"local_index", absl::StrCat(devices.local_devices.back())}}});
 }
 
 }  // namespace remesh

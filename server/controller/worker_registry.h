@@ -14,6 +14,7 @@
 #include "planner/values/topology.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
+#include "server/controller/placed.h"
 #include "server/controller/topology_rules.h"
 
 namespace remesh {
@@ -26,6 +27,8 @@ struct ManifestKey {
   auto operator<=>(const ManifestKey&) const = default;
 };
 ManifestKey KeyOf(const v1::StateManifest& manifest);
+// Of an attempt that has not committed there.
+bool IsPending(const v1::StateManifest& manifest);
 
 // A worker that registered once; alive while a stream of it is attached.
 struct WorkerEntry {
@@ -41,8 +44,9 @@ struct WorkerEntry {
                                     int64_t generation) const;
 };
 
-// INVALID_ARGUMENT unless host, secrets, incarnations, devices, capacities and the number of
-// manifests make sense.
+// INVALID_ARGUMENT unless host, secrets, incarnations, devices and capacities make sense, and nothing
+// is longer than it may be: 100,000 manifests, 10,000 attempts, 64 addresses of 4096 bytes, boot_id
+// and version of 64 bytes.
 absl::Status ValidateRegister(const v1::Register& registration);
 
 // INVALID_ARGUMENT unless names are names, and none is longer than it may be.
@@ -57,6 +61,8 @@ class WorkerRegistry {
   absl::Status Check(const v1::Register& registration) const;
   // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
   absl::Status CheckDevicesFree(const v1::Register& registration) const;
+  // Whether topology() would be the same with this registration.
+  bool IsInTopology(const v1::Register& registration) const;
   // Hosts that have devices of the registration's ids, itself aside.
   std::set<std::string> OwnersOf(const v1::Register& registration) const;
   // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
@@ -94,5 +100,10 @@ class WorkerRegistry {
 };
 
 v1::Worker ToProto(const WorkerEntry& worker);
+
+// FAILED_PRECONDITION (HOST_NOT_ATTACHED, HOST_DEVICES_MISMATCH) unless a live worker of the host
+// has the devices.
+absl::Status CheckHost(const WorkerRegistry& workers, const std::string& host,
+                       const HostDevices& devices);
 
 }  // namespace remesh

@@ -78,7 +78,7 @@ void ModelWorker::SetSealed(const Key& key, bool sealed) {
   callbacks_.say(changed);
 }
 
-void ModelWorker::Obey(const v1::AttachResponse& command) {
+void ModelWorker::OnCommand(const v1::AttachResponse& command) {
   if (command.epoch() < highest_epoch_) callbacks_.violation(host_ + ": an older epoch commands");
   highest_epoch_ = std::max<uint64_t>(highest_epoch_, command.epoch());
   if (command.has_position()) position_ = command.position();

@@ -55,7 +55,7 @@ class ModelWorker {
   // All of them are done.
   void SealAll();
   v1::Register Registration() const;
-  void Obey(const v1::AttachResponse& command);
+  void OnCommand(const v1::AttachResponse& command);
 
   const std::string& host() const { return host_; }
   const std::map<Key, Held>& held() const { return held_; }

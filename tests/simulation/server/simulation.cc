@@ -112,7 +112,7 @@ void Simulation::RollBackJournal() {
 
 // Somebody reads the log, and starts the server with --accept-older-journal.
 void Simulation::RestartIfBehind() {
-  if (controller_ == nullptr || !controller_->TakeCensus().journal_behind) return;
+  if (controller_ == nullptr || !controller_->gauges().journal_behind) return;
   if (!settling_ && !Chance(0.02)) return;
   ++found_out_;
   CrashServer(true);
@@ -155,7 +155,7 @@ void Simulation::Do(SendToWorker& action) {
   At(stream.last_down,
      [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
        Worker& worker = workers_[index];
-       if (worker.alive && worker.stream == id) Obey(index, message);
+       if (worker.alive && worker.stream == id) OnCommand(index, message);
      });
 }
 

@@ -97,7 +97,7 @@ class Simulation {
   void LayGhost(int worker);
   bool LostSome(const std::string& state_uid) const;
   void ForeignWorker();
-  void Obey(int worker, const v1::AttachResponse& command);
+  void OnCommand(int worker, const v1::AttachResponse& command);
   void NotePlacement(int worker, const v1::AttachResponse& command);
   std::set<int64_t> CompleteGenerations(const std::string& state_uid, bool with_ghosts) const;
   void Ask();

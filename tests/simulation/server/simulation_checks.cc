@@ -85,14 +85,14 @@ std::set<int64_t> Simulation::CompleteGenerations(const std::string& state_uid,
 }
 
 // Whatever a worker is told to free: the last complete generation of a state goes only with it.
-void Simulation::Obey(int index, const v1::AttachResponse& command) {
+void Simulation::OnCommand(int index, const v1::AttachResponse& command) {
   const std::string uid = command.has_retire()         ? command.retire().state_uid()
                           : command.has_abort()        ? command.abort().state_uid()
                           : command.has_forget_state() ? command.forget_state().state_uid()
                                                        : "";
   const bool may_free = !uid.empty() && !deleted_uids_.contains(uid);
   const bool whole = may_free && !CompleteGenerations(uid, false).empty();
-  workers_[index].model->Obey(command);
+  workers_[index].model->OnCommand(command);
   if (whole && CompleteGenerations(uid, true).empty())
     Violate(absl::StrCat("the last complete generation is lost: ", command.ShortDebugString()));
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "server/controller/watches.h"
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "server/controller/controller.h"
 #include "server/controller/names.h"
 
 namespace remesh {
@@ -20,49 +21,49 @@ absl::Status CheckWatchable(const std::string& name) {
 
 }  // namespace
 
-void Controller::OnWatch(const WatchStarted& watch) {
+void Watches::OnStarted(const WatchStarted& watch, Outbox& out) {
   if (absl::Status status = CheckWatchable(watch.name); !status.ok()) {
-    out_.push_back(EndWatch{.watch = watch.id, .status = status});
-  } else if (TellWatch(watch.id, watch.name)) {
+    out.Add(EndWatch{.watch = watch.id, .status = status});
+  } else if (Tell(watch.id, watch.name, out)) {
     watches_[watch.id] = watch.name;
     watchers_[watch.name].insert(watch.id);
   }
 }
 
-void Controller::OnWatchEnded(WatchId watch) {
-  auto found = watches_.find(watch);
+void Watches::OnEnded(WatchId watch) {
+  const auto found = watches_.find(watch);
   if (found == watches_.end()) return;
-  auto watchers = watchers_.find(found->second);
+  const auto watchers = watchers_.find(found->second);
   watchers->second.erase(watch);
   if (watchers->second.empty()) watchers_.erase(watchers);
   watches_.erase(found);
 }
 
-bool Controller::TellWatch(WatchId watch, const std::string& name) {
+// Returns false when the watch has ended.
+bool Watches::Tell(WatchId watch, const std::string& name, Outbox& out) const {
   if (const StateEntry* state = states_.Find(name)) {
-    out_.push_back(Notify{.watch = watch, .value = ToProto(*state, workers_)});
+    out.Add(Notify{.watch = watch, .value = ToProto(*state, workers_)});
     return true;
   }
-  auto move = moves_.find(name);
-  if (move == moves_.end()) {
-    out_.push_back(EndWatch{.watch = watch, .status = NotFound(name)});
+  const ExecutionEntry* entry = executions_.Find(name);
+  if (entry == nullptr) {
+    out.Add(EndWatch{.watch = watch, .status = NotFound(name)});
     return false;
   }
-  out_.push_back(Notify{.watch = watch, .value = move->second.execution.resource()});
-  if (!move->second.execution.ended()) return true;
-  out_.push_back(EndWatch{.watch = watch, .status = absl::OkStatus()});
+  out.Add(Notify{.watch = watch, .value = entry->execution.resource()});
+  if (!entry->execution.ended()) return true;
+  out.Add(EndWatch{.watch = watch, .status = absl::OkStatus()});
   return false;
 }
 
-void Controller::TellWatchers() {
-  for (const std::string& name : touched_) {
-    auto watchers = watchers_.find(name);
+void Watches::TellTouched(Outbox& out) {
+  for (const std::string& name : out.TakeTouched()) {
+    const auto watchers = watchers_.find(name);
     if (watchers == watchers_.end()) continue;
     for (const WatchId watch : std::set<WatchId>(watchers->second)) {
-      if (!TellWatch(watch, name)) OnWatchEnded(watch);
+      if (!Tell(watch, name, out)) OnEnded(watch);
     }
   }
-  touched_.clear();
 }
 
 }  // namespace remesh

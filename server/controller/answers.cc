@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/answers.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "server/controller/names.h"
+#include "server/controller/pagination.h"
+
+namespace remesh {
+namespace {
+
+// With what it owes.
+v1::Worker ToProto(const WorkerEntry& worker, const Owed& owed) {
+  constexpr int kOwedMax = 1000;
+  v1::Worker message = ToProto(worker);
+  for (const auto& [key, manifest] : worker.manifests) {
+    const Owed::Entry* entry = owed.Find(worker.registration.host(), key);
+    if (entry == nullptr || message.owed_size() == kOwedMax) continue;
+    v1::OwedShards& shards = *message.add_owed();
+    *shards.mutable_manifest() = entry->manifest;
+    shards.set_reason(entry->reason);
+  }
+  return message;
+}
+
+}  // namespace
+
+absl::StatusOr<Reply> Answer(const v1::GetStateRequest& request, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const StateEntry* state,
+                   FindState("name", request.name(), view.states.registry()));
+  return ToProto(*state, view.workers());
+}
+
+absl::StatusOr<Reply> Answer(const v1::ListStatesRequest& request, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const std::string prefix, ParseParent("parent", request.parent()));
+  const std::string scope = absl::StrCat("states of ", prefix);
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), scope));
+  v1::ListStatesResponse response;
+  response.set_next_page_token(FillPage(
+      view.states.registry().states(), start, scope,
+      [&](const StateEntry& state) { return state.name().compare(0, prefix.size(), prefix) == 0; },
+      [&](const StateEntry& state) { return ToProto(state, view.workers()); },
+      view.options.page_bytes_max, *response.mutable_states()));
+  return response;
+}
+
+absl::StatusOr<Reply> Answer(const v1::GetExecutionRequest& request, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const ExecutionEntry* entry, FindExecution(view.executions, request.name()));
+  return entry->execution.resource();
+}
+
+absl::StatusOr<Reply> Answer(const v1::ListExecutionsRequest& request, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const std::string prefix, ParseParent("parent", request.parent()));
+  const std::string scope = absl::StrCat("executions of ", prefix);
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), scope));
+  v1::ListExecutionsResponse response;
+  response.set_next_page_token(FillPage(
+      view.executions.by_age(), start, scope,
+      [&](const std::string& name) { return name.compare(0, prefix.size(), prefix) == 0; },
+      [&](const std::string& name) { return view.executions.Find(name)->execution.resource(); },
+      view.options.page_bytes_max, *response.mutable_executions()));
+  return response;
+}
+
+absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const PageStart start,
+                   ParsePage(request.page_size(), request.page_token(), "workers"));
+  v1::ListWorkersResponse response;
+  response.set_next_page_token(FillPage(
+      view.workers().workers(), start, "workers", [](const WorkerEntry&) { return true; },
+      [&](const WorkerEntry& worker) { return ToProto(worker, view.owed); },
+      view.options.page_bytes_max, *response.mutable_workers()));
+  return response;
+}
+
+ControllerGauges GaugesOf(const ControllerView& view) {
+  const auto& workers = view.workers().workers();
+  ControllerGauges gauges;
+  gauges.workers = static_cast<int64_t>(workers.size());
+  for (const auto& [host, worker] : workers) gauges.workers_alive += worker.alive();
+  for (const auto& [name, state] : view.states.registry().states()) {
+    ++gauges.states[PhaseOf(state, view.workers())];
+  }
+  gauges.executions_running = static_cast<int64_t>(view.executions.running().size());
+  gauges.owed_generations = static_cast<int64_t>(view.owed.entries().size());
+  for (const auto& [key, owed] : view.owed.entries()) gauges.owed_bytes += owed.manifest.bytes();
+  gauges.journal_behind = view.leadership.behind();
+  gauges.journal_full = view.journal.full();
+  return gauges;
+}
+
+}  // namespace remesh

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "absl/status/statusor.h"
+#include "server/controller/controller_view.h"
+#include "server/controller/event.h"
+
+namespace remesh {
+
+// Answers to requests that only ask. Pure.
+absl::StatusOr<Reply> Answer(const v1::GetStateRequest& request, const ControllerView& view);
+absl::StatusOr<Reply> Answer(const v1::ListStatesRequest& request, const ControllerView& view);
+absl::StatusOr<Reply> Answer(const v1::GetExecutionRequest& request, const ControllerView& view);
+absl::StatusOr<Reply> Answer(const v1::ListExecutionsRequest& request, const ControllerView& view);
+absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const ControllerView& view);
+
+// For metrics.
+struct ControllerGauges {
+  int64_t workers = 0;
+  int64_t workers_alive = 0;
+  std::map<v1::State::Phase, int64_t> states;
+  int64_t executions_running = 0;
+  int64_t owed_generations = 0;  // on workers: what can be neither used nor proved to be free
+  int64_t owed_bytes = 0;
+  bool journal_behind = false;
+  bool journal_full = false;
+};
+ControllerGauges GaugesOf(const ControllerView& view);
+
+}  // namespace remesh

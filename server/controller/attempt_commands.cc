@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/attempt_commands.h"
+
+namespace remesh {
+namespace {
+
+// Commit and Abort name what they are about, for workers that know nothing of the attempt.
+template <typename Command>
+void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Command& command) {
+  *command.mutable_attempt() = attempt;
+  command.set_state(resource.state());
+  command.set_state_uid(resource.state_uid());
+  command.set_generation(resource.target_generation());
+}
+
+}  // namespace
+
+v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
+                               const std::vector<v1::PeerEntry>& peers) {
+  v1::AttachResponse message;
+  v1::Prepare& prepare = *message.mutable_prepare();
+  *prepare.mutable_attempt() = spec.attempt;
+  *prepare.mutable_target() = spec.participants[self].target;
+  prepare.set_source_generation(resource.source_generation());
+  prepare.set_plan(resource.plan());
+  prepare.set_fingerprint(spec.fingerprint);
+  prepare.set_self(self);
+  *prepare.mutable_peers() = {peers.begin(), peers.end()};
+  prepare.set_windows(resource.windows());
+  prepare.set_window_bytes(spec.window_bytes);
+  return message;
+}
+
+v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until) {
+  v1::AttachResponse message;
+  *message.mutable_grant()->mutable_attempt() = attempt;
+  message.mutable_grant()->set_until(until);
+  return message;
+}
+
+v1::AttachResponse MakeVerify(const v1::AttemptId& attempt) {
+  v1::AttachResponse message;
+  *message.mutable_verify()->mutable_attempt() = attempt;
+  return message;
+}
+
+v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource) {
+  v1::AttachResponse message;
+  NameTarget(attempt, resource, *message.mutable_commit());
+  return message;
+}
+
+v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource) {
+  v1::AttachResponse message;
+  NameTarget(attempt, resource, *message.mutable_abort());
+  return message;
+}
+
+}  // namespace remesh

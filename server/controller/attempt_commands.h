@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "remesh/v1/reshard.pb.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/execution_spec.h"
+
+namespace remesh {
+
+// What the workers of an execution are told; without epoch.
+
+// For participant `self`; `peers`: one a participant, in their order.
+v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
+                               const std::vector<v1::PeerEntry>& peers);
+v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until);
+v1::AttachResponse MakeVerify(const v1::AttemptId& attempt);
+v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource);
+v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource);
+
+}  // namespace remesh

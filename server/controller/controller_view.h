@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "server/controller/executions.h"
+#include "server/controller/owed.h"
+#include "server/controller/starts.h"
+#include "server/controller/states.h"
+
+namespace remesh {
+
+// All that the controller knows, to be looked at: for answers and for decisions that need several
+// of its machines.
+struct ControllerView {
+  const ControllerOptions& options;
+  const JournalQueue& journal;
+  const Leadership& leadership;
+  const Membership& membership;
+  const States& states;
+  const Executions& executions;
+  const Starts& starts;
+  const Owed& owed;
+
+  const WorkerRegistry& workers() const { return membership.workers(); }
+};
+
+}  // namespace remesh

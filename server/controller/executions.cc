@@ -1,0 +1,427 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/executions.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/names.h"
+
+namespace remesh {
+namespace {
+
+using google::protobuf::util::TimeUtil;
+
+bool Ended(v1::Execution::Phase phase) {
+  return phase == v1::Execution::SUCCEEDED || phase == v1::Execution::FAILED ||
+         phase == v1::Execution::CANCELLED;
+}
+
+// What a request_id of StartExecution belongs to.
+std::string RequestKey(const std::string& state, const std::string& state_uid,
+                       const std::string& request_id) {
+  return absl::StrCat(state, "\n", state_uid, "\n", request_id);
+}
+
+// Orders executions from the newest to the oldest.
+std::string AgeKey(const v1::Execution& execution) {
+  const auto nanos =
+      static_cast<uint64_t>(TimeUtil::TimestampToNanoseconds(execution.create_time()));
+  return absl::StrFormat("%016x %s", ~nanos, execution.name());
+}
+
+// 16 random bytes.
+std::string MakeToken(const RandomBits& random) {
+  std::string token(16, '\0');
+  for (size_t half = 0; half < 2; ++half) {
+    const uint64_t bits = random();
+    for (size_t i = 0; i < 8; ++i) token[half * 8 + i] = static_cast<char>(bits >> (8 * i));
+  }
+  return token;
+}
+
+// Participants as far as Commit, Abort and Retire need to know them.
+std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const PlacedState* target) {
+  std::vector<Participant> participants;
+  for (const v1::HostProgress& progress : execution.hosts()) {
+    Participant& participant = participants.emplace_back();
+    participant.host = progress.host();
+    if (target == nullptr) continue;
+    if (auto part = target->hosts.find(progress.host()); part != target->hosts.end()) {
+      participant.target = part->second.assignment;
+    }
+  }
+  return participants;
+}
+
+std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegistry& workers,
+                                     const RandomBits& random) {
+  std::vector<v1::PeerEntry> peers;
+  for (const Participant& participant : spec.participants) {
+    const v1::Register& registration = workers.Find(participant.host)->registration;
+    v1::PeerEntry& peer = peers.emplace_back();
+    peer.set_host(participant.host);
+    peer.set_incarnation(registration.incarnation());
+    *peer.mutable_data_addresses() = registration.data_addresses();
+    peer.set_token(MakeToken(random));
+    *peer.mutable_device_ids() = {participant.device_ids.begin(), participant.device_ids.end()};
+  }
+  return peers;
+}
+
+// For metrics.
+ExecutionEnded FiguresOf(const v1::Execution& resource) {
+  ExecutionEnded ended{.phase = resource.phase(),
+                       .seconds = static_cast<double>(TimeUtil::DurationToNanoseconds(
+                                      resource.end_time() - resource.create_time())) /
+                                  1e9};
+  for (const v1::HostProgress& host : resource.hosts()) {
+    ended.bytes_moved += host.received_bytes();
+    ended.copied_bytes += host.copied_bytes();
+  }
+  return ended;
+}
+
+absl::Status NotQuiesced(const std::string& host) {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("host ", host, " did not quiesce in time"),
+                   {.reason = "NOT_QUIESCED", .metadata = {{"host", host}}});
+}
+
+// The highest generation of the state that was decided and then given up, after `what` is saved.
+int64_t Abandoned(const StateEntry& state, const v1::Execution& execution, Save what) {
+  const bool given_up = what == Save::kFailure && execution.phase() == v1::Execution::COMMITTING;
+  return given_up ? execution.target_generation() : state.declared.abandoned_generation();
+}
+
+const v1::AttemptId& AttemptOf(const v1::AttachRequest& message) {
+  switch (message.event_case()) {
+    case v1::AttachRequest::kPrepared:
+      return message.prepared().attempt();
+    case v1::AttachRequest::kWindowDone:
+      return message.window_done().attempt();
+    case v1::AttachRequest::kVerified:
+      return message.verified().attempt();
+    case v1::AttachRequest::kCommitted:
+      return message.committed().attempt();
+    case v1::AttachRequest::kQuiesced:
+      return message.quiesced().attempt();
+    default:
+      return message.failed().attempt();
+  }
+}
+
+}  // namespace
+
+Executions::Executions(const ControllerOptions& options, const RandomBits& random,
+                       const Membership& membership, const States& states, const Commands& commands)
+    : options_(options),
+      random_(random),
+      membership_(membership),
+      states_(states),
+      commands_(commands) {}
+
+std::vector<std::pair<std::string, std::string>> Executions::Restore(const Restored& restored,
+                                                                     Moment now, Outbox& out) {
+  std::vector<std::pair<std::string, std::string>> running;
+  for (const v1::Execution& execution : restored.executions) {
+    const std::string& name = execution.name();
+    const bool exists = states_.registry().Find(execution.state()) != nullptr;
+    const auto next = restored.next_states.find(execution.state());
+    const bool committing = execution.phase() == v1::Execution::COMMITTING && exists &&
+                            next != restored.next_states.end();
+    const std::shared_ptr<const PlacedState> target = committing ? next->second : nullptr;
+    ExecutionSpec spec{.attempt = {},
+                       .fingerprint = "",
+                       .quiesce_timeout = options_.quiesce_timeout,
+                       .participants = ParticipantsOf(execution, target.get())};
+    spec.attempt.set_execution(name);
+    spec.attempt.set_attempt(1);
+    ExecutionActions actions;
+    ExecutionEntry entry{.execution = Execution::Restore(std::move(spec), execution, actions),
+                         .target = target};
+    const auto digest = restored.start_digests.find(name);
+    if (digest != restored.start_digests.end()) entry.request_digest = digest->second;
+    Add(std::move(entry));
+    if (Ended(execution.phase()) || !exists) {
+      running_.erase(name);
+      continue;
+    }
+    running.emplace_back(name, execution.state());
+    out.Note(absl::StrCat("found ", name, " in the journal, ",
+                          v1::Execution::Phase_Name(execution.phase())));
+    Apply(name, std::move(actions), now, out);
+  }
+  return running;
+}
+
+const ExecutionEntry* Executions::Find(const std::string& name) const {
+  const auto found = entries_.find(name);
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+const ExecutionEntry* Executions::FindByRequest(const std::string& state,
+                                                const std::string& state_uid,
+                                                const std::string& request_id) const {
+  const auto known = request_ids_.find(RequestKey(state, state_uid, request_id));
+  return known == request_ids_.end() ? nullptr : &entries_.at(known->second);
+}
+
+void Executions::Add(ExecutionEntry entry) {
+  const v1::Execution& resource = entry.execution.resource();
+  const std::string name = resource.name();
+  running_.insert(name);
+  by_age_[AgeKey(resource)] = name;
+  if (!resource.request_id().empty()) {
+    request_ids_[RequestKey(resource.state(), resource.state_uid(), resource.request_id())] = name;
+  }
+  entries_.emplace(name, std::move(entry));
+}
+
+void Executions::OnStored(const std::string& name, Moment now, Outbox& out) {
+  const ExecutionEntry& entry = entries_.at(name);
+  if (entry.execution.step() != Execution::Step::kQueued) return;  // failed meanwhile
+  ledger_.Ask(name, entry.devices);
+  StartAdmitted(now, out);
+}
+
+void Executions::Cancel(CallId call, const std::string& name, Moment now, Outbox& out) {
+  const absl::Status found = FindExecution(*this, name).status();
+  if (!found.ok()) return out.Reply(call, found);
+  Execution& execution = entries_.at(name).execution;
+  ExecutionActions actions;
+  if (absl::Status late = execution.Cancel(now, actions); !late.ok()) return out.Reply(call, late);
+  Apply(name, std::move(actions), now, out);
+  out.Reply(call, execution.resource());
+}
+
+namespace {
+
+absl::Status CheckResolve(const v1::ResolveExecutionRequest& request, const Executions& executions,
+                          const StateRegistry& states, const WorkerRegistry& workers) {
+  ASSIGN_OR_RETURN(const ExecutionEntry* entry, FindExecution(executions, request.name()));
+  const v1::Execution& resource = entry->execution.resource();
+  if (request.resolution() != v1::ResolveExecutionRequest::KEEP_SOURCE) {
+    return InvalidField("resolution", absl::StrCat(request.resolution()), "must be KEEP_SOURCE");
+  }
+  const auto refuse = [&](const char* reason, std::string_view what) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat(resource.name(), std::string(what)),
+                     {.reason = reason, .metadata = {{"execution", resource.name()}}});
+  };
+  if (entry->execution.step() != Execution::Step::kCommitting) {
+    return refuse("NOT_COMMITTING", " is not committing");
+  }
+  const int64_t source = resource.source_generation();
+  if (HeldEverywhere(*states.Find(resource.state()), source, workers)) return absl::OkStatus();
+  return refuse("SOURCE_NOT_WHOLE", absl::StrCat(": not every host of generation ", source,
+                                                 " is attached with its shards of it"));
+}
+
+}  // namespace
+
+void Executions::Resolve(CallId call, const v1::ResolveExecutionRequest& request, Moment now,
+                         Outbox& out) {
+  const absl::Status status =
+      CheckResolve(request, *this, states_.registry(), membership_.workers());
+  if (!status.ok()) return out.Reply(call, status);
+  GiveUp(request.name(),
+         MakeError(absl::StatusCode::kAborted, "resolved: the source generation is kept",
+                   {.reason = "RESOLVED_KEEP_SOURCE", .metadata = {}}),
+         now, out);
+  out.Reply(call, entries_.at(request.name()).execution.resource());
+}
+
+void Executions::GiveUp(const std::string& name, const absl::Status& why, Moment now, Outbox& out) {
+  ExecutionActions actions;
+  entries_.at(name).execution.GiveUp(why, actions);
+  Apply(name, std::move(actions), now, out);
+}
+
+void Executions::OnMessage(const std::string& host, const v1::AttachRequest& message, Moment now,
+                           Outbox& out) {
+  using Event = v1::AttachRequest;
+  const v1::AttemptId& attempt = AttemptOf(message);
+  const auto found = entries_.find(attempt.execution());
+  if (found == entries_.end()) return;
+  Execution& execution = found->second.execution;
+  if (execution.spec().attempt.attempt() != attempt.attempt()) return;
+  ExecutionActions actions;
+  switch (message.event_case()) {
+    case Event::kPrepared:
+      execution.OnPrepared(host, now, actions);
+      break;
+    case Event::kWindowDone:
+      execution.OnWindowDone(host, message.window_done(), actions);
+      break;
+    case Event::kVerified:
+      execution.OnVerified(host, now, actions);
+      break;
+    case Event::kCommitted:
+      execution.OnCommitted(host, actions);
+      break;
+    case Event::kQuiesced:
+      execution.OnQuiesced(host, now, actions);
+      break;
+    case Event::kFailed:
+      execution.OnAttemptFailed(host, message.failed().error(), now, actions);
+      break;
+    default:
+      return;
+  }
+  Apply(attempt.execution(), std::move(actions), now, out);
+}
+
+void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
+  for (const std::string& name : running_) {
+    Execution& execution = entries_.at(name).execution;
+    if (!execution.has_participant(away.host)) continue;
+    ExecutionActions actions;
+    execution.OnHostAway(away.host, away.why, now, actions);
+    Apply(name, std::move(actions), now, out);
+  }
+}
+
+void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out) {
+  for (auto& [name, entry] : entries_) {
+    const v1::Execution& resource = entry.execution.resource();
+    const v1::StateManifest* held = membership_.workers().Find(host)->Manifest(
+        resource.state(), resource.state_uid(), resource.target_generation());
+    const bool holds_target = held != nullptr && held->phase() != v1::SHARD_PHASE_PREPARED &&
+                              (held->execution() == name || held->execution().empty());
+    ExecutionActions actions;
+    entry.execution.OnHostReturned(host, holds_target, actions);
+    if (!actions.empty()) Apply(name, std::move(actions), now, out);
+  }
+}
+
+std::vector<HostAway> Executions::OnTick(const std::string& name, Moment now, Outbox& out) {
+  ExecutionActions actions;
+  entries_.at(name).execution.OnTick(now, actions);
+  if (actions.empty()) return {};
+  return Apply(name, std::move(actions), now, out);
+}
+
+void Executions::Forgive(Timestamp pause) {
+  for (const std::string& name : running_) entries_.at(name).execution.Forgive(pause);
+}
+
+std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionActions actions,
+                                        Moment now, Outbox& out) {
+  std::vector<HostAway> given_up;
+  out.Touch(name);
+  for (ExecutionAction& action : actions) {
+    if (Tell* tell = std::get_if<Tell>(&action)) {
+      commands_.Send(tell->host, std::move(tell->message), out);
+    } else if (const Save* save = std::get_if<Save>(&action)) {
+      Persist(name, *save, now, out);
+    } else {
+      const std::string& host = std::get<GiveUpOn>(action).host;
+      given_up.push_back({.host = host, .why = NotQuiesced(host)});
+    }
+  }
+  return given_up;
+}
+
+void Executions::Persist(const std::string& name, Save what, Moment now, Outbox& out) const {
+  const ExecutionEntry& entry = entries_.at(name);
+  const v1::Execution saved = entry.execution.ToSave(what, now);
+  std::vector<Record> records = {ExecutionRecord(saved)};
+  const StateEntry& state = *states_.registry().Find(saved.state());
+  if (const int64_t abandoned = Abandoned(state, entry.execution.resource(), what);
+      abandoned != state.declared.abandoned_generation()) {
+    v1::State kept = state.declared;
+    kept.set_abandoned_generation(abandoned);
+    *kept.mutable_spec() = state.placed->spec;
+    records.push_back(StateRecord(kept));
+    records.push_back(NoNextStateRecord(saved.state()));
+  }
+  if (what != Save::kFailure) {
+    v1::State next = state.declared;
+    next.set_generation(saved.target_generation());
+    *next.mutable_spec() = entry.target->spec;
+    records.push_back(what == Save::kDecision ? NextStateRecord(next) : StateRecord(next));
+    if (what == Save::kSuccess) records.push_back(NoNextStateRecord(saved.state()));
+  }
+  out.Persist(std::move(records), ExecutionSaved{.name = name, .what = what});
+}
+
+std::optional<ExecutionEnd> Executions::OnSaved(const ExecutionSaved& saved, Moment now,
+                                                Outbox& out) {
+  if (saved.what != Save::kDecision) return End(saved.name, saved.what, now, out);
+  ExecutionActions actions;
+  entries_.at(saved.name).execution.OnSaved(saved.what, now, actions);
+  Apply(saved.name, std::move(actions), now, out);
+  // All is moved: who is lost before it commits must not hold up other jobs.
+  ledger_.Release(saved.name);
+  StartAdmitted(now, out);
+  return std::nullopt;
+}
+
+ExecutionEnd Executions::End(const std::string& name, Save what, Moment now, Outbox& out) {
+  ExecutionEntry& entry = entries_.at(name);
+  const v1::Execution& resource = entry.execution.resource();
+  const StateEntry& state = *states_.registry().Find(resource.state());
+  ExecutionEnd end{.state = state.name(),
+                   .abandoned_generation = Abandoned(state, resource, what),
+                   .generation = resource.target_generation(),
+                   .target = what == Save::kSuccess ? entry.target : nullptr};
+  ExecutionActions actions;
+  entry.execution.OnSaved(what, now, actions);
+  Apply(name, std::move(actions), now, out);
+  running_.erase(name);
+  ledger_.Release(name);
+  entry.target = nullptr;
+  entry.devices.clear();
+  entry.execution.DropTargets();
+  if (entry.keeps_plan) out.Add(ReleasePlan{.plan = resource.plan()});
+  out.Add(FiguresOf(resource));
+  out.Note(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()),
+                        resource.has_error() ? ": " : "", resource.error().message()));
+  return end;
+}
+
+void Executions::Proceed(Moment now, Outbox& out) {
+  DropOld(out);
+  StartAdmitted(now, out);
+}
+
+void Executions::StartAdmitted(Moment now, Outbox& out) {
+  for (const std::string& name : ledger_.Admit()) {
+    Execution& execution = entries_.at(name).execution;
+    if (execution.step() != Execution::Step::kQueued) continue;
+    ExecutionActions actions;
+    execution.Start(MakePeers(execution.spec(), membership_.workers(), random_), actions);
+    Apply(name, std::move(actions), now, out);
+  }
+}
+
+void Executions::DropOld(Outbox& out) {
+  for (auto oldest = by_age_.end();
+       entries_.size() > options_.finished_executions_max && oldest != by_age_.begin();) {
+    --oldest;
+    const std::string name = oldest->second;
+    if (running_.contains(name)) continue;
+    // Its record is what lets a host that is away free what it holds.
+    const bool room = entries_.size() <= 2 * options_.finished_executions_max;
+    if (room && !entries_.at(name).execution.forgettable()) continue;
+    const v1::Execution& resource = entries_.at(name).execution.resource();
+    request_ids_.erase(RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
+    entries_.erase(name);
+    oldest = by_age_.erase(oldest);
+    out.Persist({NoExecutionRecord(name), NoStartRequestRecord(name)});
+    out.Touch(name);
+  }
+}
+
+absl::StatusOr<const ExecutionEntry*> FindExecution(const Executions& executions,
+                                                    const std::string& name) {
+  RETURN_IF_ERROR(ParseExecutionName("name", name).status());
+  if (const ExecutionEntry* entry = executions.Find(name)) return entry;
+  return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
+                   {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+}
+
+}  // namespace remesh

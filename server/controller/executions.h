@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "server/controller/commands.h"
+#include "server/controller/controller_options.h"
+#include "server/controller/device_ledger.h"
+#include "server/controller/execution.h"
+#include "server/controller/membership.h"
+#include "server/controller/outbox.h"
+#include "server/controller/states.h"
+
+namespace remesh {
+
+// An execution, and what the server needs to know of it.
+struct ExecutionEntry {
+  Execution execution;
+  std::shared_ptr<const PlacedState> target;
+  std::set<DeviceKey> devices = {};
+  bool keeps_plan = false;
+  std::string request_digest = "";  // of the StartExecution; empty: from a journal without it
+};
+
+// The executions, those that run and those that ended: what they want done, and what their end
+// changes. Knows the hosts and the states. Not thread-safe.
+class Executions {
+ public:
+  Executions(const ControllerOptions& options, const RandomBits& random,
+             const Membership& membership, const States& states, const Commands& commands);
+  // Returns those that still run, with their states.
+  std::vector<std::pair<std::string, std::string>> Restore(const Restored& restored, Moment now,
+                                                           Outbox& out);
+
+  // Null when there is none of the name.
+  const ExecutionEntry* Find(const std::string& name) const;
+  // The one that a StartExecution with this request_id started; a request belongs to a state, not
+  // to its name.
+  const ExecutionEntry* FindByRequest(const std::string& state, const std::string& state_uid,
+                                      const std::string& request_id) const;
+  const std::map<std::string, ExecutionEntry>& entries() const { return entries_; }
+  // Name by a key that puts the newest first.
+  const std::map<std::string, std::string>& by_age() const { return by_age_; }
+  const std::set<std::string>& running() const { return running_; }
+
+  void Add(ExecutionEntry entry);
+  void OnStored(const std::string& name, Moment now, Outbox& out);
+  // Returns how it ended, if it did; then Proceed().
+  std::optional<ExecutionEnd> OnSaved(const ExecutionSaved& saved, Moment now, Outbox& out);
+  // Forgets old executions and starts those whose turn has come.
+  void Proceed(Moment now, Outbox& out);
+
+  void Cancel(CallId call, const std::string& name, Moment now, Outbox& out);
+  void Resolve(CallId call, const v1::ResolveExecutionRequest& request, Moment now, Outbox& out);
+  // REQUIRES: it is incomplete().
+  void GiveUp(const std::string& name, const absl::Status& why, Moment now, Outbox& out);
+
+  // What a host says of an attempt.
+  void OnMessage(const std::string& host, const v1::AttachRequest& message, Moment now,
+                 Outbox& out);
+  void OnHostAway(const HostAway& away, Moment now, Outbox& out);
+  void OnHostReturned(const std::string& host, Moment now, Outbox& out);
+  // Returns the hosts that did not quiesce in time: their streams shall end.
+  std::vector<HostAway> OnTick(const std::string& name, Moment now, Outbox& out);
+  void Forgive(Timestamp pause);  // the server itself stood still
+
+ private:
+  std::vector<HostAway> Apply(const std::string& name, ExecutionActions actions, Moment now,
+                              Outbox& out);
+  void Persist(const std::string& name, Save what, Moment now, Outbox& out) const;
+  ExecutionEnd End(const std::string& name, Save what, Moment now, Outbox& out);
+  void StartAdmitted(Moment now, Outbox& out);
+  void DropOld(Outbox& out);
+
+  const ControllerOptions& options_;
+  const RandomBits& random_;
+  const Membership& membership_;
+  const States& states_;
+  const Commands& commands_;
+  DeviceLedger ledger_;
+  std::map<std::string, ExecutionEntry> entries_;   // by name
+  std::map<std::string, std::string> by_age_;       // see by_age()
+  std::set<std::string> running_;                   // that have not ended
+  std::map<std::string, std::string> request_ids_;  // -> name
+};
+
+// INVALID_ARGUMENT: `name` is none of an execution. NOT_FOUND.
+absl::StatusOr<const ExecutionEntry*> FindExecution(const Executions& executions,
+                                                    const std::string& name);
+
+}  // namespace remesh

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// Executions and how they start, without what workers hold of other generations.
+#include "server/controller/executions_test_world.h"
+
+namespace remesh {
+namespace {
+
+using ExecutionsTest = ExecutionsTestWorld;
+
+TEST_F(ExecutionsTest, AStartReservesItsStateUntilItIsPlanned) {
+  starts_.Start(1, Request("id"), now_, out_);
+  EXPECT_TRUE(starts_.reserves(kState));
+  starts_.Start(2, Request("other"), now_, out_);
+  EXPECT_EQ(GetErrorInfo(Replies(2).at(0).status()).reason, "STATE_MOVING");
+  starts_.Start(3, Request("id"), now_, out_);
+  EXPECT_TRUE(Replies(3).empty());  // it joins
+  const Planned refused{.id = Did<StartPlanning>().at(0).id, .move = absl::DataLossError("no")};
+  EXPECT_FALSE(starts_.OnPlanned(refused, out_).has_value());
+  EXPECT_FALSE(starts_.reserves(kState));
+  EXPECT_EQ(Replies(1).at(0).status(), absl::DataLossError("no"));
+  EXPECT_EQ(Replies(3).at(0).status(), absl::DataLossError("no"));
+}
+
+TEST_F(ExecutionsTest, AnExecutionIsAnsweredAndStartsOnceItIsOnDisk) {
+  const std::string name = Launch();
+  EXPECT_TRUE(Replies(10).empty());
+  EXPECT_TRUE(Did<SendToWorker>().empty());
+  Stored(name);
+  EXPECT_TRUE(Replies(10).at(0).ok());
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kPrepare), 1);
+  EXPECT_EQ(Sent(2, v1::AttachResponse::kPrepare), 1);
+}
+
+TEST_F(ExecutionsTest, ItsEndIsToldAsAValue) {
+  const std::string name = Launch();
+  Stored(name);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  EXPECT_FALSE(executions_.OnSaved(LastSave(), now_, out_).has_value());  // the decision
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  const std::optional<ExecutionEnd> end = executions_.OnSaved(LastSave(), now_, out_);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->state, kState);
+  EXPECT_EQ(end->generation, 2);
+  EXPECT_TRUE(end->target->hosts.contains("b"));
+  EXPECT_TRUE(executions_.running().empty());
+  EXPECT_EQ(Did<ExecutionEnded>().at(0).phase, v1::Execution::SUCCEEDED);
+  EXPECT_EQ(Did<ReleasePlan>().size(), 1u);
+  EXPECT_EQ(Find()->generation(), 1);  // it is for others to tell the states
+}
+
+TEST_F(ExecutionsTest, ALostHostFailsItAndTheStateStays) {
+  const std::string name = Launch();
+  Stored(name);
+  membership_.EndStream(2, now_, out_);
+  executions_.OnHostAway({.host = "b", .why = absl::UnavailableError("gone")}, now_, out_);
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kAbort), 1);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_quiesced(); });
+  const std::optional<ExecutionEnd> end = executions_.OnSaved(LastSave(), now_, out_);
+  ASSERT_TRUE(end.has_value());
+  EXPECT_EQ(end->target, nullptr);
+  EXPECT_EQ(executions_.Find(name)->execution.resource().phase(), v1::Execution::FAILED);
+}
+
+TEST_F(ExecutionsTest, WhoDoesNotQuiesceIsToldOfByName) {
+  const std::string name = Launch();
+  Stored(name);
+  executions_.Cancel(5, name, now_, out_);
+  EXPECT_TRUE(Replies(5).at(0).ok());
+  EXPECT_TRUE(executions_.OnTick(name, now_, out_).empty());
+  now_.steady += options_.quiesce_timeout;
+  const std::vector<HostAway> late = executions_.OnTick(name, now_, out_);
+  ASSERT_EQ(late.size(), 2u);
+  EXPECT_EQ(late[0].host, "a");
+  EXPECT_EQ(GetErrorInfo(late[0].why).reason, "NOT_QUIESCED");
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "server/controller/commands.h"
+#include "server/controller/controller_options.h"
+#include "server/controller/controller_view.h"
+#include "server/controller/executions.h"
+#include "server/controller/journal_queue.h"
+#include "server/controller/leadership.h"
+#include "server/controller/membership.h"
+#include "server/controller/owed.h"
+#include "server/controller/parked_streams.h"
+#include "server/controller/starts.h"
+#include "server/controller/states.h"
+#include "server/controller/watches.h"
+
+namespace remesh {
+
+// The machines of the controller in their order of knowledge: each sees those before it, read only.
+// Who changes several of them because of one event is the dispatcher: controller.h, host_events.h
+// and settle.h.
+struct Machines {
+  Machines(ControllerOptions options, RandomBits random, const Restored& restored);
+  Machines(const Machines&) = delete;
+  Machines& operator=(const Machines&) = delete;
+
+  ControllerView view() const;
+
+  const ControllerOptions options;
+  const RandomBits random;
+  JournalQueue journal;
+  Leadership leadership;
+  ParkedStreams parked;
+  Membership membership;
+  Commands commands;
+  States states;
+  Executions executions;
+  Starts starts;
+  Owed owed;
+  Watches watches;
+};
+
+}  // namespace remesh

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/membership.h"
+
+#include <algorithm>
+#include <climits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+constexpr int kUnknownHostManifests = 1000;
+constexpr size_t kManifestsMax = 100'000;  // of a host, as in Register
+
+absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
+  if (theirs.empty() || theirs == ours) return absl::OkStatus();
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat("it belongs to cluster ", theirs, ", this server is of cluster ", ours),
+      {.reason = "OTHER_CLUSTER", .metadata = {{"cluster_uid", theirs}, {"ours", ours}}});
+}
+
+// An unknown host could stop the service by a word. What a real one holds stays there meanwhile.
+absl::Status CheckUnproven(const v1::Register& registration, const Leadership& leadership) {
+  if (!leadership.HasGoneBackFor(registration) || leadership.accepts_older()) {
+    return absl::OkStatus();
+  }
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "UNPROVEN_POSITION",
+                     registration.host(),
+                     "was told of a later journal than this one, which is not believed of a host "
+                     "that is not known here and has no join token; it keeps what it holds");
+}
+
+}  // namespace
+
+absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::string& host,
+                         std::string_view what) {
+  return MakeError(code, absl::StrCat("the worker of host ", host, " ", std::string(what)),
+                   {.reason = reason, .metadata = {{"host", host}}});
+}
+
+Membership::Membership(const ControllerOptions& options, const Leadership& leadership)
+    : options_(options), leadership_(leadership), workers_(options.topology_rules) {}
+
+void Membership::Restore(const Restored& restored, Moment now) {
+  for (const auto& [host, known] : restored.hosts) {
+    hosts_[host] = {.known = known, .durable = true, .away_since = now.steady};
+  }
+  for (const auto& [name, state] : restored.states) {
+    for (const auto& [host, part] : state.placed->hosts) {
+      hosts_.try_emplace(host, HostEntry{.known = {}, .durable = true, .away_since = now.steady});
+    }
+  }
+}
+
+bool Membership::durable(const std::string& host) const {
+  const auto entry = hosts_.find(host);
+  return entry != hosts_.end() && entry->second.durable;
+}
+
+// Everything but who it is.
+absl::Status Membership::CheckRegister(const v1::Register& registration) const {
+  const std::string& ours = leadership_.cluster_uid();
+  RETURN_IF_ERROR(workers_.Check(registration));
+  RETURN_IF_ERROR(CheckCluster(ours, registration.position().cluster_uid()));
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    RETURN_IF_ERROR(CheckCluster(ours, manifest.cluster_uid()));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, Moment now,
+                                            Outbox& out, HostFacts& facts) {
+  const std::string& host = registration.host();
+  RETURN_IF_ERROR(CheckRegister(registration));
+  const auto known = hosts_.find(host);
+  ASSIGN_OR_RETURN(Enrolment enrolment,
+                   remesh::Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
+                                 workers_.alive(host), hosts_.size(), now.steady,
+                                 {.join_token_hashes = options_.join_token_hashes,
+                                  .lost_after = options_.lost_after}));
+  if (enrolment.entry.durable) {
+    facts = MakeWayFor(registration, now, out);
+  } else {
+    RETURN_IF_ERROR(CheckUnproven(registration, leadership_));
+  }
+  RETURN_IF_ERROR(workers_.CheckDevicesFree(registration));
+  return enrolment;
+}
+
+// Unknown hosts do not keep a known one out by its device ids.
+HostFacts Membership::MakeWayFor(const v1::Register& registration, Moment now, Outbox& out) {
+  HostFacts facts;
+  for (const std::string& owner : workers_.OwnersOf(registration)) {
+    if (!knows(owner) || durable(owner) || !workers_.alive(owner)) continue;
+    for (HostFact& fact :
+         DropStream(workers_.Find(owner)->stream,
+                    WorkerError(absl::StatusCode::kAlreadyExists, "DEVICE_ID_TAKEN", owner,
+                                absl::StrCat("has device ids of host ", registration.host())),
+                    now, out)) {
+      facts.push_back(std::move(fact));
+    }
+  }
+  return facts;
+}
+
+void Membership::Refuse(StreamId stream, const absl::Status& why, Outbox& out) const {
+  out.Note(absl::StrCat("refused a worker: ", why.message()));
+  out.Close(stream, AtField("register", why));
+}
+
+v1::Register Membership::Accept(const v1::Register& registration, Enrolment enrolment, Moment now,
+                                std::vector<Record>& records) {
+  if (enrolment.changed && enrolment.entry.durable) {
+    records.push_back(HostRecord(registration.host(), enrolment.entry.known));
+  }
+  HostEntry& entry = hosts_[registration.host()] = std::move(enrolment.entry);
+  entry.away_since = now.steady;
+  v1::Register accepted = registration;
+  accepted.set_incarnation(entry.known.incarnation);
+  // Of an unknown host little is remembered; nothing of it is freed either way.
+  const int kept =
+      std::min(accepted.manifests_size(), entry.durable ? INT_MAX : kUnknownHostManifests);
+  accepted.mutable_manifests()->DeleteSubrange(kept, accepted.manifests_size() - kept);
+  return accepted;
+}
+
+HostAway Membership::Attach(StreamId stream, const v1::Register& registration, Moment now,
+                            Outbox& out) {
+  const std::string& host = registration.host();
+  const bool same_topology = workers_.IsInTopology(registration);
+  const StreamId replaced = workers_.Attach(stream, registration, now);
+  if (replaced != 0) {
+    out.Close(replaced,
+              WorkerError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again"));
+  }
+  out.Note(
+      absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
+  if (!same_topology) out.Add(TopologyChanged{.topology = workers_.topology()});
+  // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
+  return {.host = host,
+          .why = WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host,
+                             "attached anew")};
+}
+
+HostFacts Membership::AbandonAttach(const std::string& host, Moment now, Outbox& out) {
+  HostFacts facts;
+  if (!workers_.alive(host)) DropUnproven(host, now, out, facts);
+  return facts;
+}
+
+void Membership::Hear(const StreamMessage& message, Moment now) {
+  workers_.Heard(message.stream, message.message, now);
+}
+
+void Membership::Forgive(Timestamp pause) {
+  workers_.Forgive(pause);
+  for (auto& [host, entry] : hosts_) entry.away_since += pause;
+}
+
+HostFacts Membership::EndStream(StreamId stream, Moment now, Outbox& out) {
+  const std::string* host = workers_.HostOf(stream);
+  if (host == nullptr) return {};
+  return Detach(stream,
+                WorkerError(absl::StatusCode::kUnavailable, "WORKER_LOST", *host,
+                            "is lost: its stream ended"),
+                now, out);
+}
+
+HostFacts Membership::DropStream(StreamId stream, const absl::Status& why, Moment now,
+                                 Outbox& out) {
+  out.Close(stream, why);
+  return Detach(stream, why, now, out);
+}
+
+HostFacts Membership::DropSilent(StreamId stream, Moment now, Outbox& out) {
+  return DropStream(stream,
+                    WorkerError(absl::StatusCode::kUnavailable, "WORKER_LOST",
+                                *workers_.HostOf(stream), "was silent for too long"),
+                    now, out);
+}
+
+HostFacts Membership::Detach(StreamId stream, const absl::Status& why, Moment now, Outbox& out) {
+  const std::optional<std::string> host = workers_.Detach(stream);
+  if (!host) return {};
+  HostFacts facts = {HostAway{.host = *host, .why = why}};
+  DropUnproven(*host, now, out, facts);
+  return facts;
+}
+
+// Who came without a join token and was never relied on leaves nothing behind.
+void Membership::DropUnproven(const std::string& host, Moment now, Outbox& out, HostFacts& facts) {
+  const auto found = hosts_.find(host);
+  if (found == hosts_.end()) return;
+  found->second.away_since = now.steady;
+  if (found->second.durable) return;
+  hosts_.erase(found);
+  const WorkerEntry* worker = workers_.Find(host);
+  if (worker == nullptr) return;
+  HostForgotten forgotten{.host = host, .held = {}};
+  for (const auto& [key, manifest] : worker->manifests) forgotten.held.push_back(key);
+  facts.emplace_back(std::move(forgotten));
+  workers_.Forget(host);
+  out.Add(TopologyChanged{.topology = workers_.topology()});
+}
+
+std::vector<Record> Membership::Keep(const std::set<std::string>& hosts) {
+  std::vector<Record> records;
+  for (const std::string& host : hosts) {
+    const auto found = hosts_.find(host);
+    if (found == hosts_.end() || std::exchange(found->second.durable, true)) continue;
+    records.push_back(HostRecord(host, found->second.known));
+  }
+  return records;
+}
+
+bool Membership::Hold(const std::string& host, const v1::StateManifest& manifest) {
+  auto& manifests = workers_.Find(host)->manifests;
+  if (manifests.size() >= kManifestsMax && !manifests.contains(KeyOf(manifest))) return false;
+  manifests[KeyOf(manifest)] = manifest;
+  return true;
+}
+
+void Membership::Release(const std::string& host, const ManifestKey& key) {
+  if (WorkerEntry* worker = workers_.Find(host)) worker->manifests.erase(key);
+}
+
+absl::Status Membership::CheckAway(const std::string& host) const {
+  if (!knows(host)) {
+    const std::string name = absl::StrCat("workers/", host);
+    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
+                     {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+  }
+  if (!workers_.alive(host)) return absl::OkStatus();
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host, "is alive");
+}
+
+HostFacts Membership::Forget(const std::string& host, Moment now, Outbox& out) {
+  HostFacts facts;
+  hosts_.at(host).durable = false;
+  DropUnproven(host, now, out, facts);
+  out.Persist({NoHostRecord(host)});
+  return facts;
+}
+
+void Membership::Reset(const std::string& host, Outbox& out) {
+  HostEntry& entry = hosts_.at(host);
+  entry.known.secret_hash.clear();
+  out.Persist({HostRecord(host, entry.known)});
+  out.Warn(absl::StrCat("host ", host, " was reset: the next worker of that name is taken for it"));
+}
+
+}  // namespace remesh

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/controller_options.h"
+#include "server/controller/enrolment.h"
+#include "server/controller/leadership.h"
+#include "server/controller/outbox.h"
+#include "server/controller/records.h"
+#include "server/controller/worker_registry.h"
+
+namespace remesh {
+
+// What those who come after membership must learn of a host.
+struct HostAway {  // its stream ended, or another one took its place
+  std::string host;
+  absl::Status why;
+};
+struct HostForgotten {  // and with it what it held
+  std::string host;
+  std::vector<ManifestKey> held;
+};
+using HostFact = std::variant<HostAway, HostForgotten>;
+using HostFacts = std::vector<HostFact>;
+
+// FAILED_PRECONDITION (`reason`) and their kind, about the worker of a host.
+absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::string& host,
+                         std::string_view what);
+
+// Which hosts are known, which of them are attached, and who may attach as which life of which
+// host. Knows the journal and the leadership only. Not thread-safe.
+class Membership {
+ public:
+  Membership(const ControllerOptions& options, const Leadership& leadership);
+  // Whoever a state relies on is known, too: without an entry of its own, the next worker of that
+  // name is taken for it.
+  void Restore(const Restored& restored, Moment now);
+
+  const WorkerRegistry& workers() const { return workers_; }
+  bool knows(const std::string& host) const { return hosts_.contains(host); }
+  // The journal has the host, or will have it with what is on its way there.
+  bool durable(const std::string& host) const;
+
+  // Whether the worker may attach, and as which life of its host; unknown hosts make way for one
+  // that proves itself. Errors: see Enrol(), WorkerRegistry::Check() and ::CheckDevicesFree().
+  absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, Moment now, Outbox& out,
+                                  HostFacts& facts);
+  void Refuse(StreamId stream, const absl::Status& why, Outbox& out) const;
+  // Takes the enrolment for true; `records` gets what must be on disk before Attach().
+  v1::Register Accept(const v1::Register& registration, Enrolment enrolment, Moment now,
+                      std::vector<Record>& records);
+  // The fact goes before whatever else is done about the host.
+  HostAway Attach(StreamId stream, const v1::Register& registration, Moment now, Outbox& out);
+  // The host's record is on disk, but its stream has ended or another host took its devices.
+  HostFacts AbandonAttach(const std::string& host, Moment now, Outbox& out);
+
+  void Hear(const StreamMessage& message, Moment now);
+  void Forgive(Timestamp pause);  // the server itself stood still
+  HostFacts EndStream(StreamId stream, Moment now, Outbox& out);
+  HostFacts DropStream(StreamId stream, const absl::Status& why, Moment now, Outbox& out);
+  HostFacts DropSilent(StreamId stream, Moment now, Outbox& out);
+
+  // A host that something relies on keeps its entry, and the proof of who it is.
+  std::vector<Record> Keep(const std::set<std::string>& hosts);
+  // What a host says that it holds; false: too much.
+  bool Hold(const std::string& host, const v1::StateManifest& manifest);
+  void Release(const std::string& host, const ManifestKey& key);
+
+  // NOT_FOUND, or FAILED_PRECONDITION (WORKER_ALIVE).
+  absl::Status CheckAway(const std::string& host) const;
+  // REQUIRES: CheckAway(), for both.
+  HostFacts Forget(const std::string& host, Moment now, Outbox& out);
+  void Reset(const std::string& host, Outbox& out);
+
+ private:
+  absl::Status CheckRegister(const v1::Register& registration) const;
+  HostFacts MakeWayFor(const v1::Register& registration, Moment now, Outbox& out);
+  HostFacts Detach(StreamId stream, const absl::Status& why, Moment now, Outbox& out);
+  void DropUnproven(const std::string& host, Moment now, Outbox& out, HostFacts& facts);
+
+  const ControllerOptions& options_;
+  const Leadership& leadership_;
+  WorkerRegistry workers_;
+  // That attached, to earlier leaders with this journal too.
+  std::map<std::string, HostEntry> hosts_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/parked_streams.h"
+
+#include <utility>
+
+namespace remesh {
+
+void ParkedStreams::Park(StreamId stream, v1::Register registration) {
+  parked_[stream] = {.registration = std::move(registration), .messages = {}};
+}
+
+bool ParkedStreams::Keep(const StreamMessage& message, bool leads) {
+  if (leads && !parked_.contains(message.stream)) return false;
+  parked_[message.stream].messages.push_back(message.message);
+  return true;
+}
+
+std::optional<ParkedStreams::Parked> ParkedStreams::Take(StreamId stream) {
+  auto parked = parked_.extract(stream);
+  if (parked.empty()) return std::nullopt;
+  return std::move(parked.mapped());
+}
+
+std::vector<StreamId> ParkedStreams::streams() const {
+  std::vector<StreamId> streams;
+  for (const auto& [stream, parked] : parked_) streams.push_back(stream);
+  return streams;
+}
+
+}  // namespace remesh

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/event.h"
+
+namespace remesh {
+
+// Streams whose workers wait for the journal: until it has our epoch, or has who they are. What
+// they say meanwhile is kept. Not thread-safe.
+class ParkedStreams {
+ public:
+  struct Parked {
+    v1::Register registration;  // that is being journaled; without a host: nothing is
+    std::vector<v1::AttachRequest> messages;
+  };
+
+  void Park(StreamId stream, v1::Register registration);
+  // Whether the message waits: because its stream does, or because nobody leads yet.
+  bool Keep(const StreamMessage& message, bool leads);
+  // Ends the wait; nothing when the stream does not wait (any more).
+  std::optional<Parked> Take(StreamId stream);
+  std::vector<StreamId> streams() const;
+
+ private:
+  std::map<StreamId, Parked> parked_;
+};
+
+}  // namespace remesh

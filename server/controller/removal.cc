@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/removal.h"
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/names.h"
+
+namespace remesh {
+namespace {
+
+std::set<StateKey> StatesNamed(const std::string& name, const ControllerView& view) {
+  std::set<StateKey> named;
+  if (const StateEntry* state = view.states.registry().Find(name)) {
+    named.insert({name, state->uid()});
+  }
+  for (const HeldGeneration& owed : view.owed.OfState(name)) {
+    named.insert({name, owed.manifest.state_uid()});
+  }
+  return named;
+}
+
+std::set<std::string> HostsOf(const StateKey& state, const ControllerView& view) {
+  std::set<std::string> hosts;
+  const StateEntry* entry = view.states.registry().Find(state.name);
+  if (entry != nullptr && entry->uid() == state.uid) {
+    for (const auto& [host, part] : entry->placed->hosts) hosts.insert(host);
+  }
+  for (const auto& [name, execution] : view.executions.entries()) {
+    if (execution.execution.resource().state_uid() != state.uid) continue;
+    for (const Participant& participant : execution.execution.spec().participants) {
+      hosts.insert(participant.host);
+    }
+  }
+  for (const auto& [host, worker] : view.workers().workers()) {
+    const auto held = worker.manifests.lower_bound({.state = state.name, .state_uid = state.uid});
+    const bool holds = held != worker.manifests.end() && held->first.state == state.name &&
+                       held->first.state_uid == state.uid;
+    if (holds) hosts.insert(host);
+  }
+  return hosts;
+}
+
+// An execution ends before its state goes. Only one whose commit cannot be completed ends by this:
+// its name, or nothing when none runs.
+absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerView& view) {
+  const bool reserved = view.starts.reserves(state.name());
+  if (!reserved && !state.deleting && state.execution.empty()) return "";
+  const ExecutionEntry* entry = view.executions.Find(state.execution);
+  if (!state.deleting && entry != nullptr && entry->execution.incomplete()) return state.execution;
+  return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", state.name(),
+                    "is moving");
+}
+
+}  // namespace
+
+absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const ControllerView& view) {
+  RETURN_IF_ERROR(ParseStateName("name", name).status());
+  const std::set<StateKey> named = StatesNamed(name, view);
+  if (named.empty()) return FindState("name", name, view.states.registry()).status();
+  if (view.states.creating(name)) {
+    return StateError(absl::StatusCode::kAborted, "STATE_BEING_CREATED", name, "is being created");
+  }
+  StateRemoval removal;
+  if (const StateEntry* state = view.states.registry().Find(name)) {
+    ASSIGN_OR_RETURN(removal.given_up, StoppedBy(*state, view));
+    removal.why = StateError(absl::StatusCode::kFailedPrecondition, "STATE_DELETED", name,
+                             "was deleted before the commit was complete");
+  }
+  for (const StateKey& key : named) removal.gone[key] = HostsOf(key, view);
+  return removal;
+}
+
+absl::StatusOr<std::string> FindAwayHost(const std::string& worker, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", worker));
+  RETURN_IF_ERROR(view.membership.CheckAway(host));
+  return host;
+}
+
+absl::StatusOr<std::string> FindUnusedHost(const std::string& worker, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const std::string host, FindAwayHost(worker, view));
+  const auto holds = [&](std::string_view what) {
+    return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host, what);
+  };
+  const std::vector<std::string> states = view.states.registry().NamesOn(host);
+  if (!states.empty()) return holds(absl::StrCat("holds shards of ", states.front()));
+  for (const std::string& name : view.executions.running()) {
+    if (!view.executions.Find(name)->execution.has_participant(host)) continue;
+    return holds(absl::StrCat("takes part in ", name));
+  }
+  return host;
+}
+
+absl::StatusOr<Discard> FindDiscard(const v1::DiscardShardsRequest& request,
+                                    const ControllerView& view) {
+  ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", request.name()));
+  if (!view.workers().alive(host)) {
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("the worker of host ", host, " is away"),
+        {.reason = "WORKER_AWAY",
+         .metadata = {
+             {"host", host}, {"state", request.state()}, {"state_uid", request.state_uid()}}});
+  }
+  ASSIGN_OR_RETURN(v1::DiscardShardsResponse response,
+                   view.owed.OnHost(host, {.name = request.state(), .uid = request.state_uid()}));
+  return Discard{.host = host, .response = std::move(response)};
+}
+
+}  // namespace remesh

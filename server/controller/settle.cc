@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/settle.h"
+
+#include "absl/strings/str_cat.h"
+
+namespace remesh {
+namespace {
+
+// What is owed of the state makes it LOST where that is newer than the journal knows.
+void SetNewerHosts(const ManifestKey& key, Machines& machines, Outbox& out) {
+  const StateKey state{.name = key.state, .uid = key.state_uid};
+  machines.states.SetNewerHosts(state, machines.owed.NewerHosts(state), out);
+}
+
+void CarryOut(const Judgement& judgement, Machines& machines, Outbox& out) {
+  const std::string& host = judgement.held.host;
+  const ManifestKey key = KeyOf(judgement.held.manifest);
+  if (judgement.verdict.kind == Verdict::Kind::kOwed) {
+    machines.owed.Note(judgement.held, judgement.verdict, machines.membership.durable(host), out);
+  } else {
+    if (judgement.command) machines.commands.Send(host, *judgement.command, out);
+    machines.owed.Drop(host, key);
+  }
+  SetNewerHosts(key, machines, out);
+  Free(host, judgement.gone, machines, out);
+}
+
+// An attempt that the worker still runs, though its execution may have ended without it.
+void SettleAttempt(const std::string& host, const v1::AttemptId& attempt, Machines& machines,
+                   Outbox& out) {
+  const ExecutionEntry* entry = machines.executions.Find(attempt.execution());
+  if (entry == nullptr) {
+    out.Warn(absl::StrCat("host ", host, " runs an attempt of ", attempt.execution(),
+                          ", which is not known here"));
+  } else if (auto command = ReconcileAttempt(entry->execution.resource())) {
+    machines.commands.Send(host, *std::move(command), out);
+  }
+}
+
+}  // namespace
+
+void Settle(const std::vector<HeldGeneration>& held, Machines& machines, Outbox& out) {
+  if (machines.leadership.behind()) return;
+  const auto find = [&](const std::string& name) -> const v1::Execution* {
+    const ExecutionEntry* entry = machines.executions.Find(name);
+    return entry == nullptr ? nullptr : &entry->execution.resource();
+  };
+  const HeldView view{.states = machines.states.registry(),
+                      .workers = machines.membership.workers(),
+                      .tombstones = machines.states.tombstones(),
+                      .execution = find};
+  for (const Judgement& judgement : Reconcile(held, view)) CarryOut(judgement, machines, out);
+}
+
+void Free(const std::string& host, const std::vector<ManifestKey>& keys, Machines& machines,
+          Outbox& out) {
+  for (const ManifestKey& key : keys) {
+    machines.membership.Release(host, key);
+    machines.owed.Drop(host, key);
+    SetNewerHosts(key, machines, out);
+  }
+}
+
+void SettleHost(const v1::Register& registration, Machines& machines, Outbox& out) {
+  if (machines.leadership.behind()) return;  // nothing is written, nothing freed
+  const std::string& host = registration.host();
+  machines.states.OnRegistered(registration, out);
+  Settle(HeldOfHost(registration), machines, out);
+  for (const v1::AttemptId& attempt : registration.attempts()) {
+    SettleAttempt(host, attempt, machines, out);
+  }
+  for (const std::string& state : machines.states.registry().NamesOn(host)) {
+    Settle(machines.owed.OfState(state), machines, out);
+  }
+}
+
+void SettleManifest(const std::string& host, const v1::StateManifest& manifest, Machines& machines,
+                    Outbox& out) {
+  if (!ValidateManifest(manifest).ok()) return;  // it says nothing that could be used
+  if (!machines.membership.Hold(host, manifest)) return;
+  Settle({{.host = host, .manifest = manifest}}, machines, out);
+  // Only who holds the current generation where it belongs can free what others owe.
+  const StateEntry* state = machines.states.registry().Find(manifest.state());
+  if (state != nullptr && state->uid() == manifest.state_uid() &&
+      state->generation() == manifest.generation() && state->placed->hosts.contains(host)) {
+    Settle(machines.owed.OfState(manifest.state()), machines, out);
+  }
+  out.Touch(manifest.state());
+}
+
+}  // namespace remesh

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/states.h"
+
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "server/controller/digest.h"
+#include "server/controller/names.h"
+#include "server/controller/uid.h"
+
+namespace remesh {
+namespace {
+
+constexpr int kLabelsMax = 64;
+constexpr size_t kLabelBytesMax = 1024;
+constexpr size_t kRequestIdBytesMax = 256;
+constexpr size_t kWantedMax = 100'000;  // states that trainers wait for
+
+absl::Status CheckLabels(const v1::State& state) {
+  if (state.labels_size() > kLabelsMax) {
+    return InvalidField("state.labels", absl::StrCat(state.labels_size(), " labels"),
+                        "must be at most 64 labels");
+  }
+  for (const auto& [key, value] : state.labels()) {
+    if (key.empty() || key.size() > kLabelBytesMax || value.size() > kLabelBytesMax) {
+      return InvalidField(absl::StrCat("state.labels[", key.substr(0, 64), "]"), value,
+                          "must have a key of 1 to 1024 bytes and a value of at most 1024");
+    }
+  }
+  return absl::OkStatus();
+}
+
+// As it was asked for, but for its uid.
+StateEntry NewEntry(const CreateState& request, const std::string& digest, Moment now) {
+  const v1::State& asked = request.request.state();
+  StateEntry entry{.declared = {},
+                   .placed = request.placed,
+                   .request_id = request.request.request_id(),
+                   .request_digest = digest};
+  entry.declared.set_name(asked.name());
+  entry.declared.set_generation(1);
+  entry.declared.set_step(asked.step());
+  *entry.declared.mutable_labels() = asked.labels();
+  *entry.declared.mutable_create_time() =
+      google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(now.wall));
+  return entry;
+}
+
+// What the journal holds of a new state.
+std::vector<Record> RecordsOf(const StateEntry& entry) {
+  v1::State stored = entry.declared;
+  *stored.mutable_spec() = entry.placed->spec;
+  return {StateRecord(stored),
+          CreateRequestRecord(entry.name(), entry.request_id, entry.request_digest)};
+}
+
+}  // namespace
+
+States::States(const ControllerOptions& options, const RandomBits& random,
+               const JournalQueue& journal, const Membership& membership, const Commands& commands)
+    : options_(options),
+      random_(random),
+      journal_(journal),
+      membership_(membership),
+      commands_(commands),
+      tombstones_(options.tombstones_max) {}
+
+void States::Restore(const Restored& restored) {
+  tombstones_.Restore(restored.tombstones);
+  for (const auto& [name, state] : restored.states) {
+    StateEntry entry{.declared = state.state,
+                     .placed = state.placed,
+                     .request_id = state.request_id,
+                     .request_digest = state.request_digest};
+    entry.declared.clear_spec();
+    registry_.Add(std::move(entry));
+  }
+}
+
+absl::Status States::CheckCreate(const CreateState& request) const {
+  const v1::State& state = request.request.state();
+  RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
+  RETURN_IF_ERROR(journal_.CheckRoom());
+  if (state.step() < 0)
+    return InvalidField("state.step", absl::StrCat(state.step()), "must be >= 0");
+  RETURN_IF_ERROR(CheckLabels(state));
+  if (request.request.request_id().size() > kRequestIdBytesMax) {
+    return InvalidField("request_id", request.request.request_id(), "must have at most 256 bytes");
+  }
+  for (const auto& [host, part] : request.placed->hosts)
+    RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
+  if (registry_.states().size() + creates_.size() >= options_.states_max) {
+    const std::string most = absl::StrCat(options_.states_max);
+    return MakeError(absl::StatusCode::kResourceExhausted,
+                     absl::StrCat("there are ", most, " states already"),
+                     {.reason = "TOO_MANY_STATES", .metadata = {{"states_max", most}}});
+  }
+  return absl::OkStatus();
+}
+
+// A repeated request_id: the state that it made, or is making.
+absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateRequest& request,
+                                        const std::string& digest, Outbox& out) {
+  const std::string& name = request.state().name();
+  const StateEntry* state = registry_.Find(name);
+  const auto pending = creates_.find(name);
+  if (state == nullptr && pending == creates_.end()) return false;
+  const StateEntry& known = state != nullptr ? *state : pending->second.entry;
+  if (request.request_id().empty() || known.request_id != request.request_id() ||
+      known.request_digest != digest || request.validate_only()) {
+    return StateError(absl::StatusCode::kAlreadyExists, "ALREADY_EXISTS", name, "exists already");
+  }
+  if (state != nullptr) {
+    out.Reply(call, ToProto(*state, membership_.workers()));
+  } else {
+    pending->second.calls.push_back(call);
+  }
+  return true;
+}
+
+std::optional<Reliance> States::Create(CallId call, const CreateState& request, Moment now,
+                                       Outbox& out) {
+  const std::string digest = Digest(request.request);
+  const absl::StatusOr<bool> joined = JoinCreate(call, request.request, digest, out);
+  const absl::Status status = !joined.ok() || *joined ? joined.status() : CheckCreate(request);
+  if (!status.ok()) out.Reply(call, status);
+  if (!status.ok() || *joined) return std::nullopt;
+
+  StateEntry entry = NewEntry(request, digest, now);
+  if (request.request.validate_only()) {
+    out.Reply(call, ToProto(entry, membership_.workers()));
+    return std::nullopt;
+  }
+  const uint64_t high = random_();
+  entry.declared.set_uid(MakeUid(high, random_()));
+  Reliance reliance{
+      .hosts = {}, .records = RecordsOf(entry), .then = StateCreated{.name = entry.name()}};
+  for (const auto& [host, part] : request.placed->hosts) reliance.hosts.insert(host);
+  creates_[entry.name()] = {.calls = {call}, .entry = entry};
+  return reliance;
+}
+
+void States::OnCreated(const StateCreated& created, Outbox& out) {
+  const std::string& name = created.name;
+  auto pending = creates_.extract(name);
+  const StateEntry& state = registry_.Add(std::move(pending.mapped().entry));
+  for (const auto& [host, part] : state.placed->hosts) {
+    v1::AttachResponse assign;
+    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
+    commands_.Send(host, std::move(assign), out);
+  }
+  if (const auto wanted = wanted_.find(name); wanted != wanted_.end()) {
+    for (const std::string& host : wanted->second) TellAbsent(state, host, out);
+  }
+  out.Reply(pending.mapped().calls, ToProto(state, membership_.workers()));
+  out.Note(absl::StrCat("created ", name));
+  out.Touch(name);
+}
+
+// A host without shards hears of a state only because a trainer there asked.
+void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
+  if (state.placed->hosts.contains(host)) return;
+  v1::AttachResponse message;
+  v1::Assignment& nothing = *message.mutable_assign_state()->mutable_assignment();
+  nothing.set_state(state.name());
+  nothing.set_state_uid(state.uid());
+  nothing.set_generation(state.generation());
+  nothing.set_committed(state.generation() > 1);
+  commands_.Send(host, std::move(message), out);
+}
+
+void States::Delete(CallId call, const std::string& name,
+                    const std::map<StateKey, std::set<std::string>>& gone, Outbox& out) {
+  if (StateEntry* state = registry_.Find(name)) state->deleting = true;
+  StateDeleted then{.call = call, .name = name, .gone = {}};
+  std::vector<Record> records = {NoStateRecord(name), NoNextStateRecord(name),
+                                 NoCreateRequestRecord(name)};
+  for (const auto& [state, hosts] : gone) {
+    const Tombstone tombstone = tombstones_.Make(hosts);
+    records.push_back(TombstoneRecord(state, tombstone));
+    then.gone[state] = tombstone;
+  }
+  out.Persist(std::move(records), std::move(then));
+}
+
+void States::OnDeleted(const StateDeleted& deleted, Outbox& out) {
+  for (const auto& [state, tombstone] : deleted.gone) {
+    std::vector<Record> forgotten = tombstones_.Add(state, tombstone);
+    if (!forgotten.empty()) out.Persist(std::move(forgotten));
+  }
+  registry_.Remove(deleted.name);
+  wanted_.erase(deleted.name);
+  out.Touch(deleted.name);
+}
+
+void States::BeginExecution(const std::string& state, const std::string& execution) {
+  registry_.Find(state)->execution = execution;
+}
+
+// Who holds what of the target is what the workers themselves said.
+void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
+  StateEntry& state = *registry_.Find(end.state);
+  state.execution.clear();
+  state.declared.set_abandoned_generation(end.abandoned_generation);
+  if (end.target != nullptr) {
+    state.declared.set_generation(end.generation);
+    state.placed = end.target;
+  }
+  out.Touch(end.state);
+}
+
+void States::SetNewerHosts(const StateKey& key, std::set<std::string> hosts, Outbox& out) {
+  StateEntry* state = registry_.Find(key.name);
+  if (state == nullptr || state->uid() != key.uid || state->newer_hosts == hosts) return;
+  state->newer_hosts = std::move(hosts);
+  out.Touch(key.name);
+}
+
+void States::OnHostAway(const HostAway& away, Outbox& out) {
+  for (auto& [state, hosts] : wanted_) hosts.erase(away.host);
+  std::erase_if(wanted_, [](const auto& wanted) { return wanted.second.empty(); });
+  const std::vector<std::string> states = registry_.NamesOn(away.host);
+  for (const std::string& name : states) out.Touch(name);
+  if (!membership_.workers().alive(away.host)) TellAway(away, states, out);
+}
+
+// A warning if anything relies on the host.
+void States::TellAway(const HostAway& away, const std::vector<std::string>& states,
+                      Outbox& out) const {
+  constexpr size_t kNamed = 8;
+  const std::vector<std::string> named(states.begin(),
+                                       states.begin() + std::min(states.size(), kNamed));
+  std::string line = absl::StrCat(
+      "host ", away.host, " is away: ", away.why.message(),
+      states.empty() ? "" : "; LOST until it is back: ", absl::StrJoin(named, ", "),
+      states.size() > kNamed ? absl::StrCat(" and ", states.size() - kNamed, " more") : "");
+  if (membership_.durable(away.host)) return out.Warn(std::move(line));
+  out.Note(std::move(line));
+}
+
+void States::Assign(const std::string& host, Outbox& out) {
+  const WorkerRegistry& workers = membership_.workers();
+  for (const std::string& name : registry_.NamesOn(host)) {
+    const StateEntry& state = *registry_.Find(name);
+    v1::AttachResponse assign;
+    *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
+    commands_.Send(host, std::move(assign), out);
+    if (PhaseOf(state, workers) == v1::State::LOST && workers.alive(host) &&
+        workers.Find(host)->Manifest(name, state.uid(), state.generation()) == nullptr) {
+      out.Warn(absl::StrCat(name, " is LOST: host ", host, " came back without its shards"));
+    }
+    out.Touch(name);
+  }
+}
+
+void States::OnWanted(const std::string& host, const std::string& name, Outbox& out) {
+  // Then it waits until its deadline.
+  if (!ParseStateName("state", name).ok()) return;
+  if (wanted_.size() >= kWantedMax && !wanted_.contains(name)) return;
+  wanted_[name].insert(host);
+  // A host with shards was told when the state was made, or when it attached.
+  if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
+}
+
+void States::OnRegistered(const v1::Register& registration, Outbox& out) {
+  std::set<StateKey> gone = tombstones_.WaitingFor(registration.host());
+  for (const v1::StateManifest& manifest : registration.manifests()) {
+    gone.erase({manifest.state(), manifest.state_uid()});
+  }
+  std::vector<Record> records = tombstones_.Confirm(registration.host(), gone);
+  if (!records.empty()) out.Persist(std::move(records));
+}
+
+void States::OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out) {
+  const StateKey state{.name = forgotten.state(), .uid = forgotten.state_uid()};
+  std::vector<Record> records = tombstones_.Confirm(host, {state});
+  if (!records.empty()) out.Persist(std::move(records));
+}
+
+}  // namespace remesh

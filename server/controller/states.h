@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "server/controller/commands.h"
+#include "server/controller/controller_options.h"
+#include "server/controller/follow_up.h"
+#include "server/controller/journal_queue.h"
+#include "server/controller/membership.h"
+#include "server/controller/outbox.h"
+#include "server/controller/state_registry.h"
+#include "server/controller/tombstones.h"
+
+namespace remesh {
+
+// What an execution leaves of its state.
+struct ExecutionEnd {
+  std::string state;
+  int64_t abandoned_generation = 0;           // see State.abandoned_generation
+  int64_t generation = 0;                     // of the target
+  std::shared_ptr<const PlacedState> target;  // null: the source stays
+};
+
+// Which states exist and which were deleted, and which hosts wait for one. Knows the journal and
+// the hosts; of executions only what it is told. Not thread-safe.
+class States {
+ public:
+  States(const ControllerOptions& options, const RandomBits& random, const JournalQueue& journal,
+         const Membership& membership, const Commands& commands);
+  void Restore(const Restored& restored);
+
+  const StateRegistry& registry() const { return registry_; }
+  const Tombstones& tombstones() const { return tombstones_; }
+  bool creating(const std::string& name) const { return creates_.contains(name); }
+
+  // Answers, or returns what to write first; then StateCreated.
+  std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
+  void OnCreated(const StateCreated& created, Outbox& out);
+  // Of the states of that name `gone`, with the hosts that may hold something of them; then
+  // StateDeleted. REQUIRES: none of them moves.
+  void Delete(CallId call, const std::string& name,
+              const std::map<StateKey, std::set<std::string>>& gone, Outbox& out);
+  void OnDeleted(const StateDeleted& deleted, Outbox& out);
+
+  void BeginExecution(const std::string& state, const std::string& execution);
+  void EndExecution(const ExecutionEnd& end, Outbox& out);
+  // These hosts hold a newer generation than the journal knows.
+  void SetNewerHosts(const StateKey& state, std::set<std::string> hosts, Outbox& out);
+
+  void OnHostAway(const HostAway& away, Outbox& out);
+  // Tells an attached host what it holds of which state. REQUIRES: it was welcomed.
+  void Assign(const std::string& host, Outbox& out);
+  // A trainer on the host waits for the state.
+  void OnWanted(const std::string& host, const std::string& name, Outbox& out);
+  // What the host does not mention of deleted states is gone there.
+  void OnRegistered(const v1::Register& registration, Outbox& out);
+  void OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out);
+
+ private:
+  struct PendingCreate {  // that is being journaled
+    std::vector<CallId> calls;
+    StateEntry entry;
+  };
+
+  absl::Status CheckCreate(const CreateState& request) const;
+  absl::StatusOr<bool> JoinCreate(CallId call, const v1::CreateStateRequest& request,
+                                  const std::string& digest, Outbox& out);
+  void TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const;
+  void TellAway(const HostAway& away, const std::vector<std::string>& states, Outbox& out) const;
+
+  const ControllerOptions& options_;
+  const RandomBits& random_;
+  const JournalQueue& journal_;
+  const Membership& membership_;
+  const Commands& commands_;
+  StateRegistry registry_;
+  Tombstones tombstones_;
+  std::map<std::string, PendingCreate> creates_;         // by state name
+  std::map<std::string, std::set<std::string>> wanted_;  // by state: hosts whose trainers asked
+};
+
+}  // namespace remesh

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// States, without executions.
+#include "server/controller/states_test_world.h"
+
+namespace remesh {
+namespace {
+
+using StatesTest = StatesTestWorld;
+
+TEST_F(StatesTest, AStateExistsOnceItIsOnDisk) {
+  Attach("a");
+  const auto asked = states_.Create(1, Asked({"a"}, "id"), now_, out_);
+  ASSERT_TRUE(asked.has_value());
+  EXPECT_EQ(asked->hosts, std::set<std::string>{"a"});
+  EXPECT_TRUE(states_.creating(kState));
+  EXPECT_EQ(Find(), nullptr);
+  EXPECT_FALSE(states_.Create(2, Asked({"a"}, "id"), now_, out_).has_value());  // it joins
+  EXPECT_TRUE(Replies(1).empty());
+  EXPECT_TRUE(Replies(2).empty());
+
+  states_.OnCreated(std::get<StateCreated>(asked->then), out_);
+  EXPECT_TRUE(Replies(1).at(0).ok());
+  EXPECT_TRUE(Replies(2).at(0).ok());
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kAssignState), 1);
+  EXPECT_FALSE(states_.Create(3, Asked({"a"}, "other"), now_, out_).has_value());
+  EXPECT_EQ(Replies(3).at(0).status().code(), absl::StatusCode::kAlreadyExists);
+}
+
+TEST_F(StatesTest, WhereNobodyIsAttachedNothingIsCreated) {
+  EXPECT_FALSE(states_.Create(1, Asked({"a"}), now_, out_).has_value());
+  EXPECT_EQ(GetErrorInfo(Replies(1).at(0).status()).reason, "HOST_NOT_ATTACHED");
+}
+
+TEST_F(StatesTest, ADeletedStateIsRememberedUntilItsHostsConfirm) {
+  Attach("a");
+  const StateKey key{.name = kState, .uid = Create({"a"})};
+  Clear();
+  states_.Delete(7, kState, {{key, {"a"}}}, out_);
+  EXPECT_TRUE(Find()->deleting);
+  const std::vector<FollowUp> then = out_.TakeFollowUps();
+  ASSERT_EQ(then.size(), 1u);
+  states_.OnDeleted(std::get<StateDeleted>(then[0]), out_);
+  EXPECT_EQ(Find(), nullptr);
+  EXPECT_TRUE(states_.tombstones().contains(key));
+  EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
+  v1::Register back = Registration("a");
+  *back.add_manifests() = Manifest(kState, key.uid, 1);
+  states_.OnRegistered(back, out_);  // it still has it
+  EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
+  states_.OnRegistered(Registration("a"), out_);
+  EXPECT_TRUE(states_.tombstones().WaitingFor("a").empty());
+}
+
+TEST_F(StatesTest, OnlyAnExecutionThatSucceededMovesTheState) {
+  Attach("a");
+  Create({"a"});
+  states_.BeginExecution(kState, "jobs/j/executions/e");
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::MOVING);
+  states_.EndExecution({.state = kState, .abandoned_generation = 2, .generation = 2, .target = {}},
+                       out_);
+  EXPECT_EQ(Find()->generation(), 1);
+  EXPECT_EQ(Find()->declared.abandoned_generation(), 2);
+  states_.BeginExecution(kState, "jobs/j/executions/f");
+  states_.EndExecution({.state = kState, .generation = 3, .target = PlaceOn({"b"})}, out_);
+  EXPECT_EQ(Find()->generation(), 3);
+  EXPECT_TRUE(Find()->placed->hosts.contains("b"));
+  EXPECT_TRUE(Find()->execution.empty());
+}
+
+TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
+  Attach("a");
+  const StateKey key{.name = kState, .uid = Create({"a"})};
+  Clear();
+  states_.SetNewerHosts(key, {"b"}, out_);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::LOST);
+  EXPECT_EQ(out_.TakeTouched(), std::set<std::string>{kState});
+  states_.SetNewerHosts(key, {"b"}, out_);
+  EXPECT_TRUE(out_.TakeTouched().empty());
+  states_.SetNewerHosts({.name = kState, .uid = "another"}, {}, out_);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::LOST);
+  states_.SetNewerHosts(key, {}, out_);
+  EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::BUILDING);
+}
+
+}  // namespace
+}  // namespace remesh

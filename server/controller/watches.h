@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+#include "server/controller/executions.h"
+#include "server/controller/outbox.h"
+#include "server/controller/states.h"
+
+namespace remesh {
+
+// Callers who want a state or an execution now and after every change. Knows what they can watch.
+// Not thread-safe.
+class Watches {
+ public:
+  Watches(const WorkerRegistry& workers, const StateRegistry& states, const Executions& executions)
+      : workers_(workers), states_(states), executions_(executions) {}
+
+  void OnStarted(const WatchStarted& watch, Outbox& out);
+  void OnEnded(WatchId watch);
+  // Tells the watchers of what was touched.
+  void TellTouched(Outbox& out);
+
+ private:
+  bool Tell(WatchId watch, const std::string& name, Outbox& out) const;
+
+  const WorkerRegistry& workers_;
+  const StateRegistry& states_;
+  const Executions& executions_;
+  std::map<WatchId, std::string> watches_;
+  std::map<std::string, std::set<WatchId>> watchers_;  // by name
+};
+
+}  // namespace remesh

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/watches.h"
+
+#include "server/controller/executions_test_world.h"
+
+namespace remesh {
+namespace {
+
+class WatchesTest : public ExecutionsTestWorld {
+ protected:
+  Watches watches_{membership_.workers(), states_.registry(), executions_};
+};
+
+TEST_F(WatchesTest, TellTheValueNowAndAfterEveryTouch) {
+  watches_.OnStarted({.id = 1, .name = kState}, out_);
+  ASSERT_EQ(Did<Notify>().size(), 1u);
+  watches_.TellTouched(out_);
+  EXPECT_EQ(Did<Notify>().size(), 1u);
+  out_.Touch(kState);
+  out_.Touch("jobs/j/states/unwatched");
+  watches_.TellTouched(out_);
+  EXPECT_EQ(Did<Notify>().size(), 2u);
+  watches_.OnEnded(1);
+  out_.Touch(kState);
+  watches_.TellTouched(out_);
+  EXPECT_EQ(Did<Notify>().size(), 2u);
+}
+
+TEST_F(WatchesTest, EndWithWhatTheyWatch) {
+  watches_.OnStarted({.id = 1, .name = "jobs/j/states/none"}, out_);
+  EXPECT_EQ(Did<EndWatch>().at(0).status.code(), absl::StatusCode::kNotFound);
+  watches_.OnStarted({.id = 2, .name = "none"}, out_);
+  EXPECT_EQ(Did<EndWatch>().at(1).status.code(), absl::StatusCode::kInvalidArgument);
+  const std::string name = Launch();
+  watches_.OnStarted({.id = 3, .name = name}, out_);
+  EXPECT_EQ(std::get<v1::Execution>(Did<Notify>().at(0).value).name(), name);
+  executions_.Cancel(5, name, now_, out_);
+  executions_.OnSaved(LastSave(), now_, out_);
+  watches_.TellTouched(out_);
+  EXPECT_TRUE(Did<EndWatch>().at(2).status.ok());
+}
+
+}  // namespace
+}  // namespace remesh
