@@ -49,7 +49,7 @@ LABEL org.opencontainers.image.title="remesh" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
-      dev.remesh.sbom="/usr/share/remesh/sbom.spdx"
+      remesh.sbom="/usr/share/remesh/sbom.spdx"
 USER 65532:65532
 WORKDIR /
 STOPSIGNAL SIGTERM
