@@ -117,7 +117,7 @@ v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   message.set_predicted_seconds(summary.predicted_seconds);
   message.set_peak_bytes_max(summary.peak_bytes_max);
   message.set_windows(summary.windows);
-  message.set_operations(summary.operations);
+  message.set_messages(summary.operations);
   message.set_schedule_price(summary.schedule_price);
   message.set_sharing_model(kSharingModel);
   return message;
@@ -146,7 +146,7 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
     out.set_array(binding.array_names[missing.array]);
     SetBox(missing.box, *out.mutable_box());
     for (const int32_t device : missing.lost_devices)
-      out.add_lost_devices(binding.device_ids[device]);
+      out.add_lost_device_ids(binding.device_ids[device]);
   }
   message.set_cached_bytes(plan.memory_bytes());
   return message;
