@@ -1,0 +1,56 @@
+# One image for remesh-server, remesh-worker and remeshctl; runs as a user without rights on a read-only root.
+#   docker build -t remesh .                    compiles everything from this folder
+#   scripts/image                               the same image from binaries that scripts/build made, without a daemon
+ARG BASE=docker.io/library/debian:bookworm-slim
+# build: compile; prebuilt: take dist/bin of the context.
+ARG BINARIES=build
+
+FROM ${BASE} AS build
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+WORKDIR /src
+COPY scripts/packages.txt scripts/
+# Debian's stable release is the pin of these versions. A browser and a Prometheus are only for tests.
+# hadolint ignore=DL3008
+RUN apt-get update -qq \
+ && sed -e 's/#.*//' -e '/^[[:space:]]*$/d' scripts/packages.txt | grep -vxE 'chromium|prometheus|shellcheck|clang-14|libclang-rt-14-dev' \
+  | DEBIAN_FRONTEND=noninteractive xargs apt-get install -y -qq --no-install-recommends \
+ && rm -rf /var/lib/apt/lists/*
+COPY . .
+RUN cmake --preset release \
+ && cmake --build build/release --target remesh-server remesh-worker remeshctl \
+ && install -D -s -t /dist/bin build/release/bin/remesh-server build/release/bin/remesh-worker build/release/bin/remeshctl
+
+FROM ${BASE} AS prebuilt
+COPY dist/bin/ /dist/bin/
+
+# hadolint ignore=DL3006
+FROM ${BINARIES} AS binaries
+
+FROM ${BASE} AS runtime
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+# ibverbs-providers: the drivers of InfiniBand and RoCE cards, for ucx_tls: rc,ud,tcp.
+# hadolint ignore=DL3008
+RUN apt-get update -qq \
+ && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+      libgrpc++1.51 libprometheus-cpp-pull1.0 libcivetweb1 libucx0 ibverbs-providers libyaml-cpp0.7 libsqlite3-0 libssl3 libxxhash0 libzstd1 \
+ && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
+COPY --from=binaries /dist/bin/ /usr/local/bin/
+COPY packaging/image/sbom /tmp/sbom
+# An image whose binaries do not start is not built.
+RUN for binary in remesh-server remesh-worker remeshctl; do "$binary" --version || exit 1; done \
+ && mkdir -p /usr/share/remesh \
+ && sh /tmp/sbom > /usr/share/remesh/sbom.spdx \
+ && rm /tmp/sbom
+
+ARG VERSION=dev
+ARG REVISION=unknown
+LABEL org.opencontainers.image.title="remesh" \
+      org.opencontainers.image.description="Moves the state of a live training job from one sharding to another" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      remesh.sbom="/usr/share/remesh/sbom.spdx"
+USER 65532:65532
+WORKDIR /
+STOPSIGNAL SIGTERM
+CMD ["remesh-server", "--help"]

@@ -1,0 +1,121 @@
+{{- define "remesh.name" -}}
+{{ .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "remesh.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{ .Values.fullnameOverride | trunc 40 | trimSuffix "-" }}
+{{- else if contains (include "remesh.name" .) .Release.Name -}}
+{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else -}}
+{{ printf "%s-%s" .Release.Name (include "remesh.name" .) | trunc 40 | trimSuffix "-" }}
+{{- end -}}
+{{- end }}
+
+{{/* The two below take (dict "root" . "component" "server"); the component may be left out. */}}
+{{- define "remesh.selector" -}}
+app.kubernetes.io/name: {{ include "remesh.name" .root }}
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "remesh.labels" -}}
+{{ include "remesh.selector" . }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* Without versions: a chart that changes nothing else restarts no pod. */}}
+{{- define "remesh.podLabels" -}}
+{{ include "remesh.selector" . }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- define "remesh.image" -}}
+{{- $name := .Values.image.repository -}}
+{{- with .Values.image.registry }}{{ $name = printf "%s/%s" . $name }}{{ end -}}
+{{- if .Values.image.digest -}}
+{{ $name }}@{{ .Values.image.digest }}
+{{- else -}}
+{{ $name }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{- end -}}
+{{- end }}
+
+{{- define "remesh.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{ .Values.serviceAccount.name | default (include "remesh.fullname" .) }}
+{{- else -}}
+{{ .Values.serviceAccount.name | default "default" }}
+{{- end -}}
+{{- end }}
+
+{{- define "remesh.joinTokenSecret" -}}
+{{ .Values.joinToken.existingSecret | default (printf "%s-join-token" (include "remesh.fullname" .)) }}
+{{- end }}
+
+{{- define "remesh.serverAddress" -}}
+{{ include "remesh.fullname" . }}-server.{{ .Release.Namespace }}.svc:{{ .Values.server.service.port }}
+{{- end }}
+
+{{/* What both pods begin with. */}}
+{{- define "remesh.pod" -}}
+serviceAccountName: {{ include "remesh.serviceAccount" . }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* A container's rights: none. */}}
+{{- define "remesh.restricted" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- define "remesh.server.config" -}}
+{{- with .Values.server.config }}
+{{- toYaml . }}
+{{ end -}}
+listen_address: "0.0.0.0:7070"
+metrics_address: "0.0.0.0:{{ .Values.server.metricsPort }}"
+journal_path: /var/lib/remesh/journal.db
+join_token_file: /etc/remesh/join/tokens
+{{- end }}
+
+{{/* What the workers have in common; a node's file adds its name and ids. */}}
+{{- define "remesh.worker.config" -}}
+{{- with .Values.worker.config }}
+{{- toYaml . }}
+{{ end -}}
+server_address: {{ include "remesh.serverAddress" . }}
+join_token_file: /etc/remesh/join/tokens
+buffer_directory: /dev/shm/remesh
+memory_limit_bytes: {{ .Values.worker.bufferGiB }}GiB
+socket_path: /run/remesh/worker.sock
+metrics_address: "0.0.0.0:{{ .Values.worker.metricsPort }}"
+{{- end }}
+
+{{/* Fails when two nodes would share a device id. */}}
+{{- define "remesh.checkDeviceIds" -}}
+{{- $devices := int .Values.worker.devices -}}
+{{- $owner := dict -}}
+{{- range $node, $first := .Values.worker.nodes -}}
+{{- range untilStep (int $first) (int (add $first $devices)) 1 -}}
+{{- $id := toString . -}}
+{{- if hasKey $owner $id -}}
+{{- fail (printf "worker.nodes: %s and %s would share device id %s: nodes have worker.devices (%d) ids each, from their first" (get $owner $id) $node $id $devices) -}}
+{{- end -}}
+{{- $_ := set $owner $id $node -}}
+{{- end -}}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The chart: what it renders is what Kubernetes takes, what the binaries take, and what was asked for."""
+import base64
+import functools
+import json
+import pathlib
+import re
+import tempfile
+import unittest
+
+import jsonschema
+import yaml
+
+import support
+from option_table import example_keys, options_of
+from support import CHART, ROOT, TOOLS, binary, run
+
+CASES = {"defaults": None, **{path.stem.removesuffix("-values"): path for path in sorted((CHART / "ci").glob("*.yaml"))}}
+VERSIONS = ["1.27", "1.34", "1.37"]
+OPERATOR = "monitoring.coreos.com/v1"
+NODES = ("--set", "worker.nodes.a=0", "--set", "worker.nodes.b=8")
+
+
+def template(*arguments, version: str = "1.34"):
+    return run(TOOLS / "helm", "template", "release", CHART, "--namespace", "space", "--kube-version", f"{version}.0", *arguments)
+
+
+@functools.lru_cache(maxsize=None)
+def rendered(case: str, version: str = "1.34", *arguments) -> list:
+    values = ["--values", CASES[case]] if CASES[case] else []
+    result = template(*values, *arguments, version=version)
+    assert result.returncode == 0, result.stderr
+    return [document for document in yaml.safe_load_all(result.stdout) if document]
+
+
+def of_kind(documents: list, kind: str, name: str = "") -> list:
+    return [document for document in documents if document["kind"] == kind and document["metadata"]["name"].endswith(name)]
+
+
+def only(documents: list, kind: str, name: str = ""):
+    (found,) = of_kind(documents, kind, name)
+    return found
+
+
+def pods(documents: list) -> list:
+    """(name, labels, spec) of every pod that the objects make."""
+    result = []
+    for document in documents:
+        if document["kind"] == "Pod":
+            result.append((document["metadata"]["name"], document["metadata"]["labels"], document["spec"]))
+        elif document["kind"] in ("StatefulSet", "DaemonSet"):
+            template_of = document["spec"]["template"]
+            result.append((document["metadata"]["name"], template_of["metadata"]["labels"], template_of["spec"]))
+    return result
+
+
+def containers(spec: dict) -> list:
+    return [*spec.get("initContainers", []), *spec["containers"]]
+
+
+@functools.lru_cache(maxsize=None)
+def schemas(version: str) -> dict:
+    return json.loads((TOOLS / f"kubernetes-{version}.json").read_text())["$defs"]
+
+
+def kubernetes_faults(document: dict, version: str) -> list:
+    """What Kubernetes' own schema, without unknown fields, has against an object."""
+    group, _, api = document["apiVersion"].rpartition("/")
+    (name,) = [name for name in schemas(version) if name.endswith(f".{group.split('.')[0] or 'core'}.{api}.{document['kind']}")]
+    checker = jsonschema.Draft202012Validator({"$defs": schemas(version), "$ref": f"#/$defs/{name}"})
+    return [f"{'/'.join(map(str, error.absolute_path))}: {error.message}" for error in checker.iter_errors(document)]
+
+
+class RenderTest(unittest.TestCase):
+    def each(self) -> list:
+        return [rendered(case) for case in CASES]
+
+    def test_helm_lints_it(self):
+        for case, path in CASES.items():
+            with self.subTest(case=case):
+                check = run(TOOLS / "helm", "lint", "--strict", "--quiet", CHART, *(["--values", path] if path else []))
+                self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
+
+    def test_kubernetes_takes_it(self):
+        for case in CASES:
+            for version in VERSIONS:
+                for document in rendered(case, version):
+                    if document["apiVersion"] == OPERATOR:
+                        continue  # not Kubernetes' own; below
+                    with self.subTest(case=case, version=version, kind=document["kind"], name=document["metadata"]["name"]):
+                        self.assertEqual(kubernetes_faults(document, version), [])
+
+    def test_faults_are_found(self):
+        claim = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"}, "spec": {"port": [], "ports": [{"port": "x"}]}}
+        self.assertEqual(len(kubernetes_faults(claim, "1.34")), 2)
+
+    def test_names_are_unique_and_short(self):
+        for documents in self.each():
+            names = [(document["kind"], document["metadata"]["name"]) for document in documents]
+            self.assertEqual(len(names), len(set(names)))
+            for _, name in names:
+                self.assertLessEqual(len(name), 63)
+
+    def test_selectors_find_their_pods(self):
+        for documents in self.each():
+            every = [labels for _, labels, _ in pods(documents)]
+            for document in documents:
+                if document["kind"] in ("StatefulSet", "DaemonSet"):
+                    own = document["spec"]["template"]["metadata"]["labels"]
+                    self.assertLessEqual(document["spec"]["selector"]["matchLabels"].items(), own.items())
+                selector = {"Service": lambda d: d["spec"]["selector"], "PodDisruptionBudget": lambda d: d["spec"]["selector"]["matchLabels"],
+                            "NetworkPolicy": lambda d: d["spec"]["podSelector"]["matchLabels"],
+                            "PodMonitor": lambda d: d["spec"]["selector"]["matchLabels"]}.get(document["kind"])
+                if selector:
+                    self.assertTrue(any(selector(document).items() <= labels.items() for labels in every), document["metadata"]["name"])
+
+    def test_mounts_and_ports_and_references_lead_somewhere(self):
+        for documents in self.each():
+            made = {(document["kind"], document["metadata"]["name"]) for document in documents}
+            for _, _, spec in pods(documents):
+                volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
+                claims = {"journal"} if "journal" in str(documents) else set()
+                for container in containers(spec):
+                    for mount in container.get("volumeMounts", []):
+                        self.assertIn(mount["name"], volumes.keys() | claims)
+                    ports = {port["name"] for port in container.get("ports", [])}
+                    for probe in ("startupProbe", "readinessProbe", "livenessProbe"):
+                        if probe in container:
+                            self.assertIn(container[probe]["httpGet"]["port"], ports)
+                for volume in volumes.values():
+                    for source in volume.get("projected", {}).get("sources", []):
+                        if "configMap" in source:
+                            self.assertIn(("ConfigMap", source["configMap"]["name"]), made)
+                        elif source["secret"]["name"] != "our-tokens":
+                            self.assertIn(("Secret", source["secret"]["name"]), made)
+
+    def test_no_container_has_more_rights_than_it_needs(self):
+        added = {"folders": {"CHOWN", "FOWNER", "DAC_OVERRIDE"}}
+        for documents in self.each():
+            for name, _, spec in pods(documents):
+                self.assertFalse(spec["automountServiceAccountToken"])
+                self.assertTrue(spec["securityContext"]["runAsNonRoot"])
+                self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
+                self.assertNotIn("hostPID", spec)
+                self.assertNotIn("hostIPC", spec)
+                for container in containers(spec):
+                    rights = container["securityContext"]
+                    self.assertFalse(rights["allowPrivilegeEscalation"])
+                    self.assertTrue(rights["readOnlyRootFilesystem"])
+                    self.assertEqual(rights["capabilities"]["drop"], ["ALL"])
+                    rdma = {"IPC_LOCK"} if container["name"] == "worker" else set()
+                    self.assertLessEqual(set(rights["capabilities"].get("add", [])), added.get(container["name"], rdma))
+                if "worker" not in name:  # Pod Security's level restricted
+                    self.assertFalse(spec.get("hostNetwork", False))
+                    self.assertFalse([volume for volume in spec.get("volumes", []) if "hostPath" in volume])
+
+    def test_the_operators_objects_are_as_prometheus_takes_them(self):
+        documents = rendered("full")
+        rule = only(documents, "PrometheusRule")
+        with tempfile.NamedTemporaryFile("w", suffix=".yaml") as file:
+            yaml.safe_dump(rule["spec"], file)
+            file.flush()
+            check = run("promtool", "check", "rules", file.name)
+        self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
+        urls = {alert["annotations"]["runbook_url"] for group in rule["spec"]["groups"] for alert in group["rules"] if "alert" in alert}
+        self.assertIn("https://example.com/remesh/docs/runbooks/RemeshServerDown.md", urls)
+        (endpoint,) = only(documents, "PodMonitor")["spec"]["podMetricsEndpoints"]
+        ports = [port["name"] for _, _, spec in pods(documents) for container in containers(spec) for port in container.get("ports", [])]
+        self.assertEqual(ports.count(endpoint["port"]), 2)
+        for kind in ("PrometheusRule", "PodMonitor"):
+            self.assertEqual(only(documents, kind)["metadata"]["labels"]["release"], "stack")
+
+    def test_boards_arrive_whole(self):
+        maps = [document for document in of_kind(rendered("full"), "ConfigMap") if "grafana_dashboard" in document["metadata"]["labels" if document["metadata"].get("labels") else "name"]]
+        found = {name: json.loads(text) for board in maps for name, text in board["data"].items()}
+        self.assertEqual(found, {path.name: json.loads(path.read_text()) for path in (CHART / "files" / "dashboards").glob("*.json")})
+
+
+class ConfigurationTest(unittest.TestCase):
+    """server.yaml and the workers' files."""
+
+    def files(self, case: str):
+        """(binary, text, flags) of every file that a pod would read."""
+        documents = rendered(case)
+        yield "server", only(documents, "ConfigMap", "-server")["data"]["server.yaml"], []
+        for worker in of_kind(documents, "DaemonSet"):
+            arguments = [text.replace("$(POD_IP)", "10.0.0.1") for text in worker["spec"]["template"]["spec"]["containers"][0].get("args", [])]
+            for text in only(documents, "ConfigMap", "-worker")["data"].values():
+                yield "worker", text, arguments
+
+    def test_keys_are_settings(self):
+        for case in CASES:
+            for name, text, arguments in self.files(case):
+                keys = {option.key for option in options_of(name)}
+                self.assertEqual(set(yaml.safe_load(text)) - keys, set())
+                for argument in arguments:
+                    self.assertIn(argument.split("=")[0].removeprefix("--").replace("-", "_"), keys)
+
+    def test_binaries_take_the_files(self):
+        if not (binary("remesh-server") and binary("remesh-worker")):
+            self.skipTest("the binaries are not built")
+        with tempfile.TemporaryDirectory() as folder:
+            for case in CASES:
+                for name, text, arguments in self.files(case):
+                    with self.subTest(case=case, binary=name):
+                        file = pathlib.Path(folder) / "config.yaml"
+                        file.write_text(text)
+                        check = run(binary(f"remesh-{name}"), "--config", file, *arguments, "--print-config")
+                        self.assertEqual(check.returncode, 0, check.stderr)
+
+    def test_what_was_set_arrives(self):
+        (server,) = [text for name, text, _ in self.files("full") if name == "server"]
+        settings = yaml.safe_load(server)
+        self.assertEqual((settings["states_max"], settings["plan_cache_bytes"], settings["heartbeat_interval"]), (20000000, 268435456, "500ms"))
+        self.assertNotIn("e+", server)  # a number that Helm made a float
+
+    def test_workers_know_host_and_ids(self):
+        workers = [yaml.safe_load(text) for name, text, _ in self.files("full") if name == "worker"]
+        ids = {worker["host"]: worker["device_ids"] for worker in workers}
+        self.assertEqual(ids, {"gpu-a": [*range(8)], "ip-10-0-0-7.ec2.internal": [*range(8, 16)], "7": [*range(16, 24)]})
+        self.assertEqual(workers[0]["memory_limit_bytes"], "512GiB")
+        spec = only(rendered("full"), "DaemonSet")["spec"]["template"]["spec"]
+        self.assertEqual(spec["containers"][0]["resources"]["limits"]["memory"], "514Gi")
+        terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        self.assertEqual([term["matchFields"][0]["values"] for term in terms], [[host] for host in sorted(ids)])
+        self.assertEqual(set(only(rendered("full"), "ConfigMap", "-worker")["data"]), {f"{host}.yaml" for host in ids})
+
+    def test_workers_call_the_service(self):
+        for case in CASES:
+            service = [document for document in of_kind(rendered(case), "Service", "-server")][0]
+            address = f'{service["metadata"]["name"]}.space.svc:{service["spec"]["ports"][0]["port"]}'
+            for name, text, _ in self.files(case):
+                if name == "worker":
+                    self.assertEqual(yaml.safe_load(text)["server_address"], address)
+
+    def test_a_node_more_restarts_nobody(self):
+        def checksum(*arguments):
+            annotations = only(rendered("defaults", "1.34", *arguments), "DaemonSet")["spec"]["template"]["metadata"]["annotations"]
+            return annotations["checksum/config"]
+        self.assertEqual(checksum(*NODES), checksum(*NODES, "--set", "worker.nodes.c=16"))
+        self.assertNotEqual(checksum(*NODES), checksum(*NODES, "--set", "worker.config.copy_threads=3"))
+
+    def test_the_join_token_is_one_that_the_server_takes(self):
+        token = base64.b64decode(only(rendered("defaults"), "Secret")["data"]["tokens"]).decode()
+        self.assertTrue(16 <= len(token) <= 1024, token)
+        self.assertEqual(of_kind(rendered("full"), "Secret"), [])
+
+
+class RefusalTest(unittest.TestCase):
+    def assert_refused(self, words: str, *arguments):
+        result = template(*arguments)
+        self.assertNotEqual(result.returncode, 0, arguments)
+        self.assertIn(words, result.stderr)
+
+    def test_values_that_cannot_be(self):
+        for words, setting in [
+                ("lost_afterr", "server.config.lost_afterr=5s"), ("journal_path", "server.config.journal_path=/tmp/x"),
+                ("device_ids", "worker.config.device_ids={1}"), ("lost_after", "server.config.lost_after=5 parsecs"),
+                ("planner_threads", "server.config.planner_threads=0"), ("persistance", "server.persistance.enabled=false"),
+                ("dataPort", "worker.dataPort=70000"), ("pullPolicy", "image.pullPolicy=Sometimes"), ("nodes", "worker.nodes.a=x")]:
+            with self.subTest(setting=setting):
+                self.assert_refused(words, "--set", setting)
+
+    def test_two_nodes_with_one_device_id(self):
+        self.assert_refused("a and b would share device id 7", "--set", "worker.nodes.a=0,worker.nodes.b=7")
+
+    def test_a_policy_that_would_lock_the_workers_out(self):
+        self.assert_refused("networkPolicy.nodeCidrs", "--set", "networkPolicy.enabled=true")
+
+
+class FilesTest(unittest.TestCase):
+    def test_schema_and_readme_are_what_the_script_writes(self):
+        check = run("/usr/bin/python3", ROOT / "helm" / "generate.py", "--check")
+        self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
+
+    def test_the_option_tables_are_read_whole(self):
+        for name in ("server", "worker"):
+            self.assertEqual({option.key for option in options_of(name)}, set(example_keys(name)))
+
+    def test_every_value_is_used(self):
+        """A value that no template reads would be a promise."""
+        templates = "".join(path.read_text() for path in (CHART / "templates").rglob("*") if path.is_file())
+
+        def leaves(values, path):
+            if isinstance(values, dict) and values and path not in {".Values.server.resources", ".Values.monitoring.dashboards.labels"}:
+                for key, child in values.items():
+                    yield from leaves(child, f"{path}.{key}")
+            else:
+                yield path
+
+        for path in leaves(yaml.safe_load((CHART / "values.yaml").read_text()), ".Values"):
+            with self.subTest(value=path):
+                self.assertRegex(templates, re.escape(path) + r"\b")
+
+    def test_examples_are_kubernetes_objects(self):
+        for path in sorted((ROOT / "helm" / "examples").glob("*.yaml")):
+            for document in yaml.safe_load_all(path.read_text()):
+                with self.subTest(example=path.name, kind=document["kind"]):
+                    if "." not in document["apiVersion"] or document["apiVersion"].startswith("apps"):
+                        self.assertEqual(kubernetes_faults(document, "1.34"), [])
+
+    def test_the_version_is_the_projects(self):
+        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+        self.assertIn(f"project(remesh VERSION {chart['appVersion']} ", (ROOT / "CMakeLists.txt").read_text())
+
+
+if __name__ == "__main__":
+    support.main(needs=["helm", *(f"kubernetes-{version}.json" for version in VERSIONS)])
