@@ -104,10 +104,11 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                        "Silence of the planner after which the connection is probed; the planner "
                        "takes 1s and more.",
                        std::chrono::seconds(1));
-  settings.AddDuration("keepalive_timeout", &options.keepalive_timeout,
-                       "Time a probe may take before the connection ends and is made anew: the planner's "
-                      "process may stand still for as long without failing an execution.",
-                       std::chrono::milliseconds(1));
+  settings.AddDuration(
+      "keepalive_timeout", &options.keepalive_timeout,
+      "Time a probe may take before the connection ends and is made anew: the planner's "
+      "process may stand still for as long without failing an execution.",
+      std::chrono::milliseconds(1));
   settings.AddString("join_token_file", &options.join_token_file,
                      "File whose first line is one of the planner's join tokens, which lets in a "
                      "host that the planner does not know; empty: none.");
@@ -134,6 +135,10 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                      "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");
   settings.AddBytes("memory_limit_bytes", &options.memory_limit_bytes,
                     "Most bytes that buffers may take; 0: what the file system has.");
+  settings.AddDuration("recycle_idle", &options.recycle_idle,
+                       "How long memory of a retired generation is kept for the next one of its "
+                       "state, while nobody else needs it; 0s: not at all.",
+                       std::chrono::nanoseconds(0));
   settings.AddString("socket_path", &options.socket_path,
                      "Unix socket on which trainers of this host call, mode 0660.");
   settings.Section("Data plane");

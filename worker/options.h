@@ -29,6 +29,7 @@ struct WorkerOptions {
 
   std::string buffer_directory = "/dev/shm/remesh";
   int64_t memory_limit_bytes = 0;
+  std::chrono::nanoseconds recycle_idle = std::chrono::seconds(60);
   std::string socket_path = "/run/remesh/worker.sock";
 
   std::string transport = "ucx";
