@@ -101,8 +101,7 @@ bool TcpConnection::OnHello(const tcp::Hello& hello) {
   if (group != nullptr) answer.code = tcp::Code::kRefused;
   const bool proved =
       peer >= 0 && tcp::Holds(hello, group->token(), group->peer(peer).token, challenge_);
-  if (proved)
-    answer = tcp::MakeAnswer(group->token(), group->peer(peer).token, challenge_, hello);
+  if (proved) answer = tcp::MakeAnswer(group->token(), group->peer(peer).token, challenge_, hello);
   Queue(answer);
   // Who did not prove itself reads the answer and goes; what else it says is not read.
   if (!proved) {

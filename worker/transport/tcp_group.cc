@@ -82,7 +82,8 @@ void TcpGroup::Receive(int peer, const MessageTag& tag, std::span<std::byte> buf
   PeerState& state = peers_.at(peer);
   if (!Begin(state, done)) return;
   REMESH_CHECK(state.receives.try_emplace(tag, Incoming{buffer, std::move(done)}).second);
-  if (state.accepted != nullptr) state.accepted->Queue(tcp::Frame{.tag = tag, .bytes = buffer.size()});
+  if (state.accepted != nullptr)
+    state.accepted->Queue(tcp::Frame{.tag = tag, .bytes = buffer.size()});
 }
 
 void TcpGroup::OnOpen(int peer, TcpConnection* connection) {
@@ -143,7 +144,8 @@ void TcpGroup::Drop(PeerState& state, const absl::Status& status) {
   for (TcpConnection** connection : {&state.dialled, &state.accepted}) {
     if (*connection != nullptr) transport_->Close(std::exchange(*connection, nullptr));
   }
-  for (auto& [tag, outgoing] : std::exchange(state.sends, {})) End(std::move(outgoing.done), status);
+  for (auto& [tag, outgoing] : std::exchange(state.sends, {}))
+    End(std::move(outgoing.done), status);
   for (auto& [tag, done] : std::exchange(state.being_sent, {})) End(std::move(done), status);
   for (auto& [tag, incoming] : std::exchange(state.receives, {}))
     End(std::move(incoming.done), status);

@@ -85,9 +85,9 @@ class TcpGroup : public PeerGroup {
     SocketAddress address;
     tcp::TokenId id;
     bool dialling = false;
-    TcpConnection* dialled = nullptr;   // on which we send
-    TcpConnection* accepted = nullptr;  // on which we receive
-    absl::Status lost;                  // OK while it is not
+    TcpConnection* dialled = nullptr;                    // on which we send
+    TcpConnection* accepted = nullptr;                   // on which we receive
+    absl::Status lost;                                   // OK while it is not
     absl::flat_hash_map<MessageTag, Outgoing> sends;     // not granted yet
     absl::flat_hash_map<MessageTag, uint64_t> grants;    // without their Send() yet
     absl::flat_hash_map<MessageTag, Done> being_sent;    // in the connection's hands

@@ -29,9 +29,9 @@ Proof Prove(std::string_view role, const AttemptToken& acceptor, const AttemptTo
   text.append(challenge.begin(), challenge.end()).append(hello.begin(), hello.end());
   Proof proof;
   unsigned int size = 0;
-  const auto* said = HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
-                          reinterpret_cast<const unsigned char*>(text.data()), text.size(),
-                          proof.data(), &size);
+  const auto* said =
+      HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()),
+           reinterpret_cast<const unsigned char*>(text.data()), text.size(), proof.data(), &size);
   REMESH_CHECK(said != nullptr && size == proof.size());
   return proof;
 }

@@ -66,7 +66,6 @@ class Stream {
     absl::AnyInvocable<void()> written;
   };
 
-
   bool Parse(Reader& reader);
   void Wrote(size_t bytes);
 

@@ -88,8 +88,8 @@ absl::Status TcpTransport::Listen() {
   files_max_ = static_cast<int>(std::clamp<rlim_t>(files.rlim_cur, 2 * kReserve, INT_MAX));
   SocketAddress own;
   own.length = sizeof(own.storage);
-  REMESH_CHECK(getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own.storage),
-                           &own.length) == 0);
+  REMESH_CHECK(
+      getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&own.storage), &own.length) == 0);
   address_ = FormatSocketAddress(own);
   for (Fd* fd : {&listener_, &wake_}) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = fd}};
@@ -196,7 +196,8 @@ bool TcpTransport::Accept() {
       errno = EMFILE;
     }
     if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) PauseListener();
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        PauseListener();
       return i > 0;
     }
     std::string host = HostOf(from);

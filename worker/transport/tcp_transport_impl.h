@@ -79,7 +79,7 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   std::deque<tcp::TokenId> left_;  // the last groups that are over
   // Every open connection with what epoll watches it for.
   absl::flat_hash_map<TcpConnection*, std::pair<std::unique_ptr<TcpConnection>, uint32_t>> open_;
-  std::list<TcpConnection*> unproved_;  // in the order of their coming
+  std::list<TcpConnection*> unproved_;                  // in the order of their coming
   std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nothing refers to them
   std::vector<TcpConnection*> output_;
   std::vector<Redial> redials_;
