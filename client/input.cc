@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "client/files/mapped_file.h"
-#include "proto/spec/text.h"
+#include "proto/convert/text.h"
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/spec/text.h"
+#include "proto/convert/text.h"
 
 namespace remesh {
 namespace {

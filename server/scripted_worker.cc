@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 
 namespace remesh {
 namespace {

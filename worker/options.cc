@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/spec/presets.h"
+#include "proto/convert/presets.h"
 
 namespace remesh {
 namespace {

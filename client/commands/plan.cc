@@ -21,8 +21,8 @@
 #include "client/transfer_output.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
-#include "proto/spec/plan_proto.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/plan_spec.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {

@@ -11,7 +11,7 @@
 #include "client/commands/plan_files.h"
 #include "planner/report/html.h"
 #include "planner/report/trace.h"
-#include "proto/spec/explain_proto.h"
+#include "proto/convert/explain_proto.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/spec/explain_proto.h"
+#include "proto/convert/explain_proto.h"
 
 namespace remesh {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 
 #include <xxhash.h>
 #include <zstd.h>
@@ -10,8 +10,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/codec/plan_bytes.h"
-#include "proto/spec/plan_proto.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_proto.h"
+#include "proto/convert/plan_spec.h"
 
 namespace remesh {
 namespace {

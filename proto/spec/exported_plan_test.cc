@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plans as files: what was exported comes back, and nothing else is taken for it.
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include "planner/codec/plan_bytes.h"
 #include "planner/plan/plan_rep.h"
 #include "planner/reprice.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "tests/testing/resealed.h"
 
 namespace remesh {

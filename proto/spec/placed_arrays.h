@@ -9,8 +9,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
-#include "proto/spec/plan_spec.h"
-#include "proto/spec/shardings.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/shardings.h"
 
 namespace remesh {
 

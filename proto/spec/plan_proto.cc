@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 
 #include <xxhash.h>
 
@@ -17,7 +17,7 @@
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
 #include "planner/values/element_type.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 
 namespace remesh {
 namespace {

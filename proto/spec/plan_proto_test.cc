@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 
 #include <gtest/gtest.h>
 
@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "proto/spec/plan_spec.h"
-#include "proto/spec/program_proto.h"
-#include "proto/spec/text.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/program_proto.h"
+#include "proto/convert/text.h"
 
 namespace remesh {
 namespace {

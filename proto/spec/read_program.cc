@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/schedule/windows.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 
 namespace remesh {
 namespace {
@@ -148,7 +148,7 @@ class Reader {
     RETURN_IF_ERROR(CheckCounts("ranks", classes.ranks(), 0, classes.shapes_size()));
     RETURN_IF_ERROR(CheckEach("element_bits", classes.element_bits(), 1, 129));
     RETURN_IF_ERROR(CheckEach("atoms", classes.atoms(), 1, INT32_MAX));
-    RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.cell_begins_size()));
+    RETURN_IF_ERROR(CheckSize("atom_extents", classes.atom_extents(), classes.atom_begins_size()));
     program_.tapes.classes.reserve(static_cast<size_t>(classes.arrays_size()));
     for (int c = 0; c < classes.arrays_size(); ++c) RETURN_IF_ERROR(ReadClass(classes, c));
     return CheckSize("atom_begins", classes.atom_begins(), next_dim_);
@@ -170,7 +170,7 @@ class Reader {
       named_.arrays[next_array_++].bits_per_element = one.element_bits;
     }
     if (int64_t{one.cell_count} * std::max<int64_t>(1, std::ssize(shape)) >
-        (shape.empty() ? 1 : classes.cell_begins_size() - next_dim_)) {
+        (shape.empty() ? 1 : classes.atom_begins_size() - next_dim_)) {
       return InvalidField(At("atoms", c), absl::StrCat(one.cell_count), "must have atom_begins");
     }
     for (int i = 0; i < one.cell_count; ++i) {
@@ -199,7 +199,7 @@ class Reader {
 
   absl::Status ReadTapes(const v1::ProgramTapes& tapes) {
     RETURN_IF_ERROR(CheckSize("atoms", tapes.atoms(), tapes.number_steps_size()));
-    RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.cell_steps_size()));
+    RETURN_IF_ERROR(CheckCounts("atoms", tapes.atoms(), 1, tapes.atom_steps_size()));
     ASSIGN_OR_RETURN(program_.sub_numbers,
                      FromSteps("number_steps", tapes.number_steps(), 1, INT32_MAX));
     ASSIGN_OR_RETURN(program_.cells,
@@ -306,11 +306,11 @@ class Reader {
   }
 
   absl::Status ReadParts(const v1::ProgramMoves& moves) {
-    RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.part_steps_size()));
-    RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.part_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.stripe_steps_size()));
+    RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.stripe_steps_size()));
     ASSIGN_OR_RETURN(const std::vector<int32_t> parts,
                      FromSteps("stripe_steps", moves.stripe_steps(), 1, std::ssize(program_.moves)));
-    for (int i = 0; i < moves.part_steps_size(); ++i) {
+    for (int i = 0; i < moves.stripe_steps_size(); ++i) {
       Move& move = program_.moves[parts[i]];
       const int64_t begin = moves.stripe_begins(i);
       RETURN_IF_ERROR(CheckIn(At("stripe_begins", i), begin, 0, move.hi + 1));

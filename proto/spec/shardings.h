@@ -12,8 +12,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "planner/values/request.h"
-#include "proto/spec/device_lists.h"
-#include "proto/spec/form.h"
+#include "proto/convert/device_lists.h"
+#include "proto/convert/form.h"
 #include "remesh/v1/sharding.pb.h"
 
 namespace remesh {

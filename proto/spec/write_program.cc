@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "planner/values/element_type.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 
 namespace remesh {
 namespace {
@@ -56,7 +56,7 @@ class Writer {
     AddNames();
     for (const ArrayClass& one : program_.tapes.classes) AddClass(one);
     AddTapes();
-    AddStretches();
+    AddSegments();
     for (const Move& move : program_.moves) AddMove(move);
     AddParts();
     for (const int64_t device : named_.devices) Room(kNumberBytes).add_devices(device);
@@ -130,7 +130,7 @@ class Writer {
       Room(kNumberBytes).mutable_tapes()->add_atom_steps(cell - std::exchange(last, cell));
   }
 
-  void AddStretches() {
+  void AddSegments() {
     int32_t number = 0;
     int32_t tape = 0;
     for (size_t i = 0; i < program_.segments.size(); ++i) {

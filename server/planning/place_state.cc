@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/plan_proto.h"
 
 namespace remesh {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "planner/values/topology.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "server/controller/placed.h"
 
 namespace remesh {

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "planner/codec/plan_bytes.h"
 #include "planner/reprice.h"
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 #include "server/controller/proto_time.h"
 #include "service/version.h"
 

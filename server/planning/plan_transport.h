@@ -11,7 +11,7 @@
 
 namespace remesh {
 
-// Plans as files: see proto/spec/exported_plan.h. Both block.
+// Plans as files: see proto/convert/exported_plan.h. Both block.
 
 // NOT_FOUND as PlanCache::Find().
 absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name);

@@ -14,8 +14,8 @@
 
 #include "base/check.h"
 #include "planner/plan/plan.h"
-#include "proto/spec/plan_spec.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/plan_spec.h"
+#include "proto/convert/program_proto.h"
 #include "service/heap.h"
 #include "tests/benchmark/planner_cases.h"
 

@@ -4,7 +4,7 @@
 
 #include "planner/codec/plan_bytes.h"
 #include "planner/reprice.h"
-#include "proto/spec/exported_plan.h"
+#include "proto/convert/exported_plan.h"
 #include "tests/fuzz/inputs.pb.h"
 #include "tests/fuzz/planned.h"
 #include "tests/testing/resealed.h"

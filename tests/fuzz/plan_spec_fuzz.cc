@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/codec/plan_bytes.h"
-#include "proto/spec/device_count.h"
-#include "proto/spec/plan_proto.h"
+#include "proto/convert/device_count.h"
+#include "proto/convert/plan_proto.h"
 #include "remesh/v1/plan.pb.h"
 #include "tests/fuzz/planned.h"
 

@@ -6,7 +6,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 #include "planner/plan/plan_rep.h"
-#include "proto/spec/plan_spec.h"
+#include "proto/convert/plan_spec.h"
 #include "tests/fuzz/target.h"
 
 namespace remesh::fuzz {

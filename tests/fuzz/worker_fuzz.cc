@@ -7,7 +7,7 @@
 #include "tests/fuzz/run_on.h"
 #include "tests/fuzz/target.h"
 #include "worker/agent/agent.h"
-#include "worker/transport/memory_transport.h"
+#include "worker/transport/testing/memory_transport.h"
 
 namespace remesh::fuzz {
 namespace {

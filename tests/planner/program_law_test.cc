@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "planner/schedule/windows.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "worker/agent/agent_test.h"
+#include "worker/agent/testing/agent_fixture.h"
 
 namespace remesh::testing {
 namespace {

@@ -18,9 +18,9 @@
 #include "absl/strings/str_cat.h"
 #include "tests/testing/element_oracle.h"
 #include "worker/agent/agent.h"
-#include "worker/execution/test_program.h"
+#include "worker/execution/testing/program.h"
 #include "worker/store/box_message.h"
-#include "worker/transport/memory_transport.h"
+#include "worker/transport/testing/memory_transport.h"
 
 // An agent, and two of them that move a state between them, with everything but gRPC.
 namespace remesh::testing {

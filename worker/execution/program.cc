@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 
 namespace remesh {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
-#include "worker/execution/test_program.h"
+#include "worker/execution/testing/program.h"
 
 namespace remesh::testing {
 namespace {

@@ -17,7 +17,7 @@
 #include "planner/values/element_type.h"
 #include "worker/device/pieces.h"
 #include "worker/execution/mover.h"
-#include "worker/execution/test_program.h"
+#include "worker/execution/testing/program.h"
 #include "worker/store/box_message.h"
 
 // Hosts of one process that run hand-made programs, all on the calling thread but for the copies.

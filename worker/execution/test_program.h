@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/spec/program_proto.h"
+#include "proto/convert/program_proto.h"
 #include "worker/execution/program.h"
 
 // Hand-made programs as they come over the wire.
