@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/metrics.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "base/check.h"
@@ -58,6 +59,11 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
                              "Bytes reserved for shards and staging.")),
       buffer_bytes_max_(OneGauge(registry, "remesh_worker_buffer_max_bytes",
                                  "Bytes that shards and staging may take; 0: no limit.")),
+      recycling_(Counters(registry, "remesh_worker_recycled_files_total",
+                          "Files of retired generations that a later one asked for, by outcome.")),
+      recycled_(recycling_.Add({{"outcome", "recycled"}})),
+      still_mapped_(recycling_.Add({{"outcome", "still_mapped"}})),
+      no_lease_support_(recycling_.Add({{"outcome", "no_lease_support"}})),
       errors_(Counters(registry, "remesh_worker_errors_total",
                        "Attempts and commands that failed, by reason.")),
       heartbeats_(
@@ -95,6 +101,15 @@ void WorkerMetrics::SetBufferBytes(int64_t bytes) { buffer_bytes_.Set(static_cas
 
 void WorkerMetrics::SetBufferBytesMax(int64_t bytes) {
   buffer_bytes_max_.Set(static_cast<double>(bytes));
+}
+
+void WorkerMetrics::SetRecycling(const RecyclingCounts& counts) {
+  const auto raise = [](prometheus::Counter& counter, int64_t value) {
+    counter.Increment(std::max(0.0, static_cast<double>(value) - counter.Value()));
+  };
+  raise(recycled_, counts.recycled);
+  raise(still_mapped_, counts.still_mapped);
+  raise(no_lease_support_, counts.no_lease_support);
 }
 
 void WorkerMetrics::CountError(const absl::Status& status) {

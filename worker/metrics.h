@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "worker/execution/attempt.h"
 #include "worker/execution/mover.h"
+#include "worker/store/buffer_pool.h"
 
 namespace remesh {
 
@@ -32,6 +33,8 @@ class WorkerMetrics {
   void MovingFailed(const absl::Status& status);
   void SetBufferBytes(int64_t bytes);
   void SetBufferBytesMax(int64_t bytes);
+  // What the store has counted since it was opened.
+  void SetRecycling(const RecyclingCounts& counts);
   void CountError(const absl::Status& status);
   void CountHeartbeat();
   void SetAttached(bool attached);
@@ -49,6 +52,10 @@ class WorkerMetrics {
   std::vector<prometheus::Histogram*> phase_seconds_;  // by Attempt::Phase
   prometheus::Gauge& buffer_bytes_;
   prometheus::Gauge& buffer_bytes_max_;
+  prometheus::Family<prometheus::Counter>& recycling_;
+  prometheus::Counter& recycled_;
+  prometheus::Counter& still_mapped_;
+  prometheus::Counter& no_lease_support_;
   prometheus::Family<prometheus::Counter>& errors_;
   prometheus::Counter& heartbeats_;
   prometheus::Gauge& attached_;

@@ -135,10 +135,15 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                      "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");
   settings.AddBytes("memory_limit_bytes", &options.memory_limit_bytes,
                     "Most bytes that buffers may take; 0: what the file system has.");
+  settings.AddDuration("recycle_idle", &options.recycle_idle,
+                       "How long memory of a retired generation is kept for the next one of its "
+                       "state, while nobody else needs it; 0s: not at all.",
+                       std::chrono::nanoseconds(0));
   settings.AddString("socket_path", &options.socket_path,
                      "Unix socket on which trainers of this host call, mode 0660.");
   settings.Section("Data plane");
-  settings.AddString("transport", &options.transport, "How bytes reach other hosts: ucx.");
+  settings.AddString("transport", &options.transport,
+                     "How bytes reach other hosts: tcp, or ucx for InfiniBand and RoCE.");
   settings.AddString("data_bind_address", &options.data_bind_address,
                      "IP or IP:PORT that peers reach this host at ([IPv6]:PORT); empty: the "
                      "address on the way to the planner, any port.");
@@ -174,8 +179,8 @@ absl::Status Complete(WorkerOptions& options) {
   RETURN_IF_ERROR(CompleteCapacities(options));
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
   RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
-  if (options.transport != "ucx")
-    return InvalidField("transport", options.transport, "must be ucx");
+  if (options.transport != "tcp" && options.transport != "ucx")
+    return InvalidField("transport", options.transport, "must be tcp or ucx");
   if (options.data_bind_address.empty())
     options.data_bind_address = AddressTowards(options.server_address);
   if (options.data_bind_address.empty()) {

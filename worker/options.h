@@ -29,9 +29,10 @@ struct WorkerOptions {
 
   std::string buffer_directory = "/dev/shm/remesh";
   int64_t memory_limit_bytes = 0;
+  std::chrono::nanoseconds recycle_idle = std::chrono::seconds(60);
   std::string socket_path = "/run/remesh/worker.sock";
 
-  std::string transport = "ucx";
+  std::string transport = "tcp";
   std::string data_bind_address;
   std::string ucx_tls = "tcp";
   std::string ucx_net_devices;

@@ -177,9 +177,13 @@ void Worker::MakeLink() {
   events.disconnected = [this](const grpc::Status& status) {
     attached_ = false;
     metrics_->SetAttached(false);
+    strand_->Post([this] { store_->TrimPool(absl::ZeroDuration()); });
     return Disconnected(StatusFromGrpc(status));
   };
-  events.heartbeat = [this] { metrics_->CountHeartbeat(); };
+  events.heartbeat = [this] {
+    metrics_->CountHeartbeat();
+    strand_->Post([this] { store_->TrimPool(absl::FromChrono(options_.recycle_idle)); });
+  };
   events.progress = [this] { return pulse_->Beat(); };
   const std::shared_ptr<grpc::Channel> channel =
       DialPlanner(options_.server_address,

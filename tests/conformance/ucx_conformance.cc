@@ -1,18 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The victim is a process: this binary, started again with --victim, which reads the peer table
-// from its standard input.
-#include <signal.h>
-#include <spawn.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <cstdio>
-#include <cstring>
-#include <string>
 
-#include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "tests/conformance/transport_conformance.h"
+#include "tests/conformance/process_victim.h"
 #include "worker/transport/ucx_transport.h"
 
 namespace remesh::conformance {
@@ -25,89 +15,16 @@ std::unique_ptr<Transport> NewLoopback() {
   return *std::move(transport);
 }
 
-// Prints "address " and its address, reads "address token" of each peer until an empty line, and
-// does what a victim does until it is killed.
-int RunVictim() {
-  auto transport = NewLoopback();
-  std::printf("address %s\n", transport->address().c_str());
-  std::fflush(stdout);
-  std::vector<Peer> peers;
-  char line[256];
-  while (std::fgets(line, sizeof(line), stdin) != nullptr && line[0] != '\n') {
-    line[std::strcspn(line, "\n")] = '\0';
-    char* space = std::strchr(line, ' ');
-    REMESH_CHECK(space != nullptr);
-    *space = '\0';
-    peers.push_back({line, space + 1});
-  }
-  VictimRole role(*transport, peers);
-  alarm(60);  // should nobody kill it
-  while (true) {
-    if (!transport->Progress()) transport->Wait(std::chrono::milliseconds(100));
-  }
-}
-
-class UcxVictim : public Victim {
- public:
-  UcxVictim() {
-    int in[2], out[2];
-    REMESH_CHECK(pipe(in) == 0 && pipe(out) == 0);
-    posix_spawn_file_actions_t actions;
-    posix_spawn_file_actions_init(&actions);
-    posix_spawn_file_actions_adddup2(&actions, in[0], 0);
-    posix_spawn_file_actions_adddup2(&actions, out[1], 1);
-    for (int fd : {in[0], in[1], out[0], out[1]}) posix_spawn_file_actions_addclose(&actions, fd);
-    char self[] = "/proc/self/exe", flag[] = "--victim";
-    char* arguments[] = {self, flag, nullptr};
-    REMESH_CHECK(posix_spawn(&pid_, self, &actions, nullptr, arguments, environ) == 0);
-    posix_spawn_file_actions_destroy(&actions);
-    close(in[0]);
-    close(out[1]);
-    input_ = fdopen(in[1], "w");
-    output_ = fdopen(out[0], "r");
-    char line[256];
-    constexpr char kLabel[] = "address ";
-    do {  // UCX may have something to say first
-      REMESH_CHECK(std::fgets(line, sizeof(line), output_) != nullptr);
-    } while (std::strncmp(line, kLabel, std::strlen(kLabel)) != 0);
-    address_.assign(line + std::strlen(kLabel), std::strcspn(line, "\n") - std::strlen(kLabel));
-  }
-  ~UcxVictim() override {
-    Kill();
-    std::fclose(input_);
-    std::fclose(output_);
-  }
-  std::string address() const override { return address_; }
-  void Start(const std::vector<Peer>& peers) override {
-    for (const Peer& peer : peers)
-      std::fprintf(input_, "%s %s\n", peer.address.c_str(), peer.token.c_str());
-    std::fputs("\n", input_);
-    std::fflush(input_);
-  }
-  void Kill() override {
-    if (pid_ <= 0) return;
-    kill(pid_, SIGKILL);
-    waitpid(pid_, nullptr, 0);
-    pid_ = 0;
-  }
-
- private:
-  pid_t pid_ = 0;
-  std::FILE* input_ = nullptr;
-  std::FILE* output_ = nullptr;
-  std::string address_;
-};
-
 class UcxWorld : public World {
  public:
   std::unique_ptr<Transport> NewTransport() override { return NewLoopback(); }
   std::string DeadAddress() override { return NewLoopback()->address(); }
   std::string MalformedAddress() override { return "localhost"; }
-  std::unique_ptr<Victim> NewVictim() override { return std::make_unique<UcxVictim>(); }
+  std::unique_ptr<Victim> NewVictim() override { return NewProcessVictim(); }
 };
 
 INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance,
-                         testing::Values(WorldFactory{"Tcp",
+                         testing::Values(WorldFactory{"Loopback",
                                                       [] { return std::make_unique<UcxWorld>(); }}),
                          [](const auto& info) { return info.param.name; });
 
@@ -115,7 +32,5 @@ INSTANTIATE_TEST_SUITE_P(Ucx, TransportConformance,
 }  // namespace remesh::conformance
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--victim") == 0) return remesh::conformance::RunVictim();
-  testing::InitGoogleTest(&argc, argv);
-  return RUN_ALL_TESTS();
+  return remesh::conformance::RunTestsOrVictim(argc, argv, remesh::conformance::NewLoopback);
 }

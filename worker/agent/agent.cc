@@ -254,7 +254,7 @@ void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int6
 void Agent::Retire(const v1::Retire& command) {
   const Generation* held = store_->Find(command.state(), command.generation());
   if (held != nullptr && held->state_uid() == command.state_uid())
-    store_->Drop(command.state(), command.generation());
+    store_->Recycle(command.state(), command.generation());
   metrics_->SetBufferBytes(store_->bytes());
   v1::AttachRequest answer;
   answer.mutable_retired()->set_state(command.state());

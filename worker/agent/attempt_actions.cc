@@ -81,6 +81,7 @@ void Agent::Reserved(const std::string& key, Generation generation, const absl::
   const int64_t number = generation.number();
   absl::Status status = store_->Finish(std::move(generation), filled);
   metrics_->SetBufferBytes(store_->bytes());
+  metrics_->SetRecycling(store_->recycling());
   Entry& entry = attempts_.at(key);
   entry.reserving = nullptr;
   if (entry.stop_then) return Stop(key, entry);
@@ -260,7 +261,7 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& acti
   const Generation* held =
       Written(prepare.attempt(), target.state(), target.state_uid(), target.generation());
   if (held != nullptr && (held->pending() || action.even_committed))
-    store_->Drop(target.state(), target.generation());
+    store_->Recycle(target.state(), target.generation());
   metrics_->SetBufferBytes(store_->bytes());
 }
 

@@ -8,6 +8,10 @@
 #include "worker/device/shard_view.h"
 #include "worker/device/strided_runs.h"
 #include "xxhash.h"
+// XXH3 with the widest vectors that the processor has: the library's own functions use SSE2 alone.
+#if defined(__x86_64__)
+#include "xxh_x86dispatch.h"
+#endif
 
 namespace remesh {
 namespace {

@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -118,6 +120,25 @@ absl::Status MappedFile::CheckWhole() const {
   const auto bytes = static_cast<int64_t>(bytes_.size());
   const bool whole = fd_ < 0 || (!truncated() && HasBytes(fd_, bytes));
   return whole ? absl::OkStatus() : Truncated(path_, bytes);
+}
+
+absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
+  // Should somebody open the file in this moment the kernel says so by a signal: one that does
+  // nothing, unless asked for.
+  fcntl(fd_, F_SETSIG, SIGURG);
+  const int taken = fcntl(fd_, F_SETLEASE, F_WRLCK);
+  const int error = errno;
+  if (taken == 0) fcntl(fd_, F_SETLEASE, F_UNLCK);
+  if (taken == 0 || error == EAGAIN) return taken == 0;
+  return MakeError(absl::StatusCode::kUnimplemented,
+                   absl::StrCat("a lease on ", path_, ": ", std::strerror(error)),
+                   {"NO_LEASE", {{"path", path_}, {"error", std::strerror(error)}}});
+}
+
+absl::Status MappedFile::Move(const std::string& from, const std::string& to) {
+  if (rename(from.c_str(), to.c_str()) != 0) return SystemError("rename", from);
+  path_ = to;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<MappedFile> MappedFile::CreateScratch(const std::string& directory, int64_t bytes,

@@ -50,6 +50,14 @@ class MappedFile {
   // tmpfs, was and has not been accessed in every page since.
   absl::Status CheckWhole() const;
 
+  // Whether no other open file description, of this or any other process, refers to the file, not
+  // even by a mapping. UNIMPLEMENTED (NO_LEASE) where the kernel cannot tell. REQUIRES: Open() made
+  // it.
+  absl::StatusOr<bool> HeldByNobodyElse() const;
+  // Renames the file, whose folder may have been renamed since it was opened. REQUIRES: Open() made
+  // it.
+  absl::Status Move(const std::string& from, const std::string& to);
+
  private:
   std::span<std::byte> bytes_;
   // Of an opened file, which others may truncate.

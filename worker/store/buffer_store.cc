@@ -75,16 +75,6 @@ v1::StateManifest Generation::Summary() const {
   return summary;
 }
 
-bool MappedShards::truncated() const {
-  return std::any_of(files.begin(), files.end(),
-                     [](const MappedFile& file) { return file.truncated(); });
-}
-
-absl::Status MappedShards::CheckWhole() const {
-  for (const MappedFile& file : files) RETURN_IF_ERROR(file.CheckWhole());
-  return absl::OkStatus();
-}
-
 Scratch::Scratch(MappedFile file, std::shared_ptr<MemorySpace> space)
     : file_(std::move(file)), space_(std::move(space)) {}
 
@@ -93,7 +83,8 @@ Scratch::~Scratch() { space_->Give(static_cast<int64_t>(file_.bytes().size())); 
 BufferStore::BufferStore(Options options)
     : options_(std::move(options)),
       space_(std::make_shared<MemorySpace>(options_.directory, options_.memory_limit_bytes,
-                                           options_.cgroup_root)) {}
+                                           options_.cgroup_root)),
+      pool_(options_.directory) {}
 
 absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) {
   std::error_code error;
@@ -246,15 +237,41 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
         absl::StrCat("generation ", number, " of ", generation.state(), " is here already"),
         {"GENERATION_EXISTS", {{"state", generation.state()}, {"generation", number}}});
   }
-  RETURN_IF_ERROR(space_->Take(generation.places.file_bytes));
+  int64_t taken_over = 0;
+  if (phase == v1::SHARD_PHASE_PREPARED) {
+    if (auto kept = pool_.Take(generation.state_uid()); kept != nullptr) {
+      taken_over = kept->bytes();
+      generation.taken_over = std::make_shared<TakenOver>(TakenOver{std::move(kept), {}});
+    }
+  }
+  RETURN_IF_ERROR(TakeSpace(generation.places.file_bytes, taken_over));
   begun_.insert(key);
   return generation;
+}
+
+// What the pool keeps is free memory.
+absl::Status BufferStore::TakeSpace(int64_t bytes, int64_t taken_over) const {
+  const int64_t pool = pool_.bytes();
+  if (pool > 0) {
+    const absl::Status beside = space_->Take(bytes + pool, taken_over);
+    space_->Give(beside.ok() ? pool : 0);
+    if (beside.ok()) return beside;
+    pool_.Trim();
+  }
+  return space_->Take(bytes, taken_over);
+}
+
+absl::Status BufferStore::CheckCgroup(int64_t bytes) const {
+  const absl::Status status = space_->CheckCgroup(bytes);
+  if (status.ok() || pool_.Trim() == 0) return status;
+  return space_->CheckCgroup(bytes);
 }
 
 absl::Status BufferStore::Finish(Generation generation, const absl::Status& filled) {
   Key key(generation.state(), generation.number());
   REMESH_CHECK(begun_.erase(key) == 1);
   if (!filled.ok()) {
+    generation.taken_over = nullptr;
     space_->Give(generation.places.file_bytes);
     Remove(generation.folder);
     return filled;
@@ -265,7 +282,6 @@ absl::Status BufferStore::Finish(Generation generation, const absl::Status& fill
 
 absl::Status BufferStore::Fill(const Generation& generation,
                                const std::atomic<bool>* cancelled) const {
-  RETURN_IF_ERROR(space_->CheckCgroup(generation.places.file_bytes));
   std::error_code error;
   fs::remove_all(generation.folder, error);
   fs::create_directories(generation.folder, error);
@@ -274,14 +290,34 @@ absl::Status BufferStore::Fill(const Generation& generation,
                      absl::StrCat("cannot make ", generation.folder, ": ", error.message()),
                      {"IO_ERROR", {{"path", generation.folder}, {"error", error.message()}}});
   }
-  for (const ShardPlaces::File& file : generation.places.files) {
-    RETURN_IF_ERROR(
-        CreateReservedFile(absl::StrCat(generation.folder, "/", file.name), file.bytes, cancelled));
-  }
+  RETURN_IF_ERROR(MakeFiles(generation, cancelled));
   // Later manifests are of the same size but for the phase and packed flags.
   const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;
   RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes));
   return WriteDurably(generation.folder + kManifest, generation.manifest);
+}
+
+absl::Status BufferStore::MakeFiles(const Generation& generation,
+                                    const std::atomic<bool>* cancelled) const {
+  const std::vector<ShardPlaces::File>& files = generation.places.files;
+  const auto path = [&](size_t i) { return absl::StrCat(generation.folder, "/", files[i].name); };
+  TakenOver none;
+  TakenOver& old = generation.taken_over != nullptr ? *generation.taken_over : none;
+  int64_t fresh_bytes = 0;
+  for (size_t i = 0; i < files.size(); ++i) {
+    auto file = old.from ? old.from->Take(files[i].name, files[i].bytes, path(i)) : std::nullopt;
+    if (!file) fresh_bytes += files[i].bytes;
+    if (!file) continue;
+    ZeroGaps(generation.places, static_cast<int>(i), file->bytes());
+    old.files[static_cast<int>(i)] = *std::move(file);
+  }
+  old.from = nullptr;  // what does not fit makes room
+  RETURN_IF_ERROR(CheckCgroup(fresh_bytes));
+  for (size_t i = 0; i < files.size(); ++i) {
+    if (old.files.contains(static_cast<int>(i))) continue;
+    RETURN_IF_ERROR(CreateReservedFile(path(i), files[i].bytes, cancelled));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status BufferStore::SetPhase(const std::string& state, int64_t generation,
@@ -320,32 +356,57 @@ void BufferStore::Drop(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it == generations_.end()) return;
   Remove(it->second.folder);
+  mapped_.erase(it->first);
   space_->Give(it->second.places.file_bytes);
   generations_.erase(it);
 }
 
+void BufferStore::Recycle(const std::string& state, int64_t generation) {
+  const auto it = generations_.find({state, generation});
+  if (it == generations_.end()) return;
+  auto mapped = mapped_.extract(it->first);
+  if (mapped.empty() || mapped.mapped() == nullptr) return Drop(state, generation);
+  const Generation& old = it->second;
+  pool_.Keep(old.state_uid(), old.folder, old.places, std::move(mapped.mapped()), options_.now());
+  space_->Give(old.places.file_bytes);
+  std::error_code not_empty;
+  fs::remove(fs::path(old.folder).parent_path(), not_empty);
+  generations_.erase(it);
+}
+
 absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::string& state,
-                                                                     int64_t generation) const {
-  const Generation* held = Find(state, generation);
-  REMESH_CHECK(held != nullptr);
+                                                                     int64_t generation) {
+  const auto it = generations_.find({state, generation});
+  REMESH_CHECK(it != generations_.end());
+  Generation& held = it->second;
+  std::shared_ptr<MappedShards>& kept = mapped_[it->first];
+  // What a trainer spoiled may have been mended in the file since, never in the mapping.
+  if (kept != nullptr && kept->CheckWhole().ok()) return kept;
+  kept = nullptr;
+  const auto taken_over = std::exchange(held.taken_over, nullptr);
   auto mapped = std::make_shared<MappedShards>();
-  mapped->assignment = held->manifest.assignment();
-  for (const ShardPlaces::File& file : held->places.files) {
+  mapped->assignment = held.manifest.assignment();
+  for (const ShardPlaces::File& file : held.places.files) {
+    const int index = static_cast<int>(mapped->files.size());
+    if (taken_over != nullptr && taken_over->files.contains(index)) {
+      mapped->files.push_back(std::move(taken_over->files.at(index)));
+      continue;
+    }
     ASSIGN_OR_RETURN(MappedFile bytes,
-                     MappedFile::Open(absl::StrCat(held->folder, "/", file.name), file.bytes));
+                     MappedFile::Open(absl::StrCat(held.folder, "/", file.name), file.bytes));
     mapped->files.push_back(std::move(bytes));
   }
-  for (const ShardPlaces::Shard& shard : held->places.shards) {
+  for (const ShardPlaces::Shard& shard : held.places.shards) {
     std::byte* data = mapped->files[shard.file].bytes().data() + shard.offset;
     mapped->shards.push_back({data, shard.box, shard.bits_per_element});
   }
-  return mapped;
+  return kept = mapped;
 }
 
 absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(
     int64_t bytes, const std::atomic<bool>* cancelled) const {
-  RETURN_IF_ERROR(space_->CheckCgroup(bytes));
-  RETURN_IF_ERROR(space_->Take(bytes));
+  RETURN_IF_ERROR(CheckCgroup(bytes));
+  RETURN_IF_ERROR(TakeSpace(bytes, 0));
   auto file = MappedFile::CreateScratch(options_.directory, bytes, cancelled);
   if (file.ok()) return std::make_shared<Scratch>(*std::move(file), space_);
   space_->Give(bytes);

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
@@ -16,16 +17,25 @@
 #include "worker/device/shard_view.h"
 #include "worker/manifest.pb.h"
 #include "worker/store/buffer_file.h"
+#include "worker/store/buffer_pool.h"
+#include "worker/store/mapped_shards.h"
 #include "worker/store/memory_space.h"
 #include "worker/store/shard_places.h"
 
 namespace remesh {
+
+// Memory that a generation takes over from an earlier one while it is made.
+struct TakenOver {
+  std::unique_ptr<KeptFiles> from;
+  std::map<int, MappedFile> files;  // by index into ShardPlaces::files
+};
 
 // What this host holds of one generation of a state.
 struct Generation {
   worker::GenerationManifest manifest;
   ShardPlaces places;
   std::string folder;
+  std::shared_ptr<TakenOver> taken_over = nullptr;  // until it is mapped; or null
 
   const std::string& state() const { return manifest.assignment().state(); }
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }
@@ -36,19 +46,6 @@ struct Generation {
   int64_t sealed_shards() const;
   std::string PathOf(int shard) const;
   v1::StateManifest Summary() const;
-};
-
-// A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner
-// is gone. Immutable.
-struct MappedShards {
-  v1::Assignment assignment;
-  std::vector<ShardView> shards;  // as assignment.shards
-  std::vector<MappedFile> files;
-
-  // Whether some other process was seen to truncate a file: every copy in or out is void.
-  bool truncated() const;
-  // The same with a look at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
-  absl::Status CheckWhole() const;
 };
 
 // Memory of an execution, counted by the store while it lives.
@@ -75,6 +72,7 @@ class BufferStore {
     std::string boot_id;
     int devices = 1;
     std::string cgroup_root = "/sys/fs/cgroup";
+    std::function<absl::Time()> now = absl::Now;
   };
 
   // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and
@@ -91,9 +89,10 @@ class BufferStore {
   std::vector<const Generation*> List() const;
   std::vector<const Generation*> ListOf(const std::string& state) const;
 
-  // Reserves buffers, and the space of every later manifest; the content is zero. Phase BUILDING or
-  // PREPARED. Errors: as PlaceShards(); ALREADY_EXISTS; RESOURCE_EXHAUSTED as MemorySpace, nothing
-  // left behind.
+  // Reserves buffers, and the space of every later manifest. Phase BUILDING, whose content is zero,
+  // or PREPARED, for an execution to write every element: what Recycle() kept of the state may be
+  // in it until then. Errors: as PlaceShards(); ALREADY_EXISTS; RESOURCE_EXHAUSTED as MemorySpace,
+  // nothing left behind.
   absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                       const v1::AttemptId& attempt = {});
 
@@ -117,10 +116,15 @@ class BufferStore {
 
   // Removes a generation, if it is here.
   void Drop(const std::string& state, int64_t generation);
+  // The same, but what was mapped of it may serve the state's next generation (BufferPool).
+  void Recycle(const std::string& state, int64_t generation);
+  // Frees what was kept for longer than `idle`.
+  void TrimPool(absl::Duration idle) { pool_.Trim(options_.now() - idle); }
+  const RecyclingCounts& recycling() const { return pool_.counts(); }
 
-  // REQUIRES: it is here.
+  // The same shards for all, until the generation goes. REQUIRES: it is here.
   absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state,
-                                                          int64_t generation) const;
+                                                          int64_t generation);
 
   // Memory that is gone with its owner. bytes > 0. On any thread beside all other calls; CANCELLED
   // when `cancelled` becomes true.
@@ -137,6 +141,10 @@ class BufferStore {
 
   explicit BufferStore(Options options);
 
+  absl::Status TakeSpace(int64_t bytes, int64_t taken_over) const;
+  absl::Status CheckCgroup(int64_t bytes) const;
+  absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;
+
   void Adopt();
   void AdoptFolder(const std::string& folder);
   // What is wrong with the generation in `folder`, if anything; read into `generation`.
@@ -150,7 +158,9 @@ class BufferStore {
   std::string cluster_uid_;
   std::map<Key, Generation> generations_;
   std::set<Key> begun_;  // and not finished
+  std::map<Key, std::shared_ptr<MappedShards>> mapped_;
   const std::shared_ptr<MemorySpace> space_;
+  mutable BufferPool pool_;  // thread-safe
   std::vector<std::string> notes_;
   int64_t removed_ = 0;
 };

@@ -37,8 +37,9 @@ MemorySpace::MemorySpace(std::string directory, int64_t limit_bytes, std::string
       limit_bytes_(limit_bytes),
       cgroup_root_(std::move(cgroup_root)) {}
 
-absl::Status MemorySpace::Take(int64_t bytes) {
-  int64_t free = FreeOn(directory_);
+absl::Status MemorySpace::Take(int64_t bytes, int64_t taken_over) {
+  const int64_t on_disk = FreeOn(directory_);
+  int64_t free = on_disk > INT64_MAX - taken_over ? on_disk : on_disk + taken_over;
   absl::MutexLock lock(&mutex_);
   if (limit_bytes_ > 0) free = std::min(free, limit_bytes_ - bytes_);
   if (bytes <= free) {

@@ -15,9 +15,9 @@ class MemorySpace {
   // `limit_bytes` 0: what the file system of `directory` has.
   MemorySpace(std::string directory, int64_t limit_bytes, std::string cgroup_root);
 
-  // Promises so many more. RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; needed_bytes, free_bytes,
-  // directory).
-  absl::Status Take(int64_t bytes);
+  // Promises so many more, `taken_over` of which somebody has who frees them or hands them on.
+  // RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; needed_bytes, free_bytes, directory).
+  absl::Status Take(int64_t bytes, int64_t taken_over = 0);
   // The same for what is there already.
   void Adopt(int64_t bytes);
   void Give(int64_t bytes);

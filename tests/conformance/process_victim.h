@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "tests/conformance/transport_conformance.h"
+
+namespace remesh::conformance {
+
+using MakeTransport = std::function<std::unique_ptr<Transport>()>;
+
+// A victim in a process of its own: this binary, started again with --victim.
+std::unique_ptr<Victim> NewProcessVictim();
+
+// main() of a binary whose victims are processes: runs the tests, or with --victim what a victim
+// does until it is killed.
+int RunTestsOrVictim(int argc, char** argv, const MakeTransport& make);
+
+}  // namespace remesh::conformance

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+
+#include "base/check.h"
+#include "tests/conformance/process_victim.h"
+#include "worker/transport/tcp_transport.h"
+
+namespace remesh::conformance {
+namespace {
+
+std::unique_ptr<Transport> NewLoopback() {
+  auto transport = NewTcpTransport({});
+  if (!transport.ok()) std::fprintf(stderr, "%s\n", transport.status().ToString().c_str());
+  REMESH_CHECK(transport.ok());
+  return *std::move(transport);
+}
+
+class TcpWorld : public World {
+ public:
+  std::unique_ptr<Transport> NewTransport() override { return NewLoopback(); }
+  std::string DeadAddress() override { return NewLoopback()->address(); }
+  std::string MalformedAddress() override { return "localhost"; }
+  std::unique_ptr<Victim> NewVictim() override { return NewProcessVictim(); }
+};
+
+INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformance,
+                         testing::Values(WorldFactory{"Loopback",
+                                                      [] { return std::make_unique<TcpWorld>(); }}),
+                         [](const auto& info) { return info.param.name; });
+
+}  // namespace
+}  // namespace remesh::conformance
+
+int main(int argc, char** argv) {
+  return remesh::conformance::RunTestsOrVictim(argc, argv, remesh::conformance::NewLoopback);
+}

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "remesh/v1/worker.pb.h"
+#include "worker/device/shard_view.h"
+#include "worker/store/buffer_file.h"
+
+namespace remesh {
+
+// A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner
+// is gone. Immutable.
+struct MappedShards {
+  v1::Assignment assignment;
+  std::vector<ShardView> shards;  // as assignment.shards
+  std::vector<MappedFile> files;  // as ShardPlaces::files
+
+  // Whether some other process was seen to truncate a file: every copy in or out is void.
+  bool truncated() const;
+  // The same with a look at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
+  absl::Status CheckWhole() const;
+};
+
+}  // namespace remesh

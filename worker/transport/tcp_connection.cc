@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/transport/tcp_connection.h"
+
+#include <sys/socket.h>
+
+#include <bit>
+#include <cstring>
+
+#include "base/check.h"
+
+namespace remesh {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "heads travel as they lie in memory");
+
+template <typename Head>
+Head As(std::span<const std::byte> bytes) {
+  Head head;
+  REMESH_CHECK(bytes.size() == sizeof(head));
+  std::memcpy(&head, bytes.data(), sizeof(head));
+  return head;
+}
+
+}  // namespace
+
+TcpConnection::TcpConnection(Groups* groups, Fd fd, std::string host, TimePoint deadline)
+    : groups_(groups),
+      stream_(std::move(fd)),
+      dialled_(false),
+      host_(std::move(host)),
+      deadline_(deadline),
+      state_(State::kAwaitsHello),
+      challenge_(tcp::MakeChallenge()) {
+  Queue(challenge_);
+}
+
+TcpConnection::TcpConnection(Groups* groups, Fd fd, TcpGroup* group, int peer, TimePoint deadline,
+                             Tries tries)
+    : groups_(groups),
+      stream_(std::move(fd)),
+      dialled_(true),
+      deadline_(deadline),
+      group_(group),
+      peer_(peer),
+      tries_(tries),
+      state_(State::kConnecting) {}
+
+void TcpConnection::OnConnected() {
+  int error = 0;
+  socklen_t size = sizeof(error);
+  getsockopt(stream_.fd(), SOL_SOCKET, SO_ERROR, &error, &size);
+  if (error != 0) return stream_.Fail(std::strerror(error));
+  state_ = State::kAwaitsChallenge;
+}
+
+size_t TcpConnection::head_bytes() const {
+  switch (state_) {
+    case State::kConnecting:
+    case State::kAwaitsChallenge:
+      return sizeof(tcp::Challenge);
+    case State::kAwaitsHello:
+      return sizeof(tcp::Hello);
+    case State::kAwaitsAnswer:
+      return sizeof(tcp::Answer);
+    case State::kOpen:
+      break;
+  }
+  return sizeof(tcp::Frame);
+}
+
+bool TcpConnection::OnHead(std::span<const std::byte> head, std::span<std::byte>& body) {
+  switch (state_) {
+    case State::kConnecting:
+      return false;
+    case State::kAwaitsChallenge:
+      return OnChallenge(As<tcp::Challenge>(head));
+    case State::kAwaitsHello:
+      return OnHello(As<tcp::Hello>(head));
+    case State::kAwaitsAnswer:
+      return OnAnswer(As<tcp::Answer>(head));
+    case State::kOpen:
+      break;
+  }
+  return group_->OnFrame(peer_, *this, As<tcp::Frame>(head), body);
+}
+
+bool TcpConnection::OnChallenge(const tcp::Challenge& challenge) {
+  if (challenge.magic != tcp::kMagic) return false;
+  challenge_ = challenge;
+  hello_ = tcp::MakeHello(group_->peer(peer_).token, group_->token(), challenge);
+  state_ = State::kAwaitsAnswer;
+  Queue(hello_);
+  return true;
+}
+
+bool TcpConnection::OnHello(const tcp::Hello& hello) {
+  if (hello.magic != tcp::kMagic) return false;
+  tcp::Answer answer;
+  TcpGroup* const group = groups_->FindGroup(hello.acceptor, answer.code);
+  const int peer = group == nullptr ? -1 : group->PeerOf(hello.dialer);
+  if (group != nullptr) answer.code = tcp::Code::kRefused;
+  const bool proved =
+      peer >= 0 && tcp::Holds(hello, group->token(), group->peer(peer).token, challenge_);
+  if (proved) answer = tcp::MakeAnswer(group->token(), group->peer(peer).token, challenge_, hello);
+  Queue(answer);
+  // Who did not prove itself reads the answer and goes; what else it says is not read.
+  if (!proved) {
+    stream_.Write();
+    return false;
+  }
+  state_ = State::kOpen;
+  group_ = group;
+  peer_ = peer;
+  group_->OnOpen(peer_, this);
+  return true;
+}
+
+bool TcpConnection::OnAnswer(const tcp::Answer& answer) {
+  answer_ = answer.code;
+  if (answer.code != tcp::Code::kAccepted) return false;
+  if (!tcp::Holds(answer, group_->peer(peer_).token, group_->token(), challenge_, hello_)) {
+    answer_ = tcp::Code::kRefused;
+    return false;
+  }
+  state_ = State::kOpen;
+  group_->OnOpen(peer_, this);
+  return true;
+}
+
+}  // namespace remesh

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "worker/transport/tcp_group.h"
+#include "worker/transport/tcp_handshake.h"
+#include "worker/transport/tcp_stream.h"
+
+namespace remesh {
+
+// A TCP connection of a peer group, from its handshake on. Reads nothing but the handshake before
+// the other side has proved that it knows the attempt's tokens.
+class TcpConnection final : private tcp::Stream::Reader {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Where those who dial find the group that they ask for.
+  class Groups {
+   public:
+    virtual ~Groups() = default;
+    // nullptr: no such group is open; `code` says whether it ever was.
+    virtual TcpGroup* FindGroup(const tcp::TokenId& id, tcp::Code& code) = 0;
+    // `connection` has something to write.
+    virtual void OnOutput(TcpConnection* connection) = 0;
+  };
+
+  // Accepted from `host`: sends a challenge.
+  TcpConnection(Groups* groups, Fd fd, std::string host, TimePoint deadline);
+  // What became of earlier connections to a peer.
+  struct Tries {
+    int all = 0;
+    int broken = 0;  // that ended without an answer
+  };
+  // On its way to a peer.
+  TcpConnection(Groups* groups, Fd fd, TcpGroup* group, int peer, TimePoint deadline, Tries tries);
+
+  bool dialled() const { return dialled_; }
+  bool proved() const { return state_ == State::kOpen; }
+  const std::string& host() const { return host_; }  // of an accepted one
+  TimePoint deadline() const { return deadline_; }   // of the handshake
+  TcpGroup* group() const { return group_; }         // null until an accepted one is proved
+  int peer() const { return peer_; }
+  // What a dialled peer answered; nullopt before it did.
+  std::optional<tcp::Code> answer() const { return answer_; }
+
+  const Tries& tries() const { return tries_; }  // before this one
+
+  tcp::Stream& stream() { return stream_; }
+  bool connecting() const { return state_ == State::kConnecting; }
+  // The kernel says how dialling went.
+  void OnConnected();
+  bool Read() { return stream_.Read(*this); }
+
+  template <typename Head>
+  void Queue(const Head& head, std::span<const std::byte> body = {},
+             absl::AnyInvocable<void()> written = nullptr) {
+    stream_.Queue(head, body, std::move(written));
+    groups_->OnOutput(this);
+  }
+
+ private:
+  enum class State { kConnecting, kAwaitsChallenge, kAwaitsHello, kAwaitsAnswer, kOpen };
+
+  size_t head_bytes() const override;
+  bool OnHead(std::span<const std::byte> head, std::span<std::byte>& body) override;
+  void OnBody() override { group_->OnBody(peer_); }
+  bool OnChallenge(const tcp::Challenge& challenge);
+  bool OnHello(const tcp::Hello& hello);
+  bool OnAnswer(const tcp::Answer& answer);
+
+  Groups* const groups_;
+  tcp::Stream stream_;
+  const bool dialled_;
+  const std::string host_;
+  const TimePoint deadline_;
+  TcpGroup* group_ = nullptr;
+  int peer_ = -1;
+  const Tries tries_;
+  State state_;
+  tcp::Challenge challenge_;
+  tcp::Hello hello_;
+  std::optional<tcp::Code> answer_;
+};
+
+}  // namespace remesh

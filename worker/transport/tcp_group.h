@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "worker/transport/socket_address.h"
+#include "worker/transport/tcp_handshake.h"
+#include "worker/transport/transport.h"
+
+namespace remesh {
+
+class TcpConnection;
+class TcpTransport;
+
+namespace tcp {
+
+// The heads of records between two hosts that know each other. A message is sent only when its
+// receiver has said where it goes: nothing arrives that nobody waits for, and no reader waits for
+// room.
+struct Frame {
+  enum class Kind : uint32_t {
+    kGrant = 1,   // acceptor to dialer: I wait for `tag`, which has `bytes`
+    kData = 2,    // dialer to acceptor: here it is; `bytes` of body follow
+    kRefuse = 3,  // dialer to acceptor: it has `bytes`, other than you said
+  };
+  MessageTag tag;
+  uint64_t bytes = 0;
+  Kind kind = Kind::kGrant;
+  uint32_t zero = 0;
+};
+static_assert(sizeof(Frame) == 32);
+
+}  // namespace tcp
+
+// A peer group over TCP: pairs messages with receives, and knows which peers are lost. To each peer
+// that it has an operation with it holds a connection of its own, on which it sends; what it
+// receives comes on the one that the peer has made. The On...() calls come from inside
+// TcpTransport::Progress().
+class TcpGroup : public PeerGroup {
+ public:
+  // `addresses` are those of `peers`.
+  TcpGroup(TcpTransport* transport, int self, std::vector<Peer> peers,
+           std::vector<SocketAddress> addresses);
+  ~TcpGroup() override;
+
+  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
+  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
+  void Abort() override;
+  bool quiesced() const override { return aborted_ && unfinished_ == 0; }
+
+  const AttemptToken& token() const { return peers_[self_].peer.token; }
+  const Peer& peer(int index) const { return peers_[index].peer; }
+  const SocketAddress& address(int index) const { return peers_[index].address; }
+  // Index of the peer whose token has that id; -1: none.
+  int PeerOf(const tcp::TokenId& id) const;
+
+  // Whether a connection to the peer is still of use.
+  bool wants(int peer) const { return !aborted_ && peers_[peer].lost.ok(); }
+  // A connection has proved itself.
+  void OnOpen(int peer, TcpConnection* connection);
+  // False: a record that breaks the rules.
+  bool OnFrame(int peer, const TcpConnection& connection, const tcp::Frame& frame,
+               std::span<std::byte>& body);
+  void OnBody(int peer);
+  void OnLost(int peer, std::string_view why);
+  // An operation's callback begins.
+  void OnCallback() { --unfinished_; }
+
+ private:
+  struct Outgoing {
+    std::span<const std::byte> data;
+    Done done;
+  };
+  struct Incoming {
+    std::span<std::byte> buffer;
+    Done done;
+  };
+  struct PeerState {
+    Peer peer;
+    SocketAddress address;
+    tcp::TokenId id;
+    bool dialling = false;
+    TcpConnection* dialled = nullptr;                    // on which we send
+    TcpConnection* accepted = nullptr;                   // on which we receive
+    absl::Status lost;                                   // OK while it is not
+    absl::flat_hash_map<MessageTag, Outgoing> sends;     // not granted yet
+    absl::flat_hash_map<MessageTag, uint64_t> grants;    // without their Send() yet
+    absl::flat_hash_map<MessageTag, Done> being_sent;    // in the connection's hands
+    absl::flat_hash_map<MessageTag, Incoming> receives;  // posted
+    MessageTag arriving;                                 // whose body is on its way
+  };
+
+  // Counts the operation in and sees that the peer is dialled; false if it has ended at once.
+  bool Begin(PeerState& state, Done& done);
+  void End(Done done, absl::Status status);
+  // The receiver waits for `bytes` of it.
+  void Transmit(PeerState& state, const MessageTag& tag, Outgoing outgoing, uint64_t bytes);
+  void Drop(PeerState& state, const absl::Status& status);
+
+  TcpTransport* const transport_;
+  const int self_;
+  std::vector<PeerState> peers_;
+  int64_t unfinished_ = 0;
+  bool aborted_ = false;
+};
+
+}  // namespace remesh

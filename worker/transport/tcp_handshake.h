@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "worker/transport/transport.h"
+
+// How two workers of one attempt prove to each other that they know both tokens, before either
+// reads anything else: challenge and response by HMAC-SHA256 (RFC 2104), both nonces in both
+// proofs, so that nothing recorded can be used again.
+//
+//   acceptor -> dialer   Challenge{nonce}
+//   dialer -> acceptor   Hello{who is asked for, who asks, nonce, proof}
+//   acceptor -> dialer   Answer{code, proof}
+//
+// Tokens never travel: a group is named by a hash of its token. There is no encryption.
+namespace remesh::tcp {
+
+using Nonce = std::array<uint8_t, 16>;
+using TokenId = std::array<uint8_t, 16>;
+using Proof = std::array<uint8_t, 32>;
+using Magic = std::array<char, 8>;
+
+inline constexpr Magic kMagic = {'r', 'e', 'm', 'e', 's', 'h', 'd', '1'};
+
+struct Challenge {
+  Magic magic = kMagic;
+  Nonce nonce{};
+};
+
+struct Hello {
+  Magic magic = kMagic;
+  TokenId acceptor{};
+  TokenId dialer{};
+  Nonce nonce{};
+  Proof proof{};
+};
+
+enum class Code : uint8_t {
+  kAccepted = 1,
+  kNotHere = 2,  // no group of that token is open (yet): ask again
+  kLeft = 3,     // it was, and is over
+  kRefused = 4,  // the proof does not hold
+};
+
+struct Answer {
+  Code code = Code::kRefused;
+  Proof proof{};  // with kAccepted
+};
+
+static_assert(sizeof(Challenge) == 24 && sizeof(Hello) == 88 && sizeof(Answer) == 33);
+
+// First bytes of the token's SHA-256: finds a group without telling how to enter it.
+TokenId IdOf(const AttemptToken& token);
+
+// With a nonce from the kernel.
+Challenge MakeChallenge();
+Hello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
+                const Challenge& challenge);
+// Compares in constant time.
+bool Holds(const Hello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
+           const Challenge& challenge);
+// kAccepted, proved to the one who said `hello`.
+Answer MakeAnswer(const AttemptToken& acceptor, const AttemptToken& dialer,
+                  const Challenge& challenge, const Hello& hello);
+bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToken& dialer,
+           const Challenge& challenge, const Hello& hello);
+
+}  // namespace remesh::tcp

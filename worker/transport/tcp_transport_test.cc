@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// What strangers and liars can do to it; the contract that all transports share is tested in
+// tests/conformance.
+#include "worker/transport/tcp_transport.h"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "base/fd.h"
+#include "worker/transport/socket_address.h"
+#include "worker/transport/tcp_group.h"
+#include "worker/transport/tcp_handshake.h"
+
+namespace remesh {
+namespace {
+
+using absl::StatusCode;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+const AttemptToken kOurs = "token of ours...", kPeers = "token of peer...";
+
+class TcpTransportTest : public testing::Test {
+ protected:
+  TcpTransportTest() { Start({}); }
+  ~TcpTransportTest() override {
+    if (group_ == nullptr) return;
+    group_->Abort();
+    EXPECT_TRUE(Until([&] { return group_->quiesced(); }));
+  }
+
+  void Start(const TcpOptions& options) {
+    transport_ = *NewTcpTransport(options);
+    other_ = *NewTcpTransport({});
+  }
+
+  // In which the peer is `other_`, or whoever has its token.
+  void OpenGroup() {
+    group_ = *transport_->Open(0, {{transport_->address(), kOurs}, {other_->address(), kPeers}});
+  }
+
+  bool Until(const std::function<bool()>& done) {
+    const auto deadline = steady_clock::now() + std::chrono::seconds(20);
+    while (!done() && steady_clock::now() < deadline) {
+      const bool busy = transport_->Progress() | other_->Progress();
+      if (!busy) std::this_thread::sleep_for(milliseconds(1));
+    }
+    return done();
+  }
+
+  Fd Dial() {
+    const auto address = *ParseSocketAddress(transport_->address());
+    Fd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(connect(fd.get(), address.get(), address.length), 0);
+    return fd;
+  }
+
+  template <typename Head>
+  bool Receive(const Fd& fd, Head& head) {
+    size_t got = 0;
+    bool ended = false;
+    Until([&] {
+      const ssize_t now =
+          recv(fd.get(), reinterpret_cast<char*>(&head) + got, sizeof(head) - got, MSG_DONTWAIT);
+      if (now > 0) got += static_cast<size_t>(now);
+      ended = now == 0 || (now < 0 && errno != EAGAIN);
+      return got == sizeof(head) || ended;
+    });
+    return got == sizeof(head);
+  }
+  template <typename Head>
+  void Send(const Fd& fd, const Head& head) {
+    EXPECT_EQ(send(fd.get(), &head, sizeof(head), MSG_NOSIGNAL), ssize_t{sizeof(head)});
+  }
+
+  bool Ended(const Fd& fd) {
+    char byte;
+    const ssize_t got = recv(fd.get(), &byte, 1, MSG_DONTWAIT);
+    return got == 0 || (got < 0 && errno != EAGAIN);
+  }
+
+  // As the peer would dial.
+  Fd DialAsPeer() {
+    Fd fd = Dial();
+    tcp::Challenge challenge;
+    EXPECT_TRUE(Receive(fd, challenge));
+    const tcp::Hello hello = tcp::MakeHello(kOurs, kPeers, challenge);
+    Send(fd, hello);
+    tcp::Answer answer;
+    EXPECT_TRUE(Receive(fd, answer));
+    EXPECT_TRUE(tcp::Holds(answer, kOurs, kPeers, challenge, hello));
+    return fd;
+  }
+
+  // A message arrives from a peer that keeps to the rules.
+  void ExpectThatPeersAreServed() {
+    auto peers = *other_->Open(1, {{transport_->address(), kOurs}, {other_->address(), kPeers}});
+    std::vector<std::byte> data(100000, std::byte{7}), got(data.size());
+    absl::Status sent = absl::UnknownError(""), received = absl::UnknownError("");
+    peers->Send(0, MessageTag{.index = 1}, data, [&](absl::Status s) { sent = s; });
+    group_->Receive(1, MessageTag{.index = 1}, got, [&](absl::Status s) { received = s; });
+    EXPECT_TRUE(Until([&] { return sent.ok() && received.ok(); })) << sent << received;
+    EXPECT_TRUE(got == data);
+    peers->Abort();
+    EXPECT_TRUE(Until([&] { return peers->quiesced(); }));
+  }
+
+  std::unique_ptr<Transport> transport_, other_;
+  std::unique_ptr<PeerGroup> group_;
+};
+
+TEST_F(TcpTransportTest, RefusesAddressesItCannotListenOn) {
+  EXPECT_EQ(NewTcpTransport({.bind_address = "localhost"}).status().code(),
+            StatusCode::kInvalidArgument);
+  EXPECT_EQ(NewTcpTransport({.bind_address = "192.0.2.1"}).status().code(),
+            StatusCode::kUnavailable);
+}
+
+TEST_F(TcpTransportTest, ListensOnTheAddressItTells) {
+  EXPECT_EQ(transport_->address().substr(0, 10), "127.0.0.1:");
+  EXPECT_TRUE(ParseSocketAddress(transport_->address()).ok());
+}
+
+TEST_F(TcpTransportTest, AConnectionThatSaysNothingEnds) {
+  OpenGroup();
+  const Fd silent = Dial();
+  tcp::Challenge challenge;
+  EXPECT_TRUE(Receive(silent, challenge));
+  EXPECT_TRUE(Until([&] { return Ended(silent); }));
+  ExpectThatPeersAreServed();
+}
+
+TEST_F(TcpTransportTest, RandomAndMutatedBytesEndTheirConnectionAndNothingElse) {
+  OpenGroup();
+  std::mt19937_64 random(5);
+  for (int i = 0; i < 300; ++i) {
+    const Fd fd = Dial();
+    tcp::Challenge challenge;
+    ASSERT_TRUE(Receive(fd, challenge));
+    tcp::Hello hello = tcp::MakeHello(kOurs, kPeers, challenge);
+    auto* bytes = reinterpret_cast<unsigned char*>(&hello);
+    if (i % 2 == 0) {
+      for (size_t k = 0; k < sizeof(hello); ++k) bytes[k] = static_cast<unsigned char>(random());
+    } else {
+      bytes[random() % sizeof(hello)] ^= static_cast<unsigned char>(1 << random() % 8);
+    }
+    Send(fd, hello);
+    tcp::Answer answer;
+    const bool answered = Receive(fd, answer);
+    EXPECT_FALSE(answered && answer.code == tcp::Code::kAccepted) << i;
+    EXPECT_TRUE(Until([&] { return Ended(fd); })) << i;
+  }
+  ExpectThatPeersAreServed();
+}
+
+TEST_F(TcpTransportTest, ManySilentStrangersKeepNobodyOut) {
+  Start({.unproved_max = 40, .unproved_per_address_max = 1000});
+  OpenGroup();
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 200; ++i) {
+    strangers.push_back(Dial());
+    transport_->Progress();
+  }
+  ExpectThatPeersAreServed();
+  int open = 0;
+  for (const Fd& fd : strangers) {
+    char bytes[sizeof(tcp::Challenge)];
+    while (recv(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+    }
+    open += Ended(fd) ? 0 : 1;
+  }
+  EXPECT_LE(open, 40);
+}
+
+TEST_F(TcpTransportTest, OneAddressHasNoMoreThanItsShareOfSilentConnections) {
+  Start({.unproved_per_address_max = 5});
+  OpenGroup();
+  std::vector<Fd> strangers;
+  for (int i = 0; i < 50; ++i) {
+    strangers.push_back(Dial());
+    transport_->Progress();
+  }
+  int challenged = 0;
+  for (const Fd& fd : strangers) {
+    tcp::Challenge challenge;
+    challenged += recv(fd.get(), &challenge, sizeof(challenge), MSG_DONTWAIT) > 0 ? 1 : 0;
+  }
+  EXPECT_EQ(challenged, 5);
+}
+
+TEST_F(TcpTransportTest, WithoutTheGroupADialerIsTold) {
+  for (const bool was_open : {false, true}) {
+    if (was_open) {
+      OpenGroup();
+      group_->Abort();
+      ASSERT_TRUE(Until([&] { return group_->quiesced(); }));
+    }
+    const Fd fd = Dial();
+    tcp::Challenge challenge;
+    ASSERT_TRUE(Receive(fd, challenge));
+    Send(fd, tcp::MakeHello(kOurs, kPeers, challenge));
+    tcp::Answer answer;
+    ASSERT_TRUE(Receive(fd, answer));
+    EXPECT_EQ(answer.code, was_open ? tcp::Code::kLeft : tcp::Code::kNotHere);
+  }
+}
+
+// A peer that knows the tokens and breaks the rules is lost; its bytes reach no memory.
+TEST_F(TcpTransportTest, WhatNobodyWaitsForEndsThePeer) {
+  using Kind = tcp::Frame::Kind;
+  const MessageTag posted{.index = 1}, unknown{.index = 2};
+  const std::vector<tcp::Frame> broken = {
+      {.tag = unknown, .bytes = 8, .kind = Kind::kData},
+      {.tag = unknown, .bytes = 8, .kind = Kind::kRefuse},
+      {.tag = posted, .bytes = 7, .kind = Kind::kData},
+      {.tag = posted, .bytes = ~uint64_t{0}, .kind = Kind::kData},
+      {.tag = posted, .bytes = 8, .kind = Kind::kGrant},
+      {.tag = posted, .bytes = 8, .kind = static_cast<Kind>(99)},
+  };
+  for (const tcp::Frame& frame : broken) {
+    OpenGroup();
+    std::vector<std::byte> buffer(8, std::byte{0xee});
+    absl::Status received;
+    bool done = false;
+    group_->Receive(1, posted, buffer, [&](absl::Status s) { received = s, done = true; });
+    const Fd peer = DialAsPeer();
+    tcp::Frame grant;
+    ASSERT_TRUE(Receive(peer, grant));
+    EXPECT_EQ(grant.tag, posted);
+    EXPECT_EQ(grant.bytes, 8u);
+    Send(peer, frame);
+    EXPECT_TRUE(Until([&] { return done && Ended(peer); }));
+    EXPECT_EQ(received.code(), StatusCode::kUnavailable) << received;
+    EXPECT_EQ(buffer, std::vector<std::byte>(8, std::byte{0xee}));
+    group_->Abort();
+    ASSERT_TRUE(Until([&] { return group_->quiesced(); }));
+    transport_ = *NewTcpTransport({});
+  }
+}
+
+TEST_F(TcpTransportTest, ASecondConnectionOfAPeerEndsBoth) {
+  OpenGroup();
+  const Fd first = DialAsPeer();
+  const Fd second = Dial();
+  tcp::Challenge challenge;
+  ASSERT_TRUE(Receive(second, challenge));
+  Send(second, tcp::MakeHello(kOurs, kPeers, challenge));
+  EXPECT_TRUE(Until([&] { return Ended(first) && Ended(second); }));
+}
+
+}  // namespace
+}  // namespace remesh
