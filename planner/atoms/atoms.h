@@ -17,7 +17,7 @@ namespace remesh {
 using Group = std::vector<int32_t>;
 
 // All elements, of all arrays, that one group of living devices holds before and one group needs
-// after. The tape names them.
+// after, as one line of bits: see AtomGeometry.
 struct Tape {
   int32_t holders = 0;      // into Atoms::groups, never empty
   int32_t needers = 0;      // into Atoms::groups, never empty
@@ -25,7 +25,7 @@ struct Tape {
                             // nothing is kept in place
   int64_t bits = 0;         // length of the tape
   int32_t unit_bits = 1;    // width of its widest elements: cuts at multiples of it are cheap
-  int32_t first_atom = 0;   // of its tape, into Atoms::numbers
+  int32_t first_atom = 0;   // its atoms begin there in Atoms::numbers
 };
 
 // What must move, cut as coarsely as holders and needers allow. Its size depends on the layouts,

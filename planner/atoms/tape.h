@@ -37,7 +37,7 @@ struct TapeRun {
   int64_t bits_per_array = 0;  // of all these atoms of one array
 };
 
-// The elements of some atoms laid on a line of bits, in array order: what cuts, stripes and slices
+// The elements of some atoms laid on a line of bits, in array order: what cuts, stripes and parts
 // speak of.
 struct TapeRuns {
   absl::Span<const int32_t> atoms;  // rising numbers; outlives the tape

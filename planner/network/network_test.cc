@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "planner/canonical/canonical.h"
+
 namespace remesh {
 namespace {
 

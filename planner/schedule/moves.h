@@ -8,7 +8,7 @@
 
 namespace remesh {
 
-// A range [lo, hi) of a tape's tape that takes one way through the network.
+// A range [lo, hi) of a tape that takes one way through the network.
 struct Segment {
   int32_t tape = 0;
   int64_t lo = 0;

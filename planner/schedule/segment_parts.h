@@ -26,8 +26,8 @@ class SegmentParts {
 
   int64_t count() const { return count_; }
 
-  // The turn in which `part` moves: rising, no two parts in the same. Segments of few parts take
-  // turns in the turns.
+  // The turn in which `part` moves: rising, no two parts in the same. Segments of few parts rest
+  // in turns of their own.
   int64_t TurnOf(int64_t part) const {
     return ((part + 1) * turns_ - phase_ + count_ - 1) / count_ - 1;
   }

@@ -16,10 +16,10 @@ inline constexpr int64_t kMessagesPerWindowMax = 256;
 inline constexpr int64_t kWindowBytesMin = 256;
 inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
-// When things happen. Every segment is cut into `parts` equal parts, and part i of a move of
-// hop l and round r is done in window (i + l) * rounds + r: a device passes a part on in a later
-// window than it got it in. Small segments move in few of the parts only, so that no part is below
-// min_part_bits.
+// When things happen. Every segment is cut into `parts` equal parts, one for each turn, and what a
+// move of hop l and round r does in turn i is done in window (i + l) * rounds + r: a device passes
+// a part on in a later window than it got it in. Small segments have fewer parts, none below
+// min_part_bits, and rest in the other turns.
 struct Schedule {
   int32_t parts = 1;
   int32_t rounds = 1;
@@ -40,7 +40,7 @@ struct Timeline {
   std::vector<Move> moves;           // some cut; by round, then hop
   std::vector<int32_t> round_begin;  // moves of round r: [round_begin[r], round_begin[r + 1])
   Schedule schedule;
-  int64_t messages = 0;             // messages: ordered device pairs at work, summed over windows
+  int64_t messages = 0;             // ordered device pairs at work, summed over windows
   double predicted_seconds = 0;     // see cost_model.h
   std::vector<int64_t> peak_bytes;  // per device: see memory.h
 };
