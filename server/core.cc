@@ -273,7 +273,7 @@ void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn) {
       /*long_form=*/action->options.free_target_order());
 }
 
-void Core::FinishPlanning(uint64_t id, absl::StatusOr<PlannedMove> move) {
+void Core::FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move) {
   if (move.ok()) observer_.OnPlanned(move->planning, move->compute_seconds);
   Post([this, id, move = std::move(move)]() mutable {
     Handle(Planned{.id = id, .move = std::move(move)});

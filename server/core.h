@@ -123,7 +123,7 @@ class Core {
   void Do(remesh::EndWatch& action);
   void Do(StartPlanning& action);
   void PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn);
-  void FinishPlanning(uint64_t id, absl::StatusOr<PlannedMove> move);
+  void FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move);
   void Do(ReleasePlan& action);
   void Do(TopologyChanged& action);
   void Do(ExecutionEnded& action);

@@ -49,7 +49,7 @@ void ScriptedWorker::Say(const v1::AttachRequest& message) {
 void ScriptedWorker::Read() {
   v1::AttachResponse command;
   while (stream_->Read(&command)) {
-    if (!on_command_ || !on_command_(*this, command)) Obey(command);
+    if (!on_command_ || !on_command_(*this, command)) Follow(command);
     absl::MutexLock lock(&mutex_);
     ++counts_[command.command_case()];
   }
@@ -59,7 +59,7 @@ void ScriptedWorker::Read() {
   ended_ = true;
 }
 
-void ScriptedWorker::Obey(const v1::AttachResponse& command) {
+void ScriptedWorker::Follow(const v1::AttachResponse& command) {
   v1::AttachRequest answer;
   switch (command.command_case()) {
     case v1::AttachResponse::kAssignState:

@@ -42,7 +42,7 @@ class ScriptedWorker {
 
  private:
   void Read();
-  void Obey(const v1::AttachResponse& command);
+  void Follow(const v1::AttachResponse& command);
   void FetchProgram(const v1::Prepare& prepare);
   void SayDone(const v1::Grant& grant);
 

@@ -34,9 +34,9 @@ DeviceListPtr List(std::vector<int64_t> ids) {
 }
 
 // Device i of the list holds [begin[i], end[i]).
-Placement Stretches(int64_t extent, const std::vector<Interval>& stretches, DeviceListPtr devices) {
+Placement Intervals(int64_t extent, const std::vector<Interval>& intervals, DeviceListPtr devices) {
   std::vector<std::vector<Box>> boxes;
-  for (const Interval& stretch : stretches) boxes.push_back({Box{.dims = {stretch}}});
+  for (const Interval& interval : intervals) boxes.push_back({Box{.dims = {interval}}});
   auto layout = MakeBoxLayout({extent}, boxes);
   EXPECT_TRUE(layout.ok()) << layout.status();
   return {std::make_shared<const Layout>(*std::move(layout)), std::move(devices)};
@@ -69,8 +69,8 @@ PlanSummary PlanWith(ReshardRequest request, DeviceList order) {
   return plan->summary();
 }
 
-// Random stretches over all devices: sources disjoint, targets of any overlap.
-ReshardRequest RandomStretches(std::mt19937_64& random, const std::vector<int64_t>& devices_of) {
+// Random intervals over all devices: sources disjoint, targets of any overlap.
+ReshardRequest RandomIntervals(std::mt19937_64& random, const std::vector<int64_t>& devices_of) {
   ReshardRequest request{.topology = Hosts(devices_of)};
   const int64_t devices = std::accumulate(devices_of.begin(), devices_of.end(), int64_t{0});
   std::vector<int64_t> all(devices);
@@ -91,8 +91,8 @@ ReshardRequest RandomStretches(std::mt19937_64& random, const std::vector<int64_
   request.arrays.push_back({.name = "x",
                             .shape = {kExtent},
                             .element_type = ElementType::kF32,
-                            .source = Stretches(kExtent, source, List(all)),
-                            .target = Stretches(kExtent, target, List(all))});
+                            .source = Intervals(kExtent, source, List(all)),
+                            .target = Intervals(kExtent, target, List(all))});
   return request;
 }
 
@@ -105,7 +105,7 @@ Verdict CompareWithAllPermutations(const std::vector<int64_t>& devices_of, int c
   std::mt19937_64 random(5);
   Verdict verdict;
   for (int i = 0; i < cases; ++i) {
-    const ReshardRequest request = RandomStretches(random, devices_of);
+    const ReshardRequest request = RandomIntervals(random, devices_of);
     const double chosen = PlanFreely(request).plan.lower_bound_seconds;
     DeviceList order = *request.arrays[0].target.devices;
     double least = chosen;
@@ -135,8 +135,8 @@ TEST(FreeOrderTest, APermutationOfShardsMovesNothing) {
   request.arrays.push_back({.name = "x",
                             .shape = {60},
                             .element_type = ElementType::kU8,
-                            .source = Stretches(60, thirds, List({0, 1, 2, 3, 4, 5})),
-                            .target = Stretches(60, thirds, List({5, 2, 1, 0, 4, 3}))});
+                            .source = Intervals(60, thirds, List({0, 1, 2, 3, 4, 5})),
+                            .target = Intervals(60, thirds, List({5, 2, 1, 0, 4, 3}))});
   const Summary chosen = PlanFreely(request);
   EXPECT_EQ(chosen.plan.kept_bytes, 60);
   EXPECT_EQ(chosen.order, (DeviceList{0, 1, 2, 3, 4, 5}));
@@ -149,8 +149,8 @@ TEST(FreeOrderTest, ADeviceThatIsNewTakesWhatNobodyHolds) {
   request.arrays.push_back({.name = "x",
                             .shape = {60},
                             .element_type = ElementType::kU8,
-                            .source = Stretches(60, halves, List({0, 1})),
-                            .target = Stretches(60, halves, List({1, 2}))});
+                            .source = Intervals(60, halves, List({0, 1})),
+                            .target = Intervals(60, halves, List({1, 2}))});
   const Summary chosen = PlanFreely(request);
   EXPECT_EQ(chosen.order, (DeviceList{2, 1}));
   EXPECT_EQ(chosen.plan.crossing_bytes, 30);
@@ -164,8 +164,8 @@ TEST(FreeOrderTest, TheFasterHostTakesWhatMustCross) {
   request.arrays.push_back({.name = "x",
                             .shape = {60},
                             .element_type = ElementType::kU8,
-                            .source = Stretches(60, halves, List({0, 1})),
-                            .target = Stretches(60, {{0, 30}, {30, 40}}, List({2, 3}))});
+                            .source = Intervals(60, halves, List({0, 1})),
+                            .target = Intervals(60, {{0, 30}, {30, 40}}, List({2, 3}))});
   const Summary chosen = PlanFreely(request);
   EXPECT_EQ(chosen.order, (DeviceList{3, 2}));
 }
@@ -179,8 +179,8 @@ TEST(FreeOrderTest, HostsGoBeforeDevices) {
       {.name = "x",
        .shape = {100},
        .element_type = ElementType::kU8,
-       .source = Stretches(100, {{0, 40}, {40, 70}, {70, 85}, {85, 100}}, List({0, 1, 2, 3})),
-       .target = Stretches(100, {{0, 40}, {40, 52}, {52, 100}, {85, 100}}, List({0, 1, 2, 3}))});
+       .source = Intervals(100, {{0, 40}, {40, 70}, {70, 85}, {85, 100}}, List({0, 1, 2, 3})),
+       .target = Intervals(100, {{0, 40}, {40, 52}, {52, 100}, {85, 100}}, List({0, 1, 2, 3}))});
   const Summary chosen = PlanFreely(request);
   const int64_t third = chosen.order[2];
   EXPECT_GE(third, 2);
@@ -194,14 +194,14 @@ TEST(FreeOrderTest, ArraysOfOtherListsGoAlong) {
   request.arrays.push_back({.name = "big",
                             .shape = {60},
                             .element_type = ElementType::kF32,
-                            .source = Stretches(60, thirds, List({0, 1, 2})),
-                            .target = Stretches(60, thirds, List({2, 0, 1}))});
+                            .source = Intervals(60, thirds, List({0, 1, 2})),
+                            .target = Intervals(60, thirds, List({2, 0, 1}))});
   const std::vector<Interval> halves = {{0, 5}, {5, 10}};
   request.arrays.push_back({.name = "small",
                             .shape = {10},
                             .element_type = ElementType::kU8,
-                            .source = Stretches(10, halves, List({0, 1})),
-                            .target = Stretches(10, halves, List({1, 2}))});
+                            .source = Intervals(10, halves, List({0, 1})),
+                            .target = Intervals(10, halves, List({1, 2}))});
   request.options.free_target_order = true;
   const auto canonical = Canonicalize(request);
   ASSERT_TRUE(canonical.ok()) << canonical.status();

@@ -17,19 +17,19 @@ namespace remesh {
 namespace {
 
 // Where a device sits: index of its host among the topology's, index on the host.
-struct Seat {
+struct DevicePlace {
   std::string host;
   int local = 0;
 
-  friend bool operator==(const Seat&, const Seat&) = default;
+  friend bool operator==(const DevicePlace&, const DevicePlace&) = default;
 };
 
-absl::flat_hash_map<int64_t, Seat> SeatsOf(const v1::Topology& topology) {
-  absl::flat_hash_map<int64_t, Seat> seats;
+absl::flat_hash_map<int64_t, DevicePlace> DevicePlaces(const v1::Topology& topology) {
+  absl::flat_hash_map<int64_t, DevicePlace> places;
   for (const v1::Host& host : topology.hosts()) {
-    for (int i = 0; i < host.device_ids_size(); ++i) seats[host.device_ids(i)] = {host.name(), i};
+    for (int i = 0; i < host.device_ids_size(); ++i) places[host.device_ids(i)] = {host.name(), i};
   }
-  return seats;
+  return places;
 }
 
 // The devices that both know sit in the same place.
@@ -38,12 +38,12 @@ absl::Status CheckSameSeats(const v1::Topology& source, const v1::Topology& targ
     return InvalidField("topology.hosts", absl::StrCat(target.hosts_size(), " hosts"),
                         "must be empty, for the state uses the workers' own numbering");
   }
-  const auto source_seats = SeatsOf(source);
+  const auto source_places = DevicePlaces(source);
   for (int h = 0; h < target.hosts_size(); ++h) {
     const v1::Host& host = target.hosts(h);
     for (int i = 0; i < host.device_ids_size(); ++i) {
-      const auto found = source_seats.find(host.device_ids(i));
-      if (found == source_seats.end() || found->second == Seat{host.name(), i}) continue;
+      const auto found = source_places.find(host.device_ids(i));
+      if (found == source_places.end() || found->second == DevicePlace{host.name(), i}) continue;
       return InvalidField(absl::StrCat("topology.hosts[", h, "].device_ids[", i, "]"),
                           absl::StrCat(host.device_ids(i)),
                           absl::StrCat("must be device ", found->second.local, " of host ",

@@ -24,7 +24,7 @@ class ControllerMovesTest : public ControllerTestWorld {
     request.set_expected_generation(generation);
     request.set_plan("plans/p");
     const CallId call = Ask(request);
-    PlannedMove move;
+    PlannedExecution move;
     move.target = Place(SpecOn(target));
     std::set<std::string> hosts = {"a", "b"};
     hosts.insert(target.begin(), target.end());

@@ -18,7 +18,7 @@ class ControllerStatesTest : public ControllerTestWorld {
     return Ask(request);
   }
   void EndPlanning(uint64_t id) {
-    PlannedMove move;
+    PlannedExecution move;
     move.target = Place(SpecOn({"a"}));
     move.hosts["a"] = {.device_ids = {0}, .local_devices = {0}};
     move.plan = "plans/p";

@@ -69,7 +69,7 @@ struct StreamEnded {
 // Answer to StartPlanning.
 struct Planned {
   uint64_t id = 0;
-  absl::StatusOr<PlannedMove> move;
+  absl::StatusOr<PlannedExecution> move;
 };
 
 // Answer to Persist: everything up to `sequence` is on disk. `full`: it took the room that is kept

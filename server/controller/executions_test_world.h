@@ -32,8 +32,8 @@ class ExecutionsTestWorld : public StatesTestWorld {
     return request;
   }
   // From a to `host`.
-  static PlannedMove MoveTo(const std::string& host) {
-    PlannedMove move;
+  static PlannedExecution MoveTo(const std::string& host) {
+    PlannedExecution move;
     move.target = PlaceOn({host});
     move.plan = "plans/p";
     for (const std::string& name : {std::string("a"), host}) {

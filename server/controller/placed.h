@@ -37,7 +37,7 @@ struct PlacedState {
 };
 
 // The answer to "from this state to those targets".
-struct PlannedMove {
+struct PlannedExecution {
   std::shared_ptr<const PlacedState> target;
   // Every host that the plan names, relays included, but for those with lost devices only.
   std::map<std::string, HostDevices> hosts;

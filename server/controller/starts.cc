@@ -62,7 +62,7 @@ absl::Status RequestIdReused(const std::string& request_id) {
 }
 
 // What is known of an execution before it has a name. `abandoned`: see State.abandoned_generation.
-v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedMove& move,
+v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedExecution& move,
                       int64_t abandoned) {
   v1::Execution preview;
   preview.set_state(request.state());
@@ -79,7 +79,7 @@ v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedMov
   return preview;
 }
 
-v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedMove& move,
+v1::Execution NewResource(const v1::StartExecutionRequest& request, const PlannedExecution& move,
                           int64_t abandoned, absl::Time created, std::chrono::nanoseconds deadline,
                           std::string name) {
   v1::Execution resource = Preview(request, move, abandoned);
@@ -91,7 +91,7 @@ v1::Execution NewResource(const v1::StartExecutionRequest& request, const Planne
 }
 
 Participant MakeParticipant(const std::string& host, const HostDevices& devices,
-                            const PlannedMove& move, const v1::Execution& resource) {
+                            const PlannedExecution& move, const v1::Execution& resource) {
   Participant participant{.host = host, .target = {}, .device_ids = devices.device_ids};
   if (auto part = move.target->hosts.find(host); part != move.target->hosts.end()) {
     participant.target = part->second.assignment;
@@ -102,7 +102,7 @@ Participant MakeParticipant(const std::string& host, const HostDevices& devices,
   return participant;
 }
 
-ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedMove& move,
+ExecutionSpec MakeSpec(const v1::Execution& resource, const PlannedExecution& move,
                        const ControllerOptions& options, Timestamp deadline) {
   ExecutionSpec spec{.attempt = {},
                      .fingerprint = move.fingerprint,
@@ -253,7 +253,7 @@ void Starts::Start(CallId call, const v1::StartExecutionRequest& request, Moment
   out.Add(std::move(planning));
 }
 
-absl::Status Starts::CheckMove(const PendingStart& start, const PlannedMove& move) const {
+absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution& move) const {
   RETURN_IF_ERROR(leadership_.CheckMayChange());
   ASSIGN_OR_RETURN(const StateEntry* state,
                    FindState("state", start.request.state(), states_.registry()));
@@ -288,7 +288,7 @@ std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {
   return std::nullopt;
 }
 
-Launch Starts::MakeLaunch(const PendingStart& start, const PlannedMove& move, Outbox& out) {
+Launch Starts::MakeLaunch(const PendingStart& start, const PlannedExecution& move, Outbox& out) {
   const StateEntry& state = *states_.registry().Find(start.request.state());
   std::chrono::nanoseconds deadline(TimeUtil::DurationToNanoseconds(start.request.deadline()));
   if (deadline.count() == 0) deadline = options_.execution_deadline;

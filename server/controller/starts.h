@@ -53,8 +53,8 @@ class Starts {
   absl::StatusOr<const StateEntry*> CheckStart(const v1::StartExecutionRequest& request) const;
   absl::Status CheckFree(const StateEntry& state, int64_t expected_generation) const;
   absl::Status CheckReady(const StateEntry& state, const std::set<std::string>& spared) const;
-  absl::Status CheckMove(const PendingStart& start, const PlannedMove& move) const;
-  Launch MakeLaunch(const PendingStart& start, const PlannedMove& move, Outbox& out);
+  absl::Status CheckMove(const PendingStart& start, const PlannedExecution& move) const;
+  Launch MakeLaunch(const PendingStart& start, const PlannedExecution& move, Outbox& out);
 
   const ControllerOptions& options_;
   const RandomBits& random_;

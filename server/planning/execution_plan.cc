@@ -32,7 +32,7 @@ bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>&
 
 // What the controller needs to know of a plan from `source` to `given`, a target whose order may
 // be free. `lost`: as the request for the plan named them.
-absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& planning,
+absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Planning& planning,
                                    const PlacedState& source,
                                    std::shared_ptr<const PlacedState> given,
                                    const std::set<int64_t>& lost) {
@@ -46,7 +46,7 @@ absl::StatusOr<PlannedMove> ToMove(const BoundPlan& plan, const v1::Planning& pl
   AddNamedDevices(*source.layout, lost, named);
   AddNamedDevices(*target->layout, lost, named);
   const v1::Plan resource = ToProto(cached.plan, cached.request, plan.binding, plan.name);
-  PlannedMove move{.target = target,
+  PlannedExecution move{.target = target,
                    .hosts = {},
                    .spared_hosts = {},
                    .lost_device_ids = {lost.begin(), lost.end()},
@@ -141,7 +141,7 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
   return asked;
 }
 
-absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
+absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                    std::shared_ptr<const PlacedState> target,
                                    const PlanCache::Answer& answer, Timestamp start) {
   const auto& lost = move.options.lost_device_ids();
@@ -149,7 +149,7 @@ absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
                 {lost.begin(), lost.end()});
 }
 
-absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& question) {
+absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& question) {
   const Timestamp start = SteadyClock().Now();
   absl::StatusOr<ListedPlan> listed = cache.Find(question.plan);
   RETURN_IF_ERROR(AtField("plan", listed.status()));
@@ -176,7 +176,7 @@ absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& qu
                 {lost.begin(), lost.end()});
 }
 
-absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
+absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
                                      const Topology* workers) {
   if (!question.targets) return MoveByName(cache, question);
   const Timestamp start = SteadyClock().Now();

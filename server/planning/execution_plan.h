@@ -25,14 +25,14 @@ struct MoveQuestion {
 };
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
                                         Budget& budget);
-absl::StatusOr<PlannedMove> MoveOf(const StartPlanning& move,
+absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                    std::shared_ptr<const PlacedState> target,
                                    const PlanCache::Answer& answer, Timestamp start);
 // Its way by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts
 // elsewhere. Plans nothing.
-absl::StatusOr<PlannedMove> MoveByName(PlanCache& cache, const StartPlanning& move);
+absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move);
 // Either, and what is between.
-absl::StatusOr<PlannedMove> PlanMove(PlanCache& cache, const StartPlanning& question,
+absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
                                      const Topology* workers);
 
 }  // namespace remesh

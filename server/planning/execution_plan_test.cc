@@ -21,7 +21,7 @@ class ExecutionPlanTest : public testing::Test {
     return *placed;
   }
 
-  absl::StatusOr<PlannedMove> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr,
+  absl::StatusOr<PlannedExecution> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr,
                                      const v1::PlanOptions& options = {}) {
     StartPlanning question{.id = 1,
                            .source = source_,
@@ -39,7 +39,7 @@ class ExecutionPlanTest : public testing::Test {
     return PlanMove(cache_, question, workers);
   }
 
-  absl::StatusOr<PlannedMove> PlanBy(const std::string& plan) {
+  absl::StatusOr<PlannedExecution> PlanBy(const std::string& plan) {
     return PlanMove(
         cache_,
         {.id = 1, .source = source_, .targets = {}, .plan = plan, .options = {}, .keep = true},

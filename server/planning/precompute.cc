@@ -24,7 +24,7 @@ struct Precomputer::Work {
 namespace {
 
 // A device that goes cannot be needed by anybody after.
-absl::Status CheckNotNeeded(const ScenarioMove& move, const ReshardRequest& request) {
+absl::Status CheckNotNeeded(const ScenarioReshard& move, const ReshardRequest& request) {
   absl::flat_hash_set<int64_t> gone(move.before.begin(), move.before.end());
   for (const int64_t id : move.after) gone.erase(id);
   absl::flat_hash_set<const DeviceList*> seen;
@@ -42,7 +42,7 @@ absl::Status CheckNotNeeded(const ScenarioMove& move, const ReshardRequest& requ
 }
 
 absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::PlanOptions& options,
-                                        const ScenarioMove& move, Budget& budget) {
+                                        const ScenarioReshard& move, Budget& budget) {
   ASSIGN_OR_RETURN(v1::PlanSpec spec, QuestionOf(move, layout, options));
   ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr, budget));
   RETURN_IF_ERROR(CheckNotNeeded(move, request));
@@ -62,10 +62,10 @@ absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
   ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
                                              request.elastic_axis(), workers));
   work->options = options;
-  ASSIGN_OR_RETURN(const std::vector<ScenarioMove> moves, ScenariosOf(request, work->layout));
+  ASSIGN_OR_RETURN(const std::vector<ScenarioReshard> moves, ScenariosOf(request, work->layout));
   v1::PrecomputePlansResponse response;
   std::set<std::string> seen;
-  for (const ScenarioMove& move : moves) {
+  for (const ScenarioReshard& move : moves) {
     v1::Scenario& scenario = *response.add_scenarios();
     scenario = move.scenario;
     Decide(work, move, request.validate_only(), seen, scenario, budget);
@@ -74,7 +74,7 @@ absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
   return response;
 }
 
-void Precomputer::Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
+void Precomputer::Decide(const std::shared_ptr<const Work>& work, const ScenarioReshard& move,
                          bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario,
                          Budget& budget) {
   const absl::StatusOr<PlanCache::Question> question =
@@ -97,7 +97,7 @@ void Precomputer::Decide(const std::shared_ptr<const Work>& work, const Scenario
 }
 
 v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work,
-                                         const ScenarioMove& move, const std::string& fingerprint) {
+                                         const ScenarioReshard& move, const std::string& fingerprint) {
   {
     absl::MutexLock lock(&mutex_);
     if (!waiting_.insert(fingerprint).second) return v1::Scenario::QUEUED;
@@ -120,7 +120,7 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
   return v1::Scenario::SKIPPED;
 }
 
-void Precomputer::Compute(const Work& work, const ScenarioMove& move,
+void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
                           const std::string& fingerprint) {
   absl::Status status;
   bool computed = false;

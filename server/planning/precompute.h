@@ -37,11 +37,11 @@ class Precomputer {
  private:
   struct Work;  // what all tasks of one request share
   // Fills outcome, plan and reason. `seen`: fingerprints of scenarios before.
-  void Decide(const std::shared_ptr<const Work>& work, const ScenarioMove& move, bool validate_only,
+  void Decide(const std::shared_ptr<const Work>& work, const ScenarioReshard& move, bool validate_only,
               std::set<std::string>& seen, v1::Scenario& scenario, Budget& budget);
-  v1::Scenario::Outcome Queue(const std::shared_ptr<const Work>& work, const ScenarioMove& move,
+  v1::Scenario::Outcome Queue(const std::shared_ptr<const Work>& work, const ScenarioReshard& move,
                               const std::string& fingerprint);
-  void Compute(const Work& work, const ScenarioMove& move, const std::string& fingerprint);
+  void Compute(const Work& work, const ScenarioReshard& move, const std::string& fingerprint);
 
   PlanCache& cache_;
   ThreadPool& pool_;

@@ -73,7 +73,7 @@ class ScenarioList {
     }
   }
 
-  std::vector<ScenarioMove> Take() && { return std::move(moves_); }
+  std::vector<ScenarioReshard> Take() && { return std::move(moves_); }
 
  private:
   std::vector<int64_t> Without(const std::vector<int64_t>& leaving) const {
@@ -86,7 +86,7 @@ class ScenarioList {
 
   void Add(v1::Scenario::Event event, const std::vector<std::string>& hosts,
            std::vector<int64_t> before, std::vector<int64_t> after, std::vector<int64_t> lost) {
-    ScenarioMove& move = moves_.emplace_back();
+    ScenarioReshard& move = moves_.emplace_back();
     move.scenario.set_event(event);
     *move.scenario.mutable_hosts() = {hosts.begin(), hosts.end()};
     move.scenario.set_devices_before(static_cast<int64_t>(before.size()));
@@ -99,7 +99,7 @@ class ScenarioList {
   const std::vector<int64_t>& now_;
   std::vector<HostGroup> members_;  // in the order of the list
   std::vector<HostGroup> spares_;
-  std::vector<ScenarioMove> moves_;
+  std::vector<ScenarioReshard> moves_;
 };
 
 absl::Status Pointless(std::string_view reason, std::string_view what) {
@@ -109,7 +109,7 @@ absl::Status Pointless(std::string_view reason, std::string_view what) {
 
 }  // namespace
 
-absl::StatusOr<std::vector<ScenarioMove>> ScenariosOf(const v1::PrecomputePlansRequest& request,
+absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePlansRequest& request,
                                                       const ElasticLayout& layout) {
   if (request.hosts_plus_minus() < 0) {
     return InvalidField("hosts_plus_minus", absl::StrCat(request.hosts_plus_minus()),
@@ -134,7 +134,7 @@ absl::StatusOr<std::vector<ScenarioMove>> ScenariosOf(const v1::PrecomputePlansR
   return std::move(list).Take();
 }
 
-absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioMove& move, const ElasticLayout& layout,
+absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioReshard& move, const ElasticLayout& layout,
                                         const v1::PlanOptions& options) {
   if (move.before.empty() || move.after.empty()) {
     return Pointless("NOBODY_LEFT", "no host of the list is left");

@@ -11,7 +11,7 @@
 namespace remesh {
 
 // What may happen to a job next: from one set of devices to another.
-struct ScenarioMove {
+struct ScenarioReshard {
   v1::Scenario scenario;  // event, hosts, numbers of devices
   std::vector<int64_t> before;
   std::vector<int64_t> after;
@@ -21,12 +21,12 @@ struct ScenarioMove {
 inline constexpr size_t kScenariosMax = 4096;
 
 // The moves that `request` asks for, in its order. INVALID_ARGUMENT when they are too many or none.
-absl::StatusOr<std::vector<ScenarioMove>> ScenariosOf(const v1::PrecomputePlansRequest& request,
+absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePlansRequest& request,
                                                       const ElasticLayout& layout);
 
 // The question that a job asks when it happens. FAILED_PRECONDITION when it would not ask: an axis
 // does not divide, nobody is left, or hosts that leave are needed by other device lists.
-absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioMove& move, const ElasticLayout& layout,
+absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioReshard& move, const ElasticLayout& layout,
                                         const v1::PlanOptions& options);
 
 }  // namespace remesh

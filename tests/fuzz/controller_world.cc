@@ -159,7 +159,7 @@ void ControllerWorld::Plan(const Step::Planned& planned) {
   Planned answer{.id = question.id, .move = absl::DataLossError("refused")};
   auto target = PlaceSmall(planned.target());
   if (target.ok() && !planned.refused()) {
-    PlannedMove move{.target = *std::move(target)};
+    PlannedExecution move{.target = *std::move(target)};
     const auto& lost = planned.lost_device_ids();
     move.lost_device_ids = {lost.begin(), lost.end()};
     move.plan = "plans/p";

@@ -59,7 +59,7 @@ size_t TcpConnection::head_bytes() const {
     case State::kAwaitsChallenge:
       return sizeof(tcp::Challenge);
     case State::kAwaitsHello:
-      return sizeof(tcp::Hello);
+      return sizeof(tcp::DialerHello);
     case State::kAwaitsAnswer:
       return sizeof(tcp::Answer);
     case State::kOpen:
@@ -75,7 +75,7 @@ bool TcpConnection::OnHead(std::span<const std::byte> head, std::span<std::byte>
     case State::kAwaitsChallenge:
       return OnChallenge(As<tcp::Challenge>(head));
     case State::kAwaitsHello:
-      return OnHello(As<tcp::Hello>(head));
+      return OnHello(As<tcp::DialerHello>(head));
     case State::kAwaitsAnswer:
       return OnAnswer(As<tcp::Answer>(head));
     case State::kOpen:
@@ -93,7 +93,7 @@ bool TcpConnection::OnChallenge(const tcp::Challenge& challenge) {
   return true;
 }
 
-bool TcpConnection::OnHello(const tcp::Hello& hello) {
+bool TcpConnection::OnHello(const tcp::DialerHello& hello) {
   if (hello.magic != tcp::kMagic) return false;
   tcp::Answer answer;
   TcpGroup* const group = groups_->FindGroup(hello.acceptor, answer.code);

@@ -70,7 +70,7 @@ class TcpConnection final : private tcp::Stream::Reader {
   bool OnHead(std::span<const std::byte> head, std::span<std::byte>& body) override;
   void OnBody() override { group_->OnBody(peer_); }
   bool OnChallenge(const tcp::Challenge& challenge);
-  bool OnHello(const tcp::Hello& hello);
+  bool OnHello(const tcp::DialerHello& hello);
   bool OnAnswer(const tcp::Answer& answer);
 
   Groups* const groups_;
@@ -83,7 +83,7 @@ class TcpConnection final : private tcp::Stream::Reader {
   const Tries tries_;
   State state_;
   tcp::Challenge challenge_;
-  tcp::Hello hello_;
+  tcp::DialerHello hello_;
   std::optional<tcp::Code> answer_;
 };
 

@@ -58,26 +58,26 @@ TokenId IdOf(const AttemptToken& token) {
 
 Challenge MakeChallenge() { return {.nonce = MakeNonce()}; }
 
-Hello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
+DialerHello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
                 const Challenge& challenge) {
-  Hello hello{.acceptor = IdOf(acceptor), .dialer = IdOf(dialer), .nonce = MakeNonce()};
+  DialerHello hello{.acceptor = IdOf(acceptor), .dialer = IdOf(dialer), .nonce = MakeNonce()};
   hello.proof = Prove(kDialer, acceptor, dialer, challenge.nonce, hello.nonce);
   return hello;
 }
 
-bool Holds(const Hello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
+bool Holds(const DialerHello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
            const Challenge& challenge) {
   return Equal(hello.proof, Prove(kDialer, acceptor, dialer, challenge.nonce, hello.nonce));
 }
 
 Answer MakeAnswer(const AttemptToken& acceptor, const AttemptToken& dialer,
-                  const Challenge& challenge, const Hello& hello) {
+                  const Challenge& challenge, const DialerHello& hello) {
   return {.code = Code::kAccepted,
           .proof = Prove(kAcceptor, acceptor, dialer, challenge.nonce, hello.nonce)};
 }
 
 bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToken& dialer,
-           const Challenge& challenge, const Hello& hello) {
+           const Challenge& challenge, const DialerHello& hello) {
   return Equal(answer.proof, Prove(kAcceptor, acceptor, dialer, challenge.nonce, hello.nonce));
 }
 

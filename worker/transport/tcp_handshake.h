@@ -12,7 +12,7 @@
 // proofs, so that nothing recorded can be used again.
 //
 //   acceptor -> dialer   Challenge{nonce}
-//   dialer -> acceptor   Hello{who is asked for, who asks, nonce, proof}
+//   dialer -> acceptor   DialerHello{who is asked for, who asks, nonce, proof}
 //   acceptor -> dialer   Answer{code, proof}
 //
 // Tokens never travel: a group is named by a hash of its token. There is no encryption.
@@ -30,7 +30,7 @@ struct Challenge {
   Nonce nonce{};
 };
 
-struct Hello {
+struct DialerHello {
   Magic magic = kMagic;
   TokenId acceptor{};
   TokenId dialer{};
@@ -50,22 +50,22 @@ struct Answer {
   Proof proof{};  // with kAccepted
 };
 
-static_assert(sizeof(Challenge) == 24 && sizeof(Hello) == 88 && sizeof(Answer) == 33);
+static_assert(sizeof(Challenge) == 24 && sizeof(DialerHello) == 88 && sizeof(Answer) == 33);
 
 // First bytes of the token's SHA-256: finds a group without telling how to enter it.
 TokenId IdOf(const AttemptToken& token);
 
 // With a nonce from the kernel.
 Challenge MakeChallenge();
-Hello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
+DialerHello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
                 const Challenge& challenge);
 // Compares in constant time.
-bool Holds(const Hello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
+bool Holds(const DialerHello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
            const Challenge& challenge);
 // kAccepted, proved to the one who said `hello`.
 Answer MakeAnswer(const AttemptToken& acceptor, const AttemptToken& dialer,
-                  const Challenge& challenge, const Hello& hello);
+                  const Challenge& challenge, const DialerHello& hello);
 bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToken& dialer,
-           const Challenge& challenge, const Hello& hello);
+           const Challenge& challenge, const DialerHello& hello);
 
 }  // namespace remesh::tcp

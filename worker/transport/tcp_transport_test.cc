@@ -91,7 +91,7 @@ class TcpTransportTest : public testing::Test {
     Fd fd = Dial();
     tcp::Challenge challenge;
     EXPECT_TRUE(Receive(fd, challenge));
-    const tcp::Hello hello = tcp::MakeHello(kOurs, kPeers, challenge);
+    const tcp::DialerHello hello = tcp::MakeHello(kOurs, kPeers, challenge);
     Send(fd, hello);
     tcp::Answer answer;
     EXPECT_TRUE(Receive(fd, answer));
@@ -144,7 +144,7 @@ TEST_F(TcpTransportTest, RandomAndMutatedBytesEndTheirConnectionAndNothingElse) 
     const Fd fd = Dial();
     tcp::Challenge challenge;
     ASSERT_TRUE(Receive(fd, challenge));
-    tcp::Hello hello = tcp::MakeHello(kOurs, kPeers, challenge);
+    tcp::DialerHello hello = tcp::MakeHello(kOurs, kPeers, challenge);
     auto* bytes = reinterpret_cast<unsigned char*>(&hello);
     if (i % 2 == 0) {
       for (size_t k = 0; k < sizeof(hello); ++k) bytes[k] = static_cast<unsigned char>(random());

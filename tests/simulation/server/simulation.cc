@@ -198,15 +198,15 @@ void Simulation::Do(ReplyTo& action) {
 }
 
 void Simulation::Do(StartPlanning& action) {
-  absl::StatusOr<PlannedMove> move = MakeMove(action);
+  absl::StatusOr<PlannedExecution> move = MakeMove(action);
   At(Soon(200 * kMillisecond), [this, life = life_, id = action.id, move] {
     if (life == life_) Handle(Planned{.id = id, .move = move});
   });
 }
 
 // Every host of the source that is left holds all that is needed.
-absl::StatusOr<PlannedMove> Simulation::MakeMove(const StartPlanning& question) {
-  PlannedMove move;
+absl::StatusOr<PlannedExecution> Simulation::MakeMove(const StartPlanning& question) {
+  PlannedExecution move;
   const auto& lost = question.options.lost_device_ids();
   move.lost_device_ids = {lost.begin(), lost.end()};
   move.target = Place(RandomSpec(move.lost_device_ids));

@@ -110,7 +110,7 @@ class Simulation {
 
   std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) const;
   v1::StateSpec RandomSpec(const std::vector<int64_t>& lost = {});
-  absl::StatusOr<PlannedMove> MakeMove(const StartPlanning& question);
+  absl::StatusOr<PlannedExecution> MakeMove(const StartPlanning& question);
   void GiveUpHosts(v1::PlanOptions& options);
 
   const Options options_;
