@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Strangers that connect and say nothing, twice as many as files may be open: clients are served while they stay, and after."""
+"""Peers that connect and say nothing, twice as many as files may be open: clients are served while they stay, and after."""
 import pathlib
 import re
 import resource
@@ -16,7 +16,7 @@ from remesh.v1 import local_pb2, local_pb2_grpc, worker_pb2, worker_pb2_grpc
 from harness import BIN_DIR, CALL_SECONDS
 
 FILES_MAX = 512
-SOURCES = 8  # addresses that the strangers come from
+SOURCES = 8  # addresses that the peers come from
 HEALTH = "/grpc.health.v1.Health/Check"
 SERVING = b"\x08\x01"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS: a client's first words
@@ -43,15 +43,15 @@ class ConnectionsTest(unittest.TestCase):
         cls.cluster.__enter__()
         cls.host = cls.cluster.host_names[0]
 
-    def strangers(self, connect, first_words: bytes = b""):
+    def peers(self, connect, first_words: bytes = b""):
         """Twice as many connections as files may be open."""
         found = []
         self.addCleanup(lambda: [one.close() for one in found])
         for i in range(2 * FILES_MAX):
-            stranger = connect(i)
-            found.append(stranger)
+            peer = connect(i)
+            found.append(peer)
             try:
-                stranger.sendall(first_words)
+                peer.sendall(first_words)
             except OSError:
                 pass  # closed by the other side, as it may
         return found
@@ -68,10 +68,10 @@ class ConnectionsTest(unittest.TestCase):
         return self.cluster.workers[self.host].log.read_text()
 
     def connect_unix(self, _: int) -> socket.socket:
-        stranger = socket.socket(socket.AF_UNIX)
-        stranger.settimeout(CALL_SECONDS)
-        stranger.connect(self.cluster.worker_socket(self.host))
-        return stranger
+        peer = socket.socket(socket.AF_UNIX)
+        peer.settimeout(CALL_SECONDS)
+        peer.connect(self.cluster.worker_socket(self.host))
+        return peer
 
     def call_server(self):
         """A new client's call, which waits for a connection."""
@@ -90,27 +90,27 @@ class ConnectionsTest(unittest.TestCase):
         self.assertEqual(refused.exception.code(), grpc.StatusCode.NOT_FOUND)
 
     def check(self, connect, call):
-        strangers = self.strangers(connect)
+        peers = self.peers(connect)
         call()  # while they stay
-        for stranger in strangers:
-            stranger.close()
+        for peer in peers:
+            peer.close()
         call()
 
-    def test_the_server_answers_beside_strangers(self):
+    def test_the_server_answers_beside_peers(self):
         self.check(self.connect_tcp, self.call_server)
 
-    def test_the_worker_answers_beside_strangers_on_its_socket(self):
+    def test_the_worker_answers_beside_peers_on_its_socket(self):
         self.check(self.connect_unix, self.call_worker)
 
-    def test_the_worker_answers_beside_strangers_on_its_data_port(self):
+    def test_the_worker_answers_beside_peers_on_its_data_port(self):
         self.check(self.connect_data, self.call_worker)
         self.assertLess(len(self.worker_log()), 1 << 20)
 
-    def test_strangers_that_speak_http_leave_room_for_other_addresses(self):
+    def test_peers_that_speak_http_leave_room_for_other_addresses(self):
         limit = ["connections_per_address: 64"]
         with LocalCluster(self.cluster.bin_dir, hosts=0, server_config=limit) as other:
             port = int(other.server_address.rsplit(":", 1)[1])
-            self.strangers(lambda i: socket.create_connection(("127.0.0.1", port), CALL_SECONDS, ("127.0.0.2", 0)), PREFACE)
+            self.peers(lambda i: socket.create_connection(("127.0.0.1", port), CALL_SECONDS, ("127.0.0.2", 0)), PREFACE)
             with other.channel() as channel:
                 worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
                     worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
@@ -121,13 +121,13 @@ class ConnectionsTest(unittest.TestCase):
 
     def test_silent_connections_end(self):
         for connect in [self.connect_tcp, self.connect_unix, self.connect_data]:
-            with self.subTest(connect=connect.__name__), connect(0) as stranger:
-                self.assertEqual(stranger.recv(1), b"")  # within CALL_SECONDS
+            with self.subTest(connect=connect.__name__), connect(0) as peer:
+                self.assertEqual(peer.recv(1), b"")  # within CALL_SECONDS
 
     def test_half_a_greeting_ends_too(self):
-        with self.connect_tcp(0) as stranger:
-            stranger.sendall(PREFACE[:10])
-            while stranger.recv(1 << 16):  # gRPC's own settings, then the end
+        with self.connect_tcp(0) as peer:
+            peer.sendall(PREFACE[:10])
+            while peer.recv(1 << 16):  # gRPC's own settings, then the end
                 pass
 
     def test_the_worker_has_the_health_service_on_its_socket(self):
@@ -137,15 +137,15 @@ class ConnectionsTest(unittest.TestCase):
                 request = b"\x0a" + bytes([len(service)]) + service.encode() if service else b""
                 self.assertEqual(check(request, timeout=CALL_SECONDS), SERVING)
 
-    def test_a_call_that_waits_outlives_the_strangers(self):
-        """An open stream is not idle, and no stranger pushes it out."""
+    def test_a_call_that_waits_outlives_the_peers(self):
+        """An open stream is not idle, and no peer pushes it out."""
         ended = threading.Event()
         with self.worker_channel() as channel:
             waiting = local_pb2_grpc.LocalServiceStub(channel).GetShards.future(
                 local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1, wait=True), timeout=60)
             waiting.add_done_callback(lambda _: ended.set())
             self.call_worker()
-            self.strangers(self.connect_unix)
+            self.peers(self.connect_unix)
             self.call_worker()
             self.assertFalse(ended.is_set())
             waiting.cancel()

@@ -82,11 +82,11 @@ class OperationTest(ClusterTest):
         port = int(self.cluster.server_address.rsplit(":", 1)[1])
         address = re.search(r"data_address=127.0.0.1:(\d+)", self.cluster.workers[self.host].log.read_text())
         for to in [port, int(address[1])]:
-            with socket.create_connection(("127.0.0.1", to), CALL_SECONDS) as stranger:
-                stranger.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
-                stranger.shutdown(socket.SHUT_WR)
+            with socket.create_connection(("127.0.0.1", to), CALL_SECONDS) as peer:
+                peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
+                peer.shutdown(socket.SHUT_WR)
                 try:
-                    while stranger.recv(1 << 16):
+                    while peer.recv(1 << 16):
                         pass
                 except OSError:
                     pass
