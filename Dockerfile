@@ -6,15 +6,14 @@ ARG BASE=docker.io/library/debian:bookworm-slim
 ARG BINARIES=build
 
 FROM ${BASE} AS build
-SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 WORKDIR /src
 COPY scripts/packages.txt scripts/
 # Debian's stable release is the pin of these versions. A browser and a Prometheus are only for tests.
 # hadolint ignore=DL3008
 RUN apt-get update -qq \
- && sed -e 's/#.*//' -e '/^[[:space:]]*$/d' scripts/packages.txt | grep -vxE 'chromium|prometheus|shellcheck|clang-14|libclang-rt-14-dev' \
-  | DEBIAN_FRONTEND=noninteractive xargs apt-get install -y -qq --no-install-recommends \
- && rm -rf /var/lib/apt/lists/*
+ && sed -E -e 's/#.*//' -e '/^(chromium|prometheus|shellcheck|clang-14|libclang-rt-14-dev|)[[:space:]]*$/d' scripts/packages.txt > /tmp/packages \
+ && DEBIAN_FRONTEND=noninteractive xargs --arg-file=/tmp/packages apt-get install -y -qq --no-install-recommends \
+ && rm -rf /var/lib/apt/lists/* /tmp/packages
 COPY . .
 RUN cmake --preset release \
  && cmake --build build/release --target remesh-server remesh-worker remeshctl \
@@ -27,7 +26,6 @@ COPY dist/bin/ /dist/bin/
 FROM ${BINARIES} AS binaries
 
 FROM ${BASE} AS runtime
-SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # ibverbs-providers: the drivers of InfiniBand and RoCE cards, for ucx_tls: rc,ud,tcp.
 # hadolint ignore=DL3008
 RUN apt-get update -qq \
