@@ -12,6 +12,10 @@ class ImageTest(unittest.TestCase):
         check = run(TOOLS / "hadolint", "--no-color", ROOT / "Dockerfile")
         self.assertEqual((check.returncode, check.stdout), (0, ""), check.stderr)
 
+    def test_its_scripts_are_sound(self):
+        check = run("shellcheck", "-x", ROOT / "scripts" / "image", ROOT / "packaging" / "image" / "sbom")
+        self.assertEqual((check.returncode, check.stdout), (0, ""), check.stderr)
+
     def test_what_runs_has_no_rights(self):
         runtime = (ROOT / "Dockerfile").read_text().split(" AS runtime")[1]
         self.assertRegex(runtime, r"(?m)^USER 65532:65532$")
