@@ -6,7 +6,6 @@
 #include <numeric>
 
 #include "planner/schedule/optimal_moves.h"
-#include "planner/schedule/resources.h"
 #include "planner/testing/test_network.h"
 
 namespace remesh {
