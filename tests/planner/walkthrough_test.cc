@@ -52,7 +52,7 @@ ReshardRequest RowsToColumns() {
   request.topology.hosts = {HostOf("a", {0, 1}), HostOf("b", {2, 3})};
   request.arrays = {{.name = "w",
                      .shape = shape,
-                     .element_type = ElementType::kBF16,
+                     .element_type = ElementType::kBf16,
                      .source = Sharded("{devices=[4,1]<=[4]}", shape, devices),
                      .target = Sharded("{devices=[1,4]<=[4]}", shape, devices)}};
   return request;
