@@ -15,6 +15,7 @@
 namespace remesh {
 
 // Logs and counts what a core does. Every series exists from the start. Thread-safe.
+// One a series: it has more than 12 fields.
 class ServerMetrics : public CoreObserver {
  public:
   // `registry` must outlive this.

@@ -12,6 +12,7 @@
 namespace remesh {
 
 // What remesh-server is told: defaults here, what each means in AddSettings().
+// One a setting: it has more than 12 fields.
 struct ServerOptions {
   std::string listen_address = "127.0.0.1:7070";
   std::string metrics_address = "127.0.0.1:7071";

@@ -20,6 +20,7 @@ namespace remesh {
 
 // What a worker tells Prometheus: remesh_worker_*, each described in docs/metrics.md. Every series
 // exists from the start, but for rare reasons of errors. Thread-safe.
+// One a series: it has more than 12 fields.
 class WorkerMetrics {
  public:
   // `registry` must outlive it.

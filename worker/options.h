@@ -12,6 +12,7 @@
 namespace remesh {
 
 // What a worker is started with.
+// One a setting: it has more than 12 fields.
 struct WorkerOptions {
   std::string host;
   std::string server_address = "127.0.0.1:7070";

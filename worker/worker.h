@@ -24,6 +24,7 @@ namespace remesh {
 
 // A host's worker, all of it: serves trainers and carries out the planner's commands from Start()
 // until it is destroyed.
+// Owns the process's parts, in the order in which they end: it has more than 12 fields.
 class Worker {
  public:
   // Told, on any thread, that the worker is of no use any more and why: to be destroyed soon.

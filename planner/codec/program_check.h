@@ -15,6 +15,7 @@ namespace remesh {
 // The one check of programs that others wrote: what passes it can be expanded without reading
 // beyond anything, and ends. What is wrong is INVALID_ARGUMENT (see InvalidField()) with the name
 // that the number has where it came from.
+// One name a column: it has more than 12 fields.
 struct ProgramFields {
   const char* parts;
   const char* rounds;

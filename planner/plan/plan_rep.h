@@ -38,6 +38,7 @@ struct StripeOfMove {
 
 // A finished plan, packed to what expansion needs: see Atoms, Moves and Timeline for the meaning.
 // For the files of plan/, and those that read and check plans; others ask Plan.
+// What a plan is made of, packed: it has more than 12 fields.
 struct PlanRep {
   AtomGeometry geometry;
   std::vector<MissingBox> missing;

@@ -9,6 +9,7 @@ namespace remesh {
 
 // Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte.
 // Seconds come from capacities alone.
+// One a figure: it has more than 12 fields.
 struct PlanSummary {
   int64_t total_bytes = 0;  // all target shards but what is missing = kept + local + crossing
   int64_t kept_bytes = 0;   // held by the same device in the same memory before

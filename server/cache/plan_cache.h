@@ -42,6 +42,7 @@ enum class Reach { kMemory, kDisk };
 // asked before a plan is computed; what memory answers touches neither. Thread-safe. Losing an
 // entry costs time, never correctness. (More methods than most: each is a call of the API or a step
 // of one under the one lock.)
+// One or two for each call of the plan service: it has more than 25 methods.
 class PlanCache {
  public:
   struct Options {

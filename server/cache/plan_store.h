@@ -22,6 +22,8 @@ namespace remesh {
 // both outlive the process. Writes happen on a thread of its own. Losing a plan costs time, so
 // nothing here fails its caller: damaged rows and files are set aside, logged and counted.
 // Thread-safe.
+// The same calls as the cache, each once for callers and once for its thread: it has more than 25
+// methods.
 class PlanStore : public DiskTier {
  public:
   struct Options {

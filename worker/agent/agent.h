@@ -38,6 +38,8 @@ struct ProgramRequest {
 // Turns the planner's commands into work on the store and the data thread, and
 // their outcomes into answers. Everything runs on one strand; gRPC stays outside. Survives the
 // planner: attempts go on while it is away, and are told of again when it is back.
+// One for each command and for each action of an attempt: it has more than 25 methods and
+// more than 12 fields.
 class Agent {
  public:
   using ProgramDone = absl::AnyInvocable<void(absl::StatusOr<Program>)>;

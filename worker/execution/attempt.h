@@ -25,6 +25,7 @@ namespace remesh {
 //                                                           +----------- kCommitted
 //
 // kFailed is told to the planner, which aborts.
+// One for each event and command: it has more than 25 methods.
 class Attempt {
  public:
   enum class Phase {

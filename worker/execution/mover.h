@@ -41,6 +41,7 @@ struct WindowReport {
 // Pieces to and from other hosts are admitted strictly in the program's order, which all hosts
 // share, within a bound on pieces and on buffers for packed ones. So the earliest unfinished piece
 // of all is admitted at both of its ends, and no two hosts wait for each other.
+// What happens to a piece, step by step: it has more than 25 methods and more than 12 fields.
 class Mover {
  public:
   struct Options {

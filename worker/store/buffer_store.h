@@ -64,6 +64,7 @@ class Scratch {
 // The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a
 // call changed is on file when it returns; a later life of the worker on the same boot of the
 // machine finds it again. Not thread-safe.
+// The life of a generation in steps, some of them for another thread: it has more than 25 methods.
 class BufferStore {
  public:
   struct Options {

@@ -16,6 +16,7 @@ class UcxTransport;
 
 // One endpoint, from its creation until UCX has closed it. Each direction of traffic between two
 // hosts has its own, dialled by the side that sends.
+// What UCX has to be told and asked of each connection: it has more than 12 fields.
 struct UcxConnection {
   UcxTransport* transport = nullptr;
   ucp_ep_h endpoint = nullptr;

@@ -20,6 +20,7 @@ namespace remesh {
 // Owns the listener and every connection. UCX's callbacks only record; Progress() acts on the
 // records once UCX has returned, because endpoints must not be made or closed, and callbacks of
 // operations not run, from inside it.
+// The callbacks of UCX all come here: it has more than 25 methods and more than 12 fields.
 class UcxTransport : public Transport {
  public:
   static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options);
