@@ -246,7 +246,7 @@ class Reader {
   }
 
   absl::Status ReadMoves(const v1::ProgramMoves& moves) {
-    const int64_t count = moves.stages_size();
+    const int64_t count = moves.hops_size();
     RETURN_IF_ERROR(CheckSize("from_devices", moves.from_devices(), count));
     RETURN_IF_ERROR(CheckSize("to_devices", moves.to_devices(), count));
     RETURN_IF_ERROR(CheckSize("from_spaces", moves.from_spaces(), count));
