@@ -39,7 +39,7 @@ void WriteSummary(const CanonicalRequest& request, const PlanSummary& s, JsonWri
   json.Key("routingBoundSeconds").Double(s.routing_bound_seconds);
   json.Key("quality").Double(s.quality).Key("predictedSeconds").Double(s.predicted_seconds);
   json.Key("maxPeakBytes").Int(s.max_peak_bytes).Key("windows").Int(s.windows);
-  json.Key("operations").Int(s.messages).EndObject();
+  json.Key("messages").Int(s.messages).EndObject();
 }
 
 void WriteRange(const char* key, double least, double most, JsonWriter& json) {

@@ -98,17 +98,17 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   std::set<std::string> arrays;
   for (const NamedProgram::Array& array : named->arrays) arrays.insert(array.name);
   EXPECT_EQ(arrays, (std::set<std::string>{"q", "w"}));
-  int operations = 0;
+  int transfers = 0;
   ForEachTransfer(named->program, [&](const Transfer& t) {
     EXPECT_TRUE(named->devices[t.from_device] >= 80 || named->devices[t.to_device] >= 80);
-    ++operations;
+    ++transfers;
     return true;
   });
   int expected = 0;
   ForEachTransferProto(plan, request.canonical, request.binding, [&](const v1::Transfer& t) {
     expected += t.from_device() >= 80 || t.to_device() >= 80;
   });
-  EXPECT_EQ(operations, expected);
+  EXPECT_EQ(transfers, expected);
   const absl::Status unknown =
       ForEachProgramMessage(plan, request.canonical, request.binding, "south",
                           [](const v1::HostProgram&) { return true; });

@@ -34,7 +34,7 @@ function drawFigures() {
     [term('crossing', 'Crosses the network'), bytes(s.crossingBytes + s.relayedBytes),
       s.relayedBytes > 0 ? `${bytes(s.relayedBytes)} of it to relays` : s.totalBytes > 0 ? `${percent(s.crossingBytes / s.totalBytes)} of all bytes` : ''],
     [term('peak memory', 'Peak memory'), bytes(s.maxPeakBytes), 'of the fullest device'],
-    [term('window', 'Windows'), count(s.windows), `${plural(s.operations, 'message')} in them, inside hosts too; at most ${bytes(s.windowBytes)} in flight a device`],
+    [term('window', 'Windows'), count(s.windows), `${plural(s.messages, 'message')} in them, inside hosts too; at most ${bytes(s.windowBytes)} in flight a device`],
   ];
   byId('figures').append(...figures.map(([name, value, note]) => element('div', { children: [
     element('dt', { children: [name] }), element('dd', { text: value, children: [element('small', { text: note })] })] })));
