@@ -1,33 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What server and workers tell Prometheus: clean to promtool, as docs/metrics.md says, and found by Debian's Prometheus."""
-import json
 import pathlib
 import re
 import subprocess
 import unittest
 import urllib.parse
-import urllib.request
 
-from remesh.local_cluster import Process
 from remesh.v1 import cache_pb2, plan_pb2, plan_pb2_grpc
 
 from harness import CALL_SECONDS, Array, ClusterTest, devices, salted, targets, text_sharding
+from prometheus import fetch, query, start_prometheus
 
 STATE = "jobs/test/states/measured"
 ARRAYS = [*salted("w", "bf16", (32, 16)), Array("b", "f32", (16, 4))]
 ROWS = text_sharding("{devices=[4,1]<=[4]}", 0, 1, 2, 3)
 COLUMNS = text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0)
 DOCUMENT = pathlib.Path(__file__).parents[2] / "docs" / "metrics.md"
-SCRAPE_SECONDS = 1
 SUFFIXES = ("_bucket", "_sum", "_count")
 OWN_LABELS = {"le", "quantile"}
-# One system's proxy settings are nothing to loopback.
-OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-
-
-def fetch(url: str) -> str:
-    with OPENER.open(url, timeout=CALL_SECONDS) as answer:
-        return answer.read().decode()
 
 
 def exported(text: str):
@@ -107,16 +97,15 @@ class MetricsTest(ClusterTest):
                 r"^remesh_worker_heartbeats_total 0$", fetch(url), re.M))
 
     def test_prometheus_finds_what_the_server_says(self):
-        prometheus = self.start_prometheus()
+        prometheus = start_prometheus(self, self.cluster.root / "prometheus", [
+            {"job_name": "remesh", "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc for url in self.urls()]}]}])
         seen = [self.create_plan(8, 0, 1), self.create_plan(8, 0, 1), self.create_plan(8, 2, 3), self.create_plan(6, 0, 1)]
         cache = plan_pb2.Planning
         self.assertEqual(seen, [cache.MISS, cache.HIT, cache.ISOMORPHIC, cache.MISS])
         stats = self.plans.GetCacheStats(cache_pb2.GetCacheStatsRequest(), timeout=CALL_SECONDS)
 
-        def query(promql: str):
-            answer = json.loads(fetch(f"{prometheus}/api/v1/query?{urllib.parse.urlencode({'query': promql})}"))
-            self.assertEqual(answer["status"], "success", answer)
-            result = answer["data"]["result"]
+        def value_of(promql: str):
+            result = query(prometheus, promql)
             return float(result[0]["value"][1]) if result else None
 
         expected = {
@@ -140,34 +129,7 @@ class MetricsTest(ClusterTest):
         }
         for promql, value in expected.items():
             with self.subTest(query=promql):
-                self.wait_until(f"{promql} = {value}", lambda promql=promql, value=value: query(promql) == value)
-
-    def start_prometheus(self) -> str:
-        """Debian's Prometheus on a free port, told of server and workers. Returns its URL once it is ready."""
-        root = self.cluster.root / "prometheus"
-        root.mkdir()
-        config = root / "prometheus.yml"
-        config.write_text(json.dumps({"global": {"scrape_interval": f"{SCRAPE_SECONDS}s"}, "scrape_configs": [
-            {"job_name": "remesh", "static_configs": [{"targets": [urllib.parse.urlsplit(url).netloc for url in self.urls()]}]}]}))
-        process = Process("prometheus", [
-            "prometheus", f"--config.file={config}", f"--storage.tsdb.path={root / 'data'}",
-            "--web.listen-address=127.0.0.1:0"], root / "log")
-        self.addCleanup(process.stop)
-
-        def address():
-            self.assertTrue(process.alive(), f"install Debian's package prometheus: {process.log_tail()}")
-            return re.search(r'msg="Listening on" address=(\S+)', process.log.read_text())
-
-        url = f"http://{self.wait_until('Prometheus listens', address)[1]}"
-
-        def ready():
-            try:
-                return "Ready" in fetch(f"{url}/-/ready")
-            except OSError:
-                return False
-
-        self.wait_until("Prometheus is ready", ready)
-        return url
+                self.wait_until(f"{promql} = {value}", lambda promql=promql, value=value: value_of(promql) == value)
 
 
 if __name__ == "__main__":
