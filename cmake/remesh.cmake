@@ -2,7 +2,7 @@
 #
 #   remesh_library(NAME planner SRCS a.cc DEPS base absl::status)
 #   remesh_binary(NAME remesh-server SRCS main.cc DEPS server)
-#   remesh_test(NAME planner_box_test SRCS box_test.cc DEPS planner [TIMEOUT seconds] [LABELS e2e] [PCH api])
+#   remesh_test(NAME planner_box_test SRCS box_test.cc DEPS planner [TIMEOUT seconds] [LABELS e2e])
 #
 # Headers are found from the repository root: #include "planner/values/box.h".
 
@@ -15,15 +15,13 @@ if(REMESH_FUZZ)
       -fsanitize=fuzzer-no-link,address,signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,bool,enum,return,unreachable)
 endif()
 
-# Headers that most files read are parsed once: std, or api for what links gRPC (cmake/precompiled/*.h). A folder says which by
-# REMESH_PCH, a target by PCH. Only GCC: clang builds what is fuzzed, and so proves that files include what they use.
+# Headers that most files read are parsed once (cmake/precompiled/*.h). Not those of protobuf and gRPC: with them GCC 12 has 400 MB to
+# walk for each file, which takes longer than to parse them. Only GCC: clang builds what is fuzzed, and so proves that files include
+# what they use.
 option(REMESH_PRECOMPILE "Precompiled headers" ON)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(REMESH_PRECOMPILE OFF)
 endif()
-set(REMESH_PCH std)
-
-#   remesh_precompile(NAME api DEPS remesh_proto): what others name by PCH api
 function(remesh_precompile)
   cmake_parse_arguments(ARG "" "NAME" "DEPS" ${ARGN})
   if(NOT REMESH_PRECOMPILE)
@@ -37,39 +35,36 @@ function(remesh_precompile)
   target_precompile_headers(precompiled_${ARG_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/cmake/precompiled/${ARG_NAME}.h)
 endfunction()
 
-function(remesh_use_precompiled TARGET PCH SUFFIX)
-  if(NOT PCH)
-    set(PCH ${REMESH_PCH})
-  endif()
+function(remesh_use_precompiled TARGET NAME)
   if(REMESH_PRECOMPILE)
-    target_precompile_headers(${TARGET} REUSE_FROM precompiled_${PCH}${SUFFIX})
+    target_precompile_headers(${TARGET} REUSE_FROM precompiled_${NAME})
   endif()
 endfunction()
 
 function(remesh_library)
-  cmake_parse_arguments(ARG "" "NAME;PCH" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
   add_library(${ARG_NAME} STATIC ${ARG_SRCS})
-  remesh_use_precompiled(${ARG_NAME} "${ARG_PCH}" "")
+  remesh_use_precompiled(${ARG_NAME} std)
   target_include_directories(${ARG_NAME} PUBLIC ${PROJECT_SOURCE_DIR})
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS} ${REMESH_FUZZ_FLAGS})
   target_link_libraries(${ARG_NAME} PUBLIC ${ARG_DEPS} Threads::Threads)
 endfunction()
 
 function(remesh_binary)
-  cmake_parse_arguments(ARG "" "NAME;PCH" "SRCS;DEPS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME" "SRCS;DEPS" ${ARGN})
   add_executable(${ARG_NAME} ${ARG_SRCS})
-  remesh_use_precompiled(${ARG_NAME} "${ARG_PCH}" "")
+  remesh_use_precompiled(${ARG_NAME} std)
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS})
 endfunction()
 
 function(remesh_test)
-  cmake_parse_arguments(ARG "" "NAME;TIMEOUT;PCH" "SRCS;DEPS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "NAME;TIMEOUT" "SRCS;DEPS;LABELS" ${ARGN})
   if(REMESH_FUZZ)
     return()
   endif()
   add_executable(${ARG_NAME} ${ARG_SRCS})
-  remesh_use_precompiled(${ARG_NAME} "${ARG_PCH}" _test)
+  remesh_use_precompiled(${ARG_NAME} std_test)
   target_compile_options(${ARG_NAME} PRIVATE ${REMESH_WARNINGS})
   target_link_libraries(${ARG_NAME} PRIVATE ${ARG_DEPS} GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${ARG_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
