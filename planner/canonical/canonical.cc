@@ -67,7 +67,8 @@ class Canonicalizer {
     RenameArrays();
     RETURN_IF_ERROR(budget_.Check());
     RenameOptions();
-    result_.canonical.fingerprint = absl::StrCat(kRequestFormat, "-", Fingerprint().Hex());
+    result_.canonical.fingerprint =
+        absl::StrCat(RequestFormat(result_.canonical.request.options), "-", Fingerprint().Hex());
     return std::move(result_);
   }
 

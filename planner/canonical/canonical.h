@@ -17,9 +17,9 @@ namespace remesh {
 // structure ties; a false one never). When the target order is free, the target lists are in the
 // order given: none is chosen here, the plan says which device takes whose place.
 struct CanonicalRequest {
-  ReshardRequest request;  // host names "", array names "", device ids canonical
-  std::string
-      fingerprint;  // "1-" + 32 hex digits: format number, then a 128-bit hash of all of the above
+  ReshardRequest request;   // host names "", array names "", device ids canonical
+  std::string fingerprint;  // "1-" + 32 hex digits: format number (2: free order), then a 128-bit
+                            // hash of all of the above
 };
 
 // How the caller's names map onto the canonical ones.

@@ -53,10 +53,9 @@ std::string FingerprintOf(const ReshardRequest& request) {
 using Change = std::function<void(ReshardRequest&)>;
 
 // Fingerprints name plans on disk and in other people's notes. If this test fails because the
-// canonical form was changed on purpose, raise the format number (kFormat in canonical.cc): then
-// every fingerprint here changes, and so does its prefix. They must never change under one number.
-// Of a free order the one that was chosen counts, so that a better choice asks for a new number
-// too.
+// canonical form was changed on purpose, raise the format numbers (RequestFormat()): then every
+// fingerprint here changes, and so does its prefix. They must never change under one number.
+// Requests whose order is free have a number of their own; of them the order that was given counts.
 TEST(CanonicalTest, FingerprintsAreStableAndCarryTheirFormat) {
   const std::vector<std::pair<std::string, Change>> cases = {
       {"1-78a245120119330be76b2e04893d41ef", [](ReshardRequest&) {}},
@@ -68,7 +67,7 @@ TEST(CanonicalTest, FingerprintsAreStableAndCarryTheirFormat) {
          r.options.memory_limit_bytes = 1 << 20;
          r.options.strategy = Strategy::kP2p;
        }},
-      {"1-691fc7b494694cf7e5daf574f3e26b1e",
+      {"2-691fc7b494694cf7e5daf574f3e26b1e",
        [](ReshardRequest& r) { r.options.free_target_order = true; }},
       {"1-f209592ce320663a564542c24fbc43e0",
        [](ReshardRequest& r) {

@@ -4,7 +4,7 @@
 namespace remesh {
 
 RequestHasher::RequestHasher(const ReshardRequest& request, const std::vector<bool>& named) {
-  hasher_.AddText(kRequestFormat);
+  hasher_.AddText(RequestFormat(request.options));
   AddOptions(request);
   AddTopology(request.topology, named);
 }
@@ -23,8 +23,7 @@ void RequestHasher::AddArray(const ArraySpec& array,
 void RequestHasher::AddOptions(const ReshardRequest& request) {
   const PlanOptions& options = request.options;
   hasher_.Add(options.window_bytes).Add(options.memory_limit_bytes).Add(options.donate);
-  // 2: lists are in the order given. 1 stood for that chosen, which no request has any more.
-  hasher_.Add(options.free_target_order ? 2 : 0).Add(static_cast<int64_t>(options.strategy));
+  hasher_.Add(options.free_target_order).Add(static_cast<int64_t>(options.strategy));
   hasher_.Add(static_cast<int64_t>(options.lost_device_ids.size()));
   for (int64_t id : options.lost_device_ids) hasher_.Add(id);
   hasher_.Add(static_cast<int64_t>(request.fallbacks.size()));

@@ -12,8 +12,12 @@
 
 namespace remesh {
 
-// Names the hash below: raised when what is hashed, or how, changes.
-inline constexpr char kRequestFormat[] = "1";
+// Names the hash below: raised when what is hashed, or how, changes. Requests whose target order is
+// free have a number of their own: under 1 the order that was chosen was hashed, under 2 it is the
+// order that was given.
+constexpr const char* RequestFormat(const PlanOptions& options) {
+  return options.free_target_order ? "2" : "1";
+}
 
 // What identifies a placement in one request: shared layouts and lists are looked at once.
 using PlacementKey = std::tuple<const Layout*, const DeviceList*, MemoryKind>;
