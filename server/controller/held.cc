@@ -21,13 +21,15 @@ Verdict JudgeByWriter(const StateEntry& state, const v1::StateManifest& manifest
     case v1::Execution::CANCELLED:
       if (IsPending(manifest)) return {.kind = Kind::kAbort};
       if (manifest.generation() < state.generation()) return {.kind = Kind::kOwed};
-      return MakeOwed(absl::StrCat("it is committed, but here ", writer.name(), " has failed"), true);
+      return MakeOwed(absl::StrCat("it is committed, but here ", writer.name(), " has failed"),
+                      true);
     case v1::Execution::SUCCEEDED:
       if (manifest.generation() != state.generation() || !IsPending(manifest)) {
         return {.kind = Kind::kOwed};
       }
       if (manifest.phase() == v1::SHARD_PHASE_VERIFIED) return {.kind = Kind::kCommit};
-      return MakeOwed(absl::StrCat("it was never verified, but here ", writer.name(), " succeeded"));
+      return MakeOwed(
+          absl::StrCat("it was never verified, but here ", writer.name(), " succeeded"));
     default:
       return {.kind = Kind::kKeep};  // the execution deals with it: see Execution::OnHostReturned
   }
@@ -44,12 +46,13 @@ Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
     // It may have been decided to commit by a server whose journal is lost.
     const bool newer =
         generation > state.generation() && manifest.phase() == v1::SHARD_PHASE_VERIFIED;
-    return MakeOwed(absl::StrCat("its execution ", manifest.execution(), " is not known here"), newer);
+    return MakeOwed(absl::StrCat("its execution ", manifest.execution(), " is not known here"),
+                    newer);
   }
   if (generation > state.generation()) {
     return MakeOwed(absl::StrCat("it is newer than generation ", state.generation(),
-                             ", the last one known here"),
-                true);
+                                 ", the last one known here"),
+                    true);
   }
   if (state.placed->hosts.contains(host) || manifest.total_shards() == 0) {
     return {.kind = Kind::kKeep};
