@@ -11,7 +11,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 CHART = ROOT / "helm" / "remesh"
 TOOLS = ROOT / "build" / "tools"
 SKIP = 77  # what ctest takes for "skipped"
-SECONDS = 230
+SECONDS = 500
 # promtool makes a database for every case and waits for the disk.
 FAST = {"TMPDIR": "/dev/shm"} if os.access("/dev/shm", os.W_OK) else {}
 
