@@ -9,7 +9,6 @@
 
 #include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
-#include "server/planning/plan_moves.h"
 #include "server/planning/planning_test_spec.h"
 
 namespace remesh {

@@ -10,7 +10,6 @@
 #include "absl/strings/escaping.h"
 #include "planner/codec/plan_bytes.h"
 #include "server/cache/plan_store_test.h"
-#include "server/planning/plan_store_test.h"
 #include "tests/testing/resealed.h"
 
 namespace remesh {

@@ -12,7 +12,6 @@
 
 #include "planner/make_plan.h"
 #include "server/cache/plan_store.h"
-#include "server/planning/plan_store.h"
 #include "tests/testing/random_request.h"
 
 namespace remesh {

@@ -7,7 +7,6 @@
 
 #include "proto/convert/plan_proto.h"
 #include "server/planning/create_plan.h"
-#include "server/planning/plan_moves.h"
 #include "server/planning/plan_size.h"
 
 namespace remesh {

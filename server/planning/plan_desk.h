@@ -13,7 +13,6 @@
 #include "absl/synchronization/mutex.h"
 #include "planner/values/budget.h"
 #include "server/cache/plan_cache.h"
-#include "server/planning/plan_cache.h"
 #include "server/planning/planning_budget.h"
 #include "server/planning/thread_pool.h"
 

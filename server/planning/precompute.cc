@@ -11,7 +11,6 @@
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "server/planning/create_plan.h"
-#include "server/planning/plan_moves.h"
 #include "service/log.h"
 
 namespace remesh {
