@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "planner/plan/plan.h"
-
 #include <google/protobuf/util/time_util.h>
 
 #include <chrono>
@@ -21,6 +19,7 @@
 #include "client/plan_stream.h"
 #include "client/transfer_output.h"
 #include "planner/canonical/canonical.h"
+#include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 #include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "proto/convert/plan_spec.h"
+#include "server/cache/plan_store.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/make_plan.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "service/log.h"
