@@ -10,6 +10,7 @@
 
 #include "absl/time/clock.h"
 #include "server/cache/plan_filter.h"
+#include "server/cache/plan_store.h"
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
