@@ -86,8 +86,11 @@ Worker::~Worker() {
 }
 
 absl::Status Worker::OpenStore() {
-  BufferStore::Options options{options_.buffer_directory, options_.memory_limit_bytes, boot_id_,
-                               static_cast<int>(options_.devices)};
+  BufferStore::Options options{.directory = options_.buffer_directory,
+                               .memory_limit_bytes = options_.memory_limit_bytes,
+                               .boot_id = boot_id_,
+                               .devices = static_cast<int>(options_.devices),
+                               .recycle_idle = absl::FromChrono(options_.recycle_idle)};
   std::error_code ignored;
   std::filesystem::create_directories(options_.buffer_directory, ignored);
   RETURN_IF_ERROR(LockDirectory());
@@ -177,12 +180,12 @@ void Worker::MakeLink() {
   events.disconnected = [this](const grpc::Status& status) {
     attached_ = false;
     metrics_->SetAttached(false);
-    strand_->Post([this] { store_->TrimPool(absl::ZeroDuration()); });
+    strand_->Post([this] { store_->EmptyPool(); });
     return Disconnected(StatusFromGrpc(status));
   };
   events.heartbeat = [this] {
     metrics_->CountHeartbeat();
-    strand_->Post([this] { store_->TrimPool(absl::FromChrono(options_.recycle_idle)); });
+    strand_->Post([this] { store_->TrimPool(); });
   };
   events.progress = [this] { return pulse_->Beat(); };
   const std::shared_ptr<grpc::Channel> channel =

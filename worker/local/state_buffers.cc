@@ -69,6 +69,7 @@ bool StateBuffers::Forget(const std::string& state, const std::string& state_uid
   for (const Generation* held : store_->ListOf(state)) {
     if (held->state_uid() == state_uid) store_->Drop(state, held->number());
   }
+  store_->ForgetKept(state_uid);
   const auto reserving = reserving_.find(state);
   if (reserving == reserving_.end() || reserving->second.state_uid != state_uid) return true;
   GiveUp(state);

@@ -126,13 +126,31 @@ absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
   // Should somebody open the file in this moment the kernel says so by a signal: one that does
   // nothing, unless asked for.
   fcntl(fd_, F_SETSIG, SIGURG);
-  const int taken = fcntl(fd_, F_SETLEASE, F_WRLCK);
-  const int error = errno;
+  const int taken = OnTmpfs(fd_) ? fcntl(fd_, F_SETLEASE, F_WRLCK) : -1;
+  const int error = OnTmpfs(fd_) ? errno : EOPNOTSUPP;
   if (taken == 0) fcntl(fd_, F_SETLEASE, F_UNLCK);
   if (taken == 0 || error == EAGAIN) return taken == 0;
   return MakeError(absl::StatusCode::kUnimplemented,
                    absl::StrCat("a lease on ", path_, ": ", std::strerror(error)),
                    {"NO_LEASE", {{"path", path_}, {"error", std::strerror(error)}}});
+}
+
+bool MappedFile::IsAt(const std::string& path) const {
+  struct stat own {
+  }, there{};
+  if (fstat(fd_, &own) != 0 || lstat(path.c_str(), &there) != 0) return false;
+  return own.st_dev == there.st_dev && own.st_ino == there.st_ino;
+}
+
+bool MappedFile::IsOnlyAt(const std::string& path) const {
+  struct stat own {};
+  return IsAt(path) && fstat(fd_, &own) == 0 && own.st_nlink == 1;
+}
+
+bool MappedFile::IsExact() const {
+  struct stat own {};
+  if (fstat(fd_, &own) != 0 || own.st_size != static_cast<int64_t>(bytes_.size())) return false;
+  return lseek(fd_, 0, SEEK_HOLE) == own.st_size;
 }
 
 absl::Status MappedFile::Move(const std::string& from, const std::string& to) {

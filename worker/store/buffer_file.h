@@ -51,9 +51,17 @@ class MappedFile {
   absl::Status CheckWhole() const;
 
   // Whether no other open file description, of this or any other process, refers to the file, not
-  // even by a mapping. UNIMPLEMENTED (NO_LEASE) where the kernel cannot tell. REQUIRES: Open() made
-  // it.
+  // even by a mapping: what a write lease asks for (fcntl(2), F_SETLEASE). Pages that the kernel
+  // itself still reads, for a sendfile() of a descriptor that is closed, do not count.
+  // UNIMPLEMENTED (NO_LEASE) where the kernel cannot tell, which only a tmpfs can be relied on for:
+  // on an overlay the lease does not see mappings. REQUIRES: Open() made it.
   absl::StatusOr<bool> HeldByNobodyElse() const;
+  // Whether `path` names this file: nothing was put in its place.
+  bool IsAt(const std::string& path) const;
+  // The same, and no other name does: there is no hard link to it.
+  bool IsOnlyAt(const std::string& path) const;
+  // Whether it is exactly as long as what is mapped, without holes.
+  bool IsExact() const;
   // Renames the file, whose folder may have been renamed since it was opened. REQUIRES: Open() made
   // it.
   absl::Status Move(const std::string& from, const std::string& to);

@@ -2,6 +2,7 @@
 #include "worker/store/buffer_pool.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cstring>
 #include <filesystem>
@@ -14,15 +15,27 @@ namespace remesh {
 namespace fs = std::filesystem;
 
 KeptFiles::KeptFiles(std::string folder, ShardPlaces places, std::shared_ptr<MappedShards> shards,
-                     std::shared_ptr<RecyclingCounts> counts)
+                     std::shared_ptr<RecyclingCounts> counts, std::shared_ptr<MemorySpace> space)
     : folder_(std::move(folder)),
       places_(std::move(places)),
       shards_(std::move(shards)),
-      counts_(std::move(counts)) {}
+      counts_(std::move(counts)),
+      space_(std::move(space)) {}
 
 KeptFiles::~KeptFiles() {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
+  space_->GiveKept(places_.file_bytes);
+}
+
+// Counts what it finds.
+bool KeptFiles::Free(const MappedFile& file, const std::string& path) {
+  const absl::StatusOr<bool> alone = file.HeldByNobodyElse();
+  if (!alone.ok()) ++counts_->no_lease_support;
+  if (!alone.ok()) return false;
+  const bool free = *alone && file.IsOnlyAt(path);
+  if (!free) ++counts_->still_mapped;
+  return free;
 }
 
 std::optional<MappedFile> KeptFiles::Take(const std::string& name, int64_t bytes,
@@ -30,40 +43,44 @@ std::optional<MappedFile> KeptFiles::Take(const std::string& name, int64_t bytes
   // A thread that still reads the generation keeps them; what it did to them happened before.
   if (shards_.use_count() != 1) return std::nullopt;
   std::atomic_thread_fence(std::memory_order_acquire);
+  const std::string here = absl::StrCat(folder_, "/", name);
   for (size_t i = 0; i < places_.files.size(); ++i) {
     MappedFile& file = shards_->files[i];
     if (places_.files[i].name != name || places_.files[i].bytes != bytes) continue;
-    if (file.bytes().empty() || !file.CheckWhole().ok()) return std::nullopt;
-    const absl::StatusOr<bool> sole = file.HeldByNobodyElse();
-    if (!sole.ok()) ++counts_->no_lease_support;
-    if (sole.ok() && !*sole) ++counts_->still_mapped;
-    if (!sole.ok() || !*sole) return std::nullopt;
-    if (!file.Move(absl::StrCat(folder_, "/", name), path).ok()) return std::nullopt;
+    if (file.bytes().empty() || !file.CheckWhole().ok() || !file.IsExact()) return std::nullopt;
+    if (!Free(file, here) || !file.Move(here, path).ok()) return std::nullopt;
+    // Who was about to open it when the folder moved may have done so: nobody knows the new name.
+    if (!Free(file, path)) {
+      unlink(path.c_str());
+      return std::nullopt;
+    }
     ++counts_->recycled;
     return std::move(file);
   }
   return std::nullopt;
 }
 
-BufferPool::BufferPool(const std::string& directory) : folder_(directory + "/.pool") {
+BufferPool::BufferPool(const std::string& directory, std::shared_ptr<MemorySpace> space)
+    : folder_(directory + "/.pool"), space_(std::move(space)) {
   std::error_code ignored;
   fs::remove_all(folder_, ignored);
 }
 
-void BufferPool::Keep(const std::string& state_uid, const std::string& folder, ShardPlaces places,
+bool BufferPool::Keep(const std::string& state_uid, const std::string& folder, ShardPlaces places,
                       std::shared_ptr<MappedShards> shards, absl::Time now) {
+  Kept before;  // freed without the lock: that takes time
   absl::MutexLock lock(&mutex_);
   mkdir(folder_.c_str(), 0700);
   std::string place = absl::StrCat(folder_, "/", ++next_);
   std::error_code error;
   fs::rename(folder, place, error);
-  if (error) {
-    fs::remove_all(folder, error);
-    return;
-  }
-  kept_[state_uid] = {
-      std::make_unique<KeptFiles>(std::move(place), std::move(places), std::move(shards), counts_),
-      now};
+  if (error) return false;
+  space_->Keep(places.file_bytes);
+  before = std::exchange(kept_[state_uid],
+                         {std::make_unique<KeptFiles>(std::move(place), std::move(places),
+                                                      std::move(shards), counts_, space_),
+                          now});
+  return true;
 }
 
 std::unique_ptr<KeptFiles> BufferPool::Take(const std::string& state_uid) {
@@ -73,21 +90,16 @@ std::unique_ptr<KeptFiles> BufferPool::Take(const std::string& state_uid) {
 }
 
 int64_t BufferPool::Trim(absl::Time before) {
-  absl::MutexLock lock(&mutex_);
+  std::vector<Kept> old;  // freed without the lock
   int64_t freed = 0;
-  std::erase_if(kept_, [&](const auto& entry) {
-    const bool old = entry.second.since < before;
-    if (old) freed += entry.second.files->bytes();
-    return old;
+  absl::MutexLock lock(&mutex_);
+  std::erase_if(kept_, [&](auto& entry) {
+    if (entry.second.since >= before) return false;
+    freed += entry.second.files->bytes();
+    old.push_back(std::move(entry.second));
+    return true;
   });
   return freed;
-}
-
-int64_t BufferPool::bytes() const {
-  absl::MutexLock lock(&mutex_);
-  int64_t bytes = 0;
-  for (const auto& [uid, kept] : kept_) bytes += kept.files->bytes();
-  return bytes;
 }
 
 void ZeroGaps(const ShardPlaces& places, int file, std::span<std::byte> bytes) {

@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "worker/store/mapped_shards.h"
+#include "worker/store/memory_space.h"
 #include "worker/store/shard_places.h"
 
 namespace remesh {
@@ -31,7 +32,7 @@ struct RecyclingCounts {
 class KeptFiles {
  public:
   KeptFiles(std::string folder, ShardPlaces places, std::shared_ptr<MappedShards> shards,
-            std::shared_ptr<RecyclingCounts> counts);
+            std::shared_ptr<RecyclingCounts> counts, std::shared_ptr<MemorySpace> space);
   ~KeptFiles();
   KeptFiles(const KeptFiles&) = delete;
   KeptFiles& operator=(const KeptFiles&) = delete;
@@ -39,16 +40,18 @@ class KeptFiles {
   int64_t bytes() const { return places_.file_bytes; }
 
   // Moves the file of that name to `path`, its old content in it. nullopt unless it is exactly as
-  // long, whole, and held by nobody else: no thread of this process uses the shards any more, and
-  // the kernel grants a write lease (fcntl(2), F_SETLEASE), which it does only while no other
-  // process has the file open or mapped.
+  // long, whole, without another link, and held by nobody else: no thread of this process uses the
+  // shards any more, and no other process has it open or mapped, before the move nor after it.
   std::optional<MappedFile> Take(const std::string& name, int64_t bytes, const std::string& path);
 
  private:
   const std::string folder_;
   const ShardPlaces places_;
+  bool Free(const MappedFile& file, const std::string& path);
+
   const std::shared_ptr<MappedShards> shards_;
   const std::shared_ptr<RecyclingCounts> counts_;
+  const std::shared_ptr<MemorySpace> space_;
 };
 
 // Memory for the next generations of states. Making and mapping fresh pages costs the kernel more
@@ -57,18 +60,19 @@ class KeptFiles {
 // of the worker keeps nothing of it. Thread-safe.
 class BufferPool {
  public:
-  // `directory`: of the buffers; the pool is a folder in it that only this user may enter.
-  explicit BufferPool(const std::string& directory);
+  // `directory`: of the buffers; the pool is a folder in it that only this user may enter. `space`
+  // counts what is kept.
+  BufferPool(const std::string& directory, std::shared_ptr<MemorySpace> space);
 
-  // Takes over the folder of a generation. One of a state is kept: the last.
-  void Keep(const std::string& state_uid, const std::string& folder, ShardPlaces places,
+  // Takes over the folder of a generation, whose bytes `space` counts as in use. One of a state is
+  // kept: the last. False: it could not be, and everything is as it was.
+  bool Keep(const std::string& state_uid, const std::string& folder, ShardPlaces places,
             std::shared_ptr<MappedShards> shards, absl::Time now);
   // What was kept of the state; null: nothing.
   std::unique_ptr<KeptFiles> Take(const std::string& state_uid);
   // Frees what was kept before `before`. Returns its bytes.
   int64_t Trim(absl::Time before = absl::InfiniteFuture());
 
-  int64_t bytes() const;
   const RecyclingCounts& counts() const { return *counts_; }
 
  private:
@@ -78,6 +82,7 @@ class BufferPool {
   };
 
   const std::string folder_;
+  const std::shared_ptr<MemorySpace> space_;
   const std::shared_ptr<RecyclingCounts> counts_ = std::make_shared<RecyclingCounts>();
   mutable absl::Mutex mutex_;
   std::map<std::string, Kept> kept_ ABSL_GUARDED_BY(mutex_);  // by state uid

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "worker/store/buffer_store.h"
@@ -43,6 +44,7 @@ class BufferPoolTest : public ::testing::Test {
                                     .memory_limit_bytes = limit,
                                     .boot_id = "boot",
                                     .devices = 1,
+                                    .recycle_idle = recycle_idle_,
                                     .now = [this] { return now_; }});
     EXPECT_TRUE(store.ok()) << store.status();
     return *std::move(store);
@@ -97,6 +99,7 @@ class BufferPoolTest : public ::testing::Test {
 
   std::string directory_;
   absl::Time now_ = absl::FromUnixSeconds(1000);
+  absl::Duration recycle_idle_ = absl::Seconds(60);
   std::unique_ptr<BufferStore> store_;
 };
 
@@ -187,11 +190,70 @@ TEST_F(BufferPoolTest, KeptMemoryGoesWhenItIsInTheWayOrIdle) {
   EXPECT_TRUE(fs::is_empty(directory_ + "/.pool"));
   ASSERT_TRUE(store_->Map(kState, 1).ok());
   store_->Recycle(kState, 1);
-  now_ += absl::Seconds(10);
-  store_->TrimPool(absl::Seconds(20));
+  now_ += absl::Seconds(50);
+  store_->TrimPool();
   EXPECT_FALSE(fs::is_empty(directory_ + "/.pool"));
-  store_->TrimPool(absl::Seconds(5));
+  now_ += absl::Seconds(20);
+  store_->TrimPool();
   EXPECT_TRUE(fs::is_empty(directory_ + "/.pool"));
+}
+
+TEST_F(BufferPoolTest, WhatWasKeptOfAForgottenStateGoes) {
+  Written(1, 'x');
+  store_->Recycle(kState, 1);
+  store_->ForgetKept("another");
+  EXPECT_FALSE(fs::is_empty(directory_ + "/.pool"));
+  store_->ForgetKept("uid");
+  EXPECT_TRUE(fs::is_empty(directory_ + "/.pool"));
+}
+
+// A second name for a generation's file would show the next one's bytes.
+TEST_F(BufferPoolTest, AFileWithAnotherLinkKeepsItsBytes) {
+  Written(1, 'x');
+  const std::string link = directory_ + ".link";
+  ASSERT_EQ(::link(store_->Find(kState, 1)->PathOf(0).c_str(), link.c_str()), 0);
+  store_->Recycle(kState, 1);
+  Written(2, 'y');
+  EXPECT_EQ(store_->recycling().recycled, 0);
+  std::ifstream kept(link);
+  EXPECT_EQ(kept.get(), 'x');
+  fs::remove(link);
+}
+
+TEST_F(BufferPoolTest, WhatWasPutInAFilesPlaceIsNeitherMappedNorTaken) {
+  Written(1, 'x');
+  const std::string path = store_->Find(kState, 1)->PathOf(0);
+  fs::copy_file(path, path + ".other");
+  std::fstream(path + ".other", std::ios::in | std::ios::out) << 'z';
+  fs::rename(path + ".other", path);
+  EXPECT_EQ((*store_->Map(kState, 1))->shards[0].data[0], std::byte{'z'}) << "what readers see";
+  Written(2, 'y');
+  const std::string second = store_->Find(kState, 2)->PathOf(0);
+  fs::copy_file(second, second + ".other");
+  fs::rename(second + ".other", second);
+  store_->Recycle(kState, 2);
+  ASSERT_TRUE(store_->Create(Whole(3), v1::SHARD_PHASE_PREPARED).ok());
+  EXPECT_TRUE(AllZero(3));
+  EXPECT_EQ(store_->recycling().recycled, 0);
+}
+
+TEST_F(BufferPoolTest, AFileThatATrainerMadeLongerIsNotTaken) {
+  Written(1, 'x');
+  const std::string path = store_->Find(kState, 1)->PathOf(0);
+  fs::resize_file(path, fs::file_size(path) + 4096);
+  store_->Recycle(kState, 1);
+  ASSERT_TRUE(store_->Create(Whole(2), v1::SHARD_PHASE_PREPARED).ok());
+  EXPECT_TRUE(AllZero(2));
+}
+
+TEST_F(BufferPoolTest, ItCanBeSwitchedOff) {
+  recycle_idle_ = absl::ZeroDuration();
+  store_ = Open();
+  Written(1, 'x');
+  store_->Recycle(kState, 1);
+  EXPECT_FALSE(fs::exists(directory_ + "/.pool"));
+  Written(2, 'y');
+  EXPECT_EQ(store_->recycling().recycled, 0);
 }
 
 // A worker that is killed at any moment of recycling leaves whole generations, or none.

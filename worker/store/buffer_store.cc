@@ -84,7 +84,7 @@ BufferStore::BufferStore(Options options)
     : options_(std::move(options)),
       space_(std::make_shared<MemorySpace>(options_.directory, options_.memory_limit_bytes,
                                            options_.cgroup_root)),
-      pool_(options_.directory) {}
+      pool_(options_.directory, space_) {}
 
 absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) {
   std::error_code error;
@@ -251,13 +251,8 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
 
 // What the pool keeps is free memory.
 absl::Status BufferStore::TakeSpace(int64_t bytes, int64_t taken_over) const {
-  const int64_t pool = pool_.bytes();
-  if (pool > 0) {
-    const absl::Status beside = space_->Take(bytes + pool, taken_over);
-    space_->Give(beside.ok() ? pool : 0);
-    if (beside.ok()) return beside;
-    pool_.Trim();
-  }
+  const absl::Status status = space_->Take(bytes, taken_over);
+  if (status.ok() || pool_.Trim() == 0) return status;
   return space_->Take(bytes, taken_over);
 }
 
@@ -365,10 +360,13 @@ void BufferStore::Recycle(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it == generations_.end()) return;
   auto mapped = mapped_.extract(it->first);
-  if (mapped.empty() || mapped.mapped() == nullptr) return Drop(state, generation);
+  const bool known = !mapped.empty() && mapped.mapped() != nullptr;
   const Generation& old = it->second;
-  pool_.Keep(old.state_uid(), old.folder, old.places, std::move(mapped.mapped()), options_.now());
-  space_->Give(old.places.file_bytes);
+  if (!known || options_.recycle_idle <= absl::ZeroDuration() ||
+      !pool_.Keep(old.state_uid(), old.folder, old.places, std::move(mapped.mapped()),
+                  options_.now())) {
+    return Drop(state, generation);
+  }
   std::error_code not_empty;
   fs::remove(fs::path(old.folder).parent_path(), not_empty);
   generations_.erase(it);
@@ -381,7 +379,12 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   Generation& held = it->second;
   std::shared_ptr<MappedShards>& kept = mapped_[it->first];
   // What a trainer spoiled may have been mended in the file since, never in the mapping.
-  if (kept != nullptr && kept->CheckWhole().ok()) return kept;
+  const auto same = [&](size_t i) {
+    return kept->files[i].IsAt(absl::StrCat(held.folder, "/", held.places.files[i].name));
+  };
+  bool whole = kept != nullptr && kept->CheckWhole().ok();
+  for (size_t i = 0; whole && i < kept->files.size(); ++i) whole = same(i);
+  if (whole) return kept;
   kept = nullptr;
   const auto taken_over = std::exchange(held.taken_over, nullptr);
   auto mapped = std::make_shared<MappedShards>();

@@ -73,6 +73,8 @@ class BufferStore {
     std::string boot_id;
     int devices = 1;
     std::string cgroup_root = "/sys/fs/cgroup";
+    // How long Recycle() keeps memory; 0: it does not.
+    absl::Duration recycle_idle = absl::Seconds(60);
     std::function<absl::Time()> now = absl::Now;
   };
 
@@ -119,8 +121,10 @@ class BufferStore {
   void Drop(const std::string& state, int64_t generation);
   // The same, but what was mapped of it may serve the state's next generation (BufferPool).
   void Recycle(const std::string& state, int64_t generation);
-  // Frees what was kept for longer than `idle`.
-  void TrimPool(absl::Duration idle) { pool_.Trim(options_.now() - idle); }
+  // Frees what was kept for long enough, all, or all of a state that is no more.
+  void TrimPool() { pool_.Trim(options_.now() - options_.recycle_idle); }
+  void EmptyPool() { pool_.Trim(); }
+  void ForgetKept(const std::string& state_uid) { pool_.Take(state_uid); }
   const RecyclingCounts& recycling() const { return pool_.counts(); }
 
   // The same shards for all, until the generation goes. REQUIRES: it is here.

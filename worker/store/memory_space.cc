@@ -41,7 +41,7 @@ absl::Status MemorySpace::Take(int64_t bytes, int64_t taken_over) {
   const int64_t on_disk = FreeOn(directory_);
   int64_t free = on_disk > INT64_MAX - taken_over ? on_disk : on_disk + taken_over;
   absl::MutexLock lock(&mutex_);
-  if (limit_bytes_ > 0) free = std::min(free, limit_bytes_ - bytes_);
+  if (limit_bytes_ > 0) free = std::min(free, limit_bytes_ - bytes_ - kept_ + taken_over);
   if (bytes <= free) {
     bytes_ += bytes;
     return absl::OkStatus();
@@ -62,6 +62,17 @@ void MemorySpace::Adopt(int64_t bytes) {
 void MemorySpace::Give(int64_t bytes) {
   absl::MutexLock lock(&mutex_);
   bytes_ -= bytes;
+}
+
+void MemorySpace::Keep(int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  bytes_ -= bytes;
+  kept_ += bytes;
+}
+
+void MemorySpace::GiveKept(int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  kept_ -= bytes;
 }
 
 absl::Status MemorySpace::CheckCgroup(int64_t bytes) const {
