@@ -99,8 +99,9 @@ bool TcpConnection::OnHello(const tcp::DialerHello& hello) {
   TcpGroup* const group = groups_->FindGroup(hello.acceptor, answer.code);
   const int peer = group == nullptr ? -1 : group->PeerOf(hello.dialer);
   if (group != nullptr) answer.code = tcp::Code::kRefused;
-  const bool proved =
-      peer >= 0 && tcp::Holds(hello, group->token(), group->peer(peer).token, challenge_);
+  if (peer >= 0 && !group->wants(peer)) answer.code = tcp::Code::kLeft;
+  const bool proved = peer >= 0 && group->wants(peer) &&
+                      tcp::Holds(hello, group->token(), group->peer(peer).token, challenge_);
   if (proved) answer = tcp::MakeAnswer(group->token(), group->peer(peer).token, challenge_, hello);
   Queue(answer);
   // Who did not prove itself reads the answer and goes; what else it says is not read.

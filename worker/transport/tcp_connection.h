@@ -35,6 +35,7 @@ class TcpConnection final : private tcp::Stream::Reader {
   struct Tries {
     int all = 0;
     int broken = 0;  // that ended without an answer
+    TimePoint since{};
   };
   // On its way to a peer.
   TcpConnection(Groups* groups, Fd fd, TcpGroup* group, int peer, TimePoint deadline, Tries tries);
@@ -43,7 +44,9 @@ class TcpConnection final : private tcp::Stream::Reader {
   bool proved() const { return state_ == State::kOpen; }
   const std::string& host() const { return host_; }  // of an accepted one
   TimePoint deadline() const { return deadline_; }   // of the handshake
-  TcpGroup* group() const { return group_; }         // null until an accepted one is proved
+  void Postpone(TimePoint deadline) { deadline_ = deadline; }
+  int step() const { return static_cast<int>(state_); }  // rises with each of the handshake
+  TcpGroup* group() const { return group_; }             // null until an accepted one is proved
   int peer() const { return peer_; }
   // What a dialled peer answered; nullopt before it did.
   std::optional<tcp::Code> answer() const { return answer_; }
@@ -77,7 +80,7 @@ class TcpConnection final : private tcp::Stream::Reader {
   tcp::Stream stream_;
   const bool dialled_;
   const std::string host_;
-  const TimePoint deadline_;
+  TimePoint deadline_;
   TcpGroup* group_ = nullptr;
   int peer_ = -1;
   const Tries tries_;

@@ -48,7 +48,9 @@ bool TcpGroup::Begin(PeerState& state, Done& done) {
   }
   if (!std::exchange(state.dialling, true))
     transport_->Dial(this, static_cast<int>(&state - peers_.data()));
-  return true;
+  if (state.lost.ok()) return true;
+  End(std::move(done), state.lost);  // there is no way to it
+  return false;
 }
 
 void TcpGroup::Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) {

@@ -59,7 +59,7 @@ TokenId IdOf(const AttemptToken& token) {
 Challenge MakeChallenge() { return {.nonce = MakeNonce()}; }
 
 DialerHello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
-                const Challenge& challenge) {
+                      const Challenge& challenge) {
   DialerHello hello{.acceptor = IdOf(acceptor), .dialer = IdOf(dialer), .nonce = MakeNonce()};
   hello.proof = Prove(kDialer, acceptor, dialer, challenge.nonce, hello.nonce);
   return hello;

@@ -58,7 +58,7 @@ TokenId IdOf(const AttemptToken& token);
 // With a nonce from the kernel.
 Challenge MakeChallenge();
 DialerHello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
-                const Challenge& challenge);
+                      const Challenge& challenge);
 // Compares in constant time.
 bool Holds(const DialerHello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
            const Challenge& challenge);

@@ -3,15 +3,14 @@
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <climits>
 #include <cstring>
 #include <utility>
 
@@ -19,6 +18,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/connection_table.h"
 #include "service/log.h"
 #include "worker/transport/peer_table.h"
 #include "worker/transport/tcp_transport_impl.h"
@@ -36,8 +36,6 @@ constexpr milliseconds kRedialAfter(10);  // at first
 constexpr int kDoublingsMax = 4;
 // A peer that is besieged drops connections before it answers.
 constexpr int kBrokenMax = 20;
-// Descriptors that are left to everything else.
-constexpr int kReserve = 64;
 constexpr milliseconds kListenerPause(100);
 
 absl::Status CannotListen(const SocketAddress& address, const char* what) {
@@ -60,10 +58,15 @@ void Tune(int fd) {
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 15000);
 }
 
-std::string HostOf(SocketAddress address) {
-  // Without the port.
+// Of descriptors or memory: it may pass.
+bool IsShortage(int error) {
+  return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+bool IsWildcard(const SocketAddress& address) {
   const std::string text = FormatSocketAddress(address);
-  return text.substr(0, text.rfind(':'));
+  const std::string host = text.substr(0, text.rfind(':'));
+  return host == "0.0.0.0" || host == "[::]" || host == "[::ffff:0.0.0.0]";
 }
 
 }  // namespace
@@ -83,9 +86,7 @@ absl::Status TcpTransport::Listen() {
   if (bind(listener_.get(), bind_address_.get(), bind_address_.length) != 0)
     return CannotListen(bind_address_, "binding");
   if (listen(listener_.get(), 1024) != 0) return CannotListen(bind_address_, "listening");
-  rlimit files{};
-  getrlimit(RLIMIT_NOFILE, &files);
-  files_max_ = static_cast<int>(std::clamp<rlim_t>(files.rlim_cur, 2 * kReserve, INT_MAX));
+  descriptors_max_ = RaiseDescriptorLimit();
   SocketAddress own;
   own.length = sizeof(own.storage);
   REMESH_CHECK(
@@ -104,6 +105,10 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> TcpTransport::Open(int self, std::vec
   for (size_t i = 0; i < peers.size(); ++i) {
     auto address = ParseSocketAddress(peers[i].address);
     if (!address.ok()) return AtField(absl::StrCat("peers[", i, "]"), address.status());
+    if (IsWildcard(*address)) {
+      return InvalidField(absl::StrCat("peers[", i, "].address"), peers[i].address,
+                          "must be the address of one host");
+    }
     addresses.push_back(*address);
   }
   auto group = std::make_unique<TcpGroup>(this, self, std::move(peers), std::move(addresses));
@@ -164,9 +169,20 @@ void TcpTransport::Close(TcpConnection* connection) {
 
 void TcpTransport::Dial(TcpGroup* group, int peer, TcpConnection::Tries tries) {
   const SocketAddress& address = group->address(peer);
+  const TimePoint now = steady_clock::now();
+  if (tries.since == TimePoint()) tries.since = now;
   Fd fd(socket(address.get()->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (fd && fd.get() >= descriptors_max_) {
+    fd.Reset();
+    errno = EMFILE;
+  }
   if (!fd) {
-    redials_.push_back({steady_clock::now() + kListenerPause, group, peer, tries});
+    const int error = errno;
+    LogWarning("cannot dial a peer",
+               {{"peer", group->peer(peer).address}, {"error", std::strerror(error)}});
+    if (!IsShortage(error) || now - tries.since >= options_.dial_timeout)
+      return group->OnLost(peer, std::strerror(error));
+    redials_.push_back({now + kListenerPause, group, peer, tries});
     return;
   }
   Tune(fd.get());
@@ -179,7 +195,7 @@ void TcpTransport::Dial(TcpGroup* group, int peer, TcpConnection::Tries tries) {
   const bool failed = connect(fd.get(), address.get(), address.length) != 0 && errno != EINPROGRESS;
   const std::string why = failed ? std::strerror(errno) : "";
   TcpConnection* const connection = Add(std::make_unique<TcpConnection>(
-      this, std::move(fd), group, peer, steady_clock::now() + options_.dial_timeout, tries));
+      this, std::move(fd), group, peer, now + options_.dial_timeout, tries));
   if (!failed) return;
   connection->stream().Fail(why);
   OnClosed(connection);
@@ -187,11 +203,8 @@ void TcpTransport::Dial(TcpGroup* group, int peer, TcpConnection::Tries tries) {
 
 bool TcpTransport::Accept() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
-    SocketAddress from;
-    from.length = sizeof(from.storage);
-    Fd fd(accept4(listener_.get(), reinterpret_cast<sockaddr*>(&from.storage), &from.length,
-                  SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (fd && fd.get() >= files_max_ - kReserve) {
+    Fd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (fd && fd.get() >= descriptors_max_) {
       fd.Reset();
       errno = EMFILE;
     }
@@ -200,12 +213,8 @@ bool TcpTransport::Accept() {
         PauseListener();
       return i > 0;
     }
-    std::string host = HostOf(from);
-    const auto same = std::count_if(unproved_.begin(), unproved_.end(), [&](TcpConnection* c) {
-      return !c->dialled() && c->host() == host;
-    });
-    if (same >= options_.unproved_per_address_max) continue;
-    MakeRoom();
+    std::string host = AddressOf(fd.get());
+    MakeRoom(host);
     Tune(fd.get());
     Add(std::make_unique<TcpConnection>(this, std::move(fd), std::move(host),
                                         steady_clock::now() + options_.handshake_timeout));
@@ -215,10 +224,14 @@ bool TcpTransport::Accept() {
 
 // A handshake takes moments: of those that are not through, the oldest is the least likely to be
 // one of ours.
-void TcpTransport::MakeRoom() {
-  const auto accepted = [](const TcpConnection* c) { return !c->dialled(); };
-  if (std::count_if(unproved_.begin(), unproved_.end(), accepted) < options_.unproved_max) return;
-  Close(*std::find_if(unproved_.begin(), unproved_.end(), accepted));
+void TcpTransport::MakeRoom(const std::string& host) {
+  const auto make_room = [this](int most, const auto& counts) {
+    if (std::count_if(unproved_.begin(), unproved_.end(), counts) >= most)
+      Close(*std::find_if(unproved_.begin(), unproved_.end(), counts));
+  };
+  make_room(options_.unproved_per_address_max,
+            [&](const TcpConnection* c) { return !c->dialled() && c->host() == host; });
+  make_room(options_.unproved_max, [](const TcpConnection* c) { return !c->dialled(); });
 }
 
 // Out of descriptors: an idle listener would be reported again and again.
@@ -280,12 +293,28 @@ void TcpTransport::OnClosed(TcpConnection* connection) {
   if (answer == tcp::Code::kLeft) return group->OnLost(peer, "it left the attempt");
   if (answer == tcp::Code::kRefused) return group->OnLost(peer, "it refused the token");
   if (connecting) return group->OnLost(peer, late ? "it does not answer" : why);
-  if (late) return group->OnLost(peer, "it does not finish the handshake");
+  if (late && !answer) return group->OnLost(peer, "it does not finish the handshake");
   ++tries.all;
   tries.broken = answer ? 0 : tries.broken + 1;
   if (tries.broken >= kBrokenMax) return group->OnLost(peer, why);
-  const auto pause = kRedialAfter * (1 << std::min(tries.all, kDoublingsMax));
-  redials_.push_back({steady_clock::now() + pause, group, peer, tries});
+  // Not all hosts at once, and less often the longer it takes.
+  const auto pause = kRedialAfter * (1 << std::min(tries.all, answer ? 6 : kDoublingsMax));
+  const auto jitter = std::chrono::microseconds(random_() % (1000 * pause.count()));
+  redials_.push_back({steady_clock::now() + pause / 2 + jitter, group, peer, tries});
+}
+
+// Its time is over, unless its next step has only not been read: this process may have stood still.
+void TcpTransport::EndHandshake(TcpConnection* connection, TimePoint now) {
+  if (!connection->stream().open()) return;  // by its own group
+  const int step = connection->step();
+  pollfd ready{.fd = connection->stream().fd(),
+               .events = static_cast<short>(connection->connecting() ? POLLOUT : POLLIN),
+               .revents = 0};
+  const bool due = poll(&ready, 1, 0) == 1;
+  if (due) Handle(connection, EPOLLIN);
+  if (!connection->stream().open() || connection->proved()) return;
+  if (connection->step() != step) return connection->Postpone(now + options_.handshake_timeout);
+  OnClosed(connection);
 }
 
 bool TcpTransport::RunTimers() {
@@ -300,7 +329,7 @@ bool TcpTransport::RunTimers() {
   for (TcpConnection* connection : unproved_) {
     if (now >= connection->deadline()) late.push_back(connection);
   }
-  for (TcpConnection* connection : late) OnClosed(connection);
+  for (TcpConnection* connection : late) EndHandshake(connection, now);
   std::vector<Redial> due;
   std::erase_if(redials_, [&](const Redial& redial) {
     if (redial.when > now) return false;
@@ -369,6 +398,10 @@ void TcpTransport::Wake() { eventfd_write(wake_.get(), 1); }
 absl::StatusOr<std::unique_ptr<Transport>> NewTcpTransport(const TcpOptions& options) {
   ASSIGN_OR_RETURN(const SocketAddress address,
                    MakeSocketAddress(options.bind_address, options.port));
+  if (IsWildcard(address)) {
+    return InvalidField("bind_address", options.bind_address,
+                        "must be an address that peers can dial");
+  }
   auto transport = std::make_unique<TcpTransport>(options, address);
   RETURN_IF_ERROR(transport->Listen());
   return transport;

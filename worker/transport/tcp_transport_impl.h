@@ -5,6 +5,7 @@
 #include <list>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -58,13 +59,14 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   TcpConnection* Add(std::unique_ptr<TcpConnection> connection);
   void Watch(TcpConnection* connection);
   bool Accept();
-  void MakeRoom();
+  void MakeRoom(const std::string& host);
   void PauseListener();
   void Handle(TcpConnection* connection, uint32_t events);
   // The stream has closed, or has had its time: what that means.
   void OnClosed(TcpConnection* connection);
   bool Flush();
   bool RunTimers();
+  void EndHandshake(TcpConnection* connection, TimePoint now);
   bool RunEnded();
   TimePoint NextTimer() const;
 
@@ -74,8 +76,9 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   Fd listener_;
   Fd epoll_;
   Fd wake_;
-  int files_max_ = 0;
-  TimePoint listener_paused_until_{};  // 0: it is not
+  int descriptors_max_ = 0;
+  std::minstd_rand random_{std::random_device{}()};  // for pauses
+  TimePoint listener_paused_until_{};                // 0: it is not
   std::map<tcp::TokenId, TcpGroup*> groups_;
   std::deque<tcp::TokenId> left_;  // the last groups that are over
   // Every open connection with what epoll watches it for.
