@@ -14,6 +14,7 @@
 #include "base/strand.h"
 #include "planner/values/topology.h"
 #include "server/cache/plan_cache.h"
+#include "server/cache/plan_store.h"
 #include "server/controller/controller.h"
 #include "server/journal/journal_writer.h"
 #include "server/planning/plan_desk.h"

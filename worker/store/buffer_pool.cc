@@ -93,12 +93,15 @@ int64_t BufferPool::Trim(absl::Time before) {
   std::vector<Kept> old;  // freed without the lock
   int64_t freed = 0;
   absl::MutexLock lock(&mutex_);
-  std::erase_if(kept_, [&](auto& entry) {
-    if (entry.second.since >= before) return false;
-    freed += entry.second.files->bytes();
-    old.push_back(std::move(entry.second));
-    return true;
-  });
+  for (auto it = kept_.begin(); it != kept_.end();) {
+    if (it->second.since >= before) {
+      ++it;
+      continue;
+    }
+    freed += it->second.files->bytes();
+    old.push_back(std::move(it->second));
+    it = kept_.erase(it);
+  }
   return freed;
 }
 
