@@ -238,8 +238,13 @@ TEST_F(QuickPlanningTest, SmallPlansDoNotWaitForLargeOnesOfAnyNumberOfCallers) {
 
 TEST_F(QuickPlanningTest, WhatOverstaysMakesWayAndBeginsAnew) {
   HoldPlanners();
-  OnPlanning([this] { milliseconds_ += kQuantum + 1; });
+  absl::Notification overstayed;
+  OnPlanning([&] {
+    milliseconds_ += kQuantum + 1;
+    overstayed.Notify();
+  });
   const PendingPtr slow = Ask(8, "c");
+  overstayed.WaitForNotification();
   EXPECT_TRUE(Wait(Ask(16, "z")).ok()) << "the only quick thread is free again";
   EXPECT_FALSE(slow->done.HasBeenNotified());
   release_->Notify();

@@ -115,14 +115,15 @@ class ConnectionsTest(unittest.TestCase):
                 worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
                     worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
 
-    def test_strangers_that_speak_http_make_room_for_a_new_address(self):
-        self.strangers(self.connect_tcp, PREFACE)
+    def test_peers_that_speak_http_make_room_for_a_new_address(self):
+        self.peers(self.connect_tcp, PREFACE)
         self.call_server()
 
     def test_silent_connections_end(self):
         for connect in [self.connect_tcp, self.connect_unix, self.connect_data]:
             with self.subTest(connect=connect.__name__), connect(0) as peer:
-                self.assertEqual(peer.recv(1), b"")  # within CALL_SECONDS
+                while peer.recv(100):  # the data port speaks first; the end comes within CALL_SECONDS
+                    pass
 
     def test_half_a_greeting_ends_too(self):
         with self.connect_tcp(0) as peer:

@@ -85,8 +85,8 @@ class MetricsTest(ClusterTest):
     def test_what_a_move_leaves_on_the_workers(self):
         for host in self.cluster.host_names:
             text = fetch(self.cluster.worker_metrics_url(host))
-            for series in [r'transfer_bytes_total\{direction="received",transport="ucx"\}',
-                           r'transfer_bytes_total\{direction="sent",transport="ucx"\}', "pieces_verified_total",
+            for series in [r'transfer_bytes_total\{direction="received",transport="tcp"\}',
+                           r'transfer_bytes_total\{direction="sent",transport="tcp"\}', "pieces_verified_total",
                            r'phase_seconds_count\{phase="transferring"\}', r'phase_seconds_count\{phase="committing"\}',
                            "window_seconds_count", "buffer_bytes", "attached"]:
                 value = re.search(rf"^remesh_worker_{series} (\S+)$", text, re.M)

@@ -52,7 +52,7 @@ TEST(SamePlansTest, AFormatStandsForOneWayToPlan) {
   EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.donate = true; }), "f50c1346c4f41c87")
       << what_to_do;
   EXPECT_EQ(SumOfPlans(100, [](ReshardRequest& r) { r.options.free_target_order = true; }),
-            "6e90974758c9d2f7")
+            "d2069972d4d88ef8")
       << what_to_do;
 }
 
