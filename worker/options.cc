@@ -91,9 +91,7 @@ absl::Status ReadJoinToken(WorkerOptions& options) {
   return absl::OkStatus();
 }
 
-}  // namespace
-
-void AddSettings(WorkerOptions& options, Settings& settings) {
+void AddHostSettings(WorkerOptions& options, Settings& settings) {
   settings.Section("This host");
   settings.AddString(
       "host", &options.host,
@@ -130,6 +128,12 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddString("parent", &options.parent,
                      "Name of the rack above this host, which the server's topology setting "
                      "declares; empty: none.");
+}
+
+}  // namespace
+
+void AddSettings(WorkerOptions& options, Settings& settings) {
+  AddHostSettings(options, settings);
   settings.Section("Buffers and trainers");
   settings.AddString("buffer_directory", &options.buffer_directory,
                      "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");

@@ -45,10 +45,10 @@ class KeptFiles {
   std::optional<MappedFile> Take(const std::string& name, int64_t bytes, const std::string& path);
 
  private:
-  const std::string folder_;
-  const ShardPlaces places_;
   bool Free(const MappedFile& file, const std::string& path);
 
+  const std::string folder_;
+  const ShardPlaces places_;
   const std::shared_ptr<MappedShards> shards_;
   const std::shared_ptr<RecyclingCounts> counts_;
   const std::shared_ptr<MemorySpace> space_;

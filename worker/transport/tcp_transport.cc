@@ -209,8 +209,7 @@ bool TcpTransport::Accept() {
       errno = EMFILE;
     }
     if (!fd) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-        PauseListener();
+      if (IsShortage(errno)) PauseListener();
       return i > 0;
     }
     std::string host = AddressOf(fd.get());
