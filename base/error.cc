@@ -97,6 +97,11 @@ absl::Status AtField(std::string_view path, const absl::Status& status) {
   return FieldStatus(status.code(), info);
 }
 
+absl::Status AtIndex(std::string_view list, size_t index, const absl::Status& status) {
+  if (status.ok()) return status;
+  return AtField(absl::StrCat(View(list), "[", index, "]"), status);
+}
+
 ErrorInfo GetErrorInfo(const absl::Status& status) {
   ErrorInfo info{.reason = CodeName(status.code()), .metadata = {}};
   auto payload = status.GetPayload(kPayloadUrl);

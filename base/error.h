@@ -33,6 +33,10 @@ absl::Status InvalidField(std::string_view field, std::string_view value,
 // field come back unchanged but for the message, which `path` and a colon precede.
 absl::Status AtField(std::string_view path, const absl::Status& status);
 
+// AtField of an entry of a list: "arrays[3]". The path is made for errors only, so that a check of
+// every entry of a long list costs none.
+absl::Status AtIndex(std::string_view list, size_t index, const absl::Status& status);
+
 // The info that a status carries, or reason = the code's name with no metadata.
 ErrorInfo GetErrorInfo(const absl::Status& status);
 

@@ -28,7 +28,8 @@ TEST(ErrorTest, MissingFieldShowsNoValue) {
 
 TEST(ErrorTest, AtFieldJoinsPaths) {
   absl::Status status = AtField("source", InvalidField("hlo_text", "{", "ends too early"));
-  status = AtField("arrays", AtField("[3]", status));
+  EXPECT_EQ(AtIndex("arrays", 3, status), AtField("arrays", AtField("[3]", status)));
+  status = AtIndex("arrays", 3, status);
   EXPECT_EQ(GetErrorInfo(status).metadata.at("field"), "arrays[3].source.hlo_text");
   EXPECT_EQ(std::string(status.message()), "arrays[3].source.hlo_text: value \"{\" ends too early");
 }

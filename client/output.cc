@@ -2,6 +2,7 @@
 #include "client/output.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <vector>
 
@@ -108,6 +109,10 @@ std::string FormatBytes(int64_t bytes) {
   for (; value >= 1000 && unit < 6; ++unit) value /= 1000;
   if (unit == 0) return absl::StrCat(bytes, " B");
   return absl::StrFormat("%.2f %s", value, kUnits[unit]);
+}
+
+std::string FormatRate(double bytes_per_second) {
+  return absl::StrCat(FormatBytes(std::llround(bytes_per_second)), "/s");
 }
 
 std::string FormatSeconds(double seconds) {

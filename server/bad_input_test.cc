@@ -8,8 +8,6 @@
 namespace remesh {
 namespace {
 
-constexpr char kRows[] = "{devices=[4,1]<=[4]}";
-
 class BadInputTest : public ServerFixture {
  protected:
   void SetUp() override {

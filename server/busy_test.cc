@@ -103,7 +103,7 @@ TEST_F(BusyTest, StatesAreMadeMeanwhile) {
   AttachWorkers();
   Occupy();
   Fill();
-  const auto state = Create(MakeState("{devices=[4,1]<=[4]}"));
+  const auto state = Create(MakeState(kRows));
   EXPECT_TRUE(state.ok()) << state.status();
 }
 
@@ -120,7 +120,7 @@ TEST_F(BusyTest, AMoveThatIsKnownIsAnswered) {
   AttachWorkers();
   CreateReadyState();
   AwaitEnd(StartExecution(1, "{devices=[1,4]<=[4]}")->name());
-  AwaitEnd(StartExecution(2, "{devices=[4,1]<=[4]}")->name());
+  AwaitEnd(StartExecution(2, kRows)->name());
   Occupy();
   Fill();
   v1::StartExecutionRequest request;

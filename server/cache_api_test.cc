@@ -11,9 +11,6 @@
 namespace remesh {
 namespace {
 
-constexpr char kRows[] = "{devices=[4,1]<=[4]}";
-constexpr char kColumns[] = "{devices=[1,4]<=[4]}";
-
 v1::PlanSpec SpecOfShape(int64_t rows) {
   v1::PlanSpec spec = TestSpec();
   spec.mutable_arrays(0)->set_shape(0, rows);

@@ -22,6 +22,8 @@ namespace remesh {
 class ServerFixture : public testing::Test, public CoreObserver {
  protected:
   static constexpr char kState[] = "jobs/a/states/s";
+  static constexpr char kRows[] = "{devices=[4,1]<=[4]}";
+  static constexpr char kColumns[] = "{devices=[1,4]<=[4]}";
 
   ServerFixture();
   ~ServerFixture() override;
@@ -35,7 +37,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
   static v1::State MakeState(const std::string& hlo);
   static v1::Targets MakeTargets(const std::string& hlo);
   // Creates kState and waits for it to be READY.
-  void CreateReadyState(const std::string& hlo = "{devices=[4,1]<=[4]}");
+  void CreateReadyState(const std::string& hlo = kRows);
 
   absl::StatusOr<v1::State> Create(const v1::State& state, const std::string& request_id = "");
   absl::StatusOr<v1::State> GetState(const std::string& name = kState);

@@ -6,9 +6,6 @@
 namespace remesh {
 namespace {
 
-constexpr char kRows[] = "{devices=[4,1]<=[4]}";
-constexpr char kColumns[] = "{devices=[1,4]<=[4]}";
-
 using Command = v1::AttachResponse;
 
 class ServerTest : public ServerFixture {};

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "google/rpc/error_details.pb.h"
 
 namespace remesh {
@@ -40,7 +41,7 @@ REMESH_SAME_CODE(kUnauthenticated, UNAUTHENTICATED);
 // At most `size` bytes of `text`, never a part of a character.
 std::string Shortened(std::string_view text, size_t size) {
   if (text.size() <= size) return std::string(text);
-  while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xC0) == 0x80) --size;
+  while (size > 0 && !BeginsCharacter(text, size)) --size;
   return std::string(text.substr(0, size)) + "...";
 }
 

@@ -19,16 +19,18 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::PlanService::Stub;
+using PlanStub = v1::PlanService::Stub;
 
-struct Options {
+struct CacheOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::vector<std::string> tiers;
   PlanFilterFlags filter;
   std::filesystem::path folder;
 
-  std::unique_ptr<Stub> Connect() const { return v1::PlanService::NewStub(ConnectServer(server)); }
+  std::unique_ptr<PlanStub> Connect() const {
+    return v1::PlanService::NewStub(ConnectServer(server));
+  }
 };
 
 constexpr char kSuffix[] = ".plan";
@@ -89,21 +91,21 @@ Table StatsTable(const v1::CacheStats& stats) {
   return table;
 }
 
-absl::Status Stats(const Options& options) {
-  ASSIGN_OR_RETURN(
-      const v1::CacheStats stats,
-      Call(options.server, *options.Connect(), &Stub::GetCacheStats, v1::GetCacheStatsRequest()));
+absl::Status Stats(const CacheOptions& options) {
+  ASSIGN_OR_RETURN(const v1::CacheStats stats,
+                   Call(options.server, *options.Connect(), &PlanStub::GetCacheStats,
+                        v1::GetCacheStatsRequest()));
   Print(options.format, stats, [&] { return StatsTable(stats); });
   return absl::OkStatus();
 }
 
-absl::Status Flush(const Options& options) {
+absl::Status Flush(const CacheOptions& options) {
   v1::FlushPlansRequest request;
   for (const std::string& tier : options.tiers) {
     request.add_tiers(tier == "memory" ? v1::MEMORY : v1::DISK);
   }
   ASSIGN_OR_RETURN(const v1::FlushPlansResponse flushed,
-                   Call(options.server, *options.Connect(), &Stub::FlushPlans, request));
+                   Call(options.server, *options.Connect(), &PlanStub::FlushPlans, request));
   Print(options.format, flushed, [&] {
     Table table({"MEMORY", "DISK", "KEPT"});
     table.AddRow({absl::StrCat(flushed.memory()), absl::StrCat(flushed.disk()),
@@ -113,18 +115,18 @@ absl::Status Flush(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Watch(const Options& options) {
+absl::Status Watch(const CacheOptions& options) {
   ASSIGN_OR_RETURN(const v1::PlanFilter filter, ToFilter(options.filter, absl::Now()));
   return PrintPlanEvents(options.server, options.format, filter);
 }
 
 // "plans/x" is kept as FOLDER/x.plan.
-absl::Status Export(const Options& options) {
+absl::Status Export(const CacheOptions& options) {
   v1::ListPlansRequest request;
   request.set_page_size(1000);
   ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
   ASSIGN_OR_RETURN(v1::ListPlansResponse exported,
-                   CallAllPages(options.server, *options.Connect(), &Stub::ListPlans, request));
+                   CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request));
   for (const v1::Plan& plan : exported.plans()) {
     ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, plan.name()));
     const std::string file = plan.name().substr(plan.name().find('/') + 1) + kSuffix;
@@ -134,7 +136,7 @@ absl::Status Export(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Import(const Options& options) {
+absl::Status Import(const CacheOptions& options) {
   std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options.folder, error)) {
@@ -159,7 +161,8 @@ absl::Status Import(const Options& options) {
 void AddCache(CLI::App& app, Command& command) {
   CLI::App* cache = app.add_subcommand("cache", "The server's plan cache as a whole");
   cache->require_subcommand(1);
-  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+  const auto add = [&](const char* verb, const char* help,
+                       absl::Status (*run)(const CacheOptions&)) {
     return AddVerb(*cache, command, verb, help, run);
   };
   add("stats", "Counters of the cache, tier by tier", Stats);

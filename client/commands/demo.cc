@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct DemoOptions {
   std::string python = "/usr/bin/python3";
   std::string package_folder;
   bool small = false, keep = false;
@@ -36,7 +36,7 @@ absl::Status Missing(const std::string& what, const std::string& path) {
 }
 
 // Becomes the driver, a Python program that lies beside the binaries' folder.
-absl::Status Demo(const Options& options) {
+absl::Status Demo(const DemoOptions& options) {
   const fs::path folder = OwnFolder();
   const std::string package = options.package_folder.empty()
                                   ? (folder.parent_path() / "python").string()
@@ -62,7 +62,7 @@ void AddDemo(CLI::App& app, Command& command) {
   CLI::App* demo = app.add_subcommand(
       "demo",
       "Move Llama-3.2-1B's parameters between three layouts over processes of this machine");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<DemoOptions>();
   demo->add_flag("--small", options->small, "A hundredth of the bytes");
   demo->add_flag("--keep", options->keep, "Keep server and workers running until Ctrl-C");
   demo->add_option("--python", options->python, "Python with grpc, protobuf and numpy")

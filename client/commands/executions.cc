@@ -11,15 +11,15 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::ReshardService::Stub;
+using ReshardStub = v1::ReshardService::Stub;
 
-struct Options {
+struct ExecutionsOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, parent;
   bool keep_source = false;
 
-  std::unique_ptr<Stub> Connect() const {
+  std::unique_ptr<ReshardStub> Connect() const {
     return v1::ReshardService::NewStub(ConnectServer(server));
   }
 };
@@ -28,27 +28,27 @@ void PrintOne(OutputFormat format, const v1::Execution& execution) {
   Print(format, execution, [&] { return ExecutionDetails(execution); });
 }
 
-absl::Status List(const Options& options) {
+absl::Status ListExecutions(const ExecutionsOptions& options) {
   v1::ListExecutionsRequest request;
   request.set_parent(options.parent);
   request.set_page_size(1000);
   ASSIGN_OR_RETURN(
       const v1::ListExecutionsResponse response,
-      CallAllPages(options.server, *options.Connect(), &Stub::ListExecutions, request));
+      CallAllPages(options.server, *options.Connect(), &ReshardStub::ListExecutions, request));
   Print(options.format, response, [&] { return ExecutionRows(response.executions()); });
   return absl::OkStatus();
 }
 
-absl::Status Get(const Options& options) {
+absl::Status Get(const ExecutionsOptions& options) {
   v1::GetExecutionRequest request;
   request.set_name(options.name);
   ASSIGN_OR_RETURN(const v1::Execution execution,
-                   Call(options.server, *options.Connect(), &Stub::GetExecution, request));
+                   Call(options.server, *options.Connect(), &ReshardStub::GetExecution, request));
   PrintOne(options.format, execution);
   return absl::OkStatus();
 }
 
-absl::Status Watch(const Options& options) {
+absl::Status Watch(const ExecutionsOptions& options) {
   ASSIGN_OR_RETURN(const v1::Execution execution, [&] {
     ProgressBar bar;
     return WatchToEnd(options.server, options.name, [&](const v1::Execution& e) { bar.Show(e); });
@@ -59,21 +59,21 @@ absl::Status Watch(const Options& options) {
   return outcome;
 }
 
-absl::Status Cancel(const Options& options) {
+absl::Status Cancel(const ExecutionsOptions& options) {
   v1::CancelExecutionRequest request;
   request.set_name(options.name);
-  ASSIGN_OR_RETURN(const v1::Execution execution,
-                   Call(options.server, *options.Connect(), &Stub::CancelExecution, request));
+  ASSIGN_OR_RETURN(const v1::Execution execution, Call(options.server, *options.Connect(),
+                                                       &ReshardStub::CancelExecution, request));
   PrintOne(options.format, execution);
   return absl::OkStatus();
 }
 
-absl::Status Resolve(const Options& options) {
+absl::Status Resolve(const ExecutionsOptions& options) {
   v1::ResolveExecutionRequest request;
   request.set_name(options.name);
   if (options.keep_source) request.set_resolution(v1::ResolveExecutionRequest::KEEP_SOURCE);
-  ASSIGN_OR_RETURN(const v1::Execution execution,
-                   Call(options.server, *options.Connect(), &Stub::ResolveExecution, request));
+  ASSIGN_OR_RETURN(const v1::Execution execution, Call(options.server, *options.Connect(),
+                                                       &ReshardStub::ResolveExecution, request));
   PrintOne(options.format, execution);
   return absl::OkStatus();
 }
@@ -83,9 +83,10 @@ absl::Status Resolve(const Options& options) {
 void AddExecutions(CLI::App& app, Command& command) {
   CLI::App* executions = app.add_subcommand("executions", "Runs of plans against states");
   executions->require_subcommand(1);
-  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+  const auto add = [&](const char* verb, const char* help,
+                       absl::Status (*run)(const ExecutionsOptions&)) {
     const auto [sub, options] = AddVerb(*executions, command, verb, help, run);
-    if (run == List) {
+    if (run == ListExecutions) {
       sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it");
     } else {
       sub->add_option("NAME", options->name, "jobs/{job}/executions/{id}")->required();
@@ -96,7 +97,7 @@ void AddExecutions(CLI::App& app, Command& command) {
           ->required();
     }
   };
-  add("list", "List executions, newest first", List);
+  add("list", "List executions, newest first", ListExecutions);
   add("get", "Show an execution", Get);
   add("watch", "Wait for an execution's end; exit code 1 unless it SUCCEEDED", Watch);
   add("cancel", "Ask an execution to end; its state stays as it was", Cancel);

@@ -16,7 +16,7 @@
 namespace remesh {
 namespace {
 
-struct Options {
+struct GetOptions {
   Endpoint worker, server;
   OutputFormat format = OutputFormat::kTable;
   std::string state, folder;
@@ -26,7 +26,7 @@ struct Options {
 };
 
 // The latest generation is the server's answer alone.
-absl::StatusOr<int64_t> Generation(const Options& options) {
+absl::StatusOr<int64_t> Generation(const GetOptions& options) {
   if (options.generation > 0) return options.generation;
   const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
   v1::GetStateRequest request;
@@ -50,7 +50,7 @@ absl::Status Save(const std::vector<LocalShard>& shards, const std::string& fold
   return absl::OkStatus();
 }
 
-absl::Status Get(const Options& options) {
+absl::Status Get(const GetOptions& options) {
   v1::GetShardsRequest request;
   request.set_state(options.state);
   request.set_wait(options.wait);
@@ -80,7 +80,7 @@ void AddGet(CLI::App& app, Command& command) {
       "Files as of put. What other hosts hold stays as it is in files that are there, zero in new "
       "ones:\n"
       "run it on every host, one after another, with a shared folder to get whole arrays.");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<GetOptions>();
   AddSocketFlags(*get, options->worker);
   AddOutputFlag(*get, options->format);
   get->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();

@@ -20,7 +20,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct Options {
+struct LayoutOptions {
   OutputFormat format = OutputFormat::kTable;
   std::string spec;
   std::string shape;
@@ -82,7 +82,7 @@ absl::StatusOr<std::vector<BothSides>> ArraysOf(const v1::PlanSpec& spec) {
   return arrays;
 }
 
-absl::Status ShowSpec(const Options& options) {
+absl::Status ShowSpec(const LayoutOptions& options) {
   v1::PlanSpec spec;
   RETURN_IF_ERROR(ReadMessage(options.spec, spec));
   const absl::StatusOr<std::vector<BothSides>> placed = ArraysOf(spec);
@@ -110,7 +110,7 @@ absl::Status ShowSpec(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status ShowText(const Options& options) {
+absl::Status ShowText(const LayoutOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ParseIntegers("shape", options.shape));
   const Shape shape(extents.begin(), extents.end());
   RETURN_IF_ERROR(ValidateShape(shape, 8));
@@ -134,7 +134,7 @@ absl::Status ShowText(const Options& options) {
 
 void AddLayout(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("layout", "Show the boxes that each device holds");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LayoutOptions>();
   AddShortOutputFlag(*sub, options->format);
   CLI::Option* spec =
       sub->add_option("-f,--file", options->spec, "PlanSpec, JSON or YAML; - is stdin");

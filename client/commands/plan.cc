@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "planner/plan/plan.h"
+
 #include <google/protobuf/util/time_util.h>
 
 #include <chrono>
@@ -20,7 +22,6 @@
 #include "client/transfer_output.h"
 #include "planner/canonical/canonical.h"
 #include "planner/make_plan.h"
-#include "planner/plan/plan.h"
 #include "proto/convert/plan_counts.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
@@ -29,9 +30,9 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::PlanService::Stub;
+using PlanStub = v1::PlanService::Stub;
 
-struct Options {
+struct PlanCommandOptions {
   Endpoint server{.address = "", .timeout_seconds = 300};
   OutputFormat format = OutputFormat::kTable;
   PlanQuestion question;
@@ -65,7 +66,7 @@ absl::StatusOr<PlannedHere> MakePlanHere(const v1::PlanSpec& spec) {
   return PlannedHere{std::move(canonical), *std::move(made)};
 }
 
-absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options) {
+absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const PlanCommandOptions& options) {
   const auto start = std::chrono::steady_clock::now();
   ASSIGN_OR_RETURN(PlannedHere made, MakePlanHere(spec));
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
@@ -93,13 +94,13 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const Options& options
 }
 
 absl::StatusOr<Answer> PlanThere(const Endpoint& server, v1::PlanSpec spec,
-                                 const Options& options) {
-  const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
+                                 const PlanCommandOptions& options) {
+  const std::unique_ptr<PlanStub> stub = v1::PlanService::NewStub(ConnectServer(server));
   v1::CreatePlanRequest request;
   *request.mutable_spec() = std::move(spec);
   Answer answer;
   v1::CreatePlanResponse& response = answer.response;
-  ASSIGN_OR_RETURN(response, Call(server, *stub, &Stub::CreatePlan, request));
+  ASSIGN_OR_RETURN(response, Call(server, *stub, &PlanStub::CreatePlan, request));
   ASSIGN_OR_RETURN(answer.explanation,
                    WritePlanReportOf(server, options.report, response.plan().name()));
   if (!options.full) return answer;
@@ -163,7 +164,7 @@ absl::Status PrintAnswer(const Answer& answer, OutputFormat format, bool explain
   return absl::OkStatus();
 }
 
-absl::Status Run(const Options& options) {
+absl::Status Run(const PlanCommandOptions& options) {
   if (options.full) RETURN_IF_ERROR(CheckFormatOfTransfers(options.format));
   ASSIGN_OR_RETURN(v1::PlanSpec spec, ReadPlanQuestion(options.question));
   const bool here = options.here || options.server.address.empty();
@@ -177,7 +178,7 @@ absl::Status Run(const Options& options) {
 
 void AddPlan(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("plan", "Plan a move, in this process or on a server");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PlanCommandOptions>();
   AddOutputFlag(*sub, options->format);
   AddPlanQuestionFlags(*sub, options->question);
   AddServerFlag(*sub, options->server,

@@ -12,10 +12,10 @@
 
 namespace remesh {
 
-using Stub = v1::PlanService::Stub;
+using PlanStub = v1::PlanService::Stub;
 
 absl::StatusOr<std::string> DownloadPlan(const Endpoint& server, const std::string& name) {
-  const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
+  const std::unique_ptr<PlanStub> stub = v1::PlanService::NewStub(ConnectServer(server));
   grpc::ClientContext context;
   SetDeadline(context, server.timeout_seconds);
   v1::ExportPlanRequest request;
@@ -41,8 +41,8 @@ absl::StatusOr<v1::Plan> UploadPlan(const Endpoint& server, const std::string& p
   v1::ImportPlanRequest request;
   ASSIGN_OR_RETURN(*request.mutable_data(), ReadText(path));
   if (spec != nullptr) *request.mutable_spec() = *spec;
-  const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
-  return Call(server, *stub, &Stub::ImportPlan, request);
+  const std::unique_ptr<PlanStub> stub = v1::PlanService::NewStub(ConnectServer(server));
+  return Call(server, *stub, &PlanStub::ImportPlan, request);
 }
 
 }  // namespace remesh

@@ -17,11 +17,11 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::PlanService::Stub;
+using PlanStub = v1::PlanService::Stub;
 
 constexpr int kDomainsShown = 16;
 
-absl::StatusOr<std::string> Render(const Endpoint& server, Stub& stub, const PlanReport& report,
+absl::StatusOr<std::string> Render(const Endpoint& server, PlanStub& stub, const PlanReport& report,
                                    const std::string& name, v1::RenderPlanRequest::Form form) {
   v1::RenderPlanRequest request;
   request.set_name(name);
@@ -60,10 +60,6 @@ std::string StrategyNotes(const v1::Explanation& explanation) {
   return text;
 }
 
-std::string RateText(double bytes_per_second) {
-  return absl::StrCat(FormatBytes(std::llround(bytes_per_second)), "/s");
-}
-
 bool IsHost(const v1::DomainTraffic& row) { return row.kind() == v1::DomainTraffic::KIND_HOST; }
 
 Table LevelTable(const v1::Explanation& explanation) {
@@ -72,12 +68,13 @@ Table LevelTable(const v1::Explanation& explanation) {
   for (const v1::LevelTraffic& level : explanation.levels()) {
     const v1::DomainTraffic& row = level.busiest();
     const bool in = row.ingress_seconds() >= row.egress_seconds();
-    table.AddRow(
-        {IsHost(row) ? "hosts" : absl::StrCat("domains, level ", row.level()),
-         absl::StrCat(level.count()), FormatBytes(level.egress_bytes()), row.name(),
-         absl::StrCat(FormatBytes(in ? row.ingress_bytes() : row.egress_bytes()), in ? " in" : " out"),
-         RateText(in ? row.ingress_bytes_per_second() : row.egress_bytes_per_second()),
-         FormatSeconds(in ? row.ingress_seconds() : row.egress_seconds()), level.binding() ? "binds" : ""});
+    table.AddRow({IsHost(row) ? "hosts" : absl::StrCat("domains, level ", row.level()),
+                  absl::StrCat(level.count()), FormatBytes(level.egress_bytes()), row.name(),
+                  absl::StrCat(FormatBytes(in ? row.ingress_bytes() : row.egress_bytes()),
+                               in ? " in" : " out"),
+                  FormatRate(in ? row.ingress_bytes_per_second() : row.egress_bytes_per_second()),
+                  FormatSeconds(in ? row.ingress_seconds() : row.egress_seconds()),
+                  level.binding() ? "binds" : ""});
   }
   return table;
 }
@@ -89,10 +86,10 @@ std::string TrafficText(const v1::Explanation& explanation, bool hosts) {
   int rows = 0;
   for (const v1::DomainTraffic& row : explanation.domains()) {
     if (IsHost(row) != hosts || ++rows > kDomainsShown) continue;
-    table.AddRow({row.name(), FormatBytes(row.ingress_bytes()), RateText(row.ingress_bytes_per_second()),
-                  FormatSeconds(row.ingress_seconds()), FormatBytes(row.egress_bytes()),
-                  RateText(row.egress_bytes_per_second()), FormatSeconds(row.egress_seconds()),
-                  row.binding() ? "binds" : ""});
+    table.AddRow({row.name(), FormatBytes(row.ingress_bytes()),
+                  FormatRate(row.ingress_bytes_per_second()), FormatSeconds(row.ingress_seconds()),
+                  FormatBytes(row.egress_bytes()), FormatRate(row.egress_bytes_per_second()),
+                  FormatSeconds(row.egress_seconds()), row.binding() ? "binds" : ""});
   }
   if (rows == 0) return "";
   std::string text = "\n" + table.ToString();
@@ -133,7 +130,7 @@ absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
 
 absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const PlanReport& report,
                                                   const std::string& name) {
-  const std::unique_ptr<Stub> stub = v1::PlanService::NewStub(ConnectServer(server));
+  const std::unique_ptr<PlanStub> stub = v1::PlanService::NewStub(ConnectServer(server));
   if (!report.trace.empty()) {
     ASSIGN_OR_RETURN(const std::string text,
                      Render(server, *stub, report, name, v1::RenderPlanRequest::TRACE));
@@ -149,7 +146,7 @@ absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const 
   request.set_name(name);
   request.set_checkpoint_bytes_per_second(report.checkpoint_bytes_per_second);
   ASSIGN_OR_RETURN(v1::ExplainPlanResponse response,
-                   Call(server, *stub, &Stub::ExplainPlan, request));
+                   Call(server, *stub, &PlanStub::ExplainPlan, request));
   return std::move(*response.mutable_explanation());
 }
 

@@ -23,9 +23,9 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::PlanService::Stub;
+using PlanStub = v1::PlanService::Stub;
 
-struct Options {
+struct PlansOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name;
@@ -35,10 +35,12 @@ struct Options {
   PlanReport report;
   std::string file, spec;
 
-  std::unique_ptr<Stub> Connect() const { return v1::PlanService::NewStub(ConnectServer(server)); }
+  std::unique_ptr<PlanStub> Connect() const {
+    return v1::PlanService::NewStub(ConnectServer(server));
+  }
 };
 
-std::string NameOf(const Options& options) { return WithPrefix("plans/", options.name); }
+std::string NameOf(const PlansOptions& options) { return WithPrefix("plans/", options.name); }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
   Table table({"NAME", "DEVICES", "BYTES", "CROSSING", "QUALITY", "TIER", "HITS", "PINNED",
@@ -100,24 +102,24 @@ void Sort(const std::string& by, google::protobuf::RepeatedPtrField<v1::Plan>& p
                    [&](const v1::Plan* a, const v1::Plan* b) { return key(*a) > key(*b); });
 }
 
-absl::Status List(const Options& options) {
+absl::Status ListPlans(const PlansOptions& options) {
   v1::ListPlansRequest request;
   request.set_page_size(1000);
   request.set_view(v1::SUMMARY);
   ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
   ASSIGN_OR_RETURN(v1::ListPlansResponse response,
-                   CallAllPages(options.server, *options.Connect(), &Stub::ListPlans, request));
+                   CallAllPages(options.server, *options.Connect(), &PlanStub::ListPlans, request));
   if (!options.sort.empty()) Sort(options.sort, *response.mutable_plans());
   Print(options.format, response, [&] { return Rows(response.plans()); });
   return absl::OkStatus();
 }
 
-absl::Status Watch(const Options& options) {
+absl::Status Watch(const PlansOptions& options) {
   ASSIGN_OR_RETURN(const v1::PlanFilter filter, ToFilter(options.filter, absl::Now()));
   return PrintPlanEvents(options.server, options.format, filter);
 }
 
-absl::Status GetInFull(const Options& options) {
+absl::Status GetInFull(const PlansOptions& options) {
   RETURN_IF_ERROR(CheckFormatOfTransfers(options.format));
   ASSIGN_OR_RETURN(const std::unique_ptr<PlanStream> stream,
                    PlanStream::Open(options.server, NameOf(options)));
@@ -130,57 +132,57 @@ absl::Status GetInFull(const Options& options) {
 }
 
 // A page is named after a state that uses the plan.
-absl::Status WriteReport(const Options& options, const v1::GetPlanRequest& request) {
+absl::Status WriteReport(const PlansOptions& options, const v1::GetPlanRequest& request) {
   PlanReport report = options.report;
   if (!report.html.empty()) {
     ASSIGN_OR_RETURN(const v1::Plan plan,
-                     Call(options.server, *options.Connect(), &Stub::GetPlan, request));
+                     Call(options.server, *options.Connect(), &PlanStub::GetPlan, request));
     if (plan.states_size() > 0) report.label = plan.states(0);
   }
   return WritePlanReportOf(options.server, report, NameOf(options)).status();
 }
 
-absl::Status Get(const Options& options) {
+absl::Status Get(const PlansOptions& options) {
   v1::GetPlanRequest request;
   request.set_name(NameOf(options));
   RETURN_IF_ERROR(WriteReport(options, request));
   if (options.full) return GetInFull(options);
   ASSIGN_OR_RETURN(const v1::Plan plan,
-                   Call(options.server, *options.Connect(), &Stub::GetPlan, request));
+                   Call(options.server, *options.Connect(), &PlanStub::GetPlan, request));
   PrintOne(options.format, plan);
   return absl::OkStatus();
 }
 
-absl::Status Delete(const Options& options) {
+absl::Status Delete(const PlansOptions& options) {
   v1::DeletePlanRequest request;
   request.set_name(NameOf(options));
-  return Call(options.server, *options.Connect(), &Stub::DeletePlan, request).status();
+  return Call(options.server, *options.Connect(), &PlanStub::DeletePlan, request).status();
 }
 
-absl::Status Pin(const Options& options) {
+absl::Status Pin(const PlansOptions& options) {
   v1::PinPlanRequest request;
   request.set_name(NameOf(options));
   ASSIGN_OR_RETURN(const v1::Plan plan,
-                   Call(options.server, *options.Connect(), &Stub::PinPlan, request));
+                   Call(options.server, *options.Connect(), &PlanStub::PinPlan, request));
   PrintOne(options.format, plan);
   return absl::OkStatus();
 }
 
-absl::Status Unpin(const Options& options) {
+absl::Status Unpin(const PlansOptions& options) {
   v1::UnpinPlanRequest request;
   request.set_name(NameOf(options));
   ASSIGN_OR_RETURN(const v1::Plan plan,
-                   Call(options.server, *options.Connect(), &Stub::UnpinPlan, request));
+                   Call(options.server, *options.Connect(), &PlanStub::UnpinPlan, request));
   PrintOne(options.format, plan);
   return absl::OkStatus();
 }
 
-absl::Status ExplainOne(const Options& options) {
+absl::Status ExplainOne(const PlansOptions& options) {
   v1::ExplainPlanRequest request;
   request.set_name(NameOf(options));
   request.set_checkpoint_bytes_per_second(options.report.checkpoint_bytes_per_second);
   ASSIGN_OR_RETURN(const v1::ExplainPlanResponse response,
-                   Call(options.server, *options.Connect(), &Stub::ExplainPlan, request));
+                   Call(options.server, *options.Connect(), &PlanStub::ExplainPlan, request));
   Print(options.format, response, [&] { return Details(response.plan()); });
   if (IsTable(options.format)) {
     std::cout << ExplanationText(response.explanation()) << std::flush;
@@ -188,12 +190,12 @@ absl::Status ExplainOne(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Export(const Options& options) {
+absl::Status Export(const PlansOptions& options) {
   ASSIGN_OR_RETURN(const std::string bytes, DownloadPlan(options.server, NameOf(options)));
   return WriteBytes(options.file, bytes);
 }
 
-absl::Status Import(const Options& options) {
+absl::Status Import(const PlansOptions& options) {
   v1::PlanSpec spec;
   if (!options.spec.empty()) RETURN_IF_ERROR(ReadMessage(options.spec, spec));
   ASSIGN_OR_RETURN(const v1::Plan plan, UploadPlan(options.server, options.file,
@@ -207,14 +209,15 @@ absl::Status Import(const Options& options) {
 void AddPlans(CLI::App& app, Command& command) {
   CLI::App* plans = app.add_subcommand("plans", "Plans in the server's cache");
   plans->require_subcommand(1);
-  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+  const auto add = [&](const char* verb, const char* help,
+                       absl::Status (*run)(const PlansOptions&)) {
     const auto [sub, options] = AddVerb(*plans, command, verb, help, run);
-    if (run == List || run == Watch) AddPlanFilterFlags(*sub, options->filter);
-    if (run != List && run != Watch && run != Import)
+    if (run == ListPlans || run == Watch) AddPlanFilterFlags(*sub, options->filter);
+    if (run != ListPlans && run != Watch && run != Import)
       sub->add_option("NAME", options->name, "plans/{...}")->required();
     return std::make_pair(sub, options);
   };
-  const auto [list, listed] = add("list", "List plans, the newest first", List);
+  const auto [list, listed] = add("list", "List plans, the newest first", ListPlans);
   list->add_option("--sort", listed->sort, "created, used, hits or bytes; the most first")
       ->check(CLI::IsMember({"created", "used", "hits", "bytes"}));
   const auto [get, got] = add("get", "Show a plan; --full lists its transfers", Get);

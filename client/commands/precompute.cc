@@ -14,7 +14,7 @@
 namespace remesh {
 namespace {
 
-struct Options {
+struct PrecomputeOptions {
   Endpoint server{.address = kDefaultServer, .timeout_seconds = 300};
   OutputFormat format = OutputFormat::kTable;
   std::string spec;
@@ -35,7 +35,7 @@ Table Rows(const v1::PrecomputePlansResponse& response) {
   return table;
 }
 
-absl::Status Run(const Options& options) {
+absl::Status Run(const PrecomputeOptions& options) {
   v1::PrecomputePlansRequest request;
   if (!options.state.empty()) request.set_state(options.state);
   if (!options.spec.empty()) RETURN_IF_ERROR(ReadMessage(options.spec, *request.mutable_spec()));
@@ -57,7 +57,7 @@ absl::Status Run(const Options& options) {
 
 void AddPrecompute(CLI::App& plans, Command& command) {
   CLI::App* sub = plans.add_subcommand("precompute", "Plan ahead what may happen next to a job");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PrecomputeOptions>();
   AddServerFlags(*sub, options->server);
   AddOutputFlag(*sub, options->format);
   CLI::Option_group* layout = sub->add_option_group("layout", "The job's present layout");

@@ -15,9 +15,9 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::LocalService::Stub;
+using LocalStub = v1::LocalService::Stub;
 
-struct Options {
+struct PutOptions {
   Endpoint worker;
   OutputFormat format = OutputFormat::kTable;
   std::string state, folder;
@@ -39,25 +39,25 @@ absl::Status Fill(const std::vector<LocalShard>& shards, const std::string& fold
   return absl::OkStatus();
 }
 
-v1::SealRequest ToSeal(const Options& options) {
+v1::SealRequest ToSeal(const PutOptions& options) {
   v1::SealRequest request;
   request.set_state(options.state);
   for (const std::string& array : options.arrays) request.add_shards()->set_array(array);
   return request;
 }
 
-absl::Status Put(const Options& options) {
+absl::Status Put(const PutOptions& options) {
   const auto stub = v1::LocalService::NewStub(ConnectSocket(options.worker));
   v1::AllocateRequest request;
   request.set_state(options.state);
   for (const std::string& array : options.arrays) request.add_shards()->set_array(array);
   ASSIGN_OR_RETURN(const v1::ShardsResponse response,
-                   Call(options.worker, *stub, &Stub::Allocate, request));
+                   Call(options.worker, *stub, &LocalStub::Allocate, request));
   ASSIGN_OR_RETURN(const LocalShards shards, LocalShards::Map(response, /*writable=*/true));
   RETURN_IF_ERROR(Fill(shards.shards(), options.folder));
   v1::SealResponse sealed;
   if (!options.no_seal) {
-    ASSIGN_OR_RETURN(sealed, Call(options.worker, *stub, &Stub::Seal, ToSeal(options)));
+    ASSIGN_OR_RETURN(sealed, Call(options.worker, *stub, &LocalStub::Seal, ToSeal(options)));
   }
   Print(options.format, sealed, [&] {
     Table table({"SHARDS", "BYTES", "SEALED HERE", "GENERATION"});
@@ -80,7 +80,7 @@ void AddPut(CLI::App& app, Command& command) {
       "packed below a byte, beside ARRAY.json: {\"element_type\": \"bf16\", \"shape\": [2048, "
       "8192]}.\n"
       "Bytes of a name outside [A-Za-z0-9._-] are %XX in the file's.");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PutOptions>();
   AddSocketFlags(*put, options->worker);
   AddOutputFlag(*put, options->format);
   put->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();

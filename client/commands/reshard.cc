@@ -20,7 +20,7 @@ namespace {
 
 using Strategy = v1::PlanOptions::Strategy;
 
-struct Options {
+struct ReshardOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string state, targets, plan, request_id;
@@ -31,7 +31,7 @@ struct Options {
   Strategy strategy = v1::PlanOptions::STRATEGY_UNSPECIFIED;
 };
 
-absl::StatusOr<int64_t> Generation(const Options& options) {
+absl::StatusOr<int64_t> Generation(const ReshardOptions& options) {
   if (options.generation > 0) return options.generation;
   const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
   v1::GetStateRequest request;
@@ -41,7 +41,7 @@ absl::StatusOr<int64_t> Generation(const Options& options) {
   return state.generation();
 }
 
-absl::StatusOr<v1::StartExecutionRequest> ToRequest(const Options& options) {
+absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& options) {
   v1::StartExecutionRequest request;
   request.set_state(options.state);
   request.set_request_id(options.request_id);
@@ -68,12 +68,12 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const Options& options) {
 }
 
 // What the server refuses of the targets stands in their file.
-absl::Status Refusal(const Options& options, const absl::Status& status) {
+absl::Status Refusal(const ReshardOptions& options, const absl::Status& status) {
   const bool of_targets = absl::StartsWith(GetErrorInfo(status).metadata["field"], "targets");
   return of_targets ? AtFile(options.targets, status) : status;
 }
 
-absl::Status Reshard(const Options& options) {
+absl::Status Reshard(const ReshardOptions& options) {
   ASSIGN_OR_RETURN(const v1::StartExecutionRequest request, ToRequest(options));
   const auto stub = v1::ReshardService::NewStub(ConnectServer(options.server));
   absl::StatusOr<v1::Execution> started =
@@ -96,7 +96,7 @@ absl::Status Reshard(const Options& options) {
   return outcome;
 }
 
-void AddPlanningFlags(CLI::App& reshard, Options& options) {
+void AddPlanningFlags(CLI::App& reshard, ReshardOptions& options) {
   reshard
       .add_option("--window-bytes", options.window_bytes,
                   "Bytes in flight per device (256 MiB without it)")
@@ -133,7 +133,7 @@ void AddReshard(CLI::App& app, Command& command) {
   reshard->footer(
       "Exit code 0: it SUCCEEDED; 1: refused, FAILED or CANCELLED, and the state is as it was.\n"
       "Ctrl-C ends the waiting only; remeshctl executions cancel ends the move.");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReshardOptions>();
   AddServerFlags(*reshard, options->server);
   AddOutputFlag(*reshard, options->format);
   reshard->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();

@@ -13,15 +13,17 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::StateService::Stub;
+using StateStub = v1::StateService::Stub;
 
-struct Options {
+struct StatesOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, parent, file;
   bool validate_only = false;
 
-  std::unique_ptr<Stub> Connect() const { return v1::StateService::NewStub(ConnectServer(server)); }
+  std::unique_ptr<StateStub> Connect() const {
+    return v1::StateService::NewStub(ConnectServer(server));
+  }
 };
 
 std::string Phase(const v1::State& state) { return v1::State::Phase_Name(state.phase()); }
@@ -68,49 +70,50 @@ void PrintOne(OutputFormat format, const v1::State& state) {
   });
 }
 
-absl::Status List(const Options& options) {
+absl::Status ListStates(const StatesOptions& options) {
   v1::ListStatesRequest request;
   request.set_parent(options.parent);
   request.set_page_size(1000);
-  ASSIGN_OR_RETURN(const v1::ListStatesResponse response,
-                   CallAllPages(options.server, *options.Connect(), &Stub::ListStates, request));
+  ASSIGN_OR_RETURN(
+      const v1::ListStatesResponse response,
+      CallAllPages(options.server, *options.Connect(), &StateStub::ListStates, request));
   Print(options.format, response, [&] { return Rows(response.states()); });
   return absl::OkStatus();
 }
 
-absl::Status Get(const Options& options) {
+absl::Status Get(const StatesOptions& options) {
   v1::GetStateRequest request;
   request.set_name(options.name);
   ASSIGN_OR_RETURN(const v1::State state,
-                   Call(options.server, *options.Connect(), &Stub::GetState, request));
+                   Call(options.server, *options.Connect(), &StateStub::GetState, request));
   PrintOne(options.format, state);
   return absl::OkStatus();
 }
 
-absl::Status Create(const Options& options) {
+absl::Status Create(const StatesOptions& options) {
   v1::CreateStateRequest request;
   request.set_validate_only(options.validate_only);
   RETURN_IF_ERROR(ReadMessage(options.file, *request.mutable_state()));
   if (!options.name.empty()) request.mutable_state()->set_name(options.name);
   const absl::StatusOr<v1::State> state =
-      Call(options.server, *options.Connect(), &Stub::CreateState, request);
+      Call(options.server, *options.Connect(), &StateStub::CreateState, request);
   RETURN_IF_ERROR(AtFile(options.file, state.status()));
   PrintOne(options.format, *state);
   return absl::OkStatus();
 }
 
-absl::Status Delete(const Options& options) {
+absl::Status Delete(const StatesOptions& options) {
   v1::DeleteStateRequest request;
   request.set_name(options.name);
-  return Call(options.server, *options.Connect(), &Stub::DeleteState, request).status();
+  return Call(options.server, *options.Connect(), &StateStub::DeleteState, request).status();
 }
 
 // One line of JSON, or one row, a change.
-absl::Status Watch(const Options& options) {
+absl::Status Watch(const StatesOptions& options) {
   v1::WatchStateRequest request;
   request.set_name(options.name);
   grpc::ClientContext context;
-  const std::unique_ptr<Stub> stub = options.Connect();
+  const std::unique_ptr<StateStub> stub = options.Connect();
   const auto reader = stub->WatchState(&context, request);
   for (v1::State state; reader->Read(&state);) {
     PrintNext(options.format, state, LineOf(state));
@@ -124,13 +127,13 @@ absl::Status Watch(const Options& options) {
 void AddStates(CLI::App& app, Command& command) {
   CLI::App* states = app.add_subcommand("states", "States that the server knows");
   states->require_subcommand(1);
-  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&),
-                       bool named) {
+  const auto add = [&](const char* verb, const char* help,
+                       absl::Status (*run)(const StatesOptions&), bool named) {
     const auto [sub, options] = AddVerb(*states, command, verb, help, run);
     if (named) sub->add_option("NAME", options->name, "jobs/{job}/states/{state}")->required();
     return std::make_pair(sub, options);
   };
-  const auto [list, list_options] = add("list", "List states by name", List, false);
+  const auto [list, list_options] = add("list", "List states by name", ListStates, false);
   list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it");
   add("get", "Show a state; with -o json its arrays and shardings too", Get, true);
   const auto [create, create_options] = add("create", "Declare a state from a file", Create, false);

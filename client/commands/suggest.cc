@@ -15,9 +15,9 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::PlanService::Stub;
+using PlanStub = v1::PlanService::Stub;
 
-struct Options {
+struct SuggestOptions {
   Endpoint server{.address = ""};
   OutputFormat format = OutputFormat::kTable;
   std::string source;
@@ -41,10 +41,10 @@ absl::StatusOr<v1::SuggestIntermediateShardingResponse> Ask(
     const Endpoint& server, const v1::SuggestIntermediateShardingRequest& request) {
   if (server.address.empty()) return SuggestIntermediateSharding(request);
   return Call(server, *v1::PlanService::NewStub(ConnectServer(server)),
-              &Stub::SuggestIntermediateSharding, request);
+              &PlanStub::SuggestIntermediateSharding, request);
 }
 
-absl::Status Run(const Options& options) {
+absl::Status Run(const SuggestOptions& options) {
   v1::SuggestIntermediateShardingRequest request;
   *request.mutable_source() = ShardingOfText(options.source);
   *request.mutable_target() = ShardingOfText(options.target);
@@ -58,7 +58,7 @@ absl::Status Run(const Options& options) {
 void AddSuggest(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand(
       "suggest", "Find a sharding to pass through where a direct move would gather");
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<SuggestOptions>();
   AddOutputFlag(*sub, options->format);
   AddServerFlag(*sub, options->server,
                 "Address of remesh-server, HOST:PORT; without it, answer here");

@@ -14,16 +14,12 @@
 namespace remesh {
 namespace {
 
-std::string RateText(double bytes_per_second) {
-  return absl::StrCat(FormatBytes(static_cast<int64_t>(bytes_per_second)), "/s");
-}
-
 Table PresetTable(const v1::TopologyPresets& presets) {
   Table table({"PRESET", "DEVICES", "NICS", "OF", "FABRIC A DEVICE", "WHAT"});
   for (const v1::TopologyPreset& preset : presets.presets()) {
     table.AddRow({preset.name(), absl::StrCat(preset.devices()), absl::StrCat(preset.nics()),
-                  RateText(preset.nic_bytes_per_second()),
-                  RateText(preset.fabric_bytes_per_second()), preset.description()});
+                  FormatRate(preset.nic_bytes_per_second()),
+                  FormatRate(preset.fabric_bytes_per_second()), preset.description()});
   }
   return table;
 }

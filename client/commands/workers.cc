@@ -13,19 +13,19 @@
 namespace remesh {
 namespace {
 
-using Stub = v1::WorkerService::Stub;
+using WorkerStub = v1::WorkerService::Stub;
 
-struct Options {
+struct WorkersOptions {
   Endpoint server;
   OutputFormat format = OutputFormat::kTable;
   std::string name, state, state_uid;
 
-  std::unique_ptr<Stub> Connect() const {
+  std::unique_ptr<WorkerStub> Connect() const {
     return v1::WorkerService::NewStub(ConnectServer(server));
   }
 };
 
-std::string NameOf(const Options& options) { return WithPrefix("workers/", options.name); }
+std::string NameOf(const WorkersOptions& options) { return WithPrefix("workers/", options.name); }
 
 std::string DeviceIds(const v1::Register& registration) {
   std::string ids;
@@ -68,19 +68,19 @@ Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
   return table;
 }
 
-absl::StatusOr<v1::ListWorkersResponse> AllWorkers(const Options& options) {
+absl::StatusOr<v1::ListWorkersResponse> AllWorkers(const WorkersOptions& options) {
   v1::ListWorkersRequest request;
   request.set_page_size(1000);
-  return CallAllPages(options.server, *options.Connect(), &Stub::ListWorkers, request);
+  return CallAllPages(options.server, *options.Connect(), &WorkerStub::ListWorkers, request);
 }
 
-absl::Status List(const Options& options) {
+absl::Status ListWorkers(const WorkersOptions& options) {
   ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
   Print(options.format, response, [&] { return Rows(response.workers()); });
   return absl::OkStatus();
 }
 
-absl::Status Get(const Options& options) {
+absl::Status Get(const WorkersOptions& options) {
   ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
   for (const v1::Worker& worker : response.workers()) {
     if (worker.name() != NameOf(options)) continue;
@@ -99,14 +99,14 @@ absl::Status Get(const Options& options) {
                    {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", name}}});
 }
 
-absl::Status Forget(const Options& options) {
+absl::Status Forget(const WorkersOptions& options) {
   v1::ForgetWorkerRequest request;
   request.set_name(NameOf(options));
-  return Call(options.server, *options.Connect(), &Stub::ForgetWorker, request).status();
+  return Call(options.server, *options.Connect(), &WorkerStub::ForgetWorker, request).status();
 }
 
 // What is kept because nothing proves that it is free, and the words that free it.
-absl::Status Owed(const Options& options) {
+absl::Status Owed(const WorkersOptions& options) {
   ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
   v1::ListWorkersResponse owing;
   for (const v1::Worker& worker : response.workers()) {
@@ -126,19 +126,19 @@ absl::Status Owed(const Options& options) {
   return absl::OkStatus();
 }
 
-absl::Status Reset(const Options& options) {
+absl::Status Reset(const WorkersOptions& options) {
   v1::ResetWorkerRequest request;
   request.set_name(NameOf(options));
-  return Call(options.server, *options.Connect(), &Stub::ResetWorker, request).status();
+  return Call(options.server, *options.Connect(), &WorkerStub::ResetWorker, request).status();
 }
 
-absl::Status Discard(const Options& options) {
+absl::Status Discard(const WorkersOptions& options) {
   v1::DiscardShardsRequest request;
   request.set_name(NameOf(options));
   request.set_state(options.state);
   request.set_state_uid(options.state_uid);
   ASSIGN_OR_RETURN(const v1::DiscardShardsResponse response,
-                   Call(options.server, *options.Connect(), &Stub::DiscardShards, request));
+                   Call(options.server, *options.Connect(), &WorkerStub::DiscardShards, request));
   Print(options.format, response, [&] {
     Table table({"STATE", "GENERATION", "BYTES"}, {});
     for (const v1::StateManifest& m : response.discarded()) {
@@ -154,16 +154,17 @@ absl::Status Discard(const Options& options) {
 void AddWorkers(CLI::App& app, Command& command) {
   CLI::App* workers = app.add_subcommand("workers", "Workers that the server has seen");
   workers->require_subcommand(1);
-  const auto add = [&](const char* verb, const char* help, absl::Status (*run)(const Options&)) {
+  const auto add = [&](const char* verb, const char* help,
+                       absl::Status (*run)(const WorkersOptions&)) {
     const auto [sub, options] = AddVerb(*workers, command, verb, help, run);
-    if (run != List && run != Owed)
+    if (run != ListWorkers && run != Owed)
       sub->add_option("NAME", options->name, "workers/{host}, or the host alone")->required();
     if (run == Discard) {
       sub->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
       sub->add_option("UID", options->state_uid, "Which of the states of that name")->required();
     }
   };
-  add("list", "List workers, those away included", List);
+  add("list", "List workers, those away included", ListWorkers);
   add("get", "Show a worker", Get);
   add("forget", "Drop a worker that will not come back; what it held is lost", Forget);
   add("reset",

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-DomainTraffic Host(const std::string& name, double ingress_seconds, double egress_seconds) {
+DomainTraffic HostTraffic(const std::string& name, double ingress_seconds, double egress_seconds) {
   return {.name = name,
           .ingress_bytes = static_cast<int64_t>(1000 * ingress_seconds),
           .egress_bytes = static_cast<int64_t>(1000 * egress_seconds),
@@ -30,8 +30,9 @@ std::vector<AlikeTraffic> AlikeHosts(const std::vector<DomainTraffic>& rows) {
 }
 
 TEST(AlikeTest, HostsOfOneLoadStandTogetherInTheOrderOfTheirNames) {
-  const auto kinds = AlikeHosts({Host("n10", 10, 0), Host("n9", 9.9, 0), Host("n1", 0, 5),
-                                 Host("n2", 0, 5), Host("n11", 0, 5.05)});
+  const auto kinds =
+      AlikeHosts({HostTraffic("n10", 10, 0), HostTraffic("n9", 9.9, 0), HostTraffic("n1", 0, 5),
+                  HostTraffic("n2", 0, 5), HostTraffic("n11", 0, 5.05)});
   ASSERT_EQ(kinds.size(), 2u);
   EXPECT_THAT(kinds[0].names, ElementsAre("n1", "n2", "n11"));
   EXPECT_THAT(kinds[0].runs,
@@ -42,7 +43,8 @@ TEST(AlikeTest, HostsOfOneLoadStandTogetherInTheOrderOfTheirNames) {
 }
 
 TEST(AlikeTest, ARunDoesNotReachOverAHostWithoutTraffic) {
-  const auto kinds = AlikeHosts({Host("n2", 1, 1), Host("n4", 1, 1), Host("n5", 1, 1)});
+  const auto kinds =
+      AlikeHosts({HostTraffic("n2", 1, 1), HostTraffic("n4", 1, 1), HostTraffic("n5", 1, 1)});
   ASSERT_EQ(kinds.size(), 1u);
   EXPECT_THAT(kinds[0].runs,
               ElementsAre(AlikeTraffic::Run{"n2", "n2", 1}, AlikeTraffic::Run{"n4", "n5", 2}));
@@ -50,7 +52,7 @@ TEST(AlikeTest, ARunDoesNotReachOverAHostWithoutTraffic) {
 
 TEST(AlikeTest, AChainOfSmallStepsIsNotOneKind) {
   std::vector<DomainTraffic> rows;
-  for (int i = 0; i < 50; ++i) rows.push_back(Host("n" + std::to_string(i), 51 + i, 0));
+  for (int i = 0; i < 50; ++i) rows.push_back(HostTraffic("n" + std::to_string(i), 51 + i, 0));
   const auto kinds = AlikeHosts(rows);
   EXPECT_EQ(kinds.size(), 2u);
   for (const AlikeTraffic& kind : kinds) {
@@ -59,28 +61,30 @@ TEST(AlikeTest, AChainOfSmallStepsIsNotOneKind) {
 }
 
 TEST(AlikeTest, AGapTellsApart) {
-  EXPECT_EQ(AlikeHosts({Host("a", 80, 0), Host("b", 89, 0), Host("c", 98, 0)}).size(), 1u);
-  EXPECT_EQ(AlikeHosts({Host("a", 80, 0), Host("b", 98, 0)}).size(), 2u);
+  EXPECT_EQ(AlikeHosts({HostTraffic("a", 80, 0), HostTraffic("b", 89, 0), HostTraffic("c", 98, 0)})
+                .size(),
+            1u);
+  EXPECT_EQ(AlikeHosts({HostTraffic("a", 80, 0), HostTraffic("b", 98, 0)}).size(), 2u);
 }
 
 TEST(AlikeTest, ALittleIsNotNothing) {
-  EXPECT_EQ(AlikeHosts({Host("a", 10, 0), Host("b", 10, 1e-6)}).size(), 2u);
+  EXPECT_EQ(AlikeHosts({HostTraffic("a", 10, 0), HostTraffic("b", 10, 1e-6)}).size(), 2u);
 }
 
 TEST(AlikeTest, ManyKindsBecomeFew) {
   std::vector<DomainTraffic> rows;
-  for (int i = 1; i <= 100; ++i) rows.push_back(Host("n" + std::to_string(i), i, 101 - i));
+  for (int i = 1; i <= 100; ++i) rows.push_back(HostTraffic("n" + std::to_string(i), i, 101 - i));
   const auto kinds = AlikeHosts(rows);
   EXPECT_GT(kinds.size(), 1u);
   EXPECT_LE(kinds.size(), 8u);
 }
 
 TEST(AlikeTest, DomainsComeFirstLevelByLevel) {
-  DomainTraffic rack = Host("rack", 1, 1), pod = Host("pod", 1, 1);
+  DomainTraffic rack = HostTraffic("rack", 1, 1), pod = HostTraffic("pod", 1, 1);
   rack.kind = pod.kind = DomainTraffic::Kind::kDomain;
   rack.level = 1;
-  const auto kinds =
-      AlikeOf({Host("a", 1, 1), rack, pod}, {.host_names = {"a"}, .domain_names = {"rack", "pod"}});
+  const auto kinds = AlikeOf({HostTraffic("a", 1, 1), rack, pod},
+                             {.host_names = {"a"}, .domain_names = {"rack", "pod"}});
   ASSERT_EQ(kinds.size(), 3u);
   EXPECT_EQ(kinds[0].least.name, "pod");
   EXPECT_EQ(kinds[1].least.name, "rack");

@@ -20,14 +20,14 @@ DemandClasses PassedOnCopies() {
           .class_of = {}};
 }
 
-Routing Route(const DemandClasses& demand, const Network& network) {
+Routing RouteOver(const DemandClasses& demand, const Network& network) {
   return RouteClasses({}, demand, network, HostIngressBound(demand, network));
 }
 
 TEST(RoutingTest, CopiesBeyondTheFirstCostSomebodysEgress) {
   const Network network = MakeTestNetwork(5);
   const DemandClasses demand = PassedOnCopies();
-  const Routing routing = Route(demand, network);
+  const Routing routing = RouteOver(demand, network);
   EXPECT_TRUE((routing.t0 == Rational{80, 1}));  // 4 / 3 of LB: three hosts send four copies
   EXPECT_TRUE((LowerBound(demand, Units(network)).t == Rational{60, 1}));
 }
@@ -35,7 +35,7 @@ TEST(RoutingTest, CopiesBeyondTheFirstCostSomebodysEgress) {
 TEST(RoutingTest, TheSetThatProvesT0IsNamed) {
   const Network network = MakeTestNetwork(5);
   const DemandClasses demand = PassedOnCopies();
-  const Bound bound = RoutingBound(demand, Units(network), Route(demand, network));
+  const Bound bound = RoutingBound(demand, Units(network), RouteOver(demand, network));
   EXPECT_EQ(bound.certificate.kind, Certificate::Kind::kRelay);
   EXPECT_EQ(bound.certificate.hosts, (std::vector<int32_t>{0, 1, 2}));
   EXPECT_EQ(bound.certificate.bits, 240);
@@ -45,7 +45,7 @@ TEST(RoutingTest, TheSetThatProvesT0IsNamed) {
 TEST(RoutingTest, EverySumIsServedWithinT0) {
   const Network network = MakeTestNetwork(5);
   const DemandClasses demand = PassedOnCopies();
-  const Routing routing = Route(demand, network);
+  const Routing routing = RouteOver(demand, network);
   std::vector<int64_t> sent(5, 0);
   for (size_t a = 0; a < demand.classes.size(); ++a) {
     const DemandClass& one = demand.classes[a];
@@ -62,7 +62,7 @@ TEST(RoutingTest, EverySumIsServedWithinT0) {
 TEST(RoutingTest, DisjointReceiversChainAtTheBound) {
   const Network network = MakeTestNetwork(4);
   const DemandClasses demand = {.classes = {MakeClass({0}, {1, 2, 3}, 60)}, .class_of = {}};
-  EXPECT_TRUE((Route(demand, network).t0 == LowerBound(demand, Units(network)).t));
+  EXPECT_TRUE((RouteOver(demand, network).t0 == LowerBound(demand, Units(network)).t));
 }
 
 }  // namespace

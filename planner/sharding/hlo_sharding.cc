@@ -14,7 +14,7 @@ namespace remesh {
 namespace {
 
 constexpr std::string_view kReductionOpType = "sdy::reduction_op";
-constexpr std::string_view kReductionNames[] = {"SUM", "MAX", "MIN"};
+constexpr std::string_view kSdyReductionNames[] = {"SUM", "MAX", "MIN"};
 
 // Puts subgroup dimensions in the order of their types, those of one device away, those of equal
 // type in one.
@@ -106,7 +106,7 @@ class FactoredMesh {
   std::vector<int64_t> dims_;
 };
 
-std::vector<AxisRef> AllRefs(const NamedSharding& sharding) {
+std::vector<AxisRef> RefsButReplicated(const NamedSharding& sharding) {
   std::vector<AxisRef> all;
   for (const auto& dim : sharding.dims) all.insert(all.end(), dim.axes.begin(), dim.axes.end());
   all.insert(all.end(), sharding.manual.begin(), sharding.manual.end());
@@ -161,12 +161,12 @@ absl::StatusOr<ReductionOp> TakeReduction(std::vector<OpMetadata>& metadata) {
   for (const OpMetadata& entry : metadata) {
     if (entry.op_type != kReductionOpType) continue;
     const auto* name =
-        std::find(std::begin(kReductionNames), std::end(kReductionNames), entry.op_name);
-    if (name == std::end(kReductionNames)) {
+        std::find(std::begin(kSdyReductionNames), std::end(kSdyReductionNames), entry.op_name);
+    if (name == std::end(kSdyReductionNames)) {
       return absl::InvalidArgumentError(
           absl::StrCat("reduction \"", entry.op_name, "\" must be one of SUM, MAX, MIN"));
     }
-    op = static_cast<ReductionOp>(name - std::begin(kReductionNames));
+    op = static_cast<ReductionOp>(name - std::begin(kSdyReductionNames));
   }
   std::erase_if(metadata,
                 [](const OpMetadata& entry) { return entry.op_type == kReductionOpType; });
@@ -174,13 +174,13 @@ absl::StatusOr<ReductionOp> TakeReduction(std::vector<OpMetadata>& metadata) {
 }
 
 OpMetadata ReductionMetadata(ReductionOp op) {
-  return {std::string(kReductionOpType), std::string(kReductionNames[static_cast<int>(op)])};
+  return {std::string(kReductionOpType), std::string(kSdyReductionNames[static_cast<int>(op)])};
 }
 
 HloSharding::Form ToTiles(const NamedSharding& sharding) {
   const Mesh& mesh = sharding.mesh;
   if (mesh.maximal) return Maximal{*mesh.maximal};
-  const FactoredMesh factored(mesh, AllRefs(sharding));
+  const FactoredMesh factored(mesh, RefsButReplicated(sharding));
   std::vector<int> perm;
   std::vector<int64_t> dims;
   const auto take = [&](const std::vector<AxisRef>& refs) {

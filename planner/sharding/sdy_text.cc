@@ -26,7 +26,7 @@ absl::StatusOr<std::string> ParseSymbol(TextScanner& scanner) {
 }
 
 // <["a"=2, ...], device_ids=[...]>
-absl::StatusOr<Mesh> ParseMesh(TextScanner& scanner) {
+absl::StatusOr<Mesh> ParseSdyMesh(TextScanner& scanner) {
   const size_t start = scanner.position();
   RETURN_IF_ERROR(scanner.Expect("<"));
   std::vector<MeshAxis> axes;
@@ -57,7 +57,7 @@ absl::Status ParseDefinitions(TextScanner& scanner, Meshes& meshes) {
     const size_t start = scanner.position();
     ASSIGN_OR_RETURN(const std::string name, ParseSymbol(scanner));
     RETURN_IF_ERROR(scanner.Expect("="));
-    ASSIGN_OR_RETURN(Mesh mesh, ParseMesh(scanner));
+    ASSIGN_OR_RETURN(Mesh mesh, ParseSdyMesh(scanner));
     if (!meshes.try_emplace(name, std::move(mesh)).second) {
       return scanner.ErrorAt(start, absl::StrCat("mesh @", name, " is defined twice"));
     }
@@ -82,7 +82,7 @@ absl::Status SkipAngles(TextScanner& scanner) {
 }
 
 absl::StatusOr<Mesh> ParseMeshOrSymbol(TextScanner& scanner, const Meshes& meshes) {
-  if (scanner.TakeWord("mesh") || scanner.Take("#sdy.mesh")) return ParseMesh(scanner);
+  if (scanner.TakeWord("mesh") || scanner.Take("#sdy.mesh")) return ParseSdyMesh(scanner);
   if (!scanner.LooksAt("@")) return scanner.Expected("'@' or 'mesh'");
   const size_t start = scanner.position();
   ASSIGN_OR_RETURN(const std::string name, ParseSymbol(scanner));
@@ -103,7 +103,7 @@ absl::Status ParsePriority(TextScanner& scanner) {
   return absl::OkStatus();
 }
 
-absl::Status ParsePart(TextScanner& scanner, NamedSharding& named) {
+absl::Status ParseSdyPart(TextScanner& scanner, NamedSharding& named) {
   std::vector<AxisRef>* refs = nullptr;
   const size_t start = scanner.position();
   if (scanner.TakeWord("replicated")) {
@@ -136,7 +136,7 @@ absl::StatusOr<NamedSharding> ParseSharding(TextScanner& scanner, const Meshes& 
     if (named.dims.size() > kTileRankMax) return scanner.Expected("fewer dimensions");
     return ParsePriority(scanner);
   }));
-  while (scanner.Take(",")) RETURN_IF_ERROR(ParsePart(scanner, named));
+  while (scanner.Take(",")) RETURN_IF_ERROR(ParseSdyPart(scanner, named));
   RETURN_IF_ERROR(scanner.Expect(">"));
   auto canonical = Canonicalized(std::move(named));
   RETURN_IF_ERROR(scanner.Locate(start, canonical.status()));
@@ -152,14 +152,14 @@ std::string Quoted(const std::string& name) {
   return text + kQuote;
 }
 
-std::string AxesText(const Mesh& mesh, const std::vector<AxisRef>& refs) {
+std::string SdyAxesText(const Mesh& mesh, const std::vector<AxisRef>& refs) {
   return absl::StrJoin(refs, ", ", [&](std::string* out, const AxisRef& ref) {
     *out += Quoted(mesh.axes[ref.axis].name);
     if (ref.sub) absl::StrAppend(out, ":(", ref.sub->pre_size, ")", ref.sub->size);
   });
 }
 
-std::string MeshText(const Mesh& mesh) {
+std::string SdyMeshText(const Mesh& mesh) {
   if (mesh.maximal) return absl::StrCat("mesh<[], device_ids=[", *mesh.maximal, "]>");
   std::string text =
       absl::StrCat("mesh<[",
@@ -197,21 +197,21 @@ absl::StatusOr<NamedSharding> ParseSdySharding(std::string_view text) {
 std::string PrintSdySharding(const NamedSharding& sharding) {
   const Mesh& mesh = sharding.mesh;
   std::string text = absl::StrCat(
-      "#sdy.sharding<", MeshText(mesh), ", [",
+      "#sdy.sharding<", SdyMeshText(mesh), ", [",
       absl::StrJoin(sharding.dims, ", ",
                     [&](std::string* out, const NamedSharding::Dim& dim) {
                       const char* rest = !dim.open ? "" : dim.axes.empty() ? "?" : ", ?";
-                      absl::StrAppend(out, "{", AxesText(mesh, dim.axes), rest, "}");
+                      absl::StrAppend(out, "{", SdyAxesText(mesh, dim.axes), rest, "}");
                     }),
       "]");
   const std::string op =
       sharding.reduction == ReductionOp::kSum ? "" : std::string(NameOf(sharding.reduction));
   if (!sharding.replicated.empty())
-    absl::StrAppend(&text, ", replicated={", AxesText(mesh, sharding.replicated), "}");
+    absl::StrAppend(&text, ", replicated={", SdyAxesText(mesh, sharding.replicated), "}");
   if (!sharding.unreduced.empty())
-    absl::StrAppend(&text, ", unreduced=", op, "{", AxesText(mesh, sharding.unreduced), "}");
+    absl::StrAppend(&text, ", unreduced=", op, "{", SdyAxesText(mesh, sharding.unreduced), "}");
   if (!sharding.manual.empty())
-    absl::StrAppend(&text, ", manual={", AxesText(mesh, sharding.manual), "}");
+    absl::StrAppend(&text, ", manual={", SdyAxesText(mesh, sharding.manual), "}");
   return text + ">";
 }
 

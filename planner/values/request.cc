@@ -17,12 +17,6 @@
 namespace remesh {
 namespace {
 
-// Paths are made for errors only: there are as many as arrays and devices.
-absl::Status AtIndex(const char* list, size_t index, const absl::Status& status) {
-  if (status.ok()) return status;
-  return AtField(absl::StrCat(list, "[", index, "]"), status);
-}
-
 // What a request must say of its parts, with the checks of shared layouts and device lists done
 // once.
 class Checker {

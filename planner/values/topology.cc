@@ -14,12 +14,6 @@
 namespace remesh {
 namespace {
 
-// Paths are made for errors only: there are as many as devices.
-absl::Status AtIndex(const char* list, size_t index, const absl::Status& status) {
-  if (status.ok()) return status;
-  return AtField(absl::StrCat(list, "[", index, "]"), status);
-}
-
 absl::Status CheckCapacity(const char* field, double bytes_per_second) {
   if (std::isfinite(bytes_per_second) && bytes_per_second > 0) return absl::OkStatus();
   return InvalidField(field, absl::StrCat(bytes_per_second), "must be finite and > 0");

@@ -11,16 +11,18 @@
 namespace remesh {
 namespace {
 
-Topology Good() {
+Topology GoodTopology() {
   return {.hosts = {{"a", {0, 1}, 1e9, 1, 1e10, "rack"}, {"b", {2}, 1e9, 4, 1e10, ""}},
           .domains = {{"rack", "pod", 1e9, 2e9}, {"pod", "", 1e9, 1e9}}};
 }
 
-TEST(TopologyTest, ParentsMayComeAfterTheirChildren) { EXPECT_TRUE(ValidateTopology(Good()).ok()); }
+TEST(TopologyTest, ParentsMayComeAfterTheirChildren) {
+  EXPECT_TRUE(ValidateTopology(GoodTopology()).ok());
+}
 
 TEST(TopologyTest, WhatIsWrongIsNamed) {
   const auto field = [](const std::function<void(Topology&)>& damage) {
-    Topology topology = Good();
+    Topology topology = GoodTopology();
     damage(topology);
     return GetErrorInfo(ValidateTopology(topology)).metadata["field"];
   };

@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "base/utf8.h"
 #include "planner/codec/program_check.h"
 #include "proto/convert/program_proto.h"
 
@@ -60,10 +61,6 @@ absl::StatusOr<std::vector<int32_t>> FromSteps(const char* field,
     numbers.push_back(static_cast<int32_t>(last));
   }
   return numbers;
-}
-
-bool BeginsCharacter(std::string_view text, size_t at) {
-  return at >= text.size() || (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
 }
 
 absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramNames& names) {
@@ -281,7 +278,8 @@ class Reader {
   absl::Status ReadParts(const v1::ProgramMoves& moves) {
     RETURN_IF_ERROR(CheckSize("stripe_begins", moves.stripe_begins(), moves.stripe_steps_size()));
     RETURN_IF_ERROR(CheckSize("stripe_sizes", moves.stripe_sizes(), moves.stripe_steps_size()));
-    ASSIGN_OR_RETURN(const std::vector<int32_t> parts, FromSteps("stripe_steps", moves.stripe_steps()));
+    ASSIGN_OR_RETURN(const std::vector<int32_t> parts,
+                     FromSteps("stripe_steps", moves.stripe_steps()));
     for (int i = 0; i < moves.stripe_steps_size(); ++i) {
       if (parts[i] >= std::ssize(program_.moves) || (i > 0 && parts[i] <= parts[i - 1])) {
         return InvalidField(At("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),

@@ -3,6 +3,7 @@
 #include <string_view>
 #include <utility>
 
+#include "base/utf8.h"
 #include "planner/values/element_type.h"
 #include "proto/convert/program_proto.h"
 
@@ -21,11 +22,6 @@ v1::Space ToProto(Space space) {
       return v1::SPACE_STAGING;
   }
   return v1::SPACE_UNSPECIFIED;
-}
-
-// Whether a text of whole characters may be cut before byte `at`: UTF-8's later bytes are 10xxxxxx.
-bool BeginsCharacter(std::string_view text, size_t at) {
-  return at >= text.size() || (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
 }
 
 size_t CommonPrefix(std::string_view a, std::string_view b) {
@@ -137,7 +133,7 @@ class Writer {
       const Segment& segment = program_.segments[i];
       v1::ProgramSegments& segments = *Room(4 * kNumberBytes).mutable_segments();
       segments.add_number_steps(program_.segment_numbers[i] -
-                                 std::exchange(number, program_.segment_numbers[i]));
+                                std::exchange(number, program_.segment_numbers[i]));
       segments.add_tape_steps(segment.tape - std::exchange(tape, segment.tape));
       segments.add_begins(segment.lo);
       segments.add_sizes(segment.size());

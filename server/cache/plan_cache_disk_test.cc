@@ -15,8 +15,6 @@
 namespace remesh {
 namespace {
 
-constexpr int64_t kPlenty = 1 << 30;
-
 class PlanCacheDiskTest : public ::testing::Test {
  protected:
   PlanCacheDiskTest() {

@@ -12,8 +12,6 @@
 namespace remesh {
 namespace {
 
-constexpr int64_t kPlenty = 1 << 30;
-
 absl::StatusOr<v1::CreatePlanResponse> Create(PlanCache& cache, const v1::PlanSpec& spec,
                                               bool validate_only = false) {
   v1::CreatePlanRequest request;

@@ -17,8 +17,6 @@
 namespace remesh {
 namespace {
 
-constexpr int64_t kPlenty = 1 << 30;
-
 class PlanListTest : public ::testing::Test {
  protected:
   PlanListTest() {

@@ -13,7 +13,6 @@ namespace remesh {
 namespace {
 
 constexpr int kUnknownHostManifests = 1000;
-constexpr size_t kManifestsMax = 100'000;  // of a host, as in Register
 
 absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
   if (theirs.empty() || theirs == ours) return absl::OkStatus();
@@ -219,7 +218,7 @@ std::vector<Record> Membership::Keep(const std::set<std::string>& hosts) {
 
 bool Membership::Hold(const std::string& host, const v1::StateManifest& manifest) {
   auto& manifests = workers_.Find(host)->manifests;
-  if (manifests.size() >= kManifestsMax && !manifests.contains(KeyOf(manifest))) return false;
+  if (manifests.size() >= kHostManifestsMax && !manifests.contains(KeyOf(manifest))) return false;
   manifests[KeyOf(manifest)] = manifest;
   return true;
 }

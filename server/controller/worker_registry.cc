@@ -19,7 +19,6 @@ using google::protobuf::util::TimeUtil;
 namespace {
 
 constexpr int kDevicesMax = 4096;
-constexpr int kManifestsMax = 100'000;
 constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // beyond, no later life could be newer
 constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64;
 constexpr int kDataAddressesMax = 64, kAttemptsMax = 10'000;
@@ -151,9 +150,9 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   RETURN_IF_ERROR(CheckSecrets(registration));
   RETURN_IF_ERROR(CheckIncarnation("incarnation", registration.incarnation()));
   RETURN_IF_ERROR(CheckIncarnation("last_incarnation", registration.last_incarnation()));
-  if (registration.manifests_size() > kManifestsMax) {
+  if (registration.manifests_size() > kHostManifestsMax) {
     return InvalidField("manifests", absl::StrCat(registration.manifests_size(), " manifests"),
-                        "must be at most 100000 manifests");
+                        absl::StrCat("must be at most ", kHostManifestsMax, " manifests"));
   }
   if (registration.nics() < 0) {
     return InvalidField("nics", absl::StrCat(registration.nics()), "must be >= 0");

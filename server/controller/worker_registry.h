@@ -44,8 +44,10 @@ struct WorkerEntry {
                                     int64_t generation) const;
 };
 
+inline constexpr int kHostManifestsMax = 100'000;
+
 // INVALID_ARGUMENT unless host, secrets, incarnations, devices and capacities make sense, and nothing
-// is longer than it may be: 100,000 manifests, 10,000 attempts, 64 addresses of 4096 bytes, boot_id
+// is longer than it may be: kHostManifestsMax manifests, 10,000 attempts, 64 addresses of 4096 bytes, boot_id
 // and version of 64 bytes.
 absl::Status ValidateRegister(const v1::Register& registration);
 

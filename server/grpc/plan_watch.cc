@@ -16,7 +16,7 @@ namespace {
 // Each stream holds its own page of what is there until it is read: small, for there may be many.
 constexpr size_t kPageSize = 16;
 
-absl::Status TooSlow() {
+absl::Status WatchTooSlow() {
   const std::string most = absl::StrCat(PlanWatchStream::kWaitingMax);
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("more than ", most, " events wait to be read: watch again"),
@@ -67,7 +67,7 @@ void PlanWatchStream::Offer(const PlanEventPtr& event) {
   if (end_ || finished_) return;
   std::deque<PlanEventPtr>& queue = next_page_ ? later_ : ready_;
   queue.push_back(event);
-  if (queue.size() > kWaitingMax + (next_page_ ? 0 : kPageSize)) EndLocked(TooSlow());
+  if (queue.size() > kWaitingMax + (next_page_ ? 0 : kPageSize)) EndLocked(WatchTooSlow());
   Proceed(lock);
 }
 

@@ -14,12 +14,12 @@ constexpr size_t kQueuedMax = 16384;
 constexpr size_t kQueuedBytesMax = size_t{1} << 30;
 constexpr int kUnhandledMax = 10000;
 
-absl::Status TooSlow() {
+absl::Status WorkerTooSlow() {
   return MakeError(absl::StatusCode::kResourceExhausted, "the worker does not read its commands",
                    {.reason = "WORKER_TOO_SLOW", .metadata = {}});
 }
 
-absl::Status TooFast() {
+absl::Status WorkerTooFast() {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    "the worker sends faster than the server can follow",
                    {.reason = "WORKER_TOO_FAST", .metadata = {}});
@@ -40,7 +40,7 @@ void WorkerStream::Send(v1::AttachResponse message) {
   absl::ReleasableMutexLock lock(&mutex_);
   if (end_) return;
   if (queue_.size() >= kQueuedMax || queued_bytes_ + bytes > kQueuedBytesMax) {
-    end_ = TooSlow();
+    end_ = WorkerTooSlow();
     queue_.clear();
   } else {
     queued_bytes_ += bytes;
@@ -58,7 +58,7 @@ void WorkerStream::OnReadDone(bool ok) {
   }
   if (++unhandled_ > kUnhandledMax) {
     core_.OnStreamEnded(id_);
-    return EndWith(TooFast(), /*drop_queue=*/true);
+    return EndWith(WorkerTooFast(), /*drop_queue=*/true);
   }
   core_.OnStreamMessage(id_, std::move(incoming_), [self = self_] { --self->unhandled_; });
   incoming_.Clear();

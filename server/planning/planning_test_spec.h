@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include "remesh/v1/plan.pb.h"
 
 namespace remesh {
+
+inline constexpr int64_t kPlenty = 1 << 30;  // bytes, of a cache that nothing fills
 
 // One array f32[8, 8] from rows to columns over four devices on two hosts.
 inline v1::PlanSpec TestSpec(const std::vector<int64_t>& ids = {0, 1, 2, 3},

@@ -16,26 +16,10 @@
 #include "planner/plan/plan.h"
 #include "planner/validate.h"
 #include "tests/benchmark/planner_cases.h"
+#include "tests/planner/planned.h"
 
 namespace remesh {
 namespace {
-
-struct Planned {
-  CanonicalRequest request;
-  Plan plan;
-};
-
-Planned PlanFor(const ReshardRequest& request) {
-  auto canonical = Canonicalize(request);
-  EXPECT_TRUE(canonical.ok()) << canonical.status();
-  auto plan = MakePlan(canonical->canonical);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return {std::move(canonical->canonical), *std::move(plan)};
-}
-
-double MovedShare(const PlanSummary& s) {
-  return 1 - static_cast<double>(s.kept_bytes) / static_cast<double>(s.total_bytes);
-}
 
 // Bytes that stay in place when flat shards over devices 0 .. from-1 become flat shards over
 // devices 0 .. to-1 and slot l goes to device matching[l]; by XLA's rule for tiles, from nothing of

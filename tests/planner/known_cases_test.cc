@@ -11,6 +11,7 @@
 #include "planner/validate.h"
 #include "tests/benchmark/planner_cases.h"
 #include "tests/benchmark/spec_builder.h"
+#include "tests/planner/planned.h"
 
 namespace remesh {
 namespace {
@@ -20,18 +21,7 @@ using testing::PlannerCase;
 using testing::RequestOf;
 using testing::Targets;
 
-struct Planned {
-  CanonicalRequest request;
-  Plan plan;
-};
-
-Planned PlanFor(const v1::PlanSpec& spec) {
-  auto canonical = Canonicalize(RequestOf(spec));
-  EXPECT_TRUE(canonical.ok()) << canonical.status();
-  auto plan = MakePlan(canonical->canonical);
-  EXPECT_TRUE(plan.ok()) << plan.status();
-  return {std::move(canonical->canonical), *std::move(plan)};
-}
+Planned PlanFor(const v1::PlanSpec& spec) { return PlanFor(RequestOf(spec)); }
 
 void ExpectOptimal(const PlanSummary& summary) {
   EXPECT_LE(summary.quality, 1.001);
@@ -165,10 +155,7 @@ TEST(KnownCasesTest, ANarrowUplinkBindsAndIsCrossedOnce) {
   EXPECT_TRUE(valid.ok()) << valid;
 }
 
-double MovedShare(const v1::PlanSpec& spec) {
-  const PlanSummary summary = PlanFor(spec).plan.summary();
-  return 1 - static_cast<double>(summary.kept_bytes) / static_cast<double>(summary.total_bytes);
-}
+double MovedShare(const v1::PlanSpec& spec) { return MovedShare(PlanFor(spec).plan.summary()); }
 
 TEST(KnownCasesTest, AFreeOrderMovesAQuarterOfFlatShards) {
   struct Case {

@@ -23,11 +23,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kState[] = "jobs/a/states/b";
 constexpr int64_t kElements = 3 * 4096 + 5;  // of s4: the last byte is half full
 
 class BufferPoolTest : public ::testing::Test {
  protected:
+  static constexpr char kState[] = "jobs/a/states/b";
+
   BufferPoolTest() {
     std::string path = "/dev/shm/remesh_pool.XXXXXX";
     if (mkdtemp(path.data()) == nullptr) {

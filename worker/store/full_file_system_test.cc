@@ -18,7 +18,7 @@ namespace remesh {
 namespace {
 
 constexpr int kCannotMount = 77;
-constexpr char kState[] = "jobs/a/states/b";
+constexpr char kFullState[] = "jobs/a/states/b";
 
 // A small tmpfs on `directory` that only this process sees.
 bool MountSmall(const char* directory) {
@@ -55,7 +55,7 @@ bool WriteEpoch(const std::string& path, uint64_t epoch) {
 
 v1::Assignment OneShard(int64_t generation) {
   v1::Assignment assignment;
-  assignment.set_state(kState);
+  assignment.set_state(kFullState);
   assignment.set_generation(generation);
   auto* array = assignment.add_arrays();
   array->set_name("w");
@@ -78,10 +78,10 @@ int LiveOnAFullFileSystem(const std::string& directory) {
   if (!Fill(directory + "/filler")) return 2;
   for (uint64_t epoch = 1; epoch < 20; ++epoch) {
     if (!WriteEpoch(record, epoch)) return 3;
-    if (!Fine("seal", (*store)->SetSealed(kState, 1, {0}, epoch % 2 == 1))) return 4;
+    if (!Fine("seal", (*store)->SetSealed(kFullState, 1, {0}, epoch % 2 == 1))) return 4;
   }
   for (const v1::ShardPhase phase : {v1::SHARD_PHASE_VERIFIED, v1::SHARD_PHASE_READY}) {
-    if (!Fine("phase", (*store)->SetPhase(kState, 2, phase))) return 5;
+    if (!Fine("phase", (*store)->SetPhase(kFullState, 2, phase))) return 5;
   }
   store->reset();
   store = BufferStore::Open({directory, 0, "boot", 1});
