@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/device/tape_view.h"
+
+namespace remesh {
+
+// Whole chunks of one stretch, as a part of a slice.
+struct SlicePart {
+  const TapeView* source = nullptr;  // null: they come out of the slice's buffer
+  const TapeView* target = nullptr;  // null: they go into it
+  int64_t lo = 0;                    // on the tape; a multiple of chunks from the stretch's begin
+  int64_t hi = 0;
+  int64_t offset = 0;           // bytes into the slice's buffer, a multiple of 16
+  uint64_t* digests = nullptr;  // of the chunks, in host memory
+  bool carried = false;         // `digests` are the origin's: compared, not written
+};
+
+// The first chunk whose bits are not those that its digest says.
+struct Mismatch {
+  int part = -1;  // -1: there is none
+  int64_t chunk = 0;  // of the part
+
+  bool ok() const { return part < 0; }
+};
+
+// The memory of one accelerator, or of the host, and what is done in it. Work is queued and answers by
+// its callback, exactly once, inside Drain(): OK when it ran, CANCELLED when it was taken back, or
+// the device's error, after which nothing that it wrote counts. Parts, buffers and what they point to must
+// live until then; a buffer is memory of this device (or of the host, where the device can reach
+// it). Work runs in no fixed order. One thread calls everything.
+class Device {
+ public:
+  using Done = absl::AnyInvocable<void(absl::StatusOr<Mismatch>)>;
+
+  // REQUIRES: pending() == 0.
+  virtual ~Device() = default;
+
+  virtual std::string_view name() const = 0;  // "host", "cuda", "sim"
+
+  // Memory of the device, which lives as long as its last reference; aligned to 256 bytes, its
+  // content undefined. RESOURCE_EXHAUSTED when there is not so much.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) = 0;
+
+  // source -> buffer. Digests of what was read are written, or for carried parts left as they are.
+  virtual void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) = 0;
+  // buffer -> target; chunks whose bits are not their digest's are reported, and may be written or
+  // not.
+  virtual void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) = 0;
+  // source -> target, on one host; digests as in Pack(), those of carried parts compared as in
+  // Unpack().
+  virtual void Copy(std::vector<SlicePart> parts, Done done) = 0;
+  // Digests of `source`, compared.
+  virtual void Check(std::vector<SlicePart> parts, Done done) = 0;
+
+  // Bytes between memory of the device and of the host, either way.
+  virtual void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) = 0;
+
+  // Work that has not begun ends CANCELLED.
+  virtual void CancelQueued() = 0;
+  // Runs the callbacks of what has ended; returns whether there were any. A callback may queue new
+  // work.
+  virtual bool Drain() = 0;
+  // Work whose callback has not begun.
+  virtual int pending() const = 0;
+};
+
+}  // namespace remesh

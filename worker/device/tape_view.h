@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "worker/device/shard_view.h"
+#include "worker/device/strided_runs.h"
+
+namespace remesh {
+
+// Where one box that a tape runs through lies in memory: its elements in row-major order are the
+// tape's next bits.
+struct TapePiece {
+  int64_t begin = 0;          // of its bits, on the tape
+  int64_t end = 0;            // behind its last bit
+  std::byte* data = nullptr;  // of the shard
+  StridedRuns runs;           // the source side: where the bits lie, from bit 0 of `data`
+};
+
+// Where the bits of one tape, or of a range of it, lie in the memory of one device: boxes of shards,
+// or packed memory. A value; the memory must outlive it.
+class TapeView {
+ public:
+  TapeView() = default;
+  // Packed: bit lo of the tape is bit 0 of `data`.
+  TapeView(std::byte* data, int64_t lo, int64_t hi);
+
+  // Appends the tape's next piece. REQUIRES: the shard holds `box`, which is not empty.
+  void Add(const ShardView& shard, const Box& box);
+
+  // Rising, each where the one before ends.
+  const std::vector<TapePiece>& pieces() const { return pieces_; }
+  int64_t begin() const { return pieces_.empty() ? 0 : pieces_.front().begin; }
+  int64_t end() const { return pieces_.empty() ? 0 : pieces_.back().end; }
+  // REQUIRES: begin() <= position < end().
+  const TapePiece& PieceAt(int64_t position) const;
+
+  // Where [lo, hi) lies when it is one run of whole bytes; null otherwise.
+  std::byte* Contiguous(int64_t lo, int64_t hi) const;
+
+ private:
+  std::vector<TapePiece> pieces_;
+};
+
+// Packs [lo, hi) of the tape from bit 0 of `out`, BytesOfBits(hi - lo) long; the bits after the last
+// become zero. REQUIRES: the view covers the range.
+void PackTape(const TapeView& view, int64_t lo, int64_t hi, std::byte* out);
+
+// The inverse. Bytes that the range only partly covers are updated atomically, the others are not
+// touched.
+void UnpackTape(const std::byte* in, int64_t lo, int64_t hi, const TapeView& view);
+
+}  // namespace remesh
