@@ -69,6 +69,13 @@ class PeerGroup {
   // into `buffer`.
   virtual void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) = 0;
 
+  // A link may start all operations of a window at once (NCCL: one group). Then windowed() is true:
+  // before the first operation Expect() says how many each window will have, in rising windows; a
+  // message has one piece, of at least one byte; and no operation of a window starts before all of
+  // that window are posted and the window before has started.
+  virtual bool windowed() const { return false; }
+  virtual void Expect(std::vector<int32_t> operations) {}
+
   // Starts to end everything: pending operations finish CANCELLED, endpoints close, later
   // operations finish CANCELLED. Idempotent.
   virtual void Abort() = 0;
