@@ -53,6 +53,7 @@ class Device {
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) = 0;
 
   // source -> buffer. Digests of what was read are written, or for carried parts left as they are.
+  // A null buffer: only the digests.
   virtual void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) = 0;
   // buffer -> target; chunks whose bits are not their digest's are reported, and may be written or
   // not.

@@ -44,12 +44,4 @@ class TapeView {
   std::vector<TapePiece> pieces_;
 };
 
-// Packs [lo, hi) of the tape from bit 0 of `out`, BytesOfBits(hi - lo) long; the bits after the last
-// become zero. REQUIRES: the view covers the range.
-void PackTape(const TapeView& view, int64_t lo, int64_t hi, std::byte* out);
-
-// The inverse. Bytes that the range only partly covers are updated atomically, the others are not
-// touched.
-void UnpackTape(const std::byte* in, int64_t lo, int64_t hi, const TapeView& view);
-
 }  // namespace remesh
