@@ -45,7 +45,7 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
       sent_(bytes_.Add({{"direction", "sent"}, {"transport", transport}})),
       received_(bytes_.Add({{"direction", "received"}, {"transport", transport}})),
       copied_(bytes_.Add({{"direction", "copied"}, {"transport", "local"}})),
-      pieces_verified_(Counters(registry, "remesh_worker_pieces_verified_total",
+      chunks_verified_(Counters(registry, "remesh_worker_chunks_verified_total",
                                 "Pieces that arrived with the origin's digest.")
                            .Add({})),
       mismatches_(Counters(registry, "remesh_worker_digest_mismatches_total",
@@ -82,7 +82,7 @@ void WorkerMetrics::WindowDone(const MoverBytes& delta, double seconds) {
   sent_.Increment(static_cast<double>(delta.sent));
   received_.Increment(static_cast<double>(delta.received));
   copied_.Increment(static_cast<double>(delta.copied));
-  pieces_verified_.Increment(static_cast<double>(delta.pieces_verified));
+  chunks_verified_.Increment(static_cast<double>(delta.chunks_verified));
   window_seconds_.Observe(seconds);
 }
 

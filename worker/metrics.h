@@ -45,7 +45,7 @@ class WorkerMetrics {
   prometheus::Counter& sent_;
   prometheus::Counter& received_;
   prometheus::Counter& copied_;
-  prometheus::Counter& pieces_verified_;
+  prometheus::Counter& chunks_verified_;
   prometheus::Family<prometheus::Counter>& mismatches_;
   prometheus::Counter& arrived_wrong_;
   prometheus::Counter& source_modified_;

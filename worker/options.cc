@@ -160,7 +160,7 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                   1024);
   settings.AddBytes("staging_bytes", &options.staging_bytes,
                     "Most bytes of packed pieces on their way, for one attempt.");
-  settings.AddInt("pieces_in_flight", &options.pieces_in_flight,
+  settings.AddInt("slices_in_flight", &options.slices_in_flight,
                   "Most pieces on their way, for one attempt.", 1, 65536);
   settings.Section("Operation");
   settings.AddAddress("metrics_address", &options.metrics_address,

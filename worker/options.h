@@ -39,7 +39,7 @@ struct WorkerOptions {
   std::string ucx_net_devices;
   int64_t copy_threads = 2;
   int64_t staging_bytes = int64_t{64} << 20;
-  int64_t pieces_in_flight = 32;
+  int64_t slices_in_flight = 32;
 
   std::string metrics_address = "127.0.0.1:0";
   std::string port_file;

@@ -84,7 +84,7 @@ TEST(WorkerOptionsTest, BadValuesInTheFileAreNamed) {
       {"keepalive_time", "100ms"},  // the planner would hang up
       {"keepalive_timeout", "0"},
       {"copy_threads", "0"},
-      {"pieces_in_flight", "0"},
+      {"slices_in_flight", "0"},
   };
   for (const auto& [key, value] : cases) {
     WorkerOptions options;

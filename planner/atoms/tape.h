@@ -60,9 +60,14 @@ struct AtomGeometry {
   void ForEachBox(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits,
                   absl::FunctionRef<void(int32_t array, const Box& box)> visit) const;
 
-  // Bits of those elements.
+  // The range that those elements are.
+  Interval Rounded(const TapeRuns& tape, Interval range, int64_t slack_bits) const {
+    return {Rounded(tape, range.lo, slack_bits), Rounded(tape, range.hi, slack_bits)};
+  }
+
+  // Its bits.
   int64_t BitsOfRange(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits) const {
-    return Rounded(tape, end, slack_bits) - Rounded(tape, begin, slack_bits);
+    return Rounded(tape, {begin, end}, slack_bits).size();
   }
 
   friend bool operator==(const AtomGeometry&, const AtomGeometry&) = default;

@@ -32,6 +32,7 @@ constexpr ProgramFields kFields = {.parts = "schedule.parts",
                                    .segment_begins = "segment_hi",
                                    .segment_sizes = "segment_hi",
                                    .segment_numbers = "segment_hi",
+                                   .cut_positions = "",  // a plan has none
                                    .move_hops = "moves.hop",
                                    .move_rounds = "round_begin",
                                    .move_segments = "moves.segment",

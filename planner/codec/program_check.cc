@@ -170,6 +170,20 @@ absl::Status ProgramCheck::CheckSegments(absl::Span<const Segment> segments) {
   return absl::OkStatus();
 }
 
+absl::Status ProgramCheck::CheckCutsInside(const HostProgram& program) const {
+  if (program.cuts.empty()) return absl::OkStatus();
+  int64_t index = 0;
+  for (size_t s = 0; s < program.segments.size(); ++s) {
+    int64_t least = 1;
+    for (const int64_t cut : program.CutsOf(static_cast<int32_t>(s))) {
+      RETURN_IF_ERROR(
+          CheckIn(fields_.cut_positions, index++, cut, least, program.segments[s].size()));
+      least = cut + 1;
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status ProgramCheck::CheckMove(int64_t index, const Move& move) {
   const auto in = [&](const char* field, int64_t value, int64_t least, int64_t end) {
     return CheckIn(field, index, value, least, end);
@@ -195,6 +209,12 @@ absl::Status ProgramCheck::CheckMove(int64_t index, const Move& move) {
 
 namespace {
 
+int64_t CutsInside(const HostProgram& program, const Move& move) {
+  const absl::Span<const int64_t> cuts = program.CutsOf(move.segment);
+  return std::lower_bound(cuts.begin(), cuts.end(), move.hi) -
+         std::upper_bound(cuts.begin(), cuts.end(), move.lo);
+}
+
 // That expansion takes no more steps than its limits let it.
 absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) {
   for (size_t t = 0; t < program.tape_numbers.size(); ++t) {
@@ -206,18 +226,21 @@ absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) 
         CheckIn(fields.tapes, static_cast<int64_t>(t), boxes, 0, kProgramTapeBoxesMax + 1));
   }
   const int64_t cycles = int64_t{program.schedule.parts} + program.schedule.hops - 1;
-  const int64_t count = std::ssize(program.moves);
+  int64_t count = 0;  // of stretches a cycle
+  for (const Move& move : program.moves) count += 1 + CutsInside(program, move);
   if (count > kProgramPartsMax / cycles) {
-    return InvalidField(fields.move_hops, absl::StrCat(count, " moves of ", cycles, " cycles"),
+    return InvalidField(fields.move_hops, absl::StrCat(count, " stretches of ", cycles, " cycles"),
                         absl::StrCat("must be at most ", kProgramPartsMax, " parts"));
   }
-  int64_t passed = 0;
-  for (int64_t i = 0; i < count; ++i) {
+  __int128 passed = 0;
+  for (int64_t i = 0; i < std::ssize(program.moves); ++i) {
     const Segment& segment = program.segments[program.moves[i].segment];
     const int64_t atoms = program.tape_begin[segment.tape + 1] - program.tape_begin[segment.tape];
-    passed += atoms * program.schedule.PartsOf(segment.size());
+    passed += __int128{atoms} * program.schedule.PartsOf(segment.size()) *
+              (1 + CutsInside(program, program.moves[i]));
     if (passed <= kProgramAtomsPassedMax) continue;
-    return InvalidField(At(fields.move_segments, i), absl::StrCat(passed, " atoms in all parts"),
+    return InvalidField(At(fields.move_segments, i), absl::StrCat(static_cast<int64_t>(std::min<__int128>(passed, INT64_MAX)),
+                                     " atoms in all parts"),
                         absl::StrCat("must be at most ", kProgramAtomsPassedMax));
   }
   return absl::OkStatus();
@@ -243,6 +266,7 @@ absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramAr
   }
   RETURN_IF_ERROR(CheckRise(fields.segment_numbers, program.segment_numbers));
   RETURN_IF_ERROR(check.CheckSegments(program.segments));
+  RETURN_IF_ERROR(check.CheckCutsInside(program));
   for (size_t i = 0; i < program.moves.size(); ++i) {
     RETURN_IF_ERROR(check.CheckMove(static_cast<int64_t>(i), program.moves[i]));
   }

@@ -33,6 +33,7 @@ struct ProgramFields {
   const char* segment_begins;
   const char* segment_sizes;
   const char* segment_numbers;
+  const char* cut_positions;  // of cuts, segment after segment
   const char* move_hops;
   const char* move_rounds;
   const char* move_segments;
@@ -63,6 +64,8 @@ class ProgramCheck {
   // Atoms of tape t: [tape_begin[t], tape_begin[t + 1]).
   absl::Status CheckTapes(absl::Span<const int32_t> atoms, absl::Span<const int32_t> tape_begin);
   absl::Status CheckSegments(absl::Span<const Segment> segments);
+  // REQUIRES: cut_begin of the program has one more than segments, or there are no cuts.
+  absl::Status CheckCutsInside(const HostProgram& program) const;
   // One after another, `index` counts them.
   absl::Status CheckMove(int64_t index, const Move& move);
 

@@ -9,7 +9,8 @@
 namespace remesh {
 namespace {
 
-void SortUnique(std::vector<int32_t>& numbers) {
+template <typename T>
+void SortUnique(std::vector<T>& numbers) {
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
@@ -31,6 +32,7 @@ class Selection {
   HostProgram OfHost(int32_t host) && {
     AddMoves(host);
     AddSegments();
+    AddCuts();
     AddAtoms();
     return std::move(program_);
   }
@@ -79,6 +81,47 @@ class Selection {
     }
   }
 
+  void AddCuts() {
+    std::vector<std::vector<int64_t>> cuts(program_.segments.size());
+    auto stripe = rep_.stripes.begin();
+    for (const PackedMove& move : rep_.moves) {
+      if (move.whole) continue;
+      const int32_t segment = IndexIn(program_.segment_numbers, move.segment);
+      if (segment < std::ssize(cuts) && program_.segment_numbers[segment] == move.segment) {
+        cuts[segment].insert(cuts[segment].end(), {stripe->lo, stripe->hi});
+      }
+      ++stripe;
+    }
+    for (auto& of_segment : cuts) SortUnique(of_segment);
+    KeepInside(cuts);
+    if (std::all_of(cuts.begin(), cuts.end(), [](const auto& c) { return c.empty(); })) return;
+    program_.cut_begin.push_back(0);
+    for (const auto& of_segment : cuts) {
+      program_.cuts.insert(program_.cuts.end(), of_segment.begin(), of_segment.end());
+      program_.cut_begin.push_back(static_cast<int32_t>(program_.cuts.size()));
+    }
+  }
+
+  // Of each segment's cuts those that lie within a stripe of the moves here.
+  void KeepInside(std::vector<std::vector<int64_t>>& cuts) const {
+    std::vector<std::vector<bool>> inside(cuts.size());
+    for (size_t s = 0; s < cuts.size(); ++s) inside[s].resize(cuts[s].size(), false);
+    for (const Move& move : program_.moves) {
+      const std::vector<int64_t>& all = cuts[move.segment];
+      const auto first = std::upper_bound(all.begin(), all.end(), move.lo);
+      const auto last = std::lower_bound(first, all.end(), move.hi);
+      std::fill(inside[move.segment].begin() + (first - all.begin()),
+                inside[move.segment].begin() + (last - all.begin()), true);
+    }
+    for (size_t s = 0; s < cuts.size(); ++s) {
+      size_t kept = 0;
+      for (size_t i = 0; i < cuts[s].size(); ++i) {
+        if (inside[s][i]) cuts[s][kept++] = cuts[s][i];
+      }
+      cuts[s].resize(kept);
+    }
+  }
+
   void AddAtoms() {
     program_.tape_begin.push_back(0);
     for (const int32_t tape : program_.tape_numbers) {
@@ -120,27 +163,70 @@ HostProgram ProgramOfHost(const Plan& plan, int32_t host) {
   return Selection(plan.rep()).OfHost(host);
 }
 
-void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit) {
+namespace {
+
+std::vector<TapeRuns> TapesOf(const HostProgram& program) {
   std::vector<TapeRuns> tapes;
   tapes.reserve(program.tape_numbers.size());
   for (size_t s = 0; s < program.tape_numbers.size(); ++s) {
     tapes.push_back(program.RunsOfTape(static_cast<int32_t>(s)));
   }
+  return tapes;
+}
+
+// A move of the program as work on `stripe`. Tapes go by their number in the plan, or here.
+Work WorkOf(const HostProgram& program, const std::vector<TapeRuns>& tapes, const Move& move,
+            Interval stripe) {
+  const Segment& segment = program.segments[move.segment];
+  return {.from_device = move.from_device,
+          .to_device = move.to_device,
+          .from_space = move.from_space,
+          .to_space = move.to_space,
+          .hop = move.hop,
+          .segment = segment,
+          .segment_number = program.segment_numbers[move.segment],
+          .stripe = stripe,
+          .tape = &tapes[segment.tape]};
+}
+
+}  // namespace
+
+void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit) {
+  const std::vector<TapeRuns> tapes = TapesOf(program);
   Expansion expansion(program.geometry, program.schedule, program.windows);
   for (const Move& move : program.moves) {
-    const Segment& segment = program.segments[move.segment];
-    expansion.Add(move.round,
-                  {.from_device = move.from_device,
-                   .to_device = move.to_device,
-                   .from_space = move.from_space,
-                   .to_space = move.to_space,
-                   .hop = move.hop,
-                   .segment = {program.tape_numbers[segment.tape], segment.lo, segment.hi},
-                   .segment_number = program.segment_numbers[move.segment],
-                   .stripe = {move.lo, move.hi},
-                   .tape = &tapes[segment.tape]});
+    Work work = WorkOf(program, tapes, move, {move.lo, move.hi});
+    work.segment.tape = program.tape_numbers[work.segment.tape];
+    expansion.Add(move.round, work);
   }
   expansion.ForEachTransfer(visit);
+}
+
+void ForEachStretch(const HostProgram& program, absl::FunctionRef<bool(const Stretch&)> visit) {
+  const std::vector<TapeRuns> tapes = TapesOf(program);
+  Expansion expansion(program.geometry, program.schedule, program.windows);
+  for (const Move& move : program.moves) {
+    const absl::Span<const int64_t> cuts = program.CutsOf(move.segment);
+    int64_t lo = move.lo;
+    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), lo);
+         cut != cuts.end() && *cut < move.hi; ++cut) {
+      expansion.Add(move.round, WorkOf(program, tapes, move, {lo, *cut}));
+      lo = *cut;
+    }
+    expansion.Add(move.round, WorkOf(program, tapes, move, {lo, move.hi}));
+  }
+  expansion.ForEachPart([&](int32_t window, const Work& work, Interval range) {
+    const Interval rounded =
+        program.geometry.Rounded(*work.tape, range, program.schedule.slack_bits);
+    return rounded.lo == rounded.hi || visit({.window = window,
+                                              .tape = work.segment.tape,
+                                              .lo = rounded.lo,
+                                              .hi = rounded.hi,
+                                              .from_device = work.from_device,
+                                              .to_device = work.to_device,
+                                              .from_space = work.from_space,
+                                              .to_space = work.to_space});
+  });
 }
 
 void ForEachTransferOfHost(const Plan& plan, int32_t host,

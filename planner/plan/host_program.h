@@ -25,8 +25,18 @@ struct HostProgram {
   std::vector<int32_t> tape_numbers;     // in the plan, rising: Transfer::tape
   std::vector<Segment> segments;         // Segment::tape counts the tapes here
   std::vector<int32_t> segment_numbers;  // in the plan, rising
+  // Where the stripes of this host's moves are cut by moves of the same segment, other hosts' too:
+  // positions in the segment, segment after segment, rising. What lies between goes whole on every
+  // hop.
+  std::vector<int64_t> cuts;
+  std::vector<int32_t> cut_begin;  // of segment s: [cut_begin[s], cut_begin[s + 1]); or no cuts
   std::vector<Move> moves;  // by round, in the plan's order; Move::segment counts the segments here
 
+  absl::Span<const int64_t> CutsOf(int32_t segment) const {
+    if (cuts.empty()) return {};
+    return absl::MakeConstSpan(cuts).subspan(cut_begin[segment],
+                                             cut_begin[segment + 1] - cut_begin[segment]);
+  }
   TapeRuns RunsOfTape(int32_t tape) const {
     return geometry.RunsOf(absl::MakeConstSpan(atoms).subspan(
         tape_begin[tape], tape_begin[tape + 1] - tape_begin[tape]));
@@ -41,6 +51,24 @@ HostProgram ProgramOfHost(const Plan& plan, int32_t host);
 // `visit` has returned false it may be called for the rest of the part, but for no further one.
 // REQUIRES: every index and every range lies within what it refers to.
 void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Transfer&)> visit);
+
+// A range of a tape that moves whole from hop to hop, on one of them.
+struct Stretch {
+  int32_t window = 0;
+  int32_t tape = 0;  // of the program's
+  int64_t lo = 0;
+  int64_t hi = 0;
+  int32_t from_device = 0;
+  int32_t to_device = 0;
+  Space from_space = Space::kSource;
+  Space to_space = Space::kTarget;
+
+  friend bool operator==(const Stretch&, const Stretch&) = default;
+};
+
+// The same transfers before they are boxes, in the same order, until `visit` returns false. The
+// stretches that a device sends on are among those that it got. REQUIRES: as above.
+void ForEachStretch(const HostProgram& program, absl::FunctionRef<bool(const Stretch&)> visit);
 
 // Plan::ForEachTransfer(), only those with an end on `host` (canonical index).
 void ForEachTransferOfHost(const Plan& plan, int32_t host,

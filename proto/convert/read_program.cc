@@ -107,6 +107,7 @@ constexpr ProgramFields kFields = {.parts = "schedule.parts",
                                    .segment_begins = "segments.begins",
                                    .segment_sizes = "segments.sizes",
                                    .segment_numbers = "segments.number_steps",
+                                   .cut_positions = "segments.cut_positions",
                                    .move_hops = "moves.hops",
                                    .move_rounds = "moves.round_steps",
                                    .move_segments = "moves.segment_steps",
@@ -133,6 +134,7 @@ class Reader {
     RETURN_IF_ERROR(AtField("classes", ReadClasses(message_.classes())));
     RETURN_IF_ERROR(AtField("tapes", ReadTapes(message_.tapes())));
     RETURN_IF_ERROR(AtField("segments", ReadSegments(message_.segments())));
+    RETURN_IF_ERROR(AtField("segments", ReadCuts(message_.segments())));
     RETURN_IF_ERROR(AtField("moves", ReadMoves(message_.moves())));
     RETURN_IF_ERROR(AtField("moves", ReadParts(message_.moves())));
     std::vector<ProgramArray> known;
@@ -238,6 +240,18 @@ class Reader {
         return InvalidField(At("sizes", i), absl::StrCat(segments.sizes(i)), "must end somewhere");
       }
       program_.segments.push_back(segment);
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadCuts(const v1::ProgramSegments& segments) {
+    if (segments.cuts_size() == 0 && segments.cut_positions_size() == 0) return absl::OkStatus();
+    RETURN_IF_ERROR(CheckSize("cuts", segments.cuts(), std::ssize(program_.segments)));
+    RETURN_IF_ERROR(CheckCounts("cuts", segments.cuts(), 0, segments.cut_positions_size()));
+    program_.cuts.assign(segments.cut_positions().begin(), segments.cut_positions().end());
+    program_.cut_begin.push_back(0);
+    for (const int32_t cuts : segments.cuts()) {
+      program_.cut_begin.push_back(program_.cut_begin.back() + cuts);
     }
     return absl::OkStatus();
   }

@@ -138,6 +138,13 @@ class Writer {
       segments.add_begins(segment.lo);
       segments.add_sizes(segment.size());
     }
+    if (program_.cuts.empty()) return;
+    for (int32_t s = 0; s < std::ssize(program_.segments); ++s) {
+      const absl::Span<const int64_t> cuts = program_.CutsOf(s);
+      Room(kNumberBytes).mutable_segments()->add_cuts(static_cast<int32_t>(cuts.size()));
+      for (const int64_t cut : cuts)
+        Room(kNumberBytes).mutable_segments()->add_cut_positions(cut);
+    }
   }
 
   void AddMove(const Move& move) {

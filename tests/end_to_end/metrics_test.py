@@ -86,7 +86,7 @@ class MetricsTest(ClusterTest):
         for host in self.cluster.host_names:
             text = fetch(self.cluster.worker_metrics_url(host))
             for series in [r'transfer_bytes_total\{direction="received",transport="tcp"\}',
-                           r'transfer_bytes_total\{direction="sent",transport="tcp"\}', "pieces_verified_total",
+                           r'transfer_bytes_total\{direction="sent",transport="tcp"\}', "chunks_verified_total",
                            r'phase_seconds_count\{phase="transferring"\}', r'phase_seconds_count\{phase="committing"\}',
                            "window_seconds_count", "buffer_bytes", "attached"]:
                 value = re.search(rf"^remesh_worker_{series} (\S+)$", text, re.M)

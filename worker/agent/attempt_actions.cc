@@ -154,7 +154,7 @@ Mover::Events Agent::MakeEvents(const std::string& key) {
   events.window_done = [this, key, before = MoverBytes()](const WindowReport& report) mutable {
     const MoverBytes& now = report.bytes;
     metrics_->WindowDone({now.sent - before.sent, now.received - before.received,
-                          now.copied - before.copied, now.pieces_verified - before.pieces_verified},
+                          now.copied - before.copied, now.chunks_verified - before.chunks_verified},
                          std::chrono::duration<double>(report.duration).count());
     before = now;
     PostEvent(key, [report](Entry& e) { return e.attempt.WindowDone(report); });

@@ -12,7 +12,7 @@ DataThread::DataThread(std::unique_ptr<Transport> transport, int copy_threads)
     : transport_(std::move(transport)),
       name_(transport_->name()),
       address_(transport_->address()),
-      pool_(copy_threads, [this] { transport_->Wake(); }),
+      device_(copy_threads, [this] { transport_->Wake(); }),
       thread_([this] { Run(); }) {}
 
 DataThread::~DataThread() {
@@ -27,7 +27,7 @@ void DataThread::Open(const std::string& attempt, Opening opening,
         opened = std::move(opened)]() mutable {
     if (closing_) return opened(absl::CancelledError("the worker stops"));
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
-                                         opening->options, transport_.get(), &pool_,
+                                         opening->options, transport_.get(), &device_,
                                          std::move(opening->events));
     const absl::Status status = mover->Open(opening->self, std::move(opening->peers));
     if (!status.ok()) mover->Stop();
@@ -95,7 +95,7 @@ void DataThread::Run() {
   while (true) {
     bool busy = RunTasks();
     busy |= transport_->Progress();
-    busy |= pool_.Drain();
+    busy |= device_.Drain();
     busy |= ReapStopped();
     if (closing_ && !std::exchange(stopping_all, true)) {
       for (auto& [attempt, mover] : movers_) {

@@ -10,13 +10,13 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/device/copy_pool.h"
+#include "worker/device/host_device.h"
 #include "worker/execution/mover.h"
 #include "worker/transport/transport.h"
 
 namespace remesh {
 
-// The one thread that drives a transport, the copy pool's results and every mover. It sleeps while
+// The one thread that drives a transport, the device's results and every mover. It sleeps while
 // nothing happens. Its methods are thread-safe and answer by callbacks, which run on the thread and
 // must not block. An attempt is named by any string.
 class DataThread {
@@ -65,7 +65,7 @@ class DataThread {
   std::atomic<bool> closing_ = false;
 
   // The thread's own.
-  CopyPool pool_;
+  HostDevice device_;
   std::map<std::string, std::unique_ptr<Mover>> movers_;
   std::map<std::string, Stopped> stopping_;
 

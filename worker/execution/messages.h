@@ -5,64 +5,82 @@
 #include <utility>
 #include <vector>
 
-#include "worker/execution/moves.h"
+#include "absl/types/span.h"
+#include "worker/device/chunks.h"
 #include "worker/transport/transport.h"
 
 namespace remesh {
 
-// All pieces that one device sends to one device of another host in one window, in the program's
-// order, and the digest of each.
+struct BoundMove;
+
+inline constexpr int64_t kSliceBytesMax = int64_t{4} << 20;
+
+// Whole chunks of one move, as they lie in a slice.
+struct SlicePiece {
+  int move = 0;
+  int64_t lo = 0;  // on the tape
+  int64_t hi = 0;
+  int64_t first_chunk = 0;  // of the move
+  int64_t offset = 0;       // bytes into the slice: a multiple of 16
+};
+
+// What travels at once: some chunks of a message, and their digests.
+struct Slice {
+  int message = 0;
+  int index = 0;  // of the message's slices
+  int first_piece = 0;
+  int piece_count = 0;
+  int64_t bytes = 0;          // of the chunks as they lie
+  int64_t payload_bytes = 0;  // without the gaps between pieces
+  int64_t chunks = 0;
+};
+
+// What one device sends one device in one window, all stretches in the program's order; or copies
+// to it, on this host.
 struct Message {
   int32_t window = 0;
   int from = 0;  // device ordinals
   int to = 0;
-  int peer = 0;
+  int peer = -1;  // -1: both are here
   bool outgoing = false;
-
-  struct Piece {
-    int move = 0;
-    int piece = 0;
-    uint64_t digest = 0;  // outgoing: the origin's; incoming: of what arrived
-    bool known = false;
-  };
-  std::vector<Piece> pieces;
-  std::vector<uint64_t> table;  // as it travels, little-endian
-  bool table_here = false;      // incoming
-  int known = 0;
-
-  MessageTag Tag(uint32_t index) const {
-    return {static_cast<uint32_t>(window), static_cast<uint32_t>(from), static_cast<uint32_t>(to),
-            index};
-  }
-  // Notes the digest of piece `index`; true when that was the last.
-  bool Learn(int index, uint64_t digest);
+  int first_slice = 0;
+  int slice_count = 0;
 };
 
-// The messages of an attempt on one host.
+// All messages of an attempt on one host, cut into slices: a function of the program alone, so that
+// both ends agree.
 class MessageList {
  public:
-  explicit MessageList(const std::vector<BoundMove>& moves);
+  MessageList() = default;
+  // A slice is of at most `slice_bytes`, or one chunk.
+  MessageList(absl::Span<const BoundMove> moves, int32_t windows,
+              int64_t slice_bytes = kSliceBytesMax);
 
-  Message& operator[](int message) { return messages_[message]; }
-  int size() const { return static_cast<int>(messages_.size()); }
-  // -1 for a move inside the host.
-  int message_of(int move) const { return of_move_[move].message; }
-  // Messages [first, second) are of `window`.
-  std::pair<int, int> OfWindow(int32_t window) const;
+  const std::vector<Message>& messages() const { return messages_; }  // by window
+  const std::vector<Slice>& slices() const { return slices_; }        // by message
+  const Message& MessageOf(const Slice& slice) const { return messages_[slice.message]; }
+  absl::Span<const SlicePiece> PiecesOf(const Slice& slice) const {
+    return absl::MakeConstSpan(pieces_).subspan(slice.first_piece, slice.piece_count);
+  }
+  // The slices of `window` in the order that all hosts share: the first of every message, then the
+  // second of each that has one ..., so that no peer waits for another's whole message.
+  absl::Span<const int> InOrder(int32_t window) const {
+    return absl::MakeConstSpan(order_).subspan(order_begin_[window],
+                                               order_begin_[window + 1] - order_begin_[window]);
+  }
 
-  // Appends a move's pieces to its message. Call once a move, in the program's order, in its
-  // window.
-  void AddPieces(int move, int count);
-  // Index of a move's piece within its message.
-  int index_of(int move, int piece) const { return of_move_[move].first + piece; }
+  // A slice's name on its way; `digests`: that of its digests where they travel apart.
+  MessageTag TagOf(const Slice& slice, bool digests) const;
 
  private:
-  struct Place {
-    int message = -1;
-    int first = 0;
-  };
-  std::vector<Message> messages_;  // by window
-  std::vector<Place> of_move_;
+  void AddWindow(absl::Span<const BoundMove> moves, int first, int last, int64_t slice_bytes);
+  void Cut(const BoundMove& move, int index, int64_t slice_bytes);
+
+  std::vector<Message> messages_;
+  std::vector<Slice> slices_;
+  std::vector<SlicePiece> pieces_;
+  std::vector<int> order_;
+  std::vector<int> order_begin_;
 };
 
 }  // namespace remesh

@@ -6,70 +6,57 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
-#include "worker/device/pieces.h"
 
 namespace remesh {
 namespace {
 
-// Pieces inside the host that the pool may hold at once: enough to keep it busy, few enough not to
-// keep the network's pieces waiting.
+// Slices inside the host that the device may hold at once: enough to keep it busy, few enough not
+// to keep the network's slices waiting.
 constexpr int kLocalInFlight = 8;
 
-std::vector<std::pair<int, int>> RangesOf(const MoveList& list) {
-  std::vector<std::pair<int, int>> ranges(list.windows);
-  int move = 0;
-  const int count = static_cast<int>(list.moves.size());
-  for (int32_t window = 0; window < list.windows; ++window) {
-    ranges[window].first = move;
-    while (move < count && list.moves[move].window == window) ++move;
-    ranges[window].second = move;
-  }
-  return ranges;
-}
-
-// Units per window: one a move, one a message (its table of digests).
-std::vector<int64_t> WorkOf(const std::vector<std::pair<int, int>>& ranges,
-                            const MessageList& messages) {
+// Units per window: one a slice.
+std::vector<int64_t> WorkOf(const MoveList& list) {
   std::vector<int64_t> work;
-  for (size_t window = 0; window < ranges.size(); ++window) {
-    const auto [first, last] = messages.OfWindow(static_cast<int32_t>(window));
-    work.push_back(ranges[window].second - ranges[window].first + last - first);
-  }
+  for (int32_t window = 0; window < list.program.windows(); ++window)
+    work.push_back(std::ssize(list.messages.InOrder(window)));
   return work;
 }
 
 }  // namespace
 
+std::byte* DirectBytes(const MoveList& list, const Slice& slice) {
+  const SlicePiece& piece = list.messages.PiecesOf(slice).front();
+  const BoundMove& move = list.moves[piece.move];
+  if (slice.piece_count > 1) return nullptr;
+  return (move.source != nullptr ? move.source : move.target)->Contiguous(piece.lo, piece.hi);
+}
+
 SlotShape Mover::SlotsFor(const MoveList& list, const Options& options) {
   int64_t slot_bytes = 0;
-  for (const BoundMove& move : list.moves) {
-    if (move.peer < 0) continue;
-    const int bits = move.bits_per_element();
-    const ShardView& shard = move.source != nullptr ? *move.source : *move.target;
-    if (bits >= 8 && ContiguousBytes(shard, move.box)) continue;
-    slot_bytes = std::max(slot_bytes, std::min(PackedBytes(move.box, bits), kPieceBytesMax));
+  for (const Slice& slice : list.messages.slices()) {
+    if (list.messages.MessageOf(slice).peer >= 0 && DirectBytes(list, slice) == nullptr)
+      slot_bytes = std::max(slot_bytes, slice.bytes);
   }
   if (slot_bytes == 0) return {};
   const int64_t fit = std::max<int64_t>(options.staging_bytes / slot_bytes, 1);
-  return {static_cast<int>(std::min<int64_t>(fit, options.pieces_in_flight)), slot_bytes};
+  return {static_cast<int>(std::min<int64_t>(fit, options.slices_in_flight)), slot_bytes};
 }
 
 Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
-             Transport* transport, CopyPool* pool, Events events)
+             Transport* transport, Device* device, Events events)
     : list_(std::move(list)),
       peer_names_(std::move(peer_names)),
       options_(options),
       transport_(transport),
-      pool_(pool),
+      device_(device),
       events_(std::move(events)),
-      states_(list_.moves.size()),
-      range_(RangesOf(list_)),
-      started_at_(list_.windows),
-      messages_(list_.moves),
-      schedule_(WorkOf(range_, messages_)),
+      moves_(list_.moves.size()),
+      slices_(messages_.slices().size()),
+      started_at_(list_.program.windows()),
+      schedule_(WorkOf(list_)),
       slots_(SlotsFor(list_, options),
              list_.slots == nullptr ? std::span<std::byte>() : list_.slots->bytes()) {
-  REMESH_CHECK(options.pieces_in_flight > 0);
+  REMESH_CHECK(options.slices_in_flight > 0);
 }
 
 Mover::~Mover() { REMESH_CHECK(stopped()); }
@@ -120,103 +107,104 @@ void Mover::Advance() {
   while (const auto window = schedule_.TakeStartable()) StartWindow(*window);
   AdmitRemote();
   AdmitLocal();
-  while (const auto window = schedule_.TakeFinished()) {
-    for (int move = range_[*window].first; move < range_[*window].second; ++move) {
-      states_[move].pieces = {};
-    }
+  while (const auto window = schedule_.TakeFinished())
     events_.window_done({*window, bytes_, options_.clock->Now() - started_at_[*window]});
-  }
 }
 
 void Mover::StartWindow(int32_t window) {
   started_at_[window] = options_.clock->Now();
-  const auto [first, last] = range_[window];
-  for (int move = first; move < last; ++move) StartMove(move);
-  const auto messages = messages_.OfWindow(window);
-  for (int m = messages.first; m < messages.second; ++m) {
-    if (!messages_[m].outgoing) PostTableReceive(m);
-  }
-}
-
-void Mover::StartMove(int index) {
-  const BoundMove& move = list_.moves[index];
-  State& state = states_[index];
-  state.pieces = SplitIntoPieces(move.box, move.bits_per_element());
-  state.left = static_cast<int>(state.pieces.size());
-  state.digests.resize(state.pieces.size());
-  for (const int earlier : move.after) {
-    if (states_[earlier].done) continue;
-    ++state.waits;
-    states_[earlier].dependents.push_back(index);
-  }
-  if (move.peer >= 0) {
-    messages_.AddPieces(index, state.left);
-  } else if (state.waits == 0) {
-    for (int piece = 0; piece < state.left; ++piece) local_ready_.push_back({index, piece});
+  for (const int index : messages_.InOrder(window)) {
+    const Slice& slice = messages_.slices()[index];
+    SliceState& state = slices_[index];
+    for (const SlicePiece& piece : messages_.PiecesOf(slice)) {
+      const BoundMove& move = list_.moves[piece.move];
+      ++moves_[piece.move].slices_left;
+      if (move.origin == piece.move) moves_[piece.move].digests.resize(move.chunks());
+      if (move.carries < 0 || moves_[move.carries].done) continue;
+      ++state.waits;
+      moves_[move.carries].dependents.push_back(index);
+    }
+    if (messages_.MessageOf(slice).peer < 0 && state.waits == 0) local_ready_.push_back(index);
   }
 }
 
 void Mover::AdmitRemote() {
-  const int end = schedule_.started() == 0 ? 0 : range_[schedule_.started() - 1].second;
-  while (next_remote_.move < end && remote_in_flight_ < options_.pieces_in_flight) {
-    const int move = next_remote_.move;
-    State& state = states_[move];
-    if (list_.moves[move].peer < 0 || next_remote_.piece == static_cast<int>(state.pieces.size())) {
-      next_remote_ = {move + 1, 0};
+  auto& [window, next] = next_remote_;
+  while (window < schedule_.started() && remote_in_flight_ < options_.slices_in_flight) {
+    const absl::Span<const int> order = messages_.InOrder(window);
+    if (next == std::ssize(order)) {
+      ++window;
+      next = 0;
       continue;
     }
-    PieceRef ref = next_remote_;
-    if (NeedsSlot(ref.move, ref.piece)) {
-      if (!slots_.has_free()) return;
-      ref.slot = slots_.Take();
+    const int index = order[next];
+    const Slice& slice = messages_.slices()[index];
+    SliceState& state = slices_[index];
+    if (messages_.MessageOf(slice).peer < 0) {
+      ++next;
+      continue;
     }
-    ++next_remote_.piece;
-    ++remote_in_flight_;
-    if (state.waits > 0) {
-      state.parked.push_back(ref);
+    if (std::byte* there = DirectBytes(list_, slice); there != nullptr) {
+      state.bytes = {there, static_cast<size_t>(slice.bytes)};
     } else {
-      Begin(ref);
+      if (!slots_.has_free()) return;
+      state.slot = slots_.Take();
+      state.bytes = slots_.bytes(state.slot, slice.bytes);
     }
+    ++next;
+    ++remote_in_flight_;
+    state.admitted = true;
+    if (state.waits == 0) Begin(index);
   }
 }
 
-// A piece that waits for another holds nothing here: what the network needs is never behind it.
+// A slice that waits for another holds nothing here, and nobody on the network waits for it.
 void Mover::AdmitLocal() {
   while (!local_ready_.empty() && local_in_flight_ < kLocalInFlight) {
     ++local_in_flight_;
-    Begin(local_ready_.front());
+    const int slice = local_ready_.front();
     local_ready_.pop_front();
+    Begin(slice);
   }
 }
 
-void Mover::Begin(PieceRef ref) {
-  const BoundMove& move = list_.moves[ref.move];
-  if (move.peer < 0) {
-    BeginLocal(ref);
-  } else if (move.target == nullptr) {
-    BeginSend(ref);
+void Mover::Begin(int slice) {
+  const Message& message = messages_.MessageOf(messages_.slices()[slice]);
+  if (message.peer < 0) {
+    BeginLocal(slice);
+  } else if (message.outgoing) {
+    BeginSend(slice);
   } else {
-    BeginReceive(ref);
+    BeginReceive(slice);
   }
 }
 
-void Mover::PieceDone(PieceRef ref) {
-  if (--states_[ref.move].left == 0) MoveDone(ref.move);
+void Mover::SliceDone(int index) {
+  const Slice& slice = messages_.slices()[index];
+  SliceState& state = slices_[index];
+  if (messages_.MessageOf(slice).peer < 0) {
+    --local_in_flight_;
+  } else {
+    --remote_in_flight_;
+    if (state.slot >= 0) slots_.Give(state.slot);
+  }
+  state = {};
+  for (const SlicePiece& piece : messages_.PiecesOf(slice)) {
+    if (--moves_[piece.move].slices_left == 0) MoveDone(piece.move);
+  }
+  schedule_.Done(messages_.MessageOf(slice).window);
 }
 
-void Mover::MoveDone(int index) {
-  State& state = states_[index];
-  state.done = true;
-  for (const int dependent : std::exchange(state.dependents, {})) {
-    State& waiting = states_[dependent];
-    if (--waiting.waits > 0) continue;
-    if (list_.moves[dependent].peer >= 0) {
-      for (const PieceRef& ref : std::exchange(waiting.parked, {})) Begin(ref);
-    } else {
-      for (int piece = 0; piece < waiting.left; ++piece) local_ready_.push_back({dependent, piece});
+void Mover::MoveDone(int move) {
+  moves_[move].done = true;
+  for (const int slice : std::exchange(moves_[move].dependents, {})) {
+    if (--slices_[slice].waits > 0) continue;
+    if (messages_.MessageOf(messages_.slices()[slice]).peer < 0) {
+      local_ready_.push_back(slice);
+    } else if (slices_[slice].admitted) {
+      Begin(slice);
     }
   }
-  schedule_.Done(list_.moves[index].window);
 }
 
 }  // namespace remesh

@@ -6,13 +6,13 @@
 #include <deque>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "base/clock.h"
-#include "worker/device/copy_pool.h"
-#include "worker/execution/messages.h"
+#include "worker/device/device.h"
 #include "worker/execution/moves.h"
 #include "worker/execution/slot_pool.h"
 #include "worker/execution/window_schedule.h"
@@ -20,12 +20,12 @@
 
 namespace remesh {
 
-// Bytes that an attempt has moved so far on this host.
+// What an attempt has moved so far on this host.
 struct MoverBytes {
   int64_t sent = 0;             // to other hosts
   int64_t received = 0;         // from other hosts, verified
   int64_t copied = 0;           // inside the host
-  int64_t pieces_verified = 0;  // of those received
+  int64_t chunks_verified = 0;  // of those received
 };
 
 // A window is done on this host.
@@ -36,17 +36,17 @@ struct WindowReport {
 };
 
 // Moves the bytes of one attempt on one host. One thread calls everything: the one that drives the
-// transport and drains the copy pool; all copying, packing and hashing happens on the pool.
+// transport and drains the device, which does all copying, packing and hashing.
 //
-// Pieces to and from other hosts are admitted strictly in the program's order, which all hosts
-// share, within a bound on pieces and on buffers for packed ones. So the earliest unfinished piece
-// of all is admitted at both of its ends, and no two hosts wait for each other.
-// What happens to a piece, step by step: it has more than 25 methods and more than 12 fields.
+// Slices to and from other hosts are admitted strictly in the order that all hosts share, within a
+// bound on slices and on buffers for packed ones. So the earliest unfinished slice of all is
+// admitted at both of its ends, and no two hosts wait for each other.
+// What happens to a slice, step by step: it has more than 25 methods and more than 12 fields.
 class Mover {
  public:
   struct Options {
-    int pieces_in_flight = 32;
-    int64_t staging_bytes = int64_t{64} << 20;  // for packed pieces
+    int slices_in_flight = 32;
+    int64_t staging_bytes = int64_t{64} << 20;  // for packed slices
     const Clock* clock = &SteadyClock();
   };
   struct Events {
@@ -59,10 +59,10 @@ class Mover {
   // What list.slots must hold.
   static SlotShape SlotsFor(const MoveList& list, const Options& options);
 
-  // `pool` and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots of
-  // at least SlotsFor(); null for 0 bytes.
+  // `device` and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots
+  // of at least SlotsFor(); null for 0 bytes.
   Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
-        Transport* transport, CopyPool* pool, Events events);
+        Transport* transport, Device* device, Events events);
   // REQUIRES: stopped().
   ~Mover();
 
@@ -80,19 +80,19 @@ class Mover {
   bool stopped() const;
 
  private:
-  struct PieceRef {
-    int move = 0;
-    int piece = 0;
-    int slot = -1;
-  };
-  struct State {                    // of a move
-    std::vector<Box> pieces;        // from its window's start on
-    std::vector<uint64_t> digests;  // of each piece; the origin's
-    int left = 0;                   // pieces not done
-    int waits = 0;                  // moves in `after` not done
-    std::vector<PieceRef> parked;   // admitted pieces that wait for those
-    std::vector<int> dependents;    // moves that wait for this one
+  struct MoveState {
+    std::vector<uint64_t> digests;  // of the chunks; only in an origin
+    int slices_left = 0;
+    std::vector<int> dependents;  // slices that wait for it
     bool done = false;
+  };
+  struct SliceState {
+    int slot = -1;
+    int waits = 0;  // moves that bring what it reads, not done
+    bool admitted = false;
+    int operations = 0;            // of the transport, not ended
+    std::span<std::byte> bytes;    // on their way: the slot's, or where they lie
+    std::vector<uint64_t> digests;  // on their way
   };
   using Then = absl::AnyInvocable<void()>;
 
@@ -103,50 +103,47 @@ class Mover {
   absl::Status CheckMemory() const;
   void Advance();
   void StartWindow(int32_t window);
-  void StartMove(int move);
   void AdmitRemote();
   void AdmitLocal();
-  void Begin(PieceRef ref);
-  void PieceDone(PieceRef ref);
+  void Begin(int slice);
+  void SliceDone(int slice);
   void MoveDone(int move);
 
-  // mover_pieces.cc: what happens to one piece.
-  bool NeedsSlot(int move, int piece) const;
-  void BeginLocal(PieceRef ref);
-  void BeginSend(PieceRef ref);
-  void SendPiece(PieceRef ref, std::span<const std::byte> bytes);
-  void BeginReceive(PieceRef ref);
-  void Received(PieceRef ref, std::span<const std::byte> bytes);
-  void Release(PieceRef ref);
-  void OutgoingDigest(PieceRef ref, uint64_t digest);
-  void PostTableReceive(int message);
-  void TableArrived(int message);
-  void Settle(int message, int index);
-  void RunJob(absl::AnyInvocable<void()> work, Then then);
-  PeerGroup::Done OnTransfer(int peer, Then then);
+  // mover_slices.cc: what happens to one slice.
+  std::vector<SlicePart> PartsOf(int slice);
+  void BeginLocal(int slice);
+  void BeginSend(int slice);
+  void SendSlice(int slice);
+  void BeginReceive(int slice);
+  void Received(int slice);
+  Device::Done OnDevice(absl::AnyInvocable<void(const Mismatch&)> then);
+  PeerGroup::Done OnTransfer(int slice, Then then);
+  void Mismatched(int slice, const Mismatch& mismatch);
   void CheckSources();
+  bool CheckTwins();
 
   MoveList list_;
+  const MessageList& messages_ = list_.messages;
   const std::vector<std::string> peer_names_;
   Options options_;
   Transport* const transport_;
-  CopyPool* const pool_;
+  Device* const device_;
   Events events_;
 
-  std::vector<State> states_;               // per move
-  std::vector<std::pair<int, int>> range_;  // per window: its moves [first, second)
-  std::vector<Timestamp> started_at_;       // per window
-  MessageList messages_;
+  std::vector<MoveState> moves_;
+  std::vector<SliceState> slices_;
+  std::vector<Timestamp> started_at_;  // per window
   WindowSchedule schedule_;
   SlotPool slots_;
   std::unique_ptr<PeerGroup> group_;
   MoverBytes bytes_;
-  PieceRef next_remote_;  // the next to admit
+  std::pair<int32_t, int> next_remote_;  // the next to admit: window, index in its order
   int remote_in_flight_ = 0;
-  std::deque<PieceRef> local_ready_;
+  std::deque<int> local_ready_;
   int local_in_flight_ = 0;
-  int jobs_ = 0;  // given to the pool, not drained
-  PieceRef next_check_;
+  int jobs_ = 0;  // given to the device, not drained
+  std::vector<int> checked_;  // moves whose sources are looked at again
+  size_t next_check_ = 0;
   int checks_in_flight_ = 0;
   bool checking_ = false;
   bool failed_ = false;

@@ -20,8 +20,7 @@ OracleArray OracleOf(const TestArray& array, uint64_t salt = 7) {
   return {ArrayKey(array.name), *ParseElementType(array.type), array.shape, salt};
 }
 
-// Passes everything on, but spoils the first byte of each message longer than a digest table may
-// be.
+// Passes everything on, but spoils the first byte of each slice, and leaves its digests alone.
 class SpoilingGroup : public PeerGroup {
  public:
   explicit SpoilingGroup(std::unique_ptr<PeerGroup> group) : group_(std::move(group)) {}
@@ -29,7 +28,7 @@ class SpoilingGroup : public PeerGroup {
     group_->Send(peer, tag, data, std::move(done));
   }
   void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override {
-    const bool spoil = tag.index != MessageTag::kDigestTable;
+    const bool spoil = tag.index % 2 == 0;
     group_->Receive(peer, tag, buffer, [=, done = std::move(done)](absl::Status status) mutable {
       if (spoil) buffer[0] ^= std::byte{1};
       done(status);
@@ -199,7 +198,7 @@ TEST_P(MoverTest, RowsBecomeColumnsElementByElement) { Run(RowsToColumns(2, 3));
 TEST_P(MoverTest, FourHostsInManyWindows) { Run(RowsToColumns(4, 17)); }
 
 TEST_P(MoverTest, OnePieceAndOneBufferAtATimeIsEnough) {
-  Run(RowsToColumns(4, 5), {.pieces_in_flight = 1, .staging_bytes = 1});
+  Run(RowsToColumns(4, 5), {.slices_in_flight = 1, .staging_bytes = 1});
 }
 
 TEST_P(MoverTest, LargeBoxesGoInPieces) {
@@ -210,7 +209,7 @@ TEST_P(MoverTest, LargeBoxesGoInPieces) {
   Append(c.target, Cut(c, 0, 1, {2, 3}));
   Append(c.target, Cut(c, 0, 0, {1, 0}));
   AddNaiveOperations(c);
-  Run(c, {.pieces_in_flight = 3, .staging_bytes = 8 << 20});
+  Run(c, {.slices_in_flight = 3, .staging_bytes = 8 << 20});
   EXPECT_EQ(hosts_[1]->bytes.received, hosts_[0]->bytes.sent);
   EXPECT_EQ(hosts_[1]->bytes.received + hosts_[1]->bytes.copied, 3001 * 5003);
 }
@@ -221,18 +220,15 @@ TEST_P(MoverTest, RelaysPassOnWhatTheOriginSaid) {
   c.windows = 3;
   c.arrays = {{"r", {1025, 4100}, "u8"}, {"n", {7, 5}, "u4"}};
   const Box all = Box::Whole(c.arrays[0].shape), narrow = Box::Whole(c.arrays[1].shape);
-  Box half = narrow;
-  half.dims[0].hi = 3;
-  Box rest = narrow;
-  rest.dims[0].lo = 3;
+  const Interval first = {0, 60}, rest = {60, 140};  // its bits: cut in the midst of a byte
   c.source = {{0, 0, all}, {1, 0, narrow}};
   c.target = {{0, 4, all}, {0, 5, all}, {1, 2, narrow}, {1, 4, narrow}};
   c.operations = {{0, 0, all, 0, 3, Space::kSource, Space::kStaging},
-                  {0, 1, narrow, 0, 2, Space::kSource, Space::kTarget},
+                  {0, 1, narrow, 0, 2, Space::kSource, Space::kTarget, 0, {}, {60}},
                   {1, 0, all, 3, 4, Space::kStaging, Space::kTarget},
-                  {1, 1, half, 2, 4, Space::kTarget, Space::kTarget},
-                  {1, 1, rest, 2, 4, Space::kTarget, Space::kTarget},
-                  {1, 0, all, 4, 5, Space::kTarget, Space::kTarget}};
+                  {1, 1, narrow, 2, 4, Space::kTarget, Space::kTarget, 0, first},
+                  {1, 1, narrow, 2, 4, Space::kTarget, Space::kTarget, 0, rest},
+                  {2, 0, all, 4, 5, Space::kTarget, Space::kTarget}};
   Run(c);
   EXPECT_EQ(hosts_[2]->bytes.copied, 1025 * 4100);
 }
@@ -353,7 +349,17 @@ TEST_F(BindTest, ProgramsThatDoNotFitTheState) {
   case_.operations = {{0, 0, box_, 0, 2, Space::kStaging, Space::kTarget}};
   EXPECT_EQ(GetErrorInfo(Bind(0)).metadata["why"], "was not brought before");
   case_.operations = {{0, 0, box_, 0, 2}, {0, 0, box_, 2, 2, Space::kTarget, Space::kTarget}};
-  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is copied onto itself");
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is passed on in the window it comes in");
+  case_.operations[1].window = 1;
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is brought twice");
+}
+
+// What nobody fills would show what the memory held before.
+TEST_F(BindTest, AProgramThatLeavesAShardUnfilledIsRefused) {
+  case_.operations = {{0, 0, Box{{{0, 7}}}, 0, 2}};
+  EXPECT_TRUE(Bind(0).ok());
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["filled_bits"], "56");
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["bits"], "64");
 }
 
 TEST_F(BindTest, RelaysPassOnInALaterWindow) {
@@ -380,7 +386,7 @@ TEST_F(BindTest, StagedValuesOfOtherKeysLieApart) {
   ASSERT_TRUE(list.ok()) << list.status();
   EXPECT_EQ(list->moves[2].source, list->moves[0].target);
   EXPECT_EQ(list->moves[3].source, list->moves[1].target);
-  case_.operations[3].staging_key = 9;
+  case_.operations[3].tape = 9;
   EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "was not brought before");
 }
 

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/int_math.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
 #include "worker/execution/box_index.h"
@@ -16,25 +17,26 @@
 namespace remesh {
 namespace {
 
-int64_t StagedBytes(const Program& program, const Program::Operation& operation) {
-  const int64_t bytes =
-      PackedBytes(operation.box, program.arrays[operation.array].bits_per_element);
-  return (bytes + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
+int64_t StagedBytes(const Stretch& stretch) {
+  return CeilDiv(BytesOfBits(stretch.hi - stretch.lo), kShardAlignment) * kShardAlignment;
 }
 
-bool Staged(const Program::Operation& operation, const AttemptDevices& devices) {
-  return operation.to_space == Space::kStaging && devices.here(operation.to);
+bool Staged(const Stretch& stretch, const AttemptDevices& devices) {
+  return stretch.to_space == Space::kStaging && devices.here(stretch.to_device);
 }
 
-absl::Status Mismatch(const Program& program, const Program::Operation& operation, int device,
-                      const char* why) {
-  const std::string& array = program.arrays[operation.array].name;
-  const std::string box = operation.box.DebugString(), where = absl::StrCat(device);
+absl::Status Mismatch(const Program::Place& place, int device, const char* why) {
+  const std::string box = place.box.DebugString(), where = absl::StrCat(device);
   return MakeError(
       absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("the program does not fit the state: box ", box, " of ", array,
+      absl::StrCat("the program does not fit the state: box ", box, " of ", place.array,
                    " on device ordinal ", where, " ", why),
-      {"PROGRAM_MISMATCH", {{"array", array}, {"box", box}, {"device", where}, {"why", why}}});
+      {"PROGRAM_MISMATCH", {{"array", place.array}, {"box", box}, {"device", where}, {"why", why}}});
+}
+
+absl::Status Mismatch(const Program& program, const Stretch& stretch, int device,
+                      const char* why) {
+  return Mismatch(program.PlaceOn(stretch.tape, stretch.lo, stretch.hi), device, why);
 }
 
 // Finds the shard of one generation that holds a box.
@@ -74,7 +76,7 @@ class ShardIndex {
   }
 
  private:
-  static absl::Status CheckEqual(const Program::Array& array, const v1::AssignedArray& here) {
+  static absl::Status CheckEqual(const NamedProgram::Array& array, const v1::AssignedArray& here) {
     ASSIGN_OR_RETURN(const ElementType type, ParseElementType(here.element_type()));
     if (BitWidth(type) == array.bits_per_element &&
         std::equal(array.shape.begin(), array.shape.end(), here.shape().begin(),
@@ -93,105 +95,116 @@ class ShardIndex {
   absl::flat_hash_map<std::pair<int, int>, Held> shards_;  // by array and local device
 };
 
+// The bits of all shards of a generation.
+int64_t BitsOf(const MappedShards* shards) {
+  int64_t bits = 0;
+  if (shards == nullptr) return bits;
+  for (const ShardView& shard : shards->shards)
+    bits += shard.frame.element_count() * shard.bits_per_element;
+  return bits;
+}
+
 class Binder {
  public:
-  Binder(const Program& program, const AttemptDevices& devices, ShardIndex source,
-         ShardIndex target, MoveList& list)
-      : program_(program),
+  Binder(const AttemptDevices& devices, ShardIndex source, ShardIndex target, MoveList& list)
+      : program_(list.program),
         devices_(devices),
         source_(std::move(source)),
         target_(std::move(target)),
         list_(list) {}
 
-  absl::Status Bind(const Program::Operation& operation) {
-    BoundMove move{.window = operation.window,
-                   .array = operation.array,
-                   .box = operation.box,
-                   .from = operation.from,
-                   .to = operation.to};
-    if (devices_.here(operation.from)) RETURN_IF_ERROR(BindSource(operation, move));
-    if (devices_.here(operation.to)) RETURN_IF_ERROR(BindTarget(operation, move));
-    if (move.source == nullptr) move.peer = devices_.device(operation.from).peer;
-    if (move.target == nullptr) move.peer = devices_.device(operation.to).peer;
-    if (move.source != nullptr && move.source == move.target) {
-      return Mismatch(program_, operation, operation.to, "is copied onto itself");
-    }
-    if (move.target == nullptr && Fresh(move)) {
-      return Mismatch(program_, operation, operation.from,
-                      "is passed on in the window it comes in");
-    }
-    fresh_.push_back(move.source == nullptr || Fresh(move));
-    list_.moves.push_back(std::move(move));
+  absl::Status Bind(const Stretch& stretch) {
+    BoundMove move{.window = stretch.window,
+                   .tape = stretch.tape,
+                   .lo = stretch.lo,
+                   .hi = stretch.hi,
+                   .from = stretch.from_device,
+                   .to = stretch.to_device,
+                   .origin = static_cast<int>(list_.moves.size())};
+    if (devices_.here(move.from)) RETURN_IF_ERROR(BindSource(stretch, move));
+    if (devices_.here(move.to)) RETURN_IF_ERROR(BindTarget(stretch, move));
+    if (move.source == nullptr) move.peer = devices_.device(move.from).peer;
+    if (move.target == nullptr) move.peer = devices_.device(move.to).peer;
+    list_.moves.push_back(move);
     return absl::OkStatus();
+  }
+
+  // Memory of the target that nobody fills would show what lay there before.
+  absl::Status CheckFilled() const {
+    if (filled_bits_ == BitsOf(list_.target.get())) return absl::OkStatus();
+    const std::string filled = absl::StrCat(filled_bits_),
+                      bits = absl::StrCat(BitsOf(list_.target.get()));
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("the program fills ", filled, " of the target's ", bits,
+                                  " bits on this host"),
+                     {"PROGRAM_MISMATCH", {{"filled_bits", filled}, {"bits", bits}}});
   }
 
  private:
-  // What moves brought to a device so far: by place, and by their exact box.
-  struct Brought {
-    std::vector<int> moves;
-    BoxIndex boxes;  // of these
-    absl::flat_hash_map<Box, int> by_box;
-  };
-  // Array, device ordinal, space, and in staging the key.
-  using Place = std::tuple<int, int, Space, int32_t>;
+  // Tape, where on it, device ordinal, space.
+  using Place = std::tuple<int32_t, int64_t, int, Space>;
 
-  static Place PlaceIn(Space space, int device, const Program::Operation& operation) {
-    return {operation.array, device, space, space == Space::kStaging ? operation.staging_key : 0};
-  }
-
-  // Whether `move` reads what comes from another host in its own window. Sends that did could wait
-  // for each other in a circle.
-  bool Fresh(const BoundMove& move) const {
-    return std::any_of(move.after.begin(), move.after.end(), [&](int earlier) {
-      return fresh_[earlier] && list_.moves[earlier].window == move.window;
-    });
-  }
-
-  absl::Status BindSource(const Program::Operation& operation, BoundMove& move) {
-    if (operation.from_space == Space::kSource) {
+  absl::Status BindSource(const Stretch& stretch, BoundMove& move) {
+    if (stretch.from_space == Space::kSource) {
       move.from_origin = true;
-      move.source =
-          source_.Find(operation.array, devices_.device(operation.from).local, operation.box);
-      if (move.source == nullptr)
-        return Mismatch(program_, operation, operation.from, "is in no source shard");
+      ASSIGN_OR_RETURN(move.source, ViewOf(source_, stretch, move.from, Space::kSource));
       return absl::OkStatus();
     }
-    Brought& brought = brought_[PlaceIn(operation.from_space, operation.from, operation)];
-    if (const auto exact = brought.by_box.find(operation.box); exact != brought.by_box.end()) {
-      move.carries = exact->second;
-      move.after = {exact->second};
-    } else {
-      for (const int i : brought.boxes.Meeting(operation.box))
-        move.after.push_back(brought.moves[i]);
+    const auto brought =
+        brought_.find({stretch.tape, stretch.lo, stretch.from_device, stretch.from_space});
+    if (brought == brought_.end() || list_.moves[brought->second].hi != stretch.hi)
+      return Mismatch(program_, stretch, stretch.from_device, "was not brought before");
+    const BoundMove& earlier = list_.moves[brought->second];
+    if (earlier.window == stretch.window) {
+      return Mismatch(program_, stretch, stretch.from_device,
+                      "is passed on in the window it comes in");
     }
-    for (const int earlier : move.after) {
-      const ShardView* at = list_.moves[earlier].target;
-      if (at->frame.Contains(operation.box)) move.source = at;
-    }
-    if (move.source == nullptr)
-      return Mismatch(program_, operation, operation.from, "was not brought before");
+    move.carries = brought->second;
+    move.origin = earlier.origin;
+    move.source = earlier.target;
     return absl::OkStatus();
   }
 
-  absl::Status BindTarget(const Program::Operation& operation, BoundMove& move) {
-    const int bits = program_.arrays[operation.array].bits_per_element;
-    if (operation.to_space == Space::kStaging) {
+  absl::Status BindTarget(const Stretch& stretch, BoundMove& move) {
+    if (stretch.to_space == Space::kStaging) {
       std::byte* data = list_.scratch->bytes().data() + staged_;
-      staged_ += StagedBytes(program_, operation);
-      list_.staging.push_back({data, operation.box, bits});
-      move.target = &list_.staging.back();
+      staged_ += StagedBytes(stretch);
+      move.target = &list_.views.emplace_back(data, stretch.lo, stretch.hi);
     } else {
-      move.target =
-          target_.Find(operation.array, devices_.device(operation.to).local, operation.box);
+      filled_bits_ += stretch.hi - stretch.lo;
+      ASSIGN_OR_RETURN(move.target, ViewOf(target_, stretch, move.to, Space::kTarget));
     }
-    if (move.target == nullptr)
-      return Mismatch(program_, operation, operation.to, "is in no target shard");
-    Brought& brought = brought_[PlaceIn(operation.to_space, operation.to, operation)];
-    const int index = static_cast<int>(list_.moves.size());
-    brought.moves.push_back(index);
-    brought.boxes.Add(operation.box);
-    brought.by_box[operation.box] = index;
-    return absl::OkStatus();
+    const Place place{stretch.tape, stretch.lo, stretch.to_device, stretch.to_space};
+    if (brought_.try_emplace(place, static_cast<int>(list_.moves.size())).second)
+      return absl::OkStatus();
+    return Mismatch(program_, stretch, stretch.to_device, "is brought twice");
+  }
+
+  // Where the whole of the stretch's tape lies on a device here.
+  absl::StatusOr<const TapeView*> ViewOf(ShardIndex& shards, const Stretch& stretch, int device,
+                                         Space space) {
+    const auto [it, added] = views_.try_emplace({stretch.tape, 0, device, space}, nullptr);
+    if (!added) return it->second;
+    TapeView& view = list_.views.emplace_back();
+    it->second = &view;
+    const int local = devices_.device(device).local;
+    const TapeRuns tape = program_.tapes.RunsOfTape(stretch.tape);
+    for (const TapeRun& run : tape.runs) {
+      const ArrayClass& one = program_.tapes.geometry.classes[run.array_class];
+      for (const int32_t array : one.arrays) {
+        for (int32_t c = 0; c < run.atom_count; ++c) {
+          const Box box = one.AtomBox(tape.atoms[run.first_atom + c]);
+          const ShardView* shard = shards.Find(array, local, box);
+          if (shard == nullptr) {
+            return Mismatch({program_.arrays[array].name, box}, device,
+                            space == Space::kSource ? "is in no source shard"
+                                                    : "is in no target shard");
+          }
+          view.Add(*shard, box);
+        }
+      }
+    }
+    return it->second;
   }
 
   const Program& program_;
@@ -199,19 +212,19 @@ class Binder {
   ShardIndex source_;
   ShardIndex target_;
   MoveList& list_;
-  absl::flat_hash_map<Place, Brought> brought_;
-  std::vector<bool> fresh_;  // per move
+  absl::flat_hash_map<Place, int> brought_;              // by which move
+  absl::flat_hash_map<Place, const TapeView*> views_;  // of whole tapes
   int64_t staged_ = 0;
+  int64_t filled_bits_ = 0;  // of the target, here
 };
 
 }  // namespace
 
 int64_t StagingBytes(const Program& program, const AttemptDevices& devices) {
   int64_t bytes = 0;
-  for (const Program::Operation& operation : program.operations) {
+  for (const Stretch& stretch : program.stretches) {
     // Saturates far beyond any memory.
-    if (Staged(operation, devices) && bytes < (int64_t{1} << 60))
-      bytes += StagedBytes(program, operation);
+    if (Staged(stretch, devices) && bytes < (int64_t{1} << 60)) bytes += StagedBytes(stretch);
   }
   return bytes;
 }
@@ -220,17 +233,18 @@ absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& device
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
                                    std::shared_ptr<Scratch> scratch) {
-  MoveList list{.windows = program.windows,
-                .source = source,
-                .target = target,
+  MoveList list{.program = std::move(program),
+                .source = std::move(source),
+                .target = std::move(target),
                 .scratch = std::move(scratch)};
-  ASSIGN_OR_RETURN(ShardIndex in_source, ShardIndex::Make(program, source.get()));
-  ASSIGN_OR_RETURN(ShardIndex in_target, ShardIndex::Make(program, target.get()));
-  list.moves.reserve(program.operations.size());
-  Binder binder(program, devices, std::move(in_source), std::move(in_target), list);
-  for (const Program::Operation& operation : program.operations)
-    RETURN_IF_ERROR(binder.Bind(operation));
-  list.arrays = std::move(program.arrays);
+  ASSIGN_OR_RETURN(ShardIndex in_source, ShardIndex::Make(list.program, list.source.get()));
+  ASSIGN_OR_RETURN(ShardIndex in_target, ShardIndex::Make(list.program, list.target.get()));
+  list.moves.reserve(list.program.stretches.size());
+  Binder binder(devices, std::move(in_source), std::move(in_target), list);
+  for (const Stretch& stretch : list.program.stretches) RETURN_IF_ERROR(binder.Bind(stretch));
+  RETURN_IF_ERROR(binder.CheckFilled());
+  list.program.stretches = {};
+  list.messages = MessageList(list.moves, list.program.windows());
   return list;
 }
 

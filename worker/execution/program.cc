@@ -6,7 +6,6 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "proto/convert/program_proto.h"
 
 namespace remesh {
 namespace {
@@ -47,11 +46,11 @@ absl::Status CheckEnds(const NamedProgram& named, const std::vector<int>& ordina
 }  // namespace
 
 ProgramReader::ProgramReader(const AttemptDevices* devices, std::string fingerprint,
-                             int32_t windows, size_t operations_max)
+                             int32_t windows, size_t stretches_max)
     : devices_(devices),
       fingerprint_(std::move(fingerprint)),
       windows_(windows),
-      operations_max_(operations_max) {}
+      stretches_max_(stretches_max) {}
 
 absl::Status ProgramReader::Add(const v1::HostProgram& chunk) {
   bytes_ += chunk.ByteSizeLong();
@@ -75,25 +74,31 @@ absl::StatusOr<Program> ProgramReader::Finish() && {
   message_.Clear();
   ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(named, *devices_));
   RETURN_IF_ERROR(CheckEnds(named, ordinals, *devices_));
-  Program program{.windows = windows_};
+  Program program{.arrays = std::move(named.arrays), .tapes = std::move(named.program)};
   bool fits = true;
-  ForEachTransfer(named.program, [&](const Transfer& transfer) {
-    fits = fits && program.operations.size() < operations_max_;
+  ForEachStretch(program.tapes, [&](Stretch stretch) {
+    fits = program.stretches.size() < stretches_max_;
     if (!fits) return false;
-    program.operations.push_back({.window = transfer.window,
-                                  .array = transfer.array,
-                                  .box = transfer.box,
-                                  .from = ordinals[transfer.from_device],
-                                  .to = ordinals[transfer.to_device],
-                                  .from_space = transfer.from_space,
-                                  .to_space = transfer.to_space,
-                                  .staging_key = transfer.tape});
+    stretch.from_device = ordinals[stretch.from_device];
+    stretch.to_device = ordinals[stretch.to_device];
+    program.stretches.push_back(stretch);
     return true;
   });
-  if (!fits) return TooLarge("operations", operations_max_);
-  for (NamedProgram::Array& array : named.arrays)
-    program.arrays.push_back({std::move(array.name), array.shape, array.bits_per_element});
+  if (!fits) return TooLarge("stretches", stretches_max_);
+  for (auto* spent : {&program.tapes.segment_numbers, &program.tapes.cut_begin}) *spent = {};
+  program.tapes.segments = {};
+  program.tapes.moves = {};
+  program.tapes.cuts = {};
   return program;
+}
+
+Program::Place Program::PlaceOn(int32_t tape, int64_t lo, int64_t hi) const {
+  Place place;
+  bool first = true;
+  tapes.geometry.ForEachBox(tapes.RunsOfTape(tape), lo, hi, 0, [&](int32_t array, const Box& box) {
+    if (std::exchange(first, false)) place = {arrays[array].name, box};
+  });
+  return place;
 }
 
 }  // namespace remesh

@@ -6,46 +6,39 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/plan/plan.h"
-#include "planner/values/box.h"
+#include "planner/plan/host_program.h"
+#include "proto/convert/program_proto.h"
 #include "remesh/v1/plan.pb.h"
 #include "worker/execution/attempt_devices.h"
 
 namespace remesh {
 
-// One host's part of a plan, checked: what its messages say, with devices by ordinal.
+// One host's part of a plan, checked and expanded: what moves between which devices, by ordinal, in
+// which window.
 struct Program {
-  struct Array {
-    std::string name;
-    Shape shape;
-    int bits_per_element = 8;
-  };
-  struct Operation {
-    int32_t window = 0;
-    int32_t array = 0;
-    Box box;  // not empty
-    int from = 0;
-    int to = 0;
-    Space from_space = Space::kSource;
-    Space to_space = Space::kTarget;
-    int32_t staging_key = 0;  // boxes staged by another key lie apart
-  };
+  std::vector<NamedProgram::Array> arrays;
+  HostProgram tapes;               // with their atoms; its segments and moves are spent
+  std::vector<Stretch> stretches;  // rising windows; the same relative order on every host
 
-  int32_t windows = 0;
-  std::vector<Array> arrays;
-  std::vector<Operation> operations;  // rising windows; the same relative order on every host
+  int32_t windows() const { return tapes.windows; }
+  // The first array and box that [lo, hi) of a tape runs through.
+  struct Place {
+    std::string array;
+    Box box;
+  };
+  Place PlaceOn(int32_t tape, int64_t lo, int64_t hi) const;
 };
 
 // Most that a program may take on the wire and, expanded, in memory: far beyond any real one.
 inline constexpr int64_t kProgramBytesMax = int64_t{32} << 20;
-inline constexpr size_t kProgramOperationsMax = size_t{1} << 24;
+inline constexpr size_t kProgramStretchesMax = size_t{1} << 24;
 
 // Puts a program together from its chunks.
 class ProgramReader {
  public:
   // `devices` must outlive the reader.
   ProgramReader(const AttemptDevices* devices, std::string fingerprint, int32_t windows,
-                size_t operations_max = kProgramOperationsMax);
+                size_t stretches_max = kProgramStretchesMax);
 
   // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT for
   // other windows, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) above kProgramBytesMax.
@@ -53,14 +46,14 @@ class ProgramReader {
 
   // The program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") when the chunks
   // are not a program of this attempt and host, or none; RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE)
-  // above operations_max.
+  // above stretches_max.
   absl::StatusOr<Program> Finish() &&;
 
  private:
   const AttemptDevices* const devices_;
   const std::string fingerprint_;
   const int32_t windows_;
-  const size_t operations_max_;
+  const size_t stretches_max_;
   bool begun_ = false;
   size_t bytes_ = 0;
   v1::HostProgram message_;  // all chunks so far

@@ -20,11 +20,11 @@ class ProgramReaderTest : public ::testing::Test {
     message_ = Wire({{.window = 1, .box = box_, .from = 70, .to = 71}});
   }
 
-  static v1::HostProgram Wire(const std::vector<Program::Operation>& operations) {
+  static v1::HostProgram Wire(const std::vector<testing::TestOperation>& operations) {
     return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
   }
   absl::StatusOr<Program> Read(const std::vector<v1::HostProgram>& chunks) {
-    ProgramReader reader(&devices_, "print", 2, /*operations_max=*/1000);
+    ProgramReader reader(&devices_, "print", 2, /*stretches_max=*/1000);
     for (const v1::HostProgram& chunk : chunks) {
       if (absl::Status status = reader.Add(chunk); !status.ok()) return status;
     }
@@ -44,16 +44,19 @@ TEST_F(ProgramReaderTest, ChunksMakeAProgram) {
   second.mutable_moves()->Swap(first.mutable_moves());
   const auto program = Read({first, second});
   ASSERT_TRUE(program.ok()) << program.status();
-  EXPECT_EQ(program->windows, 2);
+  EXPECT_EQ(program->windows(), 2);
   ASSERT_EQ(program->arrays.size(), 1u);
   EXPECT_EQ(program->arrays[0].name, "w");
   EXPECT_EQ(program->arrays[0].shape, (Shape{6, 8}));
   EXPECT_EQ(program->arrays[0].bits_per_element, 16);
-  ASSERT_EQ(program->operations.size(), 1u);
-  EXPECT_EQ(program->operations[0].window, 1);
-  EXPECT_EQ(program->operations[0].box, box_);
-  EXPECT_EQ(program->operations[0].from, 0);
-  EXPECT_EQ(program->operations[0].to, 1);
+  ASSERT_EQ(program->stretches.size(), 1u);
+  EXPECT_EQ(program->stretches[0].window, 1);
+  EXPECT_EQ(program->stretches[0].lo, 0);
+  EXPECT_EQ(program->stretches[0].hi, 12 * 16);
+  EXPECT_EQ(program->stretches[0].from_device, 0);
+  EXPECT_EQ(program->stretches[0].to_device, 1);
+  EXPECT_EQ(program->PlaceOn(0, 0, 12 * 16).box, box_);
+  EXPECT_EQ(program->PlaceOn(0, 0, 12 * 16).array, "w");
 }
 
 TEST_F(ProgramReaderTest, ProgramsOfAnotherPlanOrHostAreRefused) {
@@ -71,27 +74,18 @@ TEST_F(ProgramReaderTest, ProgramsOfAnotherPlanOrHostAreRefused) {
             "moves.from_devices[0]");
 }
 
-// A few bytes may say "every cell of every array, again and again".
+// A few bytes may say "the same again, and again".
 TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
   message_.mutable_schedule()->set_rounds(1);
   message_.mutable_schedule()->set_parts(2);
-  v1::ProgramNames& names = *message_.mutable_names();
-  for (int i = 1; i < 500; ++i) {
-    names.add_prefix_bytes(0);
-    names.add_middles("w");
-    names.add_suffix_bytes(0);
-  }
-  message_.mutable_classes()->set_arrays(0, 500);
-  message_.mutable_segments()->set_sizes(0, 500 * 12 * 16);
   v1::ProgramMoves& moves = *message_.mutable_moves();
   moves.set_round_steps(0, 0);
   const v1::ProgramMoves one = moves;
   EXPECT_TRUE(Read({message_}).ok());
-  moves.MergeFrom(one);
-  moves.MergeFrom(one);
+  for (int i = 0; i < 500; ++i) moves.MergeFrom(one);
   const ErrorInfo error = Error(message_);
   EXPECT_EQ(error.reason, "PROGRAM_TOO_LARGE");
-  EXPECT_EQ(error.metadata.at("of"), "operations");
+  EXPECT_EQ(error.metadata.at("of"), "stretches");
 }
 
 TEST_F(ProgramReaderTest, EndlessStreamsEndAtALimit) {

@@ -211,7 +211,7 @@ class AgentTest : public ::testing::Test {
 
   // What one host sees: the operations with an end on it.
   static v1::HostProgram ProgramOf(int host) {
-    std::vector<Program::Operation> operations;
+    std::vector<testing::TestOperation> operations;
     for (int window = 0; window < 2; ++window) {
       for (int from = 0; from < 2; ++from) {
         const int to = (from + window) % 2;

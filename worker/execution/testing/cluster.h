@@ -15,7 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "planner/values/element_type.h"
-#include "worker/device/pieces.h"
+#include "worker/device/host_device.h"
 #include "worker/execution/mover.h"
 #include "worker/execution/testing/program.h"
 #include "worker/store/box_message.h"
@@ -42,7 +42,7 @@ struct TestCase {
   std::vector<TestArray> arrays;
   std::vector<TestShard> source;
   std::vector<TestShard> target;
-  std::vector<Program::Operation> operations;
+  std::vector<TestOperation> operations;
   int windows = 1;
 
   int host_of(int device) const { return device / devices_per_host; }
@@ -85,7 +85,7 @@ class TestHost {
            Mover::Options options)
       : index_(index),
         transport_(std::move(transport)),
-        pool_(2, [this] { transport_->Wake(); }),
+        device_(2, [this] { transport_->Wake(); }),
         options_(options) {
     REMESH_CHECK(mkdtemp(directory_.data()) != nullptr);
     source_ = MakeShards(c, c.source, "source");
@@ -132,14 +132,14 @@ class TestHost {
     };
     events.failed = [this](absl::Status status) { failure = status; };
     events.verified = [this](absl::Status status) { verified = status; };
-    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), &pool_,
+    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), &device_,
                                      std::move(events));
     return mover_->Open(index_, std::move(peers));
   }
 
   bool Turn() {
     const bool moved = transport_->Progress();
-    return pool_.Drain() || moved;
+    return device_.Drain() || moved;
   }
 
   Mover& mover() { return *mover_; }
@@ -201,8 +201,8 @@ class TestHost {
     std::vector<NamedProgram::Array> arrays;
     for (const TestArray& array : c.arrays)
       arrays.push_back({array.name, array.shape, BitWidth(*ParseElementType(array.type))});
-    std::vector<Program::Operation> operations;
-    for (const Program::Operation& operation : c.operations) {
+    std::vector<TestOperation> operations;
+    for (const TestOperation& operation : c.operations) {
       if (c.host_of(operation.from) != index_ && c.host_of(operation.to) != index_) continue;
       operations.push_back(operation);
       operations.back().from += 100;
@@ -216,7 +216,7 @@ class TestHost {
   std::shared_ptr<MappedShards> source_;
   std::shared_ptr<MappedShards> target_;
   std::unique_ptr<Transport> transport_;
-  CopyPool pool_;
+  HostDevice device_;
   const Mover::Options options_;
   std::unique_ptr<Mover> mover_;
 };

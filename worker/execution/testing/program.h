@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -13,9 +15,22 @@
 // Hand-made programs as they come over the wire.
 namespace remesh::testing {
 
-// A program whose expansion is `operations`, which are by rising windows: a round a window, an
-// array a class, a tape for each array and staging key, and on it a segment for each box. Devices
-// are ids here.
+// A box on its way from one device to another.
+struct TestOperation {
+  int32_t window = 0;
+  int32_t array = 0;
+  Box box;
+  int from = 0;
+  int to = 0;
+  Space from_space = Space::kSource;
+  Space to_space = Space::kTarget;
+  int32_t tape = 0;  // boxes of another one are other values
+  Interval stripe = {0, 0};         // bits of the box; all when empty
+  std::vector<int64_t> cuts = {};   // where other hosts' stripes cut this one, and its own
+};
+
+// A program whose stretches are `operations`, which are by rising windows: a round a window, an
+// array a class, and a tape and a segment for each box. Devices are ids here.
 class TestProgram {
  public:
   TestProgram(std::vector<NamedProgram::Array> arrays, int32_t windows) {
@@ -24,18 +39,19 @@ class TestProgram {
     named_.program.schedule.rounds = std::max(1, windows);
   }
 
-  v1::HostProgram Of(const std::vector<Program::Operation>& operations,
-                          const std::string& fingerprint) && {
+  v1::HostProgram Of(const std::vector<TestOperation>& operations,
+                     const std::string& fingerprint) && {
     named_.fingerprint = fingerprint;
-    for (const Program::Operation& operation : operations) {
+    for (const TestOperation& operation : operations) {
       boxes_[operation.array].insert(operation.box);
-      tapes_[{operation.staging_key, operation.array}].insert(operation.box);
+      tape_of_[KeyOf(operation)] = 0;
+      cuts_[KeyOf(operation)].insert(operation.cuts.begin(), operation.cuts.end());
       devices_.insert({operation.from, operation.to});
     }
     named_.devices.assign(devices_.begin(), devices_.end());
     AddClasses();
     AddTapes();
-    for (const Program::Operation& operation : operations) AddMove(operation);
+    for (const TestOperation& operation : operations) AddMove(operation);
     v1::HostProgram merged;
     WriteProgram(named_, [&](const v1::HostProgram& chunk) {
       merged.MergeFrom(chunk);
@@ -45,6 +61,12 @@ class TestProgram {
   }
 
  private:
+  using Key = std::tuple<int32_t, int32_t, Box>;  // tape, array, box
+
+  static Key KeyOf(const TestOperation& operation) {
+    return {operation.tape, operation.array, operation.box};
+  }
+
   void AddClasses() {
     int32_t next_atom = 0;
     for (size_t a = 0; a < named_.arrays.size(); ++a) {
@@ -64,26 +86,25 @@ class TestProgram {
   void AddTapes() {
     HostProgram& program = named_.program;
     program.tape_begin.push_back(0);
-    for (const auto& [place, boxes] : tapes_) {
-      const auto& [key, array] = place;
-      const auto tape = static_cast<int32_t>(program.tape_numbers.size());
-      // Numbers say which key, and rise with the arrays.
-      program.tape_numbers.push_back(key * 100 + array);
-      int64_t begin = 0;
-      for (const Box& box : boxes) {
-        program.atoms.push_back(atom_of_.at({array, box}));
-        const int64_t end = begin + box.element_count() * named_.arrays[array].bits_per_element;
-        segment_of_[{place, box}] = static_cast<int32_t>(program.segments.size());
-        program.segment_numbers.push_back(static_cast<int32_t>(program.segments.size()));
-        program.segments.push_back({tape, std::exchange(begin, end), end});
-      }
-      program.tape_begin.push_back(static_cast<int32_t>(program.atoms.size()));
+    for (auto& [key, tape] : tape_of_) {
+      const auto& [number, array, box] = key;
+      tape = static_cast<int32_t>(program.tape_numbers.size());
+      program.tape_numbers.push_back(tape);
+      program.segment_numbers.push_back(tape);
+      program.atoms.push_back(atom_of_.at({array, box}));
+      program.tape_begin.push_back(tape + 1);
+      program.segments.push_back(
+          {tape, 0, box.element_count() * named_.arrays[array].bits_per_element});
+      program.cut_begin.push_back(static_cast<int32_t>(program.cuts.size()));
+      program.cuts.insert(program.cuts.end(), cuts_[key].begin(), cuts_[key].end());
     }
+    program.cut_begin.push_back(static_cast<int32_t>(program.cuts.size()));
   }
 
-  void AddMove(const Program::Operation& operation) {
-    const int32_t segment =
-        segment_of_.at({{operation.staging_key, operation.array}, operation.box});
+  void AddMove(const TestOperation& operation) {
+    const int32_t segment = tape_of_.at(KeyOf(operation));
+    const Interval whole{0, named_.program.segments[segment].size()};
+    const Interval stripe = operation.stripe.size() > 0 ? operation.stripe : whole;
     const auto device = [&](int id) {
       return static_cast<int32_t>(std::distance(devices_.begin(), devices_.find(id)));
     };
@@ -93,16 +114,16 @@ class TestProgram {
                                     .from_space = operation.from_space,
                                     .to_space = operation.to_space,
                                     .round = operation.window,
-                                    .hi = named_.program.segments[segment].size()});
+                                    .lo = stripe.lo,
+                                    .hi = stripe.hi});
   }
 
-  using Place = std::pair<int, int>;  // staging key, array
   NamedProgram named_;
   std::set<int> devices_;
   std::map<int, std::set<Box>> boxes_;
-  std::map<Place, std::set<Box>> tapes_;
   std::map<std::pair<int, Box>, int32_t> atom_of_;
-  std::map<std::pair<Place, Box>, int32_t> segment_of_;
+  std::map<Key, int32_t> tape_of_;
+  std::map<Key, std::set<int64_t>> cuts_;
 };
 
 }  // namespace remesh::testing

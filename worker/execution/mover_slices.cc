@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <bit>
+#include <map>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/check.h"
+#include "base/error.h"
+#include "base/int_math.h"
+#include "worker/execution/mover.h"
+
+namespace remesh {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "digests travel as they lie in memory");
+
+// Sources that are hashed again at once.
+constexpr int kChecksInFlight = 8;
+
+absl::Status ChunkError(absl::StatusCode code, const char* reason, const char* what,
+                        const Program::Place& place,
+                        const std::map<std::string, std::string>& more) {
+  std::map<std::string, std::string> metadata = more;
+  metadata["array"] = place.array;
+  metadata["box"] = place.box.DebugString();
+  std::string message = absl::StrCat(what, ": ", place.array, place.box.DebugString());
+  for (const auto& [key, value] : more) absl::StrAppend(&message, ", ", key, " ", value);
+  return MakeError(code, message, {reason, metadata});
+}
+
+absl::Status SourceModified(const Program::Place& place) {
+  return ChunkError(absl::StatusCode::kAborted, "SOURCE_MODIFIED",
+                    "the source was written while it was read", place, {});
+}
+
+}  // namespace
+
+Device::Done Mover::OnDevice(absl::AnyInvocable<void(const Mismatch&)> then) {
+  ++jobs_;
+  return [this, then = std::move(then)](absl::StatusOr<Mismatch> found) mutable {
+    --jobs_;
+    if (halted() || !MemoryHolds()) return;
+    if (!found.ok()) return Fail(found.status());
+    then(*found);
+    Advance();
+  };
+}
+
+PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
+  ++slices_[slice].operations;
+  return [this, slice, then = std::move(then)](absl::Status status) mutable {
+    if (halted()) return;
+    if (status.ok()) {
+      if (--slices_[slice].operations > 0 || !MemoryHolds()) return;
+      then();
+      return Advance();
+    }
+    const std::string& peer =
+        peer_names_[messages_.MessageOf(messages_.slices()[slice]).peer];
+    const std::string why(status.message());
+    const char* reason =
+        status.code() == absl::StatusCode::kUnavailable ? "PEER_LOST" : "TRANSPORT_FAILED";
+    Fail(MakeError(status.code(), absl::StrCat("transfer with host ", peer, ": ", why),
+                   {reason, {{"host", peer}, {"error", why}}}));
+  };
+}
+
+std::vector<SlicePart> Mover::PartsOf(int slice) {
+  std::vector<SlicePart> parts;
+  for (const SlicePiece& piece : messages_.PiecesOf(messages_.slices()[slice])) {
+    const BoundMove& move = list_.moves[piece.move];
+    parts.push_back({.source = move.source,
+                     .target = move.target,
+                     .lo = piece.lo,
+                     .hi = piece.hi,
+                     .offset = piece.offset,
+                     .digests = moves_[move.origin].digests.data() + piece.first_chunk,
+                     .carried = move.carries >= 0});
+  }
+  return parts;
+}
+
+void Mover::BeginLocal(int slice) {
+  device_->Copy(PartsOf(slice), OnDevice([this, slice](const Mismatch& found) {
+                  if (!found.ok()) return Mismatched(slice, found);
+                  bytes_.copied += messages_.slices()[slice].payload_bytes;
+                  SliceDone(slice);
+                }));
+}
+
+void Mover::BeginSend(int slice) {
+  std::vector<SlicePart> parts = PartsOf(slice);
+  const bool direct = slices_[slice].slot < 0;
+  // A relay passes on what the origin said, not what it has.
+  if (direct && parts.front().carried) return SendSlice(slice);
+  device_->Pack(std::move(parts), direct ? nullptr : slices_[slice].bytes.data(),
+                OnDevice([this, slice](const Mismatch&) { SendSlice(slice); }));
+}
+
+void Mover::SendSlice(int index) {
+  const Slice& slice = messages_.slices()[index];
+  SliceState& state = slices_[index];
+  state.digests.reserve(slice.chunks);
+  for (const SlicePart& part : PartsOf(index)) {
+    state.digests.insert(state.digests.end(), part.digests,
+                         part.digests + ChunksOf(part.lo, part.hi));
+  }
+  const auto sent = [this, index] {
+    bytes_.sent += messages_.slices()[index].payload_bytes;
+    SliceDone(index);
+  };
+  const int peer = messages_.MessageOf(slice).peer;
+  PeerGroup::Done data = OnTransfer(index, sent), digests = OnTransfer(index, sent);
+  group_->Send(peer, messages_.TagOf(slice, false), state.bytes, std::move(data));
+  group_->Send(peer, messages_.TagOf(slice, true), std::as_bytes(std::span(state.digests)),
+               std::move(digests));
+}
+
+void Mover::BeginReceive(int index) {
+  const Slice& slice = messages_.slices()[index];
+  SliceState& state = slices_[index];
+  state.digests.resize(slice.chunks);
+  const int peer = messages_.MessageOf(slice).peer;
+  const auto received = [this, index] { Received(index); };
+  PeerGroup::Done data = OnTransfer(index, received), digests = OnTransfer(index, received);
+  group_->Receive(peer, messages_.TagOf(slice, false), state.bytes, std::move(data));
+  group_->Receive(peer, messages_.TagOf(slice, true),
+                  std::as_writable_bytes(std::span(state.digests)), std::move(digests));
+}
+
+// What arrived is compared with what the origin said before anybody else may read it.
+void Mover::Received(int slice) {
+  SliceState& state = slices_[slice];
+  std::vector<SlicePart> parts = PartsOf(slice);
+  const uint64_t* digest = state.digests.data();
+  for (SlicePart& part : parts) {
+    const int64_t chunks = ChunksOf(part.lo, part.hi);
+    std::copy_n(digest, chunks, part.digests);
+    digest += chunks;
+  }
+  Device::Done done = OnDevice([this, slice](const Mismatch& found) {
+    if (!found.ok()) return Mismatched(slice, found);
+    bytes_.received += messages_.slices()[slice].payload_bytes;
+    bytes_.chunks_verified += messages_.slices()[slice].chunks;
+    SliceDone(slice);
+  });
+  if (state.slot >= 0) return device_->Unpack(std::move(parts), state.bytes.data(), std::move(done));
+  std::swap(parts.front().source, parts.front().target);
+  device_->Check(std::move(parts), std::move(done));
+}
+
+void Mover::Mismatched(int index, const Mismatch& mismatch) {
+  const Slice& slice = messages_.slices()[index];
+  const Message& message = messages_.MessageOf(slice);
+  const SlicePiece& piece = messages_.PiecesOf(slice)[mismatch.part];
+  const int64_t lo = piece.lo + mismatch.chunk * kChunkBits;
+  const Program::Place place = list_.program.PlaceOn(list_.moves[piece.move].tape, lo,
+                                                     std::min(lo + kChunkBits, piece.hi));
+  std::map<std::string, std::string> more = {{"window", absl::StrCat(message.window)}};
+  if (message.peer >= 0) more["host"] = peer_names_[message.peer];
+  Fail(ChunkError(absl::StatusCode::kDataLoss, "DIGEST_MISMATCH",
+                  "bytes arrived that are not the origin's", place, more));
+}
+
+void Mover::Verify() {
+  if (halted()) return;
+  REMESH_CHECK(schedule_.all_finished());
+  if (group_ != nullptr) group_->Abort();
+  checking_ = true;
+  if (CheckTwins()) CheckSources();
+}
+
+// What is read from the source for several receivers is looked at again once: all must have read
+// the same. False, and failed, if they did not.
+bool Mover::CheckTwins() {
+  std::map<std::tuple<int32_t, int64_t, int>, int> first;
+  for (int i = 0; i < std::ssize(list_.moves); ++i) {
+    const BoundMove& move = list_.moves[i];
+    if (!move.from_origin) continue;
+    const auto [it, added] = first.try_emplace({move.tape, move.lo, move.from}, i);
+    if (added) checked_.push_back(i);
+    if (moves_[it->second].digests == moves_[i].digests) continue;
+    Fail(SourceModified(list_.program.PlaceOn(move.tape, move.lo, move.hi)));
+    return false;
+  }
+  return true;
+}
+
+void Mover::CheckSources() {
+  while (next_check_ < checked_.size() && checks_in_flight_ < kChecksInFlight) {
+    const size_t first = next_check_;
+    std::vector<SlicePart> parts;
+    for (int64_t bits = 0; next_check_ < checked_.size() && bits < kSliceBytesMax * 8;
+         ++next_check_) {
+      const BoundMove& move = list_.moves[checked_[next_check_]];
+      parts.push_back({.source = move.source,
+                       .lo = move.lo,
+                       .hi = move.hi,
+                       .digests = moves_[checked_[next_check_]].digests.data()});
+      bits += move.hi - move.lo;
+    }
+    ++checks_in_flight_;
+    device_->Check(std::move(parts), OnDevice([this, first](const Mismatch& found) {
+                     --checks_in_flight_;
+                     if (found.ok()) return CheckSources();
+                     const BoundMove& move = list_.moves[checked_[first + found.part]];
+                     const int64_t lo = move.lo + found.chunk * kChunkBits;
+                     Fail(SourceModified(list_.program.PlaceOn(
+                         move.tape, lo, std::min(lo + kChunkBits, move.hi))));
+                   }));
+  }
+  if (next_check_ == checked_.size() && checks_in_flight_ == 0 && std::exchange(checking_, false)) {
+    events_.verified(CheckMemory());
+  }
+}
+
+}  // namespace remesh
