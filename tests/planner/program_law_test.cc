@@ -3,6 +3,8 @@
 // of the plan, and no other bytes come back as anything unsafe.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <tuple>
 #include <vector>
@@ -99,6 +101,76 @@ TEST(ProgramLawTest, TheWireKeepsEveryTransferOfTheHost) {
   EXPECT_GT(plans, 400);
 }
 
+// The elements of a program's stretches, told as its transfers are.
+std::vector<Told> OfStretches(const NamedProgram& named) {
+  std::vector<Told> transfers;
+  ForEachStretch(named.program, [&](const Stretch& s) {
+    const TapeRuns tape = named.program.RunsOfTape(s.tape);
+    named.program.geometry.ForEachBox(tape, s.lo, s.hi, 0, [&](int32_t array, const Box& box) {
+      transfers.emplace_back(s.window, named.arrays[array].name, box, named.devices[s.from_device],
+                             named.devices[s.to_device], s.from_space, s.to_space,
+                             named.program.tape_numbers[s.tape]);
+    });
+    return true;
+  });
+  return transfers;
+}
+
+// How many elements go each way in each window.
+std::map<std::tuple<int32_t, std::string, int64_t, int64_t, Space, Space, int32_t>, int64_t>
+Elements(const std::vector<Told>& transfers) {
+  std::map<std::tuple<int32_t, std::string, int64_t, int64_t, Space, Space, int32_t>, int64_t> sum;
+  for (const auto& [window, array, box, from, to, from_space, to_space, tape] : transfers)
+    sum[{window, array, from, to, from_space, to_space, tape}] += box.element_count();
+  return sum;
+}
+
+// A device passes on only stretches that it got, in an earlier window, from whoever made their
+// digests or got them so; and both ends of a pair speak of the same.
+TEST(ProgramLawTest, StretchesAreNeverCutOnTheirWay) {
+  using Place = std::tuple<int32_t, int64_t, int64_t, int64_t, Space>;  // of a stretch
+  using Sent = std::tuple<int32_t, int32_t, int64_t, int64_t>;  // window, tape, range
+  int64_t passed_on = 0, cut = 0;
+  for (uint64_t seed = 0; seed < 500; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    const auto planned = PlanOf(seed);
+    if (!planned) continue;
+    const CanonicalRequest& request = planned->request.canonical;
+    std::map<std::pair<int64_t, int64_t>, std::vector<std::vector<Sent>>> told;  // of a pair, by each end
+    for (int32_t h = 0; h < std::ssize(request.request.topology.hosts); ++h) {
+      const NamedProgram named = ProgramOfHost(planned->plan, request, planned->request.binding, h);
+      EXPECT_EQ(Elements(OfStretches(named)), Elements(Expanded(named)));
+      cut += std::ssize(named.program.cuts);
+      std::map<Place, int32_t> brought;  // in which window
+      std::map<std::pair<int64_t, int64_t>, std::vector<Sent>> here;
+      ForEachStretch(named.program, [&](const Stretch& s) {
+        const int32_t tape = named.program.tape_numbers[s.tape];
+        const int64_t from = named.devices[s.from_device], to = named.devices[s.to_device];
+        here[{from, to}].push_back({s.window, tape, s.lo, s.hi});
+        const auto& mine = request.request.topology.hosts[h].device_ids;
+        const auto is_here = [&](int64_t device) {
+          return std::any_of(mine.begin(), mine.end(), [&](int64_t id) {
+            return planned->request.binding.device_ids[id] == device;
+          });
+        };
+        if (s.from_space != Space::kSource && is_here(from)) {
+          const auto earlier = brought.find({tape, s.lo, s.hi, from, s.from_space});
+          EXPECT_TRUE(earlier != brought.end() && earlier->second < s.window);
+          ++passed_on;
+        }
+        EXPECT_TRUE(brought.try_emplace({tape, s.lo, s.hi, to, s.to_space}, s.window).second);
+        return true;
+      });
+      for (auto& [pair, sent] : here) told[pair].push_back(std::move(sent));
+    }
+    for (const auto& [pair, ends] : told) {
+      for (const auto& end : ends) EXPECT_EQ(end, ends.front());
+    }
+  }
+  EXPECT_GT(passed_on, 1000);
+  EXPECT_GT(cut, 100);
+}
+
 // Whatever a program says after its bytes were changed: nothing beyond what it speaks of.
 void ExpectSafe(const NamedProgram& named) {
   int transfers = 0;
@@ -111,6 +183,13 @@ void ExpectSafe(const NamedProgram& named) {
     EXPECT_GT(t.box.element_count(), 0);
     EXPECT_NE(t.to_space, Space::kSource);
     return ++transfers < 10000;
+  });
+  int stretches = 0;
+  ForEachStretch(named.program, [&](const Stretch& s) {
+    EXPECT_LT(s.lo, s.hi);
+    EXPECT_LE(s.hi, named.program.RunsOfTape(s.tape).bits);
+    EXPECT_LT(s.window, named.program.windows);
+    return ++stretches < 10000;
   });
 }
 

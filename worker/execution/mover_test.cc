@@ -11,6 +11,7 @@
 #include "tests/testing/element_oracle.h"
 #include "worker/execution/testing/cluster.h"
 #include "worker/transport/testing/memory_transport.h"
+#include "worker/transport/tcp_transport.h"
 #include "worker/transport/ucx_transport.h"
 
 namespace remesh::testing {
@@ -69,7 +70,7 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
 
   std::unique_ptr<Transport> NewTransport(int host) {
     if (GetParam() == "memory") return fabric_.NewTransport(absl::StrCat("host-", host));
-    auto transport = NewUcxTransport({});
+    auto transport = GetParam() == "tcp" ? NewTcpTransport({}) : NewUcxTransport({});
     EXPECT_TRUE(transport.ok()) << transport.status();
     return *std::move(transport);
   }
@@ -233,6 +234,45 @@ TEST_P(MoverTest, RelaysPassOnWhatTheOriginSaid) {
   EXPECT_EQ(hosts_[2]->bytes.copied, 1025 * 4100);
 }
 
+// A bit that falls over in a relay's memory, after it has checked what arrived: the digests are the
+// origin's, so the next in line notices, and names the relay.
+TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
+  TestCase c;
+  c.hosts = 3;
+  c.windows = 2;
+  c.arrays = {{"r", {1025, 41}, "u8"}};
+  const Box all = Box::Whole(c.arrays[0].shape);
+  c.source = {{0, 0, all}};
+  c.target = {{0, 4, all}};
+  c.operations = {{0, 0, all, 0, 3, Space::kSource, Space::kStaging},
+                  {1, 0, all, 3, 4, Space::kStaging, Space::kTarget}};
+  Start(c);
+  for (auto& host : hosts_) host->mover().Grant(1);
+  ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.done_windows == 1; }); }));
+  hosts_[1]->staging()[20000] ^= std::byte{16};
+  GrantAll();
+  ASSERT_TRUE(Until([&] { return hosts_[2]->failure.has_value(); }));
+  const ErrorInfo error = GetErrorInfo(*hosts_[2]->failure);
+  EXPECT_EQ(error.reason, "DIGEST_MISMATCH");
+  EXPECT_EQ(error.metadata.at("host"), "host-1");
+  // The second chunk: it begins with element 16384.
+  EXPECT_EQ(error.metadata.at("box"), (Box{{{399, 400}, {25, 41}}}).DebugString());
+}
+
+// Thousands of arrays that are alike make one message.
+TEST_P(MoverTest, ManySmallStretchesTravelTogether) {
+  TestCase c;
+  c.windows = 1;
+  for (int i = 0; i < 3000; ++i) {
+    c.arrays.push_back({absl::StrCat("a", i), {7 + i % 5}, "bf16"});
+    c.source.push_back({i, 0, Box::Whole(c.arrays.back().shape)});
+    c.target.push_back({i, 2, Box::Whole(c.arrays.back().shape)});
+  }
+  AddNaiveOperations(c);
+  Run(c);
+  EXPECT_EQ(hosts_[1]->bytes.chunks_verified, 3000);
+}
+
 TEST_P(MoverTest, NothingToMoveIsDoneAtOnce) {
   TestCase c;
   c.windows = 0;
@@ -318,7 +358,7 @@ TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
   for (auto& host : hosts_) ExpectElements(host->source());
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, MoverTest, ::testing::Values("memory", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Transports, MoverTest, ::testing::Values("memory", "tcp", "ucx"),
                          [](const auto& info) { return info.param; });
 
 // What BindMoves() must refuse, each by its own words.

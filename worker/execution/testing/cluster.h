@@ -118,6 +118,7 @@ class TestHost {
   absl::Status Open(const TestCase& c, const std::vector<std::string>& addresses) {
     auto list = Bind(c);
     if (!list.ok()) return list.status();
+    staging_ = list->scratch;
     std::vector<std::string> names;
     std::vector<Peer> peers;
     for (int h = 0; h < c.hosts; ++h) {
@@ -146,6 +147,7 @@ class TestHost {
   Transport& transport() { return *transport_; }
   const MappedShards& source() const { return *source_; }
   const MappedShards& target() const { return *target_; }
+  std::span<std::byte> staging() { return staging_->bytes(); }
 
   int done_windows = 0;
   MoverBytes bytes;
@@ -212,6 +214,7 @@ class TestHost {
   }
 
   const int index_;
+  std::shared_ptr<Scratch> staging_;
   std::string directory_ = "/dev/shm/remesh_host.XXXXXX";
   std::shared_ptr<MappedShards> source_;
   std::shared_ptr<MappedShards> target_;
