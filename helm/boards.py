@@ -72,7 +72,7 @@ BOARDS = {
         Panel("Seconds of a window, 99th percentile", "By node: the slowest one holds up the others.", "s", quantile(0.99, "remesh_worker_window_seconds", "node"), "{{node}}"),
         Panel("Where time goes", "Seconds a second that attempts spend in each phase, all nodes.", "s", rate("remesh_worker_phase_seconds_sum", "phase"), "{{phase}}"),
         Panel("Seconds in a phase, 99th percentile", "Of all nodes.", "s", quantile(0.99, "remesh_worker_phase_seconds", "phase"), "{{phase}}"),
-        Panel("Pieces verified", "Pieces that arrived with the digest of their origin.", "cps", rate("remesh_worker_chunks_verified_total", "node"), "{{node}}"),
+        Panel("Chunks verified", "Chunks of 16 KiB that arrived with the digest of their origin.", "cps", rate("remesh_worker_chunks_verified_total", "node"), "{{node}}"),
         Panel("Errors by reason", "Attempts and commands that failed on workers.", "cps", rate("remesh_worker_errors_total", "reason"), "{{reason}}"),
         Panel("Buffers", "Reserved for shards and staging.", "bytes", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN})", "{{node}}"),
         Panel("Buffers of what they may take", "A move needs room for both generations.", "percentunit", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN}) / (sum by (node) (remesh_worker_buffer_max_bytes{CHOSEN}) > 0)", "{{node}}"),

@@ -46,7 +46,7 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
       received_(bytes_.Add({{"direction", "received"}, {"transport", transport}})),
       copied_(bytes_.Add({{"direction", "copied"}, {"transport", "local"}})),
       chunks_verified_(Counters(registry, "remesh_worker_chunks_verified_total",
-                                "Pieces that arrived with the origin's digest.")
+                                "Chunks (16 KiB) that arrived with the origin's digest.")
                            .Add({})),
       mismatches_(Counters(registry, "remesh_worker_digest_mismatches_total",
                            "Attempts that ended because a digest was another than expected.")),

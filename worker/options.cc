@@ -159,9 +159,9 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddInt("copy_threads", &options.copy_threads, "Threads that copy, pack and hash.", 1,
                   1024);
   settings.AddBytes("staging_bytes", &options.staging_bytes,
-                    "Most bytes of packed pieces on their way, for one attempt.");
+                    "Most bytes of packed slices on their way, for one attempt.");
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
-                  "Most pieces on their way, for one attempt.", 1, 65536);
+                  "Most slices on their way, for one attempt.", 1, 65536);
   settings.Section("Operation");
   settings.AddAddress("metrics_address", &options.metrics_address,
                       "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "

@@ -10,7 +10,7 @@
 
 namespace remesh {
 
-// How many buffers for packed pieces, and how large.
+// How many buffers for packed slices, and how large.
 struct SlotShape {
   int count = 0;
   int64_t slot_bytes = 0;
@@ -18,7 +18,7 @@ struct SlotShape {
   int64_t bytes() const { return count * slot_bytes; }
 };
 
-// Buffers of one size for packed pieces. Not thread-safe.
+// Buffers of one size for packed slices. Not thread-safe.
 class SlotPool {
  public:
   // REQUIRES: `memory`, which must outlive the pool, has at least shape.bytes().

@@ -21,10 +21,7 @@ struct MessageTag {
   uint32_t window = 0;
   uint32_t from_device = 0;
   uint32_t to_device = 0;
-  uint32_t index = 0;  // of the piece in the pair's message of the window; kDigestTable for the
-                       // digests of all its pieces
-
-  static constexpr uint32_t kDigestTable = 0xffffffff;
+  uint32_t index = 0;  // of what travels at once of the pair's message
 
   friend auto operator<=>(const MessageTag&, const MessageTag&) = default;
   template <typename H>
@@ -71,7 +68,7 @@ class PeerGroup {
 
   // A link may start all operations of a window at once (NCCL: one group). Then windowed() is true:
   // before the first operation Expect() says how many each window will have, in rising windows; a
-  // message has one piece, of at least one byte; and no operation of a window starts before all of
+  // message travels at once, at least one byte of it; and no operation of a window starts before all of
   // that window are posted and the window before has started.
   virtual bool windowed() const { return false; }
   virtual void Expect(std::vector<int32_t> operations) {}
