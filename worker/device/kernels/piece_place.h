@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "worker/device/kernels/lanes.h"
+#include "worker/device/kernels/table.h"
+
+namespace remesh::kernels {
+
+// Divisions in the tables have a dividend below 2^32 or below twice the divisor: 64-bit ones are dear
+// on GPUs.
+REMESH_HD inline uint64_t SmallQuotient(uint64_t dividend, uint64_t divisor) {
+  if (dividend < divisor) return 0;
+  if (dividend - divisor < divisor) return 1;
+  return static_cast<uint32_t>(dividend) / static_cast<uint32_t>(divisor);
+}
+
+// A position in a piece, and the runs from there on. A step of at most a chunk's runs is cheap.
+class PiecePlace {
+ public:
+  // `offset` in bits from the piece's begin.
+  REMESH_HD PiecePlace(const PieceEntry& piece, int64_t offset) : piece_(piece) {
+    uint64_t run = static_cast<uint64_t>(offset) / static_cast<uint64_t>(piece.run_bits);
+    within_ = offset - static_cast<int64_t>(run) * piece.run_bits;
+    bit_ = piece.first_bit;
+    REMESH_UNROLL
+    for (int loop = 0; loop < kLoopsMax; ++loop) {
+      digits_[loop] = run;
+      if (run != 0) {
+        const uint64_t count = static_cast<uint64_t>(piece.loops[loop].count);
+        run /= count;
+        digits_[loop] -= run * count;
+        bit_ += static_cast<int64_t>(digits_[loop]) * piece.loops[loop].stride;
+      }
+    }
+  }
+
+  // Of the position, in its run.
+  REMESH_HD int64_t within() const { return within_; }
+  REMESH_HD int64_t run_bits() const { return piece_.run_bits; }
+
+  // Where the run that is `runs` further begins, in bits from the piece's data.
+  REMESH_HD int64_t BitOfRun(uint64_t runs) const {
+    int64_t bit = bit_;
+    REMESH_UNROLL
+    for (int loop = 0; loop < kLoopsMax; ++loop) {
+      if (runs == 0) break;
+      const uint64_t count = static_cast<uint64_t>(piece_.loops[loop].count);
+      const uint64_t next = SmallQuotient(digits_[loop] + runs, count);
+      // Negative after a carry.
+      bit += static_cast<int64_t>(runs - next * count) * piece_.loops[loop].stride;
+      runs = next;
+    }
+    return bit;
+  }
+
+  // What the addresses of all units of the next `bits` bits have in common, in bits: their alignment
+  // is its lowest set bit.
+  REMESH_HD uint64_t AlignmentMask(int64_t bits) const {
+    uint64_t mask =
+        reinterpret_cast<uintptr_t>(piece_.data) * 8 + static_cast<uint64_t>(bit_ + within_);
+    if (within_ + bits > piece_.run_bits) {
+      mask |= static_cast<uint64_t>(within_ | piece_.run_bits);
+      REMESH_UNROLL
+      for (int loop = 0; loop < kLoopsMax; ++loop) {
+        mask |= static_cast<uint64_t>(piece_.loops[loop].stride);
+      }
+    }
+    return mask;
+  }
+
+ private:
+  const PieceEntry piece_;  // a copy: it stays in registers
+  int64_t within_;
+  int64_t bit_;  // of the position's run
+  uint64_t digits_[kLoopsMax];
+};
+
+}  // namespace remesh::kernels

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "worker/device/kernels/move.h"
+#include "worker/device/kernels/table.h"
+#include "worker/device/kernels/xxh3.h"
+
+namespace remesh::kernels {
+
+// A chunk's packed bits, in the memory that a warp shares; words before its bytes are read as such.
+struct alignas(16) Stage {
+  uint64_t words[2048];
+
+  REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }
+};
+
+// Zeros behind the last bit: digests are of whole bytes.
+template <typename Lanes>
+REMESH_HD void ClearTail(Stage& stage, int64_t bits) {
+  if (bits % 8 == 0) return;
+  Lanes::ForEach([&](int lane) {
+    if (lane != 0) return;
+    unsigned char* last = stage.bytes() + bits / 8;
+    Store<uint8_t>(last, static_cast<uint8_t>(Load<uint8_t>(last) & ((1u << bits % 8) - 1)));
+  });
+}
+
+// Hands a chunk's digest on, or compares it; by one lane.
+template <typename Lanes>
+REMESH_HD void UseDigest(const TableView& table, int64_t index, uint64_t digest) {
+  Lanes::ForEach([&](int lane) {
+    if (lane != 0) return;
+    if (table.chunks[index].use == DigestUse::kWrite) {
+      table.digests[index] = digest;
+    } else if (table.digests[index] != digest) {
+      LowerTo(table.first_wrong, index);
+    }
+  });
+}
+
+// Moves one chunk, through `stage`. What a piece needs of words around its own bits: see move.h.
+template <typename Lanes>
+REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
+  const ChunkEntry& chunk = table.chunks[index];
+  const int64_t bits = chunk.hi - chunk.lo;
+  MoveRange<MoveKind::kGather, Lanes>(table.pieces + chunk.source, chunk.lo, chunk.hi,
+                                      stage.bytes());
+  ClearTail<Lanes>(stage, bits);
+  if (chunk.use != DigestUse::kNone) {
+    UseDigest<Lanes>(table, index, HashOf<Lanes>(stage.words, static_cast<int>((bits + 7) / 8)));
+  }
+  if (chunk.target >= 0) {
+    MoveRange<MoveKind::kScatter, Lanes>(table.pieces + chunk.target, chunk.lo, chunk.target_hi,
+                                         stage.bytes());
+  }
+}
+
+}  // namespace remesh::kernels

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "worker/device/device.h"
+#include "worker/device/kernels/table.h"
+
+namespace remesh {
+
+enum class WorkKind { kPack, kUnpack, kCopy, kCheck };
+
+// One call of a Device as flat tables, which kernels/run_chunk.h works off in any order. A value; it
+// points where the parts' views do.
+struct WorkTable {
+  std::vector<kernels::PieceEntry> pieces;
+  std::vector<kernels::ChunkEntry> chunks;  // part by part
+  std::vector<uint64_t> digests;            // of each chunk; those to compare with are there
+  int64_t first_wrong = std::numeric_limits<int64_t>::max();
+
+  // For devices that read the table where it stands.
+  kernels::TableView View() { return {pieces.data(), chunks.data(), digests.data(), &first_wrong}; }
+};
+
+WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std::byte* buffer);
+
+// Hands the digests that were written to the parts, and names the first wrong chunk. REQUIRES:
+// `digests` and `first_wrong` are what became of those of `table`, which was made from `parts`.
+Mismatch FinishWork(const std::vector<SlicePart>& parts, const WorkTable& table,
+                    const uint64_t* digests, int64_t first_wrong);
+
+}  // namespace remesh

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/work_table.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <utility>
+
+#include "worker/device/chunks.h"
+#include "worker/device/kernels/run_chunk.h"
+#include "worker/device/testing/copy_reference.h"
+
+namespace remesh {
+namespace {
+
+using kernels::LanesInTurn;
+using reference::Bytes;
+
+// Words of 4 bytes are read whole.
+Bytes Padded(Bytes bytes) {
+  bytes.resize((bytes.size() + 3) / 4 * 4);
+  return bytes;
+}
+
+void RunAll(WorkTable& table) {
+  kernels::Stage stage;
+  for (size_t i = 0; i < table.chunks.size(); ++i) {
+    kernels::RunChunk<LanesInTurn>(table.View(), static_cast<int64_t>(i), stage);
+  }
+}
+
+// A tape of a few boxes of a few arrays, each in a shard around it.
+struct Tape {
+  Tape(reference::Random& random, int bits) {
+    const int boxes = static_cast<int>(random.Uniform(1, 6));
+    for (int i = 0; i < boxes; ++i) {
+      const int rank = static_cast<int>(random.Uniform(0, 6));
+      const Box box = random.AnyBox(rank, rank == 2 ? 60 : 5);
+      if (box.empty()) continue;
+      const Box frame = random.Around(box);
+      shards.push_back(Padded(random.Shard(frame, bits)));
+      const ShardView shard{shards.back().data(), frame, bits};
+      view.Add(shard, box);
+      const Bytes packed = reference::PackElements(shard, box);
+      for (int64_t bit = 0; bit < box.element_count() * bits; ++bit) {
+        expected.push_back(reference::GetBit(packed.data(), bit));
+      }
+    }
+  }
+  std::vector<Bytes> shards;
+  TapeView view;
+  std::vector<bool> expected;  // the tape's bits
+};
+
+class WorkTableTest : public testing::TestWithParam<int> {};
+
+// Runs the table of one part and returns what it found.
+Mismatch RunPart(WorkKind kind, const SlicePart& part, Bytes* buffer) {
+  WorkTable table = MakeWorkTable(kind, {part}, buffer != nullptr ? buffer->data() : nullptr);
+  RunAll(table);
+  return FinishWork({part}, table, table.digests.data(), table.first_wrong);
+}
+
+// How many bits of the shards are no longer what they were.
+int64_t ChangedBits(const std::vector<Bytes>& before, const std::vector<Bytes>& after) {
+  int64_t changed = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    for (size_t byte = 0; byte < before[i].size(); ++byte) {
+      changed += std::popcount(std::to_integer<unsigned>(before[i][byte] ^ after[i][byte]));
+    }
+  }
+  return changed;
+}
+
+TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
+  reference::Random random(17);
+  for (int round = 0; round < 300; ++round) {
+    Tape tape(random, GetParam());
+    const int64_t end = tape.view.end();
+    if (end == 0) continue;
+    SCOPED_TRACE(testing::Message() << "round " << round << ", " << end << " bits");
+    SlicePart part{.source = &tape.view, .lo = random.Uniform(0, end - 1), .offset = 16};
+    part.hi = random.Uniform(part.lo + 1, end);
+    const int64_t bits = part.hi - part.lo;
+    std::vector<uint64_t> digests(static_cast<size_t>(ChunksOf(part.lo, part.hi)));
+    part.digests = digests.data();
+    Bytes buffer = Padded(Bytes(static_cast<size_t>(16 + BytesOfBits(bits)), std::byte{0xff}));
+    ASSERT_TRUE(RunPart(WorkKind::kPack, part, &buffer).ok());
+    for (int64_t bit = 0; bit < BytesOfBits(bits) * 8; ++bit) {
+      ASSERT_EQ(reference::GetBit(buffer.data() + 16, bit),
+                bit < bits && tape.expected[part.lo + bit])
+          << bit;
+    }
+    for (size_t k = 0; k < digests.size(); ++k) {
+      const int64_t at = static_cast<int64_t>(k) * kChunkBytes;
+      const int64_t bytes = std::min(kChunkBytes, BytesOfBits(bits) - at);
+      ASSERT_EQ(digests[k], DigestPacked({buffer.data() + 16 + at, static_cast<size_t>(bytes)}));
+    }
+
+    // The range's bits come to stand where others stood; nothing else changes.
+    for (Bytes& shard : tape.shards) {
+      for (std::byte& byte : shard) byte = ~byte;
+    }
+    const std::vector<Bytes> inverted = tape.shards;
+    part.target = std::exchange(part.source, nullptr);
+    ASSERT_TRUE(RunPart(WorkKind::kUnpack, part, &buffer).ok());
+    ASSERT_EQ(ChangedBits(inverted, tape.shards), bits);
+    part.source = std::exchange(part.target, nullptr);
+    ASSERT_TRUE(RunPart(WorkKind::kCheck, part, nullptr).ok());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Widths, WorkTableTest, testing::Values(1, 2, 4, 8, 16, 32, 64, 128));
+
+TEST(WorkTableDepthTest, ABoxOfMoreLoopsThanAnEntryHasBecomesSeveral) {
+  // Eight dimensions of which none is whole.
+  Box box, frame;
+  for (int d = 0; d < 8; ++d) {
+    box.dims.push_back({0, 2});
+    frame.dims.push_back({0, 3});
+  }
+  reference::Random random(3);
+  Bytes bytes = random.Shard(frame, 16);
+  const ShardView shard{bytes.data(), frame, 16};
+  TapeView view;
+  view.Add(shard, box);
+  Bytes packed(static_cast<size_t>(PackedBytes(box, 16)));
+  const SlicePart part{.source = &view, .hi = view.end()};
+  WorkTable table = MakeWorkTable(WorkKind::kPack, {part}, packed.data());
+  EXPECT_EQ(table.pieces.size(), 4u + 1);  // and the buffer
+  RunAll(table);
+  EXPECT_EQ(packed, reference::PackElements(shard, box));
+}
+
+TEST(WorkTableMismatchTest, NamesTheFirstWrongChunk) {
+  Bytes bytes(static_cast<size_t>(5 * kChunkBytes));
+  const TapeView view(bytes.data(), 0, 5 * kChunkBits);
+  std::vector<uint64_t> digests(5);
+  const SlicePart whole{.source = &view, .hi = 5 * kChunkBits, .digests = digests.data()};
+  WorkTable make = MakeWorkTable(WorkKind::kPack, {whole}, nullptr);
+  RunAll(make);
+  FinishWork({whole}, make, make.digests.data(), make.first_wrong);
+  bytes[3 * kChunkBytes + 5] ^= std::byte{1};
+  bytes[4 * kChunkBytes] ^= std::byte{1};
+  SlicePart first = whole, second = whole;
+  first.hi = second.lo = 2 * kChunkBits;
+  second.digests += 2;
+  WorkTable check = MakeWorkTable(WorkKind::kCheck, {first, {.source = &view}, second}, nullptr);
+  RunAll(check);
+  const Mismatch found =
+      FinishWork({first, {}, second}, check, check.digests.data(), check.first_wrong);
+  EXPECT_EQ(found.part, 2);
+  EXPECT_EQ(found.chunk, 1);
+}
+
+}  // namespace
+}  // namespace remesh
