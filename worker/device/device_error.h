@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/status/status.h"
+
+namespace remesh {
+
+// RESOURCE_EXHAUSTED (DEVICE_MEMORY_EXHAUSTED; device, needed_bytes, free_bytes).
+absl::Status DeviceMemoryExhausted(std::string_view device, int64_t needed_bytes,
+                                   int64_t free_bytes);
+
+// INTERNAL (DEVICE_ERROR; device, error): what is said of everything that the device was given after
+// `error`, its own name for what happened, and of what it had not ended by then.
+absl::Status DeviceError(std::string_view device, std::string_view error, std::string_view detail);
+
+}  // namespace remesh

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <deque>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "absl/functional/any_invocable.h"
+#include "absl/synchronization/mutex.h"
+#include "worker/device/device.h"
+#include "worker/device/sim_memory.h"
+#include "worker/device/work_table.h"
+
+namespace remesh {
+
+struct SimOptions {
+  std::string device = "sim:0";
+  int64_t memory_bytes = int64_t{1} << 30;
+  uint32_t seed = 1;
+  bool delays = true;
+};
+
+// A GPU that is not there: with it everything around a GPU is tested on any machine. Its addresses
+// crash whoever dereferences them; work runs on a thread of its own, by the code that GPUs run, late
+// and in an order of its own; what work will write holds noise from the moment it is given, so that
+// who reads too early, or relies on work that was cancelled, finds out. Parts may lie in the memory
+// of this device, of another of the process, or of the host.
+class SimDevice final : public Device {
+ public:
+  using Notify = absl::AnyInvocable<void() const>;
+
+  // `on_finished` as for CopyPool().
+  SimDevice(SimOptions options, Notify on_finished);
+  ~SimDevice() override;
+
+  std::string_view name() const override { return "sim"; }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override;
+  void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
+  void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
+  void Copy(std::vector<SlicePart> parts, Done done) override;
+  void Check(std::vector<SlicePart> parts, Done done) override;
+  void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) override;
+  void CancelQueued() override;
+  bool Drain() override;
+  int pending() const override { return pending_; }
+
+  // When `works` more have run, everything else ends in DeviceError(), as with a context of CUDA in
+  // error; and then `on_finished` is not called any more.
+  void FailAfter(int64_t works);
+
+ private:
+  struct Work {
+    absl::AnyInvocable<Mismatch(std::mt19937&)> run;
+    Done done;
+    absl::StatusOr<Mismatch> result = Mismatch();
+  };
+
+  void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
+  void Give(absl::AnyInvocable<Mismatch(std::mt19937&)> run, Done done);
+  void RunThread();
+  void Linger();
+  // The work that the thread does next; it has none when there is nothing more to do.
+  Work Next();
+  bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    return stopping_ || !queued_.empty();
+  }
+
+  const SimOptions options_;
+  const Notify on_finished_;
+  SimMemory memory_;
+  int pending_ = 0;      // the owning thread's
+  std::mt19937 random_;  // the stream thread's
+  absl::Mutex mutex_;
+  std::deque<Work> queued_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Work> ended_ ABSL_GUARDED_BY(mutex_);
+  int64_t works_left_ ABSL_GUARDED_BY(mutex_) = std::numeric_limits<int64_t>::max();
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/sim_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "worker/device/chunks.h"
+
+namespace remesh {
+namespace {
+
+using Bytes = std::vector<std::byte>;
+using ::testing::Each;
+
+std::shared_ptr<std::byte> MustAllocate(SimDevice& device, int64_t bytes) {
+  auto memory = device.Allocate(bytes);
+  EXPECT_TRUE(memory.ok()) << memory.status();
+  return *std::move(memory);
+}
+
+void DrainAll(SimDevice& device) {
+  while (device.pending() > 0) {
+    if (!device.Drain()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+}
+
+void Ignore(absl::StatusOr<Mismatch>) {}
+
+void Put(SimDevice& device, std::byte* to, const Bytes& bytes) {
+  device.Transfer(to, bytes.data(), static_cast<int64_t>(bytes.size()), Ignore);
+  DrainAll(device);
+}
+
+Bytes Get(SimDevice& device, const std::byte* from, size_t bytes) {
+  Bytes copy(bytes);
+  device.Transfer(copy.data(), from, static_cast<int64_t>(bytes), Ignore);
+  DrainAll(device);
+  return copy;
+}
+
+TEST(SimDeviceDeathTest, TheHostCannotReadItsMemory) {
+  SimDevice device({}, [] {});
+  auto memory = MustAllocate(device, 100);
+  volatile std::byte* const address = memory.get();
+  EXPECT_DEATH(static_cast<void>(*address), "");
+  memory.reset();
+  EXPECT_DEATH(static_cast<void>(*address), "") << "nor what is freed";
+}
+
+void ReadBehindTheEnd() {
+  SimDevice device({}, [] {});
+  const auto memory = MustAllocate(device, 1000);
+  Bytes copy(4096);
+  device.Transfer(copy.data(), memory.get(), 1025, Ignore);
+  DrainAll(device);
+}
+
+TEST(SimDeviceDeathTest, ReadingBehindTheEndIsFatal) { EXPECT_DEATH(ReadBehindTheEnd(), ""); }
+
+TEST(SimDeviceTest, MemoryThatIsFreedCanBeHadAgain) {
+  SimDevice device({.memory_bytes = 1000}, [] {});
+  auto memory = MustAllocate(device, 600);
+  EXPECT_FALSE(device.Allocate(600).ok());
+  memory.reset();
+  EXPECT_TRUE(device.Allocate(600).ok());
+}
+
+TEST(SimDeviceTest, WhatWorkWillWriteIsNoiseUntilThen) {
+  SimDevice device({}, [] {});
+  const size_t bytes = 3 * kChunkBytes;
+  Bytes from(bytes, std::byte{7}), to(bytes, std::byte{1});
+  // Parts in the host's memory, so that the test may look.
+  const TapeView source(from.data(), 0, 3 * kChunkBits), target(to.data(), 0, 3 * kChunkBits);
+  std::vector<uint64_t> digests(2, 1);
+  const SlicePart middle{&source, &target, 4, 2 * kChunkBits, 0, digests.data()};
+  device.FailAfter(0);
+  device.Copy({middle}, Ignore);
+  DrainAll(device);
+  const Bytes noise(to.begin() + 1, to.begin() + 2 * kChunkBytes);
+  EXPECT_THAT(noise, Each(std::byte{0x5A}));
+  EXPECT_EQ(to[0], std::byte{0x51}) << "the low four bits are another's";
+  EXPECT_EQ(to[2 * kChunkBytes], std::byte{1});
+  EXPECT_THAT(digests, Each(0xA5A5A5A5A5A5A5A5));
+}
+
+TEST(SimDeviceTest, DevicesOfAProcessReachEachOther) {
+  SimDevice one({.device = "sim:0"}, [] {}), two({.device = "sim:1", .seed = 2}, [] {});
+  const Bytes bytes(1000, std::byte{9});
+  const auto from = MustAllocate(one, 1000), to = MustAllocate(two, 1000);
+  Put(one, from.get(), bytes);
+  const TapeView source(from.get(), 0, 8000), target(to.get(), 0, 8000);
+  uint64_t digest = 0;
+  two.Copy({{&source, &target, 0, 8000, 0, &digest}}, Ignore);
+  DrainAll(two);
+  EXPECT_EQ(Get(two, to.get(), 1000), bytes);
+}
+
+TEST(SimDeviceTest, WorkEndsInAnOrderOfItsOwn) {
+  SimDevice device({.seed = 3}, [] {});
+  std::vector<int> order;
+  Bytes bytes(64);
+  for (int i = 0; i < 64; ++i) {
+    device.Transfer(&bytes[i], &bytes[i], 0, [&order, i](auto) { order.push_back(i); });
+  }
+  DrainAll(device);
+  EXPECT_EQ(order.size(), 64u);
+  EXPECT_FALSE(std::is_sorted(order.begin(), order.end()));
+}
+
+TEST(SimDeviceTest, AFailedDeviceTellsNobody) {
+  std::atomic<int> told = 0;
+  SimDevice device({}, [&] { ++told; });
+  device.FailAfter(2);
+  std::vector<bool> ok;
+  std::byte byte{};
+  for (int i = 0; i < 5; ++i) {
+    device.Transfer(&byte, &byte, 0, [&](const auto& result) { ok.push_back(result.ok()); });
+    DrainAll(device);
+  }
+  EXPECT_EQ(ok, (std::vector<bool>{true, true, false, false, false}));
+  EXPECT_EQ(told, 2);
+  EXPECT_FALSE(device.Allocate(1).ok());
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/sim_memory.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "base/check.h"
+#include "base/fd.h"
+#include "worker/device/device_error.h"
+
+namespace remesh {
+namespace {
+
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kAlignment = 256;
+
+size_t RoundedUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+std::byte* Reserve(size_t bytes) {
+  void* at = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  REMESH_CHECK(at != MAP_FAILED);
+  return static_cast<std::byte*>(at);
+}
+
+// One allocation, mapped between two pages that crash, its end at the second one's begin.
+struct Segment {
+  size_t bytes = 0;             // whole pages
+  std::byte* hidden = nullptr;  // where the bytes are
+};
+
+absl::Mutex& RegistryMutex() {
+  static auto* const mutex = new absl::Mutex;
+  return *mutex;
+}
+// By the address that is given out.
+std::map<const std::byte*, Segment>& Registry() {
+  static auto* const segments = new std::map<const std::byte*, Segment>;
+  return *segments;
+}
+
+std::byte* MapSegment(size_t bytes) {
+  const Fd file(memfd_create("remesh-sim-device", MFD_CLOEXEC));
+  REMESH_CHECK(file.get() >= 0 && ftruncate(file.get(), static_cast<off_t>(bytes)) == 0);
+  std::byte* const guarded = Reserve(bytes + 2 * kPageBytes);
+  void* const hidden = mmap(guarded + kPageBytes, bytes, PROT_READ | PROT_WRITE,
+                            MAP_SHARED | MAP_FIXED, file.get(), 0);
+  REMESH_CHECK(hidden != MAP_FAILED);
+  std::memset(hidden, 0xA5, bytes);  // what stands in fresh memory is nobody's to read
+  return static_cast<std::byte*>(hidden);
+}
+
+void FreeSegment(const std::byte* address) {
+  absl::MutexLock lock(&RegistryMutex());
+  const auto segment = Registry().find(address);
+  munmap(segment->second.hidden - kPageBytes, segment->second.bytes + 2 * kPageBytes);
+  Registry().erase(segment);  // the reservation stays
+}
+
+}  // namespace
+
+SimMemory::SimMemory(std::string device, int64_t limit_bytes)
+    : device_(std::move(device)), budget_(std::make_shared<Budget>()) {
+  absl::MutexLock lock(&budget_->mutex);
+  budget_->free_bytes = limit_bytes;
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
+  {
+    absl::MutexLock lock(&budget_->mutex);
+    if (bytes > budget_->free_bytes) {
+      return DeviceMemoryExhausted(device_, bytes, budget_->free_bytes);
+    }
+    budget_->free_bytes -= bytes;
+  }
+  const size_t used = RoundedUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kAlignment);
+  const size_t pages = RoundedUp(used, kPageBytes);
+  std::byte* const address = Reserve(pages);
+  std::byte* const hidden = MapSegment(pages);
+  {
+    absl::MutexLock lock(&RegistryMutex());
+    Registry()[address] = {pages, hidden};
+  }
+  return std::shared_ptr<std::byte>(address + (pages - used),
+                                    [budget = budget_, address, bytes](std::byte*) {
+                                      FreeSegment(address);
+                                      absl::MutexLock lock(&budget->mutex);
+                                      budget->free_bytes += bytes;
+                                    });
+}
+
+std::byte* SimMemory::Behind(const std::byte* address) {
+  absl::MutexLock lock(&RegistryMutex());
+  const auto after = Registry().upper_bound(address);
+  if (after != Registry().begin()) {
+    const auto& [begin, segment] = *std::prev(after);
+    if (address < begin + segment.bytes) return segment.hidden + (address - begin);
+  }
+  return const_cast<std::byte*>(address);
+}
+
+}  // namespace remesh

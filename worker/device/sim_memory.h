@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+
+namespace remesh {
+
+// The memory of a simulated device. Its addresses are of pages that nobody may read or write: who
+// dereferences one crashes, as on the host with a GPU's. The bytes are mapped a second time, where
+// only the devices look. Threads: any.
+class SimMemory {
+ public:
+  SimMemory(std::string device, int64_t limit_bytes);
+
+  // As Device::Allocate(). The memory may outlive this. Once freed, its addresses stay dead.
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes);
+
+  // Where the bytes of an address are, of any device of this process; others, the host's, are where
+  // they say.
+  static std::byte* Behind(const std::byte* address);
+
+ private:
+  struct Budget {
+    absl::Mutex mutex;
+    int64_t free_bytes ABSL_GUARDED_BY(mutex);
+  };
+
+  const std::string device_;
+  const std::shared_ptr<Budget> budget_;
+};
+
+}  // namespace remesh
