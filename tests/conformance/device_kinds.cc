@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The devices that keep the contract.
+#include "tests/conformance/device_conformance.h"
+#include "worker/device/host_device.h"
+#include "worker/device/sim_device.h"
+
+namespace remesh::conformance {
+namespace {
+
+DeviceKind Host(std::string name, int threads) {
+  return {.name = std::move(name),
+          .open =
+              [threads](std::function<void()> on_finished) {
+                return std::make_unique<HostDevice>(threads, std::move(on_finished));
+              },
+          .fail = nullptr,
+          .limited = false,
+          .host_memory = nullptr};
+}
+
+DeviceKind Sim(std::string name, bool delays) {
+  return {.name = std::move(name),
+          .open =
+              [delays](std::function<void()> on_finished) {
+                return std::make_unique<SimDevice>(SimOptions{.seed = 5, .delays = delays},
+                                                   std::move(on_finished));
+              },
+          .fail = [](Device& device) { static_cast<SimDevice&>(device).FailAfter(0); },
+          .limited = true,
+          .host_memory = nullptr};
+}
+
+std::string NameOf(const ::testing::TestParamInfo<DeviceKind>& info) { return info.param.name; }
+
+INSTANTIATE_TEST_SUITE_P(Host, DeviceConformance,
+                         ::testing::Values(Host("OneThread", 1), Host("FourThreads", 4)), NameOf);
+INSTANTIATE_TEST_SUITE_P(Sim, DeviceConformance,
+                         ::testing::Values(Sim("Direct", false), Sim("Delayed", true)), NameOf);
+
+}  // namespace
+}  // namespace remesh::conformance
