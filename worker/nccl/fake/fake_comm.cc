@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/nccl/fake/fake_comm.h"
+
+#include <strings.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "worker/nccl/fake/fake_transfer.h"
+
+namespace remesh::fake_nccl {
+namespace {
+
+using nccl::Result;
+
+constexpr auto kPoll = std::chrono::microseconds(20);
+
+int64_t Setting(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? 0 : std::atoll(value);
+}
+
+// Whether `done` before all local ranks were aborted.
+bool Await(const FakeLocal& local, const std::function<bool()>& done) {
+  while (!done()) {
+    if (local.stopped()) return false;
+    std::this_thread::sleep_for(kPoll);
+  }
+  return true;
+}
+
+void SetState(const std::vector<FakeComm*>& comms, Result state) {
+  for (FakeComm* comm : comms) comm->state = state;
+}
+
+void StartThread(const std::shared_ptr<FakeLocal>& local, std::function<void()> run) {
+  ++local->busy;
+  std::thread([local, run = std::move(run)] {
+    run();
+    --local->busy;
+  }).detach();
+}
+
+// What one rank does of a group, on its stream: all at once, and none is done before all are.
+struct FakeKernel {
+  FakeComm* comm;
+  RemeshFakeStream* stream;
+  std::vector<FakeOperation> operations;
+  FakeDelays delays;
+};
+
+std::byte* Translate(const FakeOperation& operation) {
+  if (operation.bytes == 0) return nullptr;
+  void* memory =
+      operation.stream->translate(operation.stream, operation.address, operation.bytes);
+  if (memory == nullptr) Die("a send or receive of memory that is not its stream's device's");
+  return static_cast<std::byte*>(memory);
+}
+
+std::vector<FakeTransfer> TransfersOf(const FakeKernel& kernel) {
+  std::vector<FakeTransfer> transfers;
+  FakeComm& comm = *kernel.comm;
+  for (const FakeOperation& o : kernel.operations) {
+    const int from = o.send ? comm.rank : o.peer, to = o.send ? o.peer : comm.rank;
+    const uint64_t number = (o.send ? comm.sent : comm.received)[o.peer]++;
+    transfers.emplace_back(&comm.world->channel(from, to), o.send, number, Translate(o), o.bytes);
+  }
+  return transfers;
+}
+
+void RunKernel(void* argument) {
+  const std::unique_ptr<FakeKernel> kernel(static_cast<FakeKernel*>(argument));
+  const std::shared_ptr<FakeLocal> local = kernel->comm->local;
+  kernel->delays.Wait();
+  if (!local->stopped()) {
+    std::vector<FakeTransfer> transfers = TransfersOf(*kernel);
+    bool done = false;
+    while (!done && !local->stopped()) {
+      bool any = false;
+      done = true;
+      for (FakeTransfer& transfer : transfers) {
+        any |= transfer.Step();
+        done &= transfer.done();
+      }
+      if (!any && !done) std::this_thread::sleep_for(kPoll);
+    }
+  }
+  --local->busy;
+}
+
+// The first use of a peer: both hosts come to a group that has it before either launches anything.
+bool Connect(const FakeLocal& local, const std::vector<FakeOperation>& operations) {
+  for (const FakeOperation& o : operations)
+    o.comm->world->channel(o.comm->rank, o.peer).connected = 1;
+  return Await(local, [&] {
+    for (const FakeOperation& o : operations) {
+      if (o.comm->world->channel(o.peer, o.comm->rank).connected == 0) return false;
+    }
+    return true;
+  });
+}
+
+// NCCL_LAUNCH_MODE=GROUP: a launch waits for those of all local ranks, whether they are in the
+// group or not.
+bool AwaitLaunches(const FakeLocal& local, const std::vector<FakeComm*>& comms) {
+  for (FakeComm* comm : comms) ++comm->launches;
+  const char* mode = std::getenv("NCCL_LAUNCH_MODE");
+  if (mode == nullptr || strcasecmp(mode, "GROUP") != 0) return true;
+  return Await(local, [&] {
+    for (FakeComm* comm : local.comms) {
+      if (comm->launches < comms.front()->launches) return false;
+    }
+    return true;
+  });
+}
+
+using ByComm = std::map<FakeComm*, std::vector<FakeOperation>>;
+
+void Launch(FakeLocal& local, ByComm by_comm) {
+  for (auto& [comm, operations] : by_comm) {
+    ++local.busy;
+    RemeshFakeStream* stream = operations.front().stream;
+    auto* kernel = new FakeKernel{comm, stream, std::move(operations), comm->delays};
+    stream->enqueue(stream, &RunKernel, kernel);
+  }
+}
+
+}  // namespace
+
+void Die(const std::string& rule) {
+  std::fprintf(stderr, "fake NCCL: %s\n", rule.c_str());
+  std::abort();
+}
+
+FakeDelays::FakeDelays(int rank)
+    : most_us_(Setting("REMESH_FAKE_NCCL_DELAY_US")),
+      random_(static_cast<uint32_t>(Setting("REMESH_FAKE_NCCL_SEED") * 1000 + rank)) {}
+
+void FakeDelays::Wait() {
+  if (most_us_ > 0)
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % (most_us_ + 1)));
+}
+
+void StartInit(std::vector<FakeComm*> comms) {
+  auto local = std::make_shared<FakeLocal>();
+  local->comms = comms;
+  for (FakeComm* comm : comms) comm->local = local;
+  StartThread(local, [local = local.get(), comms = std::move(comms)] {
+    for (FakeComm* comm : comms) {
+      comm->delays.Wait();
+      if (comm->world == nullptr || !comm->world->Join(comm->rank))
+        return SetState(comms, Result::kInvalidUsage);
+    }
+    for (FakeComm* comm : comms) {
+      if (!Await(*local, [&] { return comm->world->complete(); })) return;
+      comm->world->Unlink();
+    }
+    SetState(comms, Result::kSuccess);
+  });
+}
+
+void StartGroup(std::vector<FakeOperation> operations) {
+  const std::shared_ptr<FakeLocal> local = operations.front().comm->local;
+  ByComm by_comm;
+  std::vector<FakeComm*> comms;
+  for (const FakeOperation& o : operations) {
+    if (o.comm->local != local) Die("one group over ranks of several worlds");
+    if (!by_comm.contains(o.comm)) comms.push_back(o.comm);
+    by_comm[o.comm].push_back(o);
+  }
+  SetState(comms, Result::kInProgress);
+  StartThread(local, [local = local.get(), comms, operations, by_comm]() mutable {
+    for (FakeComm* comm : comms) comm->delays.Wait();
+    if (!Connect(*local, operations) || !AwaitLaunches(*local, comms)) return;
+    Launch(*local, std::move(by_comm));
+    SetState(comms, Result::kSuccess);
+  });
+}
+
+void StartFinalize(FakeComm* comm) {
+  comm->finalized = true;
+  comm->state = Result::kInProgress;
+  comm->world->Finalize();
+  StartThread(comm->local, [comm] {
+    if (Await(*comm->local, [&] { return comm->world->finalized(); }))
+      comm->state = Result::kSuccess;
+  });
+}
+
+void WaitIdle(const FakeLocal& local) {
+  while (local.busy > 0) std::this_thread::sleep_for(kPoll);
+}
+
+}  // namespace remesh::fake_nccl

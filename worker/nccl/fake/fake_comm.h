@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "worker/nccl/fake/fake_stream.h"
+#include "worker/nccl/fake/fake_world.h"
+#include "worker/nccl/nccl_types.h"
+
+namespace remesh::fake_nccl {
+
+struct FakeComm;
+
+// Breaking a rule of NCCL's that its caller could have kept ends the process, and says which.
+[[noreturn]] void Die(const std::string& rule);
+
+// Ranks that were initialised in one group: those of one process. NCCL frees nothing before the
+// last of them is aborted; here, nothing stops before either.
+struct FakeLocal {
+  std::vector<FakeComm*> comms;
+  std::atomic<int> aborted = 0;
+  std::atomic<int> busy = 0;  // threads and kernels that use the ranks
+
+  bool stopped() const { return aborted == static_cast<int>(comms.size()); }
+};
+
+// Seeded waits of up to REMESH_FAKE_NCCL_DELAY_US microseconds (seed: REMESH_FAKE_NCCL_SEED).
+class FakeDelays {
+ public:
+  explicit FakeDelays(int rank);
+  void Wait();
+
+ private:
+  const int64_t most_us_;
+  std::mt19937 random_;
+};
+
+// A communicator: what ncclComm_t points to.
+struct FakeComm {
+  FakeComm(int rank, int ranks) : rank(rank), sent(ranks), received(ranks), delays(rank) {}
+
+  const int rank;
+  std::unique_ptr<FakeWorld> world;  // null: the id is of no use
+  std::shared_ptr<FakeLocal> local;
+  std::atomic<nccl::Result> state = nccl::Result::kInProgress;
+  std::atomic<int> launches = 0;
+  bool aborted = false;
+  bool finalized = false;
+  std::vector<uint64_t> sent, received;  // transfers with each peer so far
+  FakeDelays delays;                     // of the thread that launches
+};
+
+// ncclSend or ncclRecv, not begun.
+struct FakeOperation {
+  FakeComm* comm = nullptr;
+  bool send = false;
+  int peer = 0;
+  void* address = nullptr;
+  size_t bytes = 0;
+  RemeshFakeStream* stream = nullptr;
+};
+
+// What ncclGroupEnd starts: each goes on by a thread of its own and ends with the state of its
+// communicators. The kernels are on their streams when that is success, and not before.
+void StartInit(std::vector<FakeComm*> comms);
+void StartGroup(std::vector<FakeOperation> operations);
+void StartFinalize(FakeComm* comm);
+// Until nothing uses the ranks any more.
+void WaitIdle(const FakeLocal& local);
+
+}  // namespace remesh::fake_nccl

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/nccl/nccl_types.h"
+
+namespace remesh {
+
+// NCCL as a table of functions out of a library that is found at run time: a worker without GPUs
+// needs none, and tests load a fake (fake/). See NCCL's own documentation for what each does.
+struct NcclApi {
+  static constexpr int kOldestVersion = 21900;  // 2.19: non-blocking communicators that can abort
+
+  int version = 0;      // 22809: 2.28.9
+  std::string library;  // as it was asked for
+
+  nccl::Result (*get_unique_id)(nccl::UniqueId*) = nullptr;
+  nccl::Result (*init_rank)(nccl::Comm**, int ranks, nccl::UniqueId, int rank,
+                            nccl::Config*) = nullptr;
+  // Several ids, for many ranks; null before 2.23.
+  nccl::Result (*init_rank_scalable)(nccl::Comm**, int ranks, int rank, int ids, nccl::UniqueId*,
+                                     nccl::Config*) = nullptr;
+  nccl::Result (*abort)(nccl::Comm*) = nullptr;
+  nccl::Result (*get_async_error)(nccl::Comm*, nccl::Result*) = nullptr;
+  nccl::Result (*group_start)() = nullptr;
+  nccl::Result (*group_end)() = nullptr;
+  nccl::Result (*send)(const void*, size_t count, int type, int peer, nccl::Comm*,
+                       nccl::Stream) = nullptr;
+  nccl::Result (*receive)(void*, size_t count, int type, int peer, nccl::Comm*,
+                          nccl::Stream) = nullptr;
+  const char* (*error_string)(nccl::Result) = nullptr;
+  const char* (*last_error)(nccl::Comm*) = nullptr;
+};
+
+// Opens `library` (a path, or a name for the dynamic linker), which stays loaded for good. Apply
+// ApplyNcclEnvironment() first. Errors: FAILED_PRECONDITION, reason NCCL_UNAVAILABLE, which says
+// what was found instead: no library, a version before 2.19, functions missing.
+absl::StatusOr<NcclApi> LoadNccl(const std::string& library);
+
+// "2.28.9".
+std::string NcclVersionName(int version);
+
+// OK for success and for "in progress". Else UNAVAILABLE, reason NCCL_FAILED, with the call, NCCL's
+// name of the result and its last words on the matter. `comm` may be null.
+absl::Status NcclStatus(const NcclApi& api, const char* call, nccl::Result result,
+                        nccl::Comm* comm);
+
+}  // namespace remesh

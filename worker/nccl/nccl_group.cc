@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/nccl/nccl_group.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+#include "base/check.h"
+
+namespace remesh {
+namespace {
+
+std::vector<int> HostsOf(const std::vector<NcclRank>& ranks) {
+  std::set<int> hosts;
+  for (const NcclRank& rank : ranks) hosts.insert(rank.host);
+  return {hosts.begin(), hosts.end()};
+}
+
+std::vector<NcclLocal> LocalsOf(const NcclSetup& setup) {
+  std::vector<NcclLocal> locals;
+  for (size_t rank = 0; rank < setup.ranks.size(); ++rank) {
+    if (setup.ranks[rank].host == setup.self)
+      locals.push_back({static_cast<int>(rank), setup.ranks[rank].local_device});
+  }
+  REMESH_CHECK(!locals.empty());
+  return locals;
+}
+
+int IdsFor(const NcclSetup& setup) {
+  if (setup.api->init_rank_scalable == nullptr) return 1;
+  const size_t per_id = static_cast<size_t>(setup.options.ranks_per_id);
+  const size_t ids = (setup.ranks.size() + per_id - 1) / per_id;
+  return static_cast<int>(std::min(ids, HostsOf(setup.ranks).size()));
+}
+
+std::chrono::milliseconds ConnectTimeout(const NcclSetup& setup) {
+  const auto ranks = static_cast<int64_t>(setup.ranks.size());
+  return setup.options.connect_timeout + ranks * setup.options.connect_timeout_per_rank;
+}
+
+std::unique_ptr<NcclRunner> NewRunner(const NcclSetup& setup) {
+  return std::make_unique<NcclRunner>(
+      setup.api, setup.streams, setup.options.limits, static_cast<int>(setup.ranks.size()),
+      LocalsOf(setup), NcclTimeouts{ConnectTimeout(setup), setup.options.window_timeout});
+}
+
+}  // namespace
+
+NcclGroup::NcclGroup(NcclSetup setup)
+    : setup_(std::move(setup)),
+      ids_(IdsFor(setup_)),
+      connect_by_(std::chrono::steady_clock::now() + ConnectTimeout(setup_)),
+      bootstrap_(setup_.bootstrap, setup_.self, HostsOf(setup_.ranks), setup_.hosts,
+                 setup_.notify),
+      link_(setup_.api, NewRunner(setup_), bootstrap_.MakesId(ids_),
+            setup_.options.abort_timeout / 2, setup_.notify) {
+  int locals = 0;
+  for (size_t i = 0; i < setup_.ranks.size(); ++i) {
+    const NcclRank& rank = setup_.ranks[i];
+    const Place place{static_cast<int>(i), rank.host == setup_.self ? locals++ : -1};
+    REMESH_CHECK(places_.try_emplace(rank.device, place).second);
+  }
+}
+
+NcclGroup::~NcclGroup() { REMESH_CHECK(quiesced()); }
+
+void NcclGroup::Expect(std::vector<int32_t> operations) { windows_.Expect(std::move(operations)); }
+
+void NcclGroup::Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) {
+  Add(true, peer, tag, data, std::move(done));
+}
+
+void NcclGroup::Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) {
+  Add(false, peer, tag, buffer, std::move(done));
+}
+
+void NcclGroup::Add(bool send, int peer, const MessageTag& tag, std::span<const std::byte> memory,
+                    Done done) {
+  ++unfinished_;
+  if (aborted_) return End(std::move(done), absl::CancelledError("the peer group was aborted"));
+  if (const absl::Status status = link_.status(); !status.ok()) return End(std::move(done), status);
+  const Place from = places_.at(tag.from_device), to = places_.at(tag.to_device);
+  const Place own = send ? from : to, other = send ? to : from;
+  REMESH_CHECK(own.local >= 0 && setup_.ranks[other.rank].host == peer);
+  REMESH_CHECK(own.rank != other.rank && !memory.empty());
+  bootstrap_.Watch(peer);
+  // Received into: it came as a span of bytes that may be written.
+  auto* address = const_cast<std::byte*>(memory.data());
+  windows_.Add(tag.window, {send, own.local, other.rank, address, memory.size()},
+               std::move(done));
+}
+
+void NcclGroup::End(Done done, absl::Status status) {
+  ended_.emplace_back(std::move(done), std::move(status));
+}
+
+bool NcclGroup::Progress() {
+  const bool connected = Connect();
+  StartWindows();
+  CollectEnded();
+  WatchAbort();
+  std::vector<std::pair<Done, absl::Status>> ended = std::exchange(ended_, {});
+  for (auto& [done, status] : ended) {
+    --unfinished_;
+    done(std::move(status));  // the last one may destroy this
+  }
+  return connected || !ended.empty();
+}
+
+bool NcclGroup::Connect() {
+  CheckBootstrap();
+  if (phase_ == Phase::kConnected || !link_.status().ok()) return false;
+  if (phase_ == Phase::kMakeId) {
+    const std::optional<nccl::UniqueId> own = link_.made_id();
+    if (bootstrap_.MakesId(ids_) && !own.has_value()) return false;
+    bootstrap_.Start(setup_.api->version, ids_, own);
+    phase_ = Phase::kGather;
+    return true;
+  }
+  const auto ids = bootstrap_.ids();
+  if (!ids.has_value()) return false;
+  link_.Connect(*ids);
+  phase_ = Phase::kConnected;
+  return true;
+}
+
+void NcclGroup::CheckBootstrap() {
+  const absl::Status& status = bootstrap_.status();
+  if (absl::IsCancelled(status))
+    return link_.Stop(absl::UnavailableError("the peer group that NCCL connects by was aborted"));
+  if (!status.ok()) return link_.Stop(status);
+  const bool late = std::chrono::steady_clock::now() > connect_by_;
+  if (phase_ != Phase::kConnected && late && !bootstrap_.ids().has_value())
+    link_.Stop(bootstrap_.TimedOut());
+}
+
+void NcclGroup::StartWindows() {
+  if (phase_ != Phase::kConnected || !link_.status().ok()) return;
+  while (std::optional<NcclWindow> next = windows_.TakeNext()) link_.Post(*std::move(next));
+}
+
+void NcclGroup::CollectEnded() {
+  for (NcclWindow& window : link_.TakeDone()) {
+    for (Done& done : window.done) End(std::move(done), absl::OkStatus());
+  }
+  if (!link_.gone()) return;
+  const absl::Status status =
+      aborted_ ? absl::CancelledError("the peer group was aborted") : link_.status();
+  for (NcclWindow& window : link_.TakeRest()) {
+    for (Done& done : window.done) End(std::move(done), status);
+  }
+  for (Done& done : windows_.TakeRest()) End(std::move(done), status);
+}
+
+void NcclGroup::WatchAbort() {
+  const auto stopped_at = link_.stopped_at();
+  if (stuck_ || !stopped_at.has_value() || link_.gone()) return;
+  if (std::chrono::steady_clock::now() < *stopped_at + setup_.options.abort_timeout) return;
+  stuck_ = true;
+  setup_.on_stuck();
+}
+
+void NcclGroup::Abort() {
+  aborted_ = true;
+  link_.Stop(absl::CancelledError("the peer group was aborted"));
+}
+
+bool NcclGroup::quiesced() const { return aborted_ && unfinished_ == 0 && link_.gone(); }
+
+}  // namespace remesh

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "worker/nccl/nccl_api.h"
+#include "worker/nccl/nccl_bootstrap.h"
+#include "worker/nccl/nccl_link.h"
+#include "worker/nccl/nccl_windows.h"
+#include "worker/transport/transport.h"
+
+namespace remesh {
+
+struct NcclOptions {
+  // For all hosts to be there, and once more for NCCL to connect them: so much and so much more a
+  // rank. Initialising NCCL takes a minute with a few devices, and minutes with thousands.
+  std::chrono::milliseconds connect_timeout{120000};
+  std::chrono::milliseconds connect_timeout_per_rank{50};
+  // For a window, from when the one before is done: NCCL itself waits for ever.
+  std::chrono::milliseconds window_timeout{60000};
+  // For an abort; see NcclSetup::on_stuck.
+  std::chrono::milliseconds abort_timeout{30000};
+  int ranks_per_id = 256;  // above that, several hosts make ids and serve those who connect
+  NcclLimits limits;
+};
+
+// A device that exchanges by NCCL in an attempt.
+struct NcclRank {
+  uint32_t device = 0;   // its number in tags
+  int host = 0;          // index in the peer table
+  int local_device = 0;  // on its host: what GpuStreams calls it
+};
+
+struct NcclSetup {
+  const NcclApi* api = nullptr;
+  GpuStreams* streams = nullptr;   // outlives the group
+  PeerGroup* bootstrap = nullptr;  // of the same attempt and peers; see NcclBootstrap
+  int self = 0;
+  std::vector<std::string> hosts;  // names of the peers, for errors
+  std::vector<NcclRank> ranks;     // the same on all hosts; some of this host
+  NcclOptions options;
+  std::function<void()> notify;    // Progress() has work; from any thread
+  std::function<void()> on_stuck;  // in Progress(), once: an abort did not end in time, so kernels
+                                   // may write for ever; only the end of the process helps
+};
+
+// The exchanges of an attempt by NCCL. Its operations are on memory of devices, whose address they
+// are given, and start window by window (windowed()). They end inside Progress() of the group, and
+// a window's all at once. Whatever ends a window badly ends the whole group: operations end
+// UNAVAILABLE (NCCL_TIMEOUT, NCCL_FAILED, NCCL_VERSIONS_DIFFER, or a peer is lost) once all is
+// aborted and nothing touches their memory any more. Ends that disagree on a size are noticed by
+// the time-out only.
+class NcclGroup : public PeerGroup {
+ public:
+  // Begins to connect. `setup.bootstrap` must live until the group is quiesced, and be aborted, in
+  // whatever order, when the group is.
+  explicit NcclGroup(NcclSetup setup);
+  ~NcclGroup() override;
+
+  // The data thread calls it when notify() was called, after every Progress() of the bootstrap's
+  // transport, and every 100 ms at least: it keeps the time. Whether anything happened.
+  bool Progress();
+
+  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
+  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
+  bool windowed() const override { return true; }
+  void Expect(std::vector<int32_t> operations) override;
+  void Abort() override;
+  bool quiesced() const override;
+
+ private:
+  using TimePoint = std::chrono::steady_clock::time_point;
+  struct Place {
+    int rank = 0;
+    int local = -1;  // among this host's ranks
+  };
+
+  void Add(bool send, int peer, const MessageTag& tag, std::span<const std::byte> memory,
+           Done done);
+  void End(Done done, absl::Status status);
+  bool Connect();
+  void CheckBootstrap();
+  void StartWindows();
+  void CollectEnded();
+  void WatchAbort();
+
+  const NcclSetup setup_;
+  absl::flat_hash_map<uint32_t, Place> places_;  // by device
+  const int ids_;
+  const TimePoint connect_by_;
+  enum class Phase { kMakeId, kGather, kConnected } phase_ = Phase::kMakeId;
+  bool aborted_ = false;
+  bool stuck_ = false;
+  int64_t unfinished_ = 0;  // callbacks that have not begun
+  std::vector<std::pair<Done, absl::Status>> ended_;
+  NcclWindows windows_;
+  NcclBootstrap bootstrap_;
+  NcclLink link_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "worker/nccl/nccl_api.h"
+
+namespace remesh {
+
+// Where the build put a library that is made to be loaded, as "libremesh_fake_nccl.so".
+std::string LoadableLibrary(const std::string& name);
+
+// The fake NCCL, found as the true one is.
+const NcclApi& FakeNccl();
+
+}  // namespace remesh
