@@ -27,12 +27,12 @@ absl::Status CheckVersions(const std::string& own, int own_version, const std::s
                            int version) {
   if (version == own_version) return absl::OkStatus();
   const std::string own_name = NcclVersionName(own_version), name = NcclVersionName(version);
-  return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("host ", other, " has NCCL ", name, " and ", own, " has ",
-                                own_name, ": all must have the same"),
-                   {"NCCL_VERSIONS_DIFFER",
-                    {{"host", other}, {"version", name}, {"other_host", own},
-                     {"other_version", own_name}}});
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      absl::StrCat("host ", other, " has NCCL ", name, " and ", own, " has ", own_name,
+                   ": all must have the same"),
+      {"NCCL_VERSIONS_DIFFER",
+       {{"host", other}, {"version", name}, {"other_host", own}, {"other_version", own_name}}});
 }
 
 }  // namespace
@@ -125,15 +125,14 @@ absl::Status NcclBootstrap::TimedOut() const {
     if (!state_->present[i]) absent.push_back(names_[hosts_[i]]);
   }
   const std::string list = absl::StrJoin(absent, ", ");
-  const std::string cause =
-      own_ != 0 ? absl::StrCat("host ", names_[hosts_[0]], ", which knows who is absent, has not "
-                               "said that all are there")
-                : absl::StrCat("absent: ", list);
-  return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("connecting by NCCL took too long; ", cause),
-                   {"NCCL_TIMEOUT",
-                    {{"phase", "connect"}, {"cause", cause},
-                     {"absent", own_ == 0 ? list : names_[hosts_[0]]}}});
+  const std::string cause = own_ != 0 ? absl::StrCat("host ", names_[hosts_[0]],
+                                                     ", which knows who is absent, has not "
+                                                     "said that all are there")
+                                      : absl::StrCat("absent: ", list);
+  return MakeError(
+      absl::StatusCode::kUnavailable, absl::StrCat("connecting by NCCL took too long; ", cause),
+      {"NCCL_TIMEOUT",
+       {{"phase", "connect"}, {"cause", cause}, {"absent", own_ == 0 ? list : names_[hosts_[0]]}}});
 }
 
 }  // namespace remesh

@@ -24,9 +24,10 @@ class NcclBootstrapTest : public testing::Test {
     }
     for (int i = 0; i < 4; ++i) groups_.push_back(*transports_[i]->Open(i, table));
     for (int i = 0; i < 4; ++i) {
-      bootstraps_.push_back(i == 0 ? nullptr : std::make_unique<NcclBootstrap>(
-          groups_[i].get(), i, std::vector<int>{1, 2, 3},
-          std::vector<std::string>{"a", "b", "c", "d"}, [] {}));
+      bootstraps_.push_back(i == 0 ? nullptr
+                                   : std::make_unique<NcclBootstrap>(
+                                         groups_[i].get(), i, std::vector<int>{1, 2, 3},
+                                         std::vector<std::string>{"a", "b", "c", "d"}, [] {}));
     }
   }
   ~NcclBootstrapTest() override {

@@ -34,14 +34,15 @@ absl::Status NcclComms::Init(std::span<const nccl::UniqueId> ids) {
     const auto [rank, device] = locals_[i];
     status = streams_->MakeCurrent(device);
     if (!status.ok()) break;
-    status = copies.size() == 1
-                 ? NcclStatus(*api_, "ncclCommInitRankConfig",
-                              api_->init_rank(&comms_[i], ranks_, copies[0], rank, &config), nullptr)
-                 : NcclStatus(*api_, "ncclCommInitRankScalable",
-                              api_->init_rank_scalable(&comms_[i], ranks_, rank,
-                                                       static_cast<int>(copies.size()),
-                                                       copies.data(), &config),
-                              nullptr);
+    status =
+        copies.size() == 1
+            ? NcclStatus(*api_, "ncclCommInitRankConfig",
+                         api_->init_rank(&comms_[i], ranks_, copies[0], rank, &config), nullptr)
+            : NcclStatus(
+                  *api_, "ncclCommInitRankScalable",
+                  api_->init_rank_scalable(&comms_[i], ranks_, rank,
+                                           static_cast<int>(copies.size()), copies.data(), &config),
+                  nullptr);
   }
   // Also after an error: the group belongs to this thread, and must end on it.
   status.Update(NcclStatus(*api_, "ncclGroupEnd", api_->group_end(), nullptr));
@@ -55,13 +56,13 @@ absl::Status NcclComms::Post(std::span<const NcclEntry> entries) {
     nccl::Comm* comm = comms_[e.local];
     const nccl::Stream stream = streams_->Handle(locals_[e.local].device);
     // Bytes, whatever they stand for: NCCL's types are of no use to a transfer.
-    status = e.send
-                 ? NcclStatus(*api_, "ncclSend",
-                              api_->send(e.address, e.bytes, nccl::kUint8, e.peer, comm, stream),
-                              comm)
-                 : NcclStatus(*api_, "ncclRecv",
-                              api_->receive(e.address, e.bytes, nccl::kUint8, e.peer, comm, stream),
-                              comm);
+    status =
+        e.send
+            ? NcclStatus(*api_, "ncclSend",
+                         api_->send(e.address, e.bytes, nccl::kUint8, e.peer, comm, stream), comm)
+            : NcclStatus(*api_, "ncclRecv",
+                         api_->receive(e.address, e.bytes, nccl::kUint8, e.peer, comm, stream),
+                         comm);
     if (!status.ok()) break;
   }
   status.Update(NcclStatus(*api_, "ncclGroupEnd", api_->group_end(), nullptr));

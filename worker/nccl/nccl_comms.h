@@ -29,7 +29,8 @@ struct NcclLocal {
 // Limits on what NCCL takes of a device; 0: NCCL's own choice.
 struct NcclLimits {
   int max_ctas = 0;
-  int channels_per_net_peer = 0;  // more are quicker among few hosts; known to hang in some versions
+  int channels_per_net_peer =
+      0;  // more are quicker among few hosts; known to hang in some versions
 };
 
 // The communicators of this host's ranks, all non-blocking: what is started goes on by itself and

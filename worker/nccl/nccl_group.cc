@@ -50,8 +50,7 @@ NcclGroup::NcclGroup(NcclSetup setup)
     : setup_(std::move(setup)),
       ids_(IdsFor(setup_)),
       connect_by_(std::chrono::steady_clock::now() + ConnectTimeout(setup_)),
-      bootstrap_(setup_.bootstrap, setup_.self, HostsOf(setup_.ranks), setup_.hosts,
-                 setup_.notify),
+      bootstrap_(setup_.bootstrap, setup_.self, HostsOf(setup_.ranks), setup_.hosts, setup_.notify),
       link_(setup_.api, NewRunner(setup_), bootstrap_.MakesId(ids_),
             setup_.options.abort_timeout / 2, setup_.notify) {
   int locals = 0;
@@ -86,8 +85,7 @@ void NcclGroup::Add(bool send, int peer, const MessageTag& tag, std::span<const 
   bootstrap_.Watch(peer);
   // Received into: it came as a span of bytes that may be written.
   auto* address = const_cast<std::byte*>(memory.data());
-  windows_.Add(tag.window, {send, own.local, other.rank, address, memory.size()},
-               std::move(done));
+  windows_.Add(tag.window, {send, own.local, other.rank, address, memory.size()}, std::move(done));
 }
 
 void NcclGroup::End(Done done, absl::Status status) {

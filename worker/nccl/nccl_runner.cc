@@ -44,8 +44,7 @@ absl::Status NcclRunner::Start(NcclWindow window) {
   REMESH_CHECK(!starting_);
   starting_ = true;
   window_ = std::move(window);
-  Expect(timeouts_.window +
-         (any_started_ ? std::chrono::milliseconds(0) : timeouts_.connect));
+  Expect(timeouts_.window + (any_started_ ? std::chrono::milliseconds(0) : timeouts_.connect));
   any_started_ = true;
   return comms_.Post(window_->entries);
 }
@@ -99,12 +98,12 @@ absl::Status NcclRunner::CheckOverdue() const {
                      "NCCL did not connect in time, though all hosts were there when it began",
                      {"NCCL_TIMEOUT", {{"phase", "connect"}}});
   }
-  const std::string window = absl::StrCat(
-      launched_.empty() ? window_->window : launched_.front().window.window);
+  const std::string window =
+      absl::StrCat(launched_.empty() ? window_->window : launched_.front().window.window);
   const std::string phase = launched_.empty() ? "start" : "exchange";
   return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("window ", window, " did not ",
-                                launched_.empty() ? "start" : "end", " in time: a peer stands "
+                   absl::StrCat("window ", window, " did not ", launched_.empty() ? "start" : "end",
+                                " in time: a peer stands "
                                 "still, or has another idea of the window"),
                    {"NCCL_TIMEOUT", {{"phase", phase}, {"window", window}}});
 }

@@ -55,8 +55,7 @@ struct FakeKernel {
 
 std::byte* Translate(const FakeOperation& operation) {
   if (operation.bytes == 0) return nullptr;
-  void* memory =
-      operation.stream->translate(operation.stream, operation.address, operation.bytes);
+  void* memory = operation.stream->translate(operation.stream, operation.address, operation.bytes);
   if (memory == nullptr) Die("a send or receive of memory that is not its stream's device's");
   return static_cast<std::byte*>(memory);
 }

@@ -3,11 +3,11 @@
 // its ranks are threads or processes of one machine. Only what the link uses. What NCCL leaves to
 // its callers is checked as hard as it can be: see README.md.
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <mutex>
 #include <set>
 #include <string>
-#include <chrono>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -69,8 +69,7 @@ Result EndGroup() {
   if (group.depth == 0) Die("ncclGroupEnd without ncclGroupStart");
   if (--group.depth > 0) return Result::kSuccess;
   const Group ended = std::exchange(group, {});
-  if (!ended.inits.empty() && !ended.operations.empty())
-    Die("init and other calls in one group");
+  if (!ended.inits.empty() && !ended.operations.empty()) Die("init and other calls in one group");
   if (ended.inits.empty() && ended.operations.empty()) return Result::kSuccess;
   CheckOncePerPeer(ended.operations);
   if (!ended.inits.empty()) StartInit(ended.inits);
@@ -212,9 +211,9 @@ REMESH_NCCL_EXPORT Result ncclCommDestroy(Comm* comm) {
 }
 
 REMESH_NCCL_EXPORT const char* ncclGetErrorString(Result result) {
-  constexpr const char* kNames[] = {"no error",         "unhandled cuda error", "system error",
-                                    "internal error",   "invalid argument",     "invalid usage",
-                                    "remote process exited", "in progress"};
+  constexpr const char* kNames[] = {
+      "no error",         "unhandled cuda error", "system error",          "internal error",
+      "invalid argument", "invalid usage",        "remote process exited", "in progress"};
   return kNames[static_cast<int>(result)];
 }
 

@@ -25,19 +25,18 @@ bool FakeWorld::MakeId(nccl::UniqueId& id) {
   if (getrandom(random, sizeof(random), 0) != ssize_t{sizeof(random)}) return false;
   id = {};
   std::snprintf(id.bytes, sizeof(id.bytes), "/remesh-fake-nccl-%016lx%016lx", random[0], random[1]);
-  const int fd = shm_open(id.bytes, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-  if (fd < 0) return false;
-  const bool sized = ftruncate(fd, BytesOf(kRanksMax)) == 0;
-  close(fd);
-  return sized;
+  return true;
 }
 
 std::unique_ptr<FakeWorld> FakeWorld::Open(const nccl::UniqueId& id, int ranks) {
   static_assert(sizeof(Header) <= kHeaderBytes);
   if (ranks < 1 || ranks > kRanksMax || id.bytes[sizeof(id.bytes) - 1] != '\0') return nullptr;
-  const int fd = shm_open(id.bytes, O_RDWR | O_CLOEXEC, 0600);
+  const int fd = shm_open(id.bytes, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return nullptr;
-  void* memory = mmap(nullptr, BytesOf(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  // The first one makes it; for the others it has its length.
+  void* memory = ftruncate(fd, BytesOf(ranks)) != 0
+                     ? MAP_FAILED
+                     : mmap(nullptr, BytesOf(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   close(fd);
   if (memory == MAP_FAILED) return nullptr;
   std::unique_ptr<FakeWorld> world(new FakeWorld(id.bytes, ranks, memory));
@@ -59,8 +58,7 @@ void FakeWorld::Finalize() { ++header().finalized; }
 bool FakeWorld::finalized() const { return header().finalized == ranks_; }
 
 FakeChannel& FakeWorld::channel(int from, int to) {
-  auto* channels =
-      reinterpret_cast<FakeChannel*>(static_cast<std::byte*>(memory_) + kHeaderBytes);
+  auto* channels = reinterpret_cast<FakeChannel*>(static_cast<std::byte*>(memory_) + kHeaderBytes);
   return channels[static_cast<size_t>(from) * ranks_ + to];
 }
 

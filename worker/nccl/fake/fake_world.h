@@ -30,9 +30,9 @@ class FakeWorld {
  public:
   static constexpr int kRanksMax = 256;
 
-  // Makes the file for a new id, which the first kRanksMax ranks may open; false: it cannot.
+  // A new id; false: there is no randomness.
   static bool MakeId(nccl::UniqueId& id);
-  // Null: there is no such id, or the other ranks say another number.
+  // Null: there can be no such file, or the other ranks say another number.
   static std::unique_ptr<FakeWorld> Open(const nccl::UniqueId& id, int ranks);
   ~FakeWorld();
 
