@@ -15,22 +15,9 @@
 namespace remesh::conformance {
 namespace {
 
-// Prints "address " and its address, reads "address token" of each peer until an empty line, and
-// does what a victim does until it is killed.
 int RunVictim(const MakeTransport& make) {
   const auto transport = make();
-  std::printf("address %s\n", transport->address().c_str());
-  std::fflush(stdout);
-  std::vector<Peer> peers;
-  char line[256];
-  while (std::fgets(line, sizeof(line), stdin) != nullptr && line[0] != '\n') {
-    line[std::strcspn(line, "\n")] = '\0';
-    char* space = std::strchr(line, ' ');
-    REMESH_CHECK(space != nullptr);
-    *space = '\0';
-    peers.push_back({line, space + 1});
-  }
-  VictimRole role(*transport, peers);
+  VictimRole role(*transport, MeetParent(*transport));
   alarm(60);  // should nobody kill it
   while (true) {
     if (!transport->Progress()) transport->Wait(std::chrono::milliseconds(100));
@@ -89,6 +76,21 @@ class ProcessVictim : public Victim {
 };
 
 }  // namespace
+
+std::vector<Peer> MeetParent(const Transport& transport) {
+  std::printf("address %s\n", transport.address().c_str());
+  std::fflush(stdout);
+  std::vector<Peer> peers;
+  char line[256];
+  while (std::fgets(line, sizeof(line), stdin) != nullptr && line[0] != '\n') {
+    line[std::strcspn(line, "\n")] = '\0';
+    char* space = std::strchr(line, ' ');
+    REMESH_CHECK(space != nullptr);
+    *space = '\0';
+    peers.push_back({line, space + 1});
+  }
+  return peers;
+}
 
 std::unique_ptr<Victim> NewProcessVictim() { return std::make_unique<ProcessVictim>(); }
 

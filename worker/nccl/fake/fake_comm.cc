@@ -147,7 +147,10 @@ void FakeDelays::Wait() {
 void StartInit(std::vector<FakeComm*> comms) {
   auto local = std::make_shared<FakeLocal>();
   local->comms = comms;
-  for (FakeComm* comm : comms) comm->local = local;
+  for (FakeComm* comm : comms) {
+    comm->local = local;
+    comm->world = FakeWorld::Open(comm->id, comm->ranks());
+  }
   StartThread(local, [local = local.get(), comms = std::move(comms)] {
     for (FakeComm* comm : comms) {
       comm->delays.Wait();

@@ -43,10 +43,14 @@ class FakeDelays {
 
 // A communicator: what ncclComm_t points to.
 struct FakeComm {
-  FakeComm(int rank, int ranks) : rank(rank), sent(ranks), received(ranks), delays(rank) {}
+  FakeComm(const nccl::UniqueId& id, int rank, int ranks)
+      : id(id), rank(rank), sent(ranks), received(ranks), delays(rank) {}
 
+  int ranks() const { return static_cast<int>(sent.size()); }
+
+  const nccl::UniqueId id;
   const int rank;
-  std::unique_ptr<FakeWorld> world;  // null: the id is of no use
+  std::unique_ptr<FakeWorld> world;  // from StartInit() on; null: the id is of no use
   std::shared_ptr<FakeLocal> local;
   std::atomic<nccl::Result> state = nccl::Result::kInProgress;
   std::atomic<int> launches = 0;
