@@ -11,7 +11,6 @@
 namespace remesh::conformance {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
 
 }  // namespace
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -10,6 +11,9 @@
 #include "tests/conformance/transport_conformance.h"
 
 namespace remesh::conformance {
+
+// How long a test waits for what must happen.
+inline constexpr auto kPatience = std::chrono::seconds(20);
 
 // How an operation ended, and whether it kept to the rules: once, and inside its own transport's
 // Progress().

@@ -13,7 +13,6 @@
 namespace remesh::conformance {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(20);
 constexpr std::byte kUntouched{0xee};
 constexpr size_t kGap = 16;  // between messages in memory, which stays untouched
 

@@ -120,6 +120,7 @@ absl::StatusOr<std::vector<Peer>> Agent::PeersOf(const v1::Prepare& prepare) con
   for (const v1::PeerEntry& entry : prepare.peers()) {
     Peer& peer = peers.emplace_back();
     peer.token = entry.token();
+    peer.devices = entry.device_ids_size();
     for (const v1::DataAddress& address : entry.data_addresses()) {
       if (address.transport() == data_->transport_name()) peer.address = address.address();
     }
@@ -135,14 +136,20 @@ absl::StatusOr<std::vector<Peer>> Agent::PeersOf(const v1::Prepare& prepare) con
 }
 
 absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) const {
-  std::shared_ptr<Scratch> scratch;
-  if (const int64_t bytes = StagingBytes(making.program, making.devices); bytes > 0) {
-    ASSIGN_OR_RETURN(scratch, store_->ReserveScratch(bytes, &cancelled));
+  std::vector<std::shared_ptr<void>> scratch;
+  std::vector<std::byte*> staging;
+  for (const int64_t bytes : StagingBytes(making.program, making.devices)) {
+    staging.push_back(nullptr);
+    if (bytes == 0) continue;
+    ASSIGN_OR_RETURN(auto of_device, store_->ReserveScratch(bytes, &cancelled));
+    staging.back() = of_device->bytes().data();
+    scratch.push_back(std::move(of_device));
   }
   MoveList& moves = making.opening.moves;
   ASSIGN_OR_RETURN(moves,
                    BindMoves(std::move(making.program), making.devices, std::move(making.source),
-                             std::move(making.target), std::move(scratch)));
+                             std::move(making.target), staging));
+  moves.scratch = std::move(scratch);
   if (const int64_t bytes = Mover::SlotsFor(moves, options_.mover).bytes(); bytes > 0) {
     ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
   }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
@@ -34,11 +35,14 @@ struct Mismatch {
   bool ok() const { return part < 0; }
 };
 
+// Of memory that devices allocate.
+inline constexpr size_t kDeviceAlignment = 256;
+
 // The memory of one accelerator, or of the host, and what is done in it. Work is queued and answers by
 // its callback, exactly once, inside Drain(): OK when it ran, CANCELLED when it was taken back, or
 // the device's error, after which nothing that it wrote counts. Parts, buffers and what they point to must
 // live until then; a buffer is memory of this device (or of the host, where the device can reach
-// it). Work runs in no fixed order. One thread calls everything.
+// it). Work runs in no fixed order. One thread calls everything but Allocate(), which any may.
 class Device {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Mismatch>)>;
@@ -48,7 +52,7 @@ class Device {
 
   virtual std::string_view name() const = 0;  // "host", "cuda", "sim"
 
-  // Memory of the device, which lives as long as its last reference; aligned to 256 bytes, its
+  // Memory of the device, which lives as long as its last reference; aligned to kDeviceAlignment, its
   // content undefined. RESOURCE_EXHAUSTED when there is not so much.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) = 0;
 
@@ -74,6 +78,19 @@ class Device {
   virtual bool Drain() = 0;
   // Work whose callback has not begun.
   virtual int pending() const = 0;
+};
+
+// The devices of a host by local index: one where all share the host's memory.
+class LocalDevices {
+ public:
+  LocalDevices() = default;
+  explicit LocalDevices(std::vector<Device*> devices) : devices_(std::move(devices)) {}
+
+  Device* Of(int local) const { return devices_[devices_.size() == 1 ? 0 : local]; }
+  const std::vector<Device*>& all() const { return devices_; }
+
+ private:
+  std::vector<Device*> devices_;  // outlive this
 };
 
 }  // namespace remesh

@@ -18,7 +18,6 @@
 namespace remesh {
 namespace {
 
-constexpr size_t kAlignment = 256;
 
 // One chunk on its way. Stays in the nearest cache.
 alignas(64) thread_local std::array<std::byte, kChunkBytes> chunk_buffer;
@@ -113,8 +112,8 @@ void HostDevice::Run(std::vector<SlicePart> parts, Work work, Done done) {
 }
 
 absl::StatusOr<std::shared_ptr<std::byte>> HostDevice::Allocate(int64_t bytes) {
-  const int64_t rounded = CeilDiv(bytes, kAlignment) * static_cast<int64_t>(kAlignment);
-  void* data = std::aligned_alloc(kAlignment, static_cast<size_t>(rounded));
+  const int64_t rounded = CeilDiv(bytes, kDeviceAlignment) * static_cast<int64_t>(kDeviceAlignment);
+  void* data = std::aligned_alloc(kDeviceAlignment, static_cast<size_t>(rounded));
   if (data != nullptr) return std::shared_ptr<std::byte>(static_cast<std::byte*>(data), std::free);
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("no memory for ", bytes, " bytes"),

@@ -17,7 +17,6 @@ namespace remesh {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
-constexpr size_t kAlignment = 256;
 
 size_t RoundedUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
 
@@ -77,7 +76,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
     }
     budget_->free_bytes -= bytes;
   }
-  const size_t used = RoundedUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kAlignment);
+  const size_t used = RoundedUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kDeviceAlignment);
   const size_t pages = RoundedUp(used, kPageBytes);
   std::byte* const address = Reserve(pages);
   std::byte* const hidden = MapSegment(pages);

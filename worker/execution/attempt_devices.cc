@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/execution/attempt_devices.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
@@ -24,6 +26,11 @@ absl::StatusOr<AttemptDevices> AttemptDevices::Make(const v1::Prepare& prepare) 
     }
   }
   return table;
+}
+
+int AttemptDevices::CountOf(int peer) const {
+  return static_cast<int>(std::count_if(devices_.begin(), devices_.end(),
+                                        [&](const Device& device) { return device.peer == peer; }));
 }
 
 int AttemptDevices::OrdinalOf(int64_t device_id) const {

@@ -26,6 +26,10 @@ class AttemptDevices {
   // -1 for an id that is not of this attempt.
   int OrdinalOf(int64_t device_id) const;
   const Device& device(int ordinal) const { return devices_[ordinal]; }
+  int count() const { return static_cast<int>(devices_.size()); }
+  // How many a host has; those of this one are local devices 0 to local_count() - 1.
+  int CountOf(int peer) const;
+  int local_count() const { return CountOf(self_); }
   bool here(int ordinal) const { return devices_[ordinal].peer == self_; }
   int self() const { return self_; }
 

@@ -27,7 +27,8 @@ void DataThread::Open(const std::string& attempt, Opening opening,
         opened = std::move(opened)]() mutable {
     if (closing_) return opened(absl::CancelledError("the worker stops"));
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
-                                         opening->options, transport_.get(), &device_,
+                                         opening->options, transport_.get(),
+                                         LocalDevices({&device_}),
                                          std::move(opening->events));
     const absl::Status status = mover->Open(opening->self, std::move(opening->peers));
     if (!status.ok()) mover->Stop();

@@ -43,12 +43,14 @@ SlotShape Mover::SlotsFor(const MoveList& list, const Options& options) {
 }
 
 Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
-             Transport* transport, Device* device, Events events)
+             Transport* transport, LocalDevices devices, Events events)
     : list_(std::move(list)),
       peer_names_(std::move(peer_names)),
       options_(options),
       transport_(transport),
-      device_(device),
+      devices_(std::move(devices)),
+      windowed_(transport->windowed()),
+      transit_(windowed_ ? LayOutTransit(list_) : TransitLayout()),
       events_(std::move(events)),
       moves_(list_.moves.size()),
       slices_(messages_.slices().size()),
@@ -63,6 +65,10 @@ Mover::~Mover() { REMESH_CHECK(stopped()); }
 
 absl::Status Mover::Open(int self, std::vector<Peer> peers) {
   ASSIGN_OR_RETURN(group_, transport_->Open(self, std::move(peers)));
+  std::vector<int32_t> operations(list_.program.windows(), 0);
+  for (const Slice& slice : messages_.slices())
+    operations[messages_.MessageOf(slice).window] += messages_.MessageOf(slice).peer >= 0 ? 1 : 0;
+  group_->Expect(std::move(operations));
   return absl::OkStatus();
 }
 
@@ -130,7 +136,7 @@ void Mover::StartWindow(int32_t window) {
 
 void Mover::AdmitRemote() {
   auto& [window, next] = next_remote_;
-  while (window < schedule_.started() && remote_in_flight_ < options_.slices_in_flight) {
+  while (window < schedule_.started()) {
     const absl::Span<const int> order = messages_.InOrder(window);
     if (next == std::ssize(order)) {
       ++window;
@@ -138,24 +144,36 @@ void Mover::AdmitRemote() {
       continue;
     }
     const int index = order[next];
-    const Slice& slice = messages_.slices()[index];
-    SliceState& state = slices_[index];
-    if (messages_.MessageOf(slice).peer < 0) {
-      ++next;
-      continue;
-    }
-    if (std::byte* there = DirectBytes(list_, slice); there != nullptr) {
-      state.bytes = {there, static_cast<size_t>(slice.bytes)};
-    } else {
-      if (!slots_.has_free()) return;
-      state.slot = slots_.Take();
-      state.bytes = slots_.bytes(state.slot, slice.bytes);
+    if (messages_.MessageOf(messages_.slices()[index]).peer >= 0) {
+      if (!Place(index)) return;
+      ++remote_in_flight_;
+      slices_[index].admitted = true;
+      if (slices_[index].waits == 0) Begin(index);
     }
     ++next;
-    ++remote_in_flight_;
-    state.admitted = true;
-    if (state.waits == 0) Begin(index);
   }
+}
+
+// Finds where a slice lies on its way; false while there is no room.
+bool Mover::Place(int index) {
+  const Slice& slice = messages_.slices()[index];
+  SliceState& state = slices_[index];
+  if (windowed_) {  // there is room for all of a window
+    const Message& message = messages_.MessageOf(slice);
+    const int local = list_.local_device[message.outgoing ? message.from : message.to];
+    state.bytes = {list_.transit[local].get() + transit_.offsets[index],
+                   static_cast<size_t>(BytesWithDigests(slice))};
+    return true;
+  }
+  if (remote_in_flight_ >= options_.slices_in_flight) return false;
+  if (std::byte* there = DirectBytes(list_, slice); there != nullptr) {
+    state.bytes = {there, static_cast<size_t>(slice.bytes)};
+    return true;
+  }
+  if (!slots_.has_free()) return false;
+  state.slot = slots_.Take();
+  state.bytes = slots_.bytes(state.slot, slice.bytes);
+  return true;
 }
 
 // A slice that waits for another holds nothing here, and nobody on the network waits for it.

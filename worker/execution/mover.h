@@ -15,6 +15,7 @@
 #include "worker/device/device.h"
 #include "worker/execution/moves.h"
 #include "worker/execution/slot_pool.h"
+#include "worker/execution/transit.h"
 #include "worker/execution/window_schedule.h"
 #include "worker/transport/transport.h"
 
@@ -56,13 +57,15 @@ class Mover {
         verified;  // answers Verify(); an error is the last event
   };
 
-  // What list.slots must hold.
+  // What list.slots must hold, unless the transport is windowed(): then list.transit holds what
+  // LayOutTransit() says.
   static SlotShape SlotsFor(const MoveList& list, const Options& options);
 
-  // `device` and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots
-  // of at least SlotsFor(); null for 0 bytes.
+  // Devices and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots of
+  // at least SlotsFor(), null for 0 bytes; or list.transit. Messages of one slice where the
+  // transport is windowed().
   Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
-        Transport* transport, Device* device, Events events);
+        Transport* transport, LocalDevices devices, Events events);
   // REQUIRES: stopped().
   ~Mover();
 
@@ -91,7 +94,7 @@ class Mover {
     int waits = 0;  // moves that bring what it reads, not done
     bool admitted = false;
     int operations = 0;            // of the transport, not ended
-    std::span<std::byte> bytes;    // on their way: the slot's, or where they lie
+    std::span<std::byte> bytes;     // on their way: packed, or where they lie
     std::vector<uint64_t> digests;  // on their way
   };
   using Then = absl::AnyInvocable<void()>;
@@ -104,6 +107,7 @@ class Mover {
   void Advance();
   void StartWindow(int32_t window);
   void AdmitRemote();
+  bool Place(int slice);
   void AdmitLocal();
   void Begin(int slice);
   void SliceDone(int slice);
@@ -111,10 +115,15 @@ class Mover {
 
   // mover_slices.cc: what happens to one slice.
   std::vector<SlicePart> PartsOf(int slice);
+  Device* DeviceOf(int slice) const;
+  bool IsPacked(int slice) const;
   void BeginLocal(int slice);
   void BeginSend(int slice);
+  void Packed(int slice);
+  void SendWhole(int slice);
   void SendSlice(int slice);
   void BeginReceive(int slice);
+  void ReceivedWhole(int slice);
   void Received(int slice);
   Device::Done OnDevice(absl::AnyInvocable<void(const Mismatch&)> then);
   PeerGroup::Done OnTransfer(int slice, Then then);
@@ -127,7 +136,9 @@ class Mover {
   const std::vector<std::string> peer_names_;
   Options options_;
   Transport* const transport_;
-  Device* const device_;
+  const LocalDevices devices_;
+  const bool windowed_;
+  const TransitLayout transit_;
   Events events_;
 
   std::vector<MoveState> moves_;

@@ -84,8 +84,15 @@ std::vector<SlicePart> Mover::PartsOf(int slice) {
   return parts;
 }
 
+Device* Mover::DeviceOf(int index) const {
+  const Message& message = messages_.MessageOf(messages_.slices()[index]);
+  return devices_.Of(list_.local_device[message.outgoing ? message.from : message.to]);
+}
+
+bool Mover::IsPacked(int slice) const { return windowed_ || slices_[slice].slot >= 0; }
+
 void Mover::BeginLocal(int slice) {
-  device_->Copy(PartsOf(slice), OnDevice([this, slice](const Mismatch& found) {
+  DeviceOf(slice)->Copy(PartsOf(slice), OnDevice([this, slice](const Mismatch& found) {
                   if (!found.ok()) return Mismatched(slice, found);
                   bytes_.copied += messages_.slices()[slice].payload_bytes;
                   SliceDone(slice);
@@ -94,14 +101,15 @@ void Mover::BeginLocal(int slice) {
 
 void Mover::BeginSend(int slice) {
   std::vector<SlicePart> parts = PartsOf(slice);
-  const bool direct = slices_[slice].slot < 0;
+  const bool packed = IsPacked(slice);
   // A relay passes on what the origin said, not what it has.
-  if (direct && parts.front().carried) return SendSlice(slice);
-  device_->Pack(std::move(parts), direct ? nullptr : slices_[slice].bytes.data(),
-                OnDevice([this, slice](const Mismatch&) { SendSlice(slice); }));
+  if (!packed && parts.front().carried) return Packed(slice);
+  DeviceOf(slice)->Pack(std::move(parts), packed ? slices_[slice].bytes.data() : nullptr,
+                        OnDevice([this, slice](const Mismatch&) { Packed(slice); }));
 }
 
-void Mover::SendSlice(int index) {
+// The bits are where they leave from, and their digests are known.
+void Mover::Packed(int index) {
   const Slice& slice = messages_.slices()[index];
   SliceState& state = slices_[index];
   state.digests.reserve(slice.chunks);
@@ -109,6 +117,26 @@ void Mover::SendSlice(int index) {
     state.digests.insert(state.digests.end(), part.digests,
                          part.digests + ChunksOf(part.lo, part.hi));
   }
+  if (!windowed_) return SendSlice(index);
+  const auto bytes = std::as_writable_bytes(std::span(state.digests));
+  DeviceOf(index)->Transfer(state.bytes.data() + DigestOffset(slice), bytes.data(),
+                            std::ssize(bytes),
+                            OnDevice([this, index](const Mismatch&) { SendWhole(index); }));
+}
+
+void Mover::SendWhole(int index) {
+  const Slice& slice = messages_.slices()[index];
+  PeerGroup::Done done = OnTransfer(index, [this, index] {
+    bytes_.sent += messages_.slices()[index].payload_bytes;
+    SliceDone(index);
+  });
+  group_->Send(messages_.MessageOf(slice).peer, messages_.TagOf(slice, false),
+               slices_[index].bytes, std::move(done));
+}
+
+void Mover::SendSlice(int index) {
+  const Slice& slice = messages_.slices()[index];
+  SliceState& state = slices_[index];
   const auto sent = [this, index] {
     bytes_.sent += messages_.slices()[index].payload_bytes;
     SliceDone(index);
@@ -125,11 +153,23 @@ void Mover::BeginReceive(int index) {
   SliceState& state = slices_[index];
   state.digests.resize(slice.chunks);
   const int peer = messages_.MessageOf(slice).peer;
+  if (windowed_) {
+    return group_->Receive(peer, messages_.TagOf(slice, false), state.bytes,
+                           OnTransfer(index, [this, index] { ReceivedWhole(index); }));
+  }
   const auto received = [this, index] { Received(index); };
   PeerGroup::Done data = OnTransfer(index, received), digests = OnTransfer(index, received);
   group_->Receive(peer, messages_.TagOf(slice, false), state.bytes, std::move(data));
   group_->Receive(peer, messages_.TagOf(slice, true),
                   std::as_writable_bytes(std::span(state.digests)), std::move(digests));
+}
+
+void Mover::ReceivedWhole(int index) {
+  SliceState& state = slices_[index];
+  const auto bytes = std::as_writable_bytes(std::span(state.digests));
+  DeviceOf(index)->Transfer(
+      bytes.data(), state.bytes.data() + DigestOffset(messages_.slices()[index]),
+      std::ssize(bytes), OnDevice([this, index](const Mismatch&) { Received(index); }));
 }
 
 // What arrived is compared with what the origin said before anybody else may read it.
@@ -148,9 +188,10 @@ void Mover::Received(int slice) {
     bytes_.chunks_verified += messages_.slices()[slice].chunks;
     SliceDone(slice);
   });
-  if (state.slot >= 0) return device_->Unpack(std::move(parts), state.bytes.data(), std::move(done));
+  if (IsPacked(slice))
+    return DeviceOf(slice)->Unpack(std::move(parts), state.bytes.data(), std::move(done));
   std::swap(parts.front().source, parts.front().target);
-  device_->Check(std::move(parts), std::move(done));
+  DeviceOf(slice)->Check(std::move(parts), std::move(done));
 }
 
 void Mover::Mismatched(int index, const Mismatch& mismatch) {
@@ -193,10 +234,12 @@ bool Mover::CheckTwins() {
 void Mover::CheckSources() {
   while (next_check_ < checked_.size() && checks_in_flight_ < kChecksInFlight) {
     const size_t first = next_check_;
+    const int device = list_.local_device[list_.moves[checked_[first]].from];
     std::vector<SlicePart> parts;
     for (int64_t bits = 0; next_check_ < checked_.size() && bits < kSliceBytesMax * 8;
          ++next_check_) {
       const BoundMove& move = list_.moves[checked_[next_check_]];
+      if (list_.local_device[move.from] != device) break;
       parts.push_back({.source = move.source,
                        .lo = move.lo,
                        .hi = move.hi,
@@ -204,14 +247,15 @@ void Mover::CheckSources() {
       bits += move.hi - move.lo;
     }
     ++checks_in_flight_;
-    device_->Check(std::move(parts), OnDevice([this, first](const Mismatch& found) {
-                     --checks_in_flight_;
-                     if (found.ok()) return CheckSources();
-                     const BoundMove& move = list_.moves[checked_[first + found.part]];
-                     const int64_t lo = move.lo + found.chunk * kChunkBits;
-                     Fail(SourceModified(list_.program.PlaceOn(
-                         move.tape, lo, std::min(lo + kChunkBits, move.hi))));
-                   }));
+    devices_.Of(device)->Check(
+        std::move(parts), OnDevice([this, first](const Mismatch& found) {
+          --checks_in_flight_;
+          if (found.ok()) return CheckSources();
+          const BoundMove& move = list_.moves[checked_[first + found.part]];
+          const int64_t lo = move.lo + found.chunk * kChunkBits;
+          Fail(SourceModified(
+              list_.program.PlaceOn(move.tape, lo, std::min(lo + kChunkBits, move.hi))));
+        }));
   }
   if (next_check_ == checked_.size() && checks_in_flight_ == 0 && std::exchange(checking_, false)) {
     events_.verified(CheckMemory());

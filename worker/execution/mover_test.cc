@@ -249,7 +249,7 @@ TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
   Start(c);
   for (auto& host : hosts_) host->mover().Grant(1);
   ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.done_windows == 1; }); }));
-  hosts_[1]->staging()[20000] ^= std::byte{16};
+  hosts_[1]->staging(1)[20000] ^= std::byte{16};
   GrantAll();
   ASSERT_TRUE(Until([&] { return hosts_[2]->failure.has_value(); }));
   const ErrorInfo error = GetErrorInfo(*hosts_[2]->failure);

@@ -106,9 +106,11 @@ int64_t BitsOf(const MappedShards* shards) {
 
 class Binder {
  public:
-  Binder(const AttemptDevices& devices, ShardIndex source, ShardIndex target, MoveList& list)
+  Binder(const AttemptDevices& devices, std::vector<std::byte*> staging, ShardIndex source,
+         ShardIndex target, MoveList& list)
       : program_(list.program),
         devices_(devices),
+        staging_(std::move(staging)),
         source_(std::move(source)),
         target_(std::move(target)),
         list_(list) {}
@@ -167,8 +169,8 @@ class Binder {
 
   absl::Status BindTarget(const Stretch& stretch, BoundMove& move) {
     if (stretch.to_space == Space::kStaging) {
-      std::byte* data = list_.scratch->bytes().data() + staged_;
-      staged_ += StagedBytes(stretch);
+      std::byte*& next = staging_[devices_.device(move.to).local];
+      std::byte* const data = std::exchange(next, next + StagedBytes(stretch));
       move.target = &list_.views.emplace_back(data, stretch.lo, stretch.hi);
     } else {
       filled_bits_ += stretch.hi - stretch.lo;
@@ -209,22 +211,24 @@ class Binder {
 
   const Program& program_;
   const AttemptDevices& devices_;
+  std::vector<std::byte*> staging_;  // by local device: what is left of it
   ShardIndex source_;
   ShardIndex target_;
   MoveList& list_;
   absl::flat_hash_map<Place, int> brought_;              // by which move
   absl::flat_hash_map<Place, const TapeView*> views_;  // of whole tapes
-  int64_t staged_ = 0;
   int64_t filled_bits_ = 0;  // of the target, here
 };
 
 }  // namespace
 
-int64_t StagingBytes(const Program& program, const AttemptDevices& devices) {
-  int64_t bytes = 0;
+std::vector<int64_t> StagingBytes(const Program& program, const AttemptDevices& devices) {
+  std::vector<int64_t> bytes(devices.local_count(), 0);
   for (const Stretch& stretch : program.stretches) {
+    if (!Staged(stretch, devices)) continue;
+    int64_t& of_device = bytes[devices.device(stretch.to_device).local];
     // Saturates far beyond any memory.
-    if (Staged(stretch, devices) && bytes < (int64_t{1} << 60)) bytes += StagedBytes(stretch);
+    if (of_device < (int64_t{1} << 55)) of_device += StagedBytes(stretch);
   }
   return bytes;
 }
@@ -232,19 +236,20 @@ int64_t StagingBytes(const Program& program, const AttemptDevices& devices) {
 absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
-                                   std::shared_ptr<Scratch> scratch) {
+                                   const std::vector<std::byte*>& staging, int64_t slice_bytes) {
   MoveList list{.program = std::move(program),
                 .source = std::move(source),
-                .target = std::move(target),
-                .scratch = std::move(scratch)};
+                .target = std::move(target)};
+  for (int ordinal = 0; ordinal < devices.count(); ++ordinal)
+    list.local_device.push_back(devices.here(ordinal) ? devices.device(ordinal).local : -1);
   ASSIGN_OR_RETURN(ShardIndex in_source, ShardIndex::Make(list.program, list.source.get()));
   ASSIGN_OR_RETURN(ShardIndex in_target, ShardIndex::Make(list.program, list.target.get()));
   list.moves.reserve(list.program.stretches.size());
-  Binder binder(devices, std::move(in_source), std::move(in_target), list);
+  Binder binder(devices, staging, std::move(in_source), std::move(in_target), list);
   for (const Stretch& stretch : list.program.stretches) RETURN_IF_ERROR(binder.Bind(stretch));
   RETURN_IF_ERROR(binder.CheckFilled());
   list.program.stretches = {};
-  list.messages = MessageList(list.moves, list.program.windows());
+  list.messages = MessageList(list.moves, list.program.windows(), slice_bytes);
   return list;
 }
 

@@ -37,26 +37,29 @@ struct BoundMove {
 // Everything that one attempt does on this host, with the memory it does it in.
 struct MoveList {
   Program program;
-  std::vector<BoundMove> moves;  // in the program's order
+  std::vector<int> local_device;  // by ordinal: its index here; -1 on another host
+  std::vector<BoundMove> moves;   // in the program's order
   MessageList messages;          // the same by what travels together
   std::shared_ptr<const MappedShards>
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
-  std::shared_ptr<Scratch> scratch;  // null when nothing is staged
+  std::vector<std::shared_ptr<void>> scratch;  // keeps what is staged
   std::shared_ptr<Scratch> slots;    // for slices on their way; see Mover
-  std::deque<TapeView> views;        // stable addresses
+  std::vector<std::shared_ptr<std::byte>> transit;  // by local device, where links are windowed
+  std::deque<TapeView> views;                       // stable addresses
 };
 
-// Bytes that BindMoves() needs for staging on this host.
-int64_t StagingBytes(const Program& program, const AttemptDevices& devices);
+// Bytes that BindMoves() needs for staging, by local device.
+std::vector<int64_t> StagingBytes(const Program& program, const AttemptDevices& devices);
 
 // FAILED_PRECONDITION (PROGRAM_MISMATCH; metadata array, box, device) when the program reads or
 // writes what no shard here holds, reads what was not brought in an earlier window, does not fill
-// the target's shards, or an array differs from the state's. REQUIRES: scratch of at least
-// StagingBytes(), null for 0.
+// the target's shards, or an array differs from the state's. REQUIRES: `staging` has memory of each
+// local device, at least StagingBytes() of it. slice_bytes: see MessageList.
 absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
-                                   std::shared_ptr<Scratch> scratch);
+                                   const std::vector<std::byte*>& staging,
+                                   int64_t slice_bytes = kSliceBytesMax);
 
 }  // namespace remesh

@@ -14,7 +14,7 @@
 namespace remesh {
 namespace {
 
-constexpr auto kPoll = std::chrono::microseconds(200);
+constexpr auto kAskEvery = std::chrono::microseconds(200);
 
 std::set<int> DevicesOf(const NcclWindow& window, const std::vector<NcclLocal>& locals) {
   std::set<int> devices;
@@ -117,7 +117,7 @@ void NcclRunner::Abort() {
     while (true) {
       const absl::StatusOr<bool> passed = streams_->Passed(local.device, *event);
       if (!passed.ok() || *passed) break;
-      std::this_thread::sleep_for(kPoll);
+      std::this_thread::sleep_for(kAskEvery);
     }
   }
 }

@@ -38,6 +38,7 @@ using AttemptToken = std::string;
 struct Peer {
   std::string address;  // what Transport::address() said there
   AttemptToken token;   // of that peer's incarnation in this attempt
+  int devices = 0;      // of the attempt, there; tags count devices through the peer table
 };
 
 // The connections among the hosts of one attempt. Every posted operation ends exactly once, by its
@@ -97,6 +98,9 @@ class Transport {
   // its group opens wait. Errors: INVALID_ARGUMENT for an unusable address or token; UNAVAILABLE
   // never: a peer that cannot be reached fails its operations.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) = 0;
+
+  // Whether groups are windowed().
+  virtual bool windowed() const { return false; }
 
   // Advances everything without blocking; returns whether anything happened.
   virtual bool Progress() = 0;

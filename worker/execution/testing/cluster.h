@@ -109,8 +109,12 @@ class TestHost {
     if (auto status = reader.Add(Chunk(c)); !status.ok()) return status;
     auto program = std::move(reader).Finish();
     if (!program.ok()) return program.status();
-    const int64_t staging_bytes = StagingBytes(*program, *devices);
-    auto list = BindMoves(*std::move(program), *devices, source_, target_, Memory(staging_bytes));
+    std::vector<std::byte*> staging;
+    for (const int64_t bytes : StagingBytes(*program, *devices)) {
+      staging_.push_back(Memory(bytes));
+      staging.push_back(bytes == 0 ? nullptr : staging_.back()->bytes().data());
+    }
+    auto list = BindMoves(*std::move(program), *devices, source_, target_, staging);
     if (list.ok()) list->slots = Memory(Mover::SlotsFor(*list, options_).bytes());
     return list;
   }
@@ -118,7 +122,6 @@ class TestHost {
   absl::Status Open(const TestCase& c, const std::vector<std::string>& addresses) {
     auto list = Bind(c);
     if (!list.ok()) return list.status();
-    staging_ = list->scratch;
     std::vector<std::string> names;
     std::vector<Peer> peers;
     for (int h = 0; h < c.hosts; ++h) {
@@ -133,7 +136,7 @@ class TestHost {
     };
     events.failed = [this](absl::Status status) { failure = status; };
     events.verified = [this](absl::Status status) { verified = status; };
-    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), &device_,
+    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), LocalDevices({&device_}),
                                      std::move(events));
     return mover_->Open(index_, std::move(peers));
   }
@@ -147,7 +150,8 @@ class TestHost {
   Transport& transport() { return *transport_; }
   const MappedShards& source() const { return *source_; }
   const MappedShards& target() const { return *target_; }
-  std::span<std::byte> staging() { return staging_->bytes(); }
+  // What local device `device` stages.
+  std::span<std::byte> staging(int device) { return staging_[device]->bytes(); }
 
   int done_windows = 0;
   MoverBytes bytes;
@@ -214,7 +218,7 @@ class TestHost {
   }
 
   const int index_;
-  std::shared_ptr<Scratch> staging_;
+  std::vector<std::shared_ptr<Scratch>> staging_;  // by local device
   std::string directory_ = "/dev/shm/remesh_host.XXXXXX";
   std::shared_ptr<MappedShards> source_;
   std::shared_ptr<MappedShards> target_;
