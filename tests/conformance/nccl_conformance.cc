@@ -318,14 +318,14 @@ TEST(NcclFailure, QuiescedWaitsForTheStreams) {
   NcclDevices devices(2, 1);
   NcclMesh mesh(devices, AllPairs(2, 1, 1000, 15), 1);
   mesh.OpenAll();
-  devices.stream(0).Hold(true);
+  devices.device(0).stream().Hold(true);
   mesh.PostAll();
   mesh.ProgressFor(milliseconds(20));
   mesh.Abort(0);
   mesh.ProgressFor(milliseconds(50));
   EXPECT_FALSE(mesh.group(0).quiesced());
   EXPECT_EQ(mesh.outcomes(0).front()->calls, 0) << "its memory is still NCCL's";
-  devices.stream(0).Hold(false);
+  devices.device(0).stream().Hold(false);
   EXPECT_TRUE(mesh.Quiesce(0));
   EXPECT_THAT(mesh.codes(0), ElementsAre(StatusCode::kCancelled));
 }

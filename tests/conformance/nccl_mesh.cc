@@ -23,7 +23,7 @@ NcclDevices::NcclDevices(int hosts, int per_host) : per_host_(per_host) {
     std::vector<RemeshFakeStream*> streams;
     for (int i = 0; i < per_host; ++i) {
       devices_.push_back(std::make_unique<HostStream>(kMemoryBytes));
-      streams.push_back(devices_.back().get());
+      streams.push_back(&devices_.back()->stream());
     }
     streams_.push_back(std::make_unique<FakeGpuStreams>(streams));
   }
@@ -37,16 +37,16 @@ NcclMesh::NcclMesh(NcclDevices& devices, std::vector<NcclMessage> messages, int 
       hosts_(devices.hosts()) {
   std::vector<size_t> used(devices.count(), kGap);
   for (int device = 0; device < devices.count(); ++device) {
-    auto memory = devices.stream(device).host();
+    auto memory = devices.device(device).host();
     std::fill(memory.begin(), memory.end(), kUntouched);
   }
   for (size_t i = 0; i < messages_.size(); ++i) {
     const NcclMessage& m = messages_[i];
     const size_t at = std::exchange(used[m.from], used[m.from] + m.bytes + kGap);
     places_.emplace_back(at, std::exchange(used[m.to], used[m.to] + Awaited(i) + kGap));
-    REMESH_CHECK(used[m.from] <= devices.stream(m.from).host().size());
+    REMESH_CHECK(used[m.from] <= devices.device(m.from).host().size());
     const std::vector<std::byte> pattern = Pattern(m.bytes, static_cast<uint32_t>(i));
-    std::copy(pattern.begin(), pattern.end(), devices.stream(m.from).host().begin() + at);
+    std::copy(pattern.begin(), pattern.end(), devices.device(m.from).host().begin() + at);
   }
   for (int host = 0; host < devices.hosts(); ++host) {
     hosts_[host].transport = fabric_.NewTransport(absl::StrCat("host", host));
@@ -130,7 +130,7 @@ void NcclMesh::Post(int host, int window) {
       const int own = send ? m.from : m.to, other = send ? m.to : m.from;
       if (m.window != window || devices_.HostOf(own) != host) continue;
       Posted* posted = at.posted.emplace_back(new Posted{i, send, {}}).get();
-      const auto memory = devices_.stream(own).memory();
+      const auto memory = devices_.device(own).memory();
       const int peer = devices_.HostOf(other);
       if (send) {
         at.group->Send(peer, tag, memory.subspan(places_[i].first, m.bytes), Watch(host, posted));
@@ -220,14 +220,14 @@ std::vector<absl::StatusCode> NcclMesh::codes(int host) const {
 }
 
 std::vector<std::byte> NcclMesh::Memory(int device) {
-  const auto memory = devices_.stream(device).host();
+  const auto memory = devices_.device(device).host();
   return {memory.begin(), memory.end()};
 }
 
 bool NcclMesh::AllArrived() {
   std::vector<std::vector<std::byte>> expected;
   for (int device = 0; device < devices_.count(); ++device)
-    expected.emplace_back(devices_.stream(device).host().size(), kUntouched);
+    expected.emplace_back(devices_.device(device).host().size(), kUntouched);
   for (size_t i = 0; i < messages_.size(); ++i) {
     const NcclMessage& m = messages_[i];
     const std::vector<std::byte> pattern = Pattern(m.bytes, static_cast<uint32_t>(i));
@@ -235,7 +235,7 @@ bool NcclMesh::AllArrived() {
     std::copy(pattern.begin(), pattern.end(), expected[m.to].begin() + places_[i].second);
   }
   for (int device = 0; device < devices_.count(); ++device) {
-    if (!std::ranges::equal(expected[device], devices_.stream(device).host())) return false;
+    if (!std::ranges::equal(expected[device], devices_.device(device).host())) return false;
   }
   return true;
 }

@@ -33,7 +33,7 @@ class NcclDevices {
   int count() const { return hosts() * per_host_; }
   int HostOf(int device) const { return device / per_host_; }
   int LocalOf(int device) const { return device % per_host_; }
-  HostStream& stream(int device) { return *devices_[device]; }
+  HostStream& device(int device) { return *devices_[device]; }
   GpuStreams& streams(int host) { return *streams_[host]; }
 
  private:

@@ -88,7 +88,7 @@ class TwoHosts {
   Transport& transport_;
   const int self_;
   HostStream devices_[kDevices]{HostStream(2 * kBytes), HostStream(2 * kBytes)};
-  FakeGpuStreams streams_{{&devices_[0], &devices_[1]}};
+  FakeGpuStreams streams_{{&devices_[0].stream(), &devices_[1].stream()}};
   std::unique_ptr<PeerGroup> bootstrap_;
   std::unique_ptr<NcclGroup> group_;
 };

@@ -37,7 +37,7 @@ bool Within(std::chrono::nanoseconds time, const std::function<bool()>& done) {
 struct Rank {
   nccl::Comm* comm = nullptr;
   HostStream stream{2 * kBytes};
-  FakeGpuStreams streams{{&stream}};
+  FakeGpuStreams streams{{&stream.stream()}};
 
   std::byte* at(size_t offset = 0) { return stream.memory().data() + offset; }
   std::byte& byte(size_t offset = 0) { return stream.host()[offset]; }
