@@ -314,7 +314,38 @@ TEST(NcclFailure, AnAbortThatDoesNotEndIsTold) {
   unsetenv("REMESH_FAKE_NCCL_ABORT_MS");
 }
 
-TEST(NcclFailure, QuiescedWaitsForTheStreams) {
+TEST(NcclFailure, AnErrorOfNcclsEndsEverythingAndIsTold) {
+  setenv("REMESH_FAKE_NCCL_FAILING_GROUP", "2", 1);
+  NcclDevices devices(2, 2);
+  NcclMesh mesh(devices, AllPairs(4, 3, 1000, 17), 3);
+  mesh.OpenAll();
+  mesh.PostAll();
+  ASSERT_TRUE(mesh.Finish());
+  unsetenv("REMESH_FAKE_NCCL_FAILING_GROUP");
+  for (int host : {0, 1}) {
+    EXPECT_THAT(mesh.windows_ended(host), ElementsAre(0, 1, 2));
+    const Outcome& last = *mesh.outcomes(host).back();
+    EXPECT_EQ(last.code(), StatusCode::kUnavailable);
+    EXPECT_EQ(ReasonOf(last), "NCCL_FAILED") << last.status;
+    EXPECT_EQ(GetErrorInfo(last.status).metadata.at("result"), "remote process exited");
+  }
+}
+
+TEST(NcclFailure, QuiescedWaitsForWhatElseIsOnTheStreams) {
+  NcclDevices devices(2, 1);
+  NcclMesh mesh(devices, AllPairs(2, 1, 1000, 16), 1);
+  mesh.OpenAll();
+  mesh.PostAll();
+  ASSERT_TRUE(mesh.Finish());
+  devices.device(0).stream().Hold(true);
+  mesh.Abort(0);
+  mesh.ProgressFor(milliseconds(50));
+  EXPECT_FALSE(mesh.group(0).quiesced());
+  devices.device(0).stream().Hold(false);
+  EXPECT_TRUE(mesh.Quiesce(0));
+}
+
+TEST(NcclFailure, OperationsKeepTheirMemoryUntilNothingUsesIt) {
   NcclDevices devices(2, 1);
   NcclMesh mesh(devices, AllPairs(2, 1, 1000, 15), 1);
   mesh.OpenAll();

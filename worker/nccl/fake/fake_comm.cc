@@ -65,8 +65,7 @@ std::vector<FakeTransfer> TransfersOf(const FakeKernel& kernel) {
   FakeComm& comm = *kernel.comm;
   for (const FakeOperation& o : kernel.operations) {
     const int from = o.send ? comm.rank : o.peer, to = o.send ? o.peer : comm.rank;
-    const uint64_t number = (o.send ? comm.sent : comm.received)[o.peer]++;
-    transfers.emplace_back(&comm.world->channel(from, to), o.send, number, Translate(o), o.bytes);
+    transfers.emplace_back(&comm.world->channel(from, to), o.send, Translate(o), o.bytes);
   }
   return transfers;
 }
@@ -149,7 +148,7 @@ void StartInit(std::vector<FakeComm*> comms) {
   local->comms = comms;
   for (FakeComm* comm : comms) {
     comm->local = local;
-    comm->world = FakeWorld::Open(comm->id, comm->ranks());
+    comm->world = FakeWorld::Open(comm->id, comm->ranks);
   }
   StartThread(local, [local = local.get(), comms = std::move(comms)] {
     for (FakeComm* comm : comms) {
@@ -179,7 +178,9 @@ void StartGroup(std::vector<FakeOperation> operations) {
     for (FakeComm* comm : comms) comm->delays.Wait();
     if (!Connect(*local, operations) || !AwaitLaunches(*local, comms)) return;
     Launch(*local, std::move(by_comm));
-    SetState(comms, Result::kSuccess);
+    // As over a network, where a lost peer is an error.
+    const bool fails = comms.front()->launches == Setting("REMESH_FAKE_NCCL_FAILING_GROUP");
+    SetState(comms, fails ? Result::kRemoteError : Result::kSuccess);
   });
 }
 

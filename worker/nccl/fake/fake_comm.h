@@ -43,12 +43,11 @@ class FakeDelays {
 
 // A communicator: what ncclComm_t points to.
 struct FakeComm {
-  FakeComm(const nccl::UniqueId& id, int rank, int ranks)
-      : id(id), rank(rank), sent(ranks), received(ranks), delays(rank) {}
-
-  int ranks() const { return static_cast<int>(sent.size()); }
+  FakeComm(const nccl::UniqueId& id, int ranks, int rank)
+      : id(id), ranks(ranks), rank(rank), delays(rank) {}
 
   const nccl::UniqueId id;
+  const int ranks;
   const int rank;
   std::unique_ptr<FakeWorld> world;  // from StartInit() on; null: the id is of no use
   std::shared_ptr<FakeLocal> local;
@@ -56,8 +55,7 @@ struct FakeComm {
   std::atomic<int> launches = 0;
   bool aborted = false;
   bool finalized = false;
-  std::vector<uint64_t> sent, received;  // transfers with each peer so far
-  FakeDelays delays;                     // of the thread that launches
+  FakeDelays delays;  // of the thread that launches
 };
 
 // ncclSend or ncclRecv, not begun.

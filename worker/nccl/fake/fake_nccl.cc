@@ -81,7 +81,7 @@ Result Init(Comm** out, int ranks, int rank, const nccl::UniqueId& id, const ncc
   if (config == nullptr || config->magic != nccl::Config{}.magic || rank < 0 || rank >= ranks)
     return Result::kInvalidArgument;
   if (config->blocking != 0) Die("a blocking communicator");
-  auto* comm = new FakeComm(id, rank, ranks);
+  auto* comm = new FakeComm(id, ranks, rank);
   registry().Add(comm);
   *out = reinterpret_cast<Comm*>(comm);
   ++group.depth;
@@ -97,8 +97,7 @@ Result Enqueue(bool send, const void* address, size_t count, int type, int peer,
   if (fake == nullptr || fake->magic != REMESH_FAKE_STREAM_MAGIC) Die("a stream that is none");
   if (comm->aborted || comm->finalized) Die("a send or receive after abort or finalize");
   if (comm->state != Result::kSuccess || type != nccl::kUint8) return Result::kInvalidArgument;
-  if (peer < 0 || peer >= comm->ranks() || peer == comm->rank)
-    return Result::kInvalidArgument;
+  if (peer < 0 || peer >= comm->ranks || peer == comm->rank) return Result::kInvalidArgument;
   ++group.depth;
   group.operations.push_back({comm, send, peer, const_cast<void*>(address), count, fake});
   return EndGroup();

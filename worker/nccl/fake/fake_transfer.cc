@@ -21,7 +21,6 @@ void ForRing(FakeChannel& channel, uint64_t at, size_t bytes, const Copy& copy) 
 bool FakeTransfer::Step() { return !done_ && (send_ ? StepSend() : StepReceive()); }
 
 bool FakeTransfer::StepSend() {
-  if (channel_->awaited.load() <= number_) return false;
   const uint64_t written = channel_->written.load(), read = channel_->read.load();
   if (left_ == 0) return done_ = read >= written;
   const size_t now = std::min<size_t>(left_, FakeChannel::kBytes - (written - read));
@@ -35,10 +34,6 @@ bool FakeTransfer::StepSend() {
 }
 
 bool FakeTransfer::StepReceive() {
-  if (!begun_) {
-    ++channel_->awaited;
-    begun_ = true;
-  }
   const uint64_t written = channel_->written.load(), read = channel_->read.load();
   const size_t now = std::min<size_t>(left_, written - read);
   ForRing(*channel_, read, now, [&](std::byte* ring, size_t offset, size_t bytes) {

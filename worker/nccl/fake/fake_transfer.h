@@ -8,13 +8,12 @@
 
 namespace remesh::fake_nccl {
 
-// One ncclSend or ncclRecv as the kernel carries it out, a piece at a time. The k-th send of a pair
-// begins when its k-th receive has, and ends when all its bytes were taken: nothing runs ahead.
+// One ncclSend or ncclRecv as the kernel carries it out, a piece at a time. A send is not done before
+// all its bytes were taken: none runs ahead of its receive.
 class FakeTransfer {
  public:
-  // `number`: of the transfers between the two, in this direction, how many were before it.
-  FakeTransfer(FakeChannel* channel, bool send, uint64_t number, std::byte* memory, size_t bytes)
-      : channel_(channel), send_(send), number_(number), memory_(memory), left_(bytes) {}
+  FakeTransfer(FakeChannel* channel, bool send, std::byte* memory, size_t bytes)
+      : channel_(channel), send_(send), memory_(memory), left_(bytes) {}
 
   // What it can do now; whether that was anything.
   bool Step();
@@ -26,10 +25,8 @@ class FakeTransfer {
 
   FakeChannel* channel_;
   bool send_;
-  uint64_t number_;
   std::byte* memory_;
   size_t left_;
-  bool begun_ = false;
   bool done_ = false;
 };
 

@@ -16,7 +16,6 @@ namespace remesh::fake_nccl {
 struct alignas(64) FakeChannel {
   static constexpr size_t kBytes = size_t{64} << 10;
 
-  std::atomic<uint64_t> awaited;    // receives that have begun
   std::atomic<uint64_t> written;    // bytes
   std::atomic<uint64_t> read;       // bytes
   std::atomic<uint32_t> connected;  // the sender has come to a group with this peer
