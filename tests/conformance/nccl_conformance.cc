@@ -29,13 +29,13 @@ NcclOptions Within(milliseconds window, milliseconds connect = milliseconds(2000
 }
 
 // A message between every two devices, same host or not, in every window.
-std::vector<NcclMessage> AllPairs(int devices, int windows, size_t bytes_max, uint32_t seed) {
+std::vector<NcclMessage> AllPairs(int devices, int windows, size_t max_bytes, uint32_t seed) {
   std::mt19937 random(seed);
   std::vector<NcclMessage> messages;
   for (int window = 0; window < windows; ++window) {
     for (int from = 0; from < devices; ++from) {
       for (int to = 0; to < devices; ++to) {
-        if (from != to) messages.push_back({window, from, to, 1 + random() % bytes_max});
+        if (from != to) messages.push_back({window, from, to, 1 + random() % max_bytes});
       }
     }
   }

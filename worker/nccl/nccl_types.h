@@ -30,6 +30,7 @@ struct UniqueId {
 inline constexpr int kUint8 = 1;  // of ncclDataType_t the one in use: bytes are bytes
 inline constexpr int kUndefined = INT_MIN;
 
+// As the library lays it down, so it has more than 12 fields.
 struct Config {
   size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef;
