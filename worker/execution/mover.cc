@@ -56,7 +56,7 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
       slices_(messages_.slices().size()),
       started_at_(list_.program.windows()),
       schedule_(WorkOf(list_)),
-      slots_(SlotsFor(list_, options),
+      slots_(windowed_ ? SlotShape() : SlotsFor(list_, options),
              list_.slots == nullptr ? std::span<std::byte>() : list_.slots->bytes()) {
   REMESH_CHECK(options.slices_in_flight > 0);
 }

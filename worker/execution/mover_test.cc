@@ -68,8 +68,14 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); });
   }
 
+  static bool OnGpus() { return GetParam() == "nccl"; }
+
   std::unique_ptr<Transport> NewTransport(int host) {
     if (GetParam() == "memory") return fabric_.NewTransport(absl::StrCat("host-", host));
+    if (OnGpus()) {
+      gpus_.push_back(std::make_unique<SimGpus>(2));
+      return gpus_.back()->NewTransport(fabric_.NewTransport(absl::StrCat("host-", host)));
+    }
     auto transport = GetParam() == "tcp" ? NewTcpTransport({}) : NewUcxTransport({});
     EXPECT_TRUE(transport.ok()) << transport.status();
     return *std::move(transport);
@@ -83,7 +89,7 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
       addresses.push_back(transport->address());
       if (spoil) transport = std::make_unique<SpoilingTransport>(std::move(transport));
       hosts_.push_back(std::make_unique<TestHost>(c, h, std::move(transport), options));
-      Fill(hosts_.back()->source());
+      Fill(*hosts_.back());
     }
     for (auto& host : hosts_) {
       const absl::Status status = host->Open(c, addresses);
@@ -91,20 +97,21 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     }
   }
 
-  void Fill(const MappedShards& shards) {
+  void Fill(TestHost& host) {
+    const MappedShards& shards = host.source();
     for (size_t i = 0; i < shards.shards.size(); ++i) {
-      const ShardView& shard = shards.shards[i];
-      FillBox(OracleOf(case_.arrays[shards.assignment.shards(i).array()]), shard.frame,
-              absl::MakeSpan(shard.data, shard.bytes()));
+      std::vector<std::byte> bytes(shards.shards[i].bytes());
+      FillBox(OracleOf(case_.arrays[shards.assignment.shards(i).array()]), shards.shards[i].frame,
+              absl::MakeSpan(bytes));
+      host.Write(shards, i, bytes);
     }
   }
 
-  void ExpectElements(const MappedShards& shards) {
+  void ExpectElements(TestHost& host, const MappedShards& shards) {
     for (size_t i = 0; i < shards.shards.size(); ++i) {
       const ShardView& shard = shards.shards[i];
       const TestArray& array = case_.arrays[shards.assignment.shards(i).array()];
-      const auto wrong =
-          CheckBox(OracleOf(array), shard.frame, absl::MakeSpan(shard.data, shard.bytes()));
+      const auto wrong = CheckBox(OracleOf(array), shard.frame, host.Read(shards, i));
       EXPECT_FALSE(wrong.has_value()) << array.name << shard.frame.DebugString();
     }
   }
@@ -142,12 +149,13 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     Start(c, options);
     GrantAll();
     ASSERT_TRUE(Transferred());
-    for (auto& host : hosts_) ExpectElements(host->target());
+    for (auto& host : hosts_) ExpectElements(*host, host->target());
     ExpectVerified();
   }
 
   TestCase case_;
   MemoryFabric fabric_;
+  std::vector<std::unique_ptr<SimGpus>> gpus_;
   std::vector<std::unique_ptr<TestHost>> hosts_;
 };
 
@@ -249,7 +257,7 @@ TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
   Start(c);
   for (auto& host : hosts_) host->mover().Grant(1);
   ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.done_windows == 1; }); }));
-  hosts_[1]->staging(1)[20000] ^= std::byte{16};
+  SimMemory::Behind(hosts_[1]->staging(1))[20000] ^= std::byte{16};
   GrantAll();
   ASSERT_TRUE(Until([&] { return hosts_[2]->failure.has_value(); }));
   const ErrorInfo error = GetErrorInfo(*hosts_[2]->failure);
@@ -289,10 +297,11 @@ TEST_P(MoverTest, WindowsWaitForTheirGrant) {
   EXPECT_EQ(hosts_[0]->done_windows, 2);
   GrantAll();
   ASSERT_TRUE(Transferred());
-  for (auto& host : hosts_) ExpectElements(host->target());
+  for (auto& host : hosts_) ExpectElements(*host, host->target());
 }
 
 TEST_P(MoverTest, SpoiledBytesAreCaughtOnArrival) {
+  if (OnGpus()) GTEST_SKIP() << "spoils memory that only the host has";
   Start(RowsToColumns(2, 1), {}, /*spoil=*/true);
   GrantAll();
   ASSERT_TRUE(Until([&] { return hosts_[0]->failure && hosts_[1]->failure; }));
@@ -300,14 +309,16 @@ TEST_P(MoverTest, SpoiledBytesAreCaughtOnArrival) {
   EXPECT_EQ(GetErrorInfo(*hosts_[0]->failure).metadata["host"], "host-1");
   EXPECT_TRUE(GetErrorInfo(*hosts_[0]->failure).metadata.contains("array"));
   EXPECT_EQ(hosts_[0]->done_windows, 0);
-  for (auto& host : hosts_) ExpectElements(host->source());
+  for (auto& host : hosts_) ExpectElements(*host, host->source());
 }
 
 TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   Start(RowsToColumns(2, 2));
   GrantAll();
   ASSERT_TRUE(Transferred());
-  hosts_[1]->source().shards[0].data[5] ^= std::byte{4};
+  std::vector<std::byte> bytes = hosts_[1]->Read(hosts_[1]->source(), 0);
+  bytes[5] ^= std::byte{4};
+  hosts_[1]->Write(hosts_[1]->source(), 0, bytes);
   for (auto& host : hosts_) host->mover().Verify();
   ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
   EXPECT_TRUE(hosts_[0]->verified->ok());
@@ -317,6 +328,7 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
 
 // Whenever it happens, at either end, in any window: an error of that host that names the file.
 TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
+  if (OnGpus()) GTEST_SKIP() << "files are the host's";
   for (const char* side : {"source", "target"}) {
     for (const int done : {0, 1, 3}) {
       SCOPED_TRACE(absl::StrCat(side, " cut after ", done, " windows"));
@@ -355,10 +367,10 @@ TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->failure).reason, "PEER_LOST");
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->failure).metadata["host"], "host-0");
   EXPECT_FALSE(hosts_[0]->failure.has_value());
-  for (auto& host : hosts_) ExpectElements(host->source());
+  for (auto& host : hosts_) ExpectElements(*host, host->source());
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, MoverTest, ::testing::Values("memory", "tcp", "ucx"),
+INSTANTIATE_TEST_SUITE_P(Transports, MoverTest, ::testing::Values("memory", "tcp", "ucx", "nccl"),
                          [](const auto& info) { return info.param; });
 
 // What BindMoves() must refuse, each by its own words.

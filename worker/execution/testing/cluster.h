@@ -18,6 +18,7 @@
 #include "worker/device/host_device.h"
 #include "worker/execution/mover.h"
 #include "worker/execution/testing/program.h"
+#include "worker/execution/testing/sim_gpus.h"
 #include "worker/store/box_message.h"
 
 // Hosts of one process that run hand-made programs, all on the calling thread but for the copies.
@@ -85,8 +86,8 @@ class TestHost {
            Mover::Options options)
       : index_(index),
         transport_(std::move(transport)),
-        device_(2, [this] { transport_->Wake(); }),
         options_(options) {
+    MakeDevices(c);
     REMESH_CHECK(mkdtemp(directory_.data()) != nullptr);
     source_ = MakeShards(c, c.source, "source");
     target_ = MakeShards(c, c.target, "target");
@@ -111,11 +112,18 @@ class TestHost {
     if (!program.ok()) return program.status();
     std::vector<std::byte*> staging;
     for (const int64_t bytes : StagingBytes(*program, *devices)) {
-      staging_.push_back(Memory(bytes));
-      staging.push_back(bytes == 0 ? nullptr : staging_.back()->bytes().data());
+      staging_.push_back(Allocate(static_cast<int>(staging_.size()), bytes));
+      staging.push_back(staging_.back().get());
     }
-    auto list = BindMoves(*std::move(program), *devices, source_, target_, staging);
-    if (list.ok()) list->slots = Memory(Mover::SlotsFor(*list, options_).bytes());
+    auto list = BindMoves(*std::move(program), *devices, source_, target_, staging,
+                          transport_->windowed() ? INT64_MAX : kSliceBytesMax);
+    if (!list.ok()) return list;
+    if (transport_->windowed()) {
+      for (const int64_t bytes : LayOutTransit(*list).bytes)
+        list->transit.push_back(Allocate(static_cast<int>(list->transit.size()), bytes));
+    } else {
+      list->slots = Memory(Mover::SlotsFor(*list, options_).bytes());
+    }
     return list;
   }
 
@@ -126,7 +134,8 @@ class TestHost {
     std::vector<Peer> peers;
     for (int h = 0; h < c.hosts; ++h) {
       names.push_back(absl::StrCat("host-", h));
-      peers.push_back({addresses[h], std::string(15, 't') + static_cast<char>('0' + h)});
+      peers.push_back({addresses[h], std::string(15, 't') + static_cast<char>('0' + h),
+                       c.devices_per_host});
     }
     Mover::Events events;
     events.window_done = [this](const WindowReport& report) {
@@ -136,14 +145,25 @@ class TestHost {
     };
     events.failed = [this](absl::Status status) { failure = status; };
     events.verified = [this](absl::Status status) { verified = status; };
-    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), LocalDevices({&device_}),
+    mover_ = std::make_unique<Mover>(*std::move(list), names, options_, transport_.get(), Devices(),
                                      std::move(events));
     return mover_->Open(index_, std::move(peers));
   }
 
   bool Turn() {
-    const bool moved = transport_->Progress();
-    return device_.Drain() || moved;
+    bool moved = transport_->Progress();
+    for (auto& device : devices_) moved |= device->Drain();
+    return moved;
+  }
+
+  // The bytes of a shard, from and to wherever they lie.
+  std::vector<std::byte> Read(const MappedShards& shards, size_t i) {
+    std::vector<std::byte> bytes(shards.shards[i].bytes());
+    Transfer(shards, i, bytes.data(), shards.shards[i].data, bytes.size());
+    return bytes;
+  }
+  void Write(const MappedShards& shards, size_t i, const std::vector<std::byte>& bytes) {
+    Transfer(shards, i, shards.shards[i].data, bytes.data(), bytes.size());
   }
 
   Mover& mover() { return *mover_; }
@@ -151,7 +171,7 @@ class TestHost {
   const MappedShards& source() const { return *source_; }
   const MappedShards& target() const { return *target_; }
   // What local device `device` stages.
-  std::span<std::byte> staging(int device) { return staging_[device]->bytes(); }
+  std::byte* staging(int device) { return staging_[device].get(); }
 
   int done_windows = 0;
   MoverBytes bytes;
@@ -165,7 +185,33 @@ class TestHost {
                                      std::make_shared<MemorySpace>("/tmp", 0, ""));
   }
 
-  // Each in a file of its own.
+  // Simulated ones where messages travel between devices, the host's elsewhere.
+  void MakeDevices(const TestCase& c) {
+    const auto wake = [this] { transport_->Wake(); };
+    if (!transport_->windowed()) return devices_.push_back(std::make_unique<HostDevice>(2, wake));
+    for (int local = 0; local < c.devices_per_host; ++local)
+      devices_.push_back(NewSimDevice(index_, local, wake));
+  }
+  LocalDevices Devices() const {
+    std::vector<Device*> devices;
+    for (auto& device : devices_) devices.push_back(device.get());
+    return LocalDevices(std::move(devices));
+  }
+  std::shared_ptr<std::byte> Allocate(int local, int64_t bytes) {
+    return *Devices().Of(local)->Allocate(std::max<int64_t>(bytes, 1));
+  }
+  void Transfer(const MappedShards& shards, size_t i, std::byte* to, const std::byte* from,
+                size_t bytes) {
+    bool done = false;
+    Devices().Of(shards.assignment.shards(static_cast<int>(i)).local_device())
+        ->Transfer(to, from, static_cast<int64_t>(bytes), [&](const auto& result) {
+          REMESH_CHECK(result.ok());
+          done = true;
+        });
+    while (!done) Turn();
+  }
+
+  // Each in a file of its own, or in the memory of its device.
   std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all,
                                            const std::string& side) {
     auto shards = std::make_shared<MappedShards>();
@@ -182,6 +228,11 @@ class TestHost {
       spec.set_local_device(shard.device % c.devices_per_host);
       const int bits = BitWidth(*ParseElementType(c.arrays[shard.array].type));
       const int64_t bytes = PackedBytes(shard.box, bits) + 1;
+      if (transport_->windowed()) {
+        memory_.push_back(Allocate(shard.device % c.devices_per_host, bytes));
+        shards->shards.push_back({memory_.back().get(), shard.box, bits});
+        continue;
+      }
       const std::string path = PathOf(side, shards->files.size());
       REMESH_CHECK(CreateReservedFile(path, bytes).ok());
       auto file = MappedFile::Open(path, bytes);
@@ -218,12 +269,13 @@ class TestHost {
   }
 
   const int index_;
-  std::vector<std::shared_ptr<Scratch>> staging_;  // by local device
+  std::vector<std::shared_ptr<std::byte>> staging_;  // by local device
+  std::vector<std::shared_ptr<std::byte>> memory_;   // of shards
   std::string directory_ = "/dev/shm/remesh_host.XXXXXX";
   std::shared_ptr<MappedShards> source_;
   std::shared_ptr<MappedShards> target_;
   std::unique_ptr<Transport> transport_;
-  HostDevice device_;
+  std::vector<std::unique_ptr<Device>> devices_;
   const Mover::Options options_;
   std::unique_ptr<Mover> mover_;
 };

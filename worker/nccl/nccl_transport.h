@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/nccl/nccl_group.h"
+#include "worker/transport/transport.h"
+
+namespace remesh {
+
+// A transport between the devices of hosts: NCCL moves the messages, windows at once, and an
+// ordinary transport, `base`, connects the hosts, proves who they are and notices who is lost. All
+// devices of an attempt are ranks.
+class NcclTransport : public Transport {
+ public:
+  // `api` and `streams` must outlive the transport. on_stuck: see NcclSetup.
+  NcclTransport(std::unique_ptr<Transport> base, const NcclApi* api, GpuStreams* streams,
+                NcclOptions options, std::function<void()> on_stuck);
+  // REQUIRES: no group is left.
+  ~NcclTransport() override;
+
+  std::string_view name() const override { return "nccl"; }
+  std::string address() const override { return base_->address(); }
+  bool windowed() const override { return true; }
+  absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override;
+  bool Progress() override;
+  void Wait(std::chrono::milliseconds timeout) override;
+  void Wake() override { base_->Wake(); }
+
+ private:
+  class Group;
+
+  const std::unique_ptr<Transport> base_;
+  const NcclApi* const api_;
+  GpuStreams* const streams_;
+  const NcclOptions options_;
+  const std::function<void()> on_stuck_;
+  std::vector<Group*> groups_;  // those open
+};
+
+}  // namespace remesh
