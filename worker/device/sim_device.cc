@@ -33,8 +33,8 @@ void SpoilTargets(const WorkTable& table) {
   std::memset(noise.words, kNoise, sizeof(noise.words));
   for (const ChunkEntry& chunk : table.chunks) {
     if (chunk.target < 0) continue;
-    kernels::MoveRange<kernels::MoveKind::kScatter, LanesInTurn>(
-        table.pieces.data() + chunk.target, chunk.lo, chunk.target_hi, noise.bytes());
+    kernels::MoveRange<kernels::MoveKind::kScatter, LanesInTurn>(table.pieces.data() + chunk.target,
+                                                                 chunk.lo, chunk.target_hi, noise);
   }
 }
 

@@ -9,9 +9,11 @@
 #ifdef __CUDACC__
 #define REMESH_HD __host__ __device__
 #define REMESH_UNROLL _Pragma("unroll")
+#define REMESH_NO_UNROLL _Pragma("unroll 1")
 #else
 #define REMESH_HD
 #define REMESH_UNROLL
+#define REMESH_NO_UNROLL
 #endif
 
 namespace remesh::kernels {

@@ -13,16 +13,27 @@ namespace remesh::kernels {
 
 enum class MoveKind { kGather, kScatter };  // pieces -> packed, packed -> pieces
 
+// A chunk's packed bits, and where they come from or go to just now: in memory that a warp shares.
+struct alignas(16) Stage {
+  uint64_t words[2048];
+  PiecePlace place;
+
+  REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }
+};
+
 // `units` units of T: the first lies at `place`, and at packed.
 template <MoveKind kKind, typename T, typename Lanes>
-REMESH_HD void MoveUnits(const PieceEntry& piece, const PiecePlace& place, unsigned char* packed,
-                         uint32_t units) {
-  constexpr uint32_t kBatch = 8;  // loads in flight before the first store
+REMESH_HD void MoveUnits(const PiecePlace& place, unsigned char* packed, uint32_t units) {
+  constexpr uint32_t kBatch = sizeof(T) == 16 ? 8 : 4;  // loads in flight before the first store
   const uint64_t run_bits = static_cast<uint64_t>(place.run_bits());
+  const uint64_t within = static_cast<uint64_t>(place.within());
+  unsigned char* const data = place.data();
+  const int64_t first_bit = place.BitOfRun(0);
   auto address = [&](uint32_t unit) {
-    const uint64_t bit = static_cast<uint64_t>(place.within()) + unit * 8 * sizeof(T);
+    const uint64_t bit = within + unit * 8 * sizeof(T);
+    if (bit < run_bits) return data + (first_bit + static_cast<int64_t>(bit)) / 8;
     const uint64_t run = SmallQuotient(bit, run_bits);
-    return piece.data + (place.BitOfRun(run) + static_cast<int64_t>(bit - run * run_bits)) / 8;
+    return data + (place.BitOfRun(run) + static_cast<int64_t>(bit - run * run_bits)) / 8;
   };
   Lanes::ForEach([&](int lane) {
     for (uint32_t first = static_cast<uint32_t>(lane); first < units; first += kBatch * kLanes) {
@@ -75,26 +86,24 @@ REMESH_HD inline void MoveWord(uint64_t from, uint64_t to, int64_t bits, uint32_
 
 // Any bits: each lane has words of the side that is written.
 template <MoveKind kKind, typename Lanes>
-REMESH_HD void MoveBits(const PieceEntry& piece, const PiecePlace& place, uint64_t packed,
-                        int64_t bits) {
+REMESH_HD void MoveBits(const PiecePlace& place, uint64_t packed, int64_t bits) {
   const int64_t run_bits = place.run_bits(), within = place.within();
   const uint32_t words = static_cast<uint32_t>((run_bits < bits ? run_bits : bits) / 32 + 2);
-  const uint32_t runs =
-      static_cast<uint32_t>(SmallQuotient(static_cast<uint64_t>(within + bits - 1),
-                                          static_cast<uint64_t>(run_bits))) +
-      1;
+  const uint64_t last_run =
+      SmallQuotient(static_cast<uint64_t>(within + bits - 1), static_cast<uint64_t>(run_bits));
+  const uint32_t units = (static_cast<uint32_t>(last_run) + 1) * words;
   Lanes::ForEach([&](int lane) {
-    for (uint32_t unit = static_cast<uint32_t>(lane); unit < runs * words; unit += kLanes) {
+    for (uint32_t unit = static_cast<uint32_t>(lane); unit < units; unit += kLanes) {
       const int64_t run = unit / words;
       const int64_t start = run * run_bits - within;  // from the position
       const int64_t lo = start > 0 ? start : 0;
       const int64_t hi = start + run_bits < bits ? start + run_bits : bits;
-      const uint64_t there =
-          reinterpret_cast<uintptr_t>(piece.data) * 8 +
-          static_cast<uint64_t>(place.BitOfRun(static_cast<uint64_t>(run)) + lo - start);
+      const int64_t there = place.BitOfRun(static_cast<uint64_t>(run)) + lo - start;
+      const uint64_t at =
+          reinterpret_cast<uintptr_t>(place.data()) * 8 + static_cast<uint64_t>(there);
       const uint64_t here = packed + static_cast<uint64_t>(lo);
-      kKind == MoveKind::kGather ? MoveWord(there, here, hi - lo, unit % words)
-                                 : MoveWord(here, there, hi - lo, unit % words);
+      const bool gather = kKind == MoveKind::kGather;
+      MoveWord(gather ? at : here, gather ? here : at, hi - lo, unit % words);
     }
   });
 }
@@ -106,35 +115,39 @@ REMESH_HD inline int UnitBits(uint64_t mask, int64_t bits) {
   return unit >= 8 ? unit : 0;
 }
 
-// `bits` bits of one piece from `offset` on, and from bit `packed_bit` of `packed` on.
+// `bits` bits of one piece from `offset` on, and from bit `packed_bit` of the stage on.
 template <MoveKind kKind, typename Lanes>
-REMESH_HD void MoveSegment(const PieceEntry& piece, int64_t offset, unsigned char* packed,
+REMESH_HD void MoveSegment(const PieceEntry& piece, int64_t offset, Stage& stage,
                            int64_t packed_bit, int64_t bits) {
+  PiecePlace& place = stage.place;
   while (bits > 0) {
-    const PiecePlace place(piece, offset);
+    Lanes::ForEach([&](int lane) {
+      if (lane == 0) place.Set(piece, offset);
+    });
     const int unit = UnitBits(place.AlignmentMask(bits) | static_cast<uint64_t>(packed_bit), bits);
     const uint32_t units = unit == 0 ? 0 : static_cast<uint32_t>(bits / unit);
-    unsigned char* at = packed + packed_bit / 8;
+    unsigned char* at = stage.bytes() + packed_bit / 8;
     switch (unit) {
       case 128:
-        MoveUnits<kKind, Unit16, Lanes>(piece, place, at, units);
+        MoveUnits<kKind, Unit16, Lanes>(place, at, units);
         break;
       case 64:
-        MoveUnits<kKind, uint64_t, Lanes>(piece, place, at, units);
+        MoveUnits<kKind, uint64_t, Lanes>(place, at, units);
         break;
       case 32:
-        MoveUnits<kKind, uint32_t, Lanes>(piece, place, at, units);
+        MoveUnits<kKind, uint32_t, Lanes>(place, at, units);
         break;
       case 16:
-        MoveUnits<kKind, uint16_t, Lanes>(piece, place, at, units);
+        MoveUnits<kKind, uint16_t, Lanes>(place, at, units);
         break;
       case 8:
-        MoveUnits<kKind, uint8_t, Lanes>(piece, place, at, units);
+        MoveUnits<kKind, uint8_t, Lanes>(place, at, units);
         break;
       default:
         MoveBits<kKind, Lanes>(
-            piece, place,
-            reinterpret_cast<uintptr_t>(packed) * 8 + static_cast<uint64_t>(packed_bit), bits);
+            place,
+            reinterpret_cast<uintptr_t>(stage.bytes()) * 8 + static_cast<uint64_t>(packed_bit),
+            bits);
     }
     const int64_t moved = unit == 0 ? bits : static_cast<int64_t>(units) * unit;
     offset += moved;
@@ -143,12 +156,12 @@ REMESH_HD void MoveSegment(const PieceEntry& piece, int64_t offset, unsigned cha
   }
 }
 
-// [lo, hi) of a tape, which begins in the first of `pieces`, from bit 0 of `packed` on.
+// [lo, hi) of a tape, which begins in the first of `pieces`, from bit 0 of the stage on.
 template <MoveKind kKind, typename Lanes>
-REMESH_HD void MoveRange(const PieceEntry* pieces, int64_t lo, int64_t hi, unsigned char* packed) {
+REMESH_HD void MoveRange(const PieceEntry* pieces, int64_t lo, int64_t hi, Stage& stage) {
   for (int64_t at = lo; at < hi; ++pieces) {
     const int64_t end = pieces->end < hi ? pieces->end : hi;
-    MoveSegment<kKind, Lanes>(*pieces, at - pieces->begin, packed, at - lo, end - at);
+    MoveSegment<kKind, Lanes>(*pieces, at - pieces->begin, stage, at - lo, end - at);
     at = end;
   }
 }

@@ -16,36 +16,36 @@ REMESH_HD inline uint64_t SmallQuotient(uint64_t dividend, uint64_t divisor) {
   return static_cast<uint32_t>(dividend) / static_cast<uint32_t>(divisor);
 }
 
-// A position in a piece, and the runs from there on. A step of at most a chunk's runs is cheap.
+// A position in a piece, and the runs from there on: a step of at most a chunk's runs is cheap. It
+// lies where all lanes read it, for registers are few.
 class PiecePlace {
  public:
   // `offset` in bits from the piece's begin.
-  REMESH_HD PiecePlace(const PieceEntry& piece, int64_t offset) : piece_(piece) {
+  REMESH_HD void Set(const PieceEntry& piece, int64_t offset) {
+    piece_ = piece;
     uint64_t run = static_cast<uint64_t>(offset) / static_cast<uint64_t>(piece.run_bits);
     within_ = offset - static_cast<int64_t>(run) * piece.run_bits;
     bit_ = piece.first_bit;
-    REMESH_UNROLL
+    REMESH_NO_UNROLL
     for (int loop = 0; loop < kLoopsMax; ++loop) {
-      digits_[loop] = run;
-      if (run != 0) {
-        const uint64_t count = static_cast<uint64_t>(piece.loops[loop].count);
-        run /= count;
-        digits_[loop] -= run * count;
-        bit_ += static_cast<int64_t>(digits_[loop]) * piece.loops[loop].stride;
-      }
+      const uint64_t count = static_cast<uint64_t>(piece.loops[loop].count);
+      const uint64_t next = run / count;
+      digits_[loop] = run - next * count;
+      bit_ += static_cast<int64_t>(digits_[loop]) * piece.loops[loop].stride;
+      run = next;
     }
   }
 
   // Of the position, in its run.
   REMESH_HD int64_t within() const { return within_; }
   REMESH_HD int64_t run_bits() const { return piece_.run_bits; }
+  REMESH_HD unsigned char* data() const { return piece_.data; }
 
-  // Where the run that is `runs` further begins, in bits from the piece's data.
+  // Where the run that is `runs` further begins, in bits from data().
   REMESH_HD int64_t BitOfRun(uint64_t runs) const {
     int64_t bit = bit_;
-    REMESH_UNROLL
-    for (int loop = 0; loop < kLoopsMax; ++loop) {
-      if (runs == 0) break;
+    REMESH_NO_UNROLL
+    for (int loop = 0; runs != 0; ++loop) {
       const uint64_t count = static_cast<uint64_t>(piece_.loops[loop].count);
       const uint64_t next = SmallQuotient(digits_[loop] + runs, count);
       // Negative after a carry.
@@ -62,7 +62,7 @@ class PiecePlace {
         reinterpret_cast<uintptr_t>(piece_.data) * 8 + static_cast<uint64_t>(bit_ + within_);
     if (within_ + bits > piece_.run_bits) {
       mask |= static_cast<uint64_t>(within_ | piece_.run_bits);
-      REMESH_UNROLL
+      REMESH_NO_UNROLL
       for (int loop = 0; loop < kLoopsMax; ++loop) {
         mask |= static_cast<uint64_t>(piece_.loops[loop].stride);
       }
@@ -71,7 +71,7 @@ class PiecePlace {
   }
 
  private:
-  const PieceEntry piece_;  // a copy: it stays in registers
+  PieceEntry piece_;
   int64_t within_;
   int64_t bit_;  // of the position's run
   uint64_t digits_[kLoopsMax];

@@ -9,13 +9,6 @@
 
 namespace remesh::kernels {
 
-// A chunk's packed bits, in the memory that a warp shares; words before its bytes are read as such.
-struct alignas(16) Stage {
-  uint64_t words[2048];
-
-  REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }
-};
-
 // Zeros behind the last bit: digests are of whole bytes.
 template <typename Lanes>
 REMESH_HD void ClearTail(Stage& stage, int64_t bits) {
@@ -45,15 +38,14 @@ template <typename Lanes>
 REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
   const ChunkEntry& chunk = table.chunks[index];
   const int64_t bits = chunk.hi - chunk.lo;
-  MoveRange<MoveKind::kGather, Lanes>(table.pieces + chunk.source, chunk.lo, chunk.hi,
-                                      stage.bytes());
+  MoveRange<MoveKind::kGather, Lanes>(table.pieces + chunk.source, chunk.lo, chunk.hi, stage);
   ClearTail<Lanes>(stage, bits);
   if (chunk.use != DigestUse::kNone) {
     UseDigest<Lanes>(table, index, HashOf<Lanes>(stage.words, static_cast<int>((bits + 7) / 8)));
   }
   if (chunk.target >= 0) {
     MoveRange<MoveKind::kScatter, Lanes>(table.pieces + chunk.target, chunk.lo, chunk.target_hi,
-                                         stage.bytes());
+                                         stage);
   }
 }
 

@@ -27,7 +27,8 @@ class Xxh3Test : public testing::Test {
                      .end = bytes * int64_t{8},
                      .first_bit = start * int64_t{8},
                      .run_bits = std::max(bytes, 1) * int64_t{8}};
-    MoveRange<Direction::kGather, LanesInTurn>(&piece, 0, piece.end, stage_.bytes());
+    for (PieceEntry::Loop& loop : piece.loops) loop = {1, 0};
+    MoveRange<MoveKind::kGather, LanesInTurn>(&piece, 0, piece.end, stage_);
     ASSERT_EQ(std::memcmp(stage_.words, noise_.data() + start, static_cast<size_t>(bytes)), 0);
     ASSERT_EQ(HashOf<LanesInTurn>(stage_.words, bytes),
               XXH3_64bits(noise_.data() + start, static_cast<size_t>(bytes)))
