@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/cuda/cuda_device.h"
+
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "worker/device/cuda/cuda_device_impl.h"
+#include "worker/device/cuda/cuda_status.h"
+
+namespace remesh {
+namespace {
+
+absl::Status NoDriver(cudaError_t error) {
+  int driver = 0, runtime = 0;
+  cudaDriverGetVersion(&driver);
+  cudaRuntimeGetVersion(&runtime);
+  const std::string has = driver == 0 ? "none is loaded" : absl::StrCat("this one has ", driver);
+  return MakeError(
+      absl::StatusCode::kFailedPrecondition,
+      absl::StrCat(cudaGetErrorString(error), ": a driver for CUDA ", runtime, " is needed, ", has),
+      {"NO_CUDA_DRIVER",
+       {{"error", cudaGetErrorName(error)},
+        {"driver_version", absl::StrCat(driver)},
+        {"runtime_version", absl::StrCat(runtime)}}});
+}
+
+absl::StatusOr<int> CountGpus() {
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error == cudaSuccess) return count;
+  cudaGetLastError();
+  switch (error) {
+    case cudaErrorInsufficientDriver:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorStubLibrary:
+      return NoDriver(error);
+    case cudaErrorNoDevice:
+      return MakeError(absl::StatusCode::kFailedPrecondition, cudaGetErrorString(error),
+                       {"NO_CUDA_DEVICE", {{"error", cudaGetErrorName(error)}}});
+    default:
+      return CudaStatus("cuda", error);
+  }
+}
+
+absl::StatusOr<std::vector<int>> ChosenGpus(const CudaOptions& options) {
+  ASSIGN_OR_RETURN(const int count, CountGpus());
+  std::vector<int> chosen = options.indices;
+  if (chosen.empty()) {
+    chosen.resize(static_cast<size_t>(count));
+    std::iota(chosen.begin(), chosen.end(), 0);
+  }
+  for (int index : chosen) {
+    if (index < 0 || index >= count) {
+      return InvalidField("cuda index", absl::StrCat(index),
+                          absl::StrCat("is none of the ", count, " GPUs here"));
+    }
+  }
+  return chosen;
+}
+
+// Those of `chosen` that are connected with `index` both ways.
+std::vector<int> PeersOf(int index, const std::vector<int>& chosen) {
+  std::vector<int> peers;
+  for (int other : chosen) {
+    int there = 0, back = 0;
+    if (other != index && cudaDeviceCanAccessPeer(&there, index, other) == cudaSuccess &&
+        cudaDeviceCanAccessPeer(&back, other, index) == cudaSuccess && there != 0 && back != 0) {
+      peers.push_back(other);
+    }
+  }
+  return peers;
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(const CudaOptions& options) {
+  ASSIGN_OR_RETURN(const std::vector<int> chosen, ChosenGpus(options));
+  const std::function<void()> wake = options.on_finished ? options.on_finished : [] {};
+  std::vector<std::unique_ptr<Device>> devices;
+  for (int index : chosen) {
+    ASSIGN_OR_RETURN(auto device, CudaDevice::Open(index, PeersOf(index, chosen), wake));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace remesh

@@ -1,0 +1,273 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/cuda/cuda_device_impl.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "worker/device/chunks.h"
+#include "worker/device/cuda/cuda_memory.h"
+#include "worker/device/cuda/cuda_status.h"
+#include "worker/device/cuda/run_table.h"
+
+namespace remesh {
+namespace {
+
+// Runs on a thread of the driver, where CUDA must not be called.
+void Wake(void* on_finished) { (*static_cast<const std::function<void()>*>(on_finished))(); }
+
+// What two halves of a work found.
+struct Halves {
+  int second_part = 0;  // of the whole, where the second half begins
+  int64_t second_chunk = 0;
+  int left = 2;
+  absl::StatusOr<Mismatch> results[2];
+  Device::Done done;
+
+  void End(int half, absl::StatusOr<Mismatch> result) {
+    results[half] = std::move(result);
+    if (--left > 0) return;
+    if (!results[0].ok() || (results[1].ok() && !results[0]->ok())) return done(results[0]);
+    if (results[1].ok() && !results[1]->ok()) {
+      if (results[1]->part == 0) results[1]->chunk += second_chunk;
+      results[1]->part += second_part;
+    }
+    done(results[1]);
+  }
+};
+
+}  // namespace
+
+CudaDevice::CudaDevice(Gpu gpu, std::function<void()> on_finished)
+    : gpu_(std::move(gpu)), on_finished_(std::move(on_finished)) {}
+
+absl::StatusOr<std::unique_ptr<CudaDevice>> CudaDevice::Open(int index, std::vector<int> peers,
+                                                             std::function<void()> on_finished) {
+  Gpu gpu{index, absl::StrCat("cuda:", index), std::move(peers)};
+  std::unique_ptr<CudaDevice> device(new CudaDevice(std::move(gpu), std::move(on_finished)));
+  RETURN_IF_ERROR(device->Start());
+  return device;
+}
+
+absl::Status CudaDevice::Start() {
+  REMESH_CUDA_OR_RETURN(gpu_.label, cudaSetDevice(gpu_.index));
+  for (cudaStream_t& stream : streams_) {
+    REMESH_CUDA_OR_RETURN(gpu_.label, cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  }
+  for (int peer : gpu_.peers) {
+    const cudaError_t error = cudaDeviceEnablePeerAccess(peer, 0);
+    if (error != cudaErrorPeerAccessAlreadyEnabled) REMESH_CUDA_OR_RETURN(gpu_.label, error);
+    cudaGetLastError();
+  }
+  REMESH_CUDA_OR_RETURN(gpu_.label, ring_.Open());
+  return CudaStatus(gpu_.label, PrepareRunTable());
+}
+
+CudaDevice::~CudaDevice() {
+  cudaSetDevice(gpu_.index);
+  // Behind them no function of the host will look for on_finished_.
+  for (cudaStream_t stream : streams_) {
+    if (stream != nullptr) cudaStreamSynchronize(stream);
+  }
+  for (cudaStream_t stream : streams_) {
+    if (stream != nullptr) cudaStreamDestroy(stream);
+  }
+  for (cudaEvent_t event : idle_events_) cudaEventDestroy(event);
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Allocate(int64_t bytes) {
+  RETURN_IF_ERROR(failure_);
+  return AllocateOnGpu(gpu_.label, gpu_.index, gpu_.peers, bytes);
+}
+
+void CudaDevice::Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) {
+  RunTable(WorkKind::kPack, std::move(parts), buffer, std::move(done));
+}
+
+void CudaDevice::Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) {
+  RunTable(WorkKind::kUnpack, std::move(parts), const_cast<std::byte*>(buffer), std::move(done));
+}
+
+void CudaDevice::Copy(std::vector<SlicePart> parts, Done done) {
+  RunTable(WorkKind::kCopy, std::move(parts), nullptr, std::move(done));
+}
+
+void CudaDevice::Check(std::vector<SlicePart> parts, Done done) {
+  RunTable(WorkKind::kCheck, std::move(parts), nullptr, std::move(done));
+}
+
+void CudaDevice::RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer,
+                          Done done) {
+  Work work;
+  work.table = MakeWorkTable(kind, parts, buffer);
+  if (TableLayout(work.table).bytes > TableRing::kBytes && work.table.chunks.size() > 1) {
+    return RunInHalves(kind, std::move(parts), buffer, std::move(done));
+  }
+  work.parts = std::move(parts);
+  work.done = std::move(done);
+  Give(std::move(work));
+}
+
+void CudaDevice::RunInHalves(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer,
+                             Done done) {
+  auto halves = std::make_shared<Halves>();
+  halves->done = std::move(done);
+  std::vector<SlicePart> second;
+  if (parts.size() > 1) {
+    halves->second_part = static_cast<int>(parts.size() / 2);
+    second.assign(parts.begin() + halves->second_part, parts.end());
+    parts.resize(static_cast<size_t>(halves->second_part));
+  } else {
+    second = parts;
+    const int64_t chunks = ChunksOf(parts[0].lo, parts[0].hi) / 2;
+    halves->second_chunk = chunks;
+    parts[0].hi = second[0].lo = parts[0].lo + chunks * kChunkBits;
+    second[0].offset += chunks * kChunkBytes;
+    if (second[0].digests != nullptr) second[0].digests += chunks;
+  }
+  auto end = [halves](int half) {
+    return
+        [halves, half](absl::StatusOr<Mismatch> result) { halves->End(half, std::move(result)); };
+  };
+  RunTable(kind, std::move(parts), buffer, end(0));
+  RunTable(kind, std::move(second), buffer, end(1));
+}
+
+void CudaDevice::Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) {
+  Work work;
+  work.to = to;
+  work.from = from;
+  work.bytes = bytes;
+  work.done = std::move(done);
+  Give(std::move(work));
+}
+
+void CudaDevice::Give(Work work) {
+  ++pending_;
+  waiting_.push_back(std::move(work));
+  LaunchWaiting();
+}
+
+void CudaDevice::LaunchWaiting() {
+  cudaSetDevice(gpu_.index);
+  while (failure_.ok() && !waiting_.empty()) {
+    Work& work = waiting_.front();
+    if (!work.table.chunks.empty()) {
+      work.place = ring_.Take(TableLayout(work.table).bytes);
+      if (work.place.pinned == nullptr) return;
+    }
+    const cudaError_t error = Launch(work);
+    in_flight_.push_back(std::move(work));
+    waiting_.pop_front();
+    if (error != cudaSuccess) Fail(error);
+  }
+  if (failure_.ok() || waiting_.empty()) return;
+  // After a failure nothing is launched any more.
+  for (Work& work : waiting_) {
+    work.result = failure_;
+    ended_.push_back(std::move(work));
+  }
+  waiting_.clear();
+  on_finished_();
+}
+
+cudaError_t CudaDevice::Launch(Work& work) {
+  cudaError_t error = TakeEvent(work.event);
+  if (error != cudaSuccess) return error;
+  const uint64_t turn = launched_++;
+  cudaStream_t stream = streams_[turn % kTableStreams];
+  if (!work.table.chunks.empty()) {
+    error = LaunchTable(work, stream);
+  } else {
+    stream = streams_[kTableStreams + turn % kTransferStreams];
+    if (work.bytes > 0) {
+      error = cudaMemcpyAsync(work.to, work.from, static_cast<size_t>(work.bytes),
+                              cudaMemcpyDefault, stream);
+    }
+  }
+  if (error == cudaSuccess) error = cudaEventRecord(work.event, stream);
+  if (error == cudaSuccess) {
+    error = cudaLaunchHostFunc(stream, Wake, const_cast<std::function<void()>*>(&on_finished_));
+  }
+  return error;
+}
+
+cudaError_t CudaDevice::LaunchTable(Work& work, cudaStream_t stream) {
+  const TableLayout layout(work.table);
+  layout.Write(work.table, work.place.pinned);
+  cudaError_t error = cudaMemcpyAsync(work.place.on_gpu, work.place.pinned, layout.bytes,
+                                      cudaMemcpyHostToDevice, stream);
+  if (error != cudaSuccess) return error;
+  const auto chunks = static_cast<int64_t>(work.table.chunks.size());
+  error = remesh::RunTable(layout.View(work.place.on_gpu), chunks, stream);
+  if (error != cudaSuccess) return error;
+  return cudaMemcpyAsync(work.place.pinned, work.place.on_gpu, layout.found_bytes(),
+                         cudaMemcpyDeviceToHost, stream);
+}
+
+cudaError_t CudaDevice::TakeEvent(cudaEvent_t& event) {
+  if (idle_events_.empty()) return cudaEventCreateWithFlags(&event, cudaEventDisableTiming);
+  event = idle_events_.back();
+  idle_events_.pop_back();
+  return cudaSuccess;
+}
+
+void CudaDevice::CollectEnded() {
+  for (auto work = in_flight_.begin(); work != in_flight_.end();) {
+    const cudaError_t state = cudaEventQuery(work->event);
+    if (state == cudaErrorNotReady) {
+      ++work;
+      continue;
+    }
+    if (state != cudaSuccess) return Fail(state);
+    Finish(*work);
+    ended_.push_back(std::move(*work));
+    work = in_flight_.erase(work);
+  }
+}
+
+void CudaDevice::Finish(Work& work) {
+  idle_events_.push_back(work.event);
+  if (work.place.pinned == nullptr) return;
+  const kernels::TableView found = TableLayout(work.table).View(work.place.pinned);
+  work.result = FinishWork(work.parts, work.table, found.digests, *found.first_wrong);
+  ring_.GiveBack(work.place);
+}
+
+void CudaDevice::Fail(cudaError_t error) {
+  failure_ = CudaStatus(gpu_.label, error);
+  // Returns at once where the context is in error; else nothing may run on in memory that is given up.
+  for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
+  for (Work& work : in_flight_) {
+    work.result = failure_;
+    ended_.push_back(std::move(work));
+  }
+  in_flight_.clear();
+  on_finished_();
+}
+
+void CudaDevice::CancelQueued() {
+  if (waiting_.empty()) return;
+  for (Work& work : waiting_) {
+    work.result = absl::CancelledError("cancelled before it began");
+    ended_.push_back(std::move(work));
+  }
+  waiting_.clear();
+  on_finished_();
+}
+
+bool CudaDevice::Drain() {
+  cudaSetDevice(gpu_.index);
+  if (failure_.ok()) CollectEnded();
+  LaunchWaiting();
+  std::deque<Work> ended;
+  ended.swap(ended_);
+  for (Work& work : ended) {
+    --pending_;
+    work.done(std::move(work.result));
+  }
+  return !ended.empty();
+}
+
+}  // namespace remesh

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/table_ring.h"
+#include "worker/device/work_table.h"
+
+namespace remesh {
+
+// One GPU. Work goes to its streams at once, in turn, while there is room for tables; what waits for
+// room waits here, and can be taken back. Its end is an event, which the owner finds in Drain(); a
+// function of the host behind it wakes the owner.
+class CudaDevice final : public Device {
+ public:
+  // Makes the GPU's context, which takes a while. `peers` are the GPUs that reach its memory.
+  static absl::StatusOr<std::unique_ptr<CudaDevice>> Open(int index, std::vector<int> peers,
+                                                          std::function<void()> on_finished);
+  ~CudaDevice() override;
+
+  std::string_view name() const override { return "cuda"; }
+  absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override;
+  void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
+  void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
+  void Copy(std::vector<SlicePart> parts, Done done) override;
+  void Check(std::vector<SlicePart> parts, Done done) override;
+  void Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) override;
+  void CancelQueued() override;
+  bool Drain() override;
+  int pending() const override { return pending_; }
+
+ private:
+  static constexpr int kTableStreams = 4, kTransferStreams = 2;
+
+  struct Work {
+    std::vector<SlicePart> parts;
+    WorkTable table;  // without chunks: a transfer
+    std::byte* to = nullptr;
+    const std::byte* from = nullptr;
+    int64_t bytes = 0;
+    Done done;
+    absl::StatusOr<Mismatch> result = Mismatch();
+    TablePlace place;
+    cudaEvent_t event = nullptr;
+  };
+
+  struct Gpu {
+    int index;
+    std::string label;       // "cuda:0"
+    std::vector<int> peers;  // that reach its memory
+  };
+
+  CudaDevice(Gpu gpu, std::function<void()> on_finished);
+  absl::Status Start();
+
+  void RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
+  void RunInHalves(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer, Done done);
+  void Give(Work work);
+  // Launches what waits, in its order, until there is no room.
+  void LaunchWaiting();
+  cudaError_t Launch(Work& work);
+  cudaError_t LaunchTable(Work& work, cudaStream_t stream);
+  cudaError_t TakeEvent(cudaEvent_t& event);
+  // Moves what has ended to ended_, with its result.
+  void CollectEnded();
+  void Finish(Work& work);
+  // Everything ends in `error` from now on.
+  void Fail(cudaError_t error);
+
+  const Gpu gpu_;
+  const std::function<void()> on_finished_;
+  absl::Status failure_;
+  int pending_ = 0;
+  uint64_t launched_ = 0;
+  TableRing ring_;
+  std::array<cudaStream_t, kTableStreams + kTransferStreams> streams_{};
+  std::vector<cudaEvent_t> idle_events_;
+  std::deque<Work> waiting_;
+  std::list<Work> in_flight_;
+  std::deque<Work> ended_;
+};
+
+}  // namespace remesh

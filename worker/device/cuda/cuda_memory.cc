@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/cuda/cuda_memory.h"
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "base/int_math.h"
+#include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_status.h"
+#include "worker/device/device_error.h"
+
+namespace remesh {
+
+absl::Status CudaStatus(std::string_view device, cudaError_t error) {
+  if (error == cudaSuccess) return absl::OkStatus();
+  return DeviceError(device, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+namespace {
+
+// The functions of the driver that manage virtual memory: the runtime has none, and linking the
+// driver's library would keep the binary from starting where there is none.
+struct VirtualMemoryApi {
+  decltype(&cuDeviceGetAttribute) get_attribute = nullptr;
+  decltype(&cuMemGetAllocationGranularity) granularity = nullptr;
+  decltype(&cuMemCreate) create = nullptr;
+  decltype(&cuMemRelease) release = nullptr;
+  decltype(&cuMemAddressReserve) reserve = nullptr;
+  decltype(&cuMemAddressFree) free_address = nullptr;
+  decltype(&cuMemMap) map = nullptr;
+  decltype(&cuMemUnmap) unmap = nullptr;
+  decltype(&cuMemSetAccess) set_access = nullptr;
+};
+
+template <typename Function>
+bool Find(const char* name, Function& function) {
+  constexpr unsigned kSince = 11030;  // the driver's version whose signatures cuda.h has for these
+  void* found = nullptr;
+  cudaDriverEntryPointQueryResult result{};
+  if (cudaGetDriverEntryPointByVersion(name, &found, kSince, cudaEnableDefault, &result) !=
+          cudaSuccess ||
+      result != cudaDriverEntryPointSuccess) {
+    return false;
+  }
+  function = reinterpret_cast<Function>(found);
+  return true;
+}
+
+std::optional<VirtualMemoryApi> FindApi() {
+  VirtualMemoryApi api;
+  const bool all = Find("cuDeviceGetAttribute", api.get_attribute) &&
+                   Find("cuMemGetAllocationGranularity", api.granularity) &&
+                   Find("cuMemCreate", api.create) && Find("cuMemRelease", api.release) &&
+                   Find("cuMemAddressReserve", api.reserve) &&
+                   Find("cuMemAddressFree", api.free_address) && Find("cuMemMap", api.map) &&
+                   Find("cuMemUnmap", api.unmap) && Find("cuMemSetAccess", api.set_access);
+  if (!all) return std::nullopt;
+  return api;
+}
+
+const std::optional<VirtualMemoryApi>& Api() {
+  static const std::optional<VirtualMemoryApi> api = FindApi();
+  return api;
+}
+
+bool Has(int index, CUdevice_attribute attribute) {
+  int value = 0;
+  return Api()->get_attribute(&value, attribute, index) == CUDA_SUCCESS && value != 0;
+}
+
+bool CanExport(int index) {
+  return Api().has_value() && Has(index, CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+         Has(index, CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED);
+}
+
+CUmemAllocationProp ExportableOn(int index) {
+  CUmemAllocationProp prop{};
+  prop.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  prop.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  prop.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = index};
+  prop.allocFlags.gpuDirectRDMACapable =
+      Has(index, CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED);
+  return prop;
+}
+
+// Physical memory with addresses. What of it there is when it ends goes back.
+struct Mapping {
+  int index = 0;
+  size_t bytes = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  CUdeviceptr address = 0;
+  bool mapped = false;
+
+  ~Mapping() {
+    cudaSetDevice(index);
+    if (mapped) Api()->unmap(address, bytes);
+    if (address != 0) Api()->free_address(address, bytes);
+    if (handle != 0) Api()->release(handle);
+  }
+
+  CUresult Make(const std::vector<int>& peers, size_t wanted) {
+    const CUmemAllocationProp prop = ExportableOn(index);
+    size_t unit = 0;
+    CUresult result = Api()->granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (result != CUDA_SUCCESS) return result;
+    bytes = (wanted + unit - 1) / unit * unit;
+    if ((result = Api()->create(&handle, bytes, &prop, 0)) != CUDA_SUCCESS) return result;
+    if ((result = Api()->reserve(&address, bytes, 0, 0, 0)) != CUDA_SUCCESS) return result;
+    if ((result = Api()->map(address, bytes, 0, handle, 0)) != CUDA_SUCCESS) return result;
+    mapped = true;
+    std::vector<CUmemAccessDesc> access;
+    auto add = [&access](int gpu) {
+      access.push_back({.location = {.type = CU_MEM_LOCATION_TYPE_DEVICE, .id = gpu},
+                        .flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+    };
+    add(index);
+    for (int peer : peers) add(peer);
+    return Api()->set_access(address, bytes, access.data(), access.size());
+  }
+};
+
+// The runtime's word for what the driver answered here.
+cudaError_t ErrorOf(CUresult result) {
+  if (result == CUDA_SUCCESS) return cudaSuccess;
+  return result == CUDA_ERROR_OUT_OF_MEMORY ? cudaErrorMemoryAllocation
+                                            : static_cast<cudaError_t>(result);
+}
+
+cudaError_t MapMemory(int index, const std::vector<int>& peers, size_t bytes,
+                      std::shared_ptr<std::byte>& memory) {
+  auto mapping = std::make_shared<Mapping>();
+  mapping->index = index;
+  if (const cudaError_t error = ErrorOf(mapping->Make(peers, bytes)); error != cudaSuccess) {
+    return error;
+  }
+  // The same numbers, by design, in both interfaces.
+  memory = {mapping, reinterpret_cast<std::byte*>(mapping->address)};
+  return cudaSuccess;
+}
+
+cudaError_t PlainMemory(int index, size_t bytes, std::shared_ptr<std::byte>& memory) {
+  void* data = nullptr;
+  const cudaError_t error = cudaMalloc(&data, bytes);
+  if (error != cudaSuccess) return error;
+  memory = {static_cast<std::byte*>(data), [index](std::byte* at) {
+              cudaSetDevice(index);
+              cudaFree(at);
+            }};
+  return cudaSuccess;
+}
+
+}  // namespace
+
+absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& device, int index,
+                                                         const std::vector<int>& peers,
+                                                         int64_t bytes) {
+  REMESH_CUDA_OR_RETURN(device, cudaSetDevice(index));
+  size_t free_bytes = 0, all_bytes = 0;
+  REMESH_CUDA_OR_RETURN(device, cudaMemGetInfo(&free_bytes, &all_bytes));
+  const size_t wanted = static_cast<size_t>(std::max<int64_t>(bytes, 1));
+  cudaError_t error = cudaErrorMemoryAllocation;
+  std::shared_ptr<std::byte> memory;
+  if (wanted <= free_bytes) {
+    error = CanExport(index) ? MapMemory(index, peers, wanted, memory)
+                             : PlainMemory(index, wanted, memory);
+  }
+  if (error == cudaSuccess) return memory;
+  cudaGetLastError();  // a refusal is no state of error
+  if (error == cudaErrorMemoryAllocation) {
+    return DeviceMemoryExhausted(device, bytes, static_cast<int64_t>(free_bytes));
+  }
+  return CudaStatus(device, error);
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes) {
+  void* data = nullptr;
+  const cudaError_t error =
+      cudaHostAlloc(&data, static_cast<size_t>(std::max<int64_t>(bytes, 1)), cudaHostAllocPortable);
+  if (error == cudaSuccess) {
+    return std::shared_ptr<std::byte>(static_cast<std::byte*>(data),
+                                      [](std::byte* at) { cudaFreeHost(at); });
+  }
+  cudaGetLastError();
+  if (error == cudaErrorMemoryAllocation) return DeviceMemoryExhausted("host", bytes, 0);
+  return CudaStatus("host", error);
+}
+
+}  // namespace remesh

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+
+namespace remesh {
+
+// Memory of GPU `index` that the GPUs `peers` reach too: by the driver's virtual memory management,
+// with handles that can be exported as file descriptors, or by cudaMalloc() where the driver lacks
+// it. It is freed from any thread. Errors: DeviceMemoryExhausted(), CudaStatus().
+absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& device, int index,
+                                                         const std::vector<int>& peers,
+                                                         int64_t bytes);
+
+}  // namespace remesh

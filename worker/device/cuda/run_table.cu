@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/device/cuda/run_table.h"
+#include "worker/device/kernels/run_chunk.h"
+
+namespace remesh {
+namespace {
+
+// A block is a warp: what an SM's shared memory holds of them at once, 13 stages of 16 KiB on H100,
+// is what hides the latency of memory.
+__global__ void __launch_bounds__(kernels::kLanes) RunChunks(kernels::TableView table) {
+  __shared__ kernels::Stage stage;
+  kernels::RunChunk<kernels::LanesOfWarp>(table, blockIdx.x, stage);
+}
+
+}  // namespace
+
+cudaError_t RunTable(const kernels::TableView& table, int64_t chunks, cudaStream_t stream) {
+  RunChunks<<<static_cast<unsigned>(chunks), kernels::kLanes, 0, stream>>>(table);
+  return cudaGetLastError();
+}
+
+cudaError_t PrepareRunTable() {
+  return cudaFuncSetAttribute(RunChunks, cudaFuncAttributePreferredSharedMemoryCarveout,
+                              cudaSharedmemCarveoutMaxShared);
+}
+
+}  // namespace remesh

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "worker/device/kernels/table.h"
+
+namespace remesh {
+
+// Queues a table's chunks on `stream`, a warp each. REQUIRES: the device can read the table; chunks
+// > 0. The only function that nvcc compiles.
+cudaError_t RunTable(const kernels::TableView& table, int64_t chunks, cudaStream_t stream);
+
+// Loads it, so that the first table does not wait for that.
+cudaError_t PrepareRunTable();
+
+}  // namespace remesh
