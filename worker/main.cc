@@ -6,7 +6,6 @@
 #include <string>
 #include <thread>
 
-#include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/library_log.h"
@@ -14,46 +13,13 @@
 #include "service/read_settings.h"
 #include "service/signals.h"
 #include "service/thread_limits.h"
+#include "worker/data_plane.h"
 #include "worker/options.h"
-#include "worker/transport/tcp_transport.h"
 #include "worker/transport/ucx_log.h"
-#include "worker/transport/ucx_transport.h"
 #include "worker/worker.h"
 
 namespace remesh {
 namespace {
-
-struct BindAddress {
-  std::string ip;
-  uint16_t port = 0;
-};
-
-// "10.0.0.1", "10.0.0.1:4000", "fd00::1", "[fd00::1]:4000".
-absl::StatusOr<BindAddress> BindAddressOf(const WorkerOptions& options) {
-  BindAddress bind{options.data_bind_address};
-  const size_t colon = options.data_bind_address.rfind(':');
-  const bool bracket = options.data_bind_address.front() == '[';
-  if (colon == std::string::npos || (!bracket && options.data_bind_address.find(':') != colon))
-    return bind;
-  uint32_t port = 0;
-  if (!absl::SimpleAtoi(options.data_bind_address.substr(colon + 1), &port) || port > 65535) {
-    return InvalidField("data_bind_address", options.data_bind_address, "must be IP or IP:PORT");
-  }
-  bind.port = static_cast<uint16_t>(port);
-  bind.ip = bracket ? options.data_bind_address.substr(1, colon - 2)
-                    : options.data_bind_address.substr(0, colon);
-  return bind;
-}
-
-absl::StatusOr<std::unique_ptr<Transport>> MakeTransport(const WorkerOptions& options) {
-  ASSIGN_OR_RETURN(const BindAddress bind, BindAddressOf(options));
-  if (options.transport == "tcp")
-    return NewTcpTransport({.bind_address = bind.ip, .port = bind.port});
-  return NewUcxTransport({.bind_address = bind.ip,
-                          .port = bind.port,
-                          .tls = options.ucx_tls,
-                          .net_devices = options.ucx_net_devices});
-}
 
 void WritePortFile(const std::string& path, const Worker& worker) {
   if (path.empty()) return;
@@ -75,15 +41,18 @@ absl::Status Run(WorkerOptions options) {
   RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
   RETURN_IF_ERROR(Complete(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
-  ASSIGN_OR_RETURN(std::unique_ptr<Transport> transport, MakeTransport(options));
   std::mutex mutex;
   absl::Status why;
-  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker,
-                   Worker::Start(options, std::move(transport), [&](const absl::Status& status) {
-                     std::lock_guard lock(mutex);
-                     why = status;
-                     shutdown.Trigger();
+  const auto end = [&](const absl::Status& status) {
+    std::lock_guard lock(mutex);
+    why = status;
+    shutdown.Trigger();
+  };
+  ASSIGN_OR_RETURN(DataPlane plane, OpenDataPlane(options, [&] {
+                     LogError("a GPU does not let go of an attempt; this process must end", {});
+                     std::_Exit(1);
                    }));
+  ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(options, std::move(plane), end));
   WritePortFile(options.port_file, *worker);
   LogInfo("worker started", {{"host", options.host},
                              {"socket_path", options.socket_path},

@@ -6,13 +6,16 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <set>
 #include <string>
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/presets.h"
@@ -91,6 +94,12 @@ absl::Status ReadJoinToken(WorkerOptions& options) {
   return absl::OkStatus();
 }
 
+absl::Status CheckOneOf(const char* key, const std::string& value,
+                        std::initializer_list<const char*> values) {
+  if (std::find(values.begin(), values.end(), value) != values.end()) return absl::OkStatus();
+  return InvalidField(key, value, absl::StrCat("must be one of ", absl::StrJoin(values, ", ")));
+}
+
 void AddHostSettings(WorkerOptions& options, Settings& settings) {
   settings.Section("This host");
   settings.AddString(
@@ -147,7 +156,14 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                      "Unix socket on which trainers of this host call, mode 0660.");
   settings.Section("Data plane");
   settings.AddString("transport", &options.transport,
-                     "How bytes reach other hosts: tcp, or ucx for InfiniBand and RoCE.");
+                     "How bytes reach other hosts: tcp, ucx for InfiniBand and RoCE, or nccl "
+                     "between GPUs.");
+  settings.AddString("device", &options.device,
+                     "What copies, packs and hashes: host, or with transport nccl cuda, whose GPUs "
+                     "work on the pinned buffers; sim: a GPU that is not there, for tests.");
+  settings.AddString("nccl_library", &options.nccl_library,
+                     "The library that transport nccl loads: a path, or a name for the dynamic "
+                     "linker.");
   settings.AddString("data_bind_address", &options.data_bind_address,
                      "IP or IP:PORT that peers reach this host at ([IPv6]:PORT); empty: the "
                      "address on the way to the planner, any port.");
@@ -183,8 +199,12 @@ absl::Status Complete(WorkerOptions& options) {
   RETURN_IF_ERROR(CompleteCapacities(options));
   RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
   RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
-  if (options.transport != "tcp" && options.transport != "ucx")
-    return InvalidField("transport", options.transport, "must be tcp or ucx");
+  RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
+  RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
+  if ((options.transport == "nccl") != (options.device != "host")) {
+    return InvalidField("device", options.device,
+                        "must be cuda or sim with transport nccl, and host with others");
+  }
   if (options.data_bind_address.empty())
     options.data_bind_address = AddressTowards(options.server_address);
   if (options.data_bind_address.empty()) {

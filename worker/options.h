@@ -34,6 +34,8 @@ struct WorkerOptions {
   std::string socket_path = "/run/remesh/worker.sock";
 
   std::string transport = "tcp";
+  std::string device = "host";
+  std::string nccl_library = "libnccl.so.2";
   std::string data_bind_address;
   std::string ucx_tls = "tcp";
   std::string ucx_net_devices;

@@ -43,19 +43,20 @@ std::string BootId() {
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options,
-                                                      std::unique_ptr<Transport> transport,
+absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, DataPlane plane,
                                                       Ended ended) {
   auto worker = std::unique_ptr<Worker>(new Worker(std::move(options), std::move(ended)));
   const WorkerOptions& set = worker->options_;
   worker->boot_id_ = BootId();
   worker->metrics_ =
-      std::make_unique<WorkerMetrics>(*worker->registry_, std::string(transport->name()));
+      std::make_unique<WorkerMetrics>(*worker->registry_, std::string(plane.transport->name()));
   worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
-  worker->data_ =
-      std::make_unique<DataThread>(std::move(transport), static_cast<int>(set.copy_threads));
+  for (const std::string& warning : plane.warnings) LogWarning("environment", {{"note", warning}});
+  worker->plane_ = std::move(plane);
+  worker->data_ = std::make_unique<DataThread>(std::move(worker->plane_.transport),
+                                               std::move(worker->plane_.devices));
   worker->strand_ = std::make_unique<Strand>();
   worker->pulse_ = std::make_unique<StrandPulse>(worker->strand_.get());
   worker->files_ = std::make_unique<Strand>();
@@ -133,7 +134,8 @@ v1::Register Worker::Identity() const {
   for (const std::string& id : options_.device_ids) {
     v1::WorkerDevice& device = *identity.add_devices();
     device.set_id(std::atoll(id.c_str()));
-    device.set_kind(v1::WorkerDevice::KIND_HOST);
+    device.set_kind(options_.device == "cuda" ? v1::WorkerDevice::KIND_CUDA
+                                              : v1::WorkerDevice::KIND_HOST);
     device.set_memory_bytes(options_.memory_limit_bytes / options_.devices);
   }
   identity.set_nic_bytes_per_second(options_.nic_bytes_per_second);

@@ -16,6 +16,7 @@
 #include "worker/agent/planner_link.h"
 #include "worker/agent/program_fetcher.h"
 #include "worker/agent/strand_pulse.h"
+#include "worker/data_plane.h"
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"
 #include "worker/options.h"
@@ -30,9 +31,9 @@ class Worker {
   // Told, on any thread, that the worker is of no use any more and why: to be destroyed soon.
   using Ended = std::function<void(const absl::Status&)>;
 
-  // `options` must be Complete(). Errors: those of the parts, naming the option.
-  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options,
-                                                       std::unique_ptr<Transport> transport,
+  // `options` must be Complete(), `plane` what they say. Errors: those of the parts, naming the
+  // option.
+  static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, DataPlane plane,
                                                        Ended ended);
   ~Worker();
 
@@ -65,6 +66,7 @@ class Worker {
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   std::unique_ptr<WorkerMetrics> metrics_;
   std::unique_ptr<BufferStore> store_;
+  DataPlane plane_;  // but for what data_ has of it
   std::unique_ptr<DataThread> data_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;

@@ -82,11 +82,13 @@ class WorkerRefusedTest : public ::testing::Test {
     options.socket_path = directory_ + "/w.sock";
     options.metrics_address = "";
     EXPECT_TRUE(Complete(options).ok());
-    auto worker =
-        Worker::Start(options, fabric_.NewTransport("a"), [this](const absl::Status& why) {
-          why_ = why;
-          ended_.Notify();
-        });
+    DataPlane plane;
+    plane.transport = fabric_.NewTransport("a");
+    plane.devices = HostMemory(1, plane.transport.get());
+    auto worker = Worker::Start(options, std::move(plane), [this](const absl::Status& why) {
+      why_ = why;
+      ended_.Notify();
+    });
     EXPECT_TRUE(worker.ok()) << worker.status();
     return *std::move(worker);
   }

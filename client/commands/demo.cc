@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 struct DemoOptions {
   std::string python = "/usr/bin/python3";
   std::string package_folder;
+  std::string device = "host";
   bool small = false, keep = false;
 };
 
@@ -46,7 +47,7 @@ absl::Status Demo(const DemoOptions& options) {
   const char* path = std::getenv("PYTHONPATH");
   ::setenv("PYTHONPATH", (path == nullptr ? package : absl::StrCat(package, ":", path)).c_str(), 1);
   std::vector<std::string> words = {options.python, "-m", "remesh.demo", "--bin-dir",
-                                    folder.string()};
+                                    folder.string(), "--device", options.device};
   if (options.small) words.push_back("--small");
   if (options.keep) words.push_back("--keep");
   std::vector<char*> argv;
@@ -64,6 +65,10 @@ void AddDemo(CLI::App& app, Command& command) {
       "Move Llama-3.2-1B's parameters between three layouts over processes of this machine");
   auto options = std::make_shared<DemoOptions>();
   demo->add_flag("--small", options->small, "A hundredth of the bytes");
+  demo->add_option("--device", options->device,
+                   "host, or sim: simulated GPUs that exchange by a fake NCCL")
+      ->check(CLI::IsMember({"host", "sim"}))
+      ->capture_default_str();
   demo->add_flag("--keep", options->keep, "Keep server and workers running until Ctrl-C");
   demo->add_option("--python", options->python, "Python with grpc, protobuf and numpy")
       ->capture_default_str();

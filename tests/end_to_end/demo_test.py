@@ -11,8 +11,8 @@ from harness import BIN_DIR
 
 
 class DemoTest(unittest.TestCase):
-    def start(self):
-        return subprocess.Popen([BIN_DIR / "remeshctl", "demo", "--small"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    def start(self, *flags):
+        return subprocess.Popen([BIN_DIR / "remeshctl", "demo", "--small", *flags], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def assert_nothing_is_left(self, output):
         buffers, root = re.search(r"buffers in (\S+), all else in (\S+)", output).groups()
@@ -25,6 +25,14 @@ class DemoTest(unittest.TestCase):
         self.assertEqual(demo.returncode, 0, output)
         self.assertEqual(output.count("every element of"), 2, output)
         self.assertIn("parameters  3           READY", output)
+        self.assert_nothing_is_left(output)
+
+    def test_over_simulated_gpus(self):
+        demo = self.start("--device", "sim")
+        output, _ = demo.communicate(timeout=150)
+        self.assertEqual(demo.returncode, 0, output)
+        self.assertEqual(output.count("every element of"), 2, output)
+        self.assertIn("nccl=127.0.0.1", output)
         self.assert_nothing_is_left(output)
 
     def test_interrupted(self):

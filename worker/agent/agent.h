@@ -122,6 +122,8 @@ class Agent {
   // What it takes to open an attempt, made on `files_`: it reserves memory and binds the program.
   struct Making;
   absl::Status Make(Making& making, const std::atomic<bool>& cancelled) const;
+  absl::StatusOr<std::shared_ptr<std::byte>> AllocateOn(int local, int64_t bytes,
+                                                        const std::atomic<bool>& cancelled) const;
   void Made(const std::string& key, Making& making);
   absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare) const;
   absl::Status SetTargetPhase(const Entry& entry, v1::ShardPhase phase);

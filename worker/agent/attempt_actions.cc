@@ -135,21 +135,39 @@ absl::StatusOr<std::vector<Peer>> Agent::PeersOf(const v1::Prepare& prepare) con
   return peers;
 }
 
+// Memory for an attempt on a local device; null for 0 bytes.
+absl::StatusOr<std::shared_ptr<std::byte>> Agent::AllocateOn(
+    int local, int64_t bytes, const std::atomic<bool>& cancelled) const {
+  if (bytes == 0) return nullptr;
+  if (data_->windowed()) return data_->devices().Of(local)->Allocate(bytes);
+  ASSIGN_OR_RETURN(auto memory, store_->ReserveScratch(bytes, &cancelled));
+  std::byte* const data = memory->bytes().data();
+  return std::shared_ptr<std::byte>(std::move(memory), data);
+}
+
 absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) const {
-  std::vector<std::shared_ptr<void>> scratch;
+  const LocalDevices devices = data_->devices();
+  ASSIGN_OR_RETURN(auto source, ReachedBy(devices, std::move(making.source)));
+  ASSIGN_OR_RETURN(auto target, ReachedBy(devices, std::move(making.target)));
+  std::vector<std::shared_ptr<std::byte>> scratch;
   std::vector<std::byte*> staging;
   for (const int64_t bytes : StagingBytes(making.program, making.devices)) {
-    staging.push_back(nullptr);
-    if (bytes == 0) continue;
-    ASSIGN_OR_RETURN(auto of_device, store_->ReserveScratch(bytes, &cancelled));
-    staging.back() = of_device->bytes().data();
-    scratch.push_back(std::move(of_device));
+    ASSIGN_OR_RETURN(auto memory, AllocateOn(static_cast<int>(scratch.size()), bytes, cancelled));
+    staging.push_back(memory.get());
+    scratch.push_back(std::move(memory));
   }
   MoveList& moves = making.opening.moves;
-  ASSIGN_OR_RETURN(moves,
-                   BindMoves(std::move(making.program), making.devices, std::move(making.source),
-                             std::move(making.target), staging));
+  ASSIGN_OR_RETURN(moves, BindMoves(std::move(making.program), making.devices, std::move(source),
+                                    std::move(target), staging,
+                                    data_->windowed() ? INT64_MAX : kSliceBytesMax));
   moves.scratch = std::move(scratch);
+  if (data_->windowed()) {
+    for (const int64_t bytes : LayOutTransit(moves).bytes) {
+      ASSIGN_OR_RETURN(moves.transit.emplace_back(),
+                       AllocateOn(static_cast<int>(moves.transit.size()), bytes, cancelled));
+    }
+    return absl::OkStatus();
+  }
   if (const int64_t bytes = Mover::SlotsFor(moves, options_.mover).bytes(); bytes > 0) {
     ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
   }

@@ -42,7 +42,8 @@ inline constexpr size_t kDeviceAlignment = 256;
 // its callback, exactly once, inside Drain(): OK when it ran, CANCELLED when it was taken back, or
 // the device's error, after which nothing that it wrote counts. Parts, buffers and what they point to must
 // live until then; a buffer is memory of this device (or of the host, where the device can reach
-// it). Work runs in no fixed order. One thread calls everything but Allocate(), which any may.
+// it). Work runs in no fixed order. One thread calls everything but Allocate() and
+// Register(), which any may.
 class Device {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Mismatch>)>;
@@ -55,6 +56,10 @@ class Device {
   // Memory of the device, which lives as long as its last reference; aligned to kDeviceAlignment, its
   // content undefined. RESOURCE_EXHAUSTED when there is not so much.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) = 0;
+
+  // Lets the device work on memory of the host, while what is returned lives, which the memory must
+  // outlive: the address by which the device reaches it.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) = 0;
 
   // source -> buffer. Digests of what was read are written, or for carried parts left as they are.
   // A null buffer: only the digests.

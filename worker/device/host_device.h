@@ -18,6 +18,9 @@ class HostDevice final : public Device {
 
   std::string_view name() const override { return "host"; }
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
+    return std::shared_ptr<std::byte>(std::shared_ptr<void>(), host.data());
+  }
   void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
   void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
   void Copy(std::vector<SlicePart> parts, Done done) override;

@@ -92,6 +92,16 @@ absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
                                     });
 }
 
+std::shared_ptr<std::byte> SimMemory::Alias(std::span<std::byte> host) {
+  std::byte* const address = Reserve(RoundedUp(std::max<size_t>(host.size(), 1), kPageBytes));
+  absl::MutexLock lock(&RegistryMutex());
+  Registry()[address] = {host.size(), host.data()};
+  return std::shared_ptr<std::byte>(address, [](std::byte* address) {
+    absl::MutexLock lock(&RegistryMutex());
+    Registry().erase(address);  // the reservation stays
+  });
+}
+
 std::byte* SimMemory::Behind(const std::byte* address) {
   absl::MutexLock lock(&RegistryMutex());
   const auto after = Registry().upper_bound(address);

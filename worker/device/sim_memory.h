@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,10 @@ class SimMemory {
 
   // As Device::Allocate(). The memory may outlive this. Once freed, its addresses stay dead.
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes);
+
+  // Other addresses of memory of the host, of the same kind: until what is returned is gone, which
+  // `host` must outlive.
+  static std::shared_ptr<std::byte> Alias(std::span<std::byte> host);
 
   // Where the bytes of an address are, of any device of this process; others, the host's, are where
   // they say.

@@ -5,15 +5,40 @@
 #include <utility>
 
 #include "base/check.h"
+#include "worker/device/host_device.h"
 
 namespace remesh {
 
-DataThread::DataThread(std::unique_ptr<Transport> transport, int copy_threads)
+namespace {
+
+// While a mover is open the thread looks around as often, should nobody wake it: a device in error
+// says nothing.
+constexpr std::chrono::milliseconds kLookEvery{20};
+
+}  // namespace
+
+DataThread::DataThread(std::unique_ptr<Transport> transport,
+                       std::vector<std::unique_ptr<Device>> devices)
     : transport_(std::move(transport)),
       name_(transport_->name()),
       address_(transport_->address()),
-      device_(copy_threads, [this] { transport_->Wake(); }),
-      thread_([this] { Run(); }) {}
+      windowed_(transport_->windowed()),
+      devices_(std::move(devices)),
+      thread_([this] { Run(); }) {
+  REMESH_CHECK(!devices_.empty());
+}
+
+std::vector<std::unique_ptr<Device>> HostMemory(int copy_threads, Transport* woken) {
+  std::vector<std::unique_ptr<Device>> devices;
+  devices.push_back(std::make_unique<HostDevice>(copy_threads, [woken] { woken->Wake(); }));
+  return devices;
+}
+
+LocalDevices DataThread::devices() const {
+  std::vector<Device*> devices;
+  for (const auto& device : devices_) devices.push_back(device.get());
+  return LocalDevices(std::move(devices));
+}
 
 DataThread::~DataThread() {
   closing_ = true;
@@ -28,7 +53,7 @@ void DataThread::Open(const std::string& attempt, Opening opening,
     if (closing_) return opened(absl::CancelledError("the worker stops"));
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
                                          opening->options, transport_.get(),
-                                         LocalDevices({&device_}),
+                                         devices(),
                                          std::move(opening->events));
     const absl::Status status = mover->Open(opening->self, std::move(opening->peers));
     if (!status.ok()) mover->Stop();
@@ -96,7 +121,7 @@ void DataThread::Run() {
   while (true) {
     bool busy = RunTasks();
     busy |= transport_->Progress();
-    busy |= device_.Drain();
+    for (const auto& device : devices_) busy |= device->Drain();
     busy |= ReapStopped();
     if (closing_ && !std::exchange(stopping_all, true)) {
       for (auto& [attempt, mover] : movers_) {
@@ -106,7 +131,7 @@ void DataThread::Run() {
       continue;
     }
     if (closing_ && movers_.empty() && !busy) return;
-    if (!busy) transport_->Wait(std::chrono::milliseconds(movers_.empty() ? 1000 : 20));
+    if (!busy) transport_->Wait(movers_.empty() ? std::chrono::seconds(1) : kLookEvery);
   }
 }
 

@@ -10,7 +10,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/device/host_device.h"
+#include "worker/device/device.h"
 #include "worker/execution/mover.h"
 #include "worker/transport/transport.h"
 
@@ -30,10 +30,14 @@ class DataThread {
     Mover::Events events;
   };
 
-  DataThread(std::unique_ptr<Transport> transport, int copy_threads);
+  // `devices` are the host's by local index, or one for all; they wake the transport.
+  DataThread(std::unique_ptr<Transport> transport, std::vector<std::unique_ptr<Device>> devices);
   // Stops every mover and waits until it has; no event follows.
   ~DataThread();
 
+  // Any thread may do with them what any may; see Device.
+  LocalDevices devices() const;
+  bool windowed() const { return windowed_; }
   const std::string& transport_name() const { return name_; }
   const std::string& transport_address() const { return address_; }
 
@@ -59,17 +63,21 @@ class DataThread {
   const std::unique_ptr<Transport> transport_;
   const std::string name_;
   const std::string address_;
+  const bool windowed_;
 
   absl::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);
   std::atomic<bool> closing_ = false;
 
   // The thread's own.
-  HostDevice device_;
+  const std::vector<std::unique_ptr<Device>> devices_;
   std::map<std::string, std::unique_ptr<Mover>> movers_;
   std::map<std::string, Stopped> stopping_;
 
   std::thread thread_;  // last: it uses all of the above
 };
+
+// The host's memory, for all local devices.
+std::vector<std::unique_ptr<Device>> HostMemory(int copy_threads, Transport* woken);
 
 }  // namespace remesh

@@ -43,7 +43,7 @@ struct MoveList {
   std::shared_ptr<const MappedShards>
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
-  std::vector<std::shared_ptr<void>> scratch;  // keeps what is staged
+  std::vector<std::shared_ptr<std::byte>> scratch;  // keeps what is staged
   std::shared_ptr<Scratch> slots;    // for slices on their way; see Mover
   std::vector<std::shared_ptr<std::byte>> transit;  // by local device, where links are windowed
   std::deque<TapeView> views;                       // stable addresses

@@ -3,18 +3,49 @@
 
 #include <algorithm>
 
+#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace remesh {
 
 bool MappedShards::truncated() const {
+  if (mapped != nullptr) return mapped->truncated();
   return std::any_of(files.begin(), files.end(),
                      [](const MappedFile& file) { return file.truncated(); });
 }
 
 absl::Status MappedShards::CheckWhole() const {
+  if (mapped != nullptr) return mapped->CheckWhole();
   for (const MappedFile& file : files) RETURN_IF_ERROR(file.CheckWhole());
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
+    const LocalDevices& devices, std::shared_ptr<const MappedShards> mapped) {
+  if (mapped == nullptr || devices.all().front()->name() == "host") return mapped;
+  auto reached = std::make_shared<MappedShards>();
+  reached->assignment = mapped->assignment;
+  reached->registered.resize(mapped->files.size());
+  for (size_t i = 0; i < mapped->shards.size(); ++i) {
+    ShardView shard = mapped->shards[i];
+    // Files are of one device each.
+    const auto file = std::find_if(
+        mapped->files.begin(), mapped->files.end(), [&](const MappedFile& candidate) {
+          const auto bytes = candidate.bytes();
+          return bytes.data() <= shard.data && shard.data < bytes.data() + bytes.size();
+        });
+    REMESH_CHECK(file != mapped->files.end());
+    std::shared_ptr<std::byte>& address = reached->registered[file - mapped->files.begin()];
+    if (address == nullptr) {
+      Device* const device =
+          devices.Of(mapped->assignment.shards(static_cast<int>(i)).local_device());
+      ASSIGN_OR_RETURN(address, device->Register(file->bytes()));
+    }
+    shard.data = address.get() + (shard.data - file->bytes().data());
+    reached->shards.push_back(std::move(shard));
+  }
+  reached->mapped = std::move(mapped);
+  return reached;
 }
 
 }  // namespace remesh

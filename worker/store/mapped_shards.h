@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <string>
+#include <memory>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "remesh/v1/worker.pb.h"
+#include "worker/device/device.h"
 #include "worker/device/shard_view.h"
 #include "worker/store/buffer_file.h"
 
@@ -17,11 +19,18 @@ struct MappedShards {
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
   std::vector<MappedFile> files;  // as ShardPlaces::files
+  // Where devices reach the memory of `mapped` by addresses of their own; else nothing.
+  std::shared_ptr<const MappedShards> mapped = nullptr;
+  std::vector<std::shared_ptr<std::byte>> registered = {};
 
   // Whether some other process was seen to truncate a file: every copy in or out is void.
   bool truncated() const;
   // The same with a look at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
   absl::Status CheckWhole() const;
 };
+
+// The same shards by the addresses at which the devices reach them. Errors: as Device::Register().
+absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
+    const LocalDevices& devices, std::shared_ptr<const MappedShards> mapped);
 
 }  // namespace remesh

@@ -73,8 +73,11 @@ class LocalCluster:
     """
 
     def __init__(self, bin_dir: os.PathLike, hosts: int, devices_per_host: int = 2, buffer_bytes: int = 0,
-                 nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = ()):
-        """buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
+                 nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
+                 device: str = "host"):
+        """device: "host", or "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests.
+
+        buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
 
         server_config, worker_config: lines of YAML to add to the configuration files.
         """
@@ -83,7 +86,7 @@ class LocalCluster:
         self.devices_per_host = devices_per_host
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="remesh-"))
         self._nic_bytes_per_second = nic_bytes_per_second
-        self._server_config, self._worker_config = list(server_config), list(worker_config)
+        self._server_config, self._worker_config = list(server_config), [*worker_config, *self._device_config(device)]
         self._server_port = self._metrics_port = 0
         self._worker_metrics_ports: Dict[str, int] = {}
         self.server: Optional[Process] = None
@@ -96,6 +99,14 @@ class LocalCluster:
         except Exception:
             shutil.rmtree(self.root, ignore_errors=True)
             raise
+
+    def _device_config(self, device: str) -> List[str]:
+        if device == "host":
+            return []
+        fake = self.bin_dir.resolve().parent / "tests" / "libremesh_fake_nccl.so"
+        if not fake.exists():
+            raise ClusterError(f"device {device} needs {fake}, which the build makes as remesh_fake_nccl")
+        return ["transport: nccl", f"device: {device}", f"nccl_library: {fake}"]
 
     def __enter__(self) -> "LocalCluster":
         try:

@@ -36,7 +36,9 @@ class TestAgent {
             const std::string& address)
       : name_(absl::StrCat("host-", index)), directory_(absl::StrCat(directory, "/", name_)) {
     store_ = *BufferStore::Open({directory_, 0, "boot", 1});
-    data_ = std::make_unique<DataThread>(fabric.NewTransport(address), 1);
+    auto transport = fabric.NewTransport(address);
+    auto devices = HostMemory(1, transport.get());
+    data_ = std::make_unique<DataThread>(std::move(transport), std::move(devices));
     Agent::Options options{.memory = *AgentMemory::Open(directory_ + "/agent")};
     options.identity.set_host(name_);
     Agent::Ports ports;

@@ -81,6 +81,10 @@ absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Allocate(int64_t bytes) {
   return AllocateOnGpu(gpu_.label, gpu_.index, gpu_.peers, bytes);
 }
 
+absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Register(std::span<std::byte> host) {
+  return RegisterWithGpu(gpu_.label, gpu_.index, host);
+}
+
 void CudaDevice::Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) {
   RunTable(WorkKind::kPack, std::move(parts), buffer, std::move(done));
 }

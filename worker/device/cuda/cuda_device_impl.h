@@ -29,6 +29,7 @@ class CudaDevice final : public Device {
 
   std::string_view name() const override { return "cuda"; }
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override;
   void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
   void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
   void Copy(std::vector<SlicePart> parts, Done done) override;

@@ -188,4 +188,21 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes) {
   return CudaStatus("host", error);
 }
 
+absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& device, int index,
+                                                           std::span<std::byte> host) {
+  REMESH_CUDA_OR_RETURN(device, cudaSetDevice(index));
+  const cudaError_t error = cudaHostRegister(host.data(), host.size(),
+                                             cudaHostRegisterPortable | cudaHostRegisterMapped);
+  const bool ours = error == cudaSuccess;
+  if (!ours && error != cudaErrorHostMemoryAlreadyRegistered) return CudaStatus(device, error);
+  cudaGetLastError();
+  std::shared_ptr<void> pinned(host.data(), [ours, index](void* at) {
+    cudaSetDevice(index);
+    if (ours) cudaHostUnregister(at);
+  });
+  void* address = nullptr;
+  REMESH_CUDA_OR_RETURN(device, cudaHostGetDevicePointer(&address, host.data(), 0));
+  return std::shared_ptr<std::byte>(std::move(pinned), static_cast<std::byte*>(address));
+}
+
 }  // namespace remesh

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -17,5 +18,10 @@ namespace remesh {
 absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& device, int index,
                                                          const std::vector<int>& peers,
                                                          int64_t bytes);
+
+// Pins memory of the host, so that every GPU reaches it; where it was pinned already it stays so.
+// The address by which GPU `index` does.
+absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& device, int index,
+                                                           std::span<std::byte> host);
 
 }  // namespace remesh

@@ -128,7 +128,7 @@ def _run(arguments) -> None:
     started = time.monotonic()
     # Source and target of a move lie side by side: one copy and two.
     with LocalCluster(arguments.bin_dir, _HOSTS, buffer_bytes=int(3.1 * once),
-                      nic_bytes_per_second=NIC_BYTES_PER_SECOND) as cluster:
+                      nic_bytes_per_second=NIC_BYTES_PER_SECOND, device=arguments.device) as cluster:
         report.started(cluster, time.monotonic() - started)
         demo = Demo(cluster, config, arguments.step_seconds)
         try:
@@ -162,6 +162,8 @@ def _parse(argv):
     parser = argparse.ArgumentParser(prog="remeshctl demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin-dir", required=True, type=pathlib.Path, help="folder of remesh-server, remesh-worker and remeshctl")
     parser.add_argument("--small", action="store_true", help="a hundredth of the bytes: seconds instead of half a minute")
+    parser.add_argument("--device", choices=("host", "sim"), default="host",
+                        help="sim: simulated GPUs that exchange by a fake NCCL (default host)")
     parser.add_argument("--keep", action="store_true", help="keep server and workers running until Ctrl-C")
     parser.add_argument("--step-seconds", type=float, default=180.0, help="longest that one step may take (default 180)")
     return parser.parse_args(argv)
