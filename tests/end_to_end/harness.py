@@ -16,6 +16,7 @@ from remesh.local_cluster import LocalCluster
 from remesh.trainer import Shard, Trainer
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2, topology_pb2
 
+DEVICE = os.environ.get("REMESH_TEST_DEVICE", "host")
 BIN_DIR = pathlib.Path(os.environ["REMESH_BIN_DIR"])
 CALL_SECONDS = 20.0
 EXECUTION_SECONDS = 60.0
@@ -62,7 +63,7 @@ class ClusterTest(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES)
+        cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES, device=DEVICE)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.__enter__()
         cls.trainers = {host: Trainer(cls.cluster.server_address, cls.cluster.worker_socket(host))

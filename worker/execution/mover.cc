@@ -64,6 +64,7 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
 Mover::~Mover() { REMESH_CHECK(stopped()); }
 
 absl::Status Mover::Open(int self, std::vector<Peer> peers) {
+  for (const Peer& peer : peers) peer_addresses_.push_back(peer.address);
   ASSIGN_OR_RETURN(group_, transport_->Open(self, std::move(peers)));
   std::vector<int32_t> operations(list_.program.windows(), 0);
   for (const Slice& slice : messages_.slices())

@@ -127,6 +127,7 @@ class Mover {
   void Received(int slice);
   Device::Done OnDevice(absl::AnyInvocable<void(const Mismatch&)> then);
   PeerGroup::Done OnTransfer(int slice, Then then);
+  const std::string& BlamedFor(const absl::Status& status, int slice) const;
   void Mismatched(int slice, const Mismatch& mismatch);
   void CheckSources();
   bool CheckTwins();
@@ -134,6 +135,7 @@ class Mover {
   MoveList list_;
   const MessageList& messages_ = list_.messages;
   const std::vector<std::string> peer_names_;
+  std::vector<std::string> peer_addresses_;
   Options options_;
   Transport* const transport_;
   const LocalDevices devices_;

@@ -59,14 +59,23 @@ PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
       then();
       return Advance();
     }
-    const std::string& peer =
-        peer_names_[messages_.MessageOf(messages_.slices()[slice]).peer];
+    const std::string& peer = BlamedFor(status, slice);
     const std::string why(status.message());
     const char* reason =
-        status.code() == absl::StatusCode::kUnavailable ? "PEER_LOST" : "TRANSPORT_FAILED";
+        GetErrorInfo(status).reason == "PEER_LOST" ? "PEER_LOST" : "TRANSPORT_FAILED";
     Fail(MakeError(status.code(), absl::StrCat("transfer with host ", peer, ": ", why),
                    {reason, {{"host", peer}, {"error", why}}}));
   };
+}
+
+// Where one host's end ends everybody's operations, the one that is lost is another than theirs.
+const std::string& Mover::BlamedFor(const absl::Status& status, int slice) const {
+  const ErrorInfo info = GetErrorInfo(status);
+  const auto lost = info.metadata.find("peer");
+  for (size_t i = 0; i < peer_addresses_.size() && lost != info.metadata.end(); ++i) {
+    if (peer_addresses_[i] == lost->second) return peer_names_[i];
+  }
+  return peer_names_[messages_.MessageOf(messages_.slices()[slice]).peer];
 }
 
 std::vector<SlicePart> Mover::PartsOf(int slice) {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 
 namespace remesh {
@@ -72,6 +73,12 @@ NcclTransport::~NcclTransport() { REMESH_CHECK(groups_.empty()); }
 
 absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::Open(int self, std::vector<Peer> peers) {
   if (peers.size() == 1) return base_->Open(self, std::move(peers));  // nobody to exchange with
+  // Two groups on one device's stream could start their windows in different orders on different
+  // hosts, and wait for each other.
+  if (!groups_.empty()) {
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     "another attempt exchanges by NCCL on this host", {"NCCL_BUSY", {}});
+  }
   NcclSetup setup{.api = api_,
                   .streams = streams_,
                   .self = self,
