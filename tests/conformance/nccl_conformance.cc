@@ -331,6 +331,24 @@ TEST(NcclFailure, AnErrorOfNcclsEndsEverythingAndIsTold) {
   }
 }
 
+TEST(NcclFailure, AbortEndsACallThatDoesNotReturn) {
+  setenv("REMESH_FAKE_NCCL_BLOCKS", "1", 1);
+  NcclDevices devices(2, 2);
+  NcclOptions options;
+  options.abort_timeout = milliseconds(1000);
+  NcclMesh mesh(devices, AllPairs(4, 1, 1000, 18), 1, options);
+  mesh.OpenAll();
+  mesh.Post(0, 0);
+  mesh.ProgressFor(milliseconds(50));
+  mesh.Abort(0);
+  mesh.ProgressFor(milliseconds(50));
+  EXPECT_FALSE(mesh.group(0).quiesced()) << "the call was given time to return";
+  ASSERT_TRUE(mesh.Quiesce(0));
+  EXPECT_THAT(mesh.codes(0), ElementsAre(StatusCode::kCancelled));
+  EXPECT_EQ(mesh.stuck(0), 0);
+  unsetenv("REMESH_FAKE_NCCL_BLOCKS");
+}
+
 TEST(NcclFailure, QuiescedWaitsForWhatElseIsOnTheStreams) {
   NcclDevices devices(2, 1);
   NcclMesh mesh(devices, AllPairs(2, 1, 1000, 16), 1);

@@ -10,7 +10,8 @@
 namespace remesh {
 
 // What the NCCL link needs of a host's devices: for each, by its local index, one stream that only
-// NCCL puts work on. No call blocks. Two threads of the link call it, never at once.
+// NCCL puts work on. It serves one group at a time. No call blocks. Two threads of the link call it,
+// never at once but for an abort that ends a call of NCCL's which does not return.
 class GpuStreams {
  public:
   using Event = uint64_t;

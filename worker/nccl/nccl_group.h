@@ -38,13 +38,14 @@ struct NcclRank {
 
 struct NcclSetup {
   const NcclApi* api = nullptr;
-  GpuStreams* streams = nullptr;   // outlives the group
+  GpuStreams* streams = nullptr;   // outlives the group, and no other group has it meanwhile
   PeerGroup* bootstrap = nullptr;  // of the same attempt and peers; see NcclBootstrap
   int self = 0;
   std::vector<std::string> hosts;  // names of the peers, for errors
   std::vector<NcclRank> ranks;     // the same on all hosts; some of this host
   NcclOptions options;
-  std::function<void()> notify;    // Progress() has work; from any thread
+  std::function<void()> notify;  // Progress() has work; from any thread, and from callbacks of the
+                                 // bootstrap that come after the group is gone
   std::function<void()> on_stuck;  // in Progress(), once: an abort did not end in time, so kernels
                                    // may write for ever; only the end of the process helps
 };

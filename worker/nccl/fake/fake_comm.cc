@@ -194,6 +194,14 @@ void StartFinalize(FakeComm* comm) {
   });
 }
 
+Result AwaitStarted(FakeComm& comm) {
+  const std::shared_ptr<FakeLocal> local = comm.local;
+  ++local->busy;
+  const bool started = Await(*local, [&] { return comm.state != Result::kInProgress; });
+  --local->busy;
+  return started ? Result::kSuccess : Result::kInternalError;
+}
+
 void WaitIdle(const FakeLocal& local) {
   while (local.busy > 0) std::this_thread::sleep_for(kPoll);
 }

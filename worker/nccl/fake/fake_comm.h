@@ -73,6 +73,9 @@ struct FakeOperation {
 void StartInit(std::vector<FakeComm*> comms);
 void StartGroup(std::vector<FakeOperation> operations);
 void StartFinalize(FakeComm* comm);
+// Until what StartGroup() began is on the streams, or all local ranks are aborted: what a call does
+// that should not block, and does.
+nccl::Result AwaitStarted(FakeComm& comm);
 // Until nothing uses the ranks any more.
 void WaitIdle(const FakeLocal& local);
 
