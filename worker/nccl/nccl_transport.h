@@ -13,7 +13,7 @@ namespace remesh {
 
 // A transport between the devices of hosts: NCCL moves the messages, windows at once, and an
 // ordinary transport, `base`, connects the hosts, proves who they are and notices who is lost. All
-// devices of an attempt are ranks.
+// devices of an attempt are ranks; a second attempt at a time is refused (NCCL_BUSY).
 class NcclTransport : public Transport {
  public:
   // `api` and `streams` must outlive the transport. on_stuck: see NcclSetup.
