@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "base/int_math.h"
 #include "worker/device/chunks.h"
+#include "worker/device/digest.h"
+#include "worker/device/testing/copy_reference.h"
 #include "worker/device/tape_cursor.h"
 
 namespace remesh::conformance {
@@ -17,7 +19,7 @@ namespace {
 
 using testing::OracleArray;
 
-constexpr auto kPatience = std::chrono::seconds(60);
+constexpr auto kDevicePatience = std::chrono::seconds(60);
 
 int64_t Uniform(std::mt19937& random, int64_t lo, int64_t hi) {
   return std::uniform_int_distribution<int64_t>(lo, hi)(random);
@@ -86,7 +88,7 @@ Device::Done DeviceRig::Watch(WorkOutcome* outcome, std::function<void()> then) 
 }
 
 bool DeviceRig::Finish() {
-  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  const auto deadline = std::chrono::steady_clock::now() + kDevicePatience;
   while (device_->pending() > 0) {
     draining_ = true;
     const bool any = device_->Drain();
@@ -207,10 +209,10 @@ void ExpectArrived(DeviceRig& rig, const std::vector<TapeBox>& tape, const TapeS
     const auto& [array, box, source_frame, frame] = tape[i];
     const int bits = BitWidth(array.type);
     DeviceBytes expected = target.content[i], elements = Filled(array, box);
-    CopyBox({elements.data(), box, bits}, box, {expected.data(), frame, bits});
+    reference::CopyElements({elements.data(), box, bits}, box, {expected.data(), frame, bits});
     DeviceBytes found = rig.Get(target.memory[i].get(), expected.size());
     EXPECT_TRUE(found == expected) << box.DebugString() << " in " << frame.DebugString();
-    PackBox({found.data(), frame, bits}, box, elements);
+    elements = reference::PackElements({found.data(), frame, bits}, box);
     EXPECT_FALSE(testing::CheckBox(array, box, elements).has_value()) << box.DebugString();
   }
 }

@@ -26,10 +26,6 @@ void CopyPool::Run(Work work, Done done) {
   queued_.push_back({std::move(work), std::move(done), absl::OkStatus()});
 }
 
-void CopyPool::Copy(const ShardView& source, Box box, const ShardView& target, Done done) {
-  Run([source, box = std::move(box), target] { CopyBox(source, box, target); }, std::move(done));
-}
-
 void CopyPool::CancelQueued() {
   {
     absl::MutexLock lock(&mutex_);

@@ -8,7 +8,6 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "worker/device/shard_view.h"
 
 namespace remesh {
 
@@ -31,9 +30,6 @@ class CopyPool {
   CopyPool& operator=(const CopyPool&) = delete;
 
   void Run(Work work, Done done);
-
-  // CopyBox() as work. The shards must live until `done`.
-  void Copy(const ShardView& source, Box box, const ShardView& target, Done done);
 
   // Work that no thread has begun ends CANCELLED.
   void CancelQueued();

@@ -58,14 +58,14 @@ void TapeCursor::Enter(int64_t offset) {
   const StridedRuns& runs = piece_->runs;
   int64_t run = offset / runs.run_bits;
   const int64_t into = offset % runs.run_bits;
-  bit_ = runs.source_bit + into;
+  bit_ = runs.bit + into;
   run_left_ = runs.run_bits - into;
   index_.resize(runs.loops.size());
   for (size_t d = runs.loops.size(); d-- > 0;) {
     const StridedRuns::Loop& loop = runs.loops[d];
     index_[d] = run % loop.count;
     run /= loop.count;
-    bit_ += index_[d] * loop.source_stride;
+    bit_ += index_[d] * loop.stride;
   }
 }
 
@@ -84,7 +84,7 @@ void TapeCursor::SkipRows(int64_t rows) {
   if (rows == 0) return;
   if (rows > 1) {
     index_.back() += rows - 1;
-    bit_ += (rows - 1) * piece_->runs.loops.back().source_stride;
+    bit_ += (rows - 1) * piece_->runs.loops.back().stride;
   }
   Skip(run_left_);
 }
@@ -94,12 +94,12 @@ void TapeCursor::NextRun() {
   bit_ -= runs.run_bits;
   for (size_t d = runs.loops.size(); d-- > 0;) {
     const StridedRuns::Loop& loop = runs.loops[d];
-    bit_ += loop.source_stride;
+    bit_ += loop.stride;
     if (++index_[d] < loop.count) {
       run_left_ = runs.run_bits;
       return;
     }
-    bit_ -= loop.count * loop.source_stride;
+    bit_ -= loop.count * loop.stride;
     index_[d] = 0;
   }
   if (++piece_ != view_->pieces().data() + view_->pieces().size()) Enter(0);

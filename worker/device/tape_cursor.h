@@ -24,7 +24,7 @@ class TapeCursor {
   int64_t rows() const;
   int64_t row_bits() const { return piece_->runs.run_bits; }
   int64_t stride() const {
-    return piece_->runs.loops.empty() ? 0 : piece_->runs.loops.back().source_stride;
+    return piece_->runs.loops.empty() ? 0 : piece_->runs.loops.back().stride;
   }
   // Where the next `bits` bits lie when they are one run of whole bytes; null otherwise.
   std::byte* Contiguous(int64_t bits) const {

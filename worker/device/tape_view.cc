@@ -15,7 +15,7 @@ TapeView::TapeView(std::byte* data, int64_t lo, int64_t hi) {
 void TapeView::Add(const ShardView& shard, const Box& box) {
   const int64_t begin = end();
   pieces_.push_back({begin, begin + box.element_count() * shard.bits_per_element, shard.data,
-                     MakeRuns(shard.frame, box, box, shard.bits_per_element)});
+                     MakeRuns(shard.frame, box, shard.bits_per_element)});
 }
 
 const TapePiece& TapeView::PieceAt(int64_t position) const {

@@ -16,7 +16,7 @@ struct TapePiece {
   int64_t begin = 0;          // of its bits, on the tape
   int64_t end = 0;            // behind its last bit
   std::byte* data = nullptr;  // of the shard
-  StridedRuns runs;           // the source side: where the bits lie, from bit 0 of `data`
+  StridedRuns runs;           // where the bits lie, from bit 0 of `data`
 };
 
 // Where the bits of one tape, or of a range of it, lie in the memory of one device: boxes of shards,

@@ -22,7 +22,7 @@ PieceEntry InnerEntry(const TapePiece& piece, size_t outer) {
   std::fill_n(entry.loops, kLoopsMax, PieceEntry::Loop{1, 0});
   int inner = 0;
   for (size_t d = piece.runs.loops.size(); d-- > outer;) {
-    entry.loops[inner++] = {piece.runs.loops[d].count, piece.runs.loops[d].source_stride};
+    entry.loops[inner++] = {piece.runs.loops[d].count, piece.runs.loops[d].stride};
   }
   return entry;
 }
@@ -36,7 +36,7 @@ void AppendPiece(const TapePiece& piece, int64_t lo, int64_t hi, std::vector<Pie
   int64_t bits = entry.run_bits;
   for (const PieceEntry::Loop& loop : entry.loops) bits *= loop.count;
   entry.end = piece.begin;
-  ForEachStart(piece.runs, outer, [&](int64_t bit, int64_t) {
+  ForEachStart(piece.runs, outer, [&](int64_t bit) {
     entry.first_bit = bit;
     entry.begin = entry.end;
     entry.end += bits;

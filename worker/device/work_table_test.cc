@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "worker/device/digest.h"
 #include "worker/device/work_table.h"
 
 #include <gtest/gtest.h>

@@ -7,7 +7,7 @@
 
 #include "worker/device/shard_view.h"
 
-// The plainest possible words for what shard_view.h does, one bit at a time, and random cases to
+// The plainest possible words for what copies do, one bit at a time, and random cases to
 // compare them on.
 namespace remesh::reference {
 
