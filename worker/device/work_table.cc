@@ -88,6 +88,10 @@ void AppendChunks(const SlicePart& part, ChunkEntry chunk, bool packed_target, W
 
 WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std::byte* buffer) {
   WorkTable table;
+  int64_t chunks = 0;
+  for (const SlicePart& part : parts) chunks += ChunksOf(part.lo, part.hi);
+  table.chunks.reserve(static_cast<size_t>(chunks));
+  table.digests.reserve(static_cast<size_t>(chunks));
   for (const SlicePart& part : parts) {
     if (part.lo == part.hi) continue;
     ChunkEntry chunk{.target = -1, .use = UseOf(kind, part)};
