@@ -11,6 +11,7 @@
 
 #include "base/check.h"
 #include "base/fd.h"
+#include "worker/device/device.h"
 #include "worker/device/device_error.h"
 
 namespace remesh {

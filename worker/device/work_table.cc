@@ -2,6 +2,7 @@
 #include "worker/device/work_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/check.h"
 #include "base/int_math.h"
@@ -125,6 +126,26 @@ Mismatch FinishWork(const std::vector<SlicePart>& parts, const WorkTable& table,
     first += count;
   }
   return mismatch;
+}
+
+WorkHalves::WorkHalves(std::vector<SlicePart> parts) : first_(std::move(parts)) {
+  second_part_ = static_cast<int>(first_.size() / 2);
+  if (first_.size() > 1) {
+    second_.assign(first_.begin() + second_part_, first_.end());
+    first_.resize(static_cast<size_t>(second_part_));
+    return;
+  }
+  second_part_ = 0;
+  second_ = first_;
+  second_chunk_ = ChunksOf(first_[0].lo, first_[0].hi) / 2;
+  first_[0].hi = second_[0].lo = first_[0].lo + second_chunk_ * kChunkBits;
+  second_[0].offset += second_chunk_ * kChunkBytes;
+  if (second_[0].digests != nullptr) second_[0].digests += second_chunk_;
+}
+
+Mismatch WorkHalves::Whole(const Mismatch& first, const Mismatch& second) const {
+  if (!first.ok() || second.ok()) return first;
+  return {second.part + second_part_, second.chunk + second_chunk_};
 }
 
 }  // namespace remesh

@@ -32,4 +32,21 @@ WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std:
 Mismatch FinishWork(const std::vector<SlicePart>& parts, const WorkTable& table,
                     const uint64_t* digests, int64_t first_wrong);
 
+// Work in two, for devices whose tables have an end: halves of the parts, or of the one part's chunks.
+// REQUIRES: more than one part, or more than one chunk.
+class WorkHalves {
+ public:
+  explicit WorkHalves(std::vector<SlicePart> parts);
+
+  std::vector<SlicePart>& first() { return first_; }
+  std::vector<SlicePart>& second() { return second_; }
+  // What the whole found, of what each half did.
+  Mismatch Whole(const Mismatch& first, const Mismatch& second) const;
+
+ private:
+  std::vector<SlicePart> first_, second_;
+  int second_part_ = 0;  // of the whole, with which the second half begins
+  int64_t second_chunk_ = 0;
+};
+
 }  // namespace remesh

@@ -154,5 +154,38 @@ TEST(WorkTableMismatchTest, NamesTheFirstWrongChunk) {
   EXPECT_EQ(found.chunk, 1);
 }
 
+// Cuts the work in two until each has one chunk, and puts together what they found.
+Mismatch CheckInHalves(const std::vector<SlicePart>& parts) {
+  WorkTable table = MakeWorkTable(WorkKind::kCheck, parts, nullptr);
+  if (parts.size() == 1 && table.chunks.size() <= 1) {
+    RunAll(table);
+    return FinishWork(parts, table, table.digests.data(), table.first_wrong);
+  }
+  WorkHalves halves(parts);
+  return halves.Whole(CheckInHalves(halves.first()), CheckInHalves(halves.second()));
+}
+
+TEST(WorkHalvesTest, FindWhatTheWholeFinds) {
+  constexpr int kChunks = 9;
+  Bytes bytes(static_cast<size_t>(kChunks * kChunkBytes));
+  const TapeView view(bytes.data(), 0, kChunks * kChunkBits);
+  std::vector<uint64_t> digests(kChunks, DigestPacked({bytes.data(), kChunkBytes}));
+  std::vector<SlicePart> parts;
+  for (int64_t begin : {0, 2, 3, 8}) {
+    const int64_t end = begin == 0 ? 2 : begin == 2 ? 3 : begin == 3 ? 8 : kChunks;
+    parts.push_back({.source = &view,
+                     .lo = begin * kChunkBits,
+                     .hi = end * kChunkBits,
+                     .digests = &digests[begin]});
+  }
+  EXPECT_TRUE(CheckInHalves(parts).ok());
+  for (int chunk = kChunks - 1; chunk >= 0; --chunk) {
+    digests[chunk] ^= 1;  // and all behind it
+    const Mismatch found = CheckInHalves(parts);
+    ASSERT_FALSE(found.ok());
+    EXPECT_EQ(parts[found.part].lo / kChunkBits + found.chunk, chunk);
+  }
+}
+
 }  // namespace
 }  // namespace remesh

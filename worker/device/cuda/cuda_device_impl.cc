@@ -6,7 +6,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
-#include "worker/device/chunks.h"
 #include "worker/device/cuda/cuda_memory.h"
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/device/cuda/run_table.h"
@@ -17,23 +16,20 @@ namespace {
 // Runs on a thread of the driver, where CUDA must not be called.
 void Wake(void* on_finished) { (*static_cast<const std::function<void()>*>(on_finished))(); }
 
-// What two halves of a work found.
-struct Halves {
-  int second_part = 0;  // of the whole, where the second half begins
-  int64_t second_chunk = 0;
-  int left = 2;
-  absl::StatusOr<Mismatch> results[2];
+// A work in two, and what they found.
+struct TwoWorks {
+  WorkHalves halves;
   Device::Done done;
+  int left = 2;
+  absl::StatusOr<Mismatch> results[2] = {Mismatch(), Mismatch()};
 
   void End(int half, absl::StatusOr<Mismatch> result) {
     results[half] = std::move(result);
     if (--left > 0) return;
-    if (!results[0].ok() || (results[1].ok() && !results[0]->ok())) return done(results[0]);
-    if (results[1].ok() && !results[1]->ok()) {
-      if (results[1]->part == 0) results[1]->chunk += second_chunk;
-      results[1]->part += second_part;
+    for (const auto& one : results) {
+      if (!one.ok()) return done(one);
     }
-    done(results[1]);
+    done(halves.Whole(*results[0], *results[1]));
   }
 };
 
@@ -105,7 +101,7 @@ void CudaDevice::RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte
                           Done done) {
   Work work;
   work.table = MakeWorkTable(kind, parts, buffer);
-  if (TableLayout(work.table).bytes > TableRing::kBytes && work.table.chunks.size() > 1) {
+  if (TableLayout(work.table).bytes > TableRing::kBytes) {
     return RunInHalves(kind, std::move(parts), buffer, std::move(done));
   }
   work.parts = std::move(parts);
@@ -115,27 +111,12 @@ void CudaDevice::RunTable(WorkKind kind, std::vector<SlicePart> parts, std::byte
 
 void CudaDevice::RunInHalves(WorkKind kind, std::vector<SlicePart> parts, std::byte* buffer,
                              Done done) {
-  auto halves = std::make_shared<Halves>();
-  halves->done = std::move(done);
-  std::vector<SlicePart> second;
-  if (parts.size() > 1) {
-    halves->second_part = static_cast<int>(parts.size() / 2);
-    second.assign(parts.begin() + halves->second_part, parts.end());
-    parts.resize(static_cast<size_t>(halves->second_part));
-  } else {
-    second = parts;
-    const int64_t chunks = ChunksOf(parts[0].lo, parts[0].hi) / 2;
-    halves->second_chunk = chunks;
-    parts[0].hi = second[0].lo = parts[0].lo + chunks * kChunkBits;
-    second[0].offset += chunks * kChunkBytes;
-    if (second[0].digests != nullptr) second[0].digests += chunks;
-  }
-  auto end = [halves](int half) {
-    return
-        [halves, half](absl::StatusOr<Mismatch> result) { halves->End(half, std::move(result)); };
+  auto two = std::make_shared<TwoWorks>(TwoWorks{WorkHalves(std::move(parts)), std::move(done)});
+  auto end = [two](int half) {
+    return [two, half](absl::StatusOr<Mismatch> result) { two->End(half, std::move(result)); };
   };
-  RunTable(kind, std::move(parts), buffer, end(0));
-  RunTable(kind, std::move(second), buffer, end(1));
+  RunTable(kind, two->halves.first(), buffer, end(0));
+  RunTable(kind, two->halves.second(), buffer, end(1));
 }
 
 void CudaDevice::Transfer(std::byte* to, const std::byte* from, int64_t bytes, Done done) {

@@ -163,10 +163,9 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& devi
   const size_t wanted = static_cast<size_t>(std::max<int64_t>(bytes, 1));
   cudaError_t error = cudaErrorMemoryAllocation;
   std::shared_ptr<std::byte> memory;
-  if (wanted <= free_bytes) {
-    error = CanExport(index) ? MapMemory(index, peers, wanted, memory)
-                             : PlainMemory(index, wanted, memory);
-  }
+  const bool fits = wanted <= free_bytes;
+  if (fits && CanExport(index)) error = MapMemory(index, peers, wanted, memory);
+  if (fits && memory == nullptr) error = PlainMemory(index, wanted, memory);
   if (error == cudaSuccess) return memory;
   cudaGetLastError();  // a refusal is no state of error
   if (error == cudaErrorMemoryAllocation) {

@@ -10,7 +10,9 @@ namespace {
 
 constexpr size_t kTableAlignment = 256;
 
-size_t Aligned(size_t bytes) { return (bytes + kTableAlignment - 1) / kTableAlignment * kTableAlignment; }
+size_t Aligned(size_t bytes) {
+  return (bytes + kTableAlignment - 1) / kTableAlignment * kTableAlignment;
+}
 
 template <typename T>
 void Append(const std::vector<T>& values, std::byte* at) {

@@ -25,7 +25,8 @@ struct TablePlace {
 // without waiting for it. Places are taken in turn and become free in that order.
 class TableRing {
  public:
-  static constexpr size_t kBytes = size_t{16} << 20;
+  // Any chunk fits: one of 131,072 pieces of one bit, on both sides, takes 32 MiB.
+  static constexpr size_t kBytes = size_t{40} << 20;
 
   TableRing() = default;
   ~TableRing();
