@@ -147,7 +147,8 @@ TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {
   };
   Free();
   // The thread has come to what is asked after the question that was given up.
-  ASSERT_TRUE(CreatePlan(SpecOfRows(32)).ok());
+  const auto planned = CreatePlan(SpecOfRows(32));
+  ASSERT_TRUE(planned.ok()) << planned.status();
   EXPECT_EQ(stats()->computations(), 1);
 }
 

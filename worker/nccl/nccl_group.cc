@@ -111,6 +111,7 @@ bool NcclGroup::Connect() {
   if (phase_ == Phase::kMakeId) {
     const std::optional<nccl::UniqueId> own = link_.made_id();
     if (bootstrap_.MakesId(ids_) && !own.has_value()) return false;
+    if (setup_.may_connect && !setup_.may_connect()) return false;
     bootstrap_.Start(setup_.api->version, ids_, own);
     phase_ = Phase::kGather;
     return true;

@@ -44,6 +44,7 @@ struct NcclSetup {
   std::vector<std::string> hosts;  // names of the peers, for errors
   std::vector<NcclRank> ranks;     // the same on all hosts; some of this host
   NcclOptions options;
+  std::function<bool()> may_connect;  // asked in Progress() until it may; null: at once
   std::function<void()> notify;  // Progress() has work; from any thread, and from callbacks of the
                                  // bootstrap that come after the group is gone
   std::function<void()> on_stuck;  // in Progress(), once: an abort did not end in time, so kernels

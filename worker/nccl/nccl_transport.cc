@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 
 namespace remesh {
@@ -33,10 +32,13 @@ std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
 class NcclTransport::Group : public PeerGroup {
  public:
   Group(NcclTransport* transport, std::unique_ptr<PeerGroup> base, NcclSetup setup)
-      : transport_(transport), base_(std::move(base)), nccl_(std::move(setup)) {
+      : transport_(transport), base_(std::move(base)), nccl_(WhenFirst(std::move(setup))) {
     transport_->groups_.push_back(this);
   }
-  ~Group() override { std::erase(transport_->groups_, this); }
+  ~Group() override {
+    std::erase(transport_->groups_, this);
+    transport_->Wake();  // the next one may connect
+  }
 
   bool Progress() { return nccl_.Progress(); }
 
@@ -55,6 +57,13 @@ class NcclTransport::Group : public PeerGroup {
   bool quiesced() const override { return nccl_.quiesced() && base_->quiesced(); }
 
  private:
+  // Two groups on one device's stream could start their windows in different orders on different
+  // hosts, and wait for each other.
+  NcclSetup WhenFirst(NcclSetup setup) {
+    setup.may_connect = [this] { return transport_->groups_.front() == this; };
+    return setup;
+  }
+
   NcclTransport* const transport_;
   const std::unique_ptr<PeerGroup> base_;
   NcclGroup nccl_;
@@ -73,12 +82,6 @@ NcclTransport::~NcclTransport() { REMESH_CHECK(groups_.empty()); }
 
 absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::Open(int self, std::vector<Peer> peers) {
   if (peers.size() == 1) return base_->Open(self, std::move(peers));  // nobody to exchange with
-  // Two groups on one device's stream could start their windows in different orders on different
-  // hosts, and wait for each other.
-  if (!groups_.empty()) {
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     "another attempt exchanges by NCCL on this host", {"NCCL_BUSY", {}});
-  }
   NcclSetup setup{.api = api_,
                   .streams = streams_,
                   .self = self,

@@ -13,7 +13,8 @@ namespace remesh {
 
 // A transport between the devices of hosts: NCCL moves the messages, windows at once, and an
 // ordinary transport, `base`, connects the hosts, proves who they are and notices who is lost. All
-// devices of an attempt are ranks; a second attempt at a time is refused (NCCL_BUSY).
+// devices of an attempt are ranks. Attempts exchange one after the other: one connects when those
+// that were opened before it are gone. REQUIRES: hosts open attempts that overlap in one order.
 class NcclTransport : public Transport {
  public:
   // `api` and `streams` must outlive the transport. on_stuck: see NcclSetup.

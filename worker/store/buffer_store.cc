@@ -75,16 +75,12 @@ v1::StateManifest Generation::Summary() const {
   return summary;
 }
 
-Scratch::Scratch(MappedFile file, std::shared_ptr<MemorySpace> space)
-    : file_(std::move(file)), space_(std::move(space)) {}
-
-Scratch::~Scratch() { space_->Give(static_cast<int64_t>(file_.bytes().size())); }
-
 BufferStore::BufferStore(Options options)
     : options_(std::move(options)),
       space_(std::make_shared<MemorySpace>(options_.directory, options_.memory_limit_bytes,
                                            options_.cgroup_root)),
-      pool_(options_.directory, space_) {}
+      pool_(options_.directory, space_),
+      scratch_(std::make_shared<ScratchPool>(space_, options_.now)) {}
 
 absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) {
   std::error_code error;
@@ -252,13 +248,15 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
 // What the pool keeps is free memory.
 absl::Status BufferStore::TakeSpace(int64_t bytes, int64_t taken_over) const {
   const absl::Status status = space_->Take(bytes, taken_over);
-  if (status.ok() || pool_.Trim() == 0) return status;
+  if (status.ok() || FreeKept() == 0) return status;
   return space_->Take(bytes, taken_over);
 }
 
+int64_t BufferStore::FreeKept() const { return pool_.Trim() + scratch_->Trim(); }
+
 absl::Status BufferStore::CheckCgroup(int64_t bytes) const {
   const absl::Status status = space_->CheckCgroup(bytes);
-  if (status.ok() || pool_.Trim() == 0) return status;
+  if (status.ok() || FreeKept() == 0) return status;
   return space_->CheckCgroup(bytes);
 }
 
@@ -408,10 +406,12 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
 
 absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(
     int64_t bytes, const std::atomic<bool>* cancelled) const {
+  if (auto kept = scratch_->Take(bytes))
+    return std::make_shared<Scratch>(*std::move(kept), scratch_);
   RETURN_IF_ERROR(CheckCgroup(bytes));
   RETURN_IF_ERROR(TakeSpace(bytes, 0));
   auto file = MappedFile::CreateScratch(options_.directory, bytes, cancelled);
-  if (file.ok()) return std::make_shared<Scratch>(*std::move(file), space_);
+  if (file.ok()) return std::make_shared<Scratch>(*std::move(file), scratch_);
   space_->Give(bytes);
   return file.status();
 }

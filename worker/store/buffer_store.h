@@ -20,6 +20,7 @@
 #include "worker/store/buffer_pool.h"
 #include "worker/store/mapped_shards.h"
 #include "worker/store/memory_space.h"
+#include "worker/store/scratch.h"
 #include "worker/store/shard_places.h"
 
 namespace remesh {
@@ -46,19 +47,6 @@ struct Generation {
   int64_t sealed_shards() const;
   std::string PathOf(int shard) const;
   v1::StateManifest Summary() const;
-};
-
-// Memory of an execution, counted by the store while it lives.
-class Scratch {
- public:
-  // `space` has promised the bytes.
-  Scratch(MappedFile file, std::shared_ptr<MemorySpace> space);
-  ~Scratch();
-  std::span<std::byte> bytes() const { return file_.bytes(); }
-
- private:
-  MappedFile file_;
-  std::shared_ptr<MemorySpace> space_;
 };
 
 // The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a
@@ -122,8 +110,11 @@ class BufferStore {
   // The same, but what was mapped of it may serve the state's next generation (BufferPool).
   void Recycle(const std::string& state, int64_t generation);
   // Frees what was kept for long enough, all, or all of a state that is no more.
-  void TrimPool() { pool_.Trim(options_.now() - options_.recycle_idle); }
-  void EmptyPool() { pool_.Trim(); }
+  void TrimPool() {
+    pool_.Trim(options_.now() - options_.recycle_idle);
+    scratch_->Trim(options_.now() - options_.recycle_idle);
+  }
+  void EmptyPool() { FreeKept(); }
   void ForgetKept(const std::string& state_uid) { pool_.Take(state_uid); }
   const RecyclingCounts& recycling() const { return pool_.counts(); }
 
@@ -148,6 +139,8 @@ class BufferStore {
 
   absl::Status TakeSpace(int64_t bytes, int64_t taken_over) const;
   absl::Status CheckCgroup(int64_t bytes) const;
+  // All that is kept for later; returns how many bytes.
+  int64_t FreeKept() const;
   absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;
 
   void Adopt();
@@ -166,6 +159,7 @@ class BufferStore {
   std::map<Key, std::shared_ptr<MappedShards>> mapped_;
   const std::shared_ptr<MemorySpace> space_;
   mutable BufferPool pool_;  // thread-safe
+  const std::shared_ptr<ScratchPool> scratch_;
   std::vector<std::string> notes_;
   int64_t removed_ = 0;
 };

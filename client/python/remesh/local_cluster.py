@@ -75,7 +75,8 @@ class LocalCluster:
     def __init__(self, bin_dir: os.PathLike, hosts: int, devices_per_host: int = 2, buffer_bytes: int = 0,
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
                  device: str = "host"):
-        """device: "host", or "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests.
+        """device: "host"; "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests; or
+        "cuda": the machine's first GPUs, which all hosts share.
 
         buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
 
@@ -86,6 +87,7 @@ class LocalCluster:
         self.devices_per_host = devices_per_host
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="remesh-"))
         self._nic_bytes_per_second = nic_bytes_per_second
+        self._device = device
         self._server_config, self._worker_config = list(server_config), [*worker_config, *self._device_config(device)]
         self._server_port = self._metrics_port = 0
         self._worker_metrics_ports: Dict[str, int] = {}
@@ -103,6 +105,8 @@ class LocalCluster:
     def _device_config(self, device: str) -> List[str]:
         if device == "host":
             return []
+        if device == "cuda":
+            return ["transport: nccl", "device: cuda", f"nccl_library: {os.environ.get('REMESH_NCCL_LIBRARY', 'libnccl.so.2')}"]
         fake = self.bin_dir.resolve().parent / "tests" / "libremesh_fake_nccl.so"
         if not fake.exists():
             raise ClusterError(f"device {device} needs {fake}, which the build makes as remesh_fake_nccl")
@@ -220,13 +224,20 @@ class LocalCluster:
     def stop_server(self) -> int:
         return self.server.stop()
 
+    def _environment(self, name: str) -> Dict[str, str]:
+        """NCCL takes two ranks on one GPU only where it believes them on two machines, and then they talk over loopback."""
+        if self._device != "cuda" or name == "server":
+            return {}
+        return {"NCCL_HOSTID": name, "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0",
+                "NCCL_MNNVL_ENABLE": "0", "NCCL_MAX_CTAS": "4"}
+
     def _start(self, name: str, binary: pathlib.Path, config: Sequence[str]) -> Dict[str, str]:
         """Starts a process and waits for its port file: name -> value."""
         port_file = self.root / f"{name}.ports"
         port_file.unlink(missing_ok=True)
         config_file = self.root / f"{name}.yaml"
         config_file.write_text("\n".join([*config, f"port_file: {port_file}", ""]))
-        process = Process(name, [str(binary), "--config", str(config_file)], self.root / f"{name}.log")
+        process = Process(name, [str(binary), "--config", str(config_file)], self.root / f"{name}.log", env=self._environment(name))
         if name == "server":
             self.server = process
         else:

@@ -5,8 +5,10 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
+#include "absl/synchronization/mutex.h"
 #include "base/int_math.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_status.h"
@@ -187,21 +189,58 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes) {
   return CudaStatus("host", error);
 }
 
+namespace {
+
+// Memory of the host that is pinned, each with who wants it so: an attempt may begin on memory that
+// the one before has not let go of yet.
+class PinnedMemory {
+ public:
+  static PinnedMemory& Get() {
+    static auto* const all = new PinnedMemory;
+    return *all;
+  }
+
+  cudaError_t Pin(std::span<std::byte> host) {
+    absl::MutexLock lock(&mutex_);
+    int& users = users_[host.data()];
+    if (users == 0) {
+      const cudaError_t error = cudaHostRegister(
+          host.data(), host.size(), cudaHostRegisterPortable | cudaHostRegisterMapped);
+      if (error != cudaSuccess) {
+        cudaGetLastError();
+        users_.erase(host.data());
+        return error;
+      }
+    }
+    ++users;
+    return cudaSuccess;
+  }
+
+  void Unpin(int index, std::byte* data) {
+    absl::MutexLock lock(&mutex_);
+    if (--users_[data] > 0) return;
+    users_.erase(data);
+    cudaSetDevice(index);
+    cudaHostUnregister(data);
+  }
+
+ private:
+  absl::Mutex mutex_;
+  std::map<std::byte*, int> users_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
 absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& device, int index,
                                                            std::span<std::byte> host) {
   REMESH_CUDA_OR_RETURN(device, cudaSetDevice(index));
-  const cudaError_t error = cudaHostRegister(host.data(), host.size(),
-                                             cudaHostRegisterPortable | cudaHostRegisterMapped);
-  const bool ours = error == cudaSuccess;
-  if (!ours && error != cudaErrorHostMemoryAlreadyRegistered) return CudaStatus(device, error);
-  cudaGetLastError();
-  std::shared_ptr<void> pinned(host.data(), [ours, index](void* at) {
-    cudaSetDevice(index);
-    if (ours) cudaHostUnregister(at);
+  REMESH_CUDA_OR_RETURN(device, PinnedMemory::Get().Pin(host));
+  const std::shared_ptr<void> pinned(host.data(), [index](void* data) {
+    PinnedMemory::Get().Unpin(index, static_cast<std::byte*>(data));
   });
   void* address = nullptr;
   REMESH_CUDA_OR_RETURN(device, cudaHostGetDevicePointer(&address, host.data(), 0));
-  return std::shared_ptr<std::byte>(std::move(pinned), static_cast<std::byte*>(address));
+  return std::shared_ptr<std::byte>(pinned, static_cast<std::byte*>(address));
 }
 
 }  // namespace remesh

@@ -19,8 +19,8 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& devi
                                                          const std::vector<int>& peers,
                                                          int64_t bytes);
 
-// Pins memory of the host, so that every GPU reaches it; where it was pinned already it stays so.
-// The address by which GPU `index` does.
+// Pins memory of the host, so that every GPU reaches it, until nobody wants it so any more. The
+// address by which GPU `index` does. One piece of memory is always registered whole.
 absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& device, int index,
                                                            std::span<std::byte> host);
 

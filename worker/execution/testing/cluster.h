@@ -182,7 +182,7 @@ class TestHost {
   static std::shared_ptr<Scratch> Memory(int64_t bytes) {
     if (bytes == 0) return nullptr;
     return std::make_shared<Scratch>(*MappedFile::CreateScratch("/tmp", bytes),
-                                     std::make_shared<MemorySpace>("/tmp", 0, ""));
+                                     nullptr);
   }
 
   // Simulated ones where messages travel between devices, the host's elsewhere.

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The wire's section: moves over real processes of this machine, beside MPI and memcpy, and what bounds them.
+
+scripts/bench wire [--moves N]. MPI is compared with where `mpicc` and `mpirun` are installed (openmpi-bin, libopenmpi-dev).
+"""
+
+import argparse
+import collections
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+from report import table
+
+TITLE = "Execution"
+TARGETS = ["remesh-server", "remesh-worker", "python_proto"]
+STATE = "jobs/bench/states/s"
+SIDE = 8000
+ARRAY_BYTES = 8 * SIDE * SIDE
+SMALL_ARRAYS, SMALL_BYTES = 8000, 12 << 10
+PHASES = ("reserving", "fetching", "opening", "transferring", "verifying", "verified", "committing")
+ROWS_AND_COLUMNS = ("{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}")
+
+LEGEND = """`remesh-server`, `remesh-worker`s (default settings) and the caller share this machine's {cores} cores. Medians of {moves} moves after two that are not
+counted (best in parentheses): the first ones make memory that later ones use again. MPI: one `MPI_Alltoallw` of subarrays into memory that is there, without digests, over
+shared memory (one host) or `--mca btl tcp,self` (four); best and median of as many rounds, in the same run. Every byte of ours is hashed where it is read, where it arrives, and
+once more at its origin before the commit. *Processor seconds* are the workers', which on a machine that does other things as well say more than wall time.
+Load average before: {load}."""
+
+BOUNDS = """What a byte costs, in the order of its way: packed at its origin, and hashed while it is in the cache; copied into the socket; out of it; hashed and unpacked on arrival; hashed
+at the origin again. A byte inside a host: gathered, hashed and put in its place, 16 KiB at a time; the source hashed again."""
+
+
+@dataclasses.dataclass
+class Case:
+    title: str
+    hosts: int
+    devices_per_host: int
+    arrays: int
+    shape: list
+    element_type: str
+    shardings: tuple  # HLO text of the layouts that moves go between
+    devices: tuple    # ids of each
+    mpi: list = None  # flags of mpirun
+
+    @property
+    def bytes(self):
+        size = {"f64": 8, "u8": 1}[self.element_type]
+        for extent in self.shape:
+            size *= extent
+        return size * self.arrays
+
+
+CASES = [
+    Case("one host, 4 devices, 512 MB, rows ↔ columns", 1, 4, 1, [SIDE, SIDE], "f64", ROWS_AND_COLUMNS, (range(4), range(4)), []),
+    Case("four hosts on loopback, 512 MB, rows ↔ columns", 4, 1, 1, [SIDE, SIDE], "f64", ROWS_AND_COLUMNS, (range(4), range(4)),
+         ["--mca", "pml", "ob1", "--mca", "btl", "tcp,self"]),
+    Case(f"two hosts, {SMALL_ARRAYS:,} arrays of 12 KiB to the other", 2, 1, SMALL_ARRAYS, [SMALL_BYTES], "u8", ("{replicated}",) * 2, ([0], [1])),
+]
+
+
+def measure(build, arguments):
+    parser = argparse.ArgumentParser(prog="scripts/bench wire")
+    parser.add_argument("--moves", type=int, default=8, help="to measure of each case (default 8)")
+    options = parser.parse_args(arguments)
+    sys.path.insert(0, str(build / "python"))
+    load = " ".join(f"{x:.1f}" for x in os.getloadavg())
+    lines = [LEGEND.format(cores=os.cpu_count(), moves=options.moves, load=load), ""]
+    with tempfile.TemporaryDirectory() as folder:
+        mpi = _build_mpi(pathlib.Path(folder))
+        for case in CASES:
+            print(f"{case.title}", file=sys.stderr)
+            theirs = _run_mpi(mpi, case, options.moves) if mpi and case.mpi is not None else []
+            with _cluster(build, case) as cluster:
+                moves = _run(cluster, case, options.moves)
+            theirs += _run_mpi(mpi, case, options.moves) if theirs else []
+            lines += [f"### {case.title[0].upper()}{case.title[1:]}", "", *table(["figure", "median (best)"], _figures(case, moves, theirs)), ""]
+    return [*lines, BOUNDS]
+
+
+def _figures(case, moves, theirs):
+    size = case.bytes
+
+    def row(name, value, form, of=None, lowest=True):
+        values = [value(move) for move in (moves if of is None else of)]
+        best = min(values) if lowest else max(values)
+        return [name, f"{form.format(statistics.median(values))} ({form.format(best)})"]
+
+    yield row("seconds of transfer, with its digests", lambda m: m["transfer_seconds"], "{:.3f}")
+    yield row("seconds, request to commit", lambda m: m["seconds"], "{:.3f}")
+    if theirs:
+        yield row("MPI: seconds", lambda m: m[0], "{:.3f}", theirs)
+        yield row("MPI: processor seconds a GB", lambda m: m[1] / size * 1e9, "{:.2f}", theirs)
+        ours = statistics.median(move["transfer_seconds"] for move in moves)
+        yield ["**transfer ÷ MPI**", f"{ours / statistics.median(m[0] for m in theirs):.2f} ({min(m['transfer_seconds'] for m in moves) / min(m[0] for m in theirs):.2f})"]
+    yield row("request to commit ÷ transfer", lambda m: m["seconds"] / m["transfer_seconds"], "{:.2f}")
+    yield row("milliseconds beside the transfer", lambda m: 1e3 * (m["seconds"] - m["transfer_seconds"]), "{:.0f}")
+    yield row("GB/s, request to commit", lambda m: size / m["seconds"] / 1e9, "{:.2f}", lowest=False)
+    yield row("processor seconds a GB", lambda m: (m["user"] + m["system"]) / size * 1e9, "{:.2f}")
+    yield row("of these in the kernel", lambda m: m["system"] / size * 1e9, "{:.2f}")
+    yield row("page faults of the workers", lambda m: m["faults"], "{:.0f}")
+    for phase in PHASES:
+        yield row(f"seconds {phase}, mean of the workers", lambda m, phase=phase: m["phases"][phase], "{:.3f}")
+    yield row("memcpy of as much on one core, seconds", lambda m: size / m["memcpy"] / 1e9, "{:.3f}")
+
+
+def _build_mpi(folder):
+    if not shutil.which("mpicc") or not shutil.which("mpirun"):
+        print("no mpicc or mpirun: nothing to compare with", file=sys.stderr)
+        return None
+    binary = folder / "mpi_rows_to_columns"
+    subprocess.run(["mpicc", "-O2", "-o", binary, pathlib.Path(__file__).with_name("mpi_rows_to_columns.c")], check=True)
+    return binary
+
+
+def _run_mpi(binary, case, rounds):
+    """(seconds, processor seconds) of each round but the first."""
+    command = ["mpirun", "--allow-run-as-root", "--oversubscribe", *case.mpi, "-n", "4", str(binary), str(SIDE), str(rounds + 1)]
+    output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return [tuple(float(word) for word in line.split()) for line in output.splitlines()][1:]
+
+
+def _cluster(build, case):
+    from remesh.local_cluster import LocalCluster  # built by TARGETS
+    return LocalCluster(build / "bin", case.hosts, devices_per_host=case.devices_per_host, buffer_bytes=3 * case.bytes)
+
+
+def _run(cluster, case, count):
+    from remesh.trainer import Trainer
+    trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+    _create(trainers, cluster, case)
+    moves = []
+    for generation in range(1, count + 3):
+        before, phases_before = _usage(cluster), _phases(cluster)
+        move = _move(trainers[0], generation, case)
+        after, phases_after = _usage(cluster), _phases(cluster)
+        move |= {key: after[key] - before[key] for key in after}
+        move["phases"] = {phase: (phases_after[phase] - phases_before[phase]) / case.hosts for phase in PHASES}
+        move["memcpy"] = _memcpy_gigabytes_a_second()
+        print(f"move {generation}: {json.dumps(move)}", file=sys.stderr)
+        moves.append(move)
+    return moves[2:]
+
+
+def _sharding(case, way):
+    from remesh.v1 import sharding_pb2
+    return sharding_pb2.Sharding(hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way]))
+
+
+def _create(trainers, cluster, case):
+    from remesh.v1 import state_pb2, topology_pb2
+    hosts = [topology_pb2.Host(name=host, device_ids=cluster.device_ids(host), nics=1, nic_bytes_per_second=12.5e9,
+                               fabric_bytes_per_second=1e11) for host in cluster.host_names]
+    spec = state_pb2.StateSpec(topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)})
+    for array in range(case.arrays):
+        added = spec.arrays.add(name=f"w{array}", shape=case.shape, element_type=case.element_type)
+        added.sharding.ref = "all"
+    trainers[0].create_state(state_pb2.State(name=STATE, spec=spec))
+    for trainer in trainers:
+        for shard in trainer.allocate(STATE):
+            shard.bytes[:] = 7
+        trainer.seal(STATE)
+    trainers[0].wait_ready(STATE, 60)
+
+
+def _move(trainer, generation, case):
+    from remesh.v1 import reshard_pb2, sharding_pb2
+    targets = reshard_pb2.Targets(shardings={"all": _sharding(case, generation % 2)}, arrays=[
+        reshard_pb2.TargetArray(name=f"w{array}", sharding=sharding_pb2.Sharding(ref="all")) for array in range(case.arrays)])
+    started = time.monotonic()
+    ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
+    seconds = time.monotonic() - started
+    transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
+    return {"seconds": seconds, "transfer_seconds": transfer / 1e9, "windows": ended.windows}
+
+
+def _usage(cluster):
+    """Processor seconds and page faults of all workers so far."""
+    total = collections.Counter()
+    ticks = os.sysconf("SC_CLK_TCK")
+    for worker in cluster.workers.values():
+        fields = pathlib.Path(f"/proc/{worker.popen.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        total += {"user": int(fields[11]) / ticks, "system": int(fields[12]) / ticks, "faults": int(fields[7])}
+    return total
+
+
+def _phases(cluster):
+    """Seconds that attempts spent in each phase, summed over the workers."""
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    total = collections.Counter()
+    for host in cluster.host_names:
+        port = re.search(r"metrics_port: (\d+)", (cluster.root / f"{host}.ports").read_text())[1]
+        text = opener.open(f"http://127.0.0.1:{port}/metrics", timeout=30).read().decode()
+        for phase, seconds in re.findall(r'remesh_worker_phase_seconds_sum\{phase="(\w+)"\} (\S+)', text):
+            total[phase] += float(seconds)
+    return total
+
+
+def _memcpy_gigabytes_a_second():
+    import numpy
+    source, target = numpy.ones(1 << 27, numpy.uint8), numpy.zeros(1 << 27, numpy.uint8)
+    numpy.copyto(target, source)
+    started = time.process_time()
+    numpy.copyto(target, source)
+    return len(source) / (time.process_time() - started) / 1e9

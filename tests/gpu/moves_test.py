@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two workers on one GPU, which move a state by the real NCCL. Needs a GPU, its driver and NCCL: scripts/gpu-check.
+
+REMESH_BIN_DIR and PYTHONPATH as for the end-to-end tests; REMESH_NCCL_LIBRARY: where NCCL is, if the linker does not know.
+"""
+import os
+import sys
+import time
+import unittest
+
+os.environ["REMESH_TEST_DEVICE"] = "cuda"
+
+from remesh.trainer import ExecutionFailed, Trainer  # noqa: E402
+from remesh.v1 import plan_pb2, reshard_pb2, state_pb2  # noqa: E402
+
+from harness import Array, ClusterTest, salted, targets, text_sharding  # noqa: E402
+
+ROWS = text_sharding("{devices=[2,1]<=[2]}", 0, 1)
+COLUMNS = text_sharding("{devices=[1,2]<=[2]}", 1, 0)
+# Every width, rows that begin inside bytes, and many small arrays.
+KINDS = [*salted("narrow", "s4", (37, 51)), *salted("bits", "u2", (5, 9)), Array("b", "bf16", (61, 33)), Array("w", "f32", (257, 129)),
+         Array("d", "f64", (16, 16)), *(Array(f"small{i}", "f32", (8, 6)) for i in range(300))]
+LARGE = [Array(f"w{i}", "f32", (4096, 4096)) for i in range(12)]  # 805 MB
+SLOW = plan_pb2.PlanOptions(window_bytes=1 << 20)
+
+
+class GpuMovesTest(ClusterTest):
+    HOSTS = 2
+    DEVICES_PER_HOST = 1
+    BUFFER_BYTES = 3 << 30
+
+    def test_every_element_arrives(self):
+        name = "jobs/test/states/kinds"
+        self.create_and_write(name, KINDS, ROWS)
+        for generation, sharding in ((1, COLUMNS), (2, ROWS), (3, COLUMNS)):
+            self.move(name, generation, targets(KINDS, sharding))
+            self.check_everywhere(name, generation + 1, KINDS)
+
+    def test_many_megabytes(self):
+        name = "jobs/test/states/large"
+        self.create_and_write(name, LARGE, ROWS)
+        for generation, sharding in ((1, COLUMNS), (2, ROWS), (3, COLUMNS), (4, ROWS)):
+            started = time.monotonic()
+            ended = self.controller.wait_execution(self.controller.start_reshard(name, generation, targets(LARGE, sharding)).name)
+            transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
+            print(f"805 MB, move {generation}: {time.monotonic() - started:.2f} s, transfer {transfer / 1e9:.2f} s", file=sys.stderr)
+        self.check_everywhere(name, 5, LARGE)
+
+    def test_cancelled_with_kernels_in_flight(self):
+        name = "jobs/test/states/cancelled"
+        execution = self._start_slow(name)
+        self.controller.reshards.CancelExecution(reshard_pb2.CancelExecutionRequest(name=execution), timeout=20)
+        with self.assertRaises(ExecutionFailed) as failure:
+            self.controller.wait_execution(execution, timeout_seconds=90)
+        self.assertEqual(failure.exception.execution.phase, reshard_pb2.Execution.CANCELLED)
+        self._goes_on(name)
+
+    def test_killed_with_kernels_in_flight(self):
+        name, victim = "jobs/test/states/killed", "host-1"
+        execution = self._start_slow(name)
+        self.cluster.workers[victim].kill()
+        with self.assertRaises(ExecutionFailed) as failure:
+            self.controller.wait_execution(execution, timeout_seconds=120)
+        self.assertIn(victim, str(failure.exception))
+        self.trainers.pop(victim).close()
+        self.cluster.start_worker(victim)
+        self.trainers[victim] = Trainer(self.cluster.server_address, self.cluster.worker_socket(victim))
+        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
+        self._goes_on(name)
+
+    # ---- what tests share ----
+
+    def _start_slow(self, name):
+        self.create_and_write(name, LARGE[:6], ROWS)
+        started = self.controller.start_reshard(name, 1, targets(LARGE[:6], COLUMNS), SLOW)
+        self.wait_until("bytes move", lambda: self._execution(started.name).phase == reshard_pb2.Execution.TRANSFERRING)
+        time.sleep(0.5)
+        return started.name
+
+    def _goes_on(self, name):
+        self.check_everywhere(name, 1, LARGE[:6])
+        self.move(name, 1, targets(LARGE[:6], COLUMNS))
+        self.check_everywhere(name, 2, LARGE[:6])
+
+    def _execution(self, name):
+        return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=20)
+
+    def _state(self, name):
+        return self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=20)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

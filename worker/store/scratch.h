@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "worker/store/buffer_file.h"
+#include "worker/store/memory_space.h"
+
+namespace remesh {
+
+// Memory of executions that have ended, for the next: its pages are there, which is what memory
+// costs. It counts as kept, not as in use. Nobody but this process can see it. Thread-safe.
+class ScratchPool {
+ public:
+  ScratchPool(std::shared_ptr<MemorySpace> space, std::function<absl::Time()> now)
+      : space_(std::move(space)), now_(std::move(now)) {}
+  ~ScratchPool() { Trim(); }
+
+  // Memory of at least `bytes`, and not much more, which then counts as in use; nullopt: there is
+  // none.
+  std::optional<MappedFile> Take(int64_t bytes);
+  void Keep(MappedFile file);
+  // Frees what has been kept since before then; returns how many bytes.
+  int64_t Trim(absl::Time before = absl::InfiniteFuture());
+
+ private:
+  static constexpr size_t kFilesMax = 8;
+
+  struct Kept {
+    MappedFile file;
+    absl::Time since;
+  };
+
+  const std::shared_ptr<MemorySpace> space_;
+  const std::function<absl::Time()> now_;
+  absl::Mutex mutex_;
+  std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // the oldest first
+};
+
+// Memory of an execution, counted as in use while it lives.
+class Scratch {
+ public:
+  // The bytes count already. pool: where they go; null: nowhere.
+  Scratch(MappedFile file, std::shared_ptr<ScratchPool> pool)
+      : file_(std::move(file)), pool_(std::move(pool)) {}
+  ~Scratch() {
+    if (pool_ != nullptr) pool_->Keep(std::move(file_));
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+
+  std::span<std::byte> bytes() const { return file_.bytes(); }
+
+ private:
+  MappedFile file_;
+  const std::shared_ptr<ScratchPool> pool_;
+};
+
+}  // namespace remesh
