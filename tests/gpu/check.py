@@ -72,15 +72,16 @@ def _moves(options, lines):
 
 
 def _rates(options, lines):
-    result = _run([options.benchmark_dir / "device_benchmark", "--benchmark_filter=cuda", "--benchmark_min_time=0.5", "--benchmark_repetitions=5",
-                   "--benchmark_report_aggregates_only=true", "--benchmark_format=json"], 240)
+    rows = "|".join(sorted({str(row) for _, row, _ in SHARES}))
+    result = _run([options.benchmark_dir / "device_benchmark", f"--benchmark_filter=^cuda/(PlainCopy|(Pack|Unpack)/({rows}))/",
+                   "--benchmark_min_time=1", "--benchmark_format=json"], 240)
     try:
         runs = json.loads(result.stdout[result.stdout.index("{"):])["benchmarks"]
     except (ValueError, KeyError):
         return _section(lines, "Rates in the GPU's memory", subprocess.CompletedProcess([], 1, stdout=result.stdout), "no figures")
-    rates = {run["run_name"].split("/real_time")[0]: run["bytes_per_second"] for run in runs if run.get("aggregate_name") == "median"}
+    rates = {run["name"].split("/real_time")[0]: run["bytes_per_second"] for run in runs}
     copy = rates["cuda/PlainCopy"]
-    _section(lines, "Rates in the GPU's memory", result, "bytes packed or unpacked a second, with their digests, medians of five; "
+    _section(lines, "Rates in the GPU's memory", result, "bytes packed or unpacked a second, with their digests, over a second each; "
              f"a plain copy in the device's memory: {copy / 1e9:.0f} GB/s.")
     lines += ["| work | bytes of a row | GB/s | share of the plain copy | wanted |", "|---|---:|---:|---:|---:|",
               *(f"| {work} | {row} | {rates[f'cuda/{work}/{row}'] / 1e9:.0f} | {rates[f'cuda/{work}/{row}'] / copy:.2f} | {wanted} |"

@@ -199,11 +199,32 @@ bool Agent::Moving(const std::string& state) const {
   return false;
 }
 
+// Whether what the state is in is on its way out: it has been given up, and links take their time to
+// let go.
+bool Agent::OnlyStops(const std::string& state) const {
+  bool stops = false;
+  for (const auto& [key, entry] : attempts_) {
+    if (entry.attempt.prepare().target().state() != state || !entry.attempt.active()) continue;
+    if (entry.attempt.phase() != Attempt::Phase::kStopping) return false;
+    stops = true;
+  }
+  return stops;
+}
+
+void Agent::PrepareWaiting() {
+  for (v1::Prepare& command : std::exchange(waiting_, {})) Prepare(std::move(command));
+}
+
 void Agent::Prepare(v1::Prepare command) {
   *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
   const std::string key = KeyOf(command.attempt());
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
   const std::string& state = command.target().state();
+  if (OnlyStops(state)) {
+    std::erase_if(waiting_, [&](const v1::Prepare& other) { return KeyOf(other.attempt()) == key; });
+    waiting_.push_back(std::move(command));
+    return;
+  }
   if (Moving(state)) {
     return Fail(command.attempt(),
                 MakeError(absl::StatusCode::kFailedPrecondition,
@@ -297,6 +318,9 @@ void Agent::FinishForgetting() {
 void Agent::Abort(const v1::Abort& command) {
   if (Entry* entry = Find(command.attempt()))
     return Run(KeyOf(command.attempt()), entry->attempt.Abort(command.even_committed()));
+  std::erase_if(waiting_, [&](const v1::Prepare& other) {
+    return KeyOf(other.attempt()) == KeyOf(command.attempt());
+  });
   const Generation* held =
       Written(command.attempt(), command.state(), command.state_uid(), command.generation());
   if (held != nullptr && (held->pending() || command.even_committed()))

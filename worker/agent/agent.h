@@ -103,6 +103,8 @@ class Agent {
   void Abort(const v1::Abort& command);
   void Welcome(const v1::Welcome& command);
   bool Moving(const std::string& state) const;
+  bool OnlyStops(const std::string& state) const;
+  void PrepareWaiting();
   Entry* Find(const v1::AttemptId& id);
 
   // attempt_actions.cc: carries out what an attempt asks for.
@@ -147,6 +149,7 @@ class Agent {
   bool deaf_ = false;        // to this stream's planner
   AssignmentParts parts_;    // of this stream
   std::map<std::string, Entry> attempts_;
+  std::vector<v1::Prepare> waiting_;         // for an attempt of their state that stops
   std::vector<v1::ForgetState> forgetting_;  // not said Forgotten yet
   StateBuffers buffers_;
   LocalCalls calls_;

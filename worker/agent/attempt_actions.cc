@@ -30,6 +30,7 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   if (again == attempts_.end() || !again->second.attempt.over()) return;
   attempts_.erase(again);
   FinishForgetting();
+  PrepareWaiting();
 }
 
 // Everything that can be refused at once.
