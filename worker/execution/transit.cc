@@ -20,7 +20,8 @@ int64_t DigestOffset(const Slice& slice) { return Aligned(slice.bytes, 16); }
 
 TransitLayout LayOutTransit(const MoveList& list) {
   const MessageList& messages = list.messages;
-  const int local_count = 1 + *std::max_element(list.local_device.begin(), list.local_device.end());
+  int local_count = 0;
+  for (const int local : list.local_device) local_count = std::max(local_count, local + 1);
   TransitLayout layout;
   layout.offsets.resize(messages.slices().size(), 0);
   std::vector<std::array<int64_t, 2>> halves(local_count, {0, 0});
