@@ -14,6 +14,7 @@ from typing import Dict, List, Optional, Sequence
 
 import grpc
 
+from remesh import connection
 from remesh.v1 import worker_pb2, worker_pb2_grpc
 
 START_SECONDS = 30.0
@@ -74,20 +75,21 @@ class LocalCluster:
 
     def __init__(self, bin_dir: os.PathLike, hosts: int, devices_per_host: int = 2, buffer_bytes: int = 0,
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
-                 device: str = "host"):
+                 device: str = "host", tls: Optional[connection.Tls] = None):
         """device: "host"; "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests; or
         "cuda": the machine's first GPUs, which all hosts share.
 
         buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
 
-        server_config, worker_config: lines of YAML to add to the configuration files.
+        server_config, worker_config: lines of YAML to add to the configuration files; {host} stands for a worker's host.
+        tls: how this object's own calls reach a server whose configuration says TLS.
         """
         self.bin_dir = pathlib.Path(bin_dir)
         self.host_names = [f"host-{i}" for i in range(hosts)]
         self.devices_per_host = devices_per_host
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="remesh-"))
         self._nic_bytes_per_second = nic_bytes_per_second
-        self._device = device
+        self._device, self._tls = device, tls
         self._server_config, self._worker_config = list(server_config), [*worker_config, *self._device_config(device)]
         self._server_port = self._metrics_port = 0
         self._worker_metrics_ports: Dict[str, int] = {}
@@ -160,7 +162,7 @@ class LocalCluster:
 
     def channel(self) -> grpc.Channel:
         """A new channel to the server; never through a proxy."""
-        return grpc.insecure_channel(self.server_address, options=CHANNEL_OPTIONS)
+        return connection.ServerConnection(self.server_address, CHANNEL_OPTIONS, self._tls).channel()
 
     # ---- processes ----
 
@@ -185,7 +187,7 @@ class LocalCluster:
             f"fabric_bytes_per_second: {10 * self._nic_bytes_per_second}",
             f"buffer_directory: {self.buffers / host}",
             f"socket_path: {self.worker_socket(host)}",
-            *self._worker_config])
+            *(line.replace("{host}", host) for line in self._worker_config)])
         self._worker_metrics_ports[host] = int(ports["metrics_port"])
         if wait:
             self.wait_workers([host])

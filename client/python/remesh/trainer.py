@@ -24,7 +24,7 @@ from typing import Callable, List, Optional
 import grpc
 import numpy as np
 
-from remesh import errors
+from remesh import connection, errors
 from remesh.elements import bit_width, numpy_dtype
 from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard_pb2_grpc, state_pb2, state_pb2_grpc)
 
@@ -63,17 +63,25 @@ class Shard:
 class Trainer:
     """One host's training process: a connection to the planner, and one to the host's own worker."""
 
-    def __init__(self, server: str, worker_socket: str):
+    def __init__(self, server: str, worker_socket: str, tls: Optional[connection.Tls] = None):
+        """tls: for the server; None: what REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME say, else plain text."""
         _check_address(server)
-        self._channels = (grpc.insecure_channel(server, options=_CHANNEL_OPTIONS),
-                          grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS))
-        self.states = state_pb2_grpc.StateServiceStub(self._channels[0])
-        self.reshards = reshard_pb2_grpc.ReshardServiceStub(self._channels[0])
-        self.local = local_pb2_grpc.LocalServiceStub(self._channels[1])
+        self._server = connection.ServerConnection(server, _CHANNEL_OPTIONS, tls or connection.Tls.from_environment())
+        self._worker = grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS)
+        self.local = local_pb2_grpc.LocalServiceStub(self._worker)
+
+    # Of the connection as it is now: certificates may have changed since the last call.
+    @property
+    def states(self) -> state_pb2_grpc.StateServiceStub:
+        return state_pb2_grpc.StateServiceStub(self._server.channel())
+
+    @property
+    def reshards(self) -> reshard_pb2_grpc.ReshardServiceStub:
+        return reshard_pb2_grpc.ReshardServiceStub(self._server.channel())
 
     def close(self) -> None:
-        for channel in self._channels:
-            channel.close()
+        self._server.close()
+        self._worker.close()
 
     def create_state(self, state: state_pb2.State) -> state_pb2.State:
         """Declares the state; the workers of its hosts then let their trainers allocate."""
@@ -91,7 +99,7 @@ class Trainer:
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
         """Waits until every shard of every host is sealed, over a restart of the server too."""
         request = state_pb2.WatchStateRequest(name=state)
-        for now in _watch(self.states.WatchState, request, timeout_seconds):
+        for now in _watch(lambda: self.states.WatchState, request, timeout_seconds):
             if now.phase == state_pb2.State.READY:
                 return now
 
@@ -125,7 +133,7 @@ class Trainer:
                        on_change: Callable[[reshard_pb2.Execution], None] = lambda execution: None) -> reshard_pb2.Execution:
         """Waits for an execution's end, over a restart of the server too. Raises ExecutionFailed unless it SUCCEEDED."""
         request = reshard_pb2.WatchExecutionRequest(name=name)
-        for execution in _watch(self.reshards.WatchExecution, request, timeout_seconds):
+        for execution in _watch(lambda: self.reshards.WatchExecution, request, timeout_seconds):
             on_change(execution)
             if execution.phase == _SUCCEEDED:
                 return execution
@@ -154,7 +162,7 @@ def _watch(method, request, timeout_seconds: float):
     give_up = time.monotonic() + timeout_seconds
     while True:
         try:
-            yield from method(request, timeout=max(give_up - time.monotonic(), 0))
+            yield from method()(request, timeout=max(give_up - time.monotonic(), 0))
         except grpc.RpcError as error:
             if not _may_come_back(error, give_up):
                 raise

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a process reaches a remesh server: in plain text, or by TLS with certificates that may be replaced while it runs."""
+import dataclasses
+import os
+import pathlib
+import threading
+from typing import Optional, Tuple
+
+import grpc
+
+_VARIABLES = {"ca": "REMESH_TLS_CA", "certificate": "REMESH_TLS_CERT", "key": "REMESH_TLS_KEY"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Tls:
+    """Paths of PEM files: CAs of the server, the own certificate, its key. server_name: in the server's certificate, if not its host."""
+    ca: str
+    certificate: str
+    key: str
+    server_name: str = ""
+
+    @staticmethod
+    def from_environment() -> Optional["Tls"]:
+        """REMESH_TLS_CA, REMESH_TLS_CERT, REMESH_TLS_KEY: all or none; REMESH_TLS_SERVER_NAME. None: no TLS."""
+        files = {field: os.environ.get(variable, "") for field, variable in _VARIABLES.items()}
+        if not any(files.values()):
+            return None
+        for field, variable in _VARIABLES.items():
+            if not files[field]:
+                raise ValueError(f"{variable}: value '' must be set, as {', '.join(_VARIABLES.values())} must be all or none")
+        return Tls(**files, server_name=os.environ.get("REMESH_TLS_SERVER_NAME", ""))
+
+    def read(self) -> Tuple[bytes, bytes, bytes]:
+        """What the files hold now. Raises OSError, or ValueError for what is no PEM."""
+        contents = []
+        for field, mark in (("ca", b"CERTIFICATE-----"), ("certificate", b"CERTIFICATE-----"), ("key", b"PRIVATE KEY-----")):
+            path = getattr(self, field)
+            contents.append(pathlib.Path(path).read_bytes())
+            if mark not in contents[-1]:
+                raise ValueError(f"tls.{field}: value {path!r} must hold PEM with {mark.decode().rstrip('-')}")
+        return tuple(contents)
+
+
+class ServerConnection:
+    """The channel to a server, made anew when its certificate files have changed: gRPC's Python does not read them again.
+    What runs on an older channel goes on there. May be used by several threads."""
+
+    def __init__(self, address: str, options=(), tls: Optional[Tls] = None):
+        self._address, self._options, self._tls = address, tuple(options), tls
+        self._lock = threading.Lock()
+        self._contents = tls.read() if tls else None
+        self._channel = self._make()
+
+    def channel(self) -> grpc.Channel:
+        with self._lock:
+            contents = self._read()
+            if contents != self._contents:
+                self._contents = contents
+                self._channel = self._make()
+            return self._channel
+
+    def close(self) -> None:
+        self._channel.close()
+
+    def _read(self):
+        if self._tls is None:
+            return None
+        try:
+            contents = self._tls.read()
+            return contents if contents == self._tls.read() else self._contents  # not some old, some new
+        except (OSError, ValueError):  # in the middle of a change: what there was stays in force
+            return self._contents
+
+    def _make(self) -> grpc.Channel:
+        if self._tls is None:
+            return grpc.insecure_channel(self._address, options=self._options)
+        ca, certificate, key = self._contents
+        name = [("grpc.ssl_target_name_override", self._tls.server_name)] if self._tls.server_name else []
+        return grpc.secure_channel(self._address, grpc.ssl_channel_credentials(ca, key, certificate),
+                                   options=(*self._options, *name))
