@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "grpcpp/grpcpp.h"
+#include "service/certificates.h"
 
 namespace remesh {
 
@@ -17,7 +18,16 @@ inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // remesh-w
 struct Endpoint {
   std::string address = kDefaultServer;  // HOST:PORT, or the path of a worker's Unix socket
   double timeout_seconds = 30;           // of one call that does not stream
+  CertificateFiles tls = {};             // a server's
+  std::string tls_server_name = "";      // that its certificate must have; empty: the address' host
+  std::shared_ptr<const Certificates> certificates = nullptr;  // null: no TLS
 };
+
+// What a user calls the files of `tls`.
+CertificateFields TlsFlags();
+
+// Reads the endpoint's certificates, if it has any. Errors: see ReadCertificates().
+absl::Status LoadCertificates(Endpoint& server);
 
 // A channel that never goes through a proxy; messages may have any size.
 std::shared_ptr<grpc::Channel> ConnectServer(const Endpoint& server);

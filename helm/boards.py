@@ -118,6 +118,9 @@ BOARDS = {
         Panel("Resident memory", "By process.", "bytes", "sum by (job, instance) (process_resident_memory_bytes{CHOSEN})", "{{job}} {{instance}}"),
         Panel("CPU", "Cores in use, by process.", "none", rate("process_cpu_seconds_total", "job, instance"), "{{job}} {{instance}}"),
         Panel("File descriptors of the limit", "By process.", "percentunit", "max by (job, instance) (process_open_fds{CHOSEN} / process_max_fds{CHOSEN})", "{{job}} {{instance}}"),
+        Panel("Certificate left", "Until the own certificate runs out, by process; nothing without TLS.", "s",
+              "min by (job, instance) (remesh_tls_certificate_expiry_timestamp_seconds{CHOSEN} > 0) - time()", "{{job}} {{instance}}"),
+        Panel("Certificate files that changed", "Refused: the old ones are still in force, and the log says why.", "cps", rate("remesh_tls_reloads_total", "job, outcome"), "{{job}} {{outcome}}"),
         Panel("Uptime", "Since the start of each process.", "s", "time() - max by (job, instance) (process_start_time_seconds{CHOSEN})", "{{job}} {{instance}}"),
     ],
 }

@@ -15,12 +15,14 @@ import yaml
 from option_table import options_of
 
 CHART = pathlib.Path(__file__).resolve().parent / "remesh"
+# The chart mounts no certificates yet.
+TLS_FILES = {"tls_certificate_file", "tls_key_file"}
 # What the chart itself sets, or what only a person at a console should: refused in *.config.
 CHART_SETS = {
     "server": {"listen_address", "metrics_address", "port_file", "journal_path", "plan_store_path", "join_token_file",
-               "recover_from_workers"},
+               "recover_from_workers", *TLS_FILES, "tls_client_ca_file"},
     "worker": {"host", "server_address", "join_token_file", "devices", "device_ids", "buffer_directory", "memory_limit_bytes",
-               "socket_path", "data_bind_address", "metrics_address", "port_file"},
+               "socket_path", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file"},
 }
 # Maps and lists that are Kubernetes' own: any key.
 OPEN = {"resources", "tolerations", "accessModes", "dashboards.labels"}

@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
                                      "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
 
-absl::Status Deny(const Identity&, std::string_view, std::string_view method) {
+absl::Status Deny(const Identity&, const Resource&, std::string_view method) {
   return MakeError(absl::StatusCode::kPermissionDenied, std::string(method) + " is not for you",
                    {.reason = "DENIED", .metadata = {}});
 }

@@ -165,11 +165,9 @@ StreamId Core::OpenStream(std::shared_ptr<WorkerSink> sink) {
   return id;
 }
 
-void Core::OnStreamMessage(StreamId stream, v1::AttachRequest message,
-                           absl::AnyInvocable<void()> handled) {
-  Post([this, stream, message = std::move(message), handled = std::move(handled)]() mutable {
-    if (streams_.contains(stream))
-      Handle(StreamMessage{.stream = stream, .message = std::move(message)});
+void Core::OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled) {
+  Post([this, message = std::move(message), handled = std::move(handled)]() mutable {
+    if (streams_.contains(message.stream)) Handle(std::move(message));
     handled();
   });
 }

@@ -86,8 +86,7 @@ class Core {
 
   StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
   // `handled` is called when the message has had its effect.
-  void OnStreamMessage(StreamId stream, v1::AttachRequest message,
-                       absl::AnyInvocable<void()> handled);
+  void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled);
   void OnStreamEnded(StreamId stream);
 
   WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink);

@@ -45,7 +45,7 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
 
 absl::StatusOr<std::set<std::string>> JoinTokensOf(const ServerOptions& options) {
   if (!options.join_token_file.empty()) return ReadJoinTokens(options.join_token_file);
-  if (!IsLoopback(options.listen_address)) {
+  if (options.tls.empty() && !IsLoopback(options.listen_address)) {
     LogWarning("whoever reaches this address may join as a worker: set join_token_file",
                {{"listen_address", options.listen_address}});
   }
@@ -91,6 +91,17 @@ std::vector<ReadinessCheck> Checks(const std::atomic<bool>& serving, Core& core)
           {"controller", [&] { return ControllerAnswers(core); }}};
 }
 
+// The keeper, if there is one, must outlive what waits for signals.
+absl::StatusOr<std::shared_ptr<CertificateKeeper>> KeepCertificates(const ServerOptions& options,
+                                                                    TlsMetrics& metrics,
+                                                                    ShutdownSignal& signals) {
+  ASSIGN_OR_RETURN(
+      std::shared_ptr<CertificateKeeper> keeper,
+      CertificateKeeper::Start({.files = options.tls, .fields = TlsFields()}, metrics));
+  if (keeper != nullptr) signals.OnHangUp([kept = keeper.get()] { kept->Reload(); });
+  return keeper;
+}
+
 Server::Options WithMetrics(Server::Options options,
                             const std::shared_ptr<prometheus::Registry>& registry) {
   options.extend = [registry](grpc::ServerBuilder& builder) {
@@ -106,11 +117,14 @@ absl::Status Run(const ServerOptions& options) {
   RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
   RETURN_IF_ERROR(Validate(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
+  auto registry = std::make_shared<prometheus::Registry>();
+  TlsMetrics tls_metrics(*registry);
+  ASSIGN_OR_RETURN(const std::shared_ptr<CertificateKeeper> keeper,
+                   KeepCertificates(options, tls_metrics, shutdown));
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   LogInfo("journal opened", {{"path", options.journal_path},
                              {"cluster_uid", journal->past().cluster_uid},
                              {"journal_uid", journal->past().journal_uid}});
-  auto registry = std::make_shared<prometheus::Registry>();
   ServerMetrics metrics(*registry);
   Core::Options core_options = CoreOptionsOf(options);
   ASSIGN_OR_RETURN(core_options.controller.join_token_hashes, JoinTokensOf(options));
@@ -122,8 +136,10 @@ absl::Status Run(const ServerOptions& options) {
     ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry,
                                                       Checks(serving, *core)));
   }
+  Server::Options grpc_options = WithMetrics(GrpcOptionsOf(options), registry);
+  grpc_options.certificates = keeper;
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
-                   Server::Start(WithMetrics(GrpcOptionsOf(options), registry), *core));
+                   Server::Start(std::move(grpc_options), *core));
   serving = true;
   const int metrics_port = endpoint == nullptr ? 0 : endpoint->port();
   LogInfo("server started", {{"listen_port", server->port()}, {"metrics_port", metrics_port}});

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/text.h"
+#include "server/roles.h"
 #include "service/units.h"
 
 namespace remesh {
@@ -30,6 +31,21 @@ void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.AddString("port_file", &o.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &o.log_level, "debug, info, warning or error.");
+}
+
+void AddTls(ServerOptions& o, Settings& settings) {
+  settings.Section("TLS");
+  settings.AddString(
+      "tls_certificate_file", &o.tls.certificate,
+      "PEM file of the gRPC port's certificate, then of those between it and its CA. "
+      "All three files or none; none: no TLS, and whoever reaches the port may do "
+      "everything. Files that change are read again within 10s, or at SIGHUP.");
+  settings.AddString("tls_key_file", &o.tls.key, "PEM file of its key, without a passphrase.");
+  settings.AddString("tls_client_ca_file", &o.tls.ca,
+                     "PEM file of the CAs that sign clients' certificates. A client without one is "
+                     "refused; what it may do, its SPIFFE id says: see docs/security.md.");
+  settings.AddString("tls_trust_domain", &o.tls_trust_domain,
+                     "The trust domain of clients: DOMAIN in spiffe://DOMAIN/admin/NAME.");
 }
 
 void AddTimes(ServerOptions& o, Settings& settings) {
@@ -104,8 +120,11 @@ absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
 
 }  // namespace
 
+CertificateFields TlsFields() { return {.ca = "tls_client_ca_file"}; }
+
 void AddSettings(ServerOptions& o, Settings& settings) {
   AddAddresses(o, settings);
+  AddTls(o, settings);
   settings.Section("Journal");
   settings.AddString(
       "journal_path", &o.journal_path,
@@ -156,6 +175,10 @@ absl::Status Validate(const ServerOptions& o) {
     return InvalidField("planning_memory_limit", FormatByteSize(o.planning_memory_limit),
                         absl::StrCat("must be at least ", FormatByteSize(kPlanningMemoryLeast)));
   }
+  RETURN_IF_ERROR(CheckAllOrNone(o.tls, TlsFields()));
+  if (!o.tls.empty() && o.tls_trust_domain.empty()) {
+    return InvalidField("tls_trust_domain", "", "must be set with TLS");
+  }
   return AtField("topology", RulesOf(o).status());
 }
 
@@ -196,6 +219,7 @@ Server::Options GrpcOptionsOf(const ServerOptions& o) {
   grpc.keepalive_time = o.keepalive_time;
   grpc.keepalive_timeout = o.keepalive_timeout;
   grpc.shutdown_grace = o.shutdown_grace;
+  if (!o.tls.empty()) grpc.authorizer = AuthorizeByRole(o.tls_trust_domain);
   return grpc;
 }
 

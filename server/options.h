@@ -7,6 +7,7 @@
 
 #include "server/core.h"
 #include "server/server.h"
+#include "service/certificates.h"
 #include "service/settings.h"
 
 namespace remesh {
@@ -18,6 +19,8 @@ struct ServerOptions {
   std::string metrics_address = "127.0.0.1:7071";
   std::string port_file;
   std::string log_level = "info";
+  CertificateFiles tls;
+  std::string tls_trust_domain = "remesh.local";
   std::string join_token_file;
   std::string journal_path = "remesh-journal.db";
   std::string cluster_uid;
@@ -53,6 +56,9 @@ struct ServerOptions {
   std::chrono::nanoseconds drain_delay = std::chrono::seconds(0);
   std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);
 };
+
+// What the settings of `tls` are called.
+CertificateFields TlsFields();
 
 void AddSettings(ServerOptions& options, Settings& settings);
 

@@ -36,7 +36,8 @@ Server::Server(Options options, Core& core)
       states_(backend_),
       plans_(backend_),
       reshards_(backend_),
-      workers_(backend_) {}
+      workers_(backend_),
+      credentials_(MakeServerCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
   builder.SetMaxReceiveMessageSize(options_.message_bytes_max);
@@ -62,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
       builder.experimental().AddExternalConnectionAcceptor(
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
-          MakeServerCredentials());
+          server->credentials_);
   server->AddArguments(builder);
   for (grpc::Service* service : std::initializer_list<grpc::Service*>{
            &server->states_, &server->plans_, &server->reshards_, &server->workers_}) {

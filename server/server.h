@@ -18,6 +18,7 @@
 #include "server/grpc/worker_service.h"
 #include "service/accept_loop.h"
 #include "service/authorization.h"
+#include "service/certificate_keeper.h"
 
 namespace remesh {
 
@@ -32,6 +33,7 @@ class Server {
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
     Authorizer authorizer = AllowAll();
+    std::shared_ptr<const CertificateKeeper> certificates;  // null: no TLS
     // Adds what the services do not know of, such as interceptors.
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
   };
@@ -61,6 +63,7 @@ class Server {
   ReshardService reshards_;
   WorkerService workers_;
   int port_ = 0;
+  const std::shared_ptr<grpc::ServerCredentials> credentials_;
   std::unique_ptr<grpc::Server> server_;  // uses all of the above
   std::unique_ptr<AcceptLoop> accepts_;   // last: it uses the server
 };

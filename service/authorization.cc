@@ -6,24 +6,30 @@
 namespace remesh {
 
 Authorizer AllowAll() {
-  return [](const Identity&, std::string_view, std::string_view) { return absl::OkStatus(); };
+  return [](const Identity&, const Resource&, std::string_view) { return absl::OkStatus(); };
 }
 
 Identity IdentityOf(const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   if (auth == nullptr) return {};
-  for (const char* property : {"peer_spiffe_id", "x509_common_name"}) {
-    const auto values = auth->FindPropertyValues(property);
-    if (!values.empty()) return {.name = std::string(values[0].data(), values[0].size())};
-  }
-  return {};
+  // Set when the certificate has one URI and that is a SPIFFE id. A common name is nobody's: CAs let
+  // whoever asks choose it.
+  const auto ids = auth->FindPropertyValues("peer_spiffe_id");
+  if (ids.size() != 1) return {};
+  return {.name = std::string(ids[0].data(), ids[0].size())};
 }
 
-std::string JobOf(std::string_view resource_name) {
-  constexpr std::string_view kPrefix = "jobs/";
-  if (resource_name.substr(0, kPrefix.size()) != kPrefix) return "";
-  resource_name.remove_prefix(kPrefix.size());
-  return std::string(resource_name.substr(0, resource_name.find('/')));
+std::string JobOf(std::string_view resource_name) { return ResourceOf(resource_name).job; }
+
+Resource ResourceOf(std::string_view resource_name) {
+  constexpr std::string_view kJobs = "jobs/", kWorkers = "workers/";
+  const auto segment_after = [&](std::string_view prefix) {
+    const std::string_view rest = resource_name.substr(prefix.size());
+    return std::string(rest.substr(0, rest.find('/')));
+  };
+  if (resource_name.starts_with(kJobs)) return {.job = segment_after(kJobs)};
+  if (resource_name.starts_with(kWorkers)) return {.host = segment_after(kWorkers)};
+  return {};
 }
 
 }  // namespace remesh

@@ -13,12 +13,18 @@ namespace remesh {
 
 // Who calls.
 struct Identity {
-  std::string name;  // SPIFFE id, else common name of the certificate, else ""
+  std::string name;  // the SPIFFE id of the peer's certificate, else ""
 };
 
-// Whether `identity` may call `method` ("StartExecution") on resources of `job` ("" where a call is
-// about no job). Every handler asks before it does anything. OK or PERMISSION_DENIED. Thread-safe.
-using Authorizer = std::function<absl::Status(const Identity& identity, std::string_view job,
+// What a call is about; "" where it is about none.
+struct Resource {
+  std::string job;
+  std::string host;
+};
+
+// Whether `identity` may call `method` ("StartExecution") on the resource. Every handler asks before
+// it does anything. OK or PERMISSION_DENIED. Thread-safe.
+using Authorizer = std::function<absl::Status(const Identity& identity, const Resource& resource,
                                               std::string_view method)>;
 
 Authorizer AllowAll();
@@ -27,5 +33,8 @@ Identity IdentityOf(const grpc::ServerContextBase& context);
 
 // "a" of "jobs/a" and "jobs/a/states/b"; "" of anything else.
 std::string JobOf(std::string_view resource_name);
+
+// Of a name of any kind: jobs/..., workers/{host}, or of what belongs to nobody.
+Resource ResourceOf(std::string_view resource_name);
 
 }  // namespace remesh

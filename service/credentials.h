@@ -6,10 +6,19 @@
 
 #include <memory>
 
+#include "service/certificate_keeper.h"
+
 namespace remesh {
 
-// The one place that decides how calls are secured. Insecure: the network is trusted.
-std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials();
-std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials();
+// The one place that decides how calls are secured.
+
+// TLS 1.2 or 1.3 with the certificates that `keeper` has when a connection begins; a client must
+// show one that its CA signed. Null: insecure, the network is trusted. REQUIRES: outlives the
+// grpc::Server, which keeps no reference of its own.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
+    std::shared_ptr<const CertificateKeeper> keeper);
+
+// TLS with these certificates, of which the channel keeps a copy. Null: insecure.
+std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Certificates* certificates);
 
 }  // namespace remesh

@@ -98,7 +98,9 @@ TEST(AuthorizationTest, JobsOfNames) {
   EXPECT_EQ(JobOf("jobs/a/states/b"), "a");
   EXPECT_EQ(JobOf("jobs/a"), "a");
   EXPECT_EQ(JobOf("plans/x"), "");
-  EXPECT_TRUE(AllowAll()({}, "a", "GetPlan").ok());
+  EXPECT_EQ(ResourceOf("workers/h").host, "h");
+  EXPECT_EQ(ResourceOf("workers/h").job, "");
+  EXPECT_TRUE(AllowAll()({}, {.job = "a"}, "GetPlan").ok());
 }
 
 }  // namespace

@@ -43,7 +43,11 @@ ShutdownSignal::~ShutdownSignal() {
 int ShutdownSignal::Wait() {
   int number = SIGHUP;
   while ((number = WaitForAny()) == SIGHUP) {
-    LogWarning("SIGHUP is ignored: settings are read when the process starts");
+    if (on_hang_up_) {
+      on_hang_up_();
+    } else {
+      LogWarning("SIGHUP is ignored: settings are read when the process starts");
+    }
   }
   const sigset_t set = SetOf({SIGTERM, SIGINT});
   pthread_sigmask(SIG_UNBLOCK, &set, nullptr);

@@ -33,6 +33,18 @@ TEST(SignalsTest, HangUpsAndBrokenPipesEndNothing) {
             std::string::npos);
 }
 
+TEST(SignalsTest, AHangUpDoesWhatItIsTold) {
+  ShutdownSignal signal;
+  int count = 0;
+  signal.OnHangUp([&] {
+    ++count;
+    signal.Trigger();
+  });
+  kill(getpid(), SIGHUP);
+  EXPECT_EQ(signal.Wait(), 0);
+  EXPECT_EQ(count, 1);
+}
+
 TEST(SignalsTest, CanBeTriggered) {
   ShutdownSignal signal;
   std::thread other([&] { signal.Trigger(); });

@@ -58,6 +58,7 @@ absl::Status Run(WorkerOptions options) {
                              {"socket_path", options.socket_path},
                              {"data_address", worker->data_address()},
                              {"metrics_port", worker->metrics_port()}});
+  if (!options.tls.empty()) shutdown.OnHangUp([&] { worker->ReloadCertificates(); });
   const int signal = shutdown.Wait();
   std::lock_guard lock(mutex);
   LogInfo("worker stops", {{"signal", signal}});

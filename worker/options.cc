@@ -116,6 +116,18 @@ void AddHostSettings(WorkerOptions& options, Settings& settings) {
       "Time a probe may take before the connection ends and is made anew: the planner's "
       "process may stand still for as long without failing an execution.",
       std::chrono::milliseconds(1));
+  settings.AddString("tls_ca_file", &options.tls.ca,
+                     "PEM file of the CAs that sign the planner's certificate. All three files or "
+                     "none; none: no TLS. Files that change are read again within 10s, or at "
+                     "SIGHUP.");
+  settings.AddString("tls_certificate_file", &options.tls.certificate,
+                     "PEM file of this host's certificate, whose SPIFFE id ends in /worker/HOST, "
+                     "then of those between it and its CA.");
+  settings.AddString("tls_key_file", &options.tls.key,
+                     "PEM file of its key, without a passphrase.");
+  settings.AddString("tls_server_name", &options.tls_server_name,
+                     "Name that the planner's certificate must have; empty: the host of "
+                     "server_address.");
   settings.AddString("join_token_file", &options.join_token_file,
                      "File whose first line is one of the planner's join tokens, which lets in a "
                      "host that the planner does not know; empty: none.");
@@ -194,6 +206,7 @@ absl::Status Complete(WorkerOptions& options) {
     gethostname(name, sizeof(name) - 1);
     options.host = name;
   }
+  RETURN_IF_ERROR(CheckAllOrNone(options.tls, {}));
   RETURN_IF_ERROR(ReadJoinToken(options));
   RETURN_IF_ERROR(CompleteDevices(options));
   RETURN_IF_ERROR(CompleteCapacities(options));

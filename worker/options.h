@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "service/certificates.h"
 #include "service/settings.h"
 
 namespace remesh {
@@ -18,6 +19,8 @@ struct WorkerOptions {
   std::string server_address = "127.0.0.1:7070";
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(15);
+  CertificateFiles tls;
+  std::string tls_server_name;
   std::string join_token_file;
   std::string join_token;  // no setting: what the file says
   int64_t devices = 1;

@@ -51,6 +51,8 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   worker->metrics_ =
       std::make_unique<WorkerMetrics>(*worker->registry_, std::string(plane.transport->name()));
   worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
+  ASSIGN_OR_RETURN(worker->certificates_,
+                   CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
   for (const std::string& warning : plane.warnings) LogWarning("environment", {{"note", warning}});
@@ -84,6 +86,10 @@ Worker::~Worker() {
   agent_.reset();
   store_.reset();
   if (lock_ >= 0) close(lock_);
+}
+
+void Worker::ReloadCertificates() {
+  if (certificates_ != nullptr) certificates_->Reload();
 }
 
 absl::Status Worker::OpenStore() {
@@ -190,11 +196,13 @@ void Worker::MakeLink() {
     strand_->Post([this] { store_->TrimPool(); });
   };
   events.progress = [this] { return pulse_->Beat(); };
-  const std::shared_ptr<grpc::Channel> channel =
-      DialPlanner(options_.server_address,
-                  {.time = options_.keepalive_time, .timeout = options_.keepalive_timeout});
-  fetcher_ = std::make_unique<ProgramFetcher>(channel);
-  link_ = std::make_unique<PlannerLink>(channel, PlannerLink::Options(), std::move(events));
+  channel_ = std::make_unique<PlannerChannel>(PlannerAddress{
+      .address = options_.server_address,
+      .keepalive = {.time = options_.keepalive_time, .timeout = options_.keepalive_timeout},
+      .certificates = certificates_,
+      .tls_server_name = options_.tls_server_name});
+  fetcher_ = std::make_unique<ProgramFetcher>(channel_.get());
+  link_ = std::make_unique<PlannerLink>(channel_.get(), PlannerLink::Options(), std::move(events));
 }
 
 bool Worker::Disconnected(const absl::Status& status) {

@@ -37,6 +37,8 @@ class Worker {
                                                        Ended ended);
   ~Worker();
 
+  // Looks at the files now; they are read again from time to time anyway.
+  void ReloadCertificates();
   // 0 when there is no endpoint.
   int metrics_port() const { return endpoint_ == nullptr ? 0 : endpoint_->port(); }
   const std::string& data_address() const { return data_->transport_address(); }
@@ -64,7 +66,9 @@ class Worker {
   std::atomic<bool> attached_ = false;                   // the planner has welcomed this worker
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
+  TlsMetrics tls_metrics_{*registry_};
   std::unique_ptr<WorkerMetrics> metrics_;
+  std::shared_ptr<CertificateKeeper> certificates_;  // null: no TLS
   std::unique_ptr<BufferStore> store_;
   DataPlane plane_;  // but for what data_ has of it
   std::unique_ptr<DataThread> data_;
@@ -72,6 +76,7 @@ class Worker {
   std::unique_ptr<Strand> strand_;
   std::unique_ptr<StrandPulse> pulse_;  // of the link's writer
   std::unique_ptr<Strand> files_;       // reserves memory
+  std::unique_ptr<PlannerChannel> channel_;
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;

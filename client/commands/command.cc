@@ -23,7 +23,28 @@ void AddFormats(CLI::App& app, OutputFormat& format, const std::vector<std::stri
 
 }  // namespace
 
+namespace {
+
+void AddTlsFlags(CLI::App& app, Endpoint& server) {
+  const CertificateFields flags = TlsFlags();
+  app.add_option(flags.ca, server.tls.ca, "PEM file of the CAs that sign the server's certificate")
+      ->envname("REMESH_TLS_CA");
+  app.add_option(flags.certificate, server.tls.certificate, "PEM file of the own certificate")
+      ->envname("REMESH_TLS_CERT");
+  app.add_option(flags.key, server.tls.key, "PEM file of its key")->envname("REMESH_TLS_KEY");
+  app.add_option("--tls-server-name", server.tls_server_name,
+                 "Name in the server's certificate (default: its host)")
+      ->envname("REMESH_TLS_SERVER_NAME");
+  app.parse_complete_callback([&server] {
+    const absl::Status status = LoadCertificates(server);
+    if (!status.ok()) throw CLI::ValidationError(std::string(status.message()));
+  });
+}
+
+}  // namespace
+
 CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help) {
+  AddTlsFlags(app, server);
   return app.add_option("--server", server.address, help)
       ->envname("REMESH_SERVER")
       ->check(ServerAddress());

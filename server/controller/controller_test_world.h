@@ -131,12 +131,12 @@ class ControllerTestWorld : public testing::Test {
     return registration;
   }
   // Returns the stream.
-  StreamId Attach(const v1::Register& registration) {
+  StreamId Attach(const v1::Register& registration, bool vouched = false) {
     const StreamId stream = ++last_stream_;
     hosts_[stream] = registration.host();
     v1::AttachRequest first;
     *first.mutable_register_() = registration;
-    Handle(StreamMessage{.stream = stream, .message = first});
+    Handle(StreamMessage{.stream = stream, .message = first, .vouched = vouched});
     return stream;
   }
   StreamId Attach(const std::string& host, const std::vector<v1::StateManifest>& manifests = {},

@@ -32,9 +32,9 @@ Enrolment NewLife(const v1::Register& registration, HostEntry entry) {
   return {.entry = std::move(entry), .changed = true};
 }
 
-absl::StatusOr<Enrolment> EnrolUnknown(const v1::Register& registration, size_t hosts,
+absl::StatusOr<Enrolment> EnrolUnknown(const v1::Register& registration, bool vouched, size_t hosts,
                                        const EnrolmentRules& rules) {
-  const bool needs_token = !rules.join_token_hashes.empty();
+  const bool needs_token = !vouched && !rules.join_token_hashes.empty();
   if (needs_token && !HasToken(registration, rules)) {
     return Refuse(absl::StatusCode::kPermissionDenied, "JOIN_TOKEN", registration,
                   "not known here, and no valid join token came with it");
@@ -44,7 +44,7 @@ absl::StatusOr<Enrolment> EnrolUnknown(const v1::Register& registration, size_t 
         absl::StatusCode::kResourceExhausted, absl::StrCat("there are ", hosts, " hosts already"),
         {.reason = "TOO_MANY_HOSTS", .metadata = {{"hosts_max", absl::StrCat(rules.hosts_max)}}});
   }
-  return NewLife(registration, HostEntry{.known = {}, .durable = needs_token});
+  return NewLife(registration, HostEntry{.known = {}, .durable = vouched || needs_token});
 }
 
 // It says that it is a host that proved itself by another secret.
@@ -86,12 +86,12 @@ std::string HashSecret(std::string_view secret) {
 }
 
 absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntry* entry,
-                                bool alive, size_t hosts, Timestamp now,
+                                bool vouched, bool alive, size_t hosts, Timestamp now,
                                 const EnrolmentRules& rules) {
-  if (entry == nullptr) return EnrolUnknown(registration, hosts, rules);
+  if (entry == nullptr) return EnrolUnknown(registration, vouched, hosts, rules);
   const KnownHost& known = entry->known;
   if (known.secret_hash.empty()) return NewLife(registration, *entry);
-  if (known.secret_hash != HashSecret(registration.host_secret())) {
+  if (!vouched && known.secret_hash != HashSecret(registration.host_secret())) {
     const bool lost = !alive && now - entry->away_since >= rules.lost_after;
     return EnrolWithoutSecret(registration, *entry, lost, rules);
   }

@@ -39,14 +39,15 @@ struct Enrolment {
 std::string HashSecret(std::string_view secret);
 
 // Whether the host that says `registration` may attach, and which life of it this is. `entry`: null
-// when it is not known. `alive`: a stream of it is attached. Before there is TLS this keeps out
-// those who cannot read the traffic; nobody else.
+// when it is not known. `vouched`: a certificate names the host, which takes the place of secret
+// and token. `alive`: a stream of it is attached. Without TLS this keeps out those who cannot read
+// the traffic; nobody else.
 //   PERMISSION_DENIED (JOIN_TOKEN): not known, or back without its secret, and no valid join token.
 //   PERMISSION_DENIED (HOST_SECRET): another secret, while the host is alive or not yet lost, or
 //   without join tokens. ABORTED (SUPERSEDED): a later process of the host has attached.
 //   RESOURCE_EXHAUSTED (TOO_MANY_HOSTS): `hosts` are known already.
 absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntry* entry,
-                                bool alive, size_t hosts, Timestamp now,
+                                bool vouched, bool alive, size_t hosts, Timestamp now,
                                 const EnrolmentRules& rules);
 
 }  // namespace remesh

@@ -56,6 +56,19 @@ TEST_F(EnrolmentTest, AnIncarnationIsOnDiskBeforeTheWelcome) {
   EXPECT_EQ(HostRecords(), 1u);
 }
 
+// A certificate that names the host takes the place of token and secret.
+TEST_F(EnrolmentTest, ACertificateVouchesForAHost) {
+  UseTokens();
+  EXPECT_EQ(Refused(Attach("a")), "JOIN_TOKEN");
+  const StreamId first = Attach(Identity("a"), /*vouched=*/true);
+  EXPECT_EQ(Incarnation(first), 1);
+  EXPECT_EQ(HostRecords(), 1u);
+  v1::Register anew = WithOtherSecret(Identity("a"));
+  EXPECT_EQ(Refused(Attach(anew)), "HOST_SECRET");
+  EXPECT_EQ(Incarnation(Attach(anew, /*vouched=*/true)), 2);
+  EXPECT_EQ(Refused(first), "SUPERSEDED");
+}
+
 TEST_F(EnrolmentTest, AForgedRegisterDoesNotReplaceALiveHost) {
   const StreamId a = Attach("a");
   Create({"a"});
@@ -173,8 +186,8 @@ TEST_F(EnrolmentTest, WhatAManifestDoesNotHaveIsNotKept) {
 
 TEST_F(EnrolmentTest, HostsAreBounded) {
   const EnrolmentRules rules{.join_token_hashes = {}, .lost_after = {}, .hosts_max = 3};
-  EXPECT_TRUE(Enrol(Identity("a"), nullptr, false, 2, {}, rules).ok());
-  EXPECT_EQ(GetErrorInfo(Enrol(Identity("a"), nullptr, false, 3, {}, rules).status()).reason,
+  EXPECT_TRUE(Enrol(Identity("a"), nullptr, false, false, 2, {}, rules).ok());
+  EXPECT_EQ(GetErrorInfo(Enrol(Identity("a"), nullptr, false, false, 3, {}, rules).status()).reason,
             "TOO_MANY_HOSTS");
 }
 

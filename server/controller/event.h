@@ -61,6 +61,7 @@ struct WatchEnded {
 struct StreamMessage {
   StreamId stream = 0;
   v1::AttachRequest message;
+  bool vouched = false;  // a certificate names the host that Register names
 };
 struct StreamEnded {
   StreamId stream = 0;

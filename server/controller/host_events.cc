@@ -22,12 +22,14 @@ void Attach(StreamId stream, const v1::Register& registration, Machines& machine
 }
 
 // What must be on disk first is the host's new life and a raised epoch.
-void OnRegister(StreamId stream, const v1::Register& registration, Machines& machines, Moment now,
-                Outbox& out) {
+void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Outbox& out) {
+  const StreamId stream = message.stream;
+  const v1::Register& registration = message.message.register_();
   HostFacts facts;
   std::vector<Record> records;
   Leadership& leadership = machines.leadership;
-  absl::StatusOr<Enrolment> enrolment = machines.membership.Enrol(registration, now, out, facts);
+  absl::StatusOr<Enrolment> enrolment =
+      machines.membership.Enrol(registration, message.vouched, now, out, facts);
   Carry(facts, machines, now, out);
   absl::Status status = enrolment.status();
   if (status.ok()) status = leadership.RaiseEpoch(registration, records);
@@ -47,10 +49,10 @@ void OnRegister(StreamId stream, const v1::Register& registration, Machines& mac
 }
 
 // What a stream said while it waited; nothing more once that has closed it.
-void Resume(StreamId stream, const std::vector<v1::AttachRequest>& messages, Machines& machines,
+void Resume(StreamId stream, const std::vector<StreamMessage>& messages, Machines& machines,
             Moment now, Outbox& out) {
-  for (const v1::AttachRequest& message : messages) {
-    OnStreamMessage({.stream = stream, .message = message}, machines, now, out);
+  for (const StreamMessage& message : messages) {
+    OnStreamMessage(message, machines, now, out);
     if (out.Closes(stream)) return;
   }
 }
@@ -93,7 +95,7 @@ void OnStreamMessage(const StreamMessage& message, Machines& machines, Moment no
   const std::string* host = membership.workers().HostOf(message.stream);
   const bool registers = message.message.event_case() == v1::AttachRequest::kRegister;
   if (registers && host == nullptr) {
-    OnRegister(message.stream, message.message.register_(), machines, now, out);
+    OnRegister(message, machines, now, out);
   } else if (registers || host == nullptr) {
     const absl::Status why = InvalidField("event", registers ? "register" : "not register",
                                           "must be register in the first message, and in no other");

@@ -71,14 +71,14 @@ absl::Status Membership::CheckRegister(const v1::Register& registration) const {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, Moment now,
-                                            Outbox& out, HostFacts& facts) {
+absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bool vouched,
+                                            Moment now, Outbox& out, HostFacts& facts) {
   const std::string& host = registration.host();
   RETURN_IF_ERROR(CheckRegister(registration));
   const auto known = hosts_.find(host);
   ASSIGN_OR_RETURN(Enrolment enrolment,
                    remesh::Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
-                                 workers_.alive(host), hosts_.size(), now.steady,
+                                 vouched, workers_.alive(host), hosts_.size(), now.steady,
                                  {.join_token_hashes = options_.join_token_hashes,
                                   .lost_after = options_.lost_after}));
   if (enrolment.entry.durable) {

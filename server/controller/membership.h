@@ -51,9 +51,10 @@ class Membership {
   bool durable(const std::string& host) const;
 
   // Whether the worker may attach, and as which life of its host; unknown hosts make way for one
-  // that proves itself. Errors: see Enrol(), WorkerRegistry::Check() and ::CheckDevicesFree().
-  absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, Moment now, Outbox& out,
-                                  HostFacts& facts);
+  // that proves itself. `vouched`, errors: see Enrol(); errors also of WorkerRegistry::Check() and
+  // ::CheckDevicesFree().
+  absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, bool vouched, Moment now,
+                                  Outbox& out, HostFacts& facts);
   void Refuse(StreamId stream, const absl::Status& why, Outbox& out) const;
   // Takes the enrolment for true; `records` gets what must be on disk before Attach().
   v1::Register Accept(const v1::Register& registration, Enrolment enrolment, Moment now,

@@ -42,7 +42,7 @@ class MembershipTestWorld : public testing::Test {
   HostFacts Attach(const v1::Register& registration) {
     HostFacts facts;
     std::vector<Record> records;
-    absl::StatusOr<Enrolment> enrolment = membership_.Enrol(registration, now_, out_, facts);
+    absl::StatusOr<Enrolment> enrolment = membership_.Enrol(registration, false, now_, out_, facts);
     EXPECT_TRUE(enrolment.ok()) << enrolment.status();
     const v1::Register accepted =
         membership_.Accept(registration, *std::move(enrolment), now_, records);

@@ -11,7 +11,7 @@ void ParkedStreams::Park(StreamId stream, v1::Register registration) {
 
 bool ParkedStreams::Keep(const StreamMessage& message, bool leads) {
   if (leads && !parked_.contains(message.stream)) return false;
-  parked_[message.stream].messages.push_back(message.message);
+  parked_[message.stream].messages.push_back(message);
   return true;
 }
 

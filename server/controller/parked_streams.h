@@ -16,7 +16,7 @@ class ParkedStreams {
  public:
   struct Parked {
     v1::Register registration;  // that is being journaled; without a host: nothing is
-    std::vector<v1::AttachRequest> messages;
+    std::vector<StreamMessage> messages;
   };
 
   void Park(StreamId stream, v1::Register registration);

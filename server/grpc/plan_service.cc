@@ -16,9 +16,9 @@
 #include "server/grpc/chunk_stream.h"
 #include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
+#include "server/planning/create_plan.h"
 #include "server/planning/join_spec.h"
 #include "server/planning/plan_export.h"
-#include "server/planning/create_plan.h"
 #include "server/planning/render_plan.h"
 
 namespace remesh {
@@ -205,8 +205,8 @@ ServerUnaryReactor* PlanService::LookUp(CallbackServerContext* context, const ch
 
 template <typename Chunk, typename Fill>
 grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* context,
-                                                     const char* method,
-                                                     const std::string& resource, Fill fill) {
+                                                     const char* method, const Resource& resource,
+                                                     Fill fill) {
   const absl::Status status = backend_.Authorize(*context, method, resource);
   if (!status.ok()) return new RefusedStream<Chunk>(status);
   auto* stream = new ChunkStream<Chunk>(context);
@@ -281,7 +281,7 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
-  return Stream<v1::Plan>(context, "StreamPlan", request->name(),
+  return Stream<v1::Plan>(context, "StreamPlan", {},
                           [this, request = *request](ChunkWriter<v1::Plan>& writer) {
                             return remesh::StreamPlan(backend_.core.plans(), request, writer);
                           });
@@ -290,7 +290,7 @@ grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContex
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
                                            const v1::ListPlansRequest* request,
                                            v1::ListPlansResponse* response) {
-  return LookUp(context, "ListPlans", "", response,
+  return LookUp(context, "ListPlans", request->filter().state(), response,
                 [=, this] { return remesh::ListPlans(backend_.core.plans(), *request); });
 }
 
@@ -334,7 +334,7 @@ ServerUnaryReactor* PlanService::FlushPlans(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
     CallbackServerContext* context, const v1::ExportPlanRequest* request) {
   return Stream<v1::ExportPlanResponse>(
-      context, "ExportPlan", request->name(),
+      context, "ExportPlan", {},
       [this, request = *request](ChunkWriter<v1::ExportPlanResponse>& writer) {
         return StreamExport(backend_.core.plans(), request, writer);
       });
@@ -375,7 +375,7 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
   return Stream<v1::HostProgram>(
-      context, "GetHostProgram", request->plan(),
+      context, "GetHostProgram", {.host = request->host()},
       [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
@@ -396,7 +396,7 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
   return Stream<v1::RenderPlanResponse>(
-      context, "RenderPlan", request->name(),
+      context, "RenderPlan", {},
       [this, request = *request, context](ChunkWriter<v1::RenderPlanResponse>& writer) {
         const auto wanted = [context] {
           return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();

@@ -70,7 +70,7 @@ class PlanService : public v1::PlanService::CallbackService {
   // A stream that `fill(writer)` writes on a thread; it returns how the stream ends.
   template <typename Chunk, typename Fill>
   grpc::ServerWriteReactor<Chunk>* Stream(grpc::CallbackServerContext* context, const char* method,
-                                          const std::string& resource, Fill fill);
+                                          const Resource& resource, Fill fill);
 
   const Backend backend_;
 };

@@ -23,10 +23,14 @@ struct Backend {
   Core& core;
   const Authorizer& authorizer;
 
-  // Whether the caller may do this to the resource of that name ("" for none).
+  absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
+                         const Resource& resource) const {
+    return authorizer(IdentityOf(context), resource, method);
+  }
+  // The same for the resource of that name ("" for none).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
                          const std::string& resource) const {
-    return authorizer(IdentityOf(context), JobOf(resource), method);
+    return Authorize(context, method, ResourceOf(resource));
   }
 };
 

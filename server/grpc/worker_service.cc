@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/worker_service.h"
 
+#include "base/status_macros.h"
 #include "proto/convert/plan_proto.h"
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/worker_stream.h"
+#include "server/roles.h"
 
 namespace remesh {
 
@@ -14,7 +16,14 @@ grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::A
     CallbackServerContext* context) {
   const absl::Status status = backend_.Authorize(*context, "Attach", "");
   if (!status.ok()) return new RefusedBidiStream<v1::AttachRequest, v1::AttachResponse>(status);
-  return WorkerStream::Start(backend_.core);
+  // The context outlives the stream.
+  return WorkerStream::Start(
+      backend_.core,
+      [this, context](const std::string& host) -> absl::StatusOr<WorkerStream::Proof> {
+        RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", Resource{.host = host}));
+        const bool named = WorkerOf(IdentityOf(*context).name) == host;
+        return named ? WorkerStream::Proof::kCertificate : WorkerStream::Proof::kNone;
+      });
 }
 
 ServerUnaryReactor* WorkerService::ListWorkers(CallbackServerContext* context,

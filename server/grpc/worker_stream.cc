@@ -27,8 +27,8 @@ absl::Status WorkerTooFast() {
 
 }  // namespace
 
-WorkerStream* WorkerStream::Start(Core& core) {
-  std::shared_ptr<WorkerStream> stream(new WorkerStream(core));
+WorkerStream* WorkerStream::Start(Core& core, Admit admit) {
+  std::shared_ptr<WorkerStream> stream(new WorkerStream(core, std::move(admit)));
   stream->self_ = stream;
   stream->id_ = core.OpenStream(stream);
   stream->StartRead(&stream->incoming_);
@@ -56,13 +56,22 @@ void WorkerStream::OnReadDone(bool ok) {
     core_.OnStreamEnded(id_);
     return EndWith(absl::OkStatus(), /*drop_queue=*/true);
   }
-  if (++unhandled_ > kUnhandledMax) {
-    core_.OnStreamEnded(id_);
-    return EndWith(WorkerTooFast(), /*drop_queue=*/true);
+  if (++unhandled_ > kUnhandledMax) return Refuse(WorkerTooFast());
+  StreamMessage said{.stream = id_};
+  if (incoming_.has_register_()) {
+    const absl::StatusOr<Proof> proof = admit_(incoming_.register_().host());
+    if (!proof.ok()) return Refuse(proof.status());
+    said.vouched = *proof == Proof::kCertificate;
   }
-  core_.OnStreamMessage(id_, std::move(incoming_), [self = self_] { --self->unhandled_; });
+  said.message = std::move(incoming_);
+  core_.OnStreamMessage(std::move(said), [self = self_] { --self->unhandled_; });
   incoming_.Clear();
   StartRead(&incoming_);
+}
+
+void WorkerStream::Refuse(const absl::Status& status) {
+  core_.OnStreamEnded(id_);
+  EndWith(status, /*drop_queue=*/true);
 }
 
 void WorkerStream::OnWriteDone(bool ok) {

@@ -7,7 +7,11 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/core.h"
@@ -19,7 +23,11 @@ namespace remesh {
 class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,
                      public WorkerSink {
  public:
-  static WorkerStream* Start(Core& core);
+  // Asked when a host registers: whether the peer may be it. Either nobody vouches for the host, or
+  // the peer's certificate does.
+  enum class Proof { kNone, kCertificate };
+  using Admit = absl::AnyInvocable<absl::StatusOr<Proof>(const std::string& host)>;
+  static WorkerStream* Start(Core& core, Admit admit);
 
   void Send(v1::AttachResponse message) override;
   void Close(const absl::Status& status) override;
@@ -30,12 +38,14 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   void OnDone() override;
 
  private:
-  explicit WorkerStream(Core& core) : core_(core) {}
+  WorkerStream(Core& core, Admit admit) : core_(core), admit_(std::move(admit)) {}
 
+  void Refuse(const absl::Status& status);
   void EndWith(const absl::Status& status, bool drop_queue);
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Core& core_;
+  Admit admit_;
   StreamId id_ = 0;
   std::shared_ptr<WorkerStream> self_;
   v1::AttachRequest incoming_;     // belongs to the read under way

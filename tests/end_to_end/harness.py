@@ -60,13 +60,16 @@ class ClusterTest(unittest.TestCase):
     HOSTS = 3
     DEVICES_PER_HOST = 2
     BUFFER_BYTES = 64 << 20
+    SERVER_CONFIG, WORKER_CONFIG = (), ()
+    TLS = CLUSTER_TLS = None  # of the trainers; of the cluster's own calls
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES, device=DEVICE)
+        cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES, device=DEVICE, tls=cls.CLUSTER_TLS,
+                                   server_config=cls.SERVER_CONFIG, worker_config=cls.WORKER_CONFIG)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.__enter__()
-        cls.trainers = {host: Trainer(cls.cluster.server_address, cls.cluster.worker_socket(host))
+        cls.trainers = {host: Trainer(cls.cluster.server_address, cls.cluster.worker_socket(host), cls.TLS)
                         for host in cls.cluster.host_names}
         cls.addClassCleanup(lambda: [trainer.close() for trainer in cls.trainers.values()])
         cls.controller = cls.trainers[cls.cluster.host_names[0]]

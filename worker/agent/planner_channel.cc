@@ -14,17 +14,32 @@ int Millis(std::chrono::nanoseconds duration) {
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> DialPlanner(const std::string& address, const Keepalive& keepalive) {
+std::shared_ptr<grpc::Channel> PlannerChannel::Get() {
+  const std::shared_ptr<const Certificates> now =
+      planner_.certificates == nullptr ? nullptr : planner_.certificates->current();
+  absl::MutexLock lock(&mutex_);
+  if (channel_ == nullptr || certificates_ != now) {
+    certificates_ = now;
+    channel_ = Make(now.get());
+  }
+  return channel_;
+}
+
+std::shared_ptr<grpc::Channel> PlannerChannel::Make(const Certificates* certificates) const {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(keepalive.time));
-  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(keepalive.timeout));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(planner_.keepalive.time));
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(planner_.keepalive.timeout));
   // Probes are not rationed by the data between them.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetMaxReceiveMessageSize(-1);
-  return grpc::CreateCustomChannel(address, MakeChannelCredentials(), arguments);
+  if (!planner_.tls_server_name.empty()) {
+    arguments.SetSslTargetNameOverride(planner_.tls_server_name);
+  }
+  return grpc::CreateCustomChannel(planner_.address, MakeChannelCredentials(certificates),
+                                   arguments);
 }
 
 }  // namespace remesh

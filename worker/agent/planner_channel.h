@@ -6,6 +6,10 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <utility>
+
+#include "absl/synchronization/mutex.h"
+#include "service/certificate_keeper.h"
 
 namespace remesh {
 
@@ -16,7 +20,29 @@ struct Keepalive {
   std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // that the probe may take
 };
 
-// A channel to the planner at HOST:PORT; dials when it is used. Never through a proxy.
-std::shared_ptr<grpc::Channel> DialPlanner(const std::string& address, const Keepalive& keepalive);
+// The planner at HOST:PORT, and how it is called.
+struct PlannerAddress {
+  std::string address;
+  Keepalive keepalive;
+  std::shared_ptr<const CertificateKeeper> certificates;  // null: no TLS
+  std::string tls_server_name;  // that its certificate must name; empty: the address' host
+};
+
+// Channels to the planner, which dial when they are used. Never through a proxy. Thread-safe.
+class PlannerChannel {
+ public:
+  explicit PlannerChannel(PlannerAddress planner) : planner_(std::move(planner)) {}
+
+  // The same one until the certificates are others: what runs on an older one goes on there.
+  std::shared_ptr<grpc::Channel> Get();
+
+ private:
+  std::shared_ptr<grpc::Channel> Make(const Certificates* certificates) const;
+
+  const PlannerAddress planner_;
+  absl::Mutex mutex_;
+  std::shared_ptr<const Certificates> certificates_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
+};
 
 }  // namespace remesh

@@ -114,9 +114,11 @@ TEST(PlannerChannelTest, AConnectionThatSwallowsEverythingEnds) {
   builder.RegisterService(&planner);
   const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
   Link link(port);
-  const auto stub = v1::WorkerService::NewStub(
-      DialPlanner(absl::StrCat("127.0.0.1:", link.port()),
-                  {.time = std::chrono::seconds(1), .timeout = std::chrono::milliseconds(200)}));
+  PlannerChannel channel(
+      {.address = absl::StrCat("127.0.0.1:", link.port()),
+       .keepalive = {.time = std::chrono::seconds(1), .timeout = std::chrono::milliseconds(200)}});
+  EXPECT_EQ(channel.Get(), channel.Get());
+  const auto stub = v1::WorkerService::NewStub(channel.Get());
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
   const auto stream = stub->Attach(&context);

@@ -8,10 +8,8 @@
 
 namespace remesh {
 
-PlannerLink::PlannerLink(std::shared_ptr<grpc::Channel> channel, Options options, Events events)
-    : stub_(v1::WorkerService::NewStub(std::move(channel))),
-      options_(options),
-      events_(std::move(events)) {}
+PlannerLink::PlannerLink(PlannerChannel* channel, Options options, Events events)
+    : channel_(channel), options_(options), events_(std::move(events)) {}
 
 PlannerLink::~PlannerLink() { Stop(); }
 
@@ -76,7 +74,8 @@ grpc::Status PlannerLink::RunStream() {
     context_ = &context;
     open_ = true;
   }
-  const std::unique_ptr<Stream> stream = stub_->Attach(&context);
+  const std::unique_ptr<Stream> stream =
+      v1::WorkerService::NewStub(channel_->Get())->Attach(&context);
   std::thread writer([this, &stream] { Write(stream.get()); });
   events_.connected();
   v1::AttachResponse response;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
 #include <atomic>
@@ -14,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/worker.grpc.pb.h"
+#include "worker/agent/planner_channel.h"
 
 namespace remesh {
 
@@ -40,7 +40,8 @@ class PlannerLink {
     absl::AnyInvocable<uint64_t()> progress = [] { return uint64_t{0}; };
   };
 
-  PlannerLink(std::shared_ptr<grpc::Channel> channel, Options options, Events events);
+  // `channel` must outlive the link.
+  PlannerLink(PlannerChannel* channel, Options options, Events events);
   ~PlannerLink();
 
   // Dials from now on.
@@ -67,7 +68,7 @@ class PlannerLink {
   }
   bool stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; }
 
-  const std::unique_ptr<v1::WorkerService::Stub> stub_;
+  PlannerChannel* const channel_;
   const Options options_;
   Events events_;
 

@@ -9,8 +9,8 @@
 
 namespace remesh {
 
-ProgramFetcher::ProgramFetcher(std::shared_ptr<grpc::Channel> channel, std::chrono::seconds timeout)
-    : stub_(v1::PlanService::NewStub(std::move(channel))), timeout_(timeout) {}
+ProgramFetcher::ProgramFetcher(PlannerChannel* channel, std::chrono::seconds timeout)
+    : channel_(channel), timeout_(timeout) {}
 
 ProgramFetcher::~ProgramFetcher() {
   {
@@ -40,7 +40,8 @@ absl::StatusOr<Program> ProgramFetcher::Read(const ProgramRequest& request) {
   message.set_plan(request.plan);
   message.set_host(request.host);
   ProgramReader reader(&request.devices, request.fingerprint, request.windows);
-  const auto stream = stub_->GetHostProgram(&context, message);
+  const auto stub = v1::PlanService::NewStub(channel_->Get());
+  const auto stream = stub->GetHostProgram(&context, message);
   v1::HostProgram chunk;
   absl::Status status;
   while (stream->Read(&chunk)) {

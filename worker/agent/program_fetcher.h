@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
 #include <chrono>
@@ -11,13 +10,15 @@
 #include "base/strand.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "worker/agent/agent.h"
+#include "worker/agent/planner_channel.h"
 
 namespace remesh {
 
 // Gets programs from the planner, one at a time, on a thread of its own.
 class ProgramFetcher {
  public:
-  explicit ProgramFetcher(std::shared_ptr<grpc::Channel> channel,
+  // `channel` must outlive the fetcher.
+  explicit ProgramFetcher(PlannerChannel* channel,
                           std::chrono::seconds timeout = std::chrono::seconds(120));
   // Cancels what runs; each `done` still runs.
   ~ProgramFetcher();
@@ -28,7 +29,7 @@ class ProgramFetcher {
  private:
   absl::StatusOr<Program> Read(const ProgramRequest& request);
 
-  const std::unique_ptr<v1::PlanService::Stub> stub_;
+  PlannerChannel* const channel_;
   const std::chrono::seconds timeout_;
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/roles.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+namespace {
+
+constexpr std::string_view kScheme = "spiffe://";
+constexpr std::string_view kAnyHost = "any";
+
+const std::vector<Role> kSocket;  // nobody over the network
+const std::vector<Role> kReaders = {Role::kViewer, Role::kJob, Role::kAdmin};
+const std::vector<Role> kJobs = {Role::kJob, Role::kAdmin};
+const std::vector<Role> kAdmins = {Role::kAdmin};
+const std::vector<Role> kProgramReaders = {Role::kViewer, Role::kJob, Role::kWorker, Role::kAdmin};
+
+// Up to the next slash, which is taken too.
+std::string_view TakeSegment(std::string_view& text) {
+  const size_t slash = text.find('/');
+  const std::string_view segment = text.substr(0, slash);
+  text = slash == text.npos ? std::string_view() : text.substr(slash + 1);
+  return segment;
+}
+
+absl::Status Denied(std::string_view id, const std::string& what, ErrorInfo info) {
+  info.metadata["identity"] = std::string(id);
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   id.empty() ? absl::StrCat("a certificate without a SPIFFE id ", what)
+                              : absl::StrCat(std::string(id), " ", what),
+                   info);
+}
+
+absl::Status NoRole(std::string_view id) {
+  return Denied(id, "has no role", {.reason = "NO_ROLE", .metadata = {}});
+}
+
+bool Has(const MethodRule& rule, Role role) {
+  return std::find(rule.roles.begin(), rule.roles.end(), role) != rule.roles.end();
+}
+
+// Whether it is about what the peer stands for.
+bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const Resource& resource) {
+  switch (peer.role) {
+    case Role::kJob:
+      return resource.job == peer.name || (resource.job.empty() && !rule.of_a_job);
+    case Role::kWorker:
+      return resource.host == peer.name || resource.host.empty() || peer.name == kAnyHost;
+    case Role::kViewer:
+    case Role::kAdmin:
+      return true;
+  }
+  return false;
+}
+
+std::string About(const Resource& resource) {
+  if (!resource.job.empty()) return absl::StrCat("jobs/", resource.job);
+  if (!resource.host.empty()) return absl::StrCat("workers/", resource.host);
+  return "";
+}
+
+}  // namespace
+
+absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_domain) {
+  std::string_view rest = id;
+  if (!rest.starts_with(kScheme)) return NoRole(id);
+  rest.remove_prefix(kScheme.size());
+  if (TakeSegment(rest) != trust_domain) {
+    const std::string domain(trust_domain);
+    return Denied(id, absl::StrCat("is not of trust domain ", domain),
+                  {.reason = "NO_ROLE", .metadata = {{"trust_domain", domain}}});
+  }
+  const std::string_view kind = TakeSegment(rest), name = TakeSegment(rest);
+  if (name.empty()) return NoRole(id);
+  if (kind == "viewer") return RoleOfPeer{.role = Role::kViewer};
+  if (kind == "admin") return RoleOfPeer{.role = Role::kAdmin};
+  // "-" is how lists spell all jobs.
+  if (kind == "job" && name != "-") return RoleOfPeer{Role::kJob, std::string(name)};
+  if (kind == "worker" && rest.empty()) return RoleOfPeer{Role::kWorker, std::string(name)};
+  return NoRole(id);
+}
+
+std::string WorkerOf(std::string_view id) {
+  if (!id.starts_with(kScheme)) return "";
+  std::string_view rest = id.substr(kScheme.size());
+  const auto peer = RoleOf(id, TakeSegment(rest));
+  const bool named = peer.ok() && peer->role == Role::kWorker && peer->name != kAnyHost;
+  return named ? peer->name : "";
+}
+
+const std::vector<MethodRule>& MethodRules() {
+  // Plans belong to all jobs: what takes them from others, or gives them others' words for plans,
+  // is for administrators.
+  static const auto* const kRules = new std::vector<MethodRule>{
+      {"StateService", "CreateState", kJobs, /*of_a_job=*/true},
+      {"StateService", "GetState", kReaders, true},
+      {"StateService", "ListStates", kReaders, true},
+      {"StateService", "WatchState", kReaders, true},
+      {"StateService", "DeleteState", kJobs, true},
+      {"ReshardService", "StartExecution", kJobs, true},
+      {"ReshardService", "GetExecution", kReaders, true},
+      {"ReshardService", "ListExecutions", kReaders, true},
+      {"ReshardService", "WatchExecution", kReaders, true},
+      {"ReshardService", "CancelExecution", kJobs, true},
+      {"ReshardService", "ResolveExecution", kJobs, true},
+      {"PlanService", "CreatePlan", kJobs},
+      {"PlanService", "PrecomputePlans", kJobs},
+      {"PlanService", "SuggestIntermediateSharding", kJobs},
+      {"PlanService", "GetPlan", kReaders},
+      {"PlanService", "StreamPlan", kReaders},
+      {"PlanService", "ListPlans", kReaders},
+      {"PlanService", "WatchPlans", kReaders},
+      {"PlanService", "ExportPlan", kReaders},
+      {"PlanService", "ExplainPlan", kReaders},
+      {"PlanService", "RenderPlan", kReaders},
+      {"PlanService", "GetCacheStats", kReaders},
+      {"PlanService", "GetHostProgram", kProgramReaders},
+      {"PlanService", "ImportPlan", kAdmins},
+      {"PlanService", "DeletePlan", kAdmins},
+      {"PlanService", "PinPlan", kAdmins},
+      {"PlanService", "UnpinPlan", kAdmins},
+      {"PlanService", "FlushPlans", kAdmins},
+      {"WorkerService", "Attach", {Role::kWorker}},
+      {"WorkerService", "ListWorkers", kReaders},
+      {"WorkerService", "GetTopology", kReaders},
+      {"WorkerService", "ForgetWorker", kAdmins},
+      {"WorkerService", "ResetWorker", kAdmins},
+      {"WorkerService", "DiscardShards", kAdmins},
+      {"LocalService", "Allocate", kSocket},
+      {"LocalService", "Seal", kSocket},
+      {"LocalService", "Unseal", kSocket},
+      {"LocalService", "GetShards", kSocket},
+      {"LocalService", "Release", kSocket},
+  };
+  return *kRules;
+}
+
+Authorizer AuthorizeByRole(std::string trust_domain) {
+  std::map<std::string, const MethodRule*, std::less<>> rules;
+  for (const MethodRule& rule : MethodRules()) rules[rule.method] = &rule;
+  return [trust_domain = std::move(trust_domain), rules = std::move(rules)](
+             const Identity& identity, const Resource& resource,
+             std::string_view method) -> absl::Status {
+    ASSIGN_OR_RETURN(const RoleOfPeer peer, RoleOf(identity.name, trust_domain));
+    const auto rule = rules.find(method);
+    const bool may = rule != rules.end() && Has(*rule->second, peer.role) &&
+                     IsOwn(peer, *rule->second, resource);
+    if (may) return absl::OkStatus();
+    const std::string called(method), about = About(resource);
+    return Denied(identity.name,
+                  absl::StrCat("may not call ", called, about.empty() ? "" : " for ", about),
+                  {.reason = "ROLE_DENIED", .metadata = {{"method", called}, {"resource", about}}});
+  };
+}
+
+}  // namespace remesh

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/certificate_keeper.h"
+
+#include <utility>
+
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "service/log.h"
+
+namespace remesh {
+namespace {
+
+double UnixSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
+
+prometheus::Family<prometheus::Counter>& ReloadFamily(prometheus::Registry& registry) {
+  return prometheus::BuildCounter()
+      .Name("remesh_tls_reloads_total")
+      .Help("Changed certificate files, by whether they were taken")
+      .Register(registry);
+}
+
+}  // namespace
+
+TlsMetrics::TlsMetrics(prometheus::Registry& registry)
+    : reloaded(&ReloadFamily(registry).Add({{"outcome", "reloaded"}})),
+      refused(&ReloadFamily(registry).Add({{"outcome", "refused"}})),
+      expiry(&prometheus::BuildGauge()
+                  .Name("remesh_tls_certificate_expiry_timestamp_seconds")
+                  .Help("When the own certificate in force runs out; 0: no TLS")
+                  .Register(registry)
+                  .Add({})) {}
+
+absl::StatusOr<std::shared_ptr<CertificateKeeper>> CertificateKeeper::Start(Options options,
+                                                                            TlsMetrics& metrics) {
+  if (options.files.empty()) return nullptr;
+  ASSIGN_OR_RETURN(Certificates first,
+                   ReadCertificates(options.files, options.fields, options.now()));
+  return std::shared_ptr<CertificateKeeper>(
+      new CertificateKeeper(std::move(options), std::move(first), metrics));
+}
+
+CertificateKeeper::CertificateKeeper(Options options, Certificates first, TlsMetrics& metrics)
+    : options_(std::move(options)),
+      metrics_(metrics),
+      current_(std::make_shared<const Certificates>(std::move(first))) {
+  metrics_.expiry->Set(UnixSeconds(current()->expiry));
+  thread_ = std::thread([this] { Run(); });
+}
+
+CertificateKeeper::~CertificateKeeper() {
+  {
+    absl::MutexLock lock(&mutex_);
+    stopping_ = true;
+  }
+  thread_.join();
+}
+
+std::shared_ptr<const Certificates> CertificateKeeper::current() const {
+  absl::MutexLock lock(&mutex_);
+  return current_;
+}
+
+void CertificateKeeper::Reload() {
+  absl::MutexLock lock(&mutex_);
+  asked_ = true;
+}
+
+void CertificateKeeper::Run() {
+  while (true) {
+    {
+      absl::MutexLock lock(&mutex_);
+      mutex_.AwaitWithTimeout(absl::Condition(this, &CertificateKeeper::Due),
+                              absl::FromChrono(options_.poll));
+      if (stopping_) return;
+      asked_ = false;
+    }
+    Read();
+  }
+}
+
+void CertificateKeeper::Read() {
+  absl::StatusOr<Certificates> read =
+      ReadCertificates(options_.files, options_.fields, options_.now());
+  // Once a reason: a file that stays as it is would fill the log.
+  const std::string refusal(read.status().message());
+  const bool is_new = std::exchange(refusal_, refusal) != refusal;
+  if (!read.ok()) {
+    if (!is_new) return;
+    metrics_.refused->Increment();
+    return LogWarning("new certificates are refused, the old ones stay in force",
+                      {{"error", read.status()}});
+  }
+  if (*read == *current()) return;
+  metrics_.reloaded->Increment();
+  metrics_.expiry->Set(UnixSeconds(read->expiry));
+  LogInfo("certificates reloaded",
+          {{"expiry", absl::FormatTime(read->expiry, absl::UTCTimeZone())}});
+  absl::MutexLock lock(&mutex_);
+  current_ = std::make_shared<const Certificates>(*std::move(read));
+}
+
+}  // namespace remesh

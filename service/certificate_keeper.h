@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/functional/any_invocable.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "prometheus/counter.h"
+#include "prometheus/gauge.h"
+#include "prometheus/registry.h"
+#include "service/certificates.h"
+
+namespace remesh {
+
+// remesh_tls_*, which stand at 0 without TLS. Thread-safe.
+struct TlsMetrics {
+  explicit TlsMetrics(prometheus::Registry& registry);  // which must outlive it
+
+  prometheus::Counter* reloaded;
+  prometheus::Counter* refused;
+  prometheus::Gauge* expiry;
+};
+
+// The certificates in force: reads the files again every `poll`, and replaces what it has once what
+// they hold now passes the checks. Files that do not leave everything as it is, with a warning and a
+// count for each new reason, so that half a rotation closes no door. Thread-safe.
+class CertificateKeeper {
+ public:
+  struct Options {
+    CertificateFiles files;
+    CertificateFields fields;
+    std::chrono::milliseconds poll = std::chrono::seconds(10);
+    absl::AnyInvocable<absl::Time() const> now = [] { return absl::Now(); };
+  };
+
+  // Null without files. Errors: see ReadCertificates(). `metrics` must outlive the keeper.
+  static absl::StatusOr<std::shared_ptr<CertificateKeeper>> Start(Options options,
+                                                                  TlsMetrics& metrics);
+  ~CertificateKeeper();
+
+  // Never null; the same object for as long as nothing was replaced.
+  std::shared_ptr<const Certificates> current() const;
+  // Reads the files now, on the keeper's thread.
+  void Reload();
+
+ private:
+  CertificateKeeper(Options options, Certificates first, TlsMetrics& metrics);
+  void Run();
+  void Read();
+  bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || asked_; }
+
+  const Options options_;
+  TlsMetrics& metrics_;
+  std::string refusal_;  // the thread's own: why the files are not taken now; "": they are
+
+  mutable absl::Mutex mutex_;
+  std::shared_ptr<const Certificates> current_ ABSL_GUARDED_BY(mutex_);
+  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
+
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "service/certificates.h"
+
+namespace remesh {
+
+// Certificates as files in a folder of this test's own.
+class CertificateFolder {
+ public:
+  CertificateFolder()
+      : folder_(std::filesystem::path(testing::TempDir()) /
+                testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    std::filesystem::create_directories(folder_);
+  }
+  ~CertificateFolder() { std::filesystem::remove_all(folder_); }
+
+  CertificateFiles files() const {
+    return {
+        .ca = folder_ / "ca.crt", .certificate = folder_ / "tls.crt", .key = folder_ / "tls.key"};
+  }
+
+  void Write(const Certificates& certificates) const {
+    WriteFile(files().ca, certificates.ca);
+    WriteFile(files().certificate, certificates.certificate);
+    WriteFile(files().key, certificates.key);
+  }
+
+  static void WriteFile(const std::string& path, const std::string& text) {
+    std::ofstream(path) << text;
+  }
+
+ private:
+  const std::filesystem::path folder_;
+};
+
+}  // namespace remesh

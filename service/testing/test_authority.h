@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+#include "service/certificates.h"
+
+namespace remesh {
+
+struct TestCertificate {
+  std::string certificate;  // PEM
+  std::string key;          // PEM
+};
+
+// Signs certificates for tests, with fresh keys each time.
+class TestAuthority {
+ public:
+  struct Subject {
+    std::string uri;                // of the SAN; empty: none
+    std::string dns = "localhost";  // of the SAN; 127.0.0.1 stands there too
+    absl::Time not_before = absl::Now() - absl::Hours(1);
+    absl::Time not_after = absl::Now() + absl::Hours(1);
+  };
+
+  explicit TestAuthority(const std::string& name = "test");
+
+  const std::string& certificate() const { return own_.certificate; }  // PEM
+  TestCertificate Issue(const Subject& subject) const;
+  // What a process needs whose peers are of this authority too.
+  Certificates Credentials(const std::string& uri) const;
+
+ private:
+  const std::string name_;
+  TestCertificate own_;
+};
+
+}  // namespace remesh
