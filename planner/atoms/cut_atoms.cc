@@ -2,6 +2,7 @@
 #include "planner/atoms/cut_atoms.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -9,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "planner/values/median_cut.h"
 
 namespace remesh {
 namespace {
@@ -166,11 +168,11 @@ class BoxCutter {
     if (std::none_of(boxes.begin(), boxes.end(), [](const TileBox& p) { return p.is_target; })) {
       return absl::OkStatus();
     }
-    const std::pair<int, int64_t> cut = MedianCut(region, boxes);
-    if (cut.first < 0) return Emit(region, boxes);
+    const std::optional<BoxCut> cut = MedianCut(region, boxes, &TileBox::box);
+    if (!cut) return Emit(region, boxes);
     for (bool upper : {false, true}) {
       Box half = region;
-      (upper ? half.dims[cut.first].lo : half.dims[cut.first].hi) = cut.second;
+      (upper ? half.dims[cut->dim].lo : half.dims[cut->dim].hi) = cut->at;
       std::vector<TileBox> inside;
       for (const TileBox& one : boxes) {
         if (Intersect(half, *one.box)) inside.push_back(one);
@@ -181,28 +183,6 @@ class BoxCutter {
   }
 
  private:
-  // The dimension with most boundaries strictly inside the region and the median of them; {-1, 0}
-  // when there is none.
-  static std::pair<int, int64_t> MedianCut(const Box& region, const std::vector<TileBox>& boxes) {
-    std::vector<int64_t> best;
-    int best_dim = -1;
-    for (int d = 0; d < region.rank(); ++d) {
-      std::vector<int64_t> cuts;
-      for (const TileBox& one : boxes) {
-        for (int64_t cut : {one.box->dims[d].lo, one.box->dims[d].hi}) {
-          if (cut > region.dims[d].lo && cut < region.dims[d].hi) cuts.push_back(cut);
-        }
-      }
-      if (cuts.size() <= best.size()) continue;
-      best = std::move(cuts);
-      best_dim = d;
-    }
-    if (best_dim < 0) return {-1, 0};
-    const auto median = best.begin() + static_cast<std::ptrdiff_t>(best.size() / 2);
-    std::nth_element(best.begin(), median, best.end());
-    return {best_dim, *median};
-  }
-
   absl::Status Emit(const Box& region, const std::vector<TileBox>& boxes) {
     if (static_cast<int64_t>(array_class_.boxes.size()) >= kAtomsMax) return TooManyAtoms();
     overlaps_ += static_cast<int64_t>(boxes.size());

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "planner/values/median_cut.h"
 
 namespace remesh {
 namespace {
@@ -22,27 +22,6 @@ struct Search {
   std::optional<Box> uncovered;
 };
 
-// Where to halve `region`: the dimension with most box boundaries strictly inside it, at the median
-// one. Exists whenever a box meets the region without containing it.
-std::pair<int, int64_t> MedianCut(const Box& region, const std::vector<const Box*>& boxes) {
-  std::vector<int64_t> best;
-  int best_dim = 0;
-  for (int d = 0; d < region.rank(); ++d) {
-    std::vector<int64_t> cuts;
-    for (const Box* box : boxes) {
-      for (int64_t cut : {box->dims[d].lo, box->dims[d].hi}) {
-        if (cut > region.dims[d].lo && cut < region.dims[d].hi) cuts.push_back(cut);
-      }
-    }
-    if (cuts.size() <= best.size()) continue;
-    best = std::move(cuts);
-    best_dim = d;
-  }
-  const auto median = best.begin() + static_cast<std::ptrdiff_t>(best.size() / 2);
-  std::nth_element(best.begin(), median, best.end());
-  return {best_dim, *median};
-}
-
 // True when `boxes`, each of which meets `region`, cover it; else search.uncovered is a box that
 // none of them meets. The depth is the logarithm of the number of boundaries.
 bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& search) {
@@ -53,10 +32,10 @@ bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& sea
   for (const Box* box : boxes) {
     if (box->Contains(region)) return true;
   }
-  const auto [d, cut] = MedianCut(region, boxes);
+  const BoxCut cut = *MedianCut(region, boxes);  // none contains the region
   for (bool upper : {false, true}) {
     Box half = region;
-    (upper ? half.dims[d].lo : half.dims[d].hi) = cut;
+    (upper ? half.dims[cut.dim].lo : half.dims[cut.dim].hi) = cut.at;
     std::vector<const Box*> inside;
     for (const Box* box : boxes) {
       if (Intersect(half, *box)) inside.push_back(box);
