@@ -60,6 +60,7 @@ void TaskQueue::Stop(Rest rest) {
 bool TaskQueue::HasWork() const { return stopping_ || !tasks_.empty(); }
 
 void TaskQueue::PostDue() {
+  if (later_.empty()) return;
   const absl::Time now = absl::Now();
   while (!later_.empty() && later_.begin()->first <= now) {
     tasks_.push_back(std::move(later_.extract(later_.begin()).mapped()));
