@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cache/cache_counters.h"
 
-#include "server/controller/proto_time.h"
+#include "google/protobuf/util/time_util.h"
 
 namespace remesh {
 namespace {
@@ -36,6 +36,11 @@ v1::PrecomputeStats ToProto(const CacheCounters::Precompute& counters) {
   return precompute;
 }
 
+void SetMaxAge(absl::Duration max_age, v1::TierStats& tier) {
+  *tier.mutable_max_age() =
+      google::protobuf::util::TimeUtil::NanosecondsToDuration(absl::ToInt64Nanoseconds(max_age));
+}
+
 void SetHeld(const MemoryTier& memory, v1::TierStats& tier) {
   const MemoryTier::Limits& limits = memory.limits();
   tier.set_entries(static_cast<int64_t>(memory.names().size()));
@@ -44,8 +49,7 @@ void SetHeld(const MemoryTier& memory, v1::TierStats& tier) {
   tier.set_bytes(memory.bytes());
   tier.set_max_bytes(limits.max_bytes);
   tier.set_max_entries(limits.max_entries);
-  if (limits.max_age == absl::InfiniteDuration()) return;
-  SetDuration(absl::ToChronoNanoseconds(limits.max_age), *tier.mutable_max_age());
+  if (limits.max_age != absl::InfiniteDuration()) SetMaxAge(limits.max_age, tier);
 }
 
 void SetHeld(DiskTier& disk, v1::TierStats& tier) {
@@ -57,7 +61,7 @@ void SetHeld(DiskTier& disk, v1::TierStats& tier) {
   tier.set_bytes(stats.held.bytes);
   tier.set_max_bytes(limits.max_bytes);
   tier.set_max_entries(limits.max_entries);
-  SetDuration(absl::ToChronoNanoseconds(limits.max_age), *tier.mutable_max_age());
+  SetMaxAge(limits.max_age, tier);
   tier.set_misses(stats.misses);
   *tier.mutable_evictions() = ToProto(stats.evictions);
   tier.set_errors(stats.errors);

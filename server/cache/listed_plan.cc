@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cache/listed_plan.h"
 
-#include "absl/container/flat_hash_set.h"
-#include <algorithm>
+#include "google/protobuf/util/time_util.h"
 #include "proto/convert/plan_proto.h"
-#include "server/controller/proto_time.h"
 
 namespace remesh {
 namespace {
 
+google::protobuf::Timestamp ToProto(absl::Time time) {
+  return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
+}
+
 void SetFacts(const NameFacts& facts, v1::Plan& plan) {
-  SetTime(facts.created, *plan.mutable_create_time());
-  SetTime(facts.used, *plan.mutable_last_use_time());
+  *plan.mutable_create_time() = ToProto(facts.created);
+  *plan.mutable_last_use_time() = ToProto(facts.used);
   plan.set_pinned(facts.pinned);
   plan.set_hits(facts.hits);
 }

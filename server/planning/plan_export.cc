@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/status_macros.h"
+#include "google/protobuf/util/time_util.h"
 #include "planner/codec/plan_bytes.h"
 #include "planner/reprice.h"
 #include "proto/convert/exported_plan.h"
-#include "server/controller/proto_time.h"
 #include "service/version.h"
 
 namespace remesh {
@@ -33,7 +33,8 @@ absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name
   file.set_spec(*listed.plan->spec);
   file.set_plan(EncodePlan(cached.request, cached.plan));
   file.set_compute_seconds(cached.compute_seconds);
-  SetTime(listed.facts.created, *file.mutable_create_time());
+  *file.mutable_create_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
+      absl::ToUnixNanos(listed.facts.created));
   file.set_version(std::string(kVersion));
   return EncodeExport(file);
 }

@@ -12,7 +12,7 @@ FOLDER = "server/controller"
 # Each step may include itself and those before it. A new file needs a place here.
 ORDER = [
     ("values", "action assignment_parts controller_options device_ledger digest enrolment event follow_up journal_past journal_position names"
-     " outbox overloaded own_pause pagination placed proto_time records topology_rules uid"),
+     " outbox overloaded own_pause pagination placed records topology_rules uid"),
     ("journal queue", "journal_queue"),
     ("leadership", "leadership"),
     ("membership", "commands membership parked_streams worker_registry"),
