@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <set>
-#include <thread>
 
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
@@ -317,10 +316,7 @@ TEST_F(CacheApiTest, AWatcherThatDoesNotReadIsToldSo) {
     last = event.event();
   }
   EXPECT_EQ(GetErrorInfo(StatusFromGrpc(reader->Finish())).reason, "WATCH_TOO_SLOW");
-  for (int i = 0; i < 4000 && Stats().watches() > 0; ++i) {  // the server hears of the end later
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  EXPECT_EQ(Stats().watches(), 0);
+  EXPECT_TRUE(Eventually([&] { return Stats().watches() == 0; }));  // it hears of the end later
 }
 
 TEST_F(CacheApiTest, AStatesNextMoveIsPlannedAhead) {
@@ -343,9 +339,7 @@ TEST_F(CacheApiTest, AStatesNextMoveIsPlannedAhead) {
   ASSERT_EQ(ahead->scenarios_size(), 2);
   EXPECT_EQ(ahead->scenarios(0).outcome(), v1::Scenario::QUEUED) << ahead->DebugString();
   EXPECT_EQ(ahead->scenarios(0).hosts(0), "a");
-  for (int i = 0; i < 4000 && Stats().precompute().waiting() > 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+  EXPECT_TRUE(Eventually([&] { return Stats().precompute().waiting() == 0; }));
   const int64_t computations = Stats().computations();
   EXPECT_EQ(Stats().precompute().computed(), computations);
   v1::StartExecutionRequest start;  // host "a" leaves

@@ -19,16 +19,6 @@ v1::Sharding Hlo(const std::string& text) {
   return sharding;
 }
 
-// Polls every 5 ms for up to 20 s.
-template <typename Predicate>
-bool Eventually(Predicate predicate) {
-  for (int i = 0; i < 4000; ++i) {
-    if (predicate()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return false;
-}
-
 }  // namespace
 
 ServerFixture::ServerFixture() : directory_(NewDirectory()) {
@@ -163,9 +153,12 @@ v1::Execution ServerFixture::AwaitEnd(const std::string& execution) {
   return *GetExecution(execution);
 }
 
-void ServerFixture::OnExecutionEnded(const ExecutionEnded& ended) {
-  EXPECT_GE(ended.seconds, 0);
-  EXPECT_GE(ended.bytes_moved, 0);
+bool ServerFixture::Eventually(absl::FunctionRef<bool()> predicate) {
+  for (int i = 0; i < 4000; ++i) {
+    if (predicate()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
 }
 
 }  // namespace remesh

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/error.h"
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/reshard.grpc.pb.h"
@@ -50,13 +51,15 @@ class ServerFixture : public testing::Test, public CoreObserver {
   void AwaitPhase(v1::State::Phase phase);
 
   void OnLog(const Note&) override {}
-  void OnExecutionEnded(const ExecutionEnded& ended) override;
+  void OnExecutionEnded(const ExecutionEnded&) override {}
   void OnPlanned(const v1::Planning&, double) override {}
   void OnGauges(const ControllerGauges&, const v1::CacheStats&) override {}
   void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
 
   template <typename Response, typename Call>
   static absl::StatusOr<Response> Ask(Call call);
+  // Asks every 5 ms until it is so; false: it was not within 20 s.
+  static bool Eventually(absl::FunctionRef<bool()> predicate);
 
   const std::filesystem::path directory_;
   Core::Options core_options_;

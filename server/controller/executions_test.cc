@@ -49,6 +49,26 @@ TEST_F(ExecutionsTest, ItsEndIsToldAsAValue) {
   EXPECT_EQ(Find()->generation(), 1);  // it is for others to tell the states
 }
 
+TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
+  const std::string name = Launch("b", /*windows=*/1);
+  Stored(name);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Say(name, [](v1::AttachRequest& message) {
+    message.mutable_window_done()->set_received_bytes(100);
+    message.mutable_window_done()->set_copied_bytes(7);
+    return message.mutable_window_done();
+  });
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  executions_.OnSaved(LastSave(), now_, out_);
+  now_.wall += absl::Seconds(3);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  executions_.OnSaved(LastSave(), now_, out_);
+  const ExecutionEnded ended = Did<ExecutionEnded>().at(0);
+  EXPECT_EQ(ended.seconds, 3);
+  EXPECT_EQ(ended.bytes_moved, 200);
+  EXPECT_EQ(ended.copied_bytes, 14);
+}
+
 TEST_F(ExecutionsTest, ALostHostFailsItAndTheStateStays) {
   const std::string name = Launch();
   Stored(name);

@@ -32,20 +32,21 @@ class ExecutionsTestWorld : public StatesTestWorld {
     return request;
   }
   // From a to `host`.
-  static PlannedExecution MoveTo(const std::string& host) {
+  static PlannedExecution MoveTo(const std::string& host, int32_t windows) {
     PlannedExecution move;
     move.target = PlaceOn({host});
     move.plan = "plans/p";
+    move.summary.set_windows(windows);
     for (const std::string& name : {std::string("a"), host}) {
       move.hosts[name] = PlaceOn({name})->hosts.at(name).devices;
     }
     return move;
   }
   // Returns its name.
-  std::string Launch(const std::string& host = "b") {
+  std::string Launch(const std::string& host = "b", int32_t windows = 0) {
     starts_.Start(10, Request(), now_, out_);
-    std::optional<remesh::Launch> launch =
-        starts_.OnPlanned({.id = Did<StartPlanning>().back().id, .move = MoveTo(host)}, out_);
+    std::optional<remesh::Launch> launch = starts_.OnPlanned(
+        {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows)}, out_);
     EXPECT_TRUE(launch.has_value());
     const std::string name = launch->entry.execution.resource().name();
     states_.BeginExecution(kState, name);
