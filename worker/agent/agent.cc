@@ -81,6 +81,7 @@ v1::Register Agent::Attaching() {
   for (const Generation* held : store_->List()) *message.add_manifests() = held->Summary();
   for (const auto& [key, entry] : attempts_)
     *message.add_attempts() = entry.attempt.prepare().attempt();
+  for (const v1::Prepare& command : waiting_) *message.add_attempts() = command.attempt();
   return message;
 }
 
@@ -212,11 +213,15 @@ bool Agent::OnlyStops(const std::string& state) const {
 }
 
 void Agent::PrepareWaiting() {
-  for (v1::Prepare& command : std::exchange(waiting_, {})) Prepare(std::move(command));
+  for (v1::Prepare& command : std::exchange(waiting_, {})) Begin(std::move(command));
 }
 
 void Agent::Prepare(v1::Prepare command) {
   *command.mutable_target() = parts_.Complete(std::move(*command.mutable_target()));
+  Begin(std::move(command));
+}
+
+void Agent::Begin(v1::Prepare command) {
   const std::string key = KeyOf(command.attempt());
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
   const std::string& state = command.target().state();
@@ -233,6 +238,13 @@ void Agent::Prepare(v1::Prepare command) {
   }
   auto devices = AttemptDevices::Make(command);
   if (!devices.ok()) return Fail(command.attempt(), devices.status());
+  const int count = devices->local_count();
+  const auto have = static_cast<int>(data_->devices().all().size());
+  if (data_->windowed() && (count == 0 || count > have)) {
+    return Fail(command.attempt(),
+                InvalidField(absl::StrCat("peers[", command.self(), "].device_ids"),
+                             absl::StrCat(count, " devices"), absl::StrCat("must be 1 to ", have)));
+  }
   Entry& entry = attempts_.try_emplace(key, command).first->second;
   entry.devices = *std::move(devices);
   Run(key, entry.attempt.Start());
@@ -287,6 +299,10 @@ void Agent::Retire(const v1::Retire& command) {
 // Whatever still reads, writes or reserves the state ends first.
 void Agent::Forget(const v1::ForgetState& command) {
   forgetting_.push_back(command);
+  std::erase_if(waiting_, [&](const v1::Prepare& other) {
+    return other.target().state() == command.state() &&
+           other.target().state_uid() == command.state_uid();
+  });
   std::vector<std::string> keys;
   for (const auto& [key, entry] : attempts_) {
     const v1::Assignment& target = entry.attempt.prepare().target();

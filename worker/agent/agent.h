@@ -105,6 +105,7 @@ class Agent {
   bool Moving(const std::string& state) const;
   bool OnlyStops(const std::string& state) const;
   void PrepareWaiting();
+  void Begin(v1::Prepare command);
   Entry* Find(const v1::AttemptId& id);
 
   // attempt_actions.cc: carries out what an attempt asks for.

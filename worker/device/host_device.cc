@@ -70,11 +70,12 @@ struct UnpackChunk {
 struct CopyChunk {
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor* from,
                   TapeCursor* to) {
-    const auto bytes = Gather(*from, bits);
-    const uint64_t digest = DigestPacked(bytes);
+    // What is hashed is what is copied, whatever a trainer writes into the source meanwhile.
+    remesh::Pack(*from, bits, chunk_buffer.data());
+    const uint64_t digest = DigestPacked(Packed(chunk_buffer.data(), bits));
     if (part.carried && digest != part.digests[k]) return false;
     part.digests[k] = digest;
-    remesh::Unpack(bytes.data(), bits, *to);
+    remesh::Unpack(chunk_buffer.data(), bits, *to);
     return true;
   }
 };

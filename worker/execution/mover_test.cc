@@ -414,6 +414,16 @@ TEST_F(BindTest, AProgramThatLeavesAShardUnfilledIsRefused) {
   EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["bits"], "64");
 }
 
+// As many bits as the shard has, but some twice and others never.
+TEST_F(BindTest, AProgramWhoseStretchesOverlapIsRefused) {
+  case_.operations = {{0, 0, box_, 0, 2, Space::kSource, Space::kTarget, 0, {0, 32}},
+                      {1, 0, box_, 0, 2, Space::kSource, Space::kTarget, 0, {16, 48}}};
+  EXPECT_TRUE(Bind(0).ok());
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is brought twice");
+  case_.operations = {{0, 0, Box{{{0, 4}}}, 0, 2}, {0, 0, Box{{{2, 6}}}, 0, 2}};
+  EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is on two tapes");
+}
+
 TEST_F(BindTest, RelaysPassOnInALaterWindow) {
   case_.hosts = 3;
   case_.target = {{0, 4, box_}};

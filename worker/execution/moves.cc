@@ -131,8 +131,25 @@ class Binder {
     return absl::OkStatus();
   }
 
-  // Memory of the target that nobody fills would show what lay there before.
-  absl::Status CheckFilled() const {
+  // Memory of the target that nobody fills would show what lay there before: no two stretches of a
+  // tape overlap, no two tapes hold the same elements, and all together are as many bits.
+  absl::Status CheckFilled() {
+    for (const auto& [place, boxes] : targets_) {
+      BoxIndex index;
+      for (const Box& box : boxes) index.Add(box);
+      for (const Box& box : boxes) {
+        if (index.Meeting(box).size() == 1) continue;
+        return Mismatch({program_.arrays[place.first].name, box}, place.second, "is on two tapes");
+      }
+    }
+    for (auto& [place, ranges] : filled_) {
+      std::sort(ranges.begin(), ranges.end());
+      for (size_t i = 1; i < ranges.size(); ++i) {
+        if (ranges[i].lo >= ranges[i - 1].hi) continue;
+        return Mismatch(program_.PlaceOn(place.first, ranges[i].lo, ranges[i].hi), place.second,
+                        "is brought twice");
+      }
+    }
     if (filled_bits_ == BitsOf(list_.target.get())) return absl::OkStatus();
     const std::string filled = absl::StrCat(filled_bits_),
                       bits = absl::StrCat(BitsOf(list_.target.get()));
@@ -174,6 +191,7 @@ class Binder {
       move.target = &list_.views.emplace_back(data, stretch.lo, stretch.hi);
     } else {
       filled_bits_ += stretch.hi - stretch.lo;
+      filled_[{stretch.tape, move.to}].push_back({stretch.lo, stretch.hi});
       ASSIGN_OR_RETURN(move.target, ViewOf(target_, stretch, move.to, Space::kTarget));
     }
     const Place place{stretch.tape, stretch.lo, stretch.to_device, stretch.to_space};
@@ -202,6 +220,7 @@ class Binder {
                             space == Space::kSource ? "is in no source shard"
                                                     : "is in no target shard");
           }
+          if (space == Space::kTarget) targets_[{array, device}].push_back(box);
           view.Add(*shard, box);
         }
       }
@@ -218,6 +237,8 @@ class Binder {
   absl::flat_hash_map<Place, int> brought_;              // by which move
   absl::flat_hash_map<Place, const TapeView*> views_;  // of whole tapes
   int64_t filled_bits_ = 0;  // of the target, here
+  absl::flat_hash_map<std::pair<int32_t, int>, std::vector<Interval>> filled_;  // of tape, device
+  absl::flat_hash_map<std::pair<int32_t, int>, std::vector<Box>> targets_;  // of array, device
 };
 
 }  // namespace

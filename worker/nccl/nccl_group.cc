@@ -106,12 +106,16 @@ bool NcclGroup::Progress() {
 }
 
 bool NcclGroup::Connect() {
+  // The time to connect begins when it may.
+  const bool waits =
+      phase_ == Phase::kMakeId && setup_.may_connect && !setup_.may_connect();
+  if (waits) connect_by_ = std::chrono::steady_clock::now() + ConnectTimeout(setup_);
   CheckBootstrap();
   if (phase_ == Phase::kConnected || !link_.status().ok()) return false;
   if (phase_ == Phase::kMakeId) {
     const std::optional<nccl::UniqueId> own = link_.made_id();
     if (bootstrap_.MakesId(ids_) && !own.has_value()) return false;
-    if (setup_.may_connect && !setup_.may_connect()) return false;
+    if (waits) return false;
     bootstrap_.Start(setup_.api->version, ids_, own);
     phase_ = Phase::kGather;
     return true;

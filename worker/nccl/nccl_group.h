@@ -94,7 +94,7 @@ class NcclGroup : public PeerGroup {
   const NcclSetup setup_;
   absl::flat_hash_map<uint32_t, Place> places_;  // by device
   const int ids_;
-  const TimePoint connect_by_;
+  TimePoint connect_by_;
   enum class Phase { kMakeId, kGather, kConnected } phase_ = Phase::kMakeId;
   bool aborted_ = false;
   bool stuck_ = false;

@@ -70,6 +70,12 @@ void MemorySpace::Keep(int64_t bytes) {
   kept_ += bytes;
 }
 
+void MemorySpace::Reuse(int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  kept_ -= bytes;
+  bytes_ += bytes;
+}
+
 void MemorySpace::GiveKept(int64_t bytes) {
   absl::MutexLock lock(&mutex_);
   kept_ -= bytes;

@@ -24,6 +24,8 @@ class MemorySpace {
   // What is in use is from now on only kept, for whoever may take it over; and is not any more.
   void Keep(int64_t bytes);
   void GiveKept(int64_t bytes);
+  // What was kept is in use again.
+  void Reuse(int64_t bytes);
 
   // Whether so much more can be filled now without the kernel killing somebody for it.
   // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, needed_bytes, folder).

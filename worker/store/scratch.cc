@@ -19,18 +19,18 @@ std::optional<MappedFile> ScratchPool::Take(int64_t bytes) {
   if (fits == kept_.end()) return std::nullopt;
   MappedFile file = std::move(fits->file);
   kept_.erase(fits);
-  // It was in use, and is again: there is room.
-  space_->GiveKept(SizeOf(file));
-  space_->Adopt(SizeOf(file));
+  space_->Reuse(SizeOf(file));
   return file;
 }
 
 void ScratchPool::Keep(MappedFile file) {
+  Kept oldest;  // freed without the lock: that takes time
   absl::MutexLock lock(&mutex_);
   space_->Keep(SizeOf(file));
   kept_.push_back({std::move(file), now_()});
   if (kept_.size() <= kFilesMax) return;
   space_->GiveKept(SizeOf(kept_.front().file));
+  oldest = std::move(kept_.front());
   kept_.erase(kept_.begin());
 }
 
