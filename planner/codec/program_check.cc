@@ -217,8 +217,8 @@ int64_t CutsInside(const HostProgram& program, const Move& move) {
 
 // That expansion takes no more steps than its limits let it.
 absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) {
+  int64_t boxes = 0;
   for (size_t t = 0; t < program.tape_numbers.size(); ++t) {
-    int64_t boxes = 0;
     for (const TapeRun& run : program.RunsOfTape(static_cast<int32_t>(t)).runs) {
       boxes += run.atom_count * std::ssize(program.geometry.classes[run.array_class].arrays);
     }

@@ -92,7 +92,7 @@ inline constexpr int64_t kProgramPartsMax = int64_t{1} << 30;  // moves x cycles
 // them, and a part that rounds to nothing gives no box that a caller could stop at. Less than a
 // minute, and 2000 times what any program of the planner's benchmark needs.
 inline constexpr int64_t kProgramAtomsPassedMax = int64_t{1} << 32;
-inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1} << 24;  // atoms x arrays of one tape
+inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1} << 24;  // atoms x arrays, summed over tapes
 
 // A whole program, and that it is expanded within the limits above.
 absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramArray> arrays,
