@@ -75,6 +75,11 @@ class WorkerWorld {
     }
   }
 
+  static std::unique_ptr<DataThread> OpenData(std::unique_ptr<Transport> transport) {
+    auto devices = HostMemory(1, transport.get());
+    return std::make_unique<DataThread>(std::move(transport), std::move(devices));
+  }
+
   BufferFolder folder_;
   prometheus::Registry registry_;
   WorkerMetrics metrics_{registry_, "memory"};
@@ -84,7 +89,7 @@ class WorkerWorld {
   Strand strand_, files_;
   std::unique_ptr<BufferStore> store_ = folder_.Open();
   std::unique_ptr<Agent> agent_;
-  std::unique_ptr<DataThread> data_ = std::make_unique<DataThread>(fabric_.NewTransport("a"), 1);
+  std::unique_ptr<DataThread> data_ = OpenData(fabric_.NewTransport("a"));
 };
 
 }  // namespace
