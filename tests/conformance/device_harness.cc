@@ -109,11 +109,15 @@ std::shared_ptr<std::byte> DeviceRig::Allocate(int64_t bytes) {
 
 std::shared_ptr<std::byte> DeviceRig::Put(const DeviceBytes& bytes) {
   auto memory = Allocate(static_cast<int64_t>(bytes.size()));
+  Write(memory.get(), bytes);
+  return memory;
+}
+
+void DeviceRig::Write(std::byte* data, const DeviceBytes& bytes) {
   WorkOutcome* outcome = NewOutcome();
-  device_->Transfer(memory.get(), bytes.data(), static_cast<int64_t>(bytes.size()), Watch(outcome));
+  device_->Transfer(data, bytes.data(), static_cast<int64_t>(bytes.size()), Watch(outcome));
   Finish();
   EXPECT_TRUE(outcome->ok()) << outcome->result.status();
-  return memory;
 }
 
 DeviceBytes DeviceRig::Get(const std::byte* data, size_t bytes) {

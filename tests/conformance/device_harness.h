@@ -41,6 +41,7 @@ class DeviceRig {
   std::shared_ptr<std::byte> Allocate(int64_t bytes);
   // Memory of the device that holds `bytes`, and the bytes of such memory.
   std::shared_ptr<std::byte> Put(const DeviceBytes& bytes);
+  void Write(std::byte* data, const DeviceBytes& bytes);
   DeviceBytes Get(const std::byte* data, size_t bytes);
 
   // Runs one of them alone.

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "base/fd.h"
 #include "worker/device/tape_view.h"
 
 namespace remesh {
@@ -35,6 +37,13 @@ struct Mismatch {
   bool ok() const { return part < 0; }
 };
 
+// Memory of a device that other processes may have too. It is there while anybody has it mapped or
+// holds its handle.
+struct SharedMemory {
+  std::shared_ptr<std::byte> memory;
+  Fd handle;
+};
+
 // Of memory that devices allocate.
 inline constexpr size_t kDeviceAlignment = 256;
 
@@ -42,8 +51,8 @@ inline constexpr size_t kDeviceAlignment = 256;
 // its callback, exactly once, inside Drain(): OK when it ran, CANCELLED when it was taken back, or
 // the device's error, after which nothing that it wrote counts. Parts, buffers and what they point to must
 // live until then; a buffer is memory of this device (or of the host, where the device can reach
-// it). Work runs in no fixed order. One thread calls everything but Allocate() and
-// Register(), which any may.
+// it). Work runs in no fixed order. One thread calls everything but name(), uuid() and what makes
+// memory (Allocate, Share, Import, Register), which any may.
 class Device {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Mismatch>)>;
@@ -53,9 +62,20 @@ class Device {
 
   virtual std::string_view name() const = 0;  // "host", "cuda", "sim"
 
+  // Of this very device, the same in every process of the machine; empty: the host's memory.
+  virtual std::string uuid() const { return ""; }
+
   // Memory of the device, which lives as long as its last reference; aligned to kDeviceAlignment, its
   // content undefined. RESOURCE_EXHAUSTED when there is not so much.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) = 0;
+
+  // The same for memory that other processes may have, its content zero. UNIMPLEMENTED
+  // (NO_SHARED_MEMORY) where the device has none.
+  virtual absl::StatusOr<SharedMemory> Share(int64_t bytes);
+  // The memory of a handle that Share() of another process, or of an earlier life of this one, made
+  // on this device. INVALID_ARGUMENT (NO_SUCH_MEMORY) for any other, or where there are less than
+  // `bytes`. `handle` stays the caller's.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes);
 
   // Lets the device work on memory of the host, while what is returned lives, which the memory must
   // outlive: the address by which the device reaches it.

@@ -12,6 +12,11 @@ namespace remesh {
 absl::Status DeviceMemoryExhausted(std::string_view device, int64_t needed_bytes,
                                    int64_t free_bytes);
 
+// UNIMPLEMENTED (NO_SHARED_MEMORY; device, why).
+absl::Status NoSharedMemory(std::string_view device, std::string_view why);
+// INVALID_ARGUMENT (NO_SUCH_MEMORY; device, bytes, why).
+absl::Status NoSuchMemory(std::string_view device, int64_t bytes, std::string_view why);
+
 // INTERNAL (DEVICE_ERROR; device, error): what is said of everything that the device was given after
 // `error`, its own name for what happened, and of what it had not ended by then.
 absl::Status DeviceError(std::string_view device, std::string_view error, std::string_view detail);

@@ -37,6 +37,11 @@ class SimDevice final : public Device {
 
   std::string_view name() const override { return "sim"; }
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override;
+  std::string uuid() const override { return options_.device; }
+  absl::StatusOr<SharedMemory> Share(int64_t bytes) override { return memory_.Share(bytes); }
+  absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes) override {
+    return memory_.Import(handle, bytes);
+  }
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
     return SimMemory::Alias(host);
   }

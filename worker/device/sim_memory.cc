@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/device/sim_memory.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +13,7 @@
 
 #include "base/check.h"
 #include "base/fd.h"
+#include "base/status_macros.h"
 #include "worker/device/device.h"
 #include "worker/device/device_error.h"
 
@@ -43,16 +46,27 @@ std::map<const std::byte*, Segment>& Registry() {
   return *segments;
 }
 
-std::byte* MapSegment(size_t bytes) {
-  const Fd file(memfd_create("remesh-sim-device", MFD_CLOEXEC));
+// Zero, and never shorter than it is: whoever maps it may rely on that.
+Fd MakeFile(size_t bytes) {
+  Fd file(memfd_create("remesh-sim-device", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   REMESH_CHECK(file.get() >= 0 && ftruncate(file.get(), static_cast<off_t>(bytes)) == 0);
+  REMESH_CHECK(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  return file;
+}
+
+std::byte* MapSegment(int file, size_t bytes) {
   std::byte* const guarded = Reserve(bytes + 2 * kPageBytes);
   void* const hidden = mmap(guarded + kPageBytes, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_FIXED, file.get(), 0);
+                            MAP_SHARED | MAP_FIXED, file, 0);
   REMESH_CHECK(hidden != MAP_FAILED);
-  std::memset(hidden, 0xA5, bytes);  // what stands in fresh memory is nobody's to read
   return static_cast<std::byte*>(hidden);
 }
+
+// What devices use of the pages of an allocation.
+size_t UsedBytes(int64_t bytes) {
+  return RoundedUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kDeviceAlignment);
+}
+size_t PageBytes(int64_t bytes) { return RoundedUp(UsedBytes(bytes), kPageBytes); }
 
 void FreeSegment(const std::byte* address) {
   absl::MutexLock lock(&RegistryMutex());
@@ -69,28 +83,53 @@ SimMemory::SimMemory(std::string device, int64_t limit_bytes)
   budget_->free_bytes = limit_bytes;
 }
 
-absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
-  {
-    absl::MutexLock lock(&budget_->mutex);
-    if (bytes > budget_->free_bytes) {
-      return DeviceMemoryExhausted(device_, bytes, budget_->free_bytes);
-    }
-    budget_->free_bytes -= bytes;
-  }
-  const size_t used = RoundedUp(std::max<size_t>(static_cast<size_t>(bytes), 1), kDeviceAlignment);
-  const size_t pages = RoundedUp(used, kPageBytes);
+absl::Status SimMemory::Spend(int64_t bytes) {
+  absl::MutexLock lock(&budget_->mutex);
+  if (bytes > budget_->free_bytes) return DeviceMemoryExhausted(device_, bytes, budget_->free_bytes);
+  budget_->free_bytes -= bytes;
+  return absl::OkStatus();
+}
+
+std::shared_ptr<std::byte> SimMemory::GiveOut(int file, int64_t bytes) const {
+  const size_t pages = PageBytes(bytes);
   std::byte* const address = Reserve(pages);
-  std::byte* const hidden = MapSegment(pages);
+  std::byte* const hidden = MapSegment(file, pages);
   {
     absl::MutexLock lock(&RegistryMutex());
     Registry()[address] = {pages, hidden};
   }
-  return std::shared_ptr<std::byte>(address + (pages - used),
-                                    [budget = budget_, address, bytes](std::byte*) {
-                                      FreeSegment(address);
-                                      absl::MutexLock lock(&budget->mutex);
-                                      budget->free_bytes += bytes;
-                                    });
+  return std::shared_ptr<std::byte>(address, [budget = budget_, address, bytes](std::byte*) {
+    FreeSegment(address);
+    absl::MutexLock lock(&budget->mutex);
+    budget->free_bytes += bytes;
+  });
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
+  RETURN_IF_ERROR(Spend(bytes));
+  const size_t pages = PageBytes(bytes);
+  const std::shared_ptr<std::byte> memory = GiveOut(MakeFile(pages).get(), bytes);
+  std::memset(Behind(memory.get()), 0xA5, pages);  // what stands in fresh memory is nobody's to read
+  // Its end is the end of a page: who goes on crashes.
+  return std::shared_ptr<std::byte>(memory, memory.get() + (pages - UsedBytes(bytes)));
+}
+
+absl::StatusOr<SharedMemory> SimMemory::Share(int64_t bytes) {
+  RETURN_IF_ERROR(Spend(bytes));
+  Fd file = MakeFile(PageBytes(bytes));
+  std::shared_ptr<std::byte> memory = GiveOut(file.get(), bytes);
+  return SharedMemory{std::move(memory), std::move(file)};
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Import(int handle, int64_t bytes) {
+  struct stat info {};
+  const int seals = fcntl(handle, F_GET_SEALS);
+  const bool sound = fstat(handle, &info) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
+  if (!sound || info.st_size < static_cast<off_t>(PageBytes(bytes))) {
+    return NoSuchMemory(device_, bytes, "the handle is not of memory that long");
+  }
+  RETURN_IF_ERROR(Spend(bytes));
+  return GiveOut(handle, bytes);
 }
 
 std::shared_ptr<std::byte> SimMemory::Alias(std::span<std::byte> host) {

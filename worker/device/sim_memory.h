@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
+#include "worker/device/device.h"
 
 namespace remesh {
 
@@ -21,6 +22,10 @@ class SimMemory {
 
   // As Device::Allocate(). The memory may outlive this. Once freed, its addresses stay dead.
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes);
+
+  // As Device::Share() and Import(): a file of memory stands for what a driver exports.
+  absl::StatusOr<SharedMemory> Share(int64_t bytes);
+  absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes);
 
   // Other addresses of memory of the host, of the same kind: until what is returned is gone, which
   // `host` must outlive.
@@ -35,6 +40,10 @@ class SimMemory {
     absl::Mutex mutex;
     int64_t free_bytes ABSL_GUARDED_BY(mutex);
   };
+
+  absl::Status Spend(int64_t bytes);
+  // Addresses for the memory of a file, until what is returned is gone: then `bytes` are free again.
+  std::shared_ptr<std::byte> GiveOut(int file, int64_t bytes) const;
 
   const std::string device_;
   const std::shared_ptr<Budget> budget_;

@@ -9,6 +9,7 @@
 #include "worker/device/cuda/cuda_memory.h"
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/device/cuda/run_table.h"
+#include "worker/device/device_error.h"
 
 namespace remesh {
 namespace {
@@ -72,9 +73,24 @@ CudaDevice::~CudaDevice() {
   for (cudaEvent_t event : idle_events_) cudaEventDestroy(event);
 }
 
+absl::Status CudaDevice::CheckAlive() const {
+  if (!failed_) return absl::OkStatus();
+  return DeviceError(gpu_.label, "CONTEXT", "its context is in error");
+}
+
 absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Allocate(int64_t bytes) {
-  RETURN_IF_ERROR(failure_);
+  RETURN_IF_ERROR(CheckAlive());
   return AllocateOnGpu(gpu_.label, gpu_.index, gpu_.peers, bytes);
+}
+
+absl::StatusOr<SharedMemory> CudaDevice::Share(int64_t bytes) {
+  RETURN_IF_ERROR(CheckAlive());
+  return ShareOnGpu(gpu_.label, gpu_.index, gpu_.peers, bytes);
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Import(int handle, int64_t bytes) {
+  RETURN_IF_ERROR(CheckAlive());
+  return ImportOnGpu(gpu_.label, gpu_.index, gpu_.peers, handle, bytes);
 }
 
 absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Register(std::span<std::byte> host) {
@@ -222,6 +238,7 @@ void CudaDevice::Finish(Work& work) {
 
 void CudaDevice::Fail(cudaError_t error) {
   failure_ = CudaStatus(gpu_.label, error);
+  failed_ = true;
   // Returns at once where the context is in error; else nothing may run on in memory that is given up.
   for (cudaStream_t stream : streams_) cudaStreamSynchronize(stream);
   for (Work& work : in_flight_) {

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <array>
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <list>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "worker/device/cuda/cuda_device.h"
+#include "worker/device/cuda/cuda_memory.h"
 #include "worker/device/cuda/table_ring.h"
 #include "worker/device/work_table.h"
 
@@ -29,6 +31,9 @@ class CudaDevice final : public Device {
 
   std::string_view name() const override { return "cuda"; }
   absl::StatusOr<std::shared_ptr<std::byte>> Allocate(int64_t bytes) override;
+  std::string uuid() const override { return UuidOfGpu(gpu_.index); }
+  absl::StatusOr<SharedMemory> Share(int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes) override;
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override;
   void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
   void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;
@@ -74,12 +79,15 @@ class CudaDevice final : public Device {
   // Moves what has ended to ended_, with its result.
   void CollectEnded();
   void Finish(Work& work);
+  // For what any thread may call.
+  absl::Status CheckAlive() const;
   // Everything ends in `error` from now on.
   void Fail(cudaError_t error);
 
   const Gpu gpu_;
   const std::function<void()> on_finished_;
-  absl::Status failure_;
+  absl::Status failure_;              // the owner's
+  std::atomic<bool> failed_ = false;  // the same for every thread
   int pending_ = 0;
   uint64_t launched_ = 0;
   TableRing ring_;

@@ -8,8 +8,10 @@
 #include <map>
 #include <optional>
 
+#include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/int_math.h"
+#include "base/status_macros.h"
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/device/device_error.h"
@@ -35,6 +37,8 @@ struct VirtualMemoryApi {
   decltype(&cuMemMap) map = nullptr;
   decltype(&cuMemUnmap) unmap = nullptr;
   decltype(&cuMemSetAccess) set_access = nullptr;
+  decltype(&cuMemExportToShareableHandle) export_handle = nullptr;
+  decltype(&cuMemImportFromShareableHandle) import_handle = nullptr;
 };
 
 template <typename Function>
@@ -58,7 +62,9 @@ std::optional<VirtualMemoryApi> FindApi() {
                    Find("cuMemCreate", api.create) && Find("cuMemRelease", api.release) &&
                    Find("cuMemAddressReserve", api.reserve) &&
                    Find("cuMemAddressFree", api.free_address) && Find("cuMemMap", api.map) &&
-                   Find("cuMemUnmap", api.unmap) && Find("cuMemSetAccess", api.set_access);
+                   Find("cuMemUnmap", api.unmap) && Find("cuMemSetAccess", api.set_access) &&
+                   Find("cuMemExportToShareableHandle", api.export_handle) &&
+                   Find("cuMemImportFromShareableHandle", api.import_handle);
   if (!all) return std::nullopt;
   return api;
 }
@@ -103,14 +109,35 @@ struct Mapping {
     if (handle != 0) Api()->release(handle);
   }
 
+  // A whole number of the units that the driver gives memory in.
+  CUresult RoundUp(const CUmemAllocationProp& prop, size_t wanted) {
+    size_t unit = 0;
+    const CUresult result =
+        Api()->granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    if (result == CUDA_SUCCESS) bytes = (wanted + unit - 1) / unit * unit;
+    return result;
+  }
+
   CUresult Make(const std::vector<int>& peers, size_t wanted) {
     const CUmemAllocationProp prop = ExportableOn(index);
-    size_t unit = 0;
-    CUresult result = Api()->granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    CUresult result = RoundUp(prop, wanted);
     if (result != CUDA_SUCCESS) return result;
-    bytes = (wanted + unit - 1) / unit * unit;
     if ((result = Api()->create(&handle, bytes, &prop, 0)) != CUDA_SUCCESS) return result;
-    if ((result = Api()->reserve(&address, bytes, 0, 0, 0)) != CUDA_SUCCESS) return result;
+    return Map(peers);
+  }
+
+  CUresult Import(const std::vector<int>& peers, int exported, size_t wanted) {
+    CUresult result = RoundUp(ExportableOn(index), wanted);
+    if (result != CUDA_SUCCESS) return result;
+    // The interface takes the descriptor itself where a pointer is declared.
+    void* const descriptor = reinterpret_cast<void*>(static_cast<intptr_t>(exported));
+    result = Api()->import_handle(&handle, descriptor, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR);
+    return result == CUDA_SUCCESS ? Map(peers) : result;
+  }
+
+  CUresult Map(const std::vector<int>& peers) {
+    CUresult result = Api()->reserve(&address, bytes, 0, 0, 0);
+    if (result != CUDA_SUCCESS) return result;
     if ((result = Api()->map(address, bytes, 0, handle, 0)) != CUDA_SUCCESS) return result;
     mapped = true;
     std::vector<CUmemAccessDesc> access;
@@ -131,16 +158,18 @@ cudaError_t ErrorOf(CUresult result) {
                                             : static_cast<cudaError_t>(result);
 }
 
+// The same numbers, by design, in both interfaces.
+std::shared_ptr<std::byte> AddressOf(const std::shared_ptr<Mapping>& mapping) {
+  return {mapping, reinterpret_cast<std::byte*>(mapping->address)};
+}
+
 cudaError_t MapMemory(int index, const std::vector<int>& peers, size_t bytes,
                       std::shared_ptr<std::byte>& memory) {
   auto mapping = std::make_shared<Mapping>();
   mapping->index = index;
-  if (const cudaError_t error = ErrorOf(mapping->Make(peers, bytes)); error != cudaSuccess) {
-    return error;
-  }
-  // The same numbers, by design, in both interfaces.
-  memory = {mapping, reinterpret_cast<std::byte*>(mapping->address)};
-  return cudaSuccess;
+  const cudaError_t error = ErrorOf(mapping->Make(peers, bytes));
+  if (error == cudaSuccess) memory = AddressOf(mapping);
+  return error;
 }
 
 cudaError_t PlainMemory(int index, size_t bytes, std::shared_ptr<std::byte>& memory) {
@@ -174,6 +203,56 @@ absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& devi
     return DeviceMemoryExhausted(device, bytes, static_cast<int64_t>(free_bytes));
   }
   return CudaStatus(device, error);
+}
+
+absl::StatusOr<SharedMemory> ShareOnGpu(const std::string& device, int index,
+                                        const std::vector<int>& peers, int64_t bytes) {
+  REMESH_CUDA_OR_RETURN(device, cudaSetDevice(index));
+  if (!CanExport(index)) return NoSharedMemory(device, "the driver exports none as a descriptor");
+  size_t free_bytes = 0, all_bytes = 0;
+  REMESH_CUDA_OR_RETURN(device, cudaMemGetInfo(&free_bytes, &all_bytes));
+  auto mapping = std::make_shared<Mapping>();
+  mapping->index = index;
+  cudaError_t error = static_cast<size_t>(bytes) <= free_bytes
+                          ? ErrorOf(mapping->Make(peers, std::max<int64_t>(bytes, 1)))
+                          : cudaErrorMemoryAllocation;
+  if (error == cudaErrorMemoryAllocation) {
+    cudaGetLastError();
+    return DeviceMemoryExhausted(device, bytes, static_cast<int64_t>(free_bytes));
+  }
+  RETURN_IF_ERROR(CudaStatus(device, error));
+  SharedMemory shared{AddressOf(mapping), Fd()};
+  REMESH_CUDA_OR_RETURN(device, cudaMemset(shared.memory.get(), 0, mapping->bytes));
+  REMESH_CUDA_OR_RETURN(device, cudaStreamSynchronize(cudaStreamLegacy));
+  int descriptor = -1;
+  error = ErrorOf(Api()->export_handle(&descriptor, mapping->handle,
+                                       CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  RETURN_IF_ERROR(CudaStatus(device, error));
+  shared.handle.Reset(descriptor);
+  return shared;
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> ImportOnGpu(const std::string& device, int index,
+                                                       const std::vector<int>& peers, int handle,
+                                                       int64_t bytes) {
+  REMESH_CUDA_OR_RETURN(device, cudaSetDevice(index));
+  if (!CanExport(index)) return NoSharedMemory(device, "the driver imports none of a descriptor");
+  auto mapping = std::make_shared<Mapping>();
+  mapping->index = index;
+  const CUresult result = mapping->Import(peers, handle, std::max<int64_t>(bytes, 1));
+  if (result == CUDA_SUCCESS) return AddressOf(mapping);
+  return NoSuchMemory(device, bytes, cudaGetErrorName(ErrorOf(result)));
+}
+
+std::string UuidOfGpu(int index) {
+  cudaDeviceProp properties{};
+  if (cudaGetDeviceProperties(&properties, index) != cudaSuccess) return "";
+  std::string uuid = "GPU";
+  for (int i = 0; i < 16; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) uuid += '-';
+    absl::StrAppendFormat(&uuid, "%02x", static_cast<uint8_t>(properties.uuid.bytes[i]));
+  }
+  return uuid;
 }
 
 absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "worker/device/device.h"
 
 namespace remesh {
 
@@ -18,6 +19,17 @@ namespace remesh {
 absl::StatusOr<std::shared_ptr<std::byte>> AllocateOnGpu(const std::string& device, int index,
                                                          const std::vector<int>& peers,
                                                          int64_t bytes);
+
+// The same for memory that is zero and that others may import, and such memory of others. Errors:
+// NoSharedMemory() without the driver's virtual memory, NoSuchMemory().
+absl::StatusOr<SharedMemory> ShareOnGpu(const std::string& device, int index,
+                                        const std::vector<int>& peers, int64_t bytes);
+absl::StatusOr<std::shared_ptr<std::byte>> ImportOnGpu(const std::string& device, int index,
+                                                       const std::vector<int>& peers, int handle,
+                                                       int64_t bytes);
+
+// "GPU-..." as nvidia-smi prints it; empty when the driver does not say.
+std::string UuidOfGpu(int index);
 
 // Pins memory of the host, so that every GPU reaches it, until nobody wants it so any more. The
 // address by which GPU `index` does. One piece of memory is always registered whole.
