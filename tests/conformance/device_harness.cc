@@ -11,8 +11,8 @@
 #include "base/int_math.h"
 #include "worker/device/chunks.h"
 #include "worker/device/digest.h"
-#include "worker/device/testing/copy_reference.h"
 #include "worker/device/tape_cursor.h"
+#include "worker/device/testing/copy_reference.h"
 
 namespace remesh::conformance {
 namespace {

@@ -2,7 +2,6 @@
 // Memory of a device that other processes have too, as they see it: by its handle alone.
 #include <fcntl.h>
 
-
 #include "tests/conformance/device_harness.h"
 
 namespace remesh::conformance {
@@ -17,12 +16,12 @@ DeviceBytes Pattern(size_t bytes) {
 }
 
 // A device that shares memory, or a skipped test.
-#define REMESH_OPEN_SHARING_DEVICE(rig)                             \
-  REMESH_OPEN_DEVICE(rig);                                          \
-  if (absl::IsUnimplemented(rig.device().Share(1).status())) {      \
-    EXPECT_EQ(rig.device().uuid(), "");                             \
+#define REMESH_OPEN_SHARING_DEVICE(rig)                                     \
+  REMESH_OPEN_DEVICE(rig);                                                  \
+  if (absl::IsUnimplemented(rig.device().Share(1).status())) {              \
+    EXPECT_EQ(rig.device().uuid(), "");                                     \
     EXPECT_TRUE(absl::IsUnimplemented(rig.device().Import(0, 1).status())); \
-    GTEST_SKIP() << "it shares none";                               \
+    GTEST_SKIP() << "it shares none";                                       \
   }
 
 TEST_P(DeviceConformance, SharedMemoryIsZero) {

@@ -31,7 +31,7 @@ struct SlicePart {
 
 // The first chunk whose bits are not those that its digest says.
 struct Mismatch {
-  int part = -1;  // -1: there is none
+  int part = -1;      // -1: there is none
   int64_t chunk = 0;  // of the part
 
   bool ok() const { return part < 0; }

@@ -20,10 +20,11 @@ absl::Status DeviceMemoryExhausted(std::string_view device, int64_t needed_bytes
 }
 
 absl::Status NoSharedMemory(std::string_view device, std::string_view why) {
-  return MakeError(absl::StatusCode::kUnimplemented,
-                   absl::StrCat("device ", std::string(device),
-                                " has no memory that other processes can map: ", std::string(why)),
-                   {"NO_SHARED_MEMORY", {{"device", std::string(device)}, {"why", std::string(why)}}});
+  return MakeError(
+      absl::StatusCode::kUnimplemented,
+      absl::StrCat("device ", std::string(device),
+                   " has no memory that other processes can map: ", std::string(why)),
+      {"NO_SHARED_MEMORY", {{"device", std::string(device)}, {"why", std::string(why)}}});
 }
 
 absl::Status NoSuchMemory(std::string_view device, int64_t bytes, std::string_view why) {

@@ -56,8 +56,8 @@ Fd MakeFile(size_t bytes) {
 
 std::byte* MapSegment(int file, size_t bytes) {
   std::byte* const guarded = Reserve(bytes + 2 * kPageBytes);
-  void* const hidden = mmap(guarded + kPageBytes, bytes, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_FIXED, file, 0);
+  void* const hidden =
+      mmap(guarded + kPageBytes, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file, 0);
   REMESH_CHECK(hidden != MAP_FAILED);
   return static_cast<std::byte*>(hidden);
 }
@@ -85,7 +85,8 @@ SimMemory::SimMemory(std::string device, int64_t limit_bytes)
 
 absl::Status SimMemory::Spend(int64_t bytes) {
   absl::MutexLock lock(&budget_->mutex);
-  if (bytes > budget_->free_bytes) return DeviceMemoryExhausted(device_, bytes, budget_->free_bytes);
+  if (bytes > budget_->free_bytes)
+    return DeviceMemoryExhausted(device_, bytes, budget_->free_bytes);
   budget_->free_bytes -= bytes;
   return absl::OkStatus();
 }
@@ -109,7 +110,8 @@ absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Allocate(int64_t bytes) {
   RETURN_IF_ERROR(Spend(bytes));
   const size_t pages = PageBytes(bytes);
   const std::shared_ptr<std::byte> memory = GiveOut(MakeFile(pages).get(), bytes);
-  std::memset(Behind(memory.get()), 0xA5, pages);  // what stands in fresh memory is nobody's to read
+  std::memset(Behind(memory.get()), 0xA5,
+              pages);  // what stands in fresh memory is nobody's to read
   // Its end is the end of a page: who goes on crashes.
   return std::shared_ptr<std::byte>(memory, memory.get() + (pages - UsedBytes(bytes)));
 }

@@ -112,8 +112,7 @@ struct Mapping {
   // A whole number of the units that the driver gives memory in.
   CUresult RoundUp(const CUmemAllocationProp& prop, size_t wanted) {
     size_t unit = 0;
-    const CUresult result =
-        Api()->granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
+    const CUresult result = Api()->granularity(&unit, &prop, CU_MEM_ALLOC_GRANULARITY_RECOMMENDED);
     if (result == CUDA_SUCCESS) bytes = (wanted + unit - 1) / unit * unit;
     return result;
   }
@@ -283,8 +282,8 @@ class PinnedMemory {
     absl::MutexLock lock(&mutex_);
     int& users = users_[host.data()];
     if (users == 0) {
-      const cudaError_t error = cudaHostRegister(
-          host.data(), host.size(), cudaHostRegisterPortable | cudaHostRegisterMapped);
+      const cudaError_t error = cudaHostRegister(host.data(), host.size(),
+                                                 cudaHostRegisterPortable | cudaHostRegisterMapped);
       if (error != cudaSuccess) {
         cudaGetLastError();
         users_.erase(host.data());

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// remesh-keeper: holds the handles of a host's device buffers, so that they outlive its worker, as
+// buffers in files do. It has no other use, and so no reason to end or to be upgraded.
+#include <signal.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "worker/keeper/keeper_table.h"
+#include "worker/keeper/packet_server.h"
+
+namespace remesh {
+namespace {
+
+// As many files as the system lets this process have, some of them for itself.
+size_t SegmentsMax() {
+  constexpr rlim_t kOwn = PacketServer::kConnectionsMax + 64, kMost = 65'536;
+  rlimit files{};
+  getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &files);
+  getrlimit(RLIMIT_NOFILE, &files);
+  return std::min(std::max(files.rlim_cur, kOwn + 1) - kOwn, kMost);
+}
+
+int Run(const std::string& socket_path) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  KeeperTable table(SegmentsMax());
+  // Only for the user that it runs as.
+  auto server = PacketServer::Start(
+      socket_path, 0600, "socket-path",
+      [&table](Packet packet) { return table.Answer(std::move(packet)); });
+  if (!server.ok()) {
+    std::cerr << "remesh-keeper: " << server.status().message() << "\n";
+    return absl::IsInvalidArgument(server.status()) ? 2 : 1;
+  }
+  std::cerr << "remesh-keeper: listening at " << socket_path << "\n";
+  int signal = 0;
+  sigwait(&signals, &signal);
+  *server = nullptr;
+  std::cerr << "remesh-keeper: ends by signal " << signal << " and lets go of " << table.size()
+            << " segments\n";
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Holds the device buffers of a host's remesh-worker while that is restarted. Its own end frees those that no worker holds.");
+  app.set_version_flag("--version", REMESH_VERSION);
+  std::string socket_path = "/run/remesh/keeper.sock";
+  app.add_option("--socket-path", socket_path, "Where the worker finds it (its keeper_socket).")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+  return Run(socket_path);
+}
+
+}  // namespace
+}  // namespace remesh
+
+int main(int argc, char** argv) { return remesh::Main(argc, argv); }

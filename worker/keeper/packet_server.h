@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <list>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "absl/status/statusor.h"
+#include "base/fd.h"
+#include "worker/keeper/packets.h"
+
+namespace remesh {
+
+// Answers packets on a Unix socket, each connection's in turn, on a thread of its own. A peer that
+// does not read its answer, or sends what no packet may be, loses its connection; when there are
+// too many connections the one that has been silent for longest goes.
+class PacketServer {
+ public:
+  struct Reply {
+    std::string bytes;
+    std::shared_ptr<const Fd> fd = nullptr;
+  };
+  // Called on the server's thread; must not block.
+  using Answer = std::function<Reply(Packet)>;
+
+  static constexpr size_t kPacketBytesMax = 4096;
+  static constexpr size_t kConnectionsMax = 256;
+
+  // Errors: as ListenForPackets().
+  static absl::StatusOr<std::unique_ptr<PacketServer>> Start(const std::string& path, int mode,
+                                                             const std::string& field,
+                                                             Answer answer);
+  ~PacketServer();
+
+ private:
+  PacketServer(std::string path, Fd listener, Fd wake, Answer answer);
+  void Run();
+  void Accept();
+  // Whether the connection stays.
+  bool Serve(int connection);
+
+  const std::string path_;
+  const Fd listener_;
+  const Fd wake_;  // readable: it ends
+  const Answer answer_;
+  std::list<Fd> connections_;  // the thread's own; the longest silent first
+  std::thread thread_;         // last: it uses all of the above
+};
+
+}  // namespace remesh

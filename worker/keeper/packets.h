@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/fd.h"
+
+namespace remesh {
+
+// What goes over a Unix socket of type SOCK_SEQPACKET: some bytes, and a file descriptor or none
+// (unix(7), SCM_RIGHTS). Whole, or not at all.
+struct Packet {
+  std::string bytes;
+  Fd fd = Fd();
+};
+
+// fd: -1: none; it stays the caller's. UNAVAILABLE (errno's text) when the other end is gone or
+// does not read.
+absl::Status SendPacket(int socket, std::string_view bytes, int fd);
+
+// Waits as long as the socket's own timeout says. UNAVAILABLE when the other end is gone,
+// DEADLINE_EXCEEDED after the timeout, INVALID_ARGUMENT for a packet above `bytes_max` or with more
+// than one descriptor.
+absl::StatusOr<Packet> ReceivePacket(int socket, size_t bytes_max);
+
+// A socket of that type that listens at `path`, with `mode`; what a process that is gone left there
+// makes room. INVALID_ARGUMENT naming `field`.
+absl::StatusOr<Fd> ListenForPackets(const std::string& path, int mode, const std::string& field);
+
+// A connection to it. UNAVAILABLE when nobody listens there.
+absl::StatusOr<Fd> ConnectForPackets(const std::string& path);
+
+}  // namespace remesh
