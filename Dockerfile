@@ -1,4 +1,4 @@
-# One image for remesh-server, remesh-worker and remeshctl; runs as a user without rights on a read-only root.
+# One image for remesh-server, remesh-worker, remesh-keeper and remeshctl; runs as a user without rights on a read-only root.
 #   docker build -t remesh .                    compiles everything from this folder
 #   scripts/image                               the same image from binaries that scripts/build made, without a daemon
 ARG BASE=docker.io/library/debian:bookworm-slim
@@ -16,8 +16,8 @@ RUN apt-get update -qq \
  && rm -rf /var/lib/apt/lists/* /tmp/packages
 COPY . .
 RUN cmake --preset release \
- && cmake --build build/release --target remesh-server remesh-worker remeshctl \
- && install -D -s -t /dist/bin build/release/bin/remesh-server build/release/bin/remesh-worker build/release/bin/remeshctl
+ && cmake --build build/release --target remesh-keeper remesh-server remesh-worker remeshctl \
+ && install -D -s -t /dist/bin build/release/bin/remesh-keeper build/release/bin/remesh-server build/release/bin/remesh-worker build/release/bin/remeshctl
 
 FROM ${BASE} AS prebuilt
 COPY dist/bin/ /dist/bin/
@@ -35,7 +35,7 @@ RUN apt-get update -qq \
 COPY --from=binaries /dist/bin/ /usr/local/bin/
 COPY packaging/image/sbom /tmp/sbom
 # An image whose binaries do not start is not built.
-RUN for binary in remesh-server remesh-worker remeshctl; do "$binary" --version || exit 1; done \
+RUN for binary in remesh-keeper remesh-server remesh-worker remeshctl; do "$binary" --version || exit 1; done \
  && mkdir -p /usr/share/remesh \
  && sh /tmp/sbom > /usr/share/remesh/sbom.spdx \
  && rm /tmp/sbom

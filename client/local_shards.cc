@@ -18,6 +18,16 @@ absl::Status BadShard(const v1::Shard& shard, const std::string& why) {
       {.reason = "BAD_SHARD", .metadata = {{"array", shard.array()}, {"path", shard.path()}}});
 }
 
+absl::Status OnDevice(const v1::Shard& shard) {
+  const std::string& kind = shard.device_memory().kind();
+  return MakeError(
+      absl::StatusCode::kUnimplemented,
+      absl::StrCat("the worker's shard of ", shard.array(), " is in the memory of a ", kind,
+                   " device, and remeshctl reads and writes files alone: use the "
+                   "Python client, or set the worker's device_buffers to host"),
+      {.reason = "SHARD_ON_DEVICE", .metadata = {{"array", shard.array()}, {"kind", kind}}});
+}
+
 absl::StatusOr<Box> BoxWithin(const v1::Shard& shard, const Shape& shape) {
   const int rank = static_cast<int>(shape.size());
   if (shard.box().lo_size() != rank || shard.box().hi_size() != rank) {
@@ -57,6 +67,7 @@ absl::StatusOr<LocalShards> LocalShards::Map(const v1::ShardsResponse& response,
   LocalShards result;
   std::map<std::string, absl::Span<std::byte>> mapped;
   for (const v1::Shard& shard : response.shards()) {
+    if (shard.has_device_memory()) return OnDevice(shard);
     auto [file, is_new] = mapped.try_emplace(shard.path());
     if (is_new) {
       ASSIGN_OR_RETURN(MappedFile opened, MappedFile::Open(shard.path(), writable));

@@ -171,8 +171,16 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                      "How bytes reach other hosts: tcp, ucx for InfiniBand and RoCE, or nccl "
                      "between GPUs.");
   settings.AddString("device", &options.device,
-                     "What copies, packs and hashes: host, or with transport nccl cuda, whose GPUs "
-                     "work on the pinned buffers; sim: a GPU that is not there, for tests.");
+                     "What copies, packs and hashes: host, or with transport nccl cuda, the "
+                     "GPUs; sim: a GPU that is not there, for tests.");
+  settings.AddString(
+      "device_buffers", &options.device_buffers,
+      "Where shards of memory kind \"device\" are on a host with device cuda: device, "
+      "memory of the GPU, which trainers import; or host, files, which are pinned "
+      "while they move. Those of other kinds are files anyway.");
+  settings.AddString("keeper_socket", &options.keeper_socket,
+                     "Socket of the host's remesh-keeper, which holds buffers of devices while the "
+                     "worker is restarted; empty: they end with the worker.");
   settings.AddString("nccl_library", &options.nccl_library,
                      "The library that transport nccl loads: a path, or a name for the dynamic "
                      "linker.");
@@ -214,6 +222,7 @@ absl::Status Complete(WorkerOptions& options) {
   RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
   RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
   RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
+  RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
   if ((options.transport == "nccl") != (options.device != "host")) {
     return InvalidField("device", options.device,
                         "must be cuda or sim with transport nccl, and host with others");

@@ -38,6 +38,8 @@ struct WorkerOptions {
 
   std::string transport = "tcp";
   std::string device = "host";
+  std::string device_buffers = "device";
+  std::string keeper_socket;
   std::string nccl_library = "libnccl.so.2";
   std::string data_bind_address;
   std::string ucx_tls = "tcp";

@@ -17,6 +17,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/error.h"
+#include "base/random_bytes.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/time_util.h"
 #include "service/error_info.h"
@@ -53,6 +54,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
   ASSIGN_OR_RETURN(worker->certificates_,
                    CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
+  worker->OpenSegments(plane);
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
   for (const std::string& warning : plane.warnings) LogWarning("environment", {{"note", warning}});
@@ -79,6 +81,7 @@ Worker::~Worker() {
   }
   if (server_ != nullptr) server_->Shutdown(std::chrono::seconds(2));
   server_.reset();
+  handle_server_.reset();
   if (strand_ != nullptr) strand_->Stop();
   if (files_ != nullptr) files_->Stop();
   fetcher_.reset();
@@ -92,11 +95,26 @@ void Worker::ReloadCertificates() {
   if (certificates_ != nullptr) certificates_->Reload();
 }
 
+void Worker::OpenSegments(const DataPlane& plane) {
+  if (options_.device == "host" || options_.device_buffers != "device") return;
+  std::vector<Device*> devices;
+  for (const auto& device : plane.devices) devices.push_back(device.get());
+  std::unique_ptr<KeeperClient> keeper;
+  if (!options_.keeper_socket.empty()) {
+    keeper = std::make_unique<KeeperClient>(options_.keeper_socket, options_.host);
+  } else {
+    LogWarning("buffers of devices end with this process",
+               {{"remedy", "run remesh-keeper and set keeper_socket"}});
+  }
+  segments_ = std::make_unique<DeviceSegments>(LocalDevices(devices), std::move(keeper));
+}
+
 absl::Status Worker::OpenStore() {
   BufferStore::Options options{.directory = options_.buffer_directory,
                                .memory_limit_bytes = options_.memory_limit_bytes,
                                .boot_id = boot_id_,
                                .devices = static_cast<int>(options_.devices),
+                               .segments = segments_.get(),
                                .recycle_idle = absl::FromChrono(options_.recycle_idle)};
   std::error_code ignored;
   std::filesystem::create_directories(options_.buffer_directory, ignored);
@@ -230,7 +248,10 @@ std::vector<ReadinessCheck> Worker::Checks() {
                               : absl::UnavailableError(absl::StrCat(
                                     "not attached to the server at ", options_.server_address));
            }},
-          {"agent", [this] { return AgentAnswers(); }}};
+          {"agent", [this] { return AgentAnswers(); }},
+          {"keeper", [this] {
+             return segments_ == nullptr ? absl::OkStatus() : segments_->keeper_status();
+           }}};
 }
 
 absl::Status Worker::AgentAnswers() {
@@ -248,6 +269,9 @@ absl::Status Worker::Serve() {
   builder.experimental().SetInterceptorCreators(
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
+  if (segments_ != nullptr) {
+    ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &segments_->handles()));
+  }
   if (options_.metrics_address.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(endpoint_,
                    MetricsEndpoint::Start(options_.metrics_address, registry_, Checks()));

@@ -17,6 +17,7 @@
 #include "worker/agent/program_fetcher.h"
 #include "worker/agent/strand_pulse.h"
 #include "worker/data_plane.h"
+#include "worker/local/handle_socket.h"
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"
 #include "worker/options.h"
@@ -47,6 +48,7 @@ class Worker {
   Worker(WorkerOptions options, Ended ended)
       : options_(std::move(options)), ended_(std::move(ended)) {}
 
+  void OpenSegments(const DataPlane& plane);
   absl::Status OpenStore();
   absl::Status LockDirectory();
   absl::StatusOr<Agent::Options> LoadRecord();
@@ -69,6 +71,7 @@ class Worker {
   TlsMetrics tls_metrics_{*registry_};
   std::unique_ptr<WorkerMetrics> metrics_;
   std::shared_ptr<CertificateKeeper> certificates_;  // null: no TLS
+  std::unique_ptr<DeviceSegments> segments_;         // null: buffers are files
   std::unique_ptr<BufferStore> store_;
   DataPlane plane_;  // but for what data_ has of it
   std::unique_ptr<DataThread> data_;
@@ -81,6 +84,7 @@ class Worker {
   std::unique_ptr<PlannerLink> link_;
   std::unique_ptr<LocalService> service_;
   std::unique_ptr<UnixServer> server_;
+  std::unique_ptr<PacketServer> handle_server_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
 };
 

@@ -7,11 +7,15 @@ import unittest
 import grpc
 from remesh import errors
 from remesh.trainer import ExecutionFailed
-from remesh.v1 import local_pb2, plan_pb2, reshard_pb2, state_pb2
+from remesh.v1 import local_pb2, plan_pb2, reshard_pb2, sharding_pb2, state_pb2
 
 from harness import Array, ClusterTest, targets, text_sharding
 
 ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
+# Memory of devices cannot be cut short.
+IN_FILES = sharding_pb2.Sharding()
+IN_FILES.CopyFrom(ROWS)
+IN_FILES.memory_kind = "pinned_host"
 COLUMNS = text_sharding("{devices=[1,6]<=[6]}", 5, 4, 3, 2, 1, 0)
 # Large enough, in windows small enough, that a move takes seconds.
 LARGE = [Array(f"w{i}", "f32", (1024, 4096)) for i in range(12)]
@@ -99,7 +103,7 @@ class FailureTest(ClusterTest):
 
     def test_a_trainer_that_truncates_its_buffer(self):
         """Neither its worker dies of it, nor anybody else's move."""
-        name, execution = self._start_slow("cut")
+        name, execution = self._start_slow("cut", IN_FILES)
         shards = self.trainers["host-1"].read(name, 1, 20)
         for path in {shard.info.path for shard in shards}:
             os.truncate(path, 0)
@@ -145,14 +149,14 @@ class FailureTest(ClusterTest):
 
     # ---- steps ----
 
-    def _create(self, name: str) -> str:
+    def _create(self, name: str, sharding=ROWS) -> str:
         name = f"jobs/failure/states/{name}"
-        self.create_and_write(name, LARGE, ROWS)
+        self.create_and_write(name, LARGE, sharding)
         return name
 
-    def _start_slow(self, name: str):
+    def _start_slow(self, name: str, sharding=ROWS):
         """A state, and an execution in mid-transfer."""
-        name = self._create(name)
+        name = self._create(name, sharding)
         started = self.controller.start_reshard(name, 1, targets(LARGE, COLUMNS), SLOW)
         self._wait_for_bytes(started.name)
         return name, started.name

@@ -12,7 +12,7 @@ from option_table import options_of
 from support import ROOT, run
 
 BUILD = pathlib.Path(os.environ.get("REMESH_BIN_DIR", ROOT / "build" / "release" / "bin")).parent
-UNITS = ["remesh-server.service", "remesh-worker.service"]
+UNITS = ["remesh-keeper.service", "remesh-server.service", "remesh-worker.service"]
 
 
 class PackagingTest(unittest.TestCase):

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/agent/agent_memory.h"
 
-#include <sys/random.h>
-
 #include "base/check.h"
+#include "base/random_bytes.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 #include "service/log.h"
@@ -41,14 +40,6 @@ absl::Status AgentMemory::Update(const worker::AgentRecord& next) {
 bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known) {
   if (told.leadership().empty()) return false;
   return told.leadership() != known.leadership() || told.sequence() > known.sequence();
-}
-
-std::string RandomBytes(size_t count) {
-  std::string bytes(count, '\0');
-  // Up to 256 bytes come at once, whole.
-  REMESH_CHECK(count <= 256);
-  REMESH_CHECK(getrandom(bytes.data(), count, 0) == static_cast<ssize_t>(count));
-  return bytes;
 }
 
 }  // namespace remesh

@@ -32,7 +32,4 @@ class AgentMemory {
 // Whether `told` is to be remembered in place of `known`: of another leadership, or later.
 bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known);
 
-// From the kernel: nobody guesses them.
-std::string RandomBytes(size_t count);
-
 }  // namespace remesh

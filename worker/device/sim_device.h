@@ -27,6 +27,7 @@ struct SimOptions {
 // and in an order of its own; what work will write holds noise from the moment it is given, so that
 // who reads too early, or relies on work that was cancelled, finds out. Parts may lie in the memory
 // of this device, of another of the process, or of the host.
+// All that Device asks for, and its stream: it has more than 25 methods.
 class SimDevice final : public Device {
  public:
   using Notify = absl::AnyInvocable<void() const>;

@@ -17,11 +17,11 @@ namespace {
 constexpr timeval kPatience{.tv_sec = 2, .tv_usec = 0};
 
 absl::Status Unreachable(const std::string& socket_path, const absl::Status& why) {
-  return MakeError(absl::StatusCode::kUnavailable,
-                   absl::StrCat("the keeper at ", socket_path,
-                                " does not answer: ", std::string(why.message())),
-                   {"KEEPER_UNREACHABLE",
-                    {{"keeper_socket", socket_path}, {"error", std::string(why.message())}}});
+  return MakeError(
+      absl::StatusCode::kUnavailable,
+      absl::StrCat("the keeper at ", socket_path, " does not answer: ", std::string(why.message())),
+      {"KEEPER_UNREACHABLE",
+       {{"keeper_socket", socket_path}, {"error", std::string(why.message())}}});
 }
 
 }  // namespace

@@ -39,8 +39,7 @@ class KeeperTest : public testing::Test {
   }
   void Stop() { server_ = nullptr; }
 
-  const std::string path_ =
-      absl::StrCat(testing::TempDir(), "/keeper-", getpid(), ".sock");
+  const std::string path_ = absl::StrCat(testing::TempDir(), "/keeper-", getpid(), ".sock");
   std::unique_ptr<KeeperTable> table_;
   std::unique_ptr<PacketServer> server_;
 };
@@ -143,8 +142,8 @@ TEST_F(KeeperTest, ASocketThatIsInUseOrNoSocketIsLeftAlone) {
   EXPECT_TRUE(absl::IsInvalidArgument(second.status())) << second.status();
   const std::string file = path_ + ".file";
   std::ofstream(file) << "something";
-  EXPECT_TRUE(absl::IsInvalidArgument(
-      PacketServer::Start(file, 0600, "socket-path", answer).status()));
+  EXPECT_TRUE(
+      absl::IsInvalidArgument(PacketServer::Start(file, 0600, "socket-path", answer).status()));
   EXPECT_TRUE(std::filesystem::exists(file));
   std::filesystem::remove(file);
 }

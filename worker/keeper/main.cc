@@ -33,9 +33,9 @@ int Run(const std::string& socket_path) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   KeeperTable table(SegmentsMax());
   // Only for the user that it runs as.
-  auto server = PacketServer::Start(
-      socket_path, 0600, "socket-path",
-      [&table](Packet packet) { return table.Answer(std::move(packet)); });
+  auto server = PacketServer::Start(socket_path, 0600, "socket-path", [&table](Packet packet) {
+    return table.Answer(std::move(packet));
+  });
   if (!server.ok()) {
     std::cerr << "remesh-keeper: " << server.status().message() << "\n";
     return absl::IsInvalidArgument(server.status()) ? 2 : 1;
@@ -50,7 +50,9 @@ int Run(const std::string& socket_path) {
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Holds the device buffers of a host's remesh-worker while that is restarted. Its own end frees those that no worker holds.");
+  CLI::App app(
+      "Holds the device buffers of a host's remesh-worker while that is restarted. Its own end "
+      "frees those that no worker holds.");
   app.set_version_flag("--version", REMESH_VERSION);
   std::string socket_path = "/run/remesh/keeper.sock";
   app.add_option("--socket-path", socket_path, "Where the worker finds it (its keeper_socket).")

@@ -31,8 +31,8 @@ absl::Status Unavailable(const std::string& what) {
 absl::StatusOr<sockaddr_un> AddressAt(const std::string& path, const std::string& field) {
   sockaddr_un address{};
   if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return InvalidField(
-        field, path, absl::StrCat("must be of 1 to ", sizeof(address.sun_path) - 1, " bytes"));
+    return InvalidField(field, path,
+                        absl::StrCat("must be of 1 to ", sizeof(address.sun_path) - 1, " bytes"));
   }
   address.sun_family = AF_UNIX;
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
@@ -97,9 +97,9 @@ absl::Status SendPacket(int socket, std::string_view bytes, int fd) {
   return Unavailable("sending");
 }
 
-absl::StatusOr<Packet> ReceivePacket(int socket, size_t bytes_max) {
+absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes) {
   Packet packet;
-  packet.bytes.resize(bytes_max);
+  packet.bytes.resize(max_bytes);
   iovec data{packet.bytes.data(), packet.bytes.size()};
   msghdr message{};
   message.msg_iov = &data;

@@ -22,9 +22,9 @@ struct Packet {
 absl::Status SendPacket(int socket, std::string_view bytes, int fd);
 
 // Waits as long as the socket's own timeout says. UNAVAILABLE when the other end is gone,
-// DEADLINE_EXCEEDED after the timeout, INVALID_ARGUMENT for a packet above `bytes_max` or with more
+// DEADLINE_EXCEEDED after the timeout, INVALID_ARGUMENT for a packet above `max_bytes` or with more
 // than one descriptor.
-absl::StatusOr<Packet> ReceivePacket(int socket, size_t bytes_max);
+absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes);
 
 // A socket of that type that listens at `path`, with `mode`; what a process that is gone left there
 // makes room. INVALID_ARGUMENT naming `field`.

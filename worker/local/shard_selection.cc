@@ -52,6 +52,16 @@ bool Matches(const v1::ShardSelector& selector, const std::string& array, int64_
              selector.devices().end();
 }
 
+void DescribeMemory(const Generation& generation, int index, v1::Shard& shard) {
+  const DeviceSegment* const segment = generation.SegmentOf(index);
+  if (segment == nullptr) return shard.set_path(generation.PathOf(index));
+  v1::DeviceMemory& memory = *shard.mutable_device_memory();
+  memory.set_token(segment->token);
+  memory.set_bytes(generation.places.files[generation.places.shards[index].file].bytes);
+  memory.set_kind(segment->kind);
+  memory.set_device_uuid(segment->device_uuid);
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation,
@@ -86,7 +96,7 @@ v1::ShardsResponse DescribeShards(const Generation& generation, const std::vecto
     shard.set_device(spec.device());
     *shard.mutable_box() = spec.box();
     shard.set_element_type(array.element_type());
-    shard.set_path(generation.PathOf(i));
+    DescribeMemory(generation, i, shard);
     shard.set_offset(place.offset);
     shard.set_bytes(place.bytes);
     shard.mutable_strides()->Resize(place.box.rank(), 1);

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/store/durable_file.h"
+#include "worker/store/generation_segments.h"
 #include "worker/store/state_folder.h"
 
 namespace remesh {
@@ -39,6 +40,13 @@ bool AllSealed(const worker::GenerationManifest& manifest) {
   return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
 }
 
+// Those whose bytes are in the memory of devices.
+std::set<std::string> FilesElsewhere(const worker::GenerationManifest& manifest) {
+  std::set<std::string> files;
+  for (const worker::SegmentRecord& record : manifest.segments()) files.insert(record.file());
+  return files;
+}
+
 bool IsNumber(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
@@ -55,6 +63,17 @@ bool Generation::pending() const {
 
 int64_t Generation::sealed_shards() const {
   return std::count(manifest.sealed().begin(), manifest.sealed().end(), true);
+}
+
+const DeviceSegment* Generation::SegmentOf(int shard) const {
+  const auto it = segments->find(places.shards[shard].file);
+  return it == segments->end() ? nullptr : &it->second;
+}
+
+int64_t Generation::host_bytes() const {
+  int64_t bytes = places.file_bytes;
+  for (const worker::SegmentRecord& record : manifest.segments()) bytes -= record.bytes();
+  return bytes;
 }
 
 std::string Generation::PathOf(int shard) const {
@@ -90,45 +109,71 @@ absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) 
                         absl::StrCat("must be a directory that can be made: ", error.message()));
   }
   auto store = std::unique_ptr<BufferStore>(new BufferStore(std::move(options)));
-  store->Adopt();
+  RETURN_IF_ERROR(store->Adopt());
   return store;
 }
 
-void BufferStore::Adopt() {
+absl::Status BufferStore::Adopt() {
   for (const std::string& state : FoldersIn(options_.directory)) {
     const std::string name = fs::path(state).filename().string();
     if (absl::StartsWith(name, kTrash)) {
       Remove(state);
     } else if (!absl::StartsWith(name, ".")) {
-      for (const std::string& folder : FoldersIn(state)) AdoptFolder(folder);
+      for (const std::string& folder : FoldersIn(state)) RETURN_IF_ERROR(AdoptFolder(folder));
       std::error_code not_empty;
       fs::remove(state, not_empty);
     }
   }
+  DropUnknownSegments();
+  return absl::OkStatus();
 }
 
-void BufferStore::AdoptFolder(const std::string& folder) {
+void BufferStore::DropUnknownSegments() {
+  if (options_.segments == nullptr) return;
+  const auto names = options_.segments->Names();
+  if (!names.ok()) return;  // with the next life
+  std::set<std::string> known;
+  const auto add = [&known](const worker::GenerationManifest& manifest) {
+    for (const worker::SegmentRecord& record : manifest.segments()) known.insert(record.name());
+  };
+  for (const auto& [key, generation] : generations_) add(generation.manifest);
+  for (const std::string& folder : FoldersIn(absl::StrCat(options_.directory, "/", kAside))) {
+    worker::GenerationManifest manifest;
+    // Any of them may be what it speaks of.
+    if (!ReadDurable(folder + kManifest, manifest).ok()) return;
+    add(manifest);
+  }
+  for (const std::string& name : *names) {
+    if (!known.contains(name)) options_.segments->Drop(name);
+  }
+}
+
+absl::Status BufferStore::AdoptFolder(const std::string& folder) {
   Generation generation;
-  const absl::Status status = Read(folder, generation);
+  absl::Status status = Read(folder, generation);
   // The manifest comes last.
   if (absl::IsNotFound(status) && IsNumber(fs::path(folder).filename().string())) {
     notes_.push_back(absl::StrCat("removed ", folder, ": it was not made to its end"));
-    return Remove(folder);
-  }
-  if (!status.ok()) {
-    SetAside(folder, std::string(status.message()));
-    return;
+    Remove(folder);
+    return absl::OkStatus();
   }
   const bool stale = generation.manifest.boot_id() != options_.boot_id;
-  if (stale || generation.phase() == v1::SHARD_PHASE_PREPARED) {
+  if (status.ok() && (stale || generation.phase() == v1::SHARD_PHASE_PREPARED)) {
     notes_.push_back(absl::StrCat("removed ", folder, ": ",
                                   stale ? "of another boot" : "its execution had not verified it"));
     Remove(folder);
-    return;
+    return absl::OkStatus();
   }
-  space_->Adopt(generation.places.file_bytes);
+  if (status.ok()) status = FindSegments(options_.segments, generation);
+  if (absl::IsUnavailable(status)) return status;
+  if (!status.ok()) {
+    SetAside(folder, std::string(status.message()));
+    return absl::OkStatus();
+  }
+  space_->Adopt(generation.host_bytes());
   Key key(generation.state(), generation.number());
   generations_.emplace(std::move(key), std::move(generation));
+  return absl::OkStatus();
 }
 
 absl::Status BufferStore::Read(const std::string& folder, Generation& generation) const {
@@ -143,7 +188,9 @@ absl::Status BufferStore::Read(const std::string& folder, Generation& generation
   if (manifest.phase() < v1::SHARD_PHASE_BUILDING || manifest.phase() > v1::SHARD_PHASE_VERIFIED) {
     return Unusable("its phase is unknown");
   }
+  const std::set<std::string> elsewhere = FilesElsewhere(manifest);
   for (const ShardPlaces::File& file : generation.places.files) {
+    if (elsewhere.contains(file.name)) continue;
     std::error_code error;
     const auto bytes = fs::file_size(absl::StrCat(folder, "/", file.name), error);
     if (error || static_cast<int64_t>(bytes) < file.bytes) {
@@ -224,6 +271,7 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
   generation.manifest.set_boot_id(options_.boot_id);
   generation.manifest.set_cluster_uid(cluster_uid_);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), false);
+  NameSegments(options_.segments, generation);
   generation.folder = FolderOf(assignment.state(), assignment.generation());
   const Key key(generation.state(), generation.number());
   if (generations_.contains(key) || begun_.contains(key)) {
@@ -240,7 +288,7 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
       generation.taken_over = std::make_shared<TakenOver>(TakenOver{std::move(kept), {}});
     }
   }
-  RETURN_IF_ERROR(TakeSpace(generation.places.file_bytes, taken_over));
+  RETURN_IF_ERROR(TakeSpace(generation.host_bytes(), taken_over));
   begun_.insert(key);
   return generation;
 }
@@ -265,7 +313,8 @@ absl::Status BufferStore::Finish(Generation generation, const absl::Status& fill
   REMESH_CHECK(begun_.erase(key) == 1);
   if (!filled.ok()) {
     generation.taken_over = nullptr;
-    space_->Give(generation.places.file_bytes);
+    space_->Give(generation.host_bytes());
+    DropSegments(options_.segments, generation);
     Remove(generation.folder);
     return filled;
   }
@@ -284,6 +333,7 @@ absl::Status BufferStore::Fill(const Generation& generation,
                      {"IO_ERROR", {{"path", generation.folder}, {"error", error.message()}}});
   }
   RETURN_IF_ERROR(MakeFiles(generation, cancelled));
+  RETURN_IF_ERROR(MakeSegments(options_.segments, generation));
   // Later manifests are of the same size but for the phase and packed flags.
   const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;
   RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes));
@@ -294,10 +344,12 @@ absl::Status BufferStore::MakeFiles(const Generation& generation,
                                     const std::atomic<bool>* cancelled) const {
   const std::vector<ShardPlaces::File>& files = generation.places.files;
   const auto path = [&](size_t i) { return absl::StrCat(generation.folder, "/", files[i].name); };
+  const std::set<std::string> elsewhere = FilesElsewhere(generation.manifest);
   TakenOver none;
   TakenOver& old = generation.taken_over != nullptr ? *generation.taken_over : none;
   int64_t fresh_bytes = 0;
   for (size_t i = 0; i < files.size(); ++i) {
+    if (elsewhere.contains(files[i].name)) continue;
     auto file = old.from ? old.from->Take(files[i].name, files[i].bytes, path(i)) : std::nullopt;
     if (!file) fresh_bytes += files[i].bytes;
     if (!file) continue;
@@ -307,7 +359,7 @@ absl::Status BufferStore::MakeFiles(const Generation& generation,
   old.from = nullptr;  // what does not fit makes room
   RETURN_IF_ERROR(CheckCgroup(fresh_bytes));
   for (size_t i = 0; i < files.size(); ++i) {
-    if (old.files.contains(static_cast<int>(i))) continue;
+    if (old.files.contains(static_cast<int>(i)) || elsewhere.contains(files[i].name)) continue;
     RETURN_IF_ERROR(CreateReservedFile(path(i), files[i].bytes, cancelled));
   }
   return absl::OkStatus();
@@ -350,7 +402,8 @@ void BufferStore::Drop(const std::string& state, int64_t generation) {
   if (it == generations_.end()) return;
   Remove(it->second.folder);
   mapped_.erase(it->first);
-  space_->Give(it->second.places.file_bytes);
+  space_->Give(it->second.host_bytes());
+  DropSegments(options_.segments, it->second);
   generations_.erase(it);
 }
 
@@ -360,7 +413,8 @@ void BufferStore::Recycle(const std::string& state, int64_t generation) {
   auto mapped = mapped_.extract(it->first);
   const bool known = !mapped.empty() && mapped.mapped() != nullptr;
   const Generation& old = it->second;
-  if (!known || options_.recycle_idle <= absl::ZeroDuration() ||
+  // Memory of devices goes back at once: there is none to spare.
+  if (!known || !old.segments->empty() || options_.recycle_idle <= absl::ZeroDuration() ||
       !pool_.Keep(old.state_uid(), old.folder, old.places, std::move(mapped.mapped()),
                   options_.now())) {
     return Drop(state, generation);
@@ -378,7 +432,8 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   std::shared_ptr<MappedShards>& kept = mapped_[it->first];
   // What a trainer spoiled may have been mended in the file since, never in the mapping.
   const auto same = [&](size_t i) {
-    return kept->files[i].IsAt(absl::StrCat(held.folder, "/", held.places.files[i].name));
+    return kept->on_device[i] != nullptr ||
+           kept->files[i].IsAt(absl::StrCat(held.folder, "/", held.places.files[i].name));
   };
   bool whole = kept != nullptr && kept->CheckWhole().ok();
   for (size_t i = 0; whole && i < kept->files.size(); ++i) whole = same(i);
@@ -389,6 +444,12 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   mapped->assignment = held.manifest.assignment();
   for (const ShardPlaces::File& file : held.places.files) {
     const int index = static_cast<int>(mapped->files.size());
+    if (const auto segment = held.segments->find(index); segment != held.segments->end()) {
+      mapped->files.emplace_back();
+      mapped->on_device.push_back(segment->second.memory);
+      continue;
+    }
+    mapped->on_device.push_back(nullptr);
     if (taken_over != nullptr && taken_over->files.contains(index)) {
       mapped->files.push_back(std::move(taken_over->files.at(index)));
       continue;
@@ -398,8 +459,11 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
     mapped->files.push_back(std::move(bytes));
   }
   for (const ShardPlaces::Shard& shard : held.places.shards) {
-    std::byte* data = mapped->files[shard.file].bytes().data() + shard.offset;
-    mapped->shards.push_back({data, shard.box, shard.bits_per_element});
+    std::byte* const segment = mapped->on_device[shard.file].get();
+    std::byte* const begin =
+        segment != nullptr ? segment : mapped->files[shard.file].bytes().data();
+    mapped->shards.push_back({begin + shard.offset, shard.box, shard.bits_per_element});
+    mapped->file_of.push_back(shard.file);
   }
   return kept = mapped;
 }

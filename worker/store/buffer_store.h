@@ -18,6 +18,7 @@
 #include "worker/manifest.pb.h"
 #include "worker/store/buffer_file.h"
 #include "worker/store/buffer_pool.h"
+#include "worker/store/device_segments.h"
 #include "worker/store/mapped_shards.h"
 #include "worker/store/memory_space.h"
 #include "worker/store/scratch.h"
@@ -37,6 +38,9 @@ struct Generation {
   ShardPlaces places;
   std::string folder;
   std::shared_ptr<TakenOver> taken_over = nullptr;  // until it is mapped; or null
+  // What lies in the memory of devices, by index into places.files. Fill() makes it.
+  std::shared_ptr<std::map<int, DeviceSegment>> segments =
+      std::make_shared<std::map<int, DeviceSegment>>();
 
   const std::string& state() const { return manifest.assignment().state(); }
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }
@@ -45,12 +49,15 @@ struct Generation {
   // Of an execution that has not committed: not the trainers' yet.
   bool pending() const;
   int64_t sealed_shards() const;
+  // Of the shard's file; null for one that is in the memory of a device.
+  const DeviceSegment* SegmentOf(int shard) const;
   std::string PathOf(int shard) const;
+  int64_t host_bytes() const;  // of the files
   v1::StateManifest Summary() const;
 };
 
-// The buffers of a host: files in one directory, best a tmpfs, that trainers map too. Whatever a
-// call changed is on file when it returns; a later life of the worker on the same boot of the
+// The buffers of a host: files in one directory, best a tmpfs, and memory of devices; trainers map
+// both too. Whatever a call changed is on file when it returns; a later life of the worker on the same boot of the
 // machine finds it again. Not thread-safe.
 // The life of a generation in steps, some of them for another thread: it has more than 25 methods.
 class BufferStore {
@@ -61,6 +68,8 @@ class BufferStore {
     std::string boot_id;
     int devices = 1;
     std::string cgroup_root = "/sys/fs/cgroup";
+    // Where shards of memory kind "device" go; null: into files, too. Outlives the store.
+    DeviceSegments* segments = nullptr;
     // How long Recycle() keeps memory; 0: it does not.
     absl::Duration recycle_idle = absl::Seconds(60);
     std::function<absl::Time()> now = absl::Now;
@@ -68,7 +77,8 @@ class BufferStore {
 
   // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and
   // those of another boot are removed; what cannot be understood is moved to the folder ".aside",
-  // and said in notes(). Errors: only an unusable directory.
+  // and said in notes(). Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), before
+  // anything is moved or removed.
   static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
 
   // Whose planner assigns what is made from now on.
@@ -143,10 +153,13 @@ class BufferStore {
   int64_t FreeKept() const;
   absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;
 
-  void Adopt();
-  void AdoptFolder(const std::string& folder);
+  // UNAVAILABLE: not now; nothing was moved or removed for it.
+  absl::Status Adopt();
+  absl::Status AdoptFolder(const std::string& folder);
   // What is wrong with the generation in `folder`, if anything; read into `generation`.
   absl::Status Read(const std::string& folder, Generation& generation) const;
+  // Frees what the keeper has of generations that are no more, or were never made to their end.
+  void DropUnknownSegments();
   void SetAside(const std::string& folder, const std::string& why);
   void Remove(const std::string& folder);
   absl::Status Write(const Generation& generation) const;

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "base/check.h"
 #include "base/status_macros.h"
 
 namespace remesh {
@@ -28,20 +27,18 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
   reached->registered.resize(mapped->files.size());
   for (size_t i = 0; i < mapped->shards.size(); ++i) {
     ShardView shard = mapped->shards[i];
-    // Files are of one device each.
-    const auto file = std::find_if(
-        mapped->files.begin(), mapped->files.end(), [&](const MappedFile& candidate) {
-          const auto bytes = candidate.bytes();
-          return bytes.data() <= shard.data && shard.data < bytes.data() + bytes.size();
-        });
-    REMESH_CHECK(file != mapped->files.end());
-    std::shared_ptr<std::byte>& address = reached->registered[file - mapped->files.begin()];
-    if (address == nullptr) {
-      Device* const device =
-          devices.Of(mapped->assignment.shards(static_cast<int>(i)).local_device());
-      ASSIGN_OR_RETURN(address, device->Register(file->bytes()));
+    const int index = mapped->file_of[i];
+    if (mapped->on_device[index] == nullptr) {
+      const std::span<std::byte> file = mapped->files[index].bytes();
+      std::shared_ptr<std::byte>& address = reached->registered[index];
+      if (address == nullptr) {
+        // Files are of one device each.
+        Device* const device =
+            devices.Of(mapped->assignment.shards(static_cast<int>(i)).local_device());
+        ASSIGN_OR_RETURN(address, device->Register(file));
+      }
+      shard.data = address.get() + (shard.data - file.data());
     }
-    shard.data = address.get() + (shard.data - file->bytes().data());
     reached->shards.push_back(std::move(shard));
   }
   reached->mapped = std::move(mapped);

@@ -18,7 +18,9 @@ namespace remesh {
 struct MappedShards {
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
-  std::vector<MappedFile> files;  // as ShardPlaces::files
+  std::vector<MappedFile> files;  // as ShardPlaces::files; those below are of no file
+  std::vector<std::shared_ptr<std::byte>> on_device = {};  // by file; null: it is a file
+  std::vector<int> file_of = {};                           // by shard
   // Where devices reach the memory of `mapped` by addresses of their own; else nothing.
   std::shared_ptr<const MappedShards> mapped = nullptr;
   std::vector<std::shared_ptr<std::byte>> registered = {};

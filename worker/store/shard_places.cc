@@ -14,6 +14,7 @@
 namespace remesh {
 namespace {
 
+constexpr char kDeviceKind[] = "device";
 constexpr int64_t kBytesMax = int64_t{1} << 62;
 
 struct Array {
@@ -35,10 +36,10 @@ absl::StatusOr<std::string> FileName(const v1::ShardSpec& shard, int devices) {
                         absl::StrCat("must be in [0, ", devices, ")"));
   }
   const std::string& kind = shard.memory_kind();
-  if (!kind.empty() && kind != "device" && kind != "pinned_host" && kind != "unpinned_host") {
+  if (!kind.empty() && kind != kDeviceKind && kind != "pinned_host" && kind != "unpinned_host") {
     return InvalidField("memory_kind", kind, "must be device, pinned_host or unpinned_host");
   }
-  return absl::StrCat("d", shard.local_device(), ".", kind.empty() ? "device" : kind);
+  return absl::StrCat("d", shard.local_device(), ".", kind.empty() ? kDeviceKind : kind);
 }
 
 absl::StatusOr<ShardPlaces::Shard> ReadShard(const v1::ShardSpec& message,
@@ -83,7 +84,11 @@ absl::StatusOr<ShardPlaces> PlaceShards(const v1::Assignment& assignment, int de
     auto shard = ReadShard(assignment.shards(i), arrays);
     if (!shard.ok()) return AtField(path, shard.status());
     const auto [it, added] = file_of.try_emplace(*name, places.files.size());
-    if (added) places.files.push_back({*name, 0});
+    if (added) {
+      const v1::ShardSpec& first = assignment.shards(i);
+      const bool of_device = first.memory_kind().empty() || first.memory_kind() == kDeviceKind;
+      places.files.push_back({*name, 0, first.local_device(), of_device});
+    }
     ShardPlaces::File& file = places.files[it->second];
     shard->file = it->second;
     shard->offset = file.bytes;

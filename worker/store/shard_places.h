@@ -21,6 +21,8 @@ struct ShardPlaces {
   struct File {
     std::string name;   // "d0.device"
     int64_t bytes = 0;  // >= 1: an empty file cannot be mapped
+    int local_device = 0;
+    bool of_device = true;  // memory kind "device"; else of the host
   };
   struct Shard {
     int file = 0;

@@ -75,9 +75,11 @@ class LocalCluster:
 
     def __init__(self, bin_dir: os.PathLike, hosts: int, devices_per_host: int = 2, buffer_bytes: int = 0,
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
-                 device: str = "host", tls: Optional[connection.Tls] = None):
+                 device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device"):
         """device: "host"; "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests; or
         "cuda": the machine's first GPUs, which all hosts share.
+
+        device_buffers: "device": shards are in the GPUs' memory, with a keeper; "host": in files.
 
         buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
 
@@ -94,6 +96,12 @@ class LocalCluster:
         self._server_port = self._metrics_port = 0
         self._worker_metrics_ports: Dict[str, int] = {}
         self.server: Optional[Process] = None
+        self.keeper: Optional[Process] = None
+        self._has_keeper = device != "host" and device_buffers == "device"
+        if device != "host":
+            self._worker_config.append(f"device_buffers: {device_buffers}")
+        if self._has_keeper:
+            self._worker_config.append(f"keeper_socket: {self._keeper_socket}")
         self.workers: Dict[str, Process] = {}
         # Of each host: the life that the server last told us of, and the last one that is over.
         self._incarnations: Dict[str, int] = {}
@@ -116,6 +124,8 @@ class LocalCluster:
 
     def __enter__(self) -> "LocalCluster":
         try:
+            if self._has_keeper:
+                self.start_keeper()
             self.start_server()
             for host in self.host_names:
                 self.start_worker(host, wait=False)
@@ -130,13 +140,13 @@ class LocalCluster:
 
     def close(self) -> None:
         """Ends every process and removes every file. May be called twice."""
-        processes = [*self.workers.values(), *([self.server] if self.server else [])]
+        processes = [*self.workers.values(), *([self.server] if self.server else []), *([self.keeper] if self.keeper else [])]
         for process in processes:
             if process.alive():
                 process.popen.terminate()
         for process in processes:
             process.stop()
-        self.workers, self.server = {}, None
+        self.workers, self.server, self.keeper = {}, None, None
         shutil.rmtree(self.buffers, ignore_errors=True)
         shutil.rmtree(self.root, ignore_errors=True)
 
@@ -164,7 +174,23 @@ class LocalCluster:
         """A new channel to the server; never through a proxy."""
         return connection.ServerConnection(self.server_address, CHANNEL_OPTIONS, self._tls).channel()
 
+    @property
+    def _keeper_socket(self) -> str:
+        return str(self.root / "keeper.sock")
+
     # ---- processes ----
+
+    def start_keeper(self) -> None:
+        """Starts the keeper of all hosts' device buffers, or starts it again, with nothing."""
+        log = self.root / "keeper.log"
+        log.unlink(missing_ok=True)
+        self.keeper = Process("keeper", [str(self.bin_dir / "remesh-keeper"), "--socket-path", self._keeper_socket],
+                              log)
+        deadline = time.monotonic() + START_SECONDS
+        while "listening" not in log.read_text():
+            if not self.keeper.alive() or time.monotonic() > deadline:
+                raise self.keeper.failure("did not start")
+            time.sleep(0.01)
 
     def start_server(self) -> None:
         """Starts the server, or starts it again on the same port with the same journal."""

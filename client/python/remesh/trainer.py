@@ -10,8 +10,9 @@
     trainer.wait_execution(execution.name)
     for shard in trainer.read(state.name, generation=2): ...                          # every trainer
 
-Nothing is copied through a call: shards are files that worker and trainer both map. Arrays keep the file mapped for as long
-as they live, and a retired generation's memory is free only when its last mapping is gone: drop what was replaced.
+Nothing is copied through a call: shards are files that worker and trainer both map, or, where the worker has GPUs, memory of theirs that
+both map (device_memory.py). Arrays keep it mapped for as long as they live, and a retired generation's memory is free only when its last
+mapping is gone: drop what was replaced.
 """
 import dataclasses
 import datetime
@@ -19,12 +20,12 @@ import mmap
 import re
 import time
 import uuid
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Union
 
 import grpc
 import numpy as np
 
-from remesh import connection, errors
+from remesh import connection, device_memory, errors
 from remesh.elements import bit_width, numpy_dtype
 from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard_pb2_grpc, state_pb2, state_pb2_grpc)
 
@@ -50,10 +51,13 @@ class ExecutionFailed(Exception):
 class Shard:
     """A box of an array on one device of this host."""
     info: local_pb2.Shard  # array name, device id, box, element type ...
-    bytes: np.ndarray      # uint8, as long as info.bytes: dense row-major over the box, packed below a byte
+    bytes: Union[np.ndarray, device_memory.CudaBytes]  # info.bytes of them: dense row-major over the box, packed below a byte
 
     def values(self) -> np.ndarray:
-        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types below a byte have no such view."""
+        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types below a byte have no such view, nor has memory of a
+        GPU: see CudaBytes."""
+        if isinstance(self.bytes, device_memory.CudaBytes):
+            raise TypeError(f"{self.info.array}: on a GPU; torch.as_tensor(shard.bytes, device=\"cuda\") shares its memory")
         if bit_width(self.info.element_type) < 8:
             raise TypeError(f"{self.info.array}: {self.info.element_type} is packed below a byte; use .bytes")
         extents = [hi - lo for lo, hi in zip(self.info.box.lo, self.info.box.hi)]
@@ -67,6 +71,7 @@ class Trainer:
         """tls: for the server; None: what REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME say, else plain text."""
         _check_address(server)
         self._server = connection.ServerConnection(server, _CHANNEL_OPTIONS, tls or connection.Tls.from_environment())
+        self._worker_socket = worker_socket
         self._worker = grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS)
         self.local = local_pb2_grpc.LocalServiceStub(self._worker)
 
@@ -90,7 +95,7 @@ class Trainer:
     def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
         """This host's shards, to write into. Waits until somebody has created a state that lies on this host too."""
         request = local_pb2.AllocateRequest(state=state, wait=True)
-        return _map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
+        return self._map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
 
     def seal(self, state: str) -> local_pb2.SealResponse:
         """Declares every shard of this host written. The state is READY when all hosts have said so."""
@@ -144,7 +149,18 @@ class Trainer:
         """This host's shards of a committed generation, to read. Waits for it to be committed here; one that is retired is refused at
         once (NOT_FOUND, GENERATION_RETIRED: latest_generation in its error_info() is what is here)."""
         request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
-        return _map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+        return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+
+    def _map(self, shards, writable: bool) -> List[Shard]:
+        """Maps each file or segment of device memory once; the arrays keep it mapped."""
+        maps, result = {}, []
+        for info in shards:
+            key = info.path or info.device_memory.token
+            if key not in maps:
+                maps[key] = (_FileMap(info.path, writable) if info.path else
+                             device_memory.map_memory(self._worker_socket, info.device_memory, writable))
+            result.append(Shard(info, maps[key].part(info.offset, info.bytes)))
+        return result
 
 
 def _check_address(server: str) -> None:
@@ -169,12 +185,10 @@ def _watch(method, request, timeout_seconds: float):
         time.sleep(_PAUSE_SECONDS)
 
 
-def _map(shards, writable: bool) -> List[Shard]:
-    """Maps each file once; the arrays keep it mapped."""
-    maps, result = {}, []
-    for info in shards:
-        if info.path not in maps:
-            with open(info.path, "r+b" if writable else "rb") as file:
-                maps[info.path] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
-        result.append(Shard(info, np.frombuffer(maps[info.path], np.uint8, info.bytes, info.offset)))
-    return result
+class _FileMap:
+    def __init__(self, path: str, writable: bool):
+        with open(path, "r+b" if writable else "rb") as file:
+            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+
+    def part(self, offset: int, count: int) -> np.ndarray:
+        return np.frombuffer(self._map, np.uint8, count, offset)

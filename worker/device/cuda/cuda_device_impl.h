@@ -22,6 +22,7 @@ namespace remesh {
 // One GPU. Work goes to its streams at once, in turn, while there is room for tables; what waits for
 // room waits here, and can be taken back. Its end is an event, which the owner finds in Drain(); a
 // function of the host behind it wakes the owner.
+// All that Device asks for, and its streams: it has more than 25 methods.
 class CudaDevice final : public Device {
  public:
   // Makes the GPU's context, which takes a while. `peers` are the GPUs that reach its memory.

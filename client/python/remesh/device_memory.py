@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Buffers in the memory of GPUs: how a trainer gets what its worker made (local.proto, DeviceMemory).
+
+The worker hands out a file descriptor over a Unix socket of its own; the CUDA driver maps it into this process. It stays mapped until
+the last array of it is gone, whatever the worker does meanwhile.
+"""
+import array
+import ctypes
+import functools
+import mmap
+import os
+import socket
+import threading
+
+import numpy as np
+
+_PATIENCE_SECONDS = 10.0
+_ANSWER_BYTES = 4096
+
+
+def receive_handle(worker_socket: str, token: str) -> int:
+    """The descriptor of the memory that has this token: the caller's, to close. ConnectionError says why there is none."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(_PATIENCE_SECONDS)
+        connection.connect(worker_socket + ".handles")
+        connection.send(token.encode())
+        space = socket.CMSG_SPACE(array.array("i").itemsize)
+        answer, ancillary, _, _ = connection.recvmsg(_ANSWER_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+    descriptors = array.array("i")
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(data[:len(data) - len(data) % descriptors.itemsize])
+    if answer != b"ok" or len(descriptors) != 1:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        raise ConnectionError(f"{worker_socket}.handles: {answer.decode(errors='replace') or 'closed without an answer'}")
+    return descriptors[0]
+
+
+def map_memory(worker_socket: str, memory, writable: bool):
+    """What a remesh.v1.DeviceMemory speaks of, mapped: an object whose part(offset, bytes) are the bytes of a shard."""
+    descriptor = receive_handle(worker_socket, memory.token)
+    try:
+        if memory.kind == "sim":
+            return _SimMemory(descriptor, writable)
+        return CudaMemory(descriptor, memory.bytes, memory.device_uuid)
+    finally:
+        os.close(descriptor)
+
+
+class _SimMemory:
+    """Of a device that is not there."""
+
+    def __init__(self, descriptor: int, writable: bool):
+        self._map = mmap.mmap(descriptor, 0, access=mmap.ACCESS_WRITE if writable else mmap.ACCESS_READ)
+
+    def part(self, offset: int, count: int) -> np.ndarray:
+        return np.frombuffer(self._map, np.uint8, count, offset)
+
+
+class CudaBytes:
+    """`count` bytes on a GPU. torch.as_tensor(it, device="cuda") and cupy.asarray(it) share the memory, and keep it mapped; views of
+    other types are theirs: torch.as_tensor(it, device="cuda").view(torch.bfloat16)."""
+
+    def __init__(self, memory: "CudaMemory", offset: int, count: int):
+        self.memory, self.pointer, self.count = memory, memory.pointer + offset, count
+
+    @property
+    def __cuda_array_interface__(self):
+        return {"version": 3, "shape": (self.count,), "typestr": "|u1", "data": (self.pointer, False), "strides": None}
+
+    def __len__(self):
+        return self.count
+
+
+class CudaMemory:
+    """Memory that another process made by CUDA's virtual memory management, mapped into this one's primary context."""
+
+    def __init__(self, descriptor: int, count: int, device_uuid: str):
+        driver = _driver()
+        device = driver.find(device_uuid)
+        driver.use(device)
+        granularity = driver.granularity(device)
+        self._driver, self._device = driver, device
+        self._bytes = (max(count, 1) + granularity - 1) // granularity * granularity
+        self._handle, self._mapped, self.pointer = ctypes.c_ulonglong(), False, 0
+        address = ctypes.c_ulonglong()
+        driver.call("cuMemImportFromShareableHandle", ctypes.byref(self._handle), ctypes.c_void_p(descriptor), _POSIX_DESCRIPTOR)
+        driver.call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(self._bytes), ctypes.c_size_t(0),
+                    ctypes.c_ulonglong(0), ctypes.c_ulonglong(0))
+        self.pointer = address.value
+        driver.call("cuMemMap", address, ctypes.c_size_t(self._bytes), ctypes.c_size_t(0), self._handle, ctypes.c_ulonglong(0))
+        self._mapped = True
+        access = _Access(_DEVICE, device, _READ_WRITE)
+        driver.call("cuMemSetAccess", address, ctypes.c_size_t(self._bytes), ctypes.byref(access), ctypes.c_size_t(1))
+
+    def part(self, offset: int, count: int) -> CudaBytes:
+        return CudaBytes(self, offset, count)
+
+    def __del__(self):
+        if not getattr(self, "pointer", 0):
+            return
+        self._driver.use(self._device)
+        if self._mapped:
+            self._driver.try_call("cuMemUnmap", ctypes.c_ulonglong(self.pointer), ctypes.c_size_t(self._bytes))
+        self._driver.try_call("cuMemAddressFree", ctypes.c_ulonglong(self.pointer), ctypes.c_size_t(self._bytes))
+        if self._handle.value:
+            self._driver.try_call("cuMemRelease", self._handle)
+
+
+# Numbers of cuda.h.
+_POSIX_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+_PINNED = 1            # CU_MEM_ALLOCATION_TYPE_PINNED
+_DEVICE = 1            # CU_MEM_LOCATION_TYPE_DEVICE
+_READ_WRITE = 3        # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+_RECOMMENDED = 1       # CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
+
+
+class _Access(ctypes.Structure):
+    _fields_ = [("location_type", ctypes.c_int), ("location_id", ctypes.c_int), ("flags", ctypes.c_int)]
+
+
+class _Properties(ctypes.Structure):  # CUmemAllocationProp
+    _fields_ = [("type", ctypes.c_int), ("handle_types", ctypes.c_int), ("location_type", ctypes.c_int), ("location_id", ctypes.c_int),
+                ("win32", ctypes.c_void_p), ("compression", ctypes.c_ubyte), ("rdma", ctypes.c_ubyte), ("usage", ctypes.c_ushort),
+                ("reserved", ctypes.c_ubyte * 4)]
+
+
+class _Driver:
+    """libcuda, without a binding that users would have to install."""
+
+    def __init__(self):
+        self._lib = ctypes.CDLL("libcuda.so.1")
+        self._contexts = {}
+        self._lock = threading.Lock()
+        self.call("cuInit", 0)
+
+    def try_call(self, name: str, *arguments) -> int:
+        return getattr(self._lib, name)(*arguments)
+
+    def call(self, name: str, *arguments) -> None:
+        result = self.try_call(name, *arguments)
+        if result == 0:
+            return
+        text = ctypes.c_char_p()
+        self._lib.cuGetErrorName(result, ctypes.byref(text))
+        raise RuntimeError(f"{name}: {text.value.decode() if text.value else result}")
+
+    def find(self, uuid: str) -> int:
+        """The driver's number of the GPU that nvidia-smi calls so, among those that this process may see."""
+        count = ctypes.c_int()
+        self.call("cuDeviceGetCount", ctypes.byref(count))
+        for device in range(count.value):
+            found = (ctypes.c_ubyte * 16)()
+            self.call("cuDeviceGetUuid_v2", ctypes.byref(found), device)
+            text = bytes(found).hex()
+            if uuid == f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}":
+                return device
+        raise RuntimeError(f"the worker's buffers are on {uuid}, which this process does not see (CUDA_VISIBLE_DEVICES?)")
+
+    def use(self, device: int) -> None:
+        """Makes the GPU's primary context, which frameworks use too, this thread's."""
+        with self._lock:
+            if device not in self._contexts:
+                context = ctypes.c_void_p()
+                self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+                self._contexts[device] = context
+        self.call("cuCtxSetCurrent", self._contexts[device])
+
+    def granularity(self, device: int) -> int:
+        properties = _Properties(type=_PINNED, handle_types=_POSIX_DESCRIPTOR, location_type=_DEVICE, location_id=device)
+        size = ctypes.c_size_t()
+        self.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(properties), _RECOMMENDED)
+        return size.value
+
+
+@functools.lru_cache(maxsize=None)
+def _driver() -> _Driver:
+    return _Driver()

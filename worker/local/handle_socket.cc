@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/handle_socket.h"
+
+#include <utility>
+
+namespace remesh {
+
+absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
+                                                           const HandleTable* handles) {
+  const auto answer = [handles](Packet packet) -> PacketServer::Reply {
+    std::shared_ptr<const Fd> handle = handles->Find(packet.bytes);
+    if (handle == nullptr) return {"no memory has this token (any more)"};
+    return {"ok", std::move(handle)};
+  };
+  return PacketServer::Start(socket_path + ".handles", 0660, "socket_path", answer);
+}
+
+}  // namespace remesh
