@@ -135,6 +135,7 @@ const std::vector<MethodRule>& MethodRules() {
       {"WorkerService", "DiscardShards", kAdmins},
       {"LocalService", "Allocate", kSocket},
       {"LocalService", "Seal", kSocket},
+      {"LocalService", "Lend", kSocket},
       {"LocalService", "Unseal", kSocket},
       {"LocalService", "GetShards", kSocket},
       {"LocalService", "Release", kSocket},

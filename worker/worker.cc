@@ -106,7 +106,7 @@ void Worker::OpenSegments(const DataPlane& plane) {
     LogWarning("buffers of devices end with this process",
                {{"remedy", "run remesh-keeper and set keeper_socket"}});
   }
-  segments_ = std::make_unique<DeviceSegments>(LocalDevices(devices), std::move(keeper));
+  segments_ = std::make_unique<DeviceSegments>(LocalDevices(devices), std::move(keeper), &handles_);
 }
 
 absl::Status Worker::OpenStore() {
@@ -115,6 +115,7 @@ absl::Status Worker::OpenStore() {
                                .boot_id = boot_id_,
                                .devices = static_cast<int>(options_.devices),
                                .segments = segments_.get(),
+                               .handles = &handles_,
                                .recycle_idle = absl::FromChrono(options_.recycle_idle)};
   std::error_code ignored;
   std::filesystem::create_directories(options_.buffer_directory, ignored);
@@ -269,9 +270,7 @@ absl::Status Worker::Serve() {
   builder.experimental().SetInterceptorCreators(
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
-  if (segments_ != nullptr) {
-    ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &segments_->handles()));
-  }
+  ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_));
   if (options_.metrics_address.empty()) return absl::OkStatus();
   ASSIGN_OR_RETURN(endpoint_,
                    MetricsEndpoint::Start(options_.metrics_address, registry_, Checks()));

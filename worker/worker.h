@@ -71,7 +71,8 @@ class Worker {
   TlsMetrics tls_metrics_{*registry_};
   std::unique_ptr<WorkerMetrics> metrics_;
   std::shared_ptr<CertificateKeeper> certificates_;  // null: no TLS
-  std::unique_ptr<DeviceSegments> segments_;         // null: buffers are files
+  HandleTable handles_;                       // of device memory, for trainers, and what they lend
+  std::unique_ptr<DeviceSegments> segments_;  // null: buffers are files
   std::unique_ptr<BufferStore> store_;
   DataPlane plane_;  // but for what data_ has of it
   std::unique_ptr<DataThread> data_;

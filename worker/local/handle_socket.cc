@@ -6,8 +6,12 @@
 namespace remesh {
 
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
-                                                           const HandleTable* handles) {
+                                                           HandleTable* handles) {
   const auto answer = [handles](Packet packet) -> PacketServer::Reply {
+    if (packet.bytes == "lend") {
+      if (!packet.fd) return {"a descriptor must come with it"};
+      return {"ok " + handles->Bring(std::move(packet.fd), absl::Now())};
+    }
     std::shared_ptr<const Fd> handle = handles->Find(packet.bytes);
     if (handle == nullptr) return {"no memory has this token (any more)"};
     return {"ok", std::move(handle)};

@@ -10,10 +10,10 @@
 
 namespace remesh {
 
-// Where trainers of this host ask for handles of device memory, beside the socket at `socket_path`
-// and with its mode (local.proto, DeviceMemory). `handles` must outlive it. INVALID_ARGUMENT naming
-// socket_path.
+// Where trainers of this host ask for handles of device memory and bring those of memory that they
+// lend, beside the socket at `socket_path` and with its mode (local.proto: DeviceMemory,
+// LentMemory). `handles` must outlive it. INVALID_ARGUMENT naming socket_path.
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
-                                                           const HandleTable* handles);
+                                                           HandleTable* handles);
 
 }  // namespace remesh

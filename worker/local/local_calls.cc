@@ -32,6 +32,23 @@ void LocalCalls::GetShards(CallId id, const v1::GetShardsRequest& request,
       std::move(done));
 }
 
+// What waits are calls that answer with shards; this one's own answer goes beside it.
+void LocalCalls::Lend(CallId id, const v1::LendRequest& request, Done<v1::SealResponse> done) {
+  auto response = std::make_shared<v1::SealResponse>();
+  Wait(
+      id, request.wait(),
+      [this, request, response]() -> absl::StatusOr<v1::ShardsResponse> {
+        auto lent = buffers_->Lend(request);
+        if (!lent.ok()) return lent.status();
+        *response = *std::move(lent);
+        return v1::ShardsResponse();
+      },
+      [response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
+        if (!result.ok()) return done(result.status());
+        done(std::move(*response));
+      });
+}
+
 bool LocalCalls::MustWait(Waiting& waiting, const absl::Status& status) {
   waiting.wanted.clear();
   waiting.reserving.clear();

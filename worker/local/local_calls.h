@@ -30,6 +30,7 @@ class LocalCalls {
       : buffers_(buffers), wanted_(std::move(wanted)) {}
 
   void Allocate(CallId id, const v1::AllocateRequest& request, Done<v1::ShardsResponse> done);
+  void Lend(CallId id, const v1::LendRequest& request, Done<v1::SealResponse> done);
   void GetShards(CallId id, const v1::GetShardsRequest& request, Done<v1::ShardsResponse> done);
 
   int waiting() const { return static_cast<int>(waiting_.size()); }

@@ -75,6 +75,22 @@ grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext*,
   return reactor;
 }
 
+grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext*,
+                                             const v1::LendRequest* request,
+                                             v1::SealResponse* response) {
+  const uint64_t id = next_call_++;
+  auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
+  const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
+    calls_->Lend(id, request, [this, reactor, response](auto result) {
+      const bool lent = result.ok();
+      Answer(reactor, response, std::move(result));
+      if (lent) calls_->Retry();
+    });
+  });
+  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
+  return reactor;
+}
+
 grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext*,
                                              const v1::SealRequest* request,
                                              v1::SealResponse* response) {

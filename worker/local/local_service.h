@@ -24,6 +24,9 @@ class LocalService final : public v1::LocalService::CallbackService {
   grpc::ServerUnaryReactor* Seal(grpc::CallbackServerContext* context,
                                  const v1::SealRequest* request,
                                  v1::SealResponse* response) override;
+  grpc::ServerUnaryReactor* Lend(grpc::CallbackServerContext* context,
+                                 const v1::LendRequest* request,
+                                 v1::SealResponse* response) override;
   grpc::ServerUnaryReactor* Unseal(grpc::CallbackServerContext* context,
                                    const v1::UnsealRequest* request,
                                    v1::SealResponse* response) override;

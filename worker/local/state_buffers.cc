@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
+#include "worker/local/lending.h"
 #include "worker/local/shard_selection.h"
 
 namespace remesh {
@@ -245,12 +246,46 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
   return SetSealed(held, shards, true);
 }
 
+absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request) {
+  const std::string& state = request.state();
+  if (state.empty()) return InvalidField("state", "", "must not be empty");
+  RETURN_IF_ERROR(CheckNoneStale(state));
+  const auto it = assigned_.find(state);
+  if (it == assigned_.end()) {
+    return StateError(absl::StatusCode::kNotFound, "STATE_NOT_FOUND", state,
+                      "is not known on this host");
+  }
+  if (it->second.committed() || Newest(state) != nullptr || reserving_.contains(state)) {
+    return StateError(absl::StatusCode::kFailedPrecondition, "ALREADY_ALLOCATED", state,
+                      "has buffers already: nothing can be lent in their place");
+  }
+  const v1::Assignment assignment = it->second;
+  v1::SealResponse response;
+  response.set_generation(assignment.generation());
+  if (assignment.shards().empty()) return response;
+  ASSIGN_OR_RETURN(const ShardPlaces places, PlaceShards(assignment, store_->devices()));
+  ASSIGN_OR_RETURN(LentShards lent, MapLent(request, assignment, places, *store_));
+  RETURN_IF_ERROR(store_->Lend(assignment, std::move(lent)));
+  const Generation* held = store_->Find(state, assignment.generation());
+  hooks_.changed(held->Summary());
+  response.set_sealed_shards(held->sealed_shards());
+  response.set_total_shards(held->manifest.sealed_size());
+  return response;
+}
+
 absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   if (hooks_.moving(request.state())) {
     return StateError(absl::StatusCode::kFailedPrecondition, "STATE_MOVING", request.state(),
                       "is being moved");
+  }
+  if (held->lent) {
+    v1::SealResponse response;
+    response.set_total_shards(held->manifest.sealed_size());
+    response.set_generation(held->number());
+    Give(held);
+    return response;
   }
   return SetSealed(held, shards, false);
 }
@@ -289,6 +324,12 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRe
                       absl::StrCat("has generation ", number, " here, but it is not readable yet"),
                       {{"generation", number}});
   }
+  if (held->lent) {
+    return StateError(
+        absl::StatusCode::kFailedPrecondition, "SHARDS_LENT", request.state(),
+        absl::StrCat("has generation ", number, " here in memory that a trainer lends"),
+        {{"generation", number}});
+  }
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   return DescribeShards(*held, shards);
 }
@@ -309,14 +350,17 @@ absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
         {{"generation", absl::StrCat(held->number())}});
   }
   if (reserving_.contains(request.state())) GiveUp(request.state());
-  for (const Generation* held : all) {
-    v1::StateManifest gone = held->Summary();
-    gone.set_sealed_shards(0);
-    gone.set_bytes(0);
-    store_->Drop(request.state(), held->number());
-    hooks_.changed(gone);
-  }
+  for (const Generation* held : all) Give(held);
   return absl::OkStatus();
+}
+
+void StateBuffers::Give(const Generation* held) {
+  v1::StateManifest gone = held->Summary();
+  gone.set_phase(v1::SHARD_PHASE_BUILDING);
+  gone.set_sealed_shards(0);
+  gone.set_bytes(0);
+  store_->Drop(held->state(), held->number());
+  hooks_.changed(gone);
 }
 
 }  // namespace remesh

@@ -58,6 +58,7 @@ class StateBuffers {
   // reserved() has come.
   absl::StatusOr<v1::ShardsResponse> Allocate(const v1::AllocateRequest& request);
   absl::StatusOr<v1::SealResponse> Seal(const v1::SealRequest& request);
+  absl::StatusOr<v1::SealResponse> Lend(const v1::LendRequest& request);
   absl::StatusOr<v1::SealResponse> Unseal(const v1::UnsealRequest& request);
   absl::StatusOr<v1::ShardsResponse> GetShards(const v1::GetShardsRequest& request);
   absl::Status Release(const v1::ReleaseRequest& request);
@@ -72,6 +73,8 @@ class StateBuffers {
   // The same, or an error; BEING_RESERVED if it must be and can be allocated first.
   absl::StatusOr<const Generation*> NewestOrReserve(const std::string& state);
   absl::Status CheckNoneStale(const std::string& state) const;
+  // Frees a generation that is not readable any more, and says so.
+  void Give(const Generation* held);
   absl::Status Reserve(const v1::Assignment& assignment);
   void Reserved(Generation generation, const absl::Status& filled);
   void GiveUp(const std::string& state);

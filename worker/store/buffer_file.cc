@@ -116,6 +116,23 @@ absl::StatusOr<MappedFile> MappedFile::Open(const std::string& path, int64_t byt
   return file;
 }
 
+absl::StatusOr<MappedFile> MappedFile::OfMemory(int fd, int64_t bytes) {
+  struct stat info {};
+  const int seals = fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & F_SEAL_SHRINK) == 0) {
+    return InvalidField("memory", "the descriptor",
+                        "must be of a file of memory that is sealed against shrinking");
+  }
+  if (fstat(fd, &info) != 0 || info.st_size < bytes) {
+    return InvalidField("memory", absl::StrCat(info.st_size, " bytes"),
+                        absl::StrCat("must be as long as it says, ", bytes));
+  }
+  MappedFile file;
+  ASSIGN_OR_RETURN(file.bytes_, Map(fd, bytes, "lent memory"));
+  file.guard_ = std::make_unique<TruncationGuard>(file.bytes_);
+  return file;
+}
+
 absl::Status MappedFile::CheckWhole() const {
   const auto bytes = static_cast<int64_t>(bytes_.size());
   const bool whole = fd_ < 0 || (!truncated() && HasBytes(fd_, bytes));

@@ -32,6 +32,9 @@ class MappedFile {
   // FAILED_PRECONDITION (BUFFER_TRUNCATED) when the file is shorter than `bytes`, or, on a tmpfs,
   // lacks pages of them. REQUIRES: all of them were reserved.
   static absl::StatusOr<MappedFile> Open(const std::string& path, int64_t bytes);
+  // A file of memory that is another's: never cut short, for it is sealed against that
+  // (INVALID_ARGUMENT otherwise, or when it is shorter than `bytes`). `fd` stays the caller's.
+  static absl::StatusOr<MappedFile> OfMemory(int fd, int64_t bytes);
   // A nameless file of `directory`, reserved; CANCELLED as above.
   static absl::StatusOr<MappedFile> CreateScratch(const std::string& directory, int64_t bytes,
                                                   const std::atomic<bool>* cancelled = nullptr);

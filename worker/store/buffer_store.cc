@@ -71,6 +71,7 @@ const DeviceSegment* Generation::SegmentOf(int shard) const {
 }
 
 int64_t Generation::host_bytes() const {
+  if (lent) return 0;
   int64_t bytes = places.file_bytes;
   for (const worker::SegmentRecord& record : manifest.segments()) bytes -= record.bytes();
   return bytes;
@@ -273,14 +274,8 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), false);
   NameSegments(options_.segments, generation);
   generation.folder = FolderOf(assignment.state(), assignment.generation());
+  RETURN_IF_ERROR(CheckAbsent(generation));
   const Key key(generation.state(), generation.number());
-  if (generations_.contains(key) || begun_.contains(key)) {
-    const std::string number = absl::StrCat(generation.number());
-    return MakeError(
-        absl::StatusCode::kAlreadyExists,
-        absl::StrCat("generation ", number, " of ", generation.state(), " is here already"),
-        {"GENERATION_EXISTS", {{"state", generation.state()}, {"generation", number}}});
-  }
   int64_t taken_over = 0;
   if (phase == v1::SHARD_PHASE_PREPARED) {
     if (auto kept = pool_.Take(generation.state_uid()); kept != nullptr) {
@@ -291,6 +286,46 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
   RETURN_IF_ERROR(TakeSpace(generation.host_bytes(), taken_over));
   begun_.insert(key);
   return generation;
+}
+
+absl::Status BufferStore::CheckAbsent(const Generation& generation) const {
+  const Key key(generation.state(), generation.number());
+  if (!generations_.contains(key) && !begun_.contains(key)) return absl::OkStatus();
+  const std::string number = absl::StrCat(generation.number());
+  return MakeError(
+      absl::StatusCode::kAlreadyExists,
+      absl::StrCat("generation ", number, " of ", generation.state(), " is here already"),
+      {"GENERATION_EXISTS", {{"state", generation.state()}, {"generation", number}}});
+}
+
+absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent) {
+  Generation generation;
+  ASSIGN_OR_RETURN(generation.places, PlaceShards(assignment, options_.devices));
+  *generation.manifest.mutable_assignment() = assignment;
+  generation.manifest.set_phase(v1::SHARD_PHASE_READY);
+  generation.manifest.set_cluster_uid(cluster_uid_);
+  generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), true);
+  generation.lent = true;
+  RETURN_IF_ERROR(CheckAbsent(generation));
+  auto mapped = std::make_shared<MappedShards>();
+  mapped->assignment = assignment;
+  for (size_t i = 0; i < lent.places.size(); ++i) {
+    const LentShards::Place& place = lent.places[i];
+    LentMemory& memory = lent.memories[place.memory];
+    std::byte* const begin =
+        memory.device != nullptr ? memory.device.get() : memory.host.bytes().data();
+    const ShardPlaces::Shard& shard = generation.places.shards[i];
+    mapped->shards.push_back({begin + place.offset, shard.box, shard.bits_per_element});
+    mapped->file_of.push_back(place.memory);
+  }
+  for (LentMemory& memory : lent.memories) {
+    mapped->files.push_back(std::move(memory.host));
+    mapped->on_device.push_back(std::move(memory.device));
+  }
+  Key key(generation.state(), generation.number());
+  mapped_[key] = std::move(mapped);
+  generations_.emplace(std::move(key), std::move(generation));
+  return absl::OkStatus();
 }
 
 // What the pool keeps is free memory.
@@ -383,7 +418,7 @@ absl::Status BufferStore::SetPhase(const std::string& state, int64_t generation,
 absl::Status BufferStore::SetSealed(const std::string& state, int64_t generation,
                                     absl::Span<const int> shards, bool sealed) {
   const auto it = generations_.find({state, generation});
-  REMESH_CHECK(it != generations_.end() && !it->second.pending());
+  REMESH_CHECK(it != generations_.end() && !it->second.pending() && !it->second.lent);
   Generation next = it->second;
   for (const int shard : shards) next.manifest.set_sealed(shard, sealed);
   next.manifest.set_phase(AllSealed(next.manifest) ? v1::SHARD_PHASE_READY
@@ -400,7 +435,7 @@ absl::Status BufferStore::Write(const Generation& generation) const {
 void BufferStore::Drop(const std::string& state, int64_t generation) {
   const auto it = generations_.find({state, generation});
   if (it == generations_.end()) return;
-  Remove(it->second.folder);
+  if (!it->second.lent) Remove(it->second.folder);
   mapped_.erase(it->first);
   space_->Give(it->second.host_bytes());
   DropSegments(options_.segments, it->second);
@@ -414,7 +449,8 @@ void BufferStore::Recycle(const std::string& state, int64_t generation) {
   const bool known = !mapped.empty() && mapped.mapped() != nullptr;
   const Generation& old = it->second;
   // Memory of devices goes back at once: there is none to spare.
-  if (!known || !old.segments->empty() || options_.recycle_idle <= absl::ZeroDuration() ||
+  if (!known || old.lent || !old.segments->empty() ||
+      options_.recycle_idle <= absl::ZeroDuration() ||
       !pool_.Keep(old.state_uid(), old.folder, old.places, std::move(mapped.mapped()),
                   options_.now())) {
     return Drop(state, generation);
@@ -430,6 +466,7 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   REMESH_CHECK(it != generations_.end());
   Generation& held = it->second;
   std::shared_ptr<MappedShards>& kept = mapped_[it->first];
+  if (held.lent) return kept;
   // What a trainer spoiled may have been mended in the file since, never in the mapping.
   const auto same = [&](size_t i) {
     return kept->on_device[i] != nullptr ||

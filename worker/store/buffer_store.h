@@ -19,6 +19,7 @@
 #include "worker/store/buffer_file.h"
 #include "worker/store/buffer_pool.h"
 #include "worker/store/device_segments.h"
+#include "worker/store/lent_shards.h"
 #include "worker/store/mapped_shards.h"
 #include "worker/store/memory_space.h"
 #include "worker/store/scratch.h"
@@ -41,6 +42,8 @@ struct Generation {
   // What lies in the memory of devices, by index into places.files. Fill() makes it.
   std::shared_ptr<std::map<int, DeviceSegment>> segments =
       std::make_shared<std::map<int, DeviceSegment>>();
+
+  bool lent = false;  // in memory of a trainer: nothing of it is on file
 
   const std::string& state() const { return manifest.assignment().state(); }
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }
@@ -70,6 +73,8 @@ class BufferStore {
     std::string cgroup_root = "/sys/fs/cgroup";
     // Where shards of memory kind "device" go; null: into files, too. Outlives the store.
     DeviceSegments* segments = nullptr;
+    // What trainers brought to lend; null: nothing. Outlives the store.
+    HandleTable* handles = nullptr;
     // How long Recycle() keeps memory; 0: it does not.
     absl::Duration recycle_idle = absl::Seconds(60);
     std::function<absl::Time()> now = absl::Now;
@@ -97,7 +102,11 @@ class BufferStore {
   absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                       const v1::AttemptId& attempt = {});
 
-  // The same in three steps, for those who must not be held up while the kernel finds the memory:
+  // The assignment's shards, in memory that a trainer lends: READY at once, and gone with this
+  // process. REQUIRES: lent.places are of the assignment's shards. Errors: as Create().
+  absl::Status Lend(const v1::Assignment& assignment, LentShards lent);
+
+  // Create() in three steps, for those who must not be held up while the kernel finds the memory:
   // Begin() promises it, Fill() does the work, Finish() keeps or frees what was made. Fill() may
   // run on any thread beside all other calls; CANCELLED when `cancelled` becomes true. Between the
   // first and the last the generation is not here, and no other of its number can be made.
@@ -110,7 +119,7 @@ class BufferStore {
   // pending().
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
 
-  // Seals or unseals; READY when all are sealed, else BUILDING. REQUIRES: it is here, not
+  // Seals or unseals, but not what is lent; READY when all are sealed, else BUILDING. REQUIRES: it is here, not
   // pending(); indices in range.
   absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards,
                          bool sealed);
@@ -137,6 +146,11 @@ class BufferStore {
   absl::StatusOr<std::shared_ptr<Scratch>> ReserveScratch(
       int64_t bytes, const std::atomic<bool>* cancelled = nullptr) const;
 
+  // Where memory of devices comes from; null: nowhere.
+  DeviceSegments* segments() const { return options_.segments; }
+  int devices() const { return options_.devices; }
+  HandleTable* handles() const { return options_.handles; }
+
   // Held now, scratch included.
   int64_t bytes() const { return space_->bytes(); }
   // What was removed or set aside while opening, one line each.
@@ -147,6 +161,7 @@ class BufferStore {
 
   explicit BufferStore(Options options);
 
+  absl::Status CheckAbsent(const Generation& generation) const;
   absl::Status TakeSpace(int64_t bytes, int64_t taken_over) const;
   absl::Status CheckCgroup(int64_t bytes) const;
   // All that is kept for later; returns how many bytes.

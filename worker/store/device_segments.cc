@@ -17,8 +17,9 @@ constexpr absl::Duration kTendEvery = absl::Seconds(1);
 
 }  // namespace
 
-DeviceSegments::DeviceSegments(LocalDevices devices, std::unique_ptr<KeeperClient> keeper)
-    : devices_(std::move(devices)), keeper_(std::move(keeper)) {
+DeviceSegments::DeviceSegments(LocalDevices devices, std::unique_ptr<KeeperClient> keeper,
+                               HandleTable* handles)
+    : devices_(std::move(devices)), keeper_(std::move(keeper)), handles_(handles) {
   if (keeper_ != nullptr) tending_ = std::thread([this] { Tend(); });
 }
 
@@ -35,7 +36,7 @@ DeviceSegment DeviceSegments::Remember(const std::string& name, int64_t bytes, c
   const auto handle = std::make_shared<const Fd>(std::move(shared.handle));
   DeviceSegment segment{.memory = std::move(shared.memory),
                         .handle = handle,
-                        .token = handles_.Offer(handle),
+                        .token = handles_->Offer(handle),
                         .kind = std::string(device.name()),
                         .device_uuid = device.uuid()};
   absl::MutexLock lock(&mutex_);

@@ -31,8 +31,8 @@ struct DeviceSegment {
 class DeviceSegments {
  public:
   // `devices` share memory, and outlive all calls but not what they made. keeper: null: segments end
-  // with this process.
-  DeviceSegments(LocalDevices devices, std::unique_ptr<KeeperClient> keeper);
+  // with this process. `handles`, where trainers find theirs, outlives this.
+  DeviceSegments(LocalDevices devices, std::unique_ptr<KeeperClient> keeper, HandleTable* handles);
   ~DeviceSegments();
 
   std::string UuidOf(int local_device) const { return devices_.Of(local_device)->uuid(); }
@@ -40,6 +40,14 @@ class DeviceSegments {
   // A name that nothing has had before, of that generation's file.
   static std::string NewName(const std::string& state_uid, int64_t generation,
                              const std::string& file);
+
+  std::string KindOf(int local_device) const {
+    return std::string(devices_.Of(local_device)->name());
+  }
+  // Memory of others: as Device::Import().
+  absl::StatusOr<std::shared_ptr<std::byte>> Import(int local_device, int handle, int64_t bytes) {
+    return devices_.Of(local_device)->Import(handle, bytes);
+  }
 
   // Memory of that device, zero, by a name from NewName(). Errors: Device::Share(); KeeperClient.
   absl::StatusOr<DeviceSegment> Make(const std::string& name, int local_device, int64_t bytes);
@@ -53,8 +61,6 @@ class DeviceSegments {
   absl::StatusOr<std::vector<std::string>> Names();
   // Whether the keeper holds all that is here, as far as is known; OK without one.
   absl::Status keeper_status() const;
-
-  const HandleTable& handles() const { return handles_; }
 
  private:
   struct Known {
@@ -71,7 +77,7 @@ class DeviceSegments {
 
   const LocalDevices devices_;
   const std::unique_ptr<KeeperClient> keeper_;
-  HandleTable handles_;
+  HandleTable* const handles_;
   mutable absl::Mutex mutex_;
   std::map<std::string, Known> known_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> dropped_ ABSL_GUARDED_BY(mutex_);

@@ -51,6 +51,7 @@ class DeviceSegmentsTest : public ::testing::Test {
   // A life of the worker.
   struct Life {
     std::vector<std::unique_ptr<Device>> devices;
+    std::unique_ptr<HandleTable> handles = std::make_unique<HandleTable>();
     std::unique_ptr<DeviceSegments> segments;
     absl::StatusOr<std::unique_ptr<BufferStore>> store = nullptr;
 
@@ -83,7 +84,7 @@ class DeviceSegmentsTest : public ::testing::Test {
     }
     life.segments = std::make_unique<DeviceSegments>(
         LocalDevices({life.devices[0].get(), life.devices[1].get()}),
-        std::make_unique<KeeperClient>(KeeperPath(), "host"));
+        std::make_unique<KeeperClient>(KeeperPath(), "host"), life.handles.get());
     life.store = BufferStore::Open({.directory = directory_,
                                     .boot_id = "boot",
                                     .devices = 2,
@@ -128,8 +129,8 @@ TEST_F(DeviceSegmentsTest, AGenerationIsOnItsDevicesAndZero) {
   EXPECT_FALSE(fs::exists(held->PathOf(0)));
   EXPECT_THAT(FirstBytes(*life, 1), ElementsAre(0, 0));
   EXPECT_EQ(life->bytes(), 64);  // of files: the devices count their own
-  EXPECT_NE(life.segments->handles().Find(held->SegmentOf(0)->token), nullptr);
-  EXPECT_EQ(life.segments->handles().Find("0123456789abcdef0123456789abcdef"), nullptr);
+  EXPECT_NE(life.handles->Find(held->SegmentOf(0)->token), nullptr);
+  EXPECT_EQ(life.handles->Find("0123456789abcdef0123456789abcdef"), nullptr);
 }
 
 TEST_F(DeviceSegmentsTest, ALaterLifeFindsTheMemory) {
@@ -155,7 +156,7 @@ TEST_F(DeviceSegmentsTest, WhatIsDroppedIsFreeEverywhere) {
   const std::string token = life->Find(kSegmentState, 1)->SegmentOf(0)->token;
   life->Recycle(kSegmentState, 1);
   EXPECT_TRUE(KeeperHas(2));
-  EXPECT_EQ(life.segments->handles().Find(token), nullptr);
+  EXPECT_EQ(life.handles->Find(token), nullptr);
   life->Drop(kSegmentState, 2);
   EXPECT_TRUE(KeeperHas(0));
 }
@@ -262,7 +263,8 @@ TEST_F(DeviceSegmentsTest, WithAManifestThatCannotBeReadNothingUnknownIsFreed) {
 
 TEST_F(DeviceSegmentsTest, WithoutAKeeperBuffersEndWithTheWorker) {
   SimDevice device(SimOptions{}, [] {});
-  DeviceSegments segments(LocalDevices({&device}), nullptr);
+  HandleTable handles;
+  DeviceSegments segments(LocalDevices({&device}), nullptr, &handles);
   ASSERT_TRUE(segments.Make("x", 0, 100).ok());
   const absl::Status gone = segments.Find("x", 0, 100).status();
   EXPECT_TRUE(absl::IsNotFound(gone)) << gone;

@@ -8,9 +8,17 @@
 
 namespace remesh {
 
-std::string HandleTable::Offer(std::shared_ptr<const Fd> handle) {
+namespace {
+
+std::string NewToken() {
   constexpr size_t kTokenBytes = 16;
-  std::string token = absl::BytesToHexString(RandomBytes(kTokenBytes));
+  return absl::BytesToHexString(RandomBytes(kTokenBytes));
+}
+
+}  // namespace
+
+std::string HandleTable::Offer(std::shared_ptr<const Fd> handle) {
+  std::string token = NewToken();
   absl::MutexLock lock(&mutex_);
   std::erase_if(handles_, [](const auto& entry) { return entry.second.expired(); });
   handles_.emplace(token, std::move(handle));
@@ -21,6 +29,26 @@ std::shared_ptr<const Fd> HandleTable::Find(std::string_view token) const {
   absl::MutexLock lock(&mutex_);
   const auto it = handles_.find(token);
   return it == handles_.end() ? nullptr : it->second.lock();
+}
+
+std::string HandleTable::Bring(Fd handle, absl::Time now) {
+  std::string token = NewToken();
+  absl::MutexLock lock(&mutex_);
+  brought_.push_back({token, std::move(handle), now});
+  while (brought_.size() > kBroughtMax || now - brought_.front().since > kBroughtAge)
+    brought_.pop_front();
+  return token;
+}
+
+Fd HandleTable::Take(std::string_view token, absl::Time now) {
+  absl::MutexLock lock(&mutex_);
+  for (auto it = brought_.begin(); it != brought_.end(); ++it) {
+    if (it->token != token) continue;
+    Fd handle = now - it->since > kBroughtAge ? Fd() : std::move(it->handle);
+    brought_.erase(it);
+    return handle;
+  }
+  return Fd();
 }
 
 }  // namespace remesh

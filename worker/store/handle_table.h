@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -8,23 +9,39 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "base/fd.h"
 
 namespace remesh {
 
-// Handles of device memory that trainers of this host may have, by tokens: who was told a token by
-// LocalService may ask for its handle. A handle whose last owner is gone is not here any more.
-// Thread-safe.
+// Handles of memory between this process and trainers of this host, by tokens: who was told a token
+// by LocalService may ask for its handle; who brought one tells LocalService its token. Thread-safe.
 class HandleTable {
  public:
+  // Of those that trainers brought: the oldest go.
+  static constexpr size_t kBroughtMax = 1024;
+  static constexpr absl::Duration kBroughtAge = absl::Minutes(1);
+
   // A token of 32 hexadecimal digits that nobody can guess.
   std::string Offer(std::shared_ptr<const Fd> handle);
-  // Null when there is none of that token.
+  // Null when there is none of that token, or its last owner is gone.
   std::shared_ptr<const Fd> Find(std::string_view token) const;
 
+  // Keeps what a trainer brought until it is taken, once, or too old. Returns its token.
+  std::string Bring(Fd handle, absl::Time now);
+  // -1 in it when there is none of that token.
+  Fd Take(std::string_view token, absl::Time now);
+
  private:
+  struct Brought {
+    std::string token;
+    Fd handle;
+    absl::Time since;
+  };
+
   mutable absl::Mutex mutex_;
   std::map<std::string, std::weak_ptr<const Fd>, std::less<>> handles_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Brought> brought_ ABSL_GUARDED_BY(mutex_);  // the oldest first
 };
 
 }  // namespace remesh

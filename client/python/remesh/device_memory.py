@@ -37,6 +37,18 @@ def receive_handle(worker_socket: str, token: str) -> int:
     return descriptors[0]
 
 
+def send_handle(worker_socket: str, descriptor: int) -> str:
+    """Brings the worker a descriptor of memory that is to be lent. Returns its token, of one use within a minute."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        connection.settimeout(_PATIENCE_SECONDS)
+        connection.connect(worker_socket + ".handles")
+        connection.sendmsg([b"lend"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))])
+        answer = connection.recv(_ANSWER_BYTES).decode(errors="replace")
+    if not answer.startswith("ok "):
+        raise ConnectionError(f"{worker_socket}.handles: {answer or 'closed without an answer'}")
+    return answer[3:]
+
+
 def map_memory(worker_socket: str, memory, writable: bool):
     """What a remesh.v1.DeviceMemory speaks of, mapped: an object whose part(offset, bytes) are the bytes of a shard."""
     descriptor = receive_handle(worker_socket, memory.token)
@@ -77,22 +89,22 @@ class CudaMemory:
     """Memory that another process made by CUDA's virtual memory management, mapped into this one's primary context."""
 
     def __init__(self, descriptor: int, count: int, device_uuid: str):
-        driver = _driver()
-        device = driver.find(device_uuid)
-        driver.use(device)
-        granularity = driver.granularity(device)
-        self._driver, self._device = driver, device
+        cuda = driver()
+        device = cuda.find(device_uuid)
+        cuda.use(device)
+        granularity = cuda.granularity(device)
+        self._driver, self._device = cuda, device
         self._bytes = (max(count, 1) + granularity - 1) // granularity * granularity
         self._handle, self._mapped, self.pointer = ctypes.c_ulonglong(), False, 0
         address = ctypes.c_ulonglong()
-        driver.call("cuMemImportFromShareableHandle", ctypes.byref(self._handle), ctypes.c_void_p(descriptor), _POSIX_DESCRIPTOR)
-        driver.call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(self._bytes), ctypes.c_size_t(0),
+        cuda.call("cuMemImportFromShareableHandle", ctypes.byref(self._handle), ctypes.c_void_p(descriptor), POSIX_DESCRIPTOR)
+        cuda.call("cuMemAddressReserve", ctypes.byref(address), ctypes.c_size_t(self._bytes), ctypes.c_size_t(0),
                     ctypes.c_ulonglong(0), ctypes.c_ulonglong(0))
         self.pointer = address.value
-        driver.call("cuMemMap", address, ctypes.c_size_t(self._bytes), ctypes.c_size_t(0), self._handle, ctypes.c_ulonglong(0))
+        cuda.call("cuMemMap", address, ctypes.c_size_t(self._bytes), ctypes.c_size_t(0), self._handle, ctypes.c_ulonglong(0))
         self._mapped = True
         access = _Access(_DEVICE, device, _READ_WRITE)
-        driver.call("cuMemSetAccess", address, ctypes.c_size_t(self._bytes), ctypes.byref(access), ctypes.c_size_t(1))
+        cuda.call("cuMemSetAccess", address, ctypes.c_size_t(self._bytes), ctypes.byref(access), ctypes.c_size_t(1))
 
     def part(self, offset: int, count: int) -> CudaBytes:
         return CudaBytes(self, offset, count)
@@ -109,7 +121,7 @@ class CudaMemory:
 
 
 # Numbers of cuda.h.
-_POSIX_DESCRIPTOR = 1  # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+POSIX_DESCRIPTOR = 1   # CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
 _PINNED = 1            # CU_MEM_ALLOCATION_TYPE_PINNED
 _DEVICE = 1            # CU_MEM_LOCATION_TYPE_DEVICE
 _READ_WRITE = 3        # CU_MEM_ACCESS_FLAGS_PROT_READWRITE
@@ -151,12 +163,15 @@ class _Driver:
         count = ctypes.c_int()
         self.call("cuDeviceGetCount", ctypes.byref(count))
         for device in range(count.value):
-            found = (ctypes.c_ubyte * 16)()
-            self.call("cuDeviceGetUuid_v2", ctypes.byref(found), device)
-            text = bytes(found).hex()
-            if uuid == f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}":
+            if uuid == self.uuid(device):
                 return device
         raise RuntimeError(f"the worker's buffers are on {uuid}, which this process does not see (CUDA_VISIBLE_DEVICES?)")
+
+    def uuid(self, device: int) -> str:
+        found = (ctypes.c_ubyte * 16)()
+        self.call("cuDeviceGetUuid_v2", ctypes.byref(found), device)
+        text = bytes(found).hex()
+        return f"GPU-{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
     def use(self, device: int) -> None:
         """Makes the GPU's primary context, which frameworks use too, this thread's."""
@@ -168,12 +183,13 @@ class _Driver:
         self.call("cuCtxSetCurrent", self._contexts[device])
 
     def granularity(self, device: int) -> int:
-        properties = _Properties(type=_PINNED, handle_types=_POSIX_DESCRIPTOR, location_type=_DEVICE, location_id=device)
+        properties = _Properties(type=_PINNED, handle_types=POSIX_DESCRIPTOR, location_type=_DEVICE, location_id=device)
         size = ctypes.c_size_t()
         self.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(properties), _RECOMMENDED)
         return size.value
 
 
 @functools.lru_cache(maxsize=None)
-def _driver() -> _Driver:
+def driver() -> _Driver:
+    """The process's one. OSError without libcuda."""
     return _Driver()

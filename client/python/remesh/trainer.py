@@ -20,12 +20,12 @@ import mmap
 import re
 import time
 import uuid
-from typing import Callable, List, Optional, Union
+from typing import Callable, List, Optional, Sequence, Union
 
 import grpc
 import numpy as np
 
-from remesh import connection, device_memory, errors
+from remesh import connection, device_memory, errors, lending
 from remesh.elements import bit_width, numpy_dtype
 from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard_pb2_grpc, state_pb2, state_pb2_grpc)
 
@@ -100,6 +100,21 @@ class Trainer:
     def seal(self, state: str) -> local_pb2.SealResponse:
         """Declares every shard of this host written. The state is READY when all hosts have said so."""
         return self.local.Seal(local_pb2.SealRequest(state=state), timeout=_CALL_SECONDS)
+
+    def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
+        """In place of allocate(), writing and seal(): every shard of this host is where `places` say in the trainer's own `memories`
+        (lending.py). Waits until somebody has created a state that lies on this host too."""
+        request = local_pb2.LendRequest(state=state, wait=True)
+        for memory in memories:
+            request.memories.add(token=device_memory.send_handle(self._worker_socket, memory.descriptor), bytes=memory.bytes, kind=memory.kind,
+                                 device_uuid=memory.device_uuid)
+        for place in places:
+            request.shards.add(array=place.array, device=place.device, memory=place.memory, offset=place.offset, box=place.box)
+        return self.local.Lend(request, timeout=timeout_seconds)
+
+    def unseal(self, state: str) -> local_pb2.SealResponse:
+        """Takes this host's shards back to write into them, or what was lent. Refused while the state is MOVING."""
+        return self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
 
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
         """Waits until every shard of every host is sealed, over a restart of the server too."""

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/lending.h"
+
+#include <limits>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace remesh {
+namespace {
+
+using ::google::protobuf::util::MessageDifferencer;
+
+constexpr int64_t kLentAlignment = 16;
+constexpr int kMemoriesMax = 4096;
+
+std::string Path(const char* list, int index, const char* field) {
+  return absl::StrCat(list, "[", index, "].", field);
+}
+
+// Index of the shard that `lent` speaks of.
+absl::StatusOr<int> ShardOf(const v1::LentShard& lent, int index,
+                            const v1::Assignment& assignment) {
+  int found = -1;
+  for (int i = 0; i < assignment.shards_size(); ++i) {
+    const v1::ShardSpec& shard = assignment.shards(i);
+    if (shard.device() != lent.device() ||
+        assignment.arrays(shard.array()).name() != lent.array() ||
+        (lent.has_box() && !MessageDifferencer::Equals(lent.box(), shard.box()))) {
+      continue;
+    }
+    if (found >= 0)
+      return InvalidField(Path("shards", index, "box"), "", "must say which: there are several");
+    found = i;
+  }
+  if (found >= 0) return found;
+  return InvalidField(Path("shards", index, "array"),
+                      absl::StrCat(lent.array(), " on device ", lent.device()),
+                      "must be a shard that this host has of the state");
+}
+
+absl::Status CheckPlace(const v1::LentShard& lent, int index, int64_t bytes,
+                        const v1::LendRequest& request) {
+  if (lent.memory() < 0 || lent.memory() >= request.memories_size()) {
+    return InvalidField(Path("shards", index, "memory"), absl::StrCat(lent.memory()),
+                        absl::StrCat("must be in [0, ", request.memories_size(), ")"));
+  }
+  const int64_t room = request.memories(lent.memory()).bytes();
+  if (lent.offset() < 0 || lent.offset() % kLentAlignment != 0 || lent.offset() > room ||
+      bytes > room - lent.offset()) {
+    return InvalidField(Path("shards", index, "offset"), absl::StrCat(lent.offset()),
+                        absl::StrCat("must be a multiple of ", kLentAlignment, " with ", bytes,
+                                     " bytes behind it in memory of ", room));
+  }
+  return absl::OkStatus();
+}
+
+// Where each shard lies, and of which local device each memory is; -1: nobody uses it.
+struct Arrangement {
+  std::vector<LentShards::Place> places;
+  std::vector<int> device_of;
+};
+
+absl::StatusOr<Arrangement> Arrange(const v1::LendRequest& request,
+                                    const v1::Assignment& assignment, const ShardPlaces& places) {
+  Arrangement made{std::vector<LentShards::Place>(places.shards.size(), {.memory = -1}),
+                   std::vector<int>(request.memories_size(), -1)};
+  for (int i = 0; i < request.shards_size(); ++i) {
+    const v1::LentShard& lent = request.shards(i);
+    ASSIGN_OR_RETURN(const int shard, ShardOf(lent, i, assignment));
+    RETURN_IF_ERROR(CheckPlace(lent, i, places.shards[shard].bytes, request));
+    if (made.places[shard].memory >= 0)
+      return InvalidField(Path("shards", i, "array"), lent.array(), "must not be there twice");
+    made.places[shard] = {lent.memory(), lent.offset()};
+    int& device = made.device_of[lent.memory()];
+    const int local = assignment.shards(shard).local_device();
+    if (device >= 0 && device != local && request.memories(lent.memory()).kind() != "host")
+      return InvalidField(Path("shards", i, "memory"), absl::StrCat(lent.memory()),
+                          "must be of one device alone");
+    device = local;
+  }
+  for (size_t i = 0; i < made.places.size(); ++i) {
+    if (made.places[i].memory >= 0) continue;
+    const v1::ShardSpec& absent = assignment.shards(static_cast<int>(i));
+    return InvalidField("shards", absl::StrCat(request.shards_size(), " shards"),
+                        absl::StrCat("must have ", assignment.arrays(absent.array()).name(),
+                                     " on device ", absent.device()));
+  }
+  return made;
+}
+
+}  // namespace
+
+absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Assignment& assignment,
+                                   const ShardPlaces& places, BufferStore& store) {
+  if (request.memories_size() > kMemoriesMax)
+    return InvalidField("memories", absl::StrCat(request.memories_size()),
+                        absl::StrCat("must be at most ", kMemoriesMax));
+  ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
+  LentShards lent{.memories = {}, .places = std::move(made.places)};
+  for (int i = 0; i < request.memories_size(); ++i) {
+    const v1::LentMemory& memory = request.memories(i);
+    if (memory.bytes() < 1)
+      return InvalidField(Path("memories", i, "bytes"), absl::StrCat(memory.bytes()),
+                          "must be >= 1");
+    if (made.device_of[i] < 0)
+      return InvalidField(Path("memories", i, "token"), memory.token(), "must hold a shard");
+    const Fd handle =
+        store.handles() == nullptr ? Fd() : store.handles()->Take(memory.token(), absl::Now());
+    if (!handle)
+      return InvalidField(Path("memories", i, "token"), memory.token(),
+                          "must be one that the socket of handles gave within a minute");
+    auto mapped = MapLent(memory.kind(), memory.device_uuid(), made.device_of[i], handle.get(),
+                          memory.bytes(), store.segments());
+    if (!mapped.ok()) return AtField(absl::StrCat("memories[", i, "]"), mapped.status());
+    lent.memories.push_back(*std::move(mapped));
+  }
+  return lent;
+}
+
+}  // namespace remesh

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/status/statusor.h"
+#include "remesh/v1/local.pb.h"
+#include "worker/store/buffer_store.h"
+
+namespace remesh {
+
+// The shards of an assignment, every one of them once, in the memory that a trainer lends: mapped.
+// Its tokens are used up. INVALID_ARGUMENT naming the field ("shards[3].offset",
+// "memories[0].token").
+absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Assignment& assignment,
+                                   const ShardPlaces& places, BufferStore& store);
+
+}  // namespace remesh

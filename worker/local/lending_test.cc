@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/lending.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "worker/local/state_buffers.h"
+
+namespace remesh {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr char kLentState[] = "jobs/a/states/lent";
+constexpr int64_t kShardBytes = 12;
+
+// 24 bytes on two devices.
+v1::Assignment TwoShards() {
+  v1::Assignment assignment;
+  assignment.set_state(kLentState);
+  assignment.set_state_uid("uid");
+  assignment.set_generation(1);
+  auto* array = assignment.add_arrays();
+  array->set_name("w");
+  array->add_shape(2 * kShardBytes);
+  array->set_element_type("u8");
+  for (int d = 0; d < 2; ++d) {
+    auto* shard = assignment.add_shards();
+    shard->set_device(10 + d);
+    shard->set_local_device(d);
+    shard->mutable_box()->add_lo(kShardBytes * d);
+    shard->mutable_box()->add_hi(kShardBytes * (d + 1));
+  }
+  return assignment;
+}
+
+class LendingTest : public ::testing::Test {
+ protected:
+  LendingTest() {
+    std::string path = ::testing::TempDir() + "/remesh_lending.XXXXXX";
+    directory_ = mkdtemp(path.data());
+    store_ = *BufferStore::Open(
+        {.directory = directory_, .boot_id = "boot", .devices = 2, .handles = &handles_});
+    buffers_ = std::make_unique<StateBuffers>(
+        "host-a", store_.get(), &queue_,
+        StateBuffers::Hooks{
+            .moving = [this](const std::string&) { return moving_; },
+            .changed = [this](const v1::StateManifest& manifest) { changes_.push_back(manifest); },
+            .reserved = [](const std::string&, const absl::Status&) {}});
+    buffers_->Assign(TwoShards());
+  }
+  ~LendingTest() override { std::filesystem::remove_all(directory_); }
+
+  // Memory of a trainer that begins with these bytes.
+  static Fd Memory(const std::string& bytes, int64_t size = 64, int seals = F_SEAL_SHRINK) {
+    Fd fd(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+    EXPECT_EQ(ftruncate(fd.get(), size), 0);
+    EXPECT_EQ(pwrite(fd.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
+    if (seals != 0) EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+    return fd;
+  }
+  // Both shards in one memory: "w" of device 10 at 0, of 11 at 16.
+  v1::LendRequest Request(Fd memory, int64_t bytes = 64) {
+    v1::LendRequest request;
+    request.set_state(kLentState);
+    auto* lent = request.add_memories();
+    lent->set_token(handles_.Bring(std::move(memory), absl::Now()));
+    lent->set_bytes(bytes);
+    lent->set_kind("host");
+    for (int d = 0; d < 2; ++d) {
+      auto* shard = request.add_shards();
+      shard->set_array("w");
+      shard->set_device(10 + d);
+      shard->set_offset(16 * d);
+    }
+    return request;
+  }
+  absl::Status Refusal(const v1::LendRequest& request) { return buffers_->Lend(request).status(); }
+
+  std::string directory_;
+  HandleTable handles_;
+  std::unique_ptr<BufferStore> store_;
+  bool moving_ = false;
+  std::vector<v1::StateManifest> changes_;
+  Strand strand_, files_;
+  FilesQueue queue_{&strand_, &files_};
+  std::unique_ptr<StateBuffers> buffers_;
+};
+
+TEST_F(LendingTest, WhatIsLentIsTheSourceAtOnceAndTakesNoRoom) {
+  const auto lent = buffers_->Lend(Request(Memory("aaaaaaaaaaaa....bbbbbbbbbbbb")));
+  ASSERT_TRUE(lent.ok()) << lent.status();
+  EXPECT_EQ(lent->sealed_shards(), 2);
+  ASSERT_THAT(changes_, SizeIs(1));
+  EXPECT_EQ(changes_[0].phase(), v1::SHARD_PHASE_READY);
+  const auto mapped = store_->Map(kLentState, 1);
+  ASSERT_TRUE(mapped.ok());
+  EXPECT_EQ((*mapped)->shards[0].data[0], std::byte{'a'});
+  EXPECT_EQ((*mapped)->shards[1].data[11], std::byte{'b'});
+  EXPECT_EQ(store_->bytes(), 0);
+  EXPECT_TRUE((*mapped)->CheckWhole().ok());
+}
+
+TEST_F(LendingTest, TheMemoryStaysThoughTheTrainerEndsAndGoesWithTheGeneration) {
+  v1::LendRequest request = Request(Memory("aaaa"));  // no descriptor of the trainer's is left
+  ASSERT_TRUE(buffers_->Lend(request).ok());
+  EXPECT_EQ((*store_->Map(kLentState, 1))->shards[0].data[3], std::byte{'a'});
+  store_->Recycle(kLentState, 1);
+  EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
+  EXPECT_EQ(store_->bytes(), 0);
+}
+
+TEST_F(LendingTest, UnsealGivesItBackUnlessTheStateMoves) {
+  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  v1::UnsealRequest unseal;
+  unseal.set_state(kLentState);
+  moving_ = true;
+  EXPECT_EQ(GetErrorInfo(buffers_->Unseal(unseal).status()).reason, "STATE_MOVING");
+  moving_ = false;
+  const auto given = buffers_->Unseal(unseal);
+  ASSERT_TRUE(given.ok()) << given.status();
+  EXPECT_EQ(given->sealed_shards(), 0);
+  EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
+  EXPECT_EQ(changes_.back().phase(), v1::SHARD_PHASE_BUILDING);
+  EXPECT_TRUE(buffers_->Lend(Request(Memory("bbbb"))).ok());
+}
+
+TEST_F(LendingTest, TrainersDoNotGetWhatOneOfThemLends) {
+  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  v1::GetShardsRequest read;
+  read.set_state(kLentState);
+  read.set_generation(1);
+  EXPECT_EQ(GetErrorInfo(buffers_->GetShards(read).status()).reason, "SHARDS_LENT");
+  v1::AllocateRequest allocate;
+  allocate.set_state(kLentState);
+  EXPECT_EQ(GetErrorInfo(buffers_->Allocate(allocate).status()).reason, "SHARD_SEALED");
+  EXPECT_EQ(GetErrorInfo(Refusal(Request(Memory("b")))).reason, "ALREADY_ALLOCATED");
+  EXPECT_EQ((*store_->Map(kLentState, 1))->shards[0].data[0], std::byte{'a'});
+}
+
+TEST_F(LendingTest, ALaterLifeHasItNoMore) {
+  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  const auto later = BufferStore::Open({.directory = directory_, .boot_id = "boot", .devices = 2});
+  ASSERT_TRUE(later.ok()) << later.status();
+  EXPECT_THAT((*later)->List(), SizeIs(0));
+  EXPECT_THAT((*later)->notes(), SizeIs(0));
+}
+
+TEST_F(LendingTest, MemoryThatCannotBeReliedOnIsRefused) {
+  const auto expect = [&](const v1::LendRequest& request, const std::string& what) {
+    const absl::Status refused = Refusal(request);
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(what));
+    EXPECT_EQ(store_->Find(kLentState, 1), nullptr);
+  };
+  expect(Request(Memory("", 64, /*seals=*/0)), "sealed against shrinking");
+  expect(Request(Memory("", 40), 64), "must be as long as it says, 64");
+  expect(Request(Fd(open("/dev/null", O_RDWR | O_CLOEXEC))), "sealed against shrinking");
+  v1::LendRequest request = Request(Memory(""));
+  request.mutable_memories(0)->set_kind("cuda");
+  expect(request, "must be of one device alone");
+  request = Request(Memory(""));
+  *request.add_memories() = request.memories(0);
+  request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), absl::Now()));
+  request.mutable_memories(1)->set_kind("cuda");
+  request.mutable_shards(1)->set_memory(1);
+  expect(request, "memories[1].kind");
+  request = Request(Memory(""));
+  request.mutable_memories(0)->set_token("0123");
+  expect(request, "memories[0].token");
+  request = Request(Memory(""));
+  ASSERT_TRUE(handles_.Take(request.memories(0).token(), absl::Now()));
+  expect(request, "memories[0].token");  // of one use
+}
+
+TEST_F(LendingTest, EveryShardIsThereOnceAndWithinItsMemory) {
+  const auto expect = [&](auto change, const std::string& what) {
+    v1::LendRequest request = Request(Memory(""));
+    change(request);
+    const absl::Status refused = Refusal(request);
+    EXPECT_TRUE(absl::IsInvalidArgument(refused)) << refused;
+    EXPECT_THAT(std::string(refused.message()), HasSubstr(what));
+  };
+  expect([](auto& r) { r.mutable_shards()->RemoveLast(); }, "must have w on device 11");
+  expect([](auto& r) { r.mutable_shards(1)->set_device(10); }, "must not be there twice");
+  expect([](auto& r) { r.mutable_shards(1)->set_device(12); }, "shards[1].array");
+  expect([](auto& r) { r.mutable_shards(1)->set_array("x"); }, "shards[1].array");
+  expect([](auto& r) { r.mutable_shards(1)->set_offset(8); }, "shards[1].offset");
+  expect([](auto& r) { r.mutable_shards(1)->set_offset(-16); }, "shards[1].offset");
+  expect([](auto& r) { r.mutable_shards(1)->set_offset(int64_t{1} << 62); }, "shards[1].offset");
+  expect([](auto& r) { r.mutable_shards(1)->set_offset(64); }, "shards[1].offset");
+  expect([](auto& r) { r.mutable_shards(1)->set_memory(1); }, "shards[1].memory");
+  expect([](auto& r) { r.mutable_memories(0)->set_bytes(0); }, "shards[0].offset");
+  expect([](auto& r) { r.add_memories()->set_bytes(10); }, "memories[1].token");
+  expect([](auto& r) { r.set_state(""); }, "state");
+}
+
+TEST(HandleTableTest, WhatIsBroughtIsTakenOnceAndNotForEver) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  const auto bring = [&](absl::Time at) { return table.Bring(Fd(dup(0)), at); };
+  const std::string token = bring(now);
+  EXPECT_FALSE(table.Take("", now));
+  EXPECT_TRUE(table.Take(token, now));
+  EXPECT_FALSE(table.Take(token, now));
+  const std::string old = bring(now);
+  EXPECT_FALSE(table.Take(old, now + HandleTable::kBroughtAge + absl::Seconds(1)));
+  const std::string first = bring(now);
+  for (size_t i = 0; i < HandleTable::kBroughtMax; ++i) bring(now);
+  EXPECT_FALSE(table.Take(first, now));
+}
+
+}  // namespace
+}  // namespace remesh

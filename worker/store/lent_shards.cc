@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/store/lent_shards.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+
+namespace remesh {
+
+absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& device_uuid,
+                                   int local_device, int fd, int64_t bytes,
+                                   DeviceSegments* segments) {
+  LentMemory lent;
+  if (kind == "host") {
+    ASSIGN_OR_RETURN(lent.host, MappedFile::OfMemory(fd, bytes));
+    return lent;
+  }
+  const std::string ours = segments == nullptr ? "" : segments->KindOf(local_device);
+  if (kind != ours) {
+    return InvalidField(
+        "kind", kind,
+        absl::StrCat("must be host", ours.empty() ? "" : " or ", ours, " on this worker"));
+  }
+  if (const std::string uuid = segments->UuidOf(local_device); uuid != device_uuid) {
+    return InvalidField("device_uuid", device_uuid,
+                        absl::StrCat("must be ", uuid, ", local device ", local_device));
+  }
+  ASSIGN_OR_RETURN(lent.device, segments->Import(local_device, fd, bytes));
+  return lent;
+}
+
+}  // namespace remesh
