@@ -11,7 +11,9 @@ import time
 import unittest
 from typing import Dict, Iterable, List, Set, Tuple
 
+import numpy as np
 from remesh import oracle
+from remesh.device_memory import CudaBytes
 from remesh.local_cluster import LocalCluster
 from remesh.trainer import Shard, Trainer
 from remesh.v1 import reshard_pb2, sharding_pb2, state_pb2, topology_pb2
@@ -61,11 +63,12 @@ class ClusterTest(unittest.TestCase):
     DEVICES_PER_HOST = 2
     BUFFER_BYTES = 64 << 20
     SERVER_CONFIG, WORKER_CONFIG = (), ()
+    DEVICE_BUFFERS = "device"
     TLS = CLUSTER_TLS = None  # of the trainers; of the cluster's own calls
 
     @classmethod
     def setUpClass(cls):
-        cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES, device=DEVICE, tls=cls.CLUSTER_TLS,
+        cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES, device=DEVICE, tls=cls.CLUSTER_TLS, device_buffers=cls.DEVICE_BUFFERS,
                                    server_config=cls.SERVER_CONFIG, worker_config=cls.WORKER_CONFIG)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.__enter__()
@@ -109,8 +112,11 @@ class ClusterTest(unittest.TestCase):
             written[host] = self.trainers[host].allocate(name, CALL_SECONDS)
             for shard in written[host]:
                 info = shard.info
-                oracle.fill(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi,
-                            salts[info.array])
+                on_gpu = isinstance(shard.bytes, CudaBytes)
+                bytes_ = np.zeros(info.bytes, np.uint8) if on_gpu else shard.bytes
+                oracle.fill(bytes_, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, salts[info.array])
+                if on_gpu:
+                    shard.bytes.write(bytes_)
             self.trainers[host].seal(name)
         return written
 
@@ -127,8 +133,8 @@ class ClusterTest(unittest.TestCase):
             for shard in self.trainers[host].read(state, generation, CALL_SECONDS):
                 info = shard.info
                 self.assertIn(info.device, self.cluster.device_ids(host))
-                wrong = oracle.check(shard.bytes, info.array, info.element_type, info.shape, info.box.lo, info.box.hi,
-                                     salts[info.array])
+                bytes_ = shard.bytes.read() if isinstance(shard.bytes, CudaBytes) else shard.bytes
+                wrong = oracle.check(bytes_, info.array, info.element_type, info.shape, info.box.lo, info.box.hi, salts[info.array])
                 self.assertIsNone(wrong, f"{info.array} on device {info.device}: {wrong}")
                 places.add((info.array, info.device, tuple(info.box.lo), tuple(info.box.hi)))
         return places

@@ -66,7 +66,7 @@ def _moves(options, lines):
                       "of a worker with kernels in flight.")
     moves = re.findall(r"(805 MB, move \d+): ([\d.]+) s, transfer ([\d.]+) s", result.stdout)
     lines += ["Both workers share the GPU, which takes turns between their processes: no figure here says how fast NCCL is.", "",
-              "| rows ↔ columns, pinned host memory | seconds, request to commit | of these transfer |", "|---|---:|---:|",
+              "| rows ↔ columns; pinned host memory and the GPU's own, in the order of the tests | seconds, request to commit | of these transfer |", "|---|---:|---:|",
               *(f"| {' | '.join(move)} |" for move in moves), ""]
     return passed
 

@@ -10,8 +10,9 @@ import unittest
 
 os.environ["REMESH_TEST_DEVICE"] = "cuda"
 
+from remesh import lending  # noqa: E402
 from remesh.trainer import ExecutionFailed, Trainer  # noqa: E402
-from remesh.v1 import plan_pb2, reshard_pb2, state_pb2  # noqa: E402
+from remesh.v1 import local_pb2, plan_pb2, reshard_pb2, sharding_pb2, state_pb2  # noqa: E402
 
 from harness import Array, ClusterTest, salted, targets, text_sharding  # noqa: E402
 
@@ -25,9 +26,11 @@ SLOW = plan_pb2.PlanOptions(window_bytes=1 << 20)
 
 
 class GpuMovesTest(ClusterTest):
+    """Shards are files, pinned while they move."""
     HOSTS = 2
     DEVICES_PER_HOST = 1
     BUFFER_BYTES = 3 << 30
+    DEVICE_BUFFERS = "host"
 
     def test_every_element_arrives(self):
         name = "jobs/test/states/kinds"
@@ -87,6 +90,63 @@ class GpuMovesTest(ClusterTest):
 
     def _state(self, name):
         return self.controller.states.GetState(state_pb2.GetStateRequest(name=name), timeout=20)
+
+
+class GpuBuffersTest(GpuMovesTest):
+    """The same with shards in the GPU's own memory; what a killed worker had there is with the keeper."""
+    DEVICE_BUFFERS = "device"
+
+    def test_worker_killed_with_the_trainer_absent(self):
+        name = "jobs/test/states/kept"
+        self.create_and_write(name, KINDS, ROWS)
+        shard = self.controller.local.GetShards(local_pb2.GetShardsRequest(state=name, generation=1), timeout=20).shards[0]
+        self.assertEqual(shard.device_memory.kind, "cuda")
+        self.assertRegex(shard.device_memory.device_uuid, "^GPU-")
+        for host in self.cluster.host_names:
+            self.trainers.pop(host).close()
+            self.cluster.workers[host].kill()
+        for host in self.cluster.host_names:
+            self.cluster.start_worker(host)
+            self.trainers[host] = Trainer(self.cluster.server_address, self.cluster.worker_socket(host))
+        type(self).controller = self.trainers["host-0"]
+        self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
+        self.check_everywhere(name, 1, KINDS)
+        self.move(name, 1, targets(KINDS, COLUMNS))
+        self.check_everywhere(name, 2, KINDS)
+
+    def test_a_trainer_keeps_what_it_has_mapped(self):
+        name = "jobs/test/states/mapped"
+        self.create_and_write(name, KINDS, ROWS)
+        mapped = self.controller.read(name, 1)
+        before = [shard.bytes.read() for shard in mapped]
+        self.move(name, 1, targets(KINDS, COLUMNS))
+        self.move(name, 2, targets(KINDS, ROWS))
+        for shard, bytes_before in zip(mapped, before):
+            self.assertTrue((shard.bytes.read() == bytes_before).all())
+
+    def test_between_the_gpu_and_the_host(self):
+        name, to_host = "jobs/test/states/kinds-of-memory", sharding_pb2.Sharding()
+        to_host.CopyFrom(COLUMNS)
+        to_host.memory_kind = "pinned_host"
+        self.create_and_write(name, KINDS, ROWS)
+        self.move(name, 1, targets(KINDS, to_host))
+        self.check_everywhere(name, 2, KINDS)
+        self.move(name, 2, targets(KINDS, ROWS))
+        self.check_everywhere(name, 3, KINDS)
+
+    def test_lent_memory(self):
+        """A second process' memory, here the worker's own of another state, as the source of a move: exported, imported, exported again."""
+        name, arrays = "jobs/test/states/lent", [Array("w", "f32", (256, 128))]
+        other = "jobs/test/states/lender"
+        self.create_and_write(other, arrays, ROWS)
+        self.controller.create_state(self.state_of(name, arrays, ROWS))
+        for host, trainer in self.trainers.items():
+            shard = trainer.read(other, 1)[0]
+            memory = lending.CudaTensorMemory(shard.bytes.pointer)
+            trainer.lend(name, [memory], [lending.Place("w", shard.info.device, 0, memory.base_offset)])
+        self.controller.wait_ready(name, 20)
+        self.move(name, 1, targets(arrays, COLUMNS))
+        self.check_everywhere(name, 2, arrays)
 
 
 if __name__ == "__main__":

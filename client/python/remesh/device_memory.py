@@ -84,6 +84,19 @@ class CudaBytes:
     def __len__(self):
         return self.count
 
+    def write(self, content: np.ndarray) -> None:
+        """Copies as many bytes of the host into it."""
+        source = np.ascontiguousarray(content).view(np.uint8).reshape(-1)
+        if source.size != self.count:
+            raise ValueError(f"content: {source.size} bytes, must be {self.count}")
+        self.memory.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(self.pointer), ctypes.c_void_p(source.ctypes.data), ctypes.c_size_t(self.count))
+
+    def read(self) -> np.ndarray:
+        """A copy on the host, uint8."""
+        copy = np.empty(self.count, np.uint8)
+        self.memory.call("cuMemcpyDtoH_v2", ctypes.c_void_p(copy.ctypes.data), ctypes.c_ulonglong(self.pointer), ctypes.c_size_t(self.count))
+        return copy
+
 
 class CudaMemory:
     """Memory that another process made by CUDA's virtual memory management, mapped into this one's primary context."""
@@ -108,6 +121,11 @@ class CudaMemory:
 
     def part(self, offset: int, count: int) -> CudaBytes:
         return CudaBytes(self, offset, count)
+
+    def call(self, name: str, *arguments) -> None:
+        """A function of the driver, on this GPU."""
+        self._driver.use(self._device)
+        self._driver.call(name, *arguments)
 
     def __del__(self):
         if not getattr(self, "pointer", 0):
