@@ -4,42 +4,39 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <fstream>
 #include <numeric>
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/device/cuda/cuda_device_impl.h"
+#include "worker/device/cuda/cuda_driver.h"
 #include "worker/device/cuda/cuda_status.h"
 
 namespace remesh {
 namespace {
 
-absl::Status NoDriver(cudaError_t error) {
-  int driver = 0, runtime = 0;
-  cudaDriverGetVersion(&driver);
-  cudaRuntimeGetVersion(&runtime);
-  const std::string has = driver == 0 ? "none is loaded" : absl::StrCat("this one has ", driver);
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat(cudaGetErrorString(error), ": a driver for CUDA ", runtime, " is needed, ", has),
-      {"NO_CUDA_DRIVER",
-       {{"error", cudaGetErrorName(error)},
-        {"driver_version", absl::StrCat(driver)},
-        {"runtime_version", absl::StrCat(runtime)}}});
+// The driver that is loaded, beside what this binary needs.
+absl::Status CheckDriver() {
+  CudaVersions versions;
+  cudaDriverGetVersion(&versions.driver);
+  cudaRuntimeGetVersion(&versions.runtime);
+  std::ifstream file("/proc/driver/nvidia/version");
+  std::string text;
+  std::getline(file, text);
+  return CheckCudaDriver(versions, ReleaseIn(text));
 }
 
 absl::StatusOr<int> CountGpus() {
+  RETURN_IF_ERROR(CheckDriver());
   int count = 0;
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error == cudaSuccess) return count;
   cudaGetLastError();
   switch (error) {
-    case cudaErrorInsufficientDriver:
-    case cudaErrorSystemDriverMismatch:
-    case cudaErrorStubLibrary:
-      return NoDriver(error);
     case cudaErrorNoDevice:
       return MakeError(absl::StatusCode::kFailedPrecondition, cudaGetErrorString(error),
                        {"NO_CUDA_DEVICE", {{"error", cudaGetErrorName(error)}}});

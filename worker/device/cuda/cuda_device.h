@@ -19,7 +19,7 @@ struct CudaOptions {
 // A Device a GPU, in the order of `indices`. Parts may lie in the memory of any of them, where they
 // reach each other, and in pinned memory. Where the context is in error `on_finished` may stay
 // silent: Drain() has to be called now and then while anything is pending. FAILED_PRECONDITION
-// (BUILT_WITHOUT_CUDA; NO_CUDA_DRIVER: error, driver_version, runtime_version; NO_CUDA_DEVICE: error),
+// (BUILT_WITHOUT_CUDA; NO_CUDA_DRIVER, CUDA_DRIVER_TOO_OLD: see cuda_driver.h; NO_CUDA_DEVICE: error),
 // INVALID_ARGUMENT for an index that is none, INTERNAL (DEVICE_ERROR).
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(const CudaOptions& options);
 
