@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/execution/program.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "worker/execution/messages.h"
 
 namespace remesh {
 namespace {
 
-absl::Status TooLarge(const char* what, size_t most) {
+absl::Status TooLarge(const char* what, int64_t most) {
   const std::string limit = absl::StrCat(most);
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("the program has more than ", limit, " ", what),
@@ -46,11 +48,12 @@ absl::Status CheckEnds(const NamedProgram& named, const std::vector<int>& ordina
 }  // namespace
 
 ProgramReader::ProgramReader(const AttemptDevices* devices, std::string fingerprint,
-                             int32_t windows, size_t stretches_max)
+                             int32_t windows, size_t stretches_max, int64_t slices_max)
     : devices_(devices),
       fingerprint_(std::move(fingerprint)),
       windows_(windows),
-      stretches_max_(stretches_max) {}
+      stretches_max_(stretches_max),
+      slices_max_(slices_max) {}
 
 absl::Status ProgramReader::Add(const v1::HostProgram& chunk) {
   bytes_ += chunk.ByteSizeLong();
@@ -75,16 +78,19 @@ absl::StatusOr<Program> ProgramReader::Finish() && {
   ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(named, *devices_));
   RETURN_IF_ERROR(CheckEnds(named, ordinals, *devices_));
   Program program{.arrays = std::move(named.arrays), .tapes = std::move(named.program)};
-  bool fits = true;
+  absl::Status fits;
+  int64_t bits_left = slices_max_ * kSliceBytesMax * 8;
   ForEachStretch(program.tapes, [&](Stretch stretch) {
-    fits = program.stretches.size() < stretches_max_;
-    if (!fits) return false;
+    bits_left -= std::min(stretch.hi - stretch.lo, bits_left + 1);
+    if (program.stretches.size() == stretches_max_) fits = TooLarge("stretches", stretches_max_);
+    if (bits_left < 0) fits = TooLarge("slices", slices_max_);
+    if (!fits.ok()) return false;
     stretch.from_device = ordinals[stretch.from_device];
     stretch.to_device = ordinals[stretch.to_device];
     program.stretches.push_back(stretch);
     return true;
   });
-  if (!fits) return TooLarge("stretches", stretches_max_);
+  RETURN_IF_ERROR(fits);
   for (auto* spent : {&program.tapes.segment_numbers, &program.tapes.cut_begin}) *spent = {};
   program.tapes.segments = {};
   program.tapes.moves = {};

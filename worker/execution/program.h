@@ -32,13 +32,17 @@ struct Program {
 // Most that a program may take on the wire and, expanded, in memory: far beyond any real one.
 inline constexpr int64_t kProgramBytesMax = int64_t{32} << 20;
 inline constexpr size_t kProgramStretchesMax = size_t{1} << 24;
+// Most that a host may move by one program, in slices of kSliceBytesMax: 16 TiB. What is kept of each
+// slice and chunk grows with it, not with the program's size.
+inline constexpr int64_t kProgramSlicesMax = int64_t{1} << 22;
 
 // Puts a program together from its chunks.
 class ProgramReader {
  public:
   // `devices` must outlive the reader.
   ProgramReader(const AttemptDevices* devices, std::string fingerprint, int32_t windows,
-                size_t stretches_max = kProgramStretchesMax);
+                size_t stretches_max = kProgramStretchesMax,
+                int64_t slices_max = kProgramSlicesMax);
 
   // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT for
   // other windows, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) above kProgramBytesMax.
@@ -46,7 +50,7 @@ class ProgramReader {
 
   // The program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") when the chunks
   // are not a program of this attempt and host, or none; RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE)
-  // above stretches_max.
+  // above stretches_max or slices_max.
   absl::StatusOr<Program> Finish() &&;
 
  private:
@@ -54,6 +58,7 @@ class ProgramReader {
   const std::string fingerprint_;
   const int32_t windows_;
   const size_t stretches_max_;
+  const int64_t slices_max_;
   bool begun_ = false;
   size_t bytes_ = 0;
   v1::HostProgram message_;  // all chunks so far

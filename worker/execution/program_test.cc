@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "worker/execution/messages.h"
 #include "worker/execution/testing/program.h"
 
 namespace remesh::testing {
@@ -24,15 +25,13 @@ class ProgramReaderTest : public ::testing::Test {
     return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
   }
   absl::StatusOr<Program> Read(const std::vector<v1::HostProgram>& chunks) {
-    ProgramReader reader(&devices_, "print", 2, /*stretches_max=*/1000);
+    ProgramReader reader(&devices_, "print", 2, /*stretches_max=*/1000, /*slices_max=*/16);
     for (const v1::HostProgram& chunk : chunks) {
       if (absl::Status status = reader.Add(chunk); !status.ok()) return status;
     }
     return std::move(reader).Finish();
   }
-  ErrorInfo Error(const v1::HostProgram& message) {
-    return GetErrorInfo(Read({message}).status());
-  }
+  ErrorInfo Error(const v1::HostProgram& message) { return GetErrorInfo(Read({message}).status()); }
 
   const Box box_{{{0, 3}, {4, 8}}};
   AttemptDevices devices_;
@@ -86,6 +85,25 @@ TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
   const ErrorInfo error = Error(message_);
   EXPECT_EQ(error.reason, "PROGRAM_TOO_LARGE");
   EXPECT_EQ(error.metadata.at("of"), "stretches");
+}
+
+// Stretches are of any length: what a host keeps of each of their chunks is bounded as well.
+TEST_F(ProgramReaderTest, WhatAHostMovesEndsAtALimit) {
+  const auto moving = [](int64_t bytes) {
+    return TestProgram({{"w", {bytes}, 8}}, 2)
+        .Of({{.window = 1, .box = Box{{{0, bytes}}}, .from = 70, .to = 71}}, "print");
+  };
+  v1::HostProgram largest = moving(16 * kSliceBytesMax);
+  EXPECT_TRUE(Read({largest}).ok());
+  const ErrorInfo error = Error(moving(16 * kSliceBytesMax + 1));
+  EXPECT_EQ(error.reason, "PROGRAM_TOO_LARGE");
+  EXPECT_EQ(error.metadata.at("of"), "slices");
+  EXPECT_EQ(error.metadata.at("limit"), "16");
+  EXPECT_EQ(Error(moving(int64_t{1} << 58)).metadata["of"], "slices");
+  // The same again.
+  largest.mutable_moves()->MergeFrom(v1::ProgramMoves(largest.moves()));
+  largest.mutable_moves()->set_round_steps(1, 0);
+  EXPECT_EQ(Error(largest).metadata["of"], "slices");
 }
 
 TEST_F(ProgramReaderTest, EndlessStreamsEndAtALimit) {
