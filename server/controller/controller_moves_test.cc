@@ -18,7 +18,7 @@ class ControllerMovesTest : public ControllerTestWorld {
 
   // Returns the name.
   std::string StartMove(int64_t generation = 1, const std::string& state = kState,
-                        const std::vector<std::string>& target = {"a", "b"}) {
+                        const std::vector<std::string>& target = {"a", "b"}, int32_t device = 0) {
     v1::StartExecutionRequest request;
     request.set_state(state);
     request.set_expected_generation(generation);
@@ -29,7 +29,7 @@ class ControllerMovesTest : public ControllerTestWorld {
     std::set<std::string> hosts = {"a", "b"};
     hosts.insert(target.begin(), target.end());
     for (const std::string& host : hosts) {
-      move.hosts[host] = {.device_ids = {0}, .local_devices = {0}};
+      move.hosts[host] = {.device_ids = {device}, .local_devices = {device}};
     }
     move.plan = "plans/p";
     Handle(Planned{.id = plannings_.back(), .move = move});
@@ -178,6 +178,50 @@ TEST_F(ControllerMovesTest, AReceiverThatDiesAfterTheDecisionHoldsUpNoOtherJob) 
   const int before = Count(b_, Command::kPrepare);
   StartMove(1, "jobs/j/states/other");                  // on the same devices
   EXPECT_EQ(Count(b_, Command::kPrepare), before + 1);  // was: queued for ever
+}
+
+// Hosts with two devices each, and two states that move on different ones.
+class ControllerTransportTest : public ControllerMovesTest {
+ protected:
+  // Starts both moves; returns how often b was told to prepare.
+  int StartTwo(const std::string& transport) {
+    for (const char* host : {"a", "b"}) {
+      v1::Register registration = Identity(host);
+      registration.add_devices()->set_id(host[0] + 100);
+      *registration.add_manifests() = Manifest(uid_, 1);
+      registration.add_data_addresses()->set_transport(transport);
+      (*host == 'a' ? a_ : b_) = Attach(registration);
+    }
+    CreateState create{.request = {}, .placed = Place(SpecOn({"a", "b"}))};
+    create.request.mutable_state()->set_name("jobs/j/states/other");
+    const std::string uid = std::get<v1::State>(*replies_.at(Ask(create))).uid();
+    Seal(a_, Manifest(uid, 1, "jobs/j/states/other"));
+    Seal(b_, Manifest(uid, 1, "jobs/j/states/other"));
+    first_ = StartMove();
+    StartMove(1, "jobs/j/states/other", {"a", "b"}, /*device=*/1);
+    return Count(b_, Command::kPrepare);
+  }
+  void CancelFirst() {
+    v1::CancelExecutionRequest cancel;
+    cancel.set_name(first_);
+    Ask(cancel);
+    v1::AttachRequest message;
+    *message.mutable_quiesced()->mutable_attempt() = Attempt(first_);
+    Say(a_, message);
+    Say(b_, message);
+  }
+  std::string first_;
+};
+
+TEST_F(ControllerTransportTest, OtherDevicesOfAHostServeAnotherExecution) {
+  EXPECT_EQ(StartTwo("tcp"), 2);
+}
+
+// Was: both open communicators, in another order on each host, and wait for each other.
+TEST_F(ControllerTransportTest, OverNcclAHostServesOneExecutionAtATime) {
+  EXPECT_EQ(StartTwo("nccl"), 1);
+  CancelFirst();
+  EXPECT_EQ(Count(b_, Command::kPrepare), 2);
 }
 
 // It was cut off while it reserved memory, and the server restarted meanwhile.

@@ -16,7 +16,7 @@ using DeviceKey = std::pair<std::string, int32_t>;
 
 // Which execution may use which devices: each device serves one at a time, in the order of asking.
 // An execution that waits holds its place on all its devices, so a large one is not starved by
-// small ones.
+// small ones. Where hosts exchange over NCCL, an execution asks for all devices of its hosts.
 class DeviceLedger {
  public:
   // REQUIRES: `name` is not in the ledger.

@@ -3,6 +3,8 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/error.h"
@@ -69,6 +71,23 @@ std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegi
     *peer.mutable_device_ids() = {participant.device_ids.begin(), participant.device_ids.end()};
   }
   return peers;
+}
+
+// What an execution must have for itself. NCCL's groups wait for each other on the GPUs: two executions
+// on other devices of the same hosts, begun in another order on each, would wait for ever.
+std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers) {
+  std::set<DeviceKey> claim = devices;
+  for (const auto& [host, local] : devices) {
+    const v1::Register& registration = workers.Find(host)->registration;
+    const auto& addresses = registration.data_addresses();
+    if (std::none_of(addresses.begin(), addresses.end(),
+                     [](const auto& address) { return address.transport() == "nccl"; })) {
+      continue;
+    }
+    for (int device = 0; device < registration.devices_size(); ++device)
+      claim.insert({host, device});
+  }
+  return claim;
 }
 
 // For metrics.
@@ -183,7 +202,7 @@ void Executions::Add(ExecutionEntry entry) {
 void Executions::OnStored(const std::string& name, Moment now, Outbox& out) {
   const ExecutionEntry& entry = entries_.at(name);
   if (entry.execution.step() != Execution::Step::kQueued) return;  // failed meanwhile
-  ledger_.Ask(name, entry.devices);
+  ledger_.Ask(name, ClaimOf(entry.devices, membership_.workers()));
   StartAdmitted(now, out);
 }
 
