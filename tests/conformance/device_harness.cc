@@ -237,7 +237,7 @@ std::vector<SlicePart> CutIntoParts(std::mt19937& random, int64_t lo, int64_t hi
 }
 
 int64_t BufferBytes(const std::vector<SlicePart>& parts) {
-  return parts.back().offset + BytesOfBits(parts.back().hi - parts.back().lo);
+  return parts.back().offset + PartBytes(parts.back().hi - parts.back().lo);
 }
 
 }  // namespace remesh::conformance

@@ -14,6 +14,13 @@ namespace remesh {
 inline constexpr int64_t kChunkBytes = int64_t{16} << 10;
 inline constexpr int64_t kChunkBits = kChunkBytes * 8;
 
+// Packed parts of a buffer begin at multiples of so many bytes.
+inline constexpr int64_t kPartAlignment = 16;
+
+inline int64_t PartBytes(int64_t bits) {
+  return CeilDiv(bits, kPartAlignment * 8) * kPartAlignment;
+}
+
 inline int64_t ChunksOf(int64_t lo, int64_t hi) { return CeilDiv(hi - lo, kChunkBits); }
 
 }  // namespace remesh

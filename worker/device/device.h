@@ -82,7 +82,8 @@ class Device {
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) = 0;
 
   // source -> buffer. Digests of what was read are written, or for carried parts left as they are.
-  // A null buffer: only the digests.
+  // A null buffer: only the digests. What is behind a part up to a multiple of 16 bytes becomes zero,
+  // as it travels with the parts. REQUIRES: the buffer has room for it.
   virtual void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) = 0;
   // buffer -> target; chunks whose bits are not their digest's are reported, and may be written or
   // not.

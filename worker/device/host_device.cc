@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/device/digest.h"
 #include "worker/device/host_device.h"
 
 #include <algorithm>
@@ -13,12 +12,12 @@
 #include "base/error.h"
 #include "base/int_math.h"
 #include "worker/device/chunks.h"
+#include "worker/device/digest.h"
 #include "worker/device/shard_view.h"
 #include "worker/device/tape_cursor.h"
 
 namespace remesh {
 namespace {
-
 
 // One chunk on its way. Stays in the nearest cache.
 alignas(64) thread_local std::array<std::byte, kChunkBytes> chunk_buffer;
@@ -52,6 +51,8 @@ struct PackChunk {
     }
     std::byte* out = buffer + part.offset + k * kChunkBytes;
     remesh::Pack(*from, bits, out);
+    const int64_t bytes = BytesOfBits(bits);
+    std::fill(out + bytes, out + PartBytes(bits), std::byte{0});
     if (!part.carried) part.digests[k] = DigestPacked(Packed(out, bits));
     return true;
   }

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "base/int_math.h"
 #include "worker/device/chunks.h"
 
 namespace remesh {
@@ -77,7 +76,7 @@ void AppendChunks(const SlicePart& part, ChunkEntry chunk, bool packed_target, W
   for (int64_t k = 0, lo = part.lo; lo < part.hi; ++k, lo += kChunkBits) {
     chunk.lo = lo;
     chunk.hi = std::min(lo + kChunkBits, part.hi);
-    chunk.target_hi = packed_target ? lo + BytesOfBits(chunk.hi - lo) * 8 : chunk.hi;
+    chunk.target_hi = packed_target ? lo + PartBytes(chunk.hi - lo) * 8 : chunk.hi;
     while (table.pieces[chunk.source].end <= lo) ++chunk.source;
     while (chunk.target >= 0 && table.pieces[chunk.target].end <= lo) ++chunk.target;
     table.chunks.push_back(chunk);
@@ -102,7 +101,7 @@ WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std:
     const bool packed = kind == WorkKind::kPack && buffer != nullptr;
     if (packed) {
       chunk.target = AppendPacked(buffer + part.offset, part.lo,
-                                  part.lo + BytesOfBits(part.hi - part.lo) * 8, table.pieces);
+                                  part.lo + PartBytes(part.hi - part.lo) * 8, table.pieces);
     } else if (kind == WorkKind::kUnpack || kind == WorkKind::kCopy) {
       chunk.target = AppendView(*part.target, part.lo, part.hi, table.pieces);
     }

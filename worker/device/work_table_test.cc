@@ -85,9 +85,9 @@ TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
     const int64_t bits = part.hi - part.lo;
     std::vector<uint64_t> digests(static_cast<size_t>(ChunksOf(part.lo, part.hi)));
     part.digests = digests.data();
-    Bytes buffer = Padded(Bytes(static_cast<size_t>(16 + BytesOfBits(bits)), std::byte{0xff}));
+    Bytes buffer(static_cast<size_t>(16 + PartBytes(bits)), std::byte{0xff});
     ASSERT_TRUE(RunPart(WorkKind::kPack, part, &buffer).ok());
-    for (int64_t bit = 0; bit < BytesOfBits(bits) * 8; ++bit) {
+    for (int64_t bit = 0; bit < PartBytes(bits) * 8; ++bit) {
       ASSERT_EQ(reference::GetBit(buffer.data() + 16, bit),
                 bit < bits && tape.expected[part.lo + bit])
           << bit;

@@ -11,9 +11,7 @@
 namespace remesh {
 namespace {
 
-constexpr int64_t kAlignment = 16;
-
-int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kAlignment) * kAlignment; }
+int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kPartAlignment) * kPartAlignment; }
 
 }  // namespace
 
@@ -79,8 +77,7 @@ void MessageList::Cut(const BoundMove& move, int index, int64_t slice_bytes) {
     }
     const int64_t chunks = std::min(std::max<int64_t>(room, 1), rest);
     const int64_t hi = std::min(lo + chunks * kChunkBits, move.hi);
-    pieces_.push_back(
-        {.move = index, .lo = lo, .hi = hi, .first_chunk = chunk, .offset = offset});
+    pieces_.push_back({.move = index, .lo = lo, .hi = hi, .first_chunk = chunk, .offset = offset});
     ++slice->piece_count;
     slice->bytes = offset + BytesOfBits(hi - lo);
     slice->payload_bytes += BytesOfBits(hi - lo);

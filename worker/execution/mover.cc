@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "worker/device/chunks.h"
 
 namespace remesh {
 namespace {
@@ -35,7 +36,7 @@ SlotShape Mover::SlotsFor(const MoveList& list, const Options& options) {
   int64_t slot_bytes = 0;
   for (const Slice& slice : list.messages.slices()) {
     if (list.messages.MessageOf(slice).peer >= 0 && DirectBytes(list, slice) == nullptr)
-      slot_bytes = std::max(slot_bytes, slice.bytes);
+      slot_bytes = std::max(slot_bytes, PartBytes(slice.bytes * 8));
   }
   if (slot_bytes == 0) return {};
   const int64_t fit = std::max<int64_t>(options.staging_bytes / slot_bytes, 1);

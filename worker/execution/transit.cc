@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/int_math.h"
+#include "worker/device/chunks.h"
 
 namespace remesh {
 namespace {
@@ -16,7 +17,7 @@ int64_t Aligned(int64_t bytes, int64_t alignment) { return CeilDiv(bytes, alignm
 
 }  // namespace
 
-int64_t DigestOffset(const Slice& slice) { return Aligned(slice.bytes, 16); }
+int64_t DigestOffset(const Slice& slice) { return PartBytes(slice.bytes * 8); }
 
 TransitLayout LayOutTransit(const MoveList& list) {
   const MessageList& messages = list.messages;

@@ -9,14 +9,21 @@
 
 namespace remesh::kernels {
 
-// Zeros behind the last bit: digests are of whole bytes.
+// Zeros behind the last bit up to a multiple of 16 bytes: digests are of whole bytes, and what is
+// packed travels by so many.
 template <typename Lanes>
 REMESH_HD void ClearTail(Stage& stage, int64_t bits) {
-  if (bits % 8 == 0) return;
+  if (bits % 128 == 0) return;
   Lanes::ForEach([&](int lane) {
-    if (lane != 0) return;
-    unsigned char* last = stage.bytes() + bits / 8;
-    Store<uint8_t>(last, static_cast<uint8_t>(Load<uint8_t>(last) & ((1u << bits % 8) - 1)));
+    if (lane >= 16) return;
+    const int64_t byte = bits / 128 * 16 + lane;
+    unsigned char* at = stage.bytes() + byte;
+    const int64_t kept = bits - byte * 8;
+    if (kept <= 0) {
+      Store<uint8_t>(at, 0);
+    } else if (kept < 8) {
+      Store<uint8_t>(at, static_cast<uint8_t>(Load<uint8_t>(at) & ((1u << kept) - 1)));
+    }
   });
 }
 

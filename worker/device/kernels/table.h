@@ -27,7 +27,7 @@ enum class DigestUse : int32_t { kNone, kWrite, kCompare };
 // One chunk: what is moved, by one warp.
 struct ChunkEntry {
   int64_t lo, hi;     // on the source's tape
-  int64_t target_hi;  // hi, or the end of its byte where that is the target's alone
+  int64_t target_hi;  // hi, or a multiple of 16 bytes behind lo where those are the target's alone
   int32_t source;     // the piece that holds `lo`; those after it hold the rest
   int32_t target;     // likewise; -1: it is only read
   DigestUse use;

@@ -181,8 +181,9 @@ class TestHost {
  private:
   static std::shared_ptr<Scratch> Memory(int64_t bytes) {
     if (bytes == 0) return nullptr;
-    return std::make_shared<Scratch>(*MappedFile::CreateScratch("/tmp", bytes),
-                                     nullptr);
+    auto file = *MappedFile::CreateScratch("/tmp", bytes);
+    std::ranges::fill(file.bytes(), std::byte{0xa5});  // as if it had served before
+    return std::make_shared<Scratch>(std::move(file), nullptr);
   }
 
   // Simulated ones where messages travel between devices, the host's elsewhere.

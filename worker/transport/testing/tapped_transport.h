@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "worker/transport/transport.h"
+
+namespace remesh {
+
+// What is done to slices on their way; their digests are left alone.
+struct Tap {
+  bool spoil = false;                      // the first byte of each
+  std::vector<std::byte>* sent = nullptr;  // all of them, one after the other
+};
+
+class TappedGroup : public PeerGroup {
+ public:
+  TappedGroup(std::unique_ptr<PeerGroup> group, Tap tap) : group_(std::move(group)), tap_(tap) {}
+  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override {
+    if (tap_.sent != nullptr && tag.index % 2 == 0)
+      tap_.sent->insert(tap_.sent->end(), data.begin(), data.end());
+    group_->Send(peer, tag, data, std::move(done));
+  }
+  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override {
+    const bool spoil = tap_.spoil && tag.index % 2 == 0;
+    group_->Receive(peer, tag, buffer, [=, done = std::move(done)](absl::Status status) mutable {
+      if (spoil) buffer[0] ^= std::byte{1};
+      done(status);
+    });
+  }
+  void Abort() override { group_->Abort(); }
+  bool quiesced() const override { return group_->quiesced(); }
+
+ private:
+  std::unique_ptr<PeerGroup> group_;
+  const Tap tap_;
+};
+
+class TappedTransport : public Transport {
+ public:
+  TappedTransport(std::unique_ptr<Transport> transport, Tap tap)
+      : transport_(std::move(transport)), tap_(tap) {}
+  std::string_view name() const override { return transport_->name(); }
+  std::string address() const override { return transport_->address(); }
+  absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override {
+    auto group = transport_->Open(self, std::move(peers));
+    if (!group.ok()) return group.status();
+    return std::make_unique<TappedGroup>(*std::move(group), tap_);
+  }
+  bool Progress() override { return transport_->Progress(); }
+  void Wait(std::chrono::milliseconds timeout) override { transport_->Wait(timeout); }
+  void Wake() override { transport_->Wake(); }
+
+ private:
+  std::unique_ptr<Transport> transport_;
+  const Tap tap_;
+};
+
+}  // namespace remesh
