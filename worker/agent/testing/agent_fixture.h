@@ -21,6 +21,7 @@
 #include "worker/execution/testing/program.h"
 #include "worker/store/box_message.h"
 #include "worker/transport/testing/memory_transport.h"
+#include "worker/transport/testing/tapped_transport.h"
 
 // An agent, and two of them that move a state between them, with everything but gRPC.
 namespace remesh::testing {
@@ -28,16 +29,17 @@ namespace remesh::testing {
 inline constexpr char kState[] = "jobs/a/states/b";
 inline const OracleArray kArray{ArrayKey("w"), ElementType::kU16, {6, 8}, 3};
 
+using MakeDevices = std::function<std::vector<std::unique_ptr<Device>>(Transport* woken)>;
+
 // A host's agent with everything but gRPC: what it says is kept, what it fetches is what the test
 // planned.
 class TestAgent {
  public:
-  TestAgent(MemoryFabric& fabric, const std::string& directory, int index,
-            const std::string& address)
+  TestAgent(std::unique_ptr<Transport> transport, const std::string& directory, int index,
+            const MakeDevices& make_devices)
       : name_(absl::StrCat("host-", index)), directory_(absl::StrCat(directory, "/", name_)) {
     store_ = *BufferStore::Open({directory_, 0, "boot", 1});
-    auto transport = fabric.NewTransport(address);
-    auto devices = HostMemory(1, transport.get());
+    auto devices = make_devices(transport.get());
     data_ = std::make_unique<DataThread>(std::move(transport), std::move(devices));
     Agent::Options options{.memory = *AgentMemory::Open(directory_ + "/agent")};
     options.identity.set_host(name_);
@@ -49,6 +51,7 @@ class TestAgent {
     };
     ports.disconnect = [this](const absl::Status& why) { disconnects.push_back(why); };
     ports.welcomed = [](const v1::Welcome&) {};
+    ports.unusable = [this](const absl::Status& why) { unusable.push_back(why); };
     ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
       fetching();
       ProgramReader reader(&request.devices, request.fingerprint, request.windows);
@@ -145,6 +148,7 @@ class TestAgent {
   v1::HostProgram program;
   std::function<void()> fetching = [] {};  // on the strand, before the program comes
   std::vector<absl::Status> disconnects;   // the strand's
+  std::vector<absl::Status> unusable;      // the strand's
   Strand files;
 
  private:
@@ -169,12 +173,7 @@ class AgentTest : public ::testing::Test {
   AgentTest() {
     std::string path = ::testing::TempDir() + "/remesh_agent.XXXXXX";
     directory_ = mkdtemp(path.data());
-    for (int h = 0; h < 2; ++h) {
-      StartHost(h);
-      Command(h, [&](v1::AttachResponse& c) {
-        *c.mutable_assign_state()->mutable_assignment() = Rows(h);
-      });
-    }
+    StartBoth();
   }
   ~AgentTest() override {
     hosts_[0].reset();
@@ -184,8 +183,20 @@ class AgentTest : public ::testing::Test {
 
   void StartHost(int h) {
     addresses_[h] = absl::StrCat("host-", h, "-", ++lives_);
-    hosts_[h] = std::make_unique<TestAgent>(fabric_, directory_, h, addresses_[h]);
+    std::unique_ptr<Transport> transport = fabric_.NewTransport(addresses_[h]);
+    if (tap_.spoil) transport = std::make_unique<TappedTransport>(std::move(transport), tap_);
+    hosts_[h] = std::make_unique<TestAgent>(std::move(transport), directory_, h, make_devices_);
     hosts_[h]->program = ProgramOf(h);
+  }
+  // Both, with the devices and links of the test.
+  void StartBoth() {
+    for (int h = 0; h < 2; ++h) {
+      hosts_[h].reset();
+      StartHost(h);
+      Command(h, [&](v1::AttachResponse& c) {
+        *c.mutable_assign_state()->mutable_assignment() = Rows(h);
+      });
+    }
   }
 
   template <typename Set>
@@ -213,18 +224,18 @@ class AgentTest : public ::testing::Test {
 
   // What one host sees: the operations with an end on it.
   static v1::HostProgram ProgramOf(int host) {
-    std::vector<testing::TestOperation> operations;
+    std::vector<testing::TestOperation> operations, all;
     for (int window = 0; window < 2; ++window) {
       for (int from = 0; from < 2; ++from) {
         const int to = (from + window) % 2;
-        if (from != host && to != host) continue;
-        operations.push_back({.window = window,
-                              .box = Box{{{from * 3, from * 3 + 3}, {to * 4, to * 4 + 4}}},
-                              .from = 70 + from,
-                              .to = 70 + to});
+        all.push_back({.window = window,
+                       .box = Box{{{from * 3, from * 3 + 3}, {to * 4, to * 4 + 4}}},
+                       .from = 70 + from,
+                       .to = 70 + to});
+        if (from == host || to == host) operations.push_back(all.back());
       }
     }
-    return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
+    return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print", all);
   }
 
   void Allocate() {
@@ -287,11 +298,15 @@ class AgentTest : public ::testing::Test {
     Prepare();
     for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kPrepared));
   }
-  void Transfer() {
-    Both(v1::AttachRequest::kWindowDone, [&](v1::AttachResponse& c) {
+  void Grant(int h) {
+    Command(h, [&](v1::AttachResponse& c) {
       *c.mutable_grant()->mutable_attempt() = Attempt();
       c.mutable_grant()->set_until(2);
     });
+  }
+  void Transfer() {
+    for (int h = 0; h < 2; ++h) Grant(h);
+    for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kWindowDone));
     for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kWindowDone));
   }
   void Verify() {
@@ -338,6 +353,8 @@ class AgentTest : public ::testing::Test {
 
   std::string directory_;
   MemoryFabric fabric_;
+  MakeDevices make_devices_ = [](Transport* woken) { return HostMemory(1, woken); };
+  Tap tap_;
   int lives_ = 0;
   int attempt_ = 1;
   std::string addresses_[2];

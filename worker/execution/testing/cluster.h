@@ -84,9 +84,7 @@ class TestHost {
  public:
   TestHost(const TestCase& c, int index, std::unique_ptr<Transport> transport,
            Mover::Options options)
-      : index_(index),
-        transport_(std::move(transport)),
-        options_(options) {
+      : index_(index), transport_(std::move(transport)), options_(options) {
     MakeDevices(c);
     REMESH_CHECK(mkdtemp(directory_.data()) != nullptr);
     source_ = MakeShards(c, c.source, "source");
@@ -134,8 +132,8 @@ class TestHost {
     std::vector<Peer> peers;
     for (int h = 0; h < c.hosts; ++h) {
       names.push_back(absl::StrCat("host-", h));
-      peers.push_back({addresses[h], std::string(15, 't') + static_cast<char>('0' + h),
-                       c.devices_per_host});
+      peers.push_back(
+          {addresses[h], std::string(15, 't') + static_cast<char>('0' + h), c.devices_per_host});
     }
     Mover::Events events;
     events.window_done = [this](const WindowReport& report) {
@@ -204,7 +202,8 @@ class TestHost {
   void Transfer(const MappedShards& shards, size_t i, std::byte* to, const std::byte* from,
                 size_t bytes) {
     bool done = false;
-    Devices().Of(shards.assignment.shards(static_cast<int>(i)).local_device())
+    Devices()
+        .Of(shards.assignment.shards(static_cast<int>(i)).local_device())
         ->Transfer(to, from, static_cast<int64_t>(bytes), [&](const auto& result) {
           REMESH_CHECK(result.ok());
           done = true;
@@ -266,7 +265,7 @@ class TestHost {
       operations.back().from += 100;
       operations.back().to += 100;
     }
-    return TestProgram(std::move(arrays), c.windows).Of(operations, "print");
+    return TestProgram(std::move(arrays), c.windows).Of(operations, "print", c.operations);
   }
 
   const int index_;

@@ -24,9 +24,9 @@ struct TestOperation {
   int to = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;
-  int32_t tape = 0;  // boxes of another one are other values
-  Interval stripe = {0, 0};         // bits of the box; all when empty
-  std::vector<int64_t> cuts = {};   // where other hosts' stripes cut this one, and its own
+  int32_t tape = 0;                // boxes of another one are other values
+  Interval stripe = {0, 0};        // bits of the box; all when empty
+  std::vector<int64_t> cuts = {};  // where other hosts' stripes cut this one, and its own
 };
 
 // A program whose stretches are `operations`, which are by rising windows: a round a window, an
@@ -39,9 +39,14 @@ class TestProgram {
     named_.program.schedule.rounds = std::max(1, windows);
   }
 
-  v1::HostProgram Of(const std::vector<TestOperation>& operations,
-                     const std::string& fingerprint) && {
+  // `all`: those of every host, by which tapes have the same numbers on all; empty: these are all.
+  v1::HostProgram Of(const std::vector<TestOperation>& operations, const std::string& fingerprint,
+                     const std::vector<TestOperation>& all = {}) && {
     named_.fingerprint = fingerprint;
+    for (const TestOperation& operation : all.empty() ? operations : all)
+      number_of_[KeyOf(operation)] = 0;
+    int32_t numbers = 0;
+    for (auto& [key, number] : number_of_) number = numbers++;
     for (const TestOperation& operation : operations) {
       boxes_[operation.array].insert(operation.box);
       tape_of_[KeyOf(operation)] = 0;
@@ -89,8 +94,8 @@ class TestProgram {
     for (auto& [key, tape] : tape_of_) {
       const auto& [number, array, box] = key;
       tape = static_cast<int32_t>(program.tape_numbers.size());
-      program.tape_numbers.push_back(tape);
-      program.segment_numbers.push_back(tape);
+      program.tape_numbers.push_back(number_of_.at(key));
+      program.segment_numbers.push_back(number_of_.at(key));
       program.atoms.push_back(atom_of_.at({array, box}));
       program.tape_begin.push_back(tape + 1);
       program.segments.push_back(
@@ -123,6 +128,7 @@ class TestProgram {
   std::map<int, std::set<Box>> boxes_;
   std::map<std::pair<int, Box>, int32_t> atom_of_;
   std::map<Key, int32_t> tape_of_;
+  std::map<Key, int32_t> number_of_;  // of its tape, in the plan
   std::map<Key, std::set<int64_t>> cuts_;
 };
 
