@@ -179,6 +179,11 @@ Agent::Ports Worker::MakePorts() {
              {{"server", options_.server_address}, {"error", why}});
     link_->Disconnect();
   };
+  ports.unusable = [this](const absl::Status& why) {
+    LogError("a device is in a state of error: this process ends, its successor can use it again",
+             {{"error", why}});
+    ended_(why);
+  };
   ports.welcomed = [this](const v1::Welcome& welcome) {
     link_->SetHeartbeatInterval(std::chrono::nanoseconds(
         google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.heartbeat_interval())));

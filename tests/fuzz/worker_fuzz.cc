@@ -23,6 +23,7 @@ class WorkerWorld {
     // As if it had dialled again.
     ports.disconnect = [this](const absl::Status&) { (void)agent_->Attaching(); };
     ports.welcomed = [](const v1::Welcome&) {};
+    ports.unusable = [](const absl::Status&) {};
     ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
       ProgramReader reader(&request.devices, request.fingerprint, request.windows, 1 << 12);
       if (auto status = reader.Add(program_); !status.ok()) return done(status);

@@ -48,6 +48,8 @@ class Agent {
     absl::AnyInvocable<void(const v1::AttachRequest&)> say;    // dropped while not attached
     absl::AnyInvocable<void(const absl::Status&)> disconnect;  // why it takes no more commands
     absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
+    // A device is in a state of error, which ends with the process. Buffers outlive that.
+    absl::AnyInvocable<void(const absl::Status&)> unusable;
     absl::AnyInvocable<void(ProgramRequest, ProgramDone)> fetch;  // answers on any thread
   };
   struct Options {

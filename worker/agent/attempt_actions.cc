@@ -10,6 +10,18 @@
 #include "worker/agent/agent.h"
 
 namespace remesh {
+namespace {
+
+// DEVICE_ERROR where a device refuses whatever it is given.
+absl::Status CheckDevices(const LocalDevices& devices) {
+  for (Device* device : devices.all()) {
+    const absl::Status status = device->Allocate(kDeviceAlignment).status();
+    if (GetErrorInfo(status).reason == "DEVICE_ERROR") return status;
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
 
 void Agent::PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event) {
   strand_->Post([this, key, event = std::move(event)]() mutable {
@@ -158,9 +170,9 @@ absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) con
     scratch.push_back(std::move(memory));
   }
   MoveList& moves = making.opening.moves;
-  ASSIGN_OR_RETURN(moves, BindMoves(std::move(making.program), making.devices, std::move(source),
-                                    std::move(target), staging,
-                                    data_->windowed() ? INT64_MAX : kSliceBytesMax));
+  ASSIGN_OR_RETURN(
+      moves, BindMoves(std::move(making.program), making.devices, std::move(source),
+                       std::move(target), staging, data_->windowed() ? INT64_MAX : kSliceBytesMax));
   moves.scratch = std::move(scratch);
   if (data_->windowed()) {
     for (const int64_t bytes : LayOutTransit(moves).bytes) {
@@ -299,6 +311,9 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
     return SayCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation());
   }
   ports_.say(action.message);
+  if (!action.message.has_failed()) return;
+  if (const absl::Status status = CheckDevices(data_->devices()); !status.ok())
+    ports_.unusable(status);
 }
 
 }  // namespace remesh
