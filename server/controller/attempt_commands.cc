@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/attempt_commands.h"
 
+#include "base/error.h"
+#include "service/error_info.h"
+
 namespace remesh {
 namespace {
 
@@ -53,6 +56,8 @@ v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution&
 v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource) {
   v1::AttachResponse message;
   NameTarget(attempt, resource, *message.mutable_abort());
+  if (GetErrorInfo(StatusFromProto(resource.error())).reason == "DIGEST_MISMATCH")
+    *message.mutable_abort()->mutable_error() = resource.error();
   return message;
 }
 

@@ -17,6 +17,7 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until);
 v1::AttachResponse MakeVerify(const v1::AttemptId& attempt);
 v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource);
+// With the execution's error, where workers can tell more of it.
 v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource);
 
 }  // namespace remesh

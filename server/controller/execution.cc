@@ -18,6 +18,13 @@ google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
 }
 
+// What a host said, with its name.
+google::rpc::Status NamedBy(const std::string& host, const google::rpc::Status& error) {
+  google::rpc::Status named = error;
+  named.set_message(absl::StrCat("host ", host, ": ", error.message()));
+  return named;
+}
+
 }  // namespace
 
 Execution::Execution(ExecutionSpec spec, v1::Execution resource)
@@ -198,9 +205,19 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
   out.emplace_back(Save::kFailure);
 }
 
-void Execution::OnQuiesced(const std::string& host, Moment now, ExecutionActions& out) {
+// A chunk whose digest did not match: where its origin's memory is no longer what was read, it was
+// written meanwhile, and no link is to blame.
+void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
+  const absl::Status status = StatusFromProto(resource_.error());
+  if (found.code() == 0 || GetErrorInfo(status).reason != "DIGEST_MISMATCH") return;
+  *resource_.mutable_error() = NamedBy(host, found);
+}
+
+void Execution::OnQuiesced(const std::string& host, const google::rpc::Status& error, Moment now,
+                           ExecutionActions& out) {
   const int index = hosts_.IndexOf(host);
   if (index < 0 || step_ < Step::kAborting) return;
+  if (step_ == Step::kAborting) Explain(host, error);
   hosts_[index].quiesced = hosts_[index].settled = true;
   if (step_ == Step::kAborting) RecordIfQuiesced(out);
 }
@@ -209,8 +226,7 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
                                 Moment now, ExecutionActions& out) {
   const int index = hosts_.IndexOf(host);
   if (index < 0) return;
-  google::rpc::Status named = error;
-  named.set_message(absl::StrCat("host ", host, ": ", error.message()));
+  google::rpc::Status named = NamedBy(host, error);
   if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
   if (step_ == Step::kCommitting && !hosts_[index].committed) {
     *resource_.mutable_error() = std::move(named);

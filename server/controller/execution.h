@@ -70,7 +70,9 @@ class Execution {
   void OnWindowDone(const std::string& host, const v1::WindowDone& done, ExecutionActions& out);
   void OnVerified(const std::string& host, Moment now, ExecutionActions& out);
   void OnCommitted(const std::string& host, ExecutionActions& out);
-  void OnQuiesced(const std::string& host, Moment now, ExecutionActions& out);
+  // `error`: what the host found of a chunk that arrived spoiled elsewhere; OK: nothing.
+  void OnQuiesced(const std::string& host, const google::rpc::Status& error, Moment now,
+                  ExecutionActions& out);
   void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
                        ExecutionActions& out);
   // The host's worker is away, or lives another life.
@@ -110,6 +112,7 @@ class Execution {
   void TellHost(int index, v1::AttachResponse message, ExecutionActions& out) const;
   void TellCommit(int index, ExecutionActions& out) const;
   void TellAbort(int index, ExecutionActions& out) const;
+  void Explain(const std::string& host, const google::rpc::Status& found);
   void Fail(google::rpc::Status error, v1::Execution::Phase end_phase, Moment now,
             ExecutionActions& out);
   void GrantAhead(ExecutionActions& out);

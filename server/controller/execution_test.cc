@@ -187,16 +187,48 @@ TEST_F(ExecutionTest, AFailureAbortsAllAndWaitsUntilTheyAreQuiet) {
   execution_.OnAttemptFailed("b", error, now_, out_);
   EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::TRANSFERRING);
-  execution_.OnQuiesced("a", now_, out_);
+  execution_.OnQuiesced("a", {}, now_, out_);
   execution_.OnHostAway("c", lost_, now_, out_);
   EXPECT_EQ(Taken(), "");
-  execution_.OnQuiesced("b", now_, out_);
+  execution_.OnQuiesced("b", {}, now_, out_);
   EXPECT_EQ(Taken(), "save-failure");
   execution_.OnSaved(Save::kFailure, now_, out_);
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::FAILED);
   EXPECT_EQ(execution_.resource().error().message(), "host b: the source was modified");
   execution_.OnHostReturned("c", false, out_);  // it still thinks the attempt runs
   EXPECT_EQ(Taken(), "c:abort");
+}
+
+// A chunk arrived at b that is not what c sent: c looks whether its memory is still what it read.
+TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
+  google::rpc::Status mismatch = StatusToProto(MakeError(
+      absl::StatusCode::kDataLoss, "bytes arrived that are not the origin's",
+      {"DIGEST_MISMATCH", {{"host", "c"}, {"receiver", "b"}, {"tape", "3"}, {"position", "0"}}}));
+  const google::rpc::Status modified = StatusToProto(
+      MakeError(absl::StatusCode::kAborted, "written meanwhile", {"SOURCE_MODIFIED", {}}));
+  for (const google::rpc::Status& found : {google::rpc::Status(), modified}) {
+    execution_ = Execution(Spec(), Resource());
+    Start();
+    AllPrepared();
+    out_.clear();
+    execution_.OnAttemptFailed("b", mismatch, now_, out_);
+    for (const ExecutionAction& action : out_) {
+      const v1::Abort& abort = std::get<Tell>(action).message.abort();
+      EXPECT_EQ(GetErrorInfo(StatusFromProto(abort.error())).metadata["tape"], "3");
+    }
+    execution_.OnQuiesced("c", found, now_, out_);
+    EXPECT_EQ(Reason(), found.code() == 0 ? "DIGEST_MISMATCH" : "SOURCE_MODIFIED");
+    EXPECT_EQ(execution_.resource().error().message().substr(0, 7),
+              found.code() == 0 ? "host b:" : "host c:");
+  }
+  // Whatever else failed stays the reason.
+  execution_ = Execution(Spec(), Resource());
+  Start();
+  out_.clear();
+  execution_.OnHostAway("b", lost_, now_, out_);
+  EXPECT_FALSE(std::get<Tell>(out_[0]).message.abort().has_error());
+  execution_.OnQuiesced("c", modified, now_, out_);
+  EXPECT_EQ(Reason(), "WORKER_LOST");
 }
 
 TEST_F(ExecutionTest, ALostHostFailsEveryStepBeforeTheDecision) {
@@ -291,8 +323,8 @@ TEST_F(ExecutionTest, ADecisionThatIsGivenUpEndsFailed) {
 TEST_F(ExecutionTest, AFailedExecutionIsForgettableOnceAllHostsWereTold) {
   Start();
   execution_.OnHostAway("b", lost_, now_, out_);
-  execution_.OnQuiesced("a", now_, out_);
-  execution_.OnQuiesced("c", now_, out_);
+  execution_.OnQuiesced("a", {}, now_, out_);
+  execution_.OnQuiesced("c", {}, now_, out_);
   execution_.OnSaved(Save::kFailure, now_, out_);
   ASSERT_TRUE(execution_.ended());
   EXPECT_FALSE(execution_.forgettable());
@@ -319,7 +351,7 @@ TEST_F(ExecutionTest, TheDeadlineFailsAndSlowAbortsAreGivenUpOn) {
   execution_.OnTick(now_, out_);
   EXPECT_EQ(Taken(), "a:abort b:abort c:abort");
   EXPECT_EQ(Reason(), "EXECUTION_DEADLINE");
-  execution_.OnQuiesced("a", now_, out_);
+  execution_.OnQuiesced("a", {}, now_, out_);
   now_.steady = seconds(110);
   execution_.OnTick(now_, out_);
   EXPECT_EQ(Taken(), "give-up-on:b give-up-on:c");
@@ -347,7 +379,7 @@ TEST_F(ExecutionTest, UnknownHostsAndAnswersOutOfStepChangeNothing) {
   execution_.OnPrepared("z", now_, out_);
   execution_.OnVerified("a", now_, out_);
   execution_.OnCommitted("a", out_);
-  execution_.OnQuiesced("a", now_, out_);
+  execution_.OnQuiesced("a", {}, now_, out_);
   Done("a", 0);
   execution_.OnHostAway("z", lost_, now_, out_);
   EXPECT_EQ(Taken(), "");

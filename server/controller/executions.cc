@@ -282,7 +282,7 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
       execution.OnCommitted(host, actions);
       break;
     case Event::kQuiesced:
-      execution.OnQuiesced(host, now, actions);
+      execution.OnQuiesced(host, message.quiesced().error(), now, actions);
       break;
     case Event::kFailed:
       execution.OnAttemptFailed(host, message.failed().error(), now, actions);

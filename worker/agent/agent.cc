@@ -226,7 +226,8 @@ void Agent::Begin(v1::Prepare command) {
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
   const std::string& state = command.target().state();
   if (OnlyStops(state)) {
-    std::erase_if(waiting_, [&](const v1::Prepare& other) { return KeyOf(other.attempt()) == key; });
+    std::erase_if(waiting_,
+                  [&](const v1::Prepare& other) { return KeyOf(other.attempt()) == key; });
     waiting_.push_back(std::move(command));
     return;
   }
@@ -333,7 +334,8 @@ void Agent::FinishForgetting() {
 
 void Agent::Abort(const v1::Abort& command) {
   if (Entry* entry = Find(command.attempt()))
-    return Run(KeyOf(command.attempt()), entry->attempt.Abort(command.even_committed()));
+    return Run(KeyOf(command.attempt()),
+               entry->attempt.Abort(command.even_committed(), StatusFromProto(command.error())));
   std::erase_if(waiting_, [&](const v1::Prepare& other) {
     return KeyOf(other.attempt()) == KeyOf(command.attempt());
   });

@@ -107,5 +107,42 @@ TEST_F(AgentTest, ATrainerThatWritesMeanwhileIsCaught) {
   Abort();
 }
 
+// What the origin, host 1, says of a chunk that arrived spoiled at host 0.
+class AgentLinkTest : public AgentTest {
+ protected:
+  AgentLinkTest() {
+    tap_ = {.spoil = true};
+    StartBoth();
+  }
+  std::string FoundByTheOrigin(bool writes_meanwhile) {
+    ReadyToMove();
+    Prepared();
+    for (int h = 0; h < 2; ++h) Grant(h);
+    const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+    if (!failed) return "did not fail";
+    EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "DIGEST_MISMATCH");
+    if (writes_meanwhile) {
+      auto shards = hosts_[1]->GetShards(1);
+      auto file = *MappedFile::Open(shards->shards(0).path(), shards->shards(0).bytes());
+      for (std::byte& byte : file.bytes()) byte ^= std::byte{1};
+    }
+    Command(1, [&](v1::AttachResponse& c) {
+      SetAbort(c);
+      *c.mutable_abort()->mutable_error() = failed->failed().error();
+    });
+    const auto quiesced = hosts_[1]->WaitFor(v1::AttachRequest::kQuiesced);
+    if (!quiesced) return "did not quiesce";
+    return GetErrorInfo(StatusFromProto(quiesced->quiesced().error())).reason;
+  }
+};
+
+TEST_F(AgentLinkTest, AnOriginWhoseSourceIsUnchangedBlamesNobody) {
+  EXPECT_EQ(FoundByTheOrigin(/*writes_meanwhile=*/false), "");
+}
+
+TEST_F(AgentLinkTest, AnOriginWhoseSourceWasWrittenSaysSo) {
+  EXPECT_EQ(FoundByTheOrigin(/*writes_meanwhile=*/true), "SOURCE_MODIFIED");
+}
+
 }  // namespace
 }  // namespace remesh::testing

@@ -281,6 +281,13 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::MarkReady&) 
   });
 }
 
+void Agent::Do(const std::string& key, Entry&, const Attempt::LookAgain& action) {
+  data_->LookAgain(key, action.chunk, [this, key](absl::Status status) {
+    if (!status.ok()) metrics_->CountError(status);
+    PostEvent(key, [status](Entry& e) { return e.attempt.LookedAgain(status); });
+  });
+}
+
 void Agent::Do(const std::string& key, Entry& entry, const Attempt::StopMoving&) {
   if (entry.reserving == nullptr) return Stop(key, entry);
   entry.stop_then = true;

@@ -62,6 +62,7 @@ Attempt::Actions Attempt::Stopped() {
   phase_ = Phase::kOver;
   Say quiesced;
   *quiesced.message.mutable_quiesced()->mutable_attempt() = prepare_.attempt();
+  if (!looked_.ok()) *quiesced.message.mutable_quiesced()->mutable_error() = StatusToProto(looked_);
   return {DropTarget{undone_}, std::move(quiesced)};
 }
 
@@ -90,7 +91,13 @@ Attempt::Actions Attempt::Commit() {
   return {MarkReady{}};
 }
 
-Attempt::Actions Attempt::Abort(bool even_committed) {
+Attempt::Actions Attempt::LookedAgain(const absl::Status& status) {
+  if (phase_ != Phase::kStopping) return {};
+  looked_ = status;
+  return {StopMoving{}};
+}
+
+Attempt::Actions Attempt::Abort(bool even_committed, const absl::Status& why) {
   if (phase_ == Phase::kCommitted && !even_committed) return {Committed()};
   undone_ = undone_ || even_committed;
   if (phase_ == Phase::kCommitting || phase_ == Phase::kStopping || phase_ == Phase::kOver)
@@ -98,6 +105,7 @@ Attempt::Actions Attempt::Abort(bool even_committed) {
   const bool stops = phase_ == Phase::kCommitted;  // already
   phase_ = Phase::kStopping;
   if (stops) return {};
+  if (const auto chunk = ChunkNamedIn(why)) return {LookAgain{*chunk}};
   return {StopMoving{}};
 }
 

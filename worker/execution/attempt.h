@@ -51,15 +51,18 @@ class Attempt {
   struct CheckSources {};  // -> SourcesChecked()
   struct MarkVerified {};  // the target generation on file; -> MarkedVerified()
   struct MarkReady {};     // the target generation readable, on file; -> MarkedReady()
-  struct StopMoving {};    // close every endpoint; -> Stopped()
-  struct DropTarget {      // free the target's shards and all else
+  struct LookAgain {       // at a chunk that arrived spoiled somewhere; -> LookedAgain()
+    ChunkName chunk;
+  };
+  struct StopMoving {};  // close every endpoint; -> Stopped()
+  struct DropTarget {    // free the target's shards and all else
     bool even_committed = false;
   };
   struct Say {
     v1::AttachRequest message;
   };
   using Action = std::variant<Reserve, FetchProgram, Open, GrantWindows, CheckSources, MarkVerified,
-                              MarkReady, StopMoving, DropTarget, Say>;
+                              MarkReady, LookAgain, StopMoving, DropTarget, Say>;
   using Actions = std::vector<Action>;
 
   explicit Attempt(v1::Prepare prepare) : prepare_(std::move(prepare)) {}
@@ -73,6 +76,7 @@ class Attempt {
   Actions SourcesChecked(const absl::Status& status);
   Actions MarkedVerified(const absl::Status& status);
   Actions MarkedReady(const absl::Status& status);
+  Actions LookedAgain(const absl::Status& status);
   Actions Stopped();
 
   // Commands of the planner. One that does not fit the phase fails the attempt
@@ -80,8 +84,9 @@ class Attempt {
   Actions Grant(int32_t until);
   Actions Verify();
   Actions Commit();
-  // What is committed stays so unless `even_committed`.
-  Actions Abort(bool even_committed = false);
+  // What is committed stays so unless `even_committed`. `why`: what failed elsewhere; a chunk that it
+  // names is looked at again before all ends.
+  Actions Abort(bool even_committed = false, const absl::Status& why = absl::OkStatus());
 
   // What the planner may have missed while this host was not attached.
   Actions Reattached() const;
@@ -111,6 +116,7 @@ class Attempt {
   bool undone_ = false;  // the decision was taken back
   WindowReport last_{.window = -1};
   absl::Status error_;
+  absl::Status looked_;  // what became of the chunk that Abort() named
 };
 
 }  // namespace remesh

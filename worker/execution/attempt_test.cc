@@ -18,9 +18,9 @@ using ::testing::IsEmpty;
 std::vector<std::string> Names(const Attempt::Actions& actions) {
   std::vector<std::string> names;
   for (const Attempt::Action& action : actions) {
-    static constexpr const char* kNames[] = {"reserve",    "fetch", "open",
-                                             "grant",      "check", "mark-verified",
-                                             "mark-ready", "stop",  "drop"};
+    static constexpr const char* kNames[] = {"reserve", "fetch",         "open",       "grant",
+                                             "check",   "mark-verified", "mark-ready", "look",
+                                             "stop",    "drop"};
     if (const auto* say = std::get_if<Attempt::Say>(&action)) {
       const auto* field =
           v1::AttachRequest::descriptor()->FindFieldByNumber(say->message.event_case());
@@ -84,6 +84,25 @@ TEST_F(AttemptTest, TheGoodLife) {
   EXPECT_THAT(Names(attempt_.Commit()), ElementsAre("say committed"));
   EXPECT_THAT(Names(attempt_.Stopped()), IsEmpty());
   EXPECT_TRUE(attempt_.over());
+}
+
+TEST_F(AttemptTest, AnAbortThatNamesAChunkLooksAtItFirst) {
+  const absl::Status mismatch = MakeError(absl::StatusCode::kDataLoss, "spoiled",
+                                          {"DIGEST_MISMATCH", {{"tape", "3"}, {"position", "70"}}});
+  for (const absl::Status& found : {absl::OkStatus(), Broken()}) {
+    Attempt attempt(Prepare());
+    attempt.Start();
+    const Attempt::Actions look = attempt.Abort(false, mismatch);
+    ASSERT_THAT(Names(look), ElementsAre("look"));
+    EXPECT_EQ(std::get<Attempt::LookAgain>(look[0]).chunk.tape, 3);
+    EXPECT_EQ(std::get<Attempt::LookAgain>(look[0]).chunk.position, 70);
+    EXPECT_THAT(Names(attempt.Abort(false, mismatch)), IsEmpty());
+    EXPECT_THAT(Names(attempt.LookedAgain(found)), ElementsAre("stop"));
+    const Attempt::Actions end = attempt.Stopped();
+    const v1::Quiesced& quiesced = std::get<Attempt::Say>(end[1]).message.quiesced();
+    EXPECT_EQ(quiesced.has_error(), !found.ok());
+    EXPECT_EQ(GetErrorInfo(StatusFromProto(quiesced.error())).reason, GetErrorInfo(found).reason);
+  }
 }
 
 TEST_F(AttemptTest, AnAbortAnywhereStopsThenDropsThenSaysQuiesced) {

@@ -52,8 +52,7 @@ void DataThread::Open(const std::string& attempt, Opening opening,
         opened = std::move(opened)]() mutable {
     if (closing_) return opened(absl::CancelledError("the worker stops"));
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
-                                         opening->options, transport_.get(),
-                                         devices(),
+                                         opening->options, transport_.get(), devices(),
                                          std::move(opening->events));
     const absl::Status status = mover->Open(opening->self, std::move(opening->peers));
     if (!status.ok()) mover->Stop();
@@ -71,6 +70,15 @@ void DataThread::Grant(const std::string& attempt, int32_t until) {
 void DataThread::Verify(const std::string& attempt) {
   Post([this, attempt] {
     if (const auto it = movers_.find(attempt); it != movers_.end()) it->second->Verify();
+  });
+}
+
+void DataThread::LookAgain(const std::string& attempt, const ChunkName& chunk,
+                           absl::AnyInvocable<void(absl::Status)> looked) {
+  Post([this, attempt, chunk, looked = std::move(looked)]() mutable {
+    const auto it = movers_.find(attempt);
+    if (it == movers_.end()) return looked(absl::OkStatus());
+    it->second->LookAgain(chunk, std::move(looked));
   });
 }
 

@@ -47,6 +47,9 @@ class DataThread {
   // Nothing happens unless the mover is open.
   void Grant(const std::string& attempt, int32_t until);
   void Verify(const std::string& attempt);
+  // See Mover::LookAgain(); OK at once where the mover is not open.
+  void LookAgain(const std::string& attempt, const ChunkName& chunk,
+                 absl::AnyInvocable<void(absl::Status)> looked);
   // Ends a mover; `stopped` runs when nothing of it is left, at once if it is not open. No event
   // follows.
   void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped);

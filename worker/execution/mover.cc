@@ -66,6 +66,7 @@ Mover::~Mover() { REMESH_CHECK(stopped()); }
 
 absl::Status Mover::Open(int self, std::vector<Peer> peers) {
   for (const Peer& peer : peers) peer_addresses_.push_back(peer.address);
+  self_ = self;
   ASSIGN_OR_RETURN(group_, transport_->Open(self, std::move(peers)));
   std::vector<int32_t> operations(list_.program.windows(), 0);
   for (const Slice& slice : messages_.slices())
@@ -209,6 +210,7 @@ void Mover::SliceDone(int index) {
     if (state.slot >= 0) slots_.Give(state.slot);
   }
   state = {};
+  state.done = true;
   for (const SlicePiece& piece : messages_.PiecesOf(slice)) {
     if (--moves_[piece.move].slices_left == 0) MoveDone(piece.move);
   }

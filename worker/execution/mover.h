@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,6 +36,15 @@ struct WindowReport {
   MoverBytes bytes;       // in all so far
   Timestamp duration{0};  // since the window started
 };
+
+// A chunk as all hosts of an attempt know it, by any of its bits.
+struct ChunkName {
+  int32_t tape = 0;      // in the plan
+  int64_t position = 0;  // on the tape, in bits
+};
+
+// What a DIGEST_MISMATCH says of its chunk, in its metadata; nullopt: it says none.
+std::optional<ChunkName> ChunkNamedIn(const absl::Status& status);
 
 // Moves the bytes of one attempt on one host. One thread calls everything: the one that drives the
 // transport and drains the device, which does all copying, packing and hashing.
@@ -77,6 +87,9 @@ class Mover {
   // FAILED_PRECONDITION (BUFFER_TRUNCATED), which may also be why the mover failed() before. Every
   // host is done by now: the connections close. REQUIRES: every window is done here.
   void Verify();
+  // Ends all moving; no event follows. Where this host read `chunk` from the source, it is hashed again:
+  // `looked` gets OK, or ABORTED (SOURCE_MODIFIED) when it is no longer what was read.
+  void LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Status)> looked);
   // Ends everything; no event follows.
   void Stop();
   // Nothing of the attempt is open, nothing reads or writes any shard any more.
@@ -93,9 +106,10 @@ class Mover {
     int slot = -1;
     int waits = 0;  // moves that bring what it reads, not done
     bool admitted = false;
-    int operations = 0;            // of the transport, not ended
+    int operations = 0;             // of the transport, not ended
     std::span<std::byte> bytes;     // on their way: packed, or where they lie
     std::vector<uint64_t> digests;  // on their way
+    bool done = false;
   };
   using Then = absl::AnyInvocable<void()>;
 
@@ -131,6 +145,7 @@ class Mover {
   void Mismatched(int slice, const Mismatch& mismatch);
   void CheckSources();
   bool CheckTwins();
+  std::vector<int> ReadFromSource(const ChunkName& chunk) const;
 
   MoveList list_;
   const MessageList& messages_ = list_.messages;
@@ -149,12 +164,13 @@ class Mover {
   WindowSchedule schedule_;
   SlotPool slots_;
   std::unique_ptr<PeerGroup> group_;
+  int self_ = 0;  // in peer_names_
   MoverBytes bytes_;
   std::pair<int32_t, int> next_remote_;  // the next to admit: window, index in its order
   int remote_in_flight_ = 0;
   std::deque<int> local_ready_;
   int local_in_flight_ = 0;
-  int jobs_ = 0;  // given to the device, not drained
+  int jobs_ = 0;              // given to the device, not drained
   std::vector<int> checked_;  // moves whose sources are looked at again
   size_t next_check_ = 0;
   int checks_in_flight_ = 0;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/error.h"
@@ -102,10 +103,10 @@ bool Mover::IsPacked(int slice) const { return windowed_ || slices_[slice].slot 
 
 void Mover::BeginLocal(int slice) {
   DeviceOf(slice)->Copy(PartsOf(slice), OnDevice([this, slice](const Mismatch& found) {
-                  if (!found.ok()) return Mismatched(slice, found);
-                  bytes_.copied += messages_.slices()[slice].payload_bytes;
-                  SliceDone(slice);
-                }));
+                          if (!found.ok()) return Mismatched(slice, found);
+                          bytes_.copied += messages_.slices()[slice].payload_bytes;
+                          SliceDone(slice);
+                        }));
 }
 
 void Mover::BeginSend(int slice) {
@@ -139,8 +140,8 @@ void Mover::SendWhole(int index) {
     bytes_.sent += messages_.slices()[index].payload_bytes;
     SliceDone(index);
   });
-  group_->Send(messages_.MessageOf(slice).peer, messages_.TagOf(slice, false),
-               slices_[index].bytes, std::move(done));
+  group_->Send(messages_.MessageOf(slice).peer, messages_.TagOf(slice, false), slices_[index].bytes,
+               std::move(done));
 }
 
 void Mover::SendSlice(int index) {
@@ -177,8 +178,8 @@ void Mover::ReceivedWhole(int index) {
   SliceState& state = slices_[index];
   const auto bytes = std::as_writable_bytes(std::span(state.digests));
   DeviceOf(index)->Transfer(
-      bytes.data(), state.bytes.data() + DigestOffset(messages_.slices()[index]),
-      std::ssize(bytes), OnDevice([this, index](const Mismatch&) { Received(index); }));
+      bytes.data(), state.bytes.data() + DigestOffset(messages_.slices()[index]), std::ssize(bytes),
+      OnDevice([this, index](const Mismatch&) { Received(index); }));
 }
 
 // What arrived is compared with what the origin said before anybody else may read it.
@@ -208,12 +209,75 @@ void Mover::Mismatched(int index, const Mismatch& mismatch) {
   const Message& message = messages_.MessageOf(slice);
   const SlicePiece& piece = messages_.PiecesOf(slice)[mismatch.part];
   const int64_t lo = piece.lo + mismatch.chunk * kChunkBits;
-  const Program::Place place = list_.program.PlaceOn(list_.moves[piece.move].tape, lo,
-                                                     std::min(lo + kChunkBits, piece.hi));
-  std::map<std::string, std::string> more = {{"window", absl::StrCat(message.window)}};
+  const Program::Place place =
+      list_.program.PlaceOn(list_.moves[piece.move].tape, lo, std::min(lo + kChunkBits, piece.hi));
+  const int32_t tape = list_.moves[piece.move].tape;
+  std::map<std::string, std::string> more = {
+      {"window", absl::StrCat(message.window)},
+      {"tape", absl::StrCat(list_.program.tapes.tape_numbers[tape])},
+      {"position", absl::StrCat(lo)},
+      {"receiver", peer_names_[self_]}};
   if (message.peer >= 0) more["host"] = peer_names_[message.peer];
   Fail(ChunkError(absl::StatusCode::kDataLoss, "DIGEST_MISMATCH",
                   "bytes arrived that are not the origin's", place, more));
+}
+
+std::optional<ChunkName> ChunkNamedIn(const absl::Status& status) {
+  const ErrorInfo info = GetErrorInfo(status);
+  const auto tape = info.metadata.find("tape"), position = info.metadata.find("position");
+  ChunkName chunk;
+  if (info.reason != "DIGEST_MISMATCH" || tape == info.metadata.end() ||
+      position == info.metadata.end() || !absl::SimpleAtoi(tape->second, &chunk.tape) ||
+      !absl::SimpleAtoi(position->second, &chunk.position)) {
+    return std::nullopt;
+  }
+  return chunk;
+}
+
+// The moves by which this host has read the chunk from the source.
+std::vector<int> Mover::ReadFromSource(const ChunkName& chunk) const {
+  std::vector<int> found;
+  for (int s = 0; s < std::ssize(slices_); ++s) {
+    if (!slices_[s].done && slices_[s].digests.empty()) continue;  // not hashed yet
+    for (const SlicePiece& piece : messages_.PiecesOf(messages_.slices()[s])) {
+      const BoundMove& move = list_.moves[piece.move];
+      if (move.from_origin && list_.program.tapes.tape_numbers[move.tape] == chunk.tape &&
+          piece.lo <= chunk.position && chunk.position < piece.hi) {
+        found.push_back(piece.move);
+      }
+    }
+  }
+  return found;
+}
+
+void Mover::LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Status)> looked) {
+  failed_ = true;
+  if (group_ != nullptr) group_->Abort();
+  struct Looking {
+    absl::AnyInvocable<void(absl::Status)> looked;
+    int left = 1;
+    absl::Status status;
+    void End() {
+      if (--left == 0) looked(status);
+    }
+  };
+  auto looking = std::make_shared<Looking>(Looking{.looked = std::move(looked)});
+  for (const int i : ReadFromSource(chunk)) {
+    const BoundMove& move = list_.moves[i];
+    const int64_t k = (chunk.position - move.lo) / kChunkBits, lo = move.lo + k * kChunkBits;
+    const int64_t hi = std::min(lo + kChunkBits, move.hi);
+    ++looking->left;
+    ++jobs_;
+    devices_.Of(list_.local_device[move.from])
+        ->Check(
+            {{.source = move.source, .lo = lo, .hi = hi, .digests = moves_[i].digests.data() + k}},
+            [this, looking, place = list_.program.PlaceOn(move.tape, lo, hi)](auto found) {
+              --jobs_;
+              if (found.ok() && !found->ok()) looking->status = SourceModified(place);
+              looking->End();
+            });
+  }
+  looking->End();
 }
 
 void Mover::Verify() {
@@ -256,15 +320,14 @@ void Mover::CheckSources() {
       bits += move.hi - move.lo;
     }
     ++checks_in_flight_;
-    devices_.Of(device)->Check(
-        std::move(parts), OnDevice([this, first](const Mismatch& found) {
-          --checks_in_flight_;
-          if (found.ok()) return CheckSources();
-          const BoundMove& move = list_.moves[checked_[first + found.part]];
-          const int64_t lo = move.lo + found.chunk * kChunkBits;
-          Fail(SourceModified(
-              list_.program.PlaceOn(move.tape, lo, std::min(lo + kChunkBits, move.hi))));
-        }));
+    devices_.Of(device)->Check(std::move(parts), OnDevice([this, first](const Mismatch& found) {
+                                 --checks_in_flight_;
+                                 if (found.ok()) return CheckSources();
+                                 const BoundMove& move = list_.moves[checked_[first + found.part]];
+                                 const int64_t lo = move.lo + found.chunk * kChunkBits;
+                                 Fail(SourceModified(list_.program.PlaceOn(
+                                     move.tape, lo, std::min(lo + kChunkBits, move.hi))));
+                               }));
   }
   if (next_check_ == checked_.size() && checks_in_flight_ == 0 && std::exchange(checking_, false)) {
     events_.verified(CheckMemory());

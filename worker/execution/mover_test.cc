@@ -309,6 +309,46 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
 }
 
+// A chunk has arrived spoiled: its origin says whether its memory is still what it read.
+TEST_P(MoverTest, TheOriginLooksAgainAtASpoiledChunk) {
+  if (OnGpus()) GTEST_SKIP() << "spoils memory that only the host has";
+  Start(RowsToColumns(2, 1), {}, Tap{.spoil = true});
+  GrantAll();
+  ASSERT_TRUE(Until([&] { return hosts_[0]->failure.has_value(); }));
+  EXPECT_EQ(GetErrorInfo(*hosts_[0]->failure).metadata["receiver"], "host-0");
+  const auto chunk = ChunkNamedIn(*hosts_[0]->failure);
+  ASSERT_TRUE(chunk.has_value());
+  const auto look = [&](int host) {
+    std::optional<absl::Status> looked;
+    hosts_[host]->mover().LookAgain(*chunk, [&](absl::Status status) { looked = status; });
+    EXPECT_TRUE(Until([&] { return looked.has_value(); }));
+    return looked.value_or(absl::OkStatus());
+  };
+  EXPECT_TRUE(look(1).ok()) << "the link spoiled it";
+  TestHost& origin = *hosts_[1];
+  std::vector<std::byte> bytes = origin.Read(origin.source(), 0);
+  for (std::byte& byte : bytes) byte ^= std::byte{4};
+  origin.Write(origin.source(), 0, bytes);
+  const absl::Status modified = look(1);
+  EXPECT_EQ(GetErrorInfo(modified).reason, "SOURCE_MODIFIED");
+  EXPECT_EQ(GetErrorInfo(modified).metadata["box"],
+            GetErrorInfo(*hosts_[0]->failure).metadata["box"]);
+  EXPECT_TRUE(look(0).ok()) << "it never had the chunk";
+}
+
+TEST(ChunkNameTest, OnlyAMismatchNamesAChunk) {
+  const auto named = [](const char* reason, const char* tape, const char* position) {
+    return ChunkNamedIn(MakeError(absl::StatusCode::kDataLoss, "no",
+                                  {reason, {{"tape", tape}, {"position", position}}}));
+  };
+  EXPECT_EQ(named("DIGEST_MISMATCH", "3", "5000000000")->position, 5000000000);
+  EXPECT_EQ(named("DIGEST_MISMATCH", "3", "-1")->position, -1);  // of no stretch
+  EXPECT_FALSE(named("DIGEST_MISMATCH", "x", "0"));
+  EXPECT_FALSE(named("DIGEST_MISMATCH", "3", ""));
+  EXPECT_FALSE(named("PEER_LOST", "3", "0"));
+  EXPECT_FALSE(ChunkNamedIn(absl::OkStatus()));
+}
+
 // Whenever it happens, at either end, in any window: an error of that host that names the file.
 TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
   if (OnGpus()) GTEST_SKIP() << "files are the host's";
