@@ -16,7 +16,6 @@
 namespace remesh {
 namespace {
 
-using kernels::ChunkEntry;
 using kernels::DigestUse;
 using kernels::LanesInTurn;
 
@@ -28,13 +27,14 @@ absl::Status SimError(const SimOptions& options) {
 }
 
 // What work will write holds noise until it has been written.
-void SpoilTargets(const WorkTable& table) {
+void SpoilTargets(WorkTable& table) {
   kernels::Stage noise;
   std::memset(noise.words, kNoise, sizeof(noise.words));
-  for (const ChunkEntry& chunk : table.chunks) {
-    if (chunk.target < 0) continue;
-    kernels::MoveRange<kernels::MoveKind::kScatter, LanesInTurn>(table.pieces.data() + chunk.target,
-                                                                 chunk.lo, chunk.target_hi, noise);
+  for (int64_t index = 0; index < table.chunks(); ++index) {
+    const kernels::ChunkPlace chunk = kernels::ChunkAt(table.View(), index);
+    if (chunk.target == nullptr) continue;
+    kernels::MoveRange<kernels::MoveKind::kScatter, LanesInTurn>(chunk.target, chunk.lo,
+                                                                 chunk.target_hi, noise);
   }
 }
 
@@ -47,7 +47,7 @@ void SpoilDigests(WorkKind kind, const std::vector<SlicePart>& parts) {
 }
 
 void RunChunks(WorkTable& table, std::mt19937& random) {
-  std::vector<int64_t> order(table.chunks.size());
+  std::vector<int64_t> order(static_cast<size_t>(table.chunks()));
   std::iota(order.begin(), order.end(), 0);
   std::shuffle(order.begin(), order.end(), random);
   kernels::Stage stage;

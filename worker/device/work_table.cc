@@ -10,10 +10,12 @@
 namespace remesh {
 namespace {
 
-using kernels::ChunkEntry;
 using kernels::DigestUse;
 using kernels::kLoopsMax;
+using kernels::PartEntry;
 using kernels::PieceEntry;
+
+static_assert(kernels::kChunkBits == kChunkBits);
 
 // A piece without its `outer` loops.
 PieceEntry InnerEntry(const TapePiece& piece, size_t outer) {
@@ -44,20 +46,30 @@ void AppendPiece(const TapePiece& piece, int64_t lo, int64_t hi, std::vector<Pie
   });
 }
 
-// Both return where the range's first piece stands.
-int32_t AppendView(const TapeView& view, int64_t lo, int64_t hi, std::vector<PieceEntry>& entries) {
+// Pieces of a table, side by side.
+struct Pieces {
+  int32_t first = -1;
+  int32_t count = 0;
+};
+
+Pieces Since(size_t first, const std::vector<PieceEntry>& entries) {
+  return {static_cast<int32_t>(first), static_cast<int32_t>(entries.size() - first)};
+}
+
+Pieces AppendView(const TapeView& view, int64_t lo, int64_t hi, std::vector<PieceEntry>& entries) {
   const size_t first = entries.size();
   const TapePiece* const end = view.pieces().data() + view.pieces().size();
   for (const TapePiece* piece = &view.PieceAt(lo); piece != end && piece->begin < hi; ++piece) {
     AppendPiece(*piece, lo, hi, entries);
   }
-  return static_cast<int32_t>(first);
+  return Since(first, entries);
 }
 
-int32_t AppendPacked(std::byte* data, int64_t lo, int64_t hi, std::vector<PieceEntry>& entries) {
+Pieces AppendPacked(std::byte* data, int64_t lo, int64_t hi, std::vector<PieceEntry>& entries) {
+  const size_t first = entries.size();
   const TapePiece packed{lo, hi, data, {.run_bits = hi - lo, .loops = {}}};
   AppendPiece(packed, lo, hi, entries);
-  return static_cast<int32_t>(entries.size()) - 1;
+  return Since(first, entries);
 }
 
 DigestUse UseOf(WorkKind kind, const SlicePart& part) {
@@ -72,15 +84,36 @@ DigestUse UseOf(WorkKind kind, const SlicePart& part) {
   }
 }
 
-void AppendChunks(const SlicePart& part, ChunkEntry chunk, bool packed_target, WorkTable& table) {
-  for (int64_t k = 0, lo = part.lo; lo < part.hi; ++k, lo += kChunkBits) {
-    chunk.lo = lo;
-    chunk.hi = std::min(lo + kChunkBits, part.hi);
-    chunk.target_hi = packed_target ? lo + PartBytes(chunk.hi - lo) * 8 : chunk.hi;
-    while (table.pieces[chunk.source].end <= lo) ++chunk.source;
-    while (chunk.target >= 0 && table.pieces[chunk.target].end <= lo) ++chunk.target;
-    table.chunks.push_back(chunk);
-    table.digests.push_back(chunk.use == DigestUse::kCompare ? part.digests[k] : 0);
+Pieces AppendTarget(WorkKind kind, const SlicePart& part, std::byte* buffer, int64_t target_hi,
+                    std::vector<PieceEntry>& pieces) {
+  if (kind == WorkKind::kPack && buffer != nullptr)
+    return AppendPacked(buffer + part.offset, part.lo, target_hi, pieces);
+  if (kind == WorkKind::kUnpack || kind == WorkKind::kCopy)
+    return AppendView(*part.target, part.lo, part.hi, pieces);
+  return {};
+}
+
+void AppendPart(WorkKind kind, const SlicePart& part, std::byte* buffer, WorkTable& table) {
+  PartEntry entry{.first_chunk = table.chunks(),
+                  .lo = part.lo,
+                  .hi = part.hi,
+                  .target_hi = part.hi,
+                  .use = UseOf(kind, part)};
+  if (kind == WorkKind::kPack) entry.target_hi = part.lo + PartBytes(part.hi - part.lo) * 8;
+  const Pieces source = part.source != nullptr
+                            ? AppendView(*part.source, part.lo, part.hi, table.pieces)
+                            : AppendPacked(buffer + part.offset, part.lo, part.hi, table.pieces);
+  const Pieces target = AppendTarget(kind, part, buffer, entry.target_hi, table.pieces);
+  entry.source = source.first;
+  entry.source_count = source.count;
+  entry.target = target.first;
+  entry.target_count = target.count;
+  table.parts.push_back(entry);
+  const int64_t chunks = ChunksOf(part.lo, part.hi);
+  if (entry.use == DigestUse::kCompare) {
+    table.digests.insert(table.digests.end(), part.digests, part.digests + chunks);
+  } else {
+    table.digests.resize(table.digests.size() + static_cast<size_t>(chunks));
   }
 }
 
@@ -90,22 +123,10 @@ WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std:
   WorkTable table;
   int64_t chunks = 0;
   for (const SlicePart& part : parts) chunks += ChunksOf(part.lo, part.hi);
-  table.chunks.reserve(static_cast<size_t>(chunks));
   table.digests.reserve(static_cast<size_t>(chunks));
+  table.parts.reserve(parts.size());
   for (const SlicePart& part : parts) {
-    if (part.lo == part.hi) continue;
-    ChunkEntry chunk{.target = -1, .use = UseOf(kind, part)};
-    chunk.source = part.source != nullptr
-                       ? AppendView(*part.source, part.lo, part.hi, table.pieces)
-                       : AppendPacked(buffer + part.offset, part.lo, part.hi, table.pieces);
-    const bool packed = kind == WorkKind::kPack && buffer != nullptr;
-    if (packed) {
-      chunk.target = AppendPacked(buffer + part.offset, part.lo,
-                                  part.lo + PartBytes(part.hi - part.lo) * 8, table.pieces);
-    } else if (kind == WorkKind::kUnpack || kind == WorkKind::kCopy) {
-      chunk.target = AppendView(*part.target, part.lo, part.hi, table.pieces);
-    }
-    AppendChunks(part, chunk, packed, table);
+    if (part.lo != part.hi) AppendPart(kind, part, buffer, table);
   }
   return table;
 }
@@ -113,16 +134,18 @@ WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std:
 Mismatch FinishWork(const std::vector<SlicePart>& parts, const WorkTable& table,
                     const uint64_t* digests, int64_t first_wrong) {
   Mismatch mismatch;
-  int64_t first = 0;  // chunk of the part at hand
+  auto entry = table.parts.begin();
   for (size_t i = 0; i < parts.size(); ++i) {
     const int64_t count = ChunksOf(parts[i].lo, parts[i].hi);
+    if (count == 0) continue;
+    const int64_t first = entry->first_chunk;
     if (first_wrong >= first && first_wrong < first + count) {
       mismatch = {static_cast<int>(i), first_wrong - first};
     }
-    if (count > 0 && table.chunks[first].use == DigestUse::kWrite) {
+    if (entry->use == DigestUse::kWrite) {
       std::copy_n(digests + first, count, parts[i].digests);
     }
-    first += count;
+    ++entry;
   }
   return mismatch;
 }

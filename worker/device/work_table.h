@@ -13,16 +13,21 @@ namespace remesh {
 
 enum class WorkKind { kPack, kUnpack, kCopy, kCheck };
 
-// One call of a Device as flat tables, which kernels/run_chunk.h works off in any order. A value; it
+// One call of a Device as flat tables, which take work for each part and piece, not for each chunk, and
+// which kernels/run_chunk.h works off in any order. A value; it
 // points where the parts' views do.
 struct WorkTable {
   std::vector<kernels::PieceEntry> pieces;
-  std::vector<kernels::ChunkEntry> chunks;  // part by part
-  std::vector<uint64_t> digests;            // of each chunk; those to compare with are there
+  std::vector<kernels::PartEntry> parts;  // but those without a chunk
+  std::vector<uint64_t> digests;          // of each chunk; those to compare with are there
   int64_t first_wrong = std::numeric_limits<int64_t>::max();
 
   // For devices that read the table where it stands.
-  kernels::TableView View() { return {pieces.data(), chunks.data(), digests.data(), &first_wrong}; }
+  kernels::TableView View() {
+    return {pieces.data(), parts.data(), static_cast<int32_t>(parts.size()), digests.data(),
+            &first_wrong};
+  }
+  int64_t chunks() const { return static_cast<int64_t>(digests.size()); }
 };
 
 WorkTable MakeWorkTable(WorkKind kind, const std::vector<SlicePart>& parts, std::byte* buffer);

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "worker/device/digest.h"
 #include "worker/device/work_table.h"
 
 #include <gtest/gtest.h>
@@ -8,6 +7,7 @@
 #include <utility>
 
 #include "worker/device/chunks.h"
+#include "worker/device/digest.h"
 #include "worker/device/kernels/run_chunk.h"
 #include "worker/device/testing/copy_reference.h"
 
@@ -25,8 +25,8 @@ Bytes Padded(Bytes bytes) {
 
 void RunAll(WorkTable& table) {
   kernels::Stage stage;
-  for (size_t i = 0; i < table.chunks.size(); ++i) {
-    kernels::RunChunk<LanesInTurn>(table.View(), static_cast<int64_t>(i), stage);
+  for (int64_t i = 0; i < table.chunks(); ++i) {
+    kernels::RunChunk<LanesInTurn>(table.View(), i, stage);
   }
 }
 
@@ -113,6 +113,53 @@ TEST_P(WorkTableTest, PacksAndUnpacksAnyRangeOfAnyTape) {
 
 INSTANTIATE_TEST_SUITE_P(Widths, WorkTableTest, testing::Values(1, 2, 4, 8, 16, 32, 64, 128));
 
+TEST(WorkTablePartsTest, ATableGrowsWithPartsAndNotWithBytes) {
+  std::byte nowhere;
+  for (const int64_t chunks : {1, 1000}) {
+    const TapeView view(&nowhere, 0, chunks * kChunkBits);
+    std::vector<uint64_t> digests(static_cast<size_t>(chunks));
+    const SlicePart part{.source = &view, .hi = chunks * kChunkBits, .digests = digests.data()};
+    const WorkTable table = MakeWorkTable(WorkKind::kPack, {part, part, part}, nullptr);
+    EXPECT_EQ(table.parts.size(), 3u);
+    EXPECT_EQ(table.pieces.size(), 3u);
+    EXPECT_EQ(table.chunks(), 3 * chunks);
+  }
+}
+
+TEST(WorkTablePartsTest, EveryChunkIsFoundByItsNumber) {
+  // Parts of one chunk and of many, some empty; boxes from less than a chunk to many.
+  reference::Random random(5);
+  std::byte nowhere;
+  for (int round = 0; round < 50; ++round) {
+    TapeView view;
+    for (int64_t piece = random.Uniform(1, 9), at = 0; piece > 0; --piece) {
+      const int64_t bytes = random.Uniform(1, 5 * kChunkBytes / 2);
+      const Box box{{{at, at + bytes}}};
+      view.Add({&nowhere, box, 8}, box);
+      at += bytes;
+    }
+    std::vector<SlicePart> parts;
+    for (int64_t at = 0; at < view.end();) {
+      const int64_t hi = std::min(at + random.Uniform(0, 3) * kChunkBits, view.end());
+      parts.push_back({.source = &view, .lo = at, .hi = hi});
+      at = hi;
+    }
+    WorkTable table = MakeWorkTable(WorkKind::kCheck, parts, nullptr);
+    int64_t index = 0;
+    for (const SlicePart& part : parts) {
+      for (int64_t lo = part.lo; lo < part.hi; lo += kChunkBits, ++index) {
+        const kernels::ChunkPlace chunk = kernels::ChunkAt(table.View(), index);
+        ASSERT_EQ(chunk.lo, lo);
+        ASSERT_EQ(chunk.hi, std::min(lo + kChunkBits, part.hi));
+        ASSERT_LE(chunk.source->begin, lo);
+        ASSERT_GT(chunk.source->end, lo);
+        ASSERT_EQ(chunk.target, nullptr);
+      }
+    }
+    ASSERT_EQ(table.chunks(), index);
+  }
+}
+
 TEST(WorkTableDepthTest, ABoxOfMoreLoopsThanAnEntryHasBecomesSeveral) {
   // Eight dimensions of which none is whole.
   Box box, frame;
@@ -157,7 +204,7 @@ TEST(WorkTableMismatchTest, NamesTheFirstWrongChunk) {
 // Cuts the work in two until each has one chunk, and puts together what they found.
 Mismatch CheckInHalves(const std::vector<SlicePart>& parts) {
   WorkTable table = MakeWorkTable(WorkKind::kCheck, parts, nullptr);
-  if (parts.size() == 1 && table.chunks.size() <= 1) {
+  if (parts.size() == 1 && table.chunks() <= 1) {
     RunAll(table);
     return FinishWork(parts, table, table.digests.data(), table.first_wrong);
   }

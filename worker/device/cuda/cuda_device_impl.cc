@@ -154,7 +154,7 @@ void CudaDevice::LaunchWaiting() {
   cudaSetDevice(gpu_.index);
   while (failure_.ok() && !waiting_.empty()) {
     Work& work = waiting_.front();
-    if (!work.table.chunks.empty()) {
+    if (work.table.chunks() > 0) {
       work.place = ring_.Take(TableLayout(work.table).bytes);
       if (work.place.pinned == nullptr) return;
     }
@@ -178,7 +178,7 @@ cudaError_t CudaDevice::Launch(Work& work) {
   if (error != cudaSuccess) return error;
   const uint64_t turn = launched_++;
   cudaStream_t stream = streams_[turn % kTableStreams];
-  if (!work.table.chunks.empty()) {
+  if (work.table.chunks() > 0) {
     error = LaunchTable(work, stream);
   } else {
     stream = streams_[kTableStreams + turn % kTransferStreams];
@@ -200,8 +200,7 @@ cudaError_t CudaDevice::LaunchTable(Work& work, cudaStream_t stream) {
   cudaError_t error = cudaMemcpyAsync(work.place.on_gpu, work.place.pinned, layout.bytes,
                                       cudaMemcpyHostToDevice, stream);
   if (error != cudaSuccess) return error;
-  const auto chunks = static_cast<int64_t>(work.table.chunks.size());
-  error = remesh::RunTable(layout.View(work.place.on_gpu), chunks, stream);
+  error = remesh::RunTable(layout.View(work.place.on_gpu), work.table.chunks(), stream);
   if (error != cudaSuccess) return error;
   return cudaMemcpyAsync(work.place.pinned, work.place.on_gpu, layout.found_bytes(),
                          cudaMemcpyDeviceToHost, stream);

@@ -57,20 +57,21 @@ void TableRing::GiveBack(const TablePlace& place) {
 
 TableLayout::TableLayout(const WorkTable& table)
     : digests(sizeof(int64_t)),
-      chunks(Aligned(digests + table.digests.size() * sizeof(uint64_t))),
-      pieces(Aligned(chunks + table.chunks.size() * sizeof(kernels::ChunkEntry))),
+      parts(Aligned(digests + table.digests.size() * sizeof(uint64_t))),
+      part_count(static_cast<int32_t>(table.parts.size())),
+      pieces(Aligned(parts + table.parts.size() * sizeof(kernels::PartEntry))),
       bytes(pieces + table.pieces.size() * sizeof(kernels::PieceEntry)) {}
 
 kernels::TableView TableLayout::View(std::byte* base) const {
   return {reinterpret_cast<const kernels::PieceEntry*>(base + pieces),
-          reinterpret_cast<const kernels::ChunkEntry*>(base + chunks),
+          reinterpret_cast<const kernels::PartEntry*>(base + parts), part_count,
           reinterpret_cast<uint64_t*>(base + digests), reinterpret_cast<int64_t*>(base)};
 }
 
 void TableLayout::Write(const WorkTable& table, std::byte* base) const {
   std::memcpy(base, &table.first_wrong, sizeof(table.first_wrong));
   Append(table.digests, base + digests);
-  Append(table.chunks, base + chunks);
+  Append(table.parts, base + parts);
   Append(table.pieces, base + pieces);
 }
 

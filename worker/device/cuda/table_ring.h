@@ -57,11 +57,13 @@ class TableRing {
 struct TableLayout {
   explicit TableLayout(const WorkTable& table);
 
-  size_t found_bytes() const { return chunks; }  // first_wrong and the digests, from 0 on
+  size_t found_bytes() const { return parts; }  // first_wrong and the digests, from 0 on
   kernels::TableView View(std::byte* base) const;
   void Write(const WorkTable& table, std::byte* base) const;
 
-  size_t digests, chunks, pieces, bytes;
+  size_t digests, parts;
+  int32_t part_count;
+  size_t pieces, bytes;
 };
 
 }  // namespace remesh

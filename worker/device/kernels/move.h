@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "worker/device/kernels/chunk_at.h"
 #include "worker/device/kernels/lanes.h"
 #include "worker/device/kernels/memory.h"
 #include "worker/device/kernels/piece_place.h"
@@ -13,9 +14,10 @@ namespace remesh::kernels {
 
 enum class MoveKind { kGather, kScatter };  // pieces -> packed, packed -> pieces
 
-// A chunk's packed bits, and where they come from or go to just now: in memory that a warp shares.
+// A chunk, its packed bits, and where they come from or go to just now: in memory that a warp shares.
 struct alignas(16) Stage {
-  uint64_t words[2048];
+  uint64_t words[kChunkBits / 64];
+  ChunkPlace chunk;
   PiecePlace place;
 
   REMESH_HD unsigned char* bytes() { return reinterpret_cast<unsigned char*>(words); }

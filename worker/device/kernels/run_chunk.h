@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "worker/device/kernels/chunk_at.h"
 #include "worker/device/kernels/move.h"
 #include "worker/device/kernels/table.h"
 #include "worker/device/kernels/xxh3.h"
@@ -29,10 +30,10 @@ REMESH_HD void ClearTail(Stage& stage, int64_t bits) {
 
 // Hands a chunk's digest on, or compares it; by one lane.
 template <typename Lanes>
-REMESH_HD void UseDigest(const TableView& table, int64_t index, uint64_t digest) {
+REMESH_HD void UseDigest(const TableView& table, int64_t index, DigestUse use, uint64_t digest) {
   Lanes::ForEach([&](int lane) {
     if (lane != 0) return;
-    if (table.chunks[index].use == DigestUse::kWrite) {
+    if (use == DigestUse::kWrite) {
       table.digests[index] = digest;
     } else if (table.digests[index] != digest) {
       LowerTo(table.first_wrong, index);
@@ -43,16 +44,19 @@ REMESH_HD void UseDigest(const TableView& table, int64_t index, uint64_t digest)
 // Moves one chunk, through `stage`. What a piece needs of words around its own bits: see move.h.
 template <typename Lanes>
 REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
-  const ChunkEntry& chunk = table.chunks[index];
+  Lanes::ForEach([&](int lane) {
+    if (lane == 0) stage.chunk = ChunkAt(table, index);
+  });
+  const ChunkPlace& chunk = stage.chunk;
   const int64_t bits = chunk.hi - chunk.lo;
-  MoveRange<MoveKind::kGather, Lanes>(table.pieces + chunk.source, chunk.lo, chunk.hi, stage);
+  MoveRange<MoveKind::kGather, Lanes>(chunk.source, chunk.lo, chunk.hi, stage);
   ClearTail<Lanes>(stage, bits);
   if (chunk.use != DigestUse::kNone) {
-    UseDigest<Lanes>(table, index, HashOf<Lanes>(stage.words, static_cast<int>((bits + 7) / 8)));
+    UseDigest<Lanes>(table, index, chunk.use,
+                     HashOf<Lanes>(stage.words, static_cast<int>((bits + 7) / 8)));
   }
-  if (chunk.target >= 0) {
-    MoveRange<MoveKind::kScatter, Lanes>(table.pieces + chunk.target, chunk.lo, chunk.target_hi,
-                                         stage);
+  if (chunk.target != nullptr) {
+    MoveRange<MoveKind::kScatter, Lanes>(chunk.target, chunk.lo, chunk.target_hi, stage);
   }
 }
 

@@ -24,20 +24,28 @@ struct PieceEntry {
 
 enum class DigestUse : int32_t { kNone, kWrite, kCompare };
 
-// One chunk: what is moved, by one warp.
-struct ChunkEntry {
-  int64_t lo, hi;     // on the source's tape
+// The unit of work and of digests: see worker/device/chunks.h.
+inline constexpr int64_t kChunkBits = int64_t{128} << 10;
+
+// Chunks of one stretch, one after the other from `lo` on; the last may be short. A table names parts,
+// not chunks: what is told a device then does not grow with the bytes.
+struct PartEntry {
+  int64_t first_chunk;  // how many the parts before it have
+  int64_t lo, hi;       // on the tape
   int64_t target_hi;  // hi, or a multiple of 16 bytes behind lo where those are the target's alone
-  int32_t source;     // the piece that holds `lo`; those after it hold the rest
-  int32_t target;     // likewise; -1: it is only read
+  int32_t source;     // its pieces, of which the first holds `lo`
+  int32_t source_count;
+  int32_t target;  // likewise; -1: it is only read
+  int32_t target_count;
   DigestUse use;
 };
 
-// A table in memory that the device reads. `digests` has a place for each chunk; `first_wrong` ends
-// as the least index of a chunk whose digest is another, or stays.
+// A table in memory that the device reads. Parts have a chunk at least, each. `digests` has a place for
+// each chunk; `first_wrong` ends as the least index of a chunk whose digest is another, or stays.
 struct TableView {
   const PieceEntry* pieces;
-  const ChunkEntry* chunks;
+  const PartEntry* parts;
+  int32_t part_count;
   uint64_t* digests;
   int64_t* first_wrong;
 };
