@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network's section: four hosts in network namespaces of this machine, between which 1 Gbit/s goes each way.
+
+scripts/bench netns [--moves N]. Needs root, `ip` and `tc`: without them it says SKIP and writes nothing.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+
+from report import table
+
+TITLE = "Four hosts at 1 Gbit/s"
+TARGETS = ["remesh-server", "remesh-worker", "python_proto"]
+STATE = "jobs/bench/states/s"
+HOSTS = 4
+ROWS, COLUMNS = 32768, 32768  # bf16: 2 GiB
+BITS_PER_SECOND = 1_000_000_000
+PREFIX, GATEWAY = "10.231.77.", "10.231.77.254"
+BRIDGE = "remesh-bench"
+LEAST = 0.95
+
+LEGEND = """Four workers with one device each, every one in a network namespace of its own behind a veth pair of MTU 9000 with `tbf` of 1 Gbit/s in either direction; the server beside them.
+A state of 2 GiB, `bf16[32768,32768]`. *LB* is the plan's lower bound: no plan is faster over NICs of 125,000,000 bytes a second; Ethernet's, IP's and TCP's headers, 0.8 %, are in the
+wall time. *Transfer* is from the first grant to the last host that verified: it includes all hashing. Medians of {moves} moves after one that is not counted.
+All workers share this machine's {cores} cores. Load average before: {load}."""
+
+
+@dataclasses.dataclass
+class Case:
+    title: str
+    shardings: tuple  # HLO text of the layouts that moves go between
+    devices: tuple    # ids of each
+
+
+CASES = [
+    Case("rows ↔ columns", ("{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"), (range(4), range(4))),
+    Case("rows over four ↔ rows over two", ("{devices=[4,1]<=[4]}", "{devices=[2,1]<=[2]}"), (range(4), range(2))),
+    Case("rows over four ↔ halves of the columns, two copies", ("{devices=[4,1]<=[4]}", "{devices=[1,2,2]<=[4] last_tile_dim_replicate}"), (range(4), range(4))),
+]
+
+
+def measure(build, arguments):
+    parser = argparse.ArgumentParser(prog="scripts/bench netns")
+    parser.add_argument("--moves", type=int, default=4, help="to measure of each case (default 4)")
+    options = parser.parse_args(arguments)
+    if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("tc"):
+        print("SKIP: needs root, ip and tc", file=sys.stderr)
+        sys.exit(0)
+    sys.path.insert(0, str(build / "python"))
+    load = " ".join(f"{x:.1f}" for x in os.getloadavg())
+    rows = []
+    with _network() as namespaces:
+        for case in CASES:
+            rows += _rows(case, _run(build, namespaces, case, options.moves))
+    header = ["move", "LB s", "transfer s", "request to commit s", "LB ÷ transfer", "limit", "holds", "LB ÷ request to commit"]
+    return [LEGEND.format(moves=options.moves, cores=os.cpu_count(), load=load), "", *table(header, rows)]
+
+
+def _rows(case, moves):
+    """A row a direction: they have bounds of their own."""
+    for way, name in enumerate(["there", "back"]):
+        ours = [move for move in moves if move["generation"] % 2 == (way + 1) % 2]
+        bound, transfer, whole = (statistics.median(move[key] for move in ours) for key in ["bound_seconds", "transfer_seconds", "seconds"])
+        yield [f"{case.title}, {name}", f"{bound:.3f}", f"{transfer:.3f}", f"{whole:.3f}", f"{bound / transfer:.3f}", f"≥ {LEAST}",
+               "yes" if bound / transfer >= LEAST else "**no**", f"{bound / whole:.3f}"]
+
+
+# ---- the network ----
+
+def _ip(*words):
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextlib.contextmanager
+def _network():
+    """Namespaces remesh-bench-0 ..., connected by a bridge, on which this namespace is GATEWAY."""
+    names = [f"{BRIDGE}-{host}" for host in range(HOSTS)]
+    with contextlib.ExitStack() as undo:
+        _ip("link", "add", BRIDGE, "mtu", "9000", "type", "bridge")
+        undo.callback(_ip, "link", "del", BRIDGE)
+        _ip("addr", "add", f"{GATEWAY}/24", "dev", BRIDGE)
+        _ip("link", "set", BRIDGE, "up")
+        for host, name in enumerate(names):
+            _ip("netns", "add", name)
+            undo.callback(_ip, "netns", "del", name)  # and its end of the pair, which is the pair
+            outer = f"rmbench{host}"
+            _ip("link", "add", outer, "mtu", "9000", "type", "veth", "peer", "name", "eth0", "mtu", "9000", "netns", name)
+            _ip("link", "set", outer, "master", BRIDGE, "up")
+            _ip("-n", name, "addr", "add", f"{PREFIX}{host + 1}/24", "dev", "eth0")
+            _ip("-n", name, "link", "set", "lo", "up")
+            _ip("-n", name, "link", "set", "eth0", "up")
+            limit = ["root", "tbf", "rate", f"{BITS_PER_SECOND}bit", "burst", "256kb", "latency", "20ms"]
+            subprocess.run(["tc", "qdisc", "add", "dev", outer, *limit], check=True)
+            subprocess.run(["tc", "-n", name, "qdisc", "add", "dev", "eth0", *limit], check=True)
+        yield names
+
+
+def _cluster(build, namespaces):
+    from remesh.local_cluster import LocalCluster  # built by TARGETS
+
+    class NamespaceCluster(LocalCluster):
+        """Workers in the namespaces, by a script in the binary's place; the server at GATEWAY."""
+
+        @property
+        def server_address(self):
+            return f"{GATEWAY}:{self._server_port}"
+
+        def _start(self, name, binary, config):
+            if name == "server":
+                return super()._start(name, binary, [line.replace("listen_address: 127.0.0.1", f"listen_address: {GATEWAY}") for line in config])
+            host = self.host_names.index(name)
+            script = self.root / f"{name}.sh"
+            script.write_text(f'#!/bin/sh\nexec ip netns exec {namespaces[host]} {pathlib.Path(binary).resolve()} "$@"\n')
+            script.chmod(0o755)
+            return super()._start(name, script, [*config, f"data_bind_address: {PREFIX}{host + 1}"])
+
+    return NamespaceCluster(build / "bin", HOSTS, devices_per_host=1, buffer_bytes=9 << 30, nic_bytes_per_second=BITS_PER_SECOND / 8)
+
+
+# ---- the moves ----
+
+def _run(build, namespaces, case, count):
+    from remesh.trainer import Trainer
+    with _cluster(build, namespaces) as cluster:
+        trainers = [Trainer(cluster.server_address, cluster.worker_socket(host)) for host in cluster.host_names]
+        _create(trainers, cluster, case)
+        moves = []
+        for generation in range(1, 2 * ((count + 1) // 2) + 2):
+            moves.append(_move(trainers[0], generation, case))
+            print(f"{case.title}: {json.dumps(moves[-1])}", file=sys.stderr)
+        return moves[1:]
+
+
+def _sharding(case, way):
+    from remesh.v1 import sharding_pb2
+    return sharding_pb2.Sharding(hlo_text=case.shardings[way], devices=sharding_pb2.DeviceList(ids=case.devices[way]))
+
+
+def _create(trainers, cluster, case):
+    from remesh.v1 import state_pb2, topology_pb2
+    hosts = [topology_pb2.Host(name=host, device_ids=cluster.device_ids(host), nics=1, nic_bytes_per_second=BITS_PER_SECOND / 8,
+                               fabric_bytes_per_second=1e11) for host in cluster.host_names]
+    spec = state_pb2.StateSpec(topology=topology_pb2.Topology(hosts=hosts), shardings={"all": _sharding(case, 0)})
+    spec.arrays.add(name="w", shape=[ROWS, COLUMNS], element_type="bf16").sharding.ref = "all"
+    trainers[0].create_state(state_pb2.State(name=STATE, spec=spec))
+    for trainer in trainers:
+        for shard in trainer.allocate(STATE):
+            shard.bytes[:] = 7
+        trainer.seal(STATE)
+    trainers[0].wait_ready(STATE, 120)
+
+
+def _move(trainer, generation, case):
+    from remesh.v1 import reshard_pb2, sharding_pb2
+    targets = reshard_pb2.Targets(shardings={"all": _sharding(case, generation % 2)}, arrays=[
+        reshard_pb2.TargetArray(name="w", sharding=sharding_pb2.Sharding(ref="all"))])
+    started = time.monotonic()
+    ended = trainer.wait_execution(trainer.start_reshard(STATE, generation, targets).name)
+    seconds = time.monotonic() - started
+    transfer = ended.transfer_end_time.ToNanoseconds() - ended.transfer_start_time.ToNanoseconds()
+    return {"generation": generation, "bound_seconds": ended.summary.lower_bound_seconds, "seconds": seconds, "transfer_seconds": transfer / 1e9,
+            "windows": ended.windows}
