@@ -118,6 +118,29 @@ TEST_F(EnrolmentTest, AnUnknownHostNeedsAToken) {
   EXPECT_EQ(HostRecords(), 1u);
 }
 
+// 100,000 manifests of a stranger took the strand seconds.
+TEST_F(EnrolmentTest, WhoMayAttachIsDecidedBeforeManifestsAreLookedAt) {
+  UseTokens();
+  v1::Register stranger = Identity("a");
+  stranger.add_manifests()->set_state("nowhere");
+  EXPECT_EQ(Refused(Attach(stranger)), "JOIN_TOKEN");
+  stranger.set_join_token("open sesame");
+  const StreamId a = Attach(stranger);
+  EXPECT_EQ(GetErrorInfo(closed_[a]).metadata["field"], "register.manifests[0].state");
+  Attach(WithToken("a"));
+  v1::Register thief = WithOtherSecret(Identity("a"));
+  thief.add_attempts()->set_execution("nowhere");
+  EXPECT_EQ(Refused(Attach(thief)), "HOST_SECRET");
+}
+
+TEST_F(EnrolmentTest, OfAnUnknownHostOnlyWhatIsRememberedIsLookedAt) {
+  v1::Register unknown = Identity("z");
+  for (int i = 0; i < 1000; ++i) *unknown.add_manifests() = Manifest("u", i + 1);
+  unknown.add_manifests()->set_state("nowhere");
+  EXPECT_EQ(Refused(Attach(unknown)), "");
+  EXPECT_EQ(controller_->gauges().owed_generations, 1000);
+}
+
 TEST_F(EnrolmentTest, UnknownHostsLeaveNothingBehind) {
   for (int i = 0; i < 50; ++i) {
     v1::Register registration = Identity("s");

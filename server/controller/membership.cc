@@ -2,7 +2,6 @@
 #include "server/controller/membership.h"
 
 #include <algorithm>
-#include <climits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -12,7 +11,17 @@
 namespace remesh {
 namespace {
 
-constexpr int kUnknownHostManifests = 1000;
+constexpr int kUnknownHostHolds = 1000;  // manifests, and attempts
+
+// Of an unknown host little is remembered; nothing of it is freed either way.
+int RememberedOf(const HostEntry& entry) {
+  return entry.durable ? kHostManifestsMax : kUnknownHostHolds;
+}
+
+template <typename Repeated>
+void KeepFirst(int count, Repeated& values) {
+  if (values.size() > count) values.DeleteSubrange(count, values.size() - count);
+}
 
 absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
   if (theirs.empty() || theirs == ours) return absl::OkStatus();
@@ -20,6 +29,14 @@ absl::Status CheckCluster(const std::string& ours, const std::string& theirs) {
       absl::StatusCode::kFailedPrecondition,
       absl::StrCat("it belongs to cluster ", theirs, ", this server is of cluster ", ours),
       {.reason = "OTHER_CLUSTER", .metadata = {{"cluster_uid", theirs}, {"ours", ours}}});
+}
+
+absl::Status CheckHeld(const v1::Register& registration, int most, const std::string& cluster_uid) {
+  RETURN_IF_ERROR(ValidateHeld(registration, most));
+  for (int i = 0; i < std::min(registration.manifests_size(), most); ++i) {
+    RETURN_IF_ERROR(CheckCluster(cluster_uid, registration.manifests(i).cluster_uid()));
+  }
+  return absl::OkStatus();
 }
 
 // An unknown host could stop the service by a word. What a real one holds stays there meanwhile.
@@ -60,27 +77,20 @@ bool Membership::durable(const std::string& host) const {
   return entry != hosts_.end() && entry->second.durable;
 }
 
-// Everything but who it is.
-absl::Status Membership::CheckRegister(const v1::Register& registration) const {
-  const std::string& ours = leadership_.cluster_uid();
-  RETURN_IF_ERROR(workers_.Check(registration));
-  RETURN_IF_ERROR(CheckCluster(ours, registration.position().cluster_uid()));
-  for (const v1::StateManifest& manifest : registration.manifests()) {
-    RETURN_IF_ERROR(CheckCluster(ours, manifest.cluster_uid()));
-  }
-  return absl::OkStatus();
-}
-
+// Who may attach is decided before anything is looked at that a stranger could make long.
 absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bool vouched,
                                             Moment now, Outbox& out, HostFacts& facts) {
   const std::string& host = registration.host();
-  RETURN_IF_ERROR(CheckRegister(registration));
+  const std::string& cluster_uid = leadership_.cluster_uid();
+  RETURN_IF_ERROR(workers_.Check(registration));
+  RETURN_IF_ERROR(CheckCluster(cluster_uid, registration.position().cluster_uid()));
   const auto known = hosts_.find(host);
   ASSIGN_OR_RETURN(Enrolment enrolment,
                    remesh::Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
                                  vouched, workers_.alive(host), hosts_.size(), now.steady,
                                  {.join_token_hashes = options_.join_token_hashes,
                                   .lost_after = options_.lost_after}));
+  RETURN_IF_ERROR(CheckHeld(registration, RememberedOf(enrolment.entry), cluster_uid));
   if (enrolment.entry.durable) {
     facts = MakeWayFor(registration, now, out);
   } else {
@@ -120,10 +130,8 @@ v1::Register Membership::Accept(const v1::Register& registration, Enrolment enro
   entry.away_since = now.steady;
   v1::Register accepted = registration;
   accepted.set_incarnation(entry.known.incarnation);
-  // Of an unknown host little is remembered; nothing of it is freed either way.
-  const int kept =
-      std::min(accepted.manifests_size(), entry.durable ? INT_MAX : kUnknownHostManifests);
-  accepted.mutable_manifests()->DeleteSubrange(kept, accepted.manifests_size() - kept);
+  KeepFirst(RememberedOf(entry), *accepted.mutable_manifests());
+  KeepFirst(RememberedOf(entry), *accepted.mutable_attempts());
   return accepted;
 }
 

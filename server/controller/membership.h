@@ -51,8 +51,8 @@ class Membership {
   bool durable(const std::string& host) const;
 
   // Whether the worker may attach, and as which life of its host; unknown hosts make way for one
-  // that proves itself. `vouched`, errors: see Enrol(); errors also of WorkerRegistry::Check() and
-  // ::CheckDevicesFree().
+  // that proves itself. `vouched`, errors: see Enrol(); errors also of WorkerRegistry::Check(),
+  // ValidateHeld() and ::CheckDevicesFree().
   absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, bool vouched, Moment now,
                                   Outbox& out, HostFacts& facts);
   void Refuse(StreamId stream, const absl::Status& why, Outbox& out) const;
@@ -83,7 +83,6 @@ class Membership {
   void Reset(const std::string& host, Outbox& out);
 
  private:
-  absl::Status CheckRegister(const v1::Register& registration) const;
   HostFacts MakeWayFor(const v1::Register& registration, Moment now, Outbox& out);
   HostFacts Detach(StreamId stream, const absl::Status& why, Moment now, Outbox& out);
   void DropUnproven(const std::string& host, Moment now, Outbox& out, HostFacts& facts);

@@ -158,13 +158,21 @@ TEST(WorkerRegistryTest, NamesTheFieldThatIsWrong) {
               for (int i = 0; i <= 100'000; ++i) r.add_manifests();
             }),
             "manifests");
-  EXPECT_EQ(field([](v1::Register& r) { r.add_manifests()->set_state("nowhere"); }),
-            "manifests[0].state");
-  EXPECT_EQ(field([](v1::Register& r) {
-              r.add_manifests()->set_state("jobs/j/states/s");
-              r.mutable_manifests(0)->set_state_uid(std::string(65, 'u'));
-            }),
-            "manifests[0].state_uid");
+  const auto held = [](void (*spoil)(v1::Register&)) {
+    v1::Register registration;
+    registration.add_manifests()->set_state("jobs/j/states/s");
+    registration.add_attempts()->set_execution("jobs/j/executions/e");
+    EXPECT_TRUE(ValidateHeld(registration).ok());
+    spoil(registration);
+    return GetErrorInfo(ValidateHeld(registration)).metadata["field"];
+  };
+  EXPECT_EQ(held([](v1::Register& r) { r.add_manifests()->set_state("nowhere"); }),
+            "manifests[1].state");
+  EXPECT_EQ(
+      held([](v1::Register& r) { r.mutable_manifests(0)->set_state_uid(std::string(65, 'u')); }),
+      "manifests[0].state_uid");
+  EXPECT_EQ(held([](v1::Register& r) { r.add_attempts()->set_execution("jobs/j"); }),
+            "attempts[1].execution");
 }
 
 TEST(WorkerRegistryTest, NothingThatIsOnlyPassedOnIsUnbounded) {
@@ -192,8 +200,13 @@ TEST(WorkerRegistryTest, NothingThatIsOnlyPassedOnIsUnbounded) {
               for (int i = 0; i <= 10'000; ++i) r.add_attempts();
             }),
             "attempts");
-  EXPECT_EQ(refused([](v1::Register& r) { r.add_attempts()->set_execution("jobs/j"); }),
-            "attempts[0].execution");
+  EXPECT_EQ(refused([](v1::Register& r) { r.set_parent(std::string(254, 'p')); }), "parent");
+  EXPECT_EQ(
+      refused([](v1::Register& r) { r.mutable_position()->set_leadership(std::string(65, 'l')); }),
+      "position.leadership");
+  EXPECT_EQ(
+      refused([](v1::Register& r) { r.mutable_position()->set_cluster_uid(std::string(65, 'c')); }),
+      "position.cluster_uid");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <google/protobuf/util/time_util.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -20,7 +21,8 @@ namespace {
 
 constexpr int kDevicesMax = 4096;
 constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // beyond, no later life could be newer
-constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64;
+constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64, kUidBytesMax = 64;
+constexpr size_t kParentBytesMax = 253;  // as a host's name
 constexpr int kDataAddressesMax = 64, kAttemptsMax = 10'000;
 constexpr size_t kTransportBytesMax = 64, kAddressBytesMax = 4096;
 constexpr size_t kSecretBytes = 32, kNonceBytes = 16, kTokenBytesMax = 1024;
@@ -74,8 +76,13 @@ absl::Status CheckBytes(const std::string& field, const std::string& value, size
   return InvalidField(field, value, absl::StrCat("must have at most ", most, " bytes"));
 }
 
-// What is only passed on or shown must not fill the memory, or a message that it goes into.
+// What is only passed on or shown must not fill the memory, the journal, or a message that it goes
+// into.
 absl::Status CheckProgram(const v1::Register& registration) {
+  const v1::JournalPosition& position = registration.position();
+  RETURN_IF_ERROR(CheckBytes("parent", registration.parent(), kParentBytesMax));
+  RETURN_IF_ERROR(CheckBytes("position.cluster_uid", position.cluster_uid(), kUidBytesMax));
+  RETURN_IF_ERROR(CheckBytes("position.leadership", position.leadership(), kUidBytesMax));
   RETURN_IF_ERROR(CheckBytes("boot_id", registration.boot_id(), kBootIdBytesMax));
   RETURN_IF_ERROR(CheckBytes("version", registration.version(), kVersionBytesMax));
   if (registration.data_addresses_size() > kDataAddressesMax) {
@@ -92,15 +99,14 @@ absl::Status CheckProgram(const v1::Register& registration) {
   return absl::OkStatus();
 }
 
-absl::Status CheckAttempts(const v1::Register& registration) {
+absl::Status CheckCounts(const v1::Register& registration) {
+  if (registration.manifests_size() > kHostManifestsMax) {
+    return InvalidField("manifests", absl::StrCat(registration.manifests_size(), " manifests"),
+                        absl::StrCat("must be at most ", kHostManifestsMax, " manifests"));
+  }
   if (registration.attempts_size() > kAttemptsMax) {
     return InvalidField("attempts", absl::StrCat(registration.attempts_size(), " attempts"),
                         absl::StrCat("must be at most ", kAttemptsMax, " attempts"));
-  }
-  for (int i = 0; i < registration.attempts_size(); ++i) {
-    RETURN_IF_ERROR(ParseExecutionName(absl::StrCat("attempts[", i, "].execution"),
-                                       registration.attempts(i).execution())
-                        .status());
   }
   return absl::OkStatus();
 }
@@ -126,7 +132,7 @@ const v1::StateManifest* WorkerEntry::Manifest(const std::string& state,
 }
 
 absl::Status ValidateManifest(const v1::StateManifest& manifest) {
-  constexpr size_t kUidBytesMax = 64, kManifestBytesMax = 4096;
+  constexpr size_t kManifestBytesMax = 4096;
   if (manifest.ByteSizeLong() > kManifestBytesMax) {
     return InvalidField("state", absl::StrCat(manifest.ByteSizeLong(), " bytes"),
                         "must come in a manifest of at most 4096 bytes");
@@ -150,22 +156,27 @@ absl::Status ValidateRegister(const v1::Register& registration) {
   RETURN_IF_ERROR(CheckSecrets(registration));
   RETURN_IF_ERROR(CheckIncarnation("incarnation", registration.incarnation()));
   RETURN_IF_ERROR(CheckIncarnation("last_incarnation", registration.last_incarnation()));
-  if (registration.manifests_size() > kHostManifestsMax) {
-    return InvalidField("manifests", absl::StrCat(registration.manifests_size(), " manifests"),
-                        absl::StrCat("must be at most ", kHostManifestsMax, " manifests"));
-  }
   if (registration.nics() < 0) {
     return InvalidField("nics", absl::StrCat(registration.nics()), "must be >= 0");
   }
-  for (int i = 0; i < registration.manifests_size(); ++i) {
-    RETURN_IF_ERROR(
-        AtField(absl::StrCat("manifests[", i, "]"), ValidateManifest(registration.manifests(i))));
-  }
+  RETURN_IF_ERROR(CheckCounts(registration));
   RETURN_IF_ERROR(CheckProgram(registration));
-  RETURN_IF_ERROR(CheckAttempts(registration));
   RETURN_IF_ERROR(CheckCapacity("nic_bytes_per_second", registration.nic_bytes_per_second()));
   RETURN_IF_ERROR(CheckCapacity("fabric_bytes_per_second", registration.fabric_bytes_per_second()));
   return CheckDevices(registration);
+}
+
+absl::Status ValidateHeld(const v1::Register& registration, int most) {
+  for (int i = 0; i < std::min(registration.manifests_size(), most); ++i) {
+    const absl::Status status = ValidateManifest(registration.manifests(i));
+    if (!status.ok()) return AtIndex("manifests", i, status);
+  }
+  for (int i = 0; i < std::min(registration.attempts_size(), most); ++i) {
+    const absl::Status status =
+        ParseExecutionName("execution", registration.attempts(i).execution()).status();
+    if (!status.ok()) return AtIndex("attempts", i, status);
+  }
+  return absl::OkStatus();
 }
 
 std::set<std::string> WorkerRegistry::OwnersOf(const v1::Register& registration) const {

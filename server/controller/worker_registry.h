@@ -47,9 +47,12 @@ struct WorkerEntry {
 inline constexpr int kHostManifestsMax = 100'000;
 
 // INVALID_ARGUMENT unless host, secrets, incarnations, devices and capacities make sense, and nothing
-// is longer than it may be: kHostManifestsMax manifests, 10,000 attempts, 64 addresses of 4096 bytes, boot_id
-// and version of 64 bytes.
+// is longer than it may be: kHostManifestsMax manifests, 10,000 attempts, 64 addresses of 4096 bytes,
+// parent of 253 bytes, uids of the position, boot_id and version of 64 bytes. Does not look at
+// manifests and attempts one by one: anybody may ask for this.
 absl::Status ValidateRegister(const v1::Register& registration);
+// INVALID_ARGUMENT: one of its first `most` manifests or attempts.
+absl::Status ValidateHeld(const v1::Register& registration, int most = kHostManifestsMax);
 
 // INVALID_ARGUMENT unless names are names, and none is longer than it may be.
 absl::Status ValidateManifest(const v1::StateManifest& manifest);
