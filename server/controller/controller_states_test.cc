@@ -94,6 +94,26 @@ TEST_F(ControllerStatesTest, AGenerationNewerThanTheJournalStaysAndTheStateIsLos
   EXPECT_EQ(OwedBy("b").size(), 1u);
 }
 
+// It stayed LOST until the server was restarted.
+TEST_F(ControllerStatesTest, AStateIsReadyAgainWhenTheNewerGenerationIsGone) {
+  Attach("a");
+  Attach("b");
+  const v1::State made = Create({"a"});
+  Seal(1, Manifest(made.uid(), 1));
+  CreateState other{.request = {}, .placed = Place(SpecOn({"b"}))};  // b is relied on
+  other.request.mutable_state()->set_name("jobs/j/states/other");
+  Ask(std::move(other));
+  Attach("b", {Manifest(made.uid(), 3), Manifest(made.uid(), 2)});
+  EXPECT_EQ(Get().phase(), v1::State::LOST);
+  Attach("b", {Manifest(made.uid(), 2)});
+  EXPECT_EQ(Get().phase(), v1::State::LOST);
+  EXPECT_EQ(OwedBy("b").size(), 1u);
+  Attach("b");  // its machine was started anew
+  EXPECT_EQ(Get().phase(), v1::State::READY);
+  EXPECT_TRUE(OwedBy("b").empty());
+  EXPECT_EQ(controller_->gauges().owed_generations, 0);
+}
+
 // It used to keep the deleted state's buffers for ever.
 TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   Attach("a");

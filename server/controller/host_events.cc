@@ -14,11 +14,14 @@ namespace {
 
 void Attach(StreamId stream, const v1::Register& registration, Machines& machines, Moment now,
             Outbox& out) {
+  const std::string& host = registration.host();
+  const std::vector<ManifestKey> owed = OwedBy(host, machines);
   Carry({machines.membership.Attach(stream, registration, now, out)}, machines, now, out);
   machines.commands.SendWelcome(registration, out);
+  FreeUnmentioned(host, owed, machines, out);
   SettleHost(registration, machines, out);
-  machines.executions.OnHostReturned(registration.host(), now, out);
-  machines.states.Assign(registration.host(), out);
+  machines.executions.OnHostReturned(host, now, out);
+  machines.states.Assign(host, out);
 }
 
 // What must be on disk first is the host's new life and a raised epoch.

@@ -61,6 +61,27 @@ void Free(const std::string& host, const std::vector<ManifestKey>& keys, Machine
   }
 }
 
+std::vector<ManifestKey> OwedBy(const std::string& host, const Machines& machines) {
+  std::vector<ManifestKey> owed;
+  const WorkerEntry* worker = machines.membership.workers().Find(host);
+  if (worker == nullptr) return owed;
+  for (const auto& [key, manifest] : worker->manifests) {
+    if (machines.owed.Find(host, key) != nullptr) owed.push_back(key);
+  }
+  return owed;
+}
+
+void FreeUnmentioned(const std::string& host, const std::vector<ManifestKey>& owed,
+                     Machines& machines, Outbox& out) {
+  const WorkerEntry& worker = *machines.membership.workers().Find(host);
+  for (const ManifestKey& key : owed) {
+    if (worker.manifests.contains(key)) continue;
+    out.Note(absl::StrCat("host ", host, " came back without generation ", key.generation, " of ",
+                          key.state, " (uid ", key.state_uid, "), which it kept before"));
+    Free(host, {key}, machines, out);
+  }
+}
+
 void SettleHost(const v1::Register& registration, Machines& machines, Outbox& out) {
   if (machines.leadership.behind()) return;  // nothing is written, nothing freed
   const std::string& host = registration.host();

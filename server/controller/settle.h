@@ -18,6 +18,12 @@ void Settle(const std::vector<HeldGeneration>& held, Machines& machines, Outbox&
 void Free(const std::string& host, const std::vector<ManifestKey>& keys, Machines& machines,
           Outbox& out);
 
+// What a host owes, and then, when it has attached anew: what of that it does not mention any more
+// is gone, and makes its state LOST no longer.
+std::vector<ManifestKey> OwedBy(const std::string& host, const Machines& machines);
+void FreeUnmentioned(const std::string& host, const std::vector<ManifestKey>& owed,
+                     Machines& machines, Outbox& out);
+
 // What a host says that it holds when it comes. Its coming may free what others hold.
 void SettleHost(const v1::Register& registration, Machines& machines, Outbox& out);
 // What a host says that it holds of a generation by now.
