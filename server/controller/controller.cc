@@ -52,6 +52,7 @@ Actions Controller::Handle(Event event, Moment now) {
 
 Actions Controller::Finish(Outbox& out) {
   machines_.watches.TellTouched(out);
+  if (machines_.leadership.behind()) out.DropPersists();
   machines_.journal.Enqueue(out);
   return std::move(out.actions());
 }

@@ -83,6 +83,15 @@ class ControllerMovesTest : public ControllerTestWorld {
     return GetErrorInfo(replies_.at(Ask(request)).status()).reason;
   }
 
+  // It was told of a later journal than this one.
+  void AttachWitness(const std::string& host) {
+    v1::Register later = Identity(host);
+    later.mutable_position()->set_leadership("a later one");
+    *later.add_manifests() = Manifest(uid_, 1);
+    Attach(later);
+    ASSERT_TRUE(controller_->gauges().journal_behind);
+  }
+
   StreamId a_ = 0, b_ = 0;
   std::string uid_;
 };
@@ -140,6 +149,36 @@ TEST_F(ControllerMovesTest, ALostCommitAcknowledgementAndAnUnsealDoNotWedge) {
   ASSERT_EQ(Count(back, Command::kCommit), 1);  // was: never
   Answer(back, v1::AttachRequest::kCommitted, name);
   EXPECT_EQ(Phase(name), v1::Execution::SUCCEEDED);
+}
+
+// It ended the move, and wrote that.
+TEST_F(ControllerMovesTest, AGiverThatReturnsToAJournalThatIsBehindWritesNothing) {
+  const std::string name = StartMove(1, kState, {"b"});
+  for (const auto kind : {v1::AttachRequest::kPrepared, v1::AttachRequest::kVerified}) {
+    for (const StreamId stream : {a_, b_}) Answer(stream, kind, name);
+  }
+  Answer(b_, v1::AttachRequest::kCommitted, name);
+  AttachWitness("b");
+  const auto before = disk_;
+  Attach("a", {Manifest(uid_, 1)});
+  EXPECT_EQ(disk_, before);
+  EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);
+}
+
+TEST_F(ControllerMovesTest, WhatFollowsFromAWriteWritesNothingOnceTheJournalIsBehind) {
+  options_.finished_executions_max = 0;
+  StartServer();
+  a_ = Attach("a", {Manifest(uid_, 1)});
+  b_ = Attach("b", {Manifest(uid_, 1)});
+  const std::string name = UntilCommitting();
+  disk_stops_ = true;
+  for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kCommitted, name);
+  AttachWitness("b");
+  disk_stops_ = false;
+  Write();  // then the old execution would be dropped
+  v1::Execution dropped;
+  dropped.set_name(name);
+  EXPECT_TRUE(disk_.contains(ExecutionRecord(dropped).key));
 }
 
 TEST_F(ControllerMovesTest, AnOperatorKeepsTheSourceWhileItIsWhole) {

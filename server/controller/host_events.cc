@@ -20,7 +20,8 @@ void Attach(StreamId stream, const v1::Register& registration, Machines& machine
   machines.commands.SendWelcome(registration, out);
   FreeUnmentioned(host, owed, machines, out);
   SettleHost(registration, machines, out);
-  machines.executions.OnHostReturned(host, now, out);
+  // While the journal is behind no host is told to commit, so none counts as told.
+  if (!machines.leadership.behind()) machines.executions.OnHostReturned(host, now, out);
   machines.states.Assign(host, out);
 }
 

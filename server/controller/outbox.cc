@@ -34,6 +34,13 @@ bool Outbox::Closes(StreamId stream) const {
   });
 }
 
+void Outbox::DropPersists() {
+  std::erase_if(actions_, [](const Action& action) {
+    return std::holds_alternative<remesh::Persist>(action);
+  });
+  follow_ups_.clear();
+}
+
 std::set<std::string> Outbox::TakeTouched() { return std::exchange(touched_, {}); }
 
 std::vector<FollowUp> Outbox::TakeFollowUps() { return std::exchange(follow_ups_, {}); }

@@ -25,6 +25,8 @@ class Outbox {
   void Touch(const std::string& name) { touched_.insert(name); }
 
   bool Closes(StreamId stream) const;
+  // What was to be written is not, and nothing follows from it.
+  void DropPersists();
   std::set<std::string> TakeTouched();
   // Of the Persist actions, in their order.
   std::vector<FollowUp> TakeFollowUps();
