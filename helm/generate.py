@@ -15,23 +15,28 @@ import yaml
 from option_table import options_of
 
 CHART = pathlib.Path(__file__).resolve().parent / "remesh"
-# The chart mounts no certificates yet.
+# By the chart's tls values.
 TLS_FILES = {"tls_certificate_file", "tls_key_file"}
 # What the chart itself sets, or what only a person at a console should: refused in *.config.
 CHART_SETS = {
     "server": {"listen_address", "metrics_address", "port_file", "journal_path", "plan_store_path", "join_token_file",
-               "recover_from_workers", *TLS_FILES, "tls_client_ca_file"},
+               "recover_from_workers", *TLS_FILES, "tls_client_ca_file", "tls_trust_domain"},
     "worker": {"host", "server_address", "join_token_file", "devices", "device_ids", "buffer_directory", "memory_limit_bytes",
-               "socket_path", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file"},
+               "socket_path", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file", "tls_server_name"},
 }
 # Maps and lists that are Kubernetes' own: any key.
 OPEN = {"resources", "tolerations", "accessModes", "dashboards.labels"}
 ENUMS = {
+    "tls.mode": ["none", "existingSecret", "certManager", "files"],
     "image.pullPolicy": ["Always", "IfNotPresent", "Never"],
     "server.service.type": ["ClusterIP", "NodePort", "LoadBalancer"],
 }
+GO_DURATION = "^([0-9]+(h|m|s))+$"
 PORT = {"type": "integer", "minimum": 1, "maximum": 65535}
 RANGES = {
+    "tls.trustDomain": {"type": "string", "pattern": "^[a-z0-9._-]{1,255}$"},
+    "tls.certManager.duration": {"type": "string", "pattern": GO_DURATION},
+    "tls.certManager.renewBefore": {"type": "string", "pattern": GO_DURATION},
     "worker.nodes": {"type": "object", "additionalProperties": {"type": "integer", "minimum": 0}},
     "worker.devices": {"type": "integer", "minimum": 1, "maximum": 1024},
     "worker.bufferGiB": {"type": "integer", "minimum": 1},

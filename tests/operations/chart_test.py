@@ -17,7 +17,9 @@ from support import CHART, ROOT, TOOLS, binary, run
 
 CASES = {"defaults": None, **{path.stem.removesuffix("-values"): path for path in sorted((CHART / "ci").glob("*.yaml"))}}
 VERSIONS = ["1.27", "1.34", "1.37"]
-OPERATOR = "monitoring.coreos.com/v1"
+OTHERS = {"monitoring.coreos.com/v1", "cert-manager.io/v1"}  # objects that are not Kubernetes' own; scripts/test-cluster shows them to a real API server
+# What the files of ci/ name and somebody else makes.
+GIVEN = {"our-tokens", "server-tls", "worker-tls", "viewer-tls", "remesh-cas"}
 NODES = ("--set", "worker.nodes.a=0", "--set", "worker.nodes.b=8")
 
 
@@ -85,8 +87,8 @@ class RenderTest(unittest.TestCase):
         for case in CASES:
             for version in VERSIONS:
                 for document in rendered(case, version):
-                    if document["apiVersion"] == OPERATOR:
-                        continue  # not Kubernetes' own; below
+                    if document["apiVersion"] in OTHERS:
+                        continue
                     with self.subTest(case=case, version=version, kind=document["kind"], name=document["metadata"]["name"]):
                         self.assertEqual(kubernetes_faults(document, version), [])
 
@@ -117,6 +119,8 @@ class RenderTest(unittest.TestCase):
     def test_mounts_and_ports_and_references_lead_somewhere(self):
         for documents in self.each():
             made = {(document["kind"], document["metadata"]["name"]) for document in documents}
+            made |= {("Secret", document["spec"]["secretName"]) for document in of_kind(documents, "Certificate")}
+            made |= {(kind, name) for kind in ("Secret", "ConfigMap") for name in GIVEN}
             for _, _, spec in pods(documents):
                 volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
                 claims = {"journal"} if "journal" in str(documents) else set()
@@ -129,19 +133,18 @@ class RenderTest(unittest.TestCase):
                             self.assertIn(container[probe]["httpGet"]["port"], ports)
                 for volume in volumes.values():
                     for source in volume.get("projected", {}).get("sources", []):
-                        if "configMap" in source:
-                            self.assertIn(("ConfigMap", source["configMap"]["name"]), made)
-                        elif source["secret"]["name"] != "our-tokens":
-                            self.assertIn(("Secret", source["secret"]["name"]), made)
+                        for field, kind in (("configMap", "ConfigMap"), ("secret", "Secret")):
+                            if field in source:
+                                self.assertIn((kind, source[field]["name"]), made)
 
     def test_no_container_has_more_rights_than_it_needs(self):
         added = {"folders": {"CHOWN", "FOWNER", "DAC_OVERRIDE"}}
-        for documents in self.each():
-            for name, _, spec in pods(documents):
+        for case in CASES:
+            for name, _, spec in pods(rendered(case)):
                 self.assertFalse(spec["automountServiceAccountToken"])
                 self.assertTrue(spec["securityContext"]["runAsNonRoot"])
                 self.assertEqual(spec["securityContext"]["seccompProfile"], {"type": "RuntimeDefault"})
-                self.assertNotIn("hostPID", spec)
+                self.assertEqual(spec.get("hostPID", False), case == "secrets" and "worker" in name)
                 self.assertNotIn("hostIPC", spec)
                 for container in containers(spec):
                     rights = container["securityContext"]
@@ -246,6 +249,102 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual(of_kind(rendered("full"), "Secret"), [])
 
 
+class ModesTest(unittest.TestCase):
+    """What a value switches on or off, in the worker's pod."""
+
+    def worker(self, *values) -> dict:
+        settings = [word for value in values for word in ("--set", value)]
+        return only(rendered("defaults", "1.34", *NODES, *settings), "DaemonSet")["spec"]["template"]["spec"]
+
+    def test_gpus_without_taking_them_from_the_scheduler(self):
+        spec = self.worker("worker.gpu.enabled=true")
+        self.assertEqual(spec["runtimeClassName"], "nvidia")
+        self.assertIn({"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}, spec["containers"][0]["env"])
+        self.assertNotIn("nvidia.com/gpu", str(spec["containers"][0]["resources"]))
+        self.assertNotIn("runtimeClassName", self.worker("worker.gpu.enabled=true", "worker.gpu.runtimeClassName="))
+        self.assertNotIn("NVIDIA", str(self.worker()))
+
+    def test_process_ids(self):
+        self.assertTrue(self.worker("worker.hostPID=true")["hostPID"])
+        self.assertNotIn("hostPID", self.worker())
+
+    def test_cards_by_folder_or_by_plugin(self):
+        folder = self.worker("worker.rdma.enabled=true")
+        self.assertIn("/dev/infiniband", str(folder["volumes"]))
+        self.assertEqual(folder["containers"][0]["securityContext"]["capabilities"]["add"], ["IPC_LOCK"])
+        plugin = self.worker("worker.rdma.enabled=true", "worker.rdma.resourceName=rdma/hca")
+        self.assertNotIn("/dev/infiniband", str(plugin["volumes"]))
+        self.assertEqual(plugin["containers"][0]["resources"]["limits"]["rdma/hca"], "1")
+
+    def test_networks(self):
+        self.assertEqual((self.worker()["hostNetwork"], self.worker()["dnsPolicy"]), (True, "ClusterFirstWithHostNet"))
+        pods_network = self.worker("worker.hostNetwork=false")
+        self.assertFalse(pods_network["hostNetwork"])
+        self.assertNotIn("dnsPolicy", pods_network)
+
+    def test_the_namespace_needs_the_level_that_the_readme_says(self):
+        """Pod Security's baseline refuses hostPath and hostNetwork, so restricted does too; the server passes restricted (above)."""
+        for values in ((), ("worker.hostNetwork=false",), ("worker.gpu.enabled=true",)):
+            self.assertTrue([volume for volume in self.worker(*values)["volumes"] if "hostPath" in volume])
+
+
+class TlsTest(unittest.TestCase):
+    MODES = {"certmanager", "secrets", "files"}
+    KEYS = {"server": {"tls_certificate_file", "tls_key_file", "tls_client_ca_file", "tls_trust_domain"},
+            "worker": {"tls_ca_file", "tls_certificate_file", "tls_key_file"}}
+
+    def test_both_sides_or_none(self):
+        for case in CASES:
+            documents = rendered(case)
+            for side in ("server", "worker"):
+                for _, text in only(documents, "ConfigMap", f"-{side}")["data"].items() if of_kind(documents, "ConfigMap", f"-{side}") else ():
+                    keys = {key for key in yaml.safe_load(text) if key.startswith("tls_")} - {"tls_server_name"}
+                    self.assertEqual(keys, self.KEYS[side] if case in self.MODES else set(), (case, side))
+
+    def test_every_file_that_a_setting_names_is_mounted(self):
+        for case in self.MODES:
+            for name, _, spec in pods(rendered(case)):
+                mounts = {mount["name"]: mount["mountPath"] for mount in spec["containers"][0].get("volumeMounts", [])}
+                self.assertEqual(mounts.get("tls"), "/etc/remesh-tls", (case, name))
+                (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "tls"]
+                if case != "files":
+                    sources = volume["projected"]["sources"]
+                    files = [item["path"] for source in sources for kind in source.values() for item in kind["items"]]
+                    self.assertEqual(sorted(files), ["ca.crt", "tls.crt", "tls.key"])
+                    self.assertEqual(volume["projected"]["defaultMode"], 0o440)
+                    self.assertIn("fsGroup", spec["securityContext"])  # else the group cannot read them
+
+    def test_certificates_say_what_the_server_looks_for(self):
+        certificates = {document["metadata"]["name"].split("-")[-2]: document["spec"] for document in of_kind(rendered("certmanager"), "Certificate")}
+        self.assertEqual(certificates["worker"]["uris"], ["spiffe://prod.example.com/worker/any"])
+        self.assertEqual(certificates["client"]["uris"], ["spiffe://prod.example.com/viewer/test"])
+        self.assertEqual(certificates["admin"]["uris"], ["spiffe://prod.example.com/admin/release"])
+        self.assertEqual(certificates["server"]["dnsNames"][:2], ["planner.example.com", "release-remesh-server.space.svc"])
+        for side, spec in certificates.items():
+            self.assertEqual(spec["usages"], ["digital signature", "server auth" if side == "server" else "client auth"])
+            self.assertEqual(spec["issuerRef"], {"name": "remesh-ca", "kind": "ClusterIssuer", "group": "cert-manager.io"})
+            self.assertEqual((spec["duration"], spec["renewBefore"]), ("12h", "4h"))
+
+    def test_the_server_is_called_by_a_name_of_its_certificate(self):
+        worker = yaml.safe_load(only(rendered("certmanager"), "ConfigMap", "-worker")["data"]["a.yaml"])
+        self.assertEqual(worker["tls_server_name"], "planner.example.com")
+        plain = rendered("defaults", "1.34", *NODES, "--set", "tls.mode=certManager,tls.certManager.issuerRef.name=ca")
+        worker = yaml.safe_load(only(plain, "ConfigMap", "-worker")["data"]["a.yaml"])
+        names = [document["spec"]["dnsNames"] for document in of_kind(plain, "Certificate", "-server-tls")][0]
+        self.assertNotIn("tls_server_name", worker)
+        self.assertIn(worker["server_address"].split(":")[0], names)
+
+    def test_helm_test_shows_a_certificate_or_is_not_there(self):
+        self.assertEqual(of_kind(rendered("files"), "Pod"), [])
+        for case in self.MODES - {"files"}:
+            environment = {entry["name"] for entry in only(rendered(case), "Pod")["spec"]["containers"][0]["env"]}
+            self.assertEqual(environment, {"REMESH_SERVER", "REMESH_TLS_CA", "REMESH_TLS_CERT", "REMESH_TLS_KEY", "REMESH_TLS_SERVER_NAME"})
+
+    def test_a_change_of_certificates_restarts_nobody(self):
+        """Binaries read them again; a checksum of them would end open connections each time."""
+        self.assertNotIn("checksum/tls", str(rendered("certmanager")))
+
+
 class RefusalTest(unittest.TestCase):
     def assert_refused(self, words: str, *arguments):
         result = template(*arguments)
@@ -257,12 +356,24 @@ class RefusalTest(unittest.TestCase):
                 ("lost_afterr", "server.config.lost_afterr=5s"), ("journal_path", "server.config.journal_path=/tmp/x"),
                 ("device_ids", "worker.config.device_ids={1}"), ("lost_after", "server.config.lost_after=5 parsecs"),
                 ("planner_threads", "server.config.planner_threads=0"), ("persistance", "server.persistance.enabled=false"),
-                ("dataPort", "worker.dataPort=70000"), ("pullPolicy", "image.pullPolicy=Sometimes"), ("nodes", "worker.nodes.a=x")]:
+                ("dataPort", "worker.dataPort=70000"), ("pullPolicy", "image.pullPolicy=Sometimes"), ("nodes", "worker.nodes.a=x"),
+                ("tls", "tls.mode=mutual"), ("trustDomain", "tls.trustDomain=spiffe://x"), ("duration", "tls.certManager.duration=1d"),
+                ("tls_key_file", "server.config.tls_key_file=/x"), ("tls_server_name", "worker.config.tls_server_name=x")]:
             with self.subTest(setting=setting):
                 self.assert_refused(words, "--set", setting)
 
     def test_two_nodes_with_one_device_id(self):
         self.assert_refused("a and b would share device id 7", "--set", "worker.nodes.a=0,worker.nodes.b=7")
+
+    def test_tls_without_what_its_mode_needs(self):
+        for words, settings in [
+                ("tls.existingSecret: server and worker must name Secrets", "tls.mode=existingSecret,tls.existingSecret.server=a"),
+                ("tls.certManager.issuerRef.name: must name an issuer", "tls.mode=certManager"),
+                ("tls.files: server and worker must be volumes", "tls.mode=files,tls.files.server.hostPath.path=/x"),
+                ("tls.caConfigMap: has no effect",
+                 "tls.mode=files,tls.files.server.hostPath.path=/x,tls.files.worker.hostPath.path=/x,tls.caConfigMap=c")]:
+            with self.subTest(settings=settings):
+                self.assert_refused(words, "--set", settings)
 
     def test_a_policy_that_would_lock_the_workers_out(self):
         self.assert_refused("networkPolicy.nodeCidrs", "--set", "networkPolicy.enabled=true")
@@ -281,8 +392,10 @@ class FilesTest(unittest.TestCase):
         """A value that no template reads would be a promise."""
         templates = "".join(path.read_text() for path in (CHART / "templates").rglob("*") if path.is_file())
 
+        whole = {".Values.server.resources", ".Values.monitoring.dashboards.labels", ".Values.tls.certManager.issuerRef"}
+
         def leaves(values, path):
-            if isinstance(values, dict) and values and path not in {".Values.server.resources", ".Values.monitoring.dashboards.labels"}:
+            if isinstance(values, dict) and values and path not in whole:
                 for key, child in values.items():
                     yield from leaves(child, f"{path}.{key}")
             else:

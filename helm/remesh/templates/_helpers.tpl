@@ -82,6 +82,58 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
+{{- define "remesh.tls" -}}
+{{- if ne .Values.tls.mode "none" }}true{{ end }}
+{{- end }}
+
+{{/* The certificate's volume of one side, server, worker or client: (dict "root" . "side" "server" "secret" its existingSecret "files" its
+volume). Empty: that side has none. */}}
+{{- define "remesh.tls.volume" -}}
+{{- $tls := .root.Values.tls -}}
+{{- $secret := "" -}}
+{{- if eq $tls.mode "existingSecret" }}{{ $secret = .secret }}{{ end -}}
+{{- if eq $tls.mode "certManager" }}{{ $secret = printf "%s-%s-tls" (include "remesh.fullname" .root) .side }}{{ end -}}
+{{- if $secret -}}
+projected:
+  # Keys are for the pod's group alone.
+  defaultMode: 0440
+  sources:
+  - secret:
+      name: {{ $secret }}
+      items:
+      - {key: tls.crt, path: tls.crt}
+      - {key: tls.key, path: tls.key}
+      {{- if not $tls.caConfigMap }}
+      - {key: ca.crt, path: ca.crt}
+      {{- end }}
+  {{- with $tls.caConfigMap }}
+  - configMap: {name: {{ . }}, items: [{key: ca.crt, path: ca.crt}]}
+  {{- end }}
+{{- else if eq $tls.mode "files" -}}
+{{- with .files }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+{{- end }}
+
+{{/* Fails when the mode lacks what it needs; what nobody set would be found out by pods that wait for ever. */}}
+{{- define "remesh.tls.check" -}}
+{{- if eq .Values.tls.mode "existingSecret" -}}
+{{- if not (and .Values.tls.existingSecret.server .Values.tls.existingSecret.worker) -}}
+{{- fail "tls.existingSecret: server and worker must name Secrets with tls.mode existingSecret" -}}
+{{- end -}}
+{{- else if eq .Values.tls.mode "certManager" -}}
+{{- if not .Values.tls.certManager.issuerRef.name -}}
+{{- fail "tls.certManager.issuerRef.name: must name an issuer with tls.mode certManager" -}}
+{{- end -}}
+{{- else if eq .Values.tls.mode "files" -}}
+{{- if not (and .Values.tls.files.server .Values.tls.files.worker) -}}
+{{- fail "tls.files: server and worker must be volumes with tls.mode files" -}}
+{{- end -}}
+{{- if .Values.tls.caConfigMap -}}
+{{- fail "tls.caConfigMap: has no effect with tls.mode files, whose volumes hold ca.crt" -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+
 {{- define "remesh.server.config" -}}
 {{- with .Values.server.config }}
 {{- toYaml . }}
@@ -90,6 +142,12 @@ listen_address: "0.0.0.0:7070"
 metrics_address: "0.0.0.0:{{ .Values.server.metricsPort }}"
 journal_path: /var/lib/remesh/journal.db
 join_token_file: /etc/remesh/join/tokens
+{{- if include "remesh.tls" . }}
+tls_certificate_file: /etc/remesh-tls/tls.crt
+tls_key_file: /etc/remesh-tls/tls.key
+tls_client_ca_file: /etc/remesh-tls/ca.crt
+tls_trust_domain: {{ .Values.tls.trustDomain | quote }}
+{{- end }}
 {{- end }}
 
 {{/* What the workers have in common; a node's file adds its name and ids. */}}
@@ -103,6 +161,14 @@ buffer_directory: /dev/shm/remesh
 memory_limit_bytes: {{ .Values.worker.bufferGiB }}GiB
 socket_path: /run/remesh/worker.sock
 metrics_address: "0.0.0.0:{{ .Values.worker.metricsPort }}"
+{{- if include "remesh.tls" . }}
+tls_ca_file: /etc/remesh-tls/ca.crt
+tls_certificate_file: /etc/remesh-tls/tls.crt
+tls_key_file: /etc/remesh-tls/tls.key
+{{- with .Values.tls.serverName }}
+tls_server_name: {{ . | quote }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* Fails when two nodes would share a device id. */}}
