@@ -412,10 +412,6 @@ class FilesTest(unittest.TestCase):
                     if "." not in document["apiVersion"] or document["apiVersion"].startswith("apps"):
                         self.assertEqual(kubernetes_faults(document, "1.34"), [])
 
-    def test_the_version_is_the_projects(self):
-        chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-        self.assertIn(f"project(remesh VERSION {chart['appVersion']} ", (ROOT / "CMakeLists.txt").read_text())
-
 
 if __name__ == "__main__":
     support.main(needs=["helm", *(f"kubernetes-{version}.json" for version in VERSIONS)])

@@ -6,3 +6,5 @@
     remesh.oracle     what every element of a test array holds
     remesh.v1         the generated messages and stubs (from proto/remesh/v1)
 """
+
+__version__ = "0.1.0"
