@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What make_data.py writes and upgrade_test.py looks for. Archives of older versions hold the same: change nothing here, add."""
+import os
+import pathlib
+
+HOSTS, DEVICES, BYTES = 2, 4, 8 << 20
+MOVED, UNSEALED = "jobs/upgrade/states/moved", "jobs/upgrade/states/unsealed"
+ROWS, COLUMNS = "{devices=[4,1]<=[4]}", "{devices=[1,4]<=[4]}"
+ARRAYS = (("weight", "f32", (96, 64)), ("step", "u64", (8, 4)))  # name, element type, shape
+
+
+def bin_dir() -> pathlib.Path:
+    return pathlib.Path(os.environ["REMESH_BIN_DIR"])
