@@ -26,6 +26,22 @@ class ImageTest(unittest.TestCase):
         passed = set(re.findall(r'--build-arg "(\w+)=', (ROOT / "scripts" / "image").read_text()))
         self.assertEqual(passed, taken - {"BASE"})
 
+    def test_nccl_is_pinned_and_left_out_unless_asked_for(self):
+        text = (ROOT / "Dockerfile").read_text()
+        self.assertRegex(text, r"(?m)^ARG NCCL=none$")
+        self.assertIn("--require-hashes", text.split(" AS nccl-pypi")[1].split("\nFROM ")[0])
+        (pin,) = [line for line in (ROOT / "scripts" / "nccl.txt").read_text().splitlines() if not line.startswith("#")]
+        self.assertRegex(pin, r"^nvidia-nccl-cu13==[0-9.]+ --hash=sha256:[0-9a-f]{64}$")
+
+    def test_an_image_for_gpus_wants_binaries_for_them(self):
+        """Else it would start, and refuse `device: cuda` on every node."""
+        cache = ROOT / "build" / "release" / "CMakeCache.txt"
+        if not (ROOT / "build" / "release" / "bin" / "remeshctl").exists() or re.search(r"(?m)^REMESH_NVCC:FILEPATH=/", cache.read_text()):
+            self.skipTest("build/release has the CUDA device, or is not built")
+        check = run(ROOT / "scripts" / "image", "--nccl")
+        self.assertEqual(check.returncode, 1)
+        self.assertRegex(check.stderr, "has no CUDA device|apt-get install")
+
     def test_the_parts_list_is_one(self):
         """SPDX: an id of letters, digits, dots and dashes for every package, each with its version."""
         document = run("sh", ROOT / "packaging" / "image" / "sbom")
