@@ -22,7 +22,7 @@ CHART_SETS = {
     "server": {"listen_address", "metrics_address", "port_file", "journal_path", "plan_store_path", "join_token_file",
                "recover_from_workers", *TLS_FILES, "tls_client_ca_file", "tls_trust_domain"},
     "worker": {"host", "server_address", "join_token_file", "devices", "device_ids", "buffer_directory", "memory_limit_bytes",
-               "socket_path", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file", "tls_server_name"},
+               "socket_path", "keeper_socket", "data_bind_address", "metrics_address", "port_file", *TLS_FILES, "tls_ca_file", "tls_server_name"},
 }
 # Maps and lists that are Kubernetes' own: any key.
 OPEN = {"resources", "tolerations", "accessModes", "dashboards.labels"}

@@ -252,9 +252,11 @@ class ConfigurationTest(unittest.TestCase):
 class ModesTest(unittest.TestCase):
     """What a value switches on or off, in the worker's pod."""
 
+    def render(self, *values) -> list:
+        return rendered("defaults", "1.34", *NODES, *(word for value in values for word in ("--set", value)))
+
     def worker(self, *values) -> dict:
-        settings = [word for value in values for word in ("--set", value)]
-        return only(rendered("defaults", "1.34", *NODES, *settings), "DaemonSet")["spec"]["template"]["spec"]
+        return only(self.render(*values), "DaemonSet", "-worker")["spec"]["template"]["spec"]
 
     def test_gpus_without_taking_them_from_the_scheduler(self):
         spec = self.worker("worker.gpu.enabled=true")
@@ -263,6 +265,19 @@ class ModesTest(unittest.TestCase):
         self.assertNotIn("nvidia.com/gpu", str(spec["containers"][0]["resources"]))
         self.assertNotIn("runtimeClassName", self.worker("worker.gpu.enabled=true", "worker.gpu.runtimeClassName="))
         self.assertNotIn("NVIDIA", str(self.worker()))
+
+    def test_what_is_on_gpus_outlives_the_workers_pods(self):
+        documents = self.render("worker.gpu.enabled=true")
+        keeper = only(documents, "DaemonSet", "-keeper")["spec"]
+        self.assertEqual(keeper["updateStrategy"], {"type": "OnDelete"})
+        pod, worker = keeper["template"]["spec"], self.worker("worker.gpu.enabled=true")
+        self.assertEqual(pod["affinity"], worker["affinity"])
+        self.assertEqual(pod["securityContext"]["runAsUser"], worker["securityContext"]["runAsUser"])
+        self.assertEqual([volume for volume in pod["volumes"] if volume["name"] == "socket"],
+                         [volume for volume in worker["volumes"] if volume["name"] == "socket"])
+        for text in only(documents, "ConfigMap", "-worker")["data"].values():
+            self.assertEqual(yaml.safe_load(text)["keeper_socket"], pod["containers"][0]["command"][-1])
+        self.assertEqual(of_kind(self.render(), "DaemonSet", "-keeper"), [])
 
     def test_process_ids(self):
         self.assertTrue(self.worker("worker.hostPID=true")["hostPID"])

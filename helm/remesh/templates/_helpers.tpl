@@ -160,6 +160,9 @@ join_token_file: /etc/remesh/join/tokens
 buffer_directory: /dev/shm/remesh
 memory_limit_bytes: {{ .Values.worker.bufferGiB }}GiB
 socket_path: /run/remesh/worker.sock
+{{- if .Values.worker.gpu.enabled }}
+keeper_socket: /run/remesh/keeper.sock
+{{- end }}
 metrics_address: "0.0.0.0:{{ .Values.worker.metricsPort }}"
 {{- if include "remesh.tls" . }}
 tls_ca_file: /etc/remesh-tls/ca.crt
