@@ -58,6 +58,7 @@ BOARDS = {
         Panel("Bytes of moves", "Moved by executions when they end: between hosts and inside them.", "Bps", rate("remesh_execution_bytes_total", "path"), "{{path}}"),
         Panel("Bytes on the way", "Received from other hosts, window by window.", "Bps", rate("remesh_worker_transfer_bytes_total", "", ',direction="received"')),
         Panel("Attempts that ended in a wrong digest", "On arrival: broken memory or network. At the source: a trainer wrote meanwhile.", "none", rate("remesh_worker_digest_mismatches_total", "where", over="$__range"), "{{where}}"),
+        stat("Workers drained", "Nothing new is placed on them: remeshctl workers drain.", "none", "sum(remesh_workers_drained{CHOSEN})"),
         Panel("Memory that is owed", "What workers keep because nothing proves that it is free; remeshctl workers owed lists it.", "bytes", "sum(remesh_owed_bytes{CHOSEN})"),
         stat("Journal behind", "1: the journal went back in time, and nothing is decided.", "none", "max(remesh_journal_behind{CHOSEN})"),
         stat("Journal full", "1: the journal lives on its reserve, and nothing new begins.", "none", "max(remesh_journal_full{CHOSEN})"),
@@ -121,6 +122,7 @@ BOARDS = {
         Panel("Certificate left", "Until the own certificate runs out, by process; nothing without TLS.", "s",
               "min by (job, instance) (remesh_tls_certificate_expiry_timestamp_seconds{CHOSEN} > 0) - time()", "{{job}} {{instance}}"),
         Panel("Certificate files that changed", "Refused: the old ones are still in force, and the log says why.", "cps", rate("remesh_tls_reloads_total", "job, outcome"), "{{job}} {{outcome}}"),
+        Panel("Lost audit lines", "In the time shown: the disk of audit_log_file is full, or slower than the calls.", "none", rate("remesh_audit_lines_lost_total", over="$__range")),
         Panel("Uptime", "Since the start of each process.", "s", "time() - max by (job, instance) (process_start_time_seconds{CHOSEN})", "{{job}} {{instance}}"),
     ],
 }

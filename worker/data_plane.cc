@@ -100,6 +100,12 @@ absl::Status OpenGpus(const WorkerOptions& options, std::function<void()> on_stu
 
 }  // namespace
 
+absl::Status CountDevices(WorkerOptions& options) {
+  if (options.device != "cuda" || !HasAssignedIds(options)) return absl::OkStatus();
+  ASSIGN_OR_RETURN(options.devices, CountCudaDevices());
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,
                                         std::function<void()> on_stuck) {
   DataPlane plane;

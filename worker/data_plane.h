@@ -26,6 +26,10 @@ struct DataPlane {
   std::vector<std::string> warnings;                     // about the environment, for the log
 };
 
+// Where the server assigns ids to GPUs, all that this process sees are the host's devices. Errors: as
+// OpenCudaDevices().
+absl::Status CountDevices(WorkerOptions& options);
+
 // Opens it. on_stuck: only the end of this process frees what a device still works on; see
 // NcclSetup. Errors: INVALID_ARGUMENT naming the setting; those of transports and devices.
 absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,

@@ -40,6 +40,7 @@ absl::Status Run(WorkerOptions options) {
   ShutdownSignal shutdown;
   RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
   RETURN_IF_ERROR(Complete(options));
+  RETURN_IF_ERROR(CountDevices(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   std::mutex mutex;
   absl::Status why;

@@ -49,6 +49,7 @@ std::string AddressTowards(const std::string& address) {
 }
 
 absl::Status CompleteDevices(WorkerOptions& options) {
+  if (HasAssignedIds(options)) return absl::OkStatus();
   if (options.device_ids.empty()) {
     for (int64_t i = 0; i < options.devices; ++i) options.device_ids.push_back(absl::StrCat(i));
   }
@@ -58,7 +59,7 @@ absl::Status CompleteDevices(WorkerOptions& options) {
     int64_t id = -1;
     if (!absl::SimpleAtoi(options.device_ids[i], &id) || id < 0 || !seen.insert(id).second) {
       return InvalidField(absl::StrCat("device_ids[", i, "]"), options.device_ids[i],
-                          "must be a number >= 0, given once");
+                          "must be a number >= 0, given once, or auto alone");
     }
   }
   return absl::OkStatus();
@@ -132,11 +133,14 @@ void AddHostSettings(WorkerOptions& options, Settings& settings) {
                      "File whose first line is one of the planner's join tokens, which lets in a "
                      "host that the planner does not know; empty: none.");
   settings.AddInt("devices", &options.devices,
-                  "Number of devices; host memory stands for them. Ignored when device_ids is set.",
+                  "Number of devices; host memory stands for them. Ignored when device_ids names "
+                  "them, and with device cuda and device_ids auto: then it is the number of GPUs "
+                  "seen.",
                   1, 1024);
   settings.AddStrings(
       "device_ids", &options.device_ids,
-      "Id of each device, in local order, unique among all workers; empty: 0, 1, ...");
+      "Id of each device, in local order, unique among all workers; auto: the planner assigns ids, "
+      "which the host keeps; empty: 0, 1, ...");
   settings.AddString("preset", &options.preset,
                      "What kind of machine this is, for the capacities below: see remeshctl "
                      "topology list.");
@@ -206,6 +210,10 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddString("port_file", &options.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &options.log_level, "debug, info, warning or error.");
+}
+
+bool HasAssignedIds(const WorkerOptions& options) {
+  return options.device_ids == std::vector<std::string>{"auto"};
 }
 
 absl::Status Complete(WorkerOptions& options) {

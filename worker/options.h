@@ -56,6 +56,9 @@ struct WorkerOptions {
 // One row for each option. `options` must outlive `settings`.
 void AddSettings(WorkerOptions& options, Settings& settings);
 
+// Whether the server assigns the ids: device_ids is auto.
+bool HasAssignedIds(const WorkerOptions& options);
+
 // Fills in host, devices, device ids and the bind address where they are left to the machine,
 // capacities that are left to the preset, and the join token.
 // INVALID_ARGUMENT naming the key for what cannot be.

@@ -34,6 +34,19 @@ TEST(WorkerOptionsTest, LeftToTheMachine) {
   EXPECT_EQ(options.data_bind_address, "127.0.0.1");  // towards a planner on 127.0.0.1
 }
 
+TEST(WorkerOptionsTest, DeviceIdsAreLeftToTheServerAllOrNone) {
+  WorkerOptions options;
+  options.devices = 3;
+  options.device_ids = {"auto"};
+  ASSERT_TRUE(Complete(options).ok());
+  EXPECT_TRUE(HasAssignedIds(options));
+  EXPECT_EQ(options.devices, 3);
+  options.device_ids = {"0", "auto"};
+  EXPECT_EQ(FieldOf(Complete(options)), "device_ids[1]");
+  options.device_ids = {"auto", "auto"};
+  EXPECT_EQ(FieldOf(Complete(options)), "device_ids[0]");
+}
+
 TEST(WorkerOptionsTest, TheJoinTokenIsTheFirstLineOfItsFile) {
   const std::string path = ::testing::TempDir() + "/join_token";
   std::ofstream(path) << "let me in\nsecond line\n";

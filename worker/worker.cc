@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 #include "base/error.h"
@@ -156,9 +157,9 @@ v1::Register Worker::Identity() const {
   identity.set_process_nonce(RandomBytes(kNonceBytes));
   identity.set_join_token(options_.join_token);
   identity.set_boot_id(boot_id_);
-  for (const std::string& id : options_.device_ids) {
+  for (int64_t i = 0; i < options_.devices; ++i) {
     v1::WorkerDevice& device = *identity.add_devices();
-    device.set_id(std::atoll(id.c_str()));
+    device.set_id(HasAssignedIds(options_) ? -1 : std::atoll(options_.device_ids[i].c_str()));
     device.set_kind(options_.device == "cuda" ? v1::WorkerDevice::KIND_CUDA
                                               : v1::WorkerDevice::KIND_HOST);
     device.set_memory_bytes(options_.memory_limit_bytes / options_.devices);
@@ -189,7 +190,8 @@ Agent::Ports Worker::MakePorts() {
         google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.heartbeat_interval())));
     attached_ = true;
     metrics_->SetAttached(true);
-    LogInfo("attached", {{"server", options_.server_address}});
+    LogInfo("attached", {{"server", options_.server_address},
+                         {"device_ids", absl::StrJoin(welcome.device_ids(), ",")}});
   };
   ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
     fetcher_->Fetch(std::move(request), std::move(done));

@@ -17,6 +17,16 @@ class EnrolmentTest : public ControllerTestWorld {
     return registration;
   }
   void Pass(int seconds) { now_.steady += std::chrono::seconds(seconds); }
+  std::vector<int64_t> Ids(StreamId stream) {
+    const auto& ids = sent_[stream].at(0).welcome().device_ids();
+    return {ids.begin(), ids.end()};
+  }
+  v1::Register WithoutIds(const std::string& host, int devices) {
+    v1::Register registration = Identity(host);
+    registration.clear_devices();
+    for (int i = 0; i < devices; ++i) registration.add_devices()->set_id(kAssignedDeviceId);
+    return registration;
+  }
   size_t HostRecords() {
     size_t count = 0;
     for (const auto& [key, bytes] : disk_) count += key.rfind("host/", 0) == 0;
@@ -205,6 +215,96 @@ TEST_F(EnrolmentTest, WhatAManifestDoesNotHaveIsNotKept) {
   fat.GetReflection()->MutableUnknownFields(&fat)->AddLengthDelimited(1000, std::string(5000, 'x'));
   Seal(1, fat);
   EXPECT_EQ(Get().phase(), v1::State::BUILDING);
+}
+
+TEST_F(EnrolmentTest, AssignedDeviceIdsAreOnDiskBeforeTheWelcome) {
+  disk_stops_ = true;
+  const StreamId a = Attach(WithoutIds("a", 2));
+  EXPECT_TRUE(sent_[a].empty());
+  Write();
+  EXPECT_EQ(Ids(a), (std::vector<int64_t>{0, 1}));
+  EXPECT_TRUE(disk_.contains("device_ids/a"));
+}
+
+TEST_F(EnrolmentTest, AssignedDeviceIdsSurviveRestartsInAnyOrder) {
+  Attach(WithoutIds("a", 2));
+  const StreamId b = Attach(WithoutIds("b", 2));
+  EXPECT_EQ(Ids(b), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(Ids(Attach(WithoutIds("b", 2))), Ids(b));  // said twice
+  StartServer();
+  EXPECT_EQ(Ids(Attach(WithoutIds("c", 1))), (std::vector<int64_t>{4}));
+  EXPECT_EQ(Ids(Attach(WithoutIds("b", 2))), Ids(b));
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 2))), (std::vector<int64_t>{0, 1}));
+}
+
+TEST_F(EnrolmentTest, AssignedAndOwnDeviceIdsDoNotCollide) {
+  v1::Register own = Identity("x");
+  own.mutable_devices(0)->set_id(1);
+  Attach(own);
+  const StreamId a = Attach(WithoutIds("a", 2));
+  EXPECT_EQ(Ids(a), (std::vector<int64_t>{0, 2}));
+  Handle(StreamEnded{a});
+  v1::Register thief = Identity("t");
+  thief.mutable_devices(0)->set_id(2);  // though its owner is away
+  EXPECT_EQ(Refused(Attach(thief)), "DEVICE_ID_TAKEN");
+}
+
+TEST_F(EnrolmentTest, AForgottenHostsDeviceIdsGoToNobody) {
+  UseTokens();
+  v1::Register a = WithoutIds("a", 2);
+  a.set_join_token("open sesame");
+  Handle(StreamEnded{Attach(a)});
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/a");
+  ASSERT_TRUE(replies_.at(Ask(forget)).ok());
+  EXPECT_FALSE(disk_.contains("device_ids/a"));
+  StartServer();
+  EXPECT_EQ(Ids(Attach(a)), (std::vector<int64_t>{2, 3}));
+}
+
+TEST_F(EnrolmentTest, AnotherNumberOfDevicesIsRefusedWhileTheHostHoldsShards) {
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 1))), (std::vector<int64_t>{0}));
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 2))), (std::vector<int64_t>{0, 1}));
+  v1::Register holds = WithoutIds("a", 3);
+  *holds.add_manifests() = Manifest("u", 1);
+  EXPECT_EQ(Refused(Attach(holds)), "DEVICES_CHANGED");
+  Create({"a"});
+  EXPECT_EQ(Refused(Attach(WithoutIds("a", 3))), "DEVICES_CHANGED");
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 2))), (std::vector<int64_t>{0, 1}));
+  Delete();
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 1))), (std::vector<int64_t>{0}));
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 2))), (std::vector<int64_t>{0, 2}));
+}
+
+TEST_F(EnrolmentTest, AHostThatHadIdsOfItsOwnKeepsThemWhileItHoldsShards) {
+  Attach("a");
+  Create({"a"});
+  EXPECT_EQ(Refused(Attach(WithoutIds("a", 1))), "DEVICES_CHANGED");
+  Delete();
+  EXPECT_EQ(Ids(Attach(WithoutIds("a", 1))), (std::vector<int64_t>{0}));
+}
+
+TEST_F(EnrolmentTest, AForgedRegisterGetsNoDeviceIds) {
+  Attach("a");
+  Create({"a"});
+  v1::Register forged = WithOtherSecret(WithoutIds("a", 4096));
+  EXPECT_EQ(Refused(Attach(forged)), "HOST_SECRET");
+  EXPECT_FALSE(disk_.contains("next_device_id"));
+  v1::Register mixed = WithoutIds("b", 2);
+  mixed.mutable_devices(1)->set_id(7);
+  EXPECT_EQ(GetErrorInfo(closed_[Attach(mixed)]).metadata["field"], "register.devices[1].id");
+}
+
+// Reads only: nothing is written, so what is assigned now may be assigned otherwise later.
+TEST_F(EnrolmentTest, WhileTheJournalIsBehindNoDeviceIdIsWritten) {
+  UseTokens();
+  v1::Register later = WithoutIds("a", 1);
+  later.set_join_token("open sesame");
+  later.mutable_position()->set_leadership("a later one");
+  later.mutable_position()->set_sequence(1000);
+  EXPECT_EQ(Ids(Attach(later)).size(), 1u);
+  ASSERT_TRUE(controller_->gauges().journal_behind);
+  EXPECT_FALSE(disk_.contains("device_ids/a"));
 }
 
 TEST_F(EnrolmentTest, HostsAreBounded) {

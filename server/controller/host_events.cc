@@ -5,8 +5,10 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/controller/overloaded.h"
+#include "server/controller/removal.h"
 #include "server/controller/settle.h"
 
 namespace remesh {
@@ -25,6 +27,11 @@ void Attach(StreamId stream, const v1::Register& registration, Machines& machine
   machines.states.Assign(host, out);
 }
 
+void Refuse(StreamId stream, const absl::Status& why, Outbox& out) {
+  out.Note(absl::StrCat("refused a worker: ", why.message()));
+  out.Close(stream, AtField("register", why));
+}
+
 // What must be on disk first is the host's new life and a raised epoch.
 void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Outbox& out) {
   const StreamId stream = message.stream;
@@ -36,8 +43,11 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
       machines.membership.Enrol(registration, message.vouched, now, out, facts);
   Carry(facts, machines, now, out);
   absl::Status status = enrolment.status();
+  if (status.ok() && WantsDeviceIds(registration)) {
+    status = CheckMayChangeDevices(registration, machines.view());
+  }
   if (status.ok()) status = leadership.RaiseEpoch(registration, records);
-  if (!status.ok()) return machines.membership.Refuse(stream, status, out);
+  if (!status.ok()) return Refuse(stream, status, out);
   if (!enrolment->warning.empty()) out.Warn(enrolment->warning);
   const v1::Register accepted =
       machines.membership.Accept(registration, *std::move(enrolment), now, records);
@@ -128,7 +138,7 @@ void OnHostAdmitted(const HostAdmitted& admitted, Machines& machines, Moment now
   const auto parked = machines.parked.Take(admitted.stream);
   // Another host may have taken its devices meanwhile.
   const absl::Status status =
-      parked ? membership.workers().CheckDevicesFree(parked->registration) : absl::OkStatus();
+      parked ? CheckDevicesFree(membership, parked->registration) : absl::OkStatus();
   if (parked && status.ok()) {
     Attach(admitted.stream, parked->registration, machines, now, out);
     return Resume(admitted.stream, parked->messages, machines, now, out);

@@ -50,6 +50,18 @@ absl::Status CheckUnproven(const v1::Register& registration, const Leadership& l
                      "that is not known here and has no join token; it keeps what it holds");
 }
 
+// Gives the devices of a host that leaves their ids to the server the ids that it has, or new ones.
+void AssignDeviceIds(const WorkerRegistry& workers,
+                     absl::FunctionRef<bool(const std::string&)> known, DeviceIds& device_ids,
+                     v1::Register& registration, std::vector<Record>& records) {
+  const auto taken = [&](int64_t id) { return workers.OwnerOf(id) != nullptr; };
+  const std::vector<int64_t> ids =
+      device_ids.Assign(registration.host(), registration.devices_size(), taken, known, records);
+  for (int i = 0; i < registration.devices_size(); ++i) {
+    registration.mutable_devices(i)->set_id(ids[i]);
+  }
+}
+
 }  // namespace
 
 absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::string& host,
@@ -96,7 +108,7 @@ absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bo
   } else {
     RETURN_IF_ERROR(CheckUnproven(registration, leadership_));
   }
-  RETURN_IF_ERROR(workers_.CheckDevicesFree(registration));
+  RETURN_IF_ERROR(CheckDevicesFree(*this, registration));
   return enrolment;
 }
 
@@ -116,11 +128,6 @@ HostFacts Membership::MakeWayFor(const v1::Register& registration, Moment now, O
   return facts;
 }
 
-void Membership::Refuse(StreamId stream, const absl::Status& why, Outbox& out) const {
-  out.Note(absl::StrCat("refused a worker: ", why.message()));
-  out.Close(stream, AtField("register", why));
-}
-
 v1::Register Membership::Accept(const v1::Register& registration, Enrolment enrolment, Moment now,
                                 std::vector<Record>& records) {
   if (enrolment.changed && enrolment.entry.durable) {
@@ -130,6 +137,10 @@ v1::Register Membership::Accept(const v1::Register& registration, Enrolment enro
   entry.away_since = now.steady;
   v1::Register accepted = registration;
   accepted.set_incarnation(entry.known.incarnation);
+  if (WantsDeviceIds(registration)) {
+    const auto known = [&](const std::string& host) { return knows(host); };
+    AssignDeviceIds(workers_, known, device_ids_, accepted, records);
+  }
   KeepFirst(RememberedOf(entry), *accepted.mutable_manifests());
   KeepFirst(RememberedOf(entry), *accepted.mutable_attempts());
   return accepted;

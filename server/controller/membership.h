@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/controller_options.h"
+#include "server/controller/device_ids.h"
 #include "server/controller/enrolment.h"
 #include "server/controller/leadership.h"
 #include "server/controller/outbox.h"
@@ -46,17 +47,18 @@ class Membership {
   void Restore(const Restored& restored, Moment now);
 
   const WorkerRegistry& workers() const { return workers_; }
+  const DeviceIds& device_ids() const { return device_ids_; }
   bool knows(const std::string& host) const { return hosts_.contains(host); }
   // The journal has the host, or will have it with what is on its way there.
   bool durable(const std::string& host) const;
 
   // Whether the worker may attach, and as which life of its host; unknown hosts make way for one
   // that proves itself. `vouched`, errors: see Enrol(); errors also of WorkerRegistry::Check(),
-  // ValidateHeld() and ::CheckDevicesFree().
+  // ValidateHeld() and CheckDevicesFree().
   absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, bool vouched, Moment now,
                                   Outbox& out, HostFacts& facts);
-  void Refuse(StreamId stream, const absl::Status& why, Outbox& out) const;
-  // Takes the enrolment for true; `records` gets what must be on disk before Attach().
+  // Takes the enrolment for true, and assigns device ids where they are left to the server; `records`
+  // gets what must be on disk before Attach().
   v1::Register Accept(const v1::Register& registration, Enrolment enrolment, Moment now,
                       std::vector<Record>& records);
   // The fact goes before whatever else is done about the host.

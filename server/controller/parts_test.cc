@@ -120,7 +120,8 @@ TEST(WorkerRegistryTest, LaterStreamsReplaceEarlierOnesAndSilenceIsNoticed) {
   EXPECT_EQ(workers.Attach(1, Identity("b", 1), start), 0u);
   EXPECT_EQ(workers.Attach(2, Identity("a", 0), start), 0u);
   EXPECT_EQ(workers.Attach(3, Identity("b", 1), start), 1u);
-  EXPECT_EQ(GetErrorInfo(workers.CheckDevicesFree(Identity("c", 0))).reason, "DEVICE_ID_TAKEN");
+  EXPECT_EQ(*workers.OwnerOf(0), "a");
+  EXPECT_EQ(workers.OwnerOf(7), nullptr);
   EXPECT_EQ(workers.topology()->hosts[0].name, "a");
   const Moment later{.steady = std::chrono::seconds(6), .wall = absl::UnixEpoch()};
   workers.Heard(2, v1::AttachRequest(), later);

@@ -4,6 +4,7 @@
 #include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -58,6 +59,15 @@ absl::Status ReadHost(const std::string& key, const std::string& host, const std
   if (lines.size() != 2 || !absl::SimpleAtoi(lines[0], &known.incarnation)) return Unreadable(key);
   known.secret_hash = absl::HexStringToBytes(lines[1]);
   restored.hosts[host] = std::move(known);
+  return absl::OkStatus();
+}
+
+absl::Status ReadDeviceIds(const std::string& key, const std::string& host,
+                           const std::string& bytes, Restored& restored) {
+  std::vector<int64_t>& ids = restored.device_ids[host];
+  for (const absl::string_view text : absl::StrSplit(bytes, ',')) {
+    if (!absl::SimpleAtoi(text, &ids.emplace_back()) || ids.back() < 0) return Unreadable(key);
+  }
   return absl::OkStatus();
 }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/removal.h"
 
+#include <optional>
+
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
@@ -52,6 +54,17 @@ absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerV
                     "is moving");
 }
 
+// What a host is needed for, as a verb and its object; empty: nothing.
+std::string UseOf(const std::string& host, const ControllerView& view) {
+  const std::vector<std::string> states = view.states.registry().NamesOn(host);
+  if (!states.empty()) return absl::StrCat("holds shards of ", states.front());
+  for (const std::string& name : view.executions.running()) {
+    if (!view.executions.Find(name)->execution.has_participant(host)) continue;
+    return absl::StrCat("takes part in ", name);
+  }
+  return "";
+}
+
 }  // namespace
 
 absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const ControllerView& view) {
@@ -73,22 +86,31 @@ absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const Controll
 
 absl::StatusOr<std::string> FindAwayHost(const std::string& worker, const ControllerView& view) {
   ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", worker));
-  RETURN_IF_ERROR(view.membership.CheckAway(host));
+  RETURN_IF_ERROR(CheckAway(view.membership, host));
   return host;
 }
 
 absl::StatusOr<std::string> FindUnusedHost(const std::string& worker, const ControllerView& view) {
   ASSIGN_OR_RETURN(const std::string host, FindAwayHost(worker, view));
-  const auto holds = [&](std::string_view what) {
-    return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host, what);
-  };
-  const std::vector<std::string> states = view.states.registry().NamesOn(host);
-  if (!states.empty()) return holds(absl::StrCat("holds shards of ", states.front()));
-  for (const std::string& name : view.executions.running()) {
-    if (!view.executions.Find(name)->execution.has_participant(host)) continue;
-    return holds(absl::StrCat("takes part in ", name));
+  const std::string use = UseOf(host, view);
+  if (use.empty()) return host;
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_HOLDS_SHARDS", host, use);
+}
+
+absl::Status CheckMayChangeDevices(const v1::Register& registration, const ControllerView& view) {
+  const std::optional<size_t> had = view.membership.device_ids().CountOf(registration.host());
+  if (had == static_cast<size_t>(registration.devices_size())) return absl::OkStatus();
+  std::string use = UseOf(registration.host(), view);
+  // Without ids of ours it may come to a journal that was made anew: it keeps what it holds.
+  if (use.empty() && had.has_value() && !registration.manifests().empty()) {
+    use = absl::StrCat("holds shards of ", registration.manifests(0).state());
   }
-  return host;
+  if (use.empty()) return absl::OkStatus();
+  const std::string before =
+      had.has_value() ? absl::StrCat(*had, " devices") : "device ids of its own";
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "DEVICES_CHANGED", registration.host(),
+                     absl::StrCat("wants ids for ", registration.devices_size(),
+                                  " devices, but had ", before, ", and ", use));
 }
 
 absl::StatusOr<Discard> FindDiscard(const v1::DiscardShardsRequest& request,

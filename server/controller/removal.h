@@ -28,6 +28,11 @@ absl::StatusOr<std::string> FindAwayHost(const std::string& worker, const Contro
 // And nothing relies on it; else FAILED_PRECONDITION (WORKER_HOLDS_SHARDS).
 absl::StatusOr<std::string> FindUnusedHost(const std::string& worker, const ControllerView& view);
 
+// A host that leaves its device ids to the server may come with another number of devices than
+// before, or without ids of its own any more, while nothing relies on it; else FAILED_PRECONDITION
+// (DEVICES_CHANGED).
+absl::Status CheckMayChangeDevices(const v1::Register& registration, const ControllerView& view);
+
 // What a live host owes of a state, and is to give up.
 struct Discard {
   std::string host;

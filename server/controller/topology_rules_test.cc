@@ -17,7 +17,7 @@ absl::StatusOr<TopologyRules> Rules(const std::string& yaml) {
   return TopologyRules::Make(std::move(rules));
 }
 
-v1::Register Identity(const std::string& host, int64_t device, const std::string& parent = "") {
+v1::Register Registration(const std::string& host, int64_t device, const std::string& parent = "") {
   v1::Register registration;
   registration.set_host(host);
   registration.set_host_secret(std::string(32, 's'));
@@ -45,21 +45,21 @@ domains:
 TEST(TopologyRulesTest, LaterRulesWinInWhatTheySet) {
   const auto rules = Rules(kRacks);
   ASSERT_TRUE(rules.ok()) << rules.status();
-  const Host one = rules->HostOf(Identity("gpu-1-7", 3));
+  const Host one = rules->HostOf(Registration("gpu-1-7", 3));
   EXPECT_EQ(one.device_ids, std::vector<int64_t>{3});
   EXPECT_EQ(one.nics, 8);
   EXPECT_EQ(one.nic_bytes_per_second, 50e9);
   EXPECT_EQ(one.fabric_bytes_per_second, 450e9);
   EXPECT_EQ(one.parent, "rack-1");
-  const Host two = rules->HostOf(Identity("gpu-2-10", 3));
+  const Host two = rules->HostOf(Registration("gpu-2-10", 3));
   EXPECT_EQ(two.nic_bytes_per_second, 25e9);
   EXPECT_EQ(two.nics, 8);
   EXPECT_EQ(two.parent, "rack-2");
-  EXPECT_EQ(rules->HostOf(Identity("gpu-1-10", 3)).parent, "") << "? is one character";
+  EXPECT_EQ(rules->HostOf(Registration("gpu-1-10", 3)).parent, "") << "? is one character";
 }
 
 TEST(TopologyRulesTest, WithoutRulesWorkersAreAsTheySay) {
-  const Host host = TopologyRules().HostOf(Identity("a", 3));
+  const Host host = TopologyRules().HostOf(Registration("a", 3));
   EXPECT_EQ(host.nics, 1);
   EXPECT_EQ(host.nic_bytes_per_second, 1e9);
   EXPECT_EQ(host.parent, "");
@@ -69,8 +69,8 @@ TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
   WorkerRegistry workers(*Rules(kRacks));
   const Moment now{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
   EXPECT_EQ(workers.topology(), nullptr);
-  workers.Attach(1, Identity("gpu-1-0", 0), now);
-  workers.Attach(2, Identity("other", 1, "rack-2"), now);
+  workers.Attach(1, Registration("gpu-1-0", 0), now);
+  workers.Attach(2, Registration("other", 1, "rack-2"), now);
   const auto topology = workers.topology();
   EXPECT_TRUE(ValidateTopology(*topology).ok());
   ASSERT_EQ(topology->hosts.size(), 2u);
@@ -78,8 +78,8 @@ TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
   EXPECT_EQ(topology->hosts[1].parent, "rack-2");
   ASSERT_EQ(topology->domains.size(), 3u);
   EXPECT_EQ(topology->domains[1].ingress_bytes_per_second, 2e11);
-  EXPECT_EQ(FieldOf(workers.Check(Identity("x", 2, "rack-9"))), "parent");
-  EXPECT_EQ(FieldOf(workers.Check(Identity("pod", 2))), "host");
+  EXPECT_EQ(FieldOf(workers.Check(Registration("x", 2, "rack-9"))), "parent");
+  EXPECT_EQ(FieldOf(workers.Check(Registration("pod", 2))), "host");
 }
 
 TEST(TopologyRulesTest, RulesThatMakeNoSenseAreRefused) {

@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/device_ids.h"
 #include "server/controller/names.h"
 
 namespace remesh {
@@ -32,17 +33,20 @@ absl::Status CheckCapacity(std::string_view field, double value) {
   return InvalidField(field, absl::StrCat(value), "must be finite and > 0");
 }
 
+// Ids are each worker's own, or all are left to the server.
 absl::Status CheckDevices(const v1::Register& registration) {
   if (registration.devices().empty() || registration.devices_size() > kDevicesMax) {
     return InvalidField("devices", absl::StrCat(registration.devices_size(), " devices"),
                         "must be 1 to 4096 devices");
   }
+  const bool assigned = WantsDeviceIds(registration);
   std::set<int64_t> seen;
   for (int i = 0; i < registration.devices_size(); ++i) {
     const int64_t id = registration.devices(i).id();
-    if (id < 0 || !seen.insert(id).second) {
+    if (assigned && id == kAssignedDeviceId) continue;
+    if (assigned || id < 0 || !seen.insert(id).second) {
       return InvalidField(absl::StrCat("devices[", i, "].id"), absl::StrCat(id),
-                          "must be >= 0 and unique");
+                          "must be >= 0 and unique, or -1 for every device of the host");
     }
   }
   return absl::OkStatus();
@@ -189,17 +193,9 @@ std::set<std::string> WorkerRegistry::OwnersOf(const v1::Register& registration)
   return owners;
 }
 
-absl::Status WorkerRegistry::CheckDevicesFree(const v1::Register& registration) const {
-  for (const v1::WorkerDevice& device : registration.devices()) {
-    const auto owner = owners_.find(device.id());
-    if (owner == owners_.end() || owner->second == registration.host()) continue;
-    const std::string id = absl::StrCat(device.id());
-    return MakeError(
-        absl::StatusCode::kAlreadyExists,
-        absl::StrCat("device id ", id, " belongs to host ", owner->second),
-        {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", owner->second}}});
-  }
-  return absl::OkStatus();
+const std::string* WorkerRegistry::OwnerOf(int64_t device) const {
+  const auto owner = owners_.find(device);
+  return owner == owners_.end() ? nullptr : &owner->second;
 }
 
 bool WorkerRegistry::IsInTopology(const v1::Register& registration) const {

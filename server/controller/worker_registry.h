@@ -64,14 +64,14 @@ class WorkerRegistry {
 
   // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check.
   absl::Status Check(const v1::Register& registration) const;
-  // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
-  absl::Status CheckDevicesFree(const v1::Register& registration) const;
+  // The host that registered a device of that id; null: none.
+  const std::string* OwnerOf(int64_t device) const;
   // Whether topology() would be the same with this registration.
   bool IsInTopology(const v1::Register& registration) const;
   // Hosts that have devices of the registration's ids, itself aside.
   std::set<std::string> OwnersOf(const v1::Register& registration) const;
   // Attaches `stream` and returns the stream of the same host that it replaces, 0 for none.
-  // REQUIRES: Check() and CheckDevicesFree().
+  // REQUIRES: Check(), and no other host has its devices.
   StreamId Attach(StreamId stream, const v1::Register& registration, Moment now);
 
   // Host of an attached stream, or null.

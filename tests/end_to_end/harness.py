@@ -64,12 +64,13 @@ class ClusterTest(unittest.TestCase):
     BUFFER_BYTES = 64 << 20
     SERVER_CONFIG, WORKER_CONFIG = (), ()
     DEVICE_BUFFERS = "device"
+    ASSIGNED_IDS = False
     TLS = CLUSTER_TLS = None  # of the trainers; of the cluster's own calls
 
     @classmethod
     def setUpClass(cls):
         cls.cluster = LocalCluster(BIN_DIR, cls.HOSTS, cls.DEVICES_PER_HOST, cls.BUFFER_BYTES, device=DEVICE, tls=cls.CLUSTER_TLS, device_buffers=cls.DEVICE_BUFFERS,
-                                   server_config=cls.SERVER_CONFIG, worker_config=cls.WORKER_CONFIG)
+                                   server_config=cls.SERVER_CONFIG, worker_config=cls.WORKER_CONFIG, assigned_ids=cls.ASSIGNED_IDS)
         cls.addClassCleanup(cls.cluster.close)
         cls.cluster.__enter__()
         cls.trainers = {host: Trainer(cls.cluster.server_address, cls.cluster.worker_socket(host), cls.TLS)

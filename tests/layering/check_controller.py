@@ -11,7 +11,7 @@ import sys
 FOLDER = "server/controller"
 # Each step may include itself and those before it. A new file needs a place here.
 ORDER = [
-    ("values", "action assignment_parts controller_options device_ledger digest enrolment event follow_up journal_past journal_position names"
+    ("values", "action assignment_parts controller_options device_ids device_ledger digest enrolment event follow_up journal_past journal_position names"
      " outbox overloaded own_pause pagination placed records topology_rules uid"),
     ("journal queue", "journal_queue"),
     ("leadership", "leadership"),
@@ -22,7 +22,7 @@ ORDER = [
     ("reconcile", "held owed reconcile"),
     ("watches", "watches"),
     ("views", "answers controller_view removal"),
-    ("dispatcher", "controller host_events machines settle"),
+    ("dispatcher", "controller host_events machines settle worker_changes"),
 ]
 STEP_OF = {stem: number for number, (_, stems) in enumerate(ORDER) for stem in stems.split()}
 DISPATCHER_LINES_MAX = 200

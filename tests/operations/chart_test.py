@@ -230,6 +230,19 @@ class ConfigurationTest(unittest.TestCase):
         self.assertEqual([term["matchFields"][0]["values"] for term in terms], [[host] for host in sorted(ids)])
         self.assertEqual(set(only(rendered("full"), "ConfigMap", "-worker")["data"]), {f"{host}.yaml" for host in ids})
 
+    def test_without_named_nodes_every_node_has_a_worker_and_the_server_assigns_ids(self):
+        documents = rendered("defaults")
+        spec = only(documents, "DaemonSet")["spec"]["template"]["spec"]
+        self.assertNotIn("affinity", spec)
+        files = only(documents, "ConfigMap", "-worker")["data"]
+        self.assertEqual(list(files), ["worker.yaml"])
+        settings = yaml.safe_load(files["worker.yaml"])
+        self.assertEqual((settings["device_ids"], settings["devices"]), ("auto", 8))
+        (worker,) = [container for container in spec["containers"] if container["name"] == "worker"]
+        self.assertEqual(worker["command"], ["remesh-worker", "--config", "/etc/remesh/worker.yaml"])
+        self.assertEqual(worker["args"], ["--host=$(NODE_NAME)", "--data-bind-address=$(POD_IP):7080"])
+        self.assertNotIn("host", settings)  # each adds its own
+
     def test_workers_call_the_service(self):
         for case in CASES:
             service = [document for document in of_kind(rendered(case), "Service", "-server")][0]

@@ -24,6 +24,9 @@ std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& 
     return Refusal{false,
                    absl::StrCat("if no other machine has this name: remeshctl workers reset ", host,
                                 "; or set join_token_file")};
+  if (reason == "DEVICES_CHANGED")
+    return Refusal{false,
+                   "set device_ids and devices as before; or move or delete what it holds first"};
   if (reason == "NO_ROLE" || reason == "ROLE_DENIED")
     return Refusal{false,
                    absl::StrCat("set tls_certificate_file to a certificate whose SPIFFE id is "

@@ -75,7 +75,8 @@ class LocalCluster:
 
     def __init__(self, bin_dir: os.PathLike, hosts: int, devices_per_host: int = 2, buffer_bytes: int = 0,
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
-                 device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device"):
+                 device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device",
+                 assigned_ids: bool = False):
         """device: "host"; "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests; or
         "cuda": the machine's first GPUs, which all hosts share.
 
@@ -84,6 +85,7 @@ class LocalCluster:
         buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
 
         server_config, worker_config: lines of YAML to add to the configuration files; {host} stands for a worker's host.
+        assigned_ids: the server chooses device ids, which device_ids() then asks it for.
         tls: how this object's own calls reach a server whose configuration says TLS.
         """
         self.bin_dir = pathlib.Path(bin_dir)
@@ -92,6 +94,7 @@ class LocalCluster:
         self.root = pathlib.Path(tempfile.mkdtemp(prefix="remesh-"))
         self._nic_bytes_per_second = nic_bytes_per_second
         self._device, self._tls = device, tls
+        self._assigned_ids = assigned_ids
         self._server_config, self._worker_config = list(server_config), [*worker_config, *self._device_config(device)]
         self._server_port = self._metrics_port = 0
         self._worker_metrics_ports: Dict[str, int] = {}
@@ -167,6 +170,11 @@ class LocalCluster:
         return str(self.root / f"{host}.sock")
 
     def device_ids(self, host: str) -> List[int]:
+        if self._assigned_ids:
+            with self.channel() as channel:
+                listed = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(worker_pb2.ListWorkersRequest(), timeout=START_SECONDS)
+            return next([device.id for device in worker.registration.devices] for worker in listed.workers
+                        if worker.registration.host == host)
         first = self.host_names.index(host) * self.devices_per_host
         return list(range(first, first + self.devices_per_host))
 
@@ -204,11 +212,11 @@ class LocalCluster:
     def start_worker(self, host: str, wait: bool = True) -> None:
         """Starts a worker, or starts it again on the buffers that it left."""
         self._ended_incarnations[host] = self._incarnations.get(host, 0)
-        ids = self.device_ids(host)
+        devices = ["device_ids: auto", f"devices: {self.devices_per_host}"] if self._assigned_ids else [f"device_ids: {self.device_ids(host)}"]
         ports = self._start(host, self.bin_dir / "remesh-worker", [
             f"host: {host}",
             f"server_address: {self.server_address}",
-            f"device_ids: {ids}",
+            *devices,
             f"nic_bytes_per_second: {self._nic_bytes_per_second}",
             f"fabric_bytes_per_second: {10 * self._nic_bytes_per_second}",
             f"buffer_directory: {self.buffers / host}",

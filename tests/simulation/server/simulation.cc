@@ -19,8 +19,10 @@ Simulation::Simulation(Options options) : options_(options), random_(options.see
         .fails = [this] { return !settling_ && Chance(options_.failure); },
         .violation = [this](const std::string& what) { Violate(what); },
         .committing = [this](const v1::Commit& commit) { CheckCommit(commit); }};
-    workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), i,
+    const int64_t device = options_.assigned_ids ? kAssignedDeviceId : i;
+    workers_.push_back({.model = std::make_unique<ModelWorker>(absl::StrCat("host-", i), device,
                                                                std::move(callbacks))});
+    device_ids_.push_back(-1);
   }
   StartServer();
   for (int i = 0; i < options_.workers; ++i) Attach(i);

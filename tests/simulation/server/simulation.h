@@ -29,6 +29,7 @@ class Simulation {
     double failure = 0.02;      // chance per command that an attempt fails on a worker
     bool buffers_lost = false;  // whether some deaths are those of machines
     bool rolls_back = false;    // whether the journal goes back now and then
+    bool assigned_ids = false;  // whether workers leave their device ids to the server
   };
 
   explicit Simulation(Options options);
@@ -98,6 +99,7 @@ class Simulation {
   bool LostSome(const std::string& state_uid) const;
   void ForeignWorker();
   void OnCommand(int worker, const v1::AttachResponse& command);
+  void CheckDeviceIds(int worker, const v1::Welcome& welcome);
   void NotePlacement(int worker, const v1::AttachResponse& command);
   std::set<int64_t> CompleteGenerations(const std::string& state_uid, bool with_ghosts) const;
   void Ask();
@@ -138,6 +140,7 @@ class Simulation {
   CallId next_call_ = 1;
   bool settling_ = false;
 
+  std::vector<int64_t> device_ids_;  // by worker, as the server said; -1: not yet
   std::set<std::string> deleted_uids_;
   // Hosts that hold a part of a generation, as they were told: (uid, generation) -> execution ("":
   // trainers) -> hosts.

@@ -85,6 +85,20 @@ std::set<int64_t> Simulation::CompleteGenerations(const std::string& state_uid,
 }
 
 // Whatever a worker is told to free: the last complete generation of a state goes only with it.
+// A host keeps its device id, and nobody else ever has it.
+void Simulation::CheckDeviceIds(int index, const v1::Welcome& welcome) {
+  const int64_t id = welcome.device_ids_size() == 1 ? welcome.device_ids(0) : -1;
+  if (id < 0) return Violate(absl::StrCat("host-", index, " has no device id"));
+  if (rolled_back_ > 0) return;
+  const int64_t before = std::exchange(device_ids_[index], id);
+  if (before >= 0 && before != id) {
+    Violate(absl::StrCat("host-", index, " had device id ", before, " and has ", id));
+  }
+  if (std::count(device_ids_.begin(), device_ids_.end(), id) > 1) {
+    Violate(absl::StrCat("two hosts have device id ", id));
+  }
+}
+
 void Simulation::OnCommand(int index, const v1::AttachResponse& command) {
   const std::string uid = command.has_retire()         ? command.retire().state_uid()
                           : command.has_abort()        ? command.abort().state_uid()
@@ -93,6 +107,7 @@ void Simulation::OnCommand(int index, const v1::AttachResponse& command) {
   const bool may_free = !uid.empty() && !deleted_uids_.contains(uid);
   const bool whole = may_free && !CompleteGenerations(uid, false).empty();
   workers_[index].model->OnCommand(command);
+  if (command.has_welcome()) CheckDeviceIds(index, command.welcome());
   if (whole && CompleteGenerations(uid, true).empty())
     Violate(absl::StrCat("the last complete generation is lost: ", command.ShortDebugString()));
 }

@@ -29,7 +29,8 @@ void RunSeed(uint64_t seed, double trouble, Totals& totals) {
                          .trouble = trouble,
                          .failure = trouble,
                          .buffers_lost = seed % 3 == 0,
-                         .rolls_back = seed % 4 == 0});
+                         .rolls_back = seed % 4 == 0,
+                         .assigned_ids = seed % 2 == 1});
   simulation.Run(60);
   simulation.SettleAndCheck();
   for (const std::string& violation : simulation.violations()) ADD_FAILURE() << violation;

@@ -18,6 +18,8 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(const CudaO
   return BuiltWithoutCuda();
 }
 
+absl::StatusOr<int> CountCudaDevices() { return BuiltWithoutCuda(); }
+
 absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t) { return BuiltWithoutCuda(); }
 
 }  // namespace remesh

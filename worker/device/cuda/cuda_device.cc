@@ -30,11 +30,8 @@ absl::Status CheckDriver() {
   return CheckCudaDriver(versions, ReleaseIn(text));
 }
 
-absl::StatusOr<int> CountGpus() {
-  RETURN_IF_ERROR(CheckDriver());
-  int count = 0;
-  const cudaError_t error = cudaGetDeviceCount(&count);
-  if (error == cudaSuccess) return count;
+// Why the GPUs cannot be counted.
+absl::Status NoCount(cudaError_t error) {
   cudaGetLastError();
   switch (error) {
     case cudaErrorNoDevice:
@@ -46,7 +43,7 @@ absl::StatusOr<int> CountGpus() {
 }
 
 absl::StatusOr<std::vector<int>> ChosenGpus(const CudaOptions& options) {
-  ASSIGN_OR_RETURN(const int count, CountGpus());
+  ASSIGN_OR_RETURN(const int count, CountCudaDevices());
   std::vector<int> chosen = options.indices;
   if (chosen.empty()) {
     chosen.resize(static_cast<size_t>(count));
@@ -75,6 +72,13 @@ std::vector<int> PeersOf(int index, const std::vector<int>& chosen) {
 }
 
 }  // namespace
+
+absl::StatusOr<int> CountCudaDevices() {
+  RETURN_IF_ERROR(CheckDriver());
+  int count = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  return error == cudaSuccess ? absl::StatusOr<int>(count) : NoCount(error);
+}
 
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(const CudaOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int> chosen, ChosenGpus(options));

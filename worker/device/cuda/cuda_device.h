@@ -23,6 +23,9 @@ struct CudaOptions {
 // INVALID_ARGUMENT for an index that is none, INTERNAL (DEVICE_ERROR).
 absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(const CudaOptions& options);
 
+// GPUs that this process sees, at least 1. Errors: as OpenCudaDevices().
+absl::StatusOr<int> CountCudaDevices();
+
 // Memory of the host that every GPU reads and writes, and that Transfer() is quick with. REQUIRES:
 // OpenCudaDevices() succeeded. RESOURCE_EXHAUSTED (DEVICE_MEMORY_EXHAUSTED).
 absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes);
