@@ -57,6 +57,11 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                    .Help("Executions that have not ended.")
                    .Register(registry)
                    .Add({})),
+      workers_drained_(prometheus::BuildGauge()
+                           .Name("remesh_workers_drained")
+                           .Help("Registered workers on which nothing new may be placed.")
+                           .Register(registry)
+                           .Add({})),
       owed_generations_(prometheus::BuildGauge()
                             .Name("remesh_owed_generations")
                             .Help("Generations on workers that can be neither used nor proved to "
@@ -126,6 +131,7 @@ void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStat
         .Set(count == gauges.states.end() ? 0 : static_cast<double>(count->second));
   }
   running_.Set(static_cast<double>(gauges.executions_running));
+  workers_drained_.Set(static_cast<double>(gauges.workers_drained));
   owed_generations_.Set(static_cast<double>(gauges.owed_generations));
   owed_bytes_.Set(static_cast<double>(gauges.owed_bytes));
   journal_behind_.Set(gauges.journal_behind ? 1 : 0);

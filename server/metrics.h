@@ -35,6 +35,7 @@ class ServerMetrics : public CoreObserver {
   prometheus::Family<prometheus::Gauge>& workers_;
   prometheus::Family<prometheus::Gauge>& states_;
   prometheus::Gauge& running_;
+  prometheus::Gauge& workers_drained_;
   prometheus::Gauge& owed_generations_;
   prometheus::Gauge& owed_bytes_;
   prometheus::Gauge& journal_behind_;

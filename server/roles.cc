@@ -132,6 +132,8 @@ const std::vector<MethodRule>& MethodRules() {
       {"WorkerService", "GetTopology", kReaders},
       {"WorkerService", "ForgetWorker", kAdmins},
       {"WorkerService", "ResetWorker", kAdmins},
+      {"WorkerService", "DrainWorker", kAdmins},
+      {"WorkerService", "UndrainWorker", kAdmins},
       {"WorkerService", "DiscardShards", kAdmins},
       {"LocalService", "Allocate", kSocket},
       {"LocalService", "Seal", kSocket},

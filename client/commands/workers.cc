@@ -53,14 +53,15 @@ std::string Holds(const v1::Register& registration) {
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
-  Table table({"NAME", "ALIVE", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED", "VERSION",
+  Table table({"NAME", "ALIVE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED", "VERSION",
                "DATA", "LAST HEARTBEAT"},
               {"HOLDS", "BOOT ID"});
   for (const v1::Worker& worker : workers) {
     const v1::Register& r = worker.registration();
     int64_t bytes = 0;
     for (const v1::StateManifest& manifest : r.manifests()) bytes += manifest.bytes();
-    table.AddRow({worker.name(), worker.alive() ? "yes" : "no", absl::StrCat(r.incarnation()),
+    table.AddRow({worker.name(), worker.alive() ? "yes" : "no",
+                  worker.drained() ? "yes" : "no", absl::StrCat(r.incarnation()),
                   DeviceIds(r), absl::StrCat(r.manifests_size()), FormatBytes(bytes),
                   absl::StrCat(worker.owed_size()), OrDash(r.version()), Transports(r),
                   FormatTime(worker.last_heartbeat_time()), Holds(r), OrDash(r.boot_id())});
@@ -132,6 +133,20 @@ absl::Status Reset(const WorkersOptions& options) {
   return Call(options.server, *options.Connect(), &WorkerStub::ResetWorker, request).status();
 }
 
+absl::Status Drain(const WorkersOptions& options) {
+  v1::DrainWorkerRequest request;
+  request.set_name(NameOf(options));
+  RETURN_IF_ERROR(
+      Call(options.server, *options.Connect(), &WorkerStub::DrainWorker, request).status());
+  return Get(options);  // what is still to be moved
+}
+
+absl::Status Undrain(const WorkersOptions& options) {
+  v1::UndrainWorkerRequest request;
+  request.set_name(NameOf(options));
+  return Call(options.server, *options.Connect(), &WorkerStub::UndrainWorker, request).status();
+}
+
 absl::Status Discard(const WorkersOptions& options) {
   v1::DiscardShardsRequest request;
   request.set_name(NameOf(options));
@@ -166,6 +181,8 @@ void AddWorkers(CLI::App& app, Command& command) {
   };
   add("list", "List workers, those away included", ListWorkers);
   add("get", "Show a worker", Get);
+  add("drain", "Place nothing new on a host, and show what it still holds", Drain);
+  add("undrain", "Place new states on a drained host again", Undrain);
   add("forget", "Drop a worker that will not come back; what it held is lost", Forget);
   add("reset",
       "Let a host in that lost its secret (reinstalled, say): its next worker is taken for it",

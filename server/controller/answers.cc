@@ -9,12 +9,13 @@
 namespace remesh {
 namespace {
 
-// With what it owes.
-v1::Worker ToProto(const WorkerEntry& worker, const Owed& owed) {
+// With what it owes, and whether it is drained.
+v1::Worker ToProto(const WorkerEntry& worker, const ControllerView& view) {
   constexpr int kOwedMax = 1000;
   v1::Worker message = ToProto(worker);
+  message.set_drained(view.membership.drained(worker.registration.host()));
   for (const auto& [key, manifest] : worker.manifests) {
-    const Owed::Entry* entry = owed.Find(worker.registration.host(), key);
+    const Owed::Entry* entry = view.owed.Find(worker.registration.host(), key);
     if (entry == nullptr || message.owed_size() == kOwedMax) continue;
     v1::OwedShards& shards = *message.add_owed();
     *shards.mutable_manifest() = entry->manifest;
@@ -70,7 +71,7 @@ absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const Contro
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
       view.workers().workers(), start, "workers", [](const WorkerEntry&) { return true; },
-      [&](const WorkerEntry& worker) { return ToProto(worker, view.owed); },
+      [&](const WorkerEntry& worker) { return ToProto(worker, view); },
       view.options.page_bytes_max, *response.mutable_workers()));
   return response;
 }
@@ -79,7 +80,10 @@ ControllerGauges GaugesOf(const ControllerView& view) {
   const auto& workers = view.workers().workers();
   ControllerGauges gauges;
   gauges.workers = static_cast<int64_t>(workers.size());
-  for (const auto& [host, worker] : workers) gauges.workers_alive += worker.alive();
+  for (const auto& [host, worker] : workers) {
+    gauges.workers_alive += worker.alive();
+    gauges.workers_drained += view.membership.drained(host);
+  }
   for (const auto& [name, state] : view.states.registry().states()) {
     ++gauges.states[PhaseOf(state, view.workers())];
   }

@@ -61,6 +61,7 @@ void Controller::OnDurable(const FollowUp& follow_up, Moment now, Outbox& out) {
   std::visit(
       Overloaded{
           [](const NothingFollows&) {},
+          [&](const CallPersisted& done) { out.Reply(done.call, google::protobuf::Empty()); },
           [&](const LeadershipBegun&) { OnLeadershipBegun(machines_, now, out); },
           [&](const HostAdmitted& admitted) { OnHostAdmitted(admitted, machines_, now, out); },
           [&](const StateCreated& created) { machines_.states.OnCreated(created, out); },
@@ -161,36 +162,6 @@ void Controller::Change(CallId call, const v1::CancelExecutionRequest& request, 
 void Controller::Change(CallId call, const v1::ResolveExecutionRequest& request, Moment now,
                         Outbox& out) {
   machines_.executions.Resolve(call, request, now, out);
-}
-
-void Controller::Change(CallId call, const v1::ForgetWorkerRequest& request, Moment now,
-                        Outbox& out) {
-  const absl::StatusOr<std::string> host = FindUnusedHost(request.name(), machines_.view());
-  if (!host.ok()) return out.Reply(call, host.status());
-  Carry(machines_.membership.Forget(*host, now, out), machines_, now, out);
-  out.Reply(call, google::protobuf::Empty());
-}
-
-void Controller::Change(CallId call, const v1::ResetWorkerRequest& request, Moment now,
-                        Outbox& out) {
-  const absl::StatusOr<std::string> host = FindAwayHost(request.name(), machines_.view());
-  if (!host.ok()) return out.Reply(call, host.status());
-  machines_.membership.Reset(*host, out);
-  out.Reply(call, google::protobuf::Empty());
-}
-
-void Controller::Change(CallId call, const v1::DiscardShardsRequest& request, Moment now,
-                        Outbox& out) {
-  const absl::StatusOr<Discard> discard = FindDiscard(request, machines_.view());
-  if (!discard.ok()) return out.Reply(call, discard.status());
-  for (const v1::StateManifest& manifest : discard->response.discarded()) {
-    machines_.commands.Send(discard->host, ToDiscard(manifest), out);
-    Free(discard->host, {KeyOf(manifest)}, machines_, out);
-    out.Warn(absl::StrCat("host ", discard->host, " was told to discard generation ",
-                          manifest.generation(), " of ", manifest.state(), " (uid ",
-                          manifest.state_uid(), ")"));
-  }
-  out.Reply(call, discard->response);
 }
 
 }  // namespace remesh

@@ -19,6 +19,12 @@ class ControllerMovesTest : public ControllerTestWorld {
   // Returns the name.
   std::string StartMove(int64_t generation = 1, const std::string& state = kState,
                         const std::vector<std::string>& target = {"a", "b"}, int32_t device = 0) {
+    const auto reply = TryMove(generation, state, target, device);
+    EXPECT_TRUE(reply.ok()) << reply.status();
+    return reply.ok() ? std::get<v1::Execution>(*reply).name() : "";
+  }
+  absl::StatusOr<Reply> TryMove(int64_t generation, const std::string& state,
+                                const std::vector<std::string>& target, int32_t device = 0) {
     v1::StartExecutionRequest request;
     request.set_state(state);
     request.set_expected_generation(generation);
@@ -33,9 +39,12 @@ class ControllerMovesTest : public ControllerTestWorld {
     }
     move.plan = "plans/p";
     Handle(Planned{.id = plannings_.back(), .move = move});
-    const auto& reply = replies_.at(call);
-    EXPECT_TRUE(reply.ok()) << reply.status();
-    return reply.ok() ? std::get<v1::Execution>(*reply).name() : "";
+    return replies_.at(call);
+  }
+  void Drain(const std::string& host) {
+    v1::DrainWorkerRequest request;
+    request.set_name("workers/" + host);
+    EXPECT_TRUE(replies_.at(Ask(request)).ok());
   }
   v1::AttemptId Attempt(const std::string& name) {
     v1::AttemptId attempt;
@@ -322,6 +331,23 @@ TEST_F(ControllerMovesTest, AHostThatACommitWaitsForIsNotForgotten) {
   EXPECT_EQ(GetErrorInfo(replies_.at(Ask(forget)).status()).reason, "WORKER_HOLDS_SHARDS");
   EXPECT_EQ(Refused(Attach(WithOtherSecret(Identity("c")))), "HOST_SECRET");
   EXPECT_EQ(Refused(Attach("c", {Written(2, name, v1::SHARD_PHASE_VERIFIED)})), "");
+}
+
+TEST_F(ControllerMovesTest, ADrainedHostIsNoTargetButGivesWhatItHas) {
+  Drain("b");
+  const auto refused = TryMove(1, kState, {"a", "b"});
+  EXPECT_EQ(GetErrorInfo(refused.status()).reason, "HOST_DRAINED");
+  EXPECT_EQ(GetErrorInfo(refused.status()).metadata["host"], "b");
+  EXPECT_TRUE(TryMove(1, kState, {"a"}).ok());
+}
+
+TEST_F(ControllerMovesTest, AMoveThatRunsGoesOnWhenItsHostIsDrained) {
+  const std::string name = StartMove();
+  Drain("a");
+  for (const auto kind : {v1::AttachRequest::kPrepared, v1::AttachRequest::kVerified}) {
+    for (const StreamId stream : {a_, b_}) Answer(stream, kind, name);
+  }
+  EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);
 }
 
 }  // namespace

@@ -13,6 +13,13 @@ class ControllerWorkersTest : public ControllerTestWorld {
     wanted.mutable_state_wanted()->set_state(state);
     Say(stream, wanted);
   }
+  // Why it was refused; empty: it was not.
+  std::string CreateOther(const std::string& host) {
+    CreateState create{.request = {}, .placed = Place(SpecOn({host}))};
+    create.request.mutable_state()->set_name("jobs/j/states/other");
+    const absl::Status status = replies_.at(Ask(std::move(create))).status();
+    return status.ok() ? "" : GetErrorInfo(status).reason;
+  }
 };
 
 TEST_F(ControllerWorkersTest, AHostWithoutShardsIsToldWhenItsTrainerAsks) {
@@ -105,6 +112,57 @@ TEST_F(ControllerWorkersTest, LargeAssignmentsComeInParts) {
     joined.MergeFrom(part);
   }
   EXPECT_EQ(joined.SerializeAsString(), before.SerializeAsString());
+}
+
+TEST_F(ControllerWorkersTest, ADrainedHostTakesNoNewStateUntilItIsTakenBack) {
+  Attach("a");
+  const v1::State before = Create({"a"});
+  disk_stops_ = true;
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/a");
+  const CallId drained = Ask(drain);
+  EXPECT_FALSE(replies_.contains(drained));  // it is not on disk yet
+  disk_stops_ = false;
+  Write();
+  EXPECT_TRUE(replies_.at(drained).ok());
+  EXPECT_TRUE(replies_.at(Ask(drain)).ok());  // said twice
+  EXPECT_EQ(CreateOther("a"), "HOST_DRAINED");
+  StartServer();
+  Attach("a");
+  EXPECT_EQ(CreateOther("a"), "HOST_DRAINED");
+  EXPECT_EQ(Get().uid(), before.uid());
+  const auto listed =
+      std::get<v1::ListWorkersResponse>(*replies_.at(Ask(v1::ListWorkersRequest())));
+  EXPECT_TRUE(listed.workers(0).drained());
+  EXPECT_EQ(controller_->gauges().workers_drained, 1);
+  v1::UndrainWorkerRequest undrain;
+  undrain.set_name("workers/a");
+  EXPECT_TRUE(replies_.at(Ask(undrain)).ok());
+  EXPECT_EQ(CreateOther("a"), "");
+  StartServer();
+  EXPECT_EQ(controller_->gauges().workers_drained, 0);
+}
+
+TEST_F(ControllerWorkersTest, ADrainedHostThatIsForgottenComesBackUndrained) {
+  const StreamId a = Attach("a");
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/a");
+  EXPECT_TRUE(replies_.at(Ask(drain)).ok());
+  Handle(StreamEnded{a});
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/a");
+  EXPECT_TRUE(replies_.at(Ask(forget)).ok());
+  Attach("a");
+  EXPECT_EQ(CreateOther("a"), "");
+  EXPECT_EQ(disk_.count("drained/a"), 0u);
+}
+
+TEST_F(ControllerWorkersTest, OnlyAKnownHostIsDrained) {
+  v1::DrainWorkerRequest drain;
+  drain.set_name("workers/nobody");
+  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(drain)).status()).reason, "NOT_FOUND");
+  drain.set_name("nobody");
+  EXPECT_EQ(replies_.at(Ask(drain)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

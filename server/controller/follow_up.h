@@ -18,6 +18,9 @@ namespace remesh {
 // known to the queue.
 
 struct NothingFollows {};
+struct CallPersisted {  // answered with nothing
+  CallId call = 0;
+};
 // The epoch of this life of the server is written: commands may be given.
 struct LeadershipBegun {};
 // Who the host is, and the epoch above every one that it obeyed.
@@ -44,7 +47,7 @@ struct ExecutionSaved {
   Save what = Save::kDecision;
 };
 
-using FollowUp = std::variant<NothingFollows, LeadershipBegun, HostAdmitted, StateCreated,
+using FollowUp = std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted, StateCreated,
                               StateDeleted, ExecutionStored, ExecutionSaved>;
 
 // A transaction after which something relies on hosts: their own entries are kept with it.

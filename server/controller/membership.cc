@@ -74,6 +74,8 @@ Membership::Membership(const ControllerOptions& options, const Leadership& leade
     : options_(options), leadership_(leadership), workers_(options.topology_rules) {}
 
 void Membership::Restore(const Restored& restored, Moment now) {
+  device_ids_.Restore(restored);
+  drained_ = restored.drained;
   for (const auto& [host, known] : restored.hosts) {
     hosts_[host] = {.known = known, .durable = true, .away_since = now.steady};
   }
@@ -246,21 +248,25 @@ void Membership::Release(const std::string& host, const ManifestKey& key) {
   if (WorkerEntry* worker = workers_.Find(host)) worker->manifests.erase(key);
 }
 
-absl::Status Membership::CheckAway(const std::string& host) const {
-  if (!knows(host)) {
-    const std::string name = absl::StrCat("workers/", host);
-    return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
-                     {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+std::vector<Record> Membership::SetDrained(const std::string& host, bool drained) {
+  if (!drained) {
+    if (drained_.erase(host) == 0) return {};
+    return {NotDrainedRecord(host)};
   }
-  if (!workers_.alive(host)) return absl::OkStatus();
-  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host, "is alive");
+  if (!drained_.insert(host).second) return {};
+  std::vector<Record> records = Keep({host});  // that the flag outlives its absence
+  records.push_back(DrainedRecord(host));
+  return records;
 }
 
 HostFacts Membership::Forget(const std::string& host, Moment now, Outbox& out) {
   HostFacts facts;
   hosts_.at(host).durable = false;
   DropUnproven(host, now, out, facts);
-  out.Persist({NoHostRecord(host)});
+  std::vector<Record> records = SetDrained(host, false);
+  records.push_back(NoHostRecord(host));
+  device_ids_.Forget(host, records);
+  out.Persist(std::move(records));
   return facts;
 }
 
@@ -269,6 +275,41 @@ void Membership::Reset(const std::string& host, Outbox& out) {
   entry.known.secret_hash.clear();
   out.Persist({HostRecord(host, entry.known)});
   out.Warn(absl::StrCat("host ", host, " was reset: the next worker of that name is taken for it"));
+}
+
+absl::Status CheckKnown(const Membership& membership, const std::string& host) {
+  if (membership.knows(host)) return absl::OkStatus();
+  const std::string name = absl::StrCat("workers/", host);
+  return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
+                   {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+}
+
+absl::Status CheckAway(const Membership& membership, const std::string& host) {
+  RETURN_IF_ERROR(CheckKnown(membership, host));
+  if (!membership.workers().alive(host)) return absl::OkStatus();
+  return WorkerError(absl::StatusCode::kFailedPrecondition, "WORKER_ALIVE", host, "is alive");
+}
+
+absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& registration) {
+  for (const v1::WorkerDevice& device : registration.devices()) {
+    for (const std::string* owner : {membership.workers().OwnerOf(device.id()),
+                                     membership.device_ids().OwnerOf(device.id())}) {
+      if (owner == nullptr || *owner == registration.host()) continue;
+      const std::string id = absl::StrCat(device.id());
+      return MakeError(
+          absl::StatusCode::kAlreadyExists,
+          absl::StrCat("device id ", id, " belongs to host ", *owner),
+          {.reason = "DEVICE_ID_TAKEN", .metadata = {{"device", id}, {"host", *owner}}});
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckNotDrained(const Membership& membership, const std::string& host) {
+  if (!membership.drained(host)) return absl::OkStatus();
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("host ", host, " is drained: nothing new may be placed on it"),
+                   {.reason = "HOST_DRAINED", .metadata = {{"host", host}}});
 }
 
 }  // namespace remesh

@@ -78,8 +78,11 @@ class Membership {
   bool Hold(const std::string& host, const v1::StateManifest& manifest);
   void Release(const std::string& host, const ManifestKey& key);
 
-  // NOT_FOUND, or FAILED_PRECONDITION (WORKER_ALIVE).
-  absl::Status CheckAway(const std::string& host) const;
+  // Whether nothing new may be placed on the host.
+  bool drained(const std::string& host) const { return drained_.contains(host); }
+  // Returns what must be on disk. REQUIRES: CheckKnown().
+  std::vector<Record> SetDrained(const std::string& host, bool drained);
+
   // REQUIRES: CheckAway(), for both.
   HostFacts Forget(const std::string& host, Moment now, Outbox& out);
   void Reset(const std::string& host, Outbox& out);
@@ -94,6 +97,17 @@ class Membership {
   WorkerRegistry workers_;
   // That attached, to earlier leaders with this journal too.
   std::map<std::string, HostEntry> hosts_;
+  DeviceIds device_ids_;
+  std::set<std::string> drained_;  // known hosts
 };
+
+// NOT_FOUND.
+absl::Status CheckKnown(const Membership& membership, const std::string& host);
+// NOT_FOUND, or FAILED_PRECONDITION (WORKER_ALIVE).
+absl::Status CheckAway(const Membership& membership, const std::string& host);
+// ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
+absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& registration);
+// FAILED_PRECONDITION (HOST_DRAINED): nothing new may be placed on the host.
+absl::Status CheckNotDrained(const Membership& membership, const std::string& host);
 
 }  // namespace remesh

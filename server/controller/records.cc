@@ -15,6 +15,9 @@ namespace {
 constexpr char kEpoch[] = "epoch";
 constexpr char kLostLeadership[] = "lost_leadership/";
 constexpr char kHost[] = "host/";
+constexpr char kDrained[] = "drained/";
+constexpr char kDeviceIds[] = "device_ids/";
+constexpr char kNextDeviceId[] = "next_device_id";
 constexpr char kState[] = "state/";
 constexpr char kNextState[] = "next/";
 constexpr char kRequest[] = "request/";
@@ -94,6 +97,13 @@ absl::Status ReadRecord(const std::string& key, const std::string& bytes, const 
     restored.lost_leaderships.insert(name);
   } else if (TakePrefix(kHost, key, name)) {
     return ReadHost(key, name, bytes, restored);
+  } else if (TakePrefix(kDrained, key, name)) {
+    restored.drained.insert(name);
+  } else if (TakePrefix(kDeviceIds, key, name)) {
+    return ReadDeviceIds(key, name, bytes, restored);
+  } else if (key == kNextDeviceId) {
+    const bool read = absl::SimpleAtoi(bytes, &restored.next_device_id);
+    return read && restored.next_device_id >= 0 ? absl::OkStatus() : Unreadable(key);
   } else if (TakePrefix(kState, key, name)) {
     ASSIGN_OR_RETURN(restored.states[name], ReadState(key, name, bytes, place));
   } else if (TakePrefix(kNextState, key, name)) {
@@ -123,6 +133,17 @@ Record HostRecord(const std::string& host, const KnownHost& known) {
           absl::StrCat(known.incarnation, "\n", absl::BytesToHexString(known.secret_hash))};
 }
 Record NoHostRecord(const std::string& host) { return {absl::StrCat(kHost, host), std::nullopt}; }
+Record DrainedRecord(const std::string& host) { return {absl::StrCat(kDrained, host), ""}; }
+Record NotDrainedRecord(const std::string& host) {
+  return {absl::StrCat(kDrained, host), std::nullopt};
+}
+Record DeviceIdsRecord(const std::string& host, const std::vector<int64_t>& ids) {
+  return {absl::StrCat(kDeviceIds, host), absl::StrJoin(ids, ",")};
+}
+Record NoDeviceIdsRecord(const std::string& host) {
+  return {absl::StrCat(kDeviceIds, host), std::nullopt};
+}
+Record NextDeviceIdRecord(int64_t id) { return {kNextDeviceId, absl::StrCat(id)}; }
 Record StateRecord(const v1::State& state) {
   return {absl::StrCat(kState, state.name()), state.SerializeAsString()};
 }

@@ -46,6 +46,14 @@ Record LostLeadershipRecord(const std::string& leadership);
 // A worker of that host attached once.
 Record HostRecord(const std::string& host, const KnownHost& known);
 Record NoHostRecord(const std::string& host);
+// Nothing new may be placed on the host.
+Record DrainedRecord(const std::string& host);
+Record NotDrainedRecord(const std::string& host);
+// Ids that the server assigned to the host's devices, in local order.
+Record DeviceIdsRecord(const std::string& host, const std::vector<int64_t>& ids);
+Record NoDeviceIdsRecord(const std::string& host);
+// No id from this one on was ever assigned.
+Record NextDeviceIdRecord(int64_t id);
 Record StateRecord(const v1::State& state);
 Record NoStateRecord(const std::string& state);
 // The state as it will be once its execution commits.
@@ -76,6 +84,9 @@ struct Restored {
   uint64_t epoch = 0;  // highest that was ever led
   std::set<std::string> lost_leaderships;
   std::map<std::string, KnownHost> hosts;
+  std::map<std::string, std::vector<int64_t>> device_ids;  // that were assigned, by host
+  int64_t next_device_id = 0;
+  std::set<std::string> drained;  // hosts
   std::map<std::string, RestoredState> states;
   std::map<std::string, std::shared_ptr<const PlacedState>> next_states;  // by state
   std::vector<v1::Execution> executions;

@@ -84,6 +84,12 @@ absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const Controll
   return removal;
 }
 
+absl::StatusOr<std::string> FindKnownHost(const std::string& worker, const ControllerView& view) {
+  ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", worker));
+  RETURN_IF_ERROR(CheckKnown(view.membership, host));
+  return host;
+}
+
 absl::StatusOr<std::string> FindAwayHost(const std::string& worker, const ControllerView& view) {
   ASSIGN_OR_RETURN(const std::string host, ParseWorkerName("name", worker));
   RETURN_IF_ERROR(CheckAway(view.membership, host));

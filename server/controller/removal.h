@@ -23,7 +23,9 @@ struct StateRemoval {
 // INVALID_ARGUMENT, NOT_FOUND, ABORTED (STATE_BEING_CREATED), FAILED_PRECONDITION (STATE_MOVING).
 absl::StatusOr<StateRemoval> RemoveState(const std::string& name, const ControllerView& view);
 
-// The host of a worker of that name which is away. Errors: see Membership::CheckAway().
+// The host of a known worker of that name. Errors: see CheckKnown().
+absl::StatusOr<std::string> FindKnownHost(const std::string& worker, const ControllerView& view);
+// The same of a worker which is away. Errors: see CheckAway().
 absl::StatusOr<std::string> FindAwayHost(const std::string& worker, const ControllerView& view);
 // And nothing relies on it; else FAILED_PRECONDITION (WORKER_HOLDS_SHARDS).
 absl::StatusOr<std::string> FindUnusedHost(const std::string& worker, const ControllerView& view);

@@ -93,7 +93,8 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   if (request.request.request_id().size() > kRequestIdBytesMax) {
     return InvalidField("request_id", request.request.request_id(), "must have at most 256 bytes");
   }
-  for (const auto& [host, part] : request.placed->hosts)
+  for (const auto& [host, part] : request.placed->hosts) {
+    RETURN_IF_ERROR(CheckNotDrained(membership_, host));
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
   if (registry_.states().size() + creates_.size() >= options_.states_max) {
     const std::string most = absl::StrCat(options_.states_max);

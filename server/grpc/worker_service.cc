@@ -44,6 +44,18 @@ ServerUnaryReactor* WorkerService::ResetWorker(CallbackServerContext* context,
   return AskController(backend_, context, "ResetWorker", request->name(), *request, response);
 }
 
+ServerUnaryReactor* WorkerService::DrainWorker(CallbackServerContext* context,
+                                               const v1::DrainWorkerRequest* request,
+                                               google::protobuf::Empty* response) {
+  return AskController(backend_, context, "DrainWorker", request->name(), *request, response);
+}
+
+ServerUnaryReactor* WorkerService::UndrainWorker(CallbackServerContext* context,
+                                                 const v1::UndrainWorkerRequest* request,
+                                                 google::protobuf::Empty* response) {
+  return AskController(backend_, context, "UndrainWorker", request->name(), *request, response);
+}
+
 ServerUnaryReactor* WorkerService::DiscardShards(CallbackServerContext* context,
                                                  const v1::DiscardShardsRequest* request,
                                                  v1::DiscardShardsResponse* response) {

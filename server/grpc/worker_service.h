@@ -21,6 +21,12 @@ class WorkerService : public v1::WorkerService::CallbackService {
   grpc::ServerUnaryReactor* ResetWorker(grpc::CallbackServerContext* context,
                                         const v1::ResetWorkerRequest* request,
                                         google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* DrainWorker(grpc::CallbackServerContext* context,
+                                        const v1::DrainWorkerRequest* request,
+                                        google::protobuf::Empty* response) override;
+  grpc::ServerUnaryReactor* UndrainWorker(grpc::CallbackServerContext* context,
+                                          const v1::UndrainWorkerRequest* request,
+                                          google::protobuf::Empty* response) override;
   grpc::ServerUnaryReactor* DiscardShards(grpc::CallbackServerContext* context,
                                           const v1::DiscardShardsRequest* request,
                                           v1::DiscardShardsResponse* response) override;
