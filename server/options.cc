@@ -66,6 +66,11 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Executions to remember; the oldest that ended go first.", 1);
+  settings.AddInt("states_per_job", &o.states_per_job,
+                  "Most states that one job may have; 0: no limit of its own.", 0);
+  settings.AddBytes("bytes_per_job", &o.bytes_per_job,
+                    "Most bytes that the shards of one job's states may take on all hosts "
+                    "together; 0: no limit.");
 }
 
 void AddPlanning(ServerOptions& o, Settings& settings) {
@@ -144,6 +149,7 @@ void AddSettings(ServerOptions& o, Settings& settings) {
   AddTimes(o, settings);
   AddTopology(o, settings);
   AddPlanning(o, settings);
+  AddCallers(o, settings);
   settings.Section("gRPC");
   settings.AddInt("connections_per_address", &o.connections_per_address,
                   "Most connections that one address (of IPv6, one /64) may have open; more where "
@@ -192,6 +198,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .grant_ahead = static_cast<int32_t>(o.windows_ahead),
       .page_bytes_max = static_cast<size_t>(std::min(kPageBytesMax, o.message_bytes_max / 2)),
       .states_max = static_cast<size_t>(o.states_max),
+      .states_per_job = o.states_per_job,
+      .bytes_per_job = o.bytes_per_job,
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
       .topology_rules = *RulesOf(o)};
   core.plan_cache_bytes = o.plan_cache_bytes;
@@ -219,6 +227,7 @@ Server::Options GrpcOptionsOf(const ServerOptions& o) {
   grpc.keepalive_time = o.keepalive_time;
   grpc.keepalive_timeout = o.keepalive_timeout;
   grpc.shutdown_grace = o.shutdown_grace;
+  grpc.limits = {.per_second = o.calls_per_second, .burst = static_cast<double>(o.calls_burst)};
   if (!o.tls.empty()) grpc.authorizer = AuthorizeByRole(o.tls_trust_domain);
   return grpc;
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "server/call_limits.h"
 #include "server/core.h"
 #include "server/grpc/plan_service.h"
 #include "server/grpc/reshard_service.h"
@@ -57,6 +58,7 @@ class Server {
 
   const Options options_;
   Core& core_;
+  CallLimits limits_;
   const Backend backend_;
   StateService states_;
   PlanService plans_;

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/error_info.h"
 
+#include <google/protobuf/util/time_util.h>
+
+#include <algorithm>
 #include <string>
 #include <string_view>
 
+#include "absl/strings/numbers.h"
 #include "base/error.h"
 #include "base/utf8.h"
 #include "google/rpc/error_details.pb.h"
@@ -15,6 +19,7 @@ namespace {
 constexpr size_t kMessageBytesMax = 1536;
 constexpr size_t kMetadataBytesMax = 3072;  // keys and values together
 constexpr size_t kMetadataValueBytesMax = 512;
+constexpr char kRetryAfter[] = "retry_after_seconds";
 
 #define REMESH_SAME_CODE(ABSL, GRPC)                                                \
   static_assert(static_cast<int>(absl::StatusCode::ABSL) == grpc::StatusCode::GRPC, \
@@ -58,6 +63,17 @@ void FillErrorInfo(const absl::Status& status, google::rpc::ErrorInfo& message) 
   }
 }
 
+// Where the error says for how long to wait.
+void AddRetryInfo(const google::rpc::ErrorInfo& info, google::rpc::Status& message) {
+  const auto wait = info.metadata().find(kRetryAfter);
+  double seconds = 0;
+  if (wait == info.metadata().end() || !absl::SimpleAtod(wait->second, &seconds)) return;
+  google::rpc::RetryInfo retry;
+  const auto nanos = static_cast<int64_t>(std::clamp(seconds, 0.0, 3600.0) * 1e9);
+  *retry.mutable_retry_delay() = google::protobuf::util::TimeUtil::NanosecondsToDuration(nanos);
+  message.add_details()->PackFrom(retry);
+}
+
 }  // namespace
 
 google::rpc::Status StatusToProto(const absl::Status& status) {
@@ -69,6 +85,7 @@ google::rpc::Status StatusToProto(const absl::Status& status) {
   google::rpc::ErrorInfo info;
   FillErrorInfo(status, info);
   message.add_details()->PackFrom(info);
+  AddRetryInfo(info, message);
   return message;
 }
 

@@ -9,7 +9,8 @@
 namespace remesh {
 
 // Statuses on the wire. Errors carry one google.rpc.ErrorInfo with the reason and metadata of
-// base/error.h and this domain; what is longer than an HTTP/2 header may be is shortened.
+// base/error.h and this domain, and a google.rpc.RetryInfo where the metadata has
+// retry_after_seconds (a decimal number, at most an hour); what is longer than an HTTP/2 header may be is shortened.
 inline constexpr char kErrorDomain[] = "remesh";
 
 grpc::Status StatusToGrpc(const absl::Status& status);

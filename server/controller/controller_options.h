@@ -20,6 +20,8 @@ struct ControllerOptions {
   int32_t grant_ahead = 8;                  // windows granted beyond those done everywhere
   size_t page_bytes_max = size_t{2} << 20;  // of a list's page, however many entries are asked for
   size_t states_max = 10'000;
+  int64_t states_per_job = 0;             // 0: no limit but states_max
+  int64_t bytes_per_job = 0;              // of all shards of its states; 0: no limit
   size_t finished_executions_max = 1000;  // older ones are dropped
   size_t tombstones_max = 10'000;         // deletions that are remembered
   // Between ticks. One that comes later than twice this tells that the server itself stood still.

@@ -60,6 +60,15 @@ std::vector<Record> RecordsOf(const StateEntry& entry) {
           CreateRequestRecord(entry.name(), entry.request_id, entry.request_digest)};
 }
 
+absl::Status JobQuota(const std::string& job, const char* quota, int64_t limit, int64_t use) {
+  const std::string most = absl::StrCat(limit), would = absl::StrCat(use);
+  return MakeError(
+      absl::StatusCode::kResourceExhausted,
+      absl::StrCat(job, " may have ", quota, " ", most, ", and with this it would have ", would),
+      {.reason = "JOB_QUOTA",
+       .metadata = {{"job", job}, {"quota", quota}, {"limit", most}, {"use", would}}});
+}
+
 }  // namespace
 
 States::States(const ControllerOptions& options, const RandomBits& random,
@@ -83,6 +92,30 @@ void States::Restore(const Restored& restored) {
   }
 }
 
+absl::Status States::CheckQuota(const std::string& name, int64_t more_states,
+                                int64_t more_bytes) const {
+  const std::string prefix = absl::StrCat("jobs/", *ParseStateName("state.name", name), "/");
+  int64_t states = more_states, bytes = more_bytes;
+  const auto& all = registry_.states();
+  for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at) {
+    ++states;
+    bytes += at->second.placed->total_bytes;
+  }
+  for (auto at = creates_.lower_bound(prefix);
+       at != creates_.end() && at->first.starts_with(prefix); ++at) {
+    ++states;
+    bytes += at->second.entry.placed->total_bytes;
+  }
+  const std::string job = prefix.substr(0, prefix.size() - 1);
+  if (more_states > 0 && options_.states_per_job > 0 && states > options_.states_per_job) {
+    return JobQuota(job, "states_per_job", options_.states_per_job, states);
+  }
+  if (more_bytes > 0 && options_.bytes_per_job > 0 && bytes > options_.bytes_per_job) {
+    return JobQuota(job, "bytes_per_job", options_.bytes_per_job, bytes);
+  }
+  return absl::OkStatus();
+}
+
 absl::Status States::CheckCreate(const CreateState& request) const {
   const v1::State& state = request.request.state();
   RETURN_IF_ERROR(ParseStateName("state.name", state.name()).status());
@@ -96,6 +129,8 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   for (const auto& [host, part] : request.placed->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, part.devices));
+  }
+  RETURN_IF_ERROR(CheckQuota(state.name(), 1, request.placed->total_bytes));
   if (registry_.states().size() + creates_.size() >= options_.states_max) {
     const std::string most = absl::StrCat(options_.states_max);
     return MakeError(absl::StatusCode::kResourceExhausted,

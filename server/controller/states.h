@@ -41,6 +41,10 @@ class States {
   const Tombstones& tombstones() const { return tombstones_; }
   bool creating(const std::string& name) const { return creates_.contains(name); }
 
+  // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have so much more. Shards of moves that
+  // run do not count.
+  absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
+
   // Answers, or returns what to write first; then StateCreated.
   std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
   void OnCreated(const StateCreated& created, Outbox& out);

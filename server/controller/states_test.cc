@@ -82,5 +82,48 @@ TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
   EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::BUILDING);
 }
 
+class QuotaTest : public StatesTestWorld {
+ protected:
+  // Why it was refused; empty: it was not.
+  std::string Why(const std::string& name, int64_t bytes) {
+    CreateState create = Asked({"a"});
+    create.request.mutable_state()->set_name(name);
+    auto placed = std::make_shared<PlacedState>(*create.placed);
+    placed->total_bytes = bytes;
+    create.placed = placed;
+    Clear();
+    const auto asked = states_.Create(++last_call_, create, now_, out_);
+    if (!asked) return std::string(Replies(last_call_).at(0).status().message());
+    membership_.Keep(asked->hosts);
+    states_.OnCreated(std::get<StateCreated>(asked->then), out_);
+    return "";
+  }
+  CallId last_call_ = 0;
+};
+
+TEST_F(QuotaTest, AJobsStatesAreCounted) {
+  options_.states_per_job = 2;
+  Attach("a");
+  EXPECT_EQ(Why("jobs/j/states/1", 10), "");
+  EXPECT_EQ(Why("jobs/j/states/2", 10), "");
+  EXPECT_EQ(Why("jobs/j/states/3", 10),
+            "jobs/j may have states_per_job 2, and with this it would have 3");
+  EXPECT_EQ(Why("jobs/j2/states/1", 10), "");  // another job, though its name begins alike
+}
+
+TEST_F(QuotaTest, AJobsBytesAreCountedAndItsMovesToo) {
+  options_.bytes_per_job = 100;
+  Attach("a");
+  EXPECT_EQ(Why("jobs/j/states/1", 60), "");
+  EXPECT_EQ(Why("jobs/j/states/2", 41),
+            "jobs/j may have bytes_per_job 100, and with this it would have 101");
+  EXPECT_EQ(Why("jobs/j/states/2", 40), "");
+  const absl::Status grows = states_.CheckQuota("jobs/j/states/1", 0, 1);
+  EXPECT_EQ(GetErrorInfo(grows).reason, "JOB_QUOTA");
+  EXPECT_EQ(GetErrorInfo(grows).metadata["job"], "jobs/j");
+  options_.bytes_per_job = 50;                                     // since lowered
+  EXPECT_TRUE(states_.CheckQuota("jobs/j/states/1", 0, -1).ok());  // less is always allowed
+}
+
 }  // namespace
 }  // namespace remesh

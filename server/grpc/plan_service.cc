@@ -227,20 +227,18 @@ void PlanService::Observe(const v1::CreatePlanResponse& response) {
 ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
                                             const v1::CreatePlanRequest* request,
                                             v1::CreatePlanResponse* response) {
+  if (absl::Status status = backend_.Authorize(*context, "CreatePlan", ""); !status.ok()) {
+    return Refuse(context, status);
+  }
   // What was asked before does not wait behind what is being planned.
-  ServerUnaryReactor* const now = AnswerNow(backend_, context, "CreatePlan", "", response, [&] {
+  ServerUnaryReactor* const now = AnswerNow(context, response, [&] {
     auto again = AnswerAgain(backend_.core.plans(), *request, backend_.core.topology().get());
     if (again.has_value()) Observe(*again);
     return again;
   });
   if (now != nullptr) return now;
   ServerUnaryReactor* const reactor = context->DefaultReactor();
-  Completion completion(reactor);
-  if (absl::Status status = backend_.Authorize(*context, "CreatePlan", ""); !status.ok()) {
-    completion.Finish(status);
-  } else {
-    FindPlan(context, request, response, std::move(completion));
-  }
+  FindPlan(context, request, response, Completion(reactor));
   return reactor;
 }
 
@@ -264,6 +262,8 @@ void PlanService::FindPlan(CallbackServerContext* context, const v1::CreatePlanR
 
 ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
                                          const v1::GetPlanRequest* request, v1::Plan* response) {
+  const absl::Status status = backend_.Authorize(*context, "GetPlan", request->name());
+  if (!status.ok()) return Refuse(context, status);
   if (v1::PlanView_IsValid(request->view()) && request->view() != v1::FULL) {
     const auto find = [&]() -> std::optional<v1::Plan> {
       const auto listed =
@@ -271,8 +271,7 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
       if (!listed.ok()) return std::nullopt;
       return ToProto(*listed, request->view());
     };
-    ServerUnaryReactor* const now =
-        AnswerNow(backend_, context, "GetPlan", request->name(), response, find);
+    ServerUnaryReactor* const now = AnswerNow(context, response, find);
     if (now != nullptr) return now;
   }
   return LookUp(context, "GetPlan", request->name(), response,

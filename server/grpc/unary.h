@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/core.h"
 #include "service/authorization.h"
@@ -23,9 +24,11 @@ struct Backend {
   Core& core;
   const Authorizer& authorizer;
 
+  // Once a call, but for an Attach that is asked for again with its host: calls are counted here.
+  // PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
                          const Resource& resource) const {
-    return authorizer(IdentityOf(context), resource, method);
+    return Admit(context, method, resource, NameOf(resource));
   }
   // The same for the resource of that name ("" for none).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
@@ -61,6 +64,14 @@ Core::ReplyFn ReplyInto(Response* response, Completion completion) {
   };
 }
 
+// Ends a call that may not be carried out.
+inline grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
+                                        const absl::Status& status) {
+  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
+  reactor->Finish(StatusToGrpc(status));
+  return reactor;
+}
+
 // A call that the controller answers.
 template <typename Response>
 grpc::ServerUnaryReactor* AskController(const Backend& backend,
@@ -78,12 +89,10 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend,
 }
 
 // Answers here and now with `answer()`, an optional response that takes little work to find; null
-// when there is none, or the caller may not have it: then the call must be asked the long way.
+// when there is none: then the call must be asked the long way. REQUIRES: Backend::Authorize().
 template <typename Response, typename Answer>
-grpc::ServerUnaryReactor* AnswerNow(const Backend& backend, grpc::CallbackServerContext* context,
-                                    const char* method, const std::string& resource,
-                                    Response* response, Answer answer) {
-  if (!backend.Authorize(*context, method, resource).ok()) return nullptr;
+grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context, Response* response,
+                                    Answer answer) {
   std::optional<Response> now = answer();
   if (!now.has_value()) return nullptr;
   *response = *std::move(now);
