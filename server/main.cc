@@ -16,6 +16,8 @@
 #include "server/join_tokens.h"
 #include "server/metrics.h"
 #include "server/options.h"
+#include "server/roles.h"
+#include "service/audit_log.h"
 #include "service/heap.h"
 #include "service/library_log.h"
 #include "service/log.h"
@@ -102,12 +104,14 @@ absl::StatusOr<std::shared_ptr<CertificateKeeper>> KeepCertificates(const Server
   return keeper;
 }
 
-Server::Options WithMetrics(Server::Options options,
-                            const std::shared_ptr<prometheus::Registry>& registry) {
-  options.extend = [registry](grpc::ServerBuilder& builder) {
-    builder.experimental().SetInterceptorCreators(
+Server::Options WithInterceptors(Server::Options options,
+                                 const std::shared_ptr<prometheus::Registry>& registry) {
+  options.extend = [registry, audit = options.audit](grpc::ServerBuilder& builder) {
+    auto creators =
         RpcMetricsInterceptors(registry, {"remesh.v1.StateService", "remesh.v1.PlanService",
-                                          "remesh.v1.ReshardService", "remesh.v1.WorkerService"}));
+                                          "remesh.v1.ReshardService", "remesh.v1.WorkerService"});
+    if (audit != nullptr) creators.push_back(AuditLog::NewInterceptors(audit));
+    builder.experimental().SetInterceptorCreators(std::move(creators));
   };
   return options;
 }
@@ -136,8 +140,13 @@ absl::Status Run(const ServerOptions& options) {
     ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry,
                                                       Checks(serving, *core)));
   }
-  Server::Options grpc_options = WithMetrics(GrpcOptionsOf(options), registry);
+  Server::Options grpc_options = GrpcOptionsOf(options);
   grpc_options.certificates = keeper;
+  ASSIGN_OR_RETURN(grpc_options.audit, AuditLog::Open({.path = options.audit_log_file,
+                                                       .reads = options.audit_reads,
+                                                       .is_read = IsRead},
+                                                      *registry));
+  grpc_options = WithInterceptors(std::move(grpc_options), registry);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    Server::Start(std::move(grpc_options), *core));
   serving = true;

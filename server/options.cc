@@ -117,6 +117,19 @@ void AddTopology(ServerOptions& o, Settings& settings) {
       "ones; presets: remeshctl topology list.");
 }
 
+void AddCallers(ServerOptions& o, Settings& settings) {
+  settings.Section("Callers");
+  settings.AddDouble("calls_per_second", &o.calls_per_second,
+                     "How often one identity, or without TLS one address, may ask for plans, new "
+                     "states and executions; more is refused (RATE_LIMITED). 0: no limit.");
+  settings.AddInt("calls_burst", &o.calls_burst, "How many of those calls it may make at once.", 1,
+                  1 << 30);
+  settings.AddString("audit_log_file", &o.audit_log_file,
+                     "File to append a line of JSON to for every call that changes something or is "
+                     "denied; -: stderr; empty: none. One that is moved away is made anew.");
+  settings.AddBool("audit_reads", &o.audit_reads, "Audit calls that only read, too.");
+}
+
 absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
   v1::TopologyRules rules;
   if (!o.topology.empty()) RETURN_IF_ERROR(ParseText(o.topology, rules));

@@ -51,6 +51,11 @@ struct ServerOptions {
   int64_t planning_memory_limit = int64_t{1} << 30;
   int64_t stream_threads = 8;
 
+  double calls_per_second = 10'000;
+  int64_t calls_burst = 20'000;
+  std::string audit_log_file;
+  bool audit_reads = false;
+
   int64_t connections_per_address = 256;
   int64_t message_bytes_max = int64_t{64} << 20;
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);

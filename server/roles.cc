@@ -60,12 +60,6 @@ bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const Resource& resou
   return false;
 }
 
-std::string About(const Resource& resource) {
-  if (!resource.job.empty()) return absl::StrCat("jobs/", resource.job);
-  if (!resource.host.empty()) return absl::StrCat("workers/", resource.host);
-  return "";
-}
-
 }  // namespace
 
 absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_domain) {
@@ -145,6 +139,14 @@ const std::vector<MethodRule>& MethodRules() {
   return *kRules;
 }
 
+bool IsRead(std::string_view method) {
+  if (method == "CreatePlan" || method == "SuggestIntermediateSharding") return true;
+  const std::vector<MethodRule>& rules = MethodRules();
+  return std::any_of(rules.begin(), rules.end(), [&](const MethodRule& rule) {
+    return rule.method == method && Has(rule, Role::kViewer);
+  });
+}
+
 Authorizer AuthorizeByRole(std::string trust_domain) {
   std::map<std::string, const MethodRule*, std::less<>> rules;
   for (const MethodRule& rule : MethodRules()) rules[rule.method] = &rule;
@@ -156,7 +158,7 @@ Authorizer AuthorizeByRole(std::string trust_domain) {
     const bool may = rule != rules.end() && Has(*rule->second, peer.role) &&
                      IsOwn(peer, *rule->second, resource);
     if (may) return absl::OkStatus();
-    const std::string called(method), about = About(resource);
+    const std::string called(method), about = NameOf(resource);
     return Denied(identity.name,
                   absl::StrCat("may not call ", called, about.empty() ? "" : " for ", about),
                   {.reason = "ROLE_DENIED", .metadata = {{"method", called}, {"resource", about}}});

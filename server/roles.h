@@ -38,6 +38,10 @@ struct MethodRule {
 // call. What is not here, nobody may.
 const std::vector<MethodRule>& MethodRules();
 
+// Whether the method changes nothing that others rely on: a viewer may call it, or it asks for a
+// plan. Of a name alone, such as "GetPlan".
+bool IsRead(std::string_view method);
+
 // By the table. PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method. An Attach
 // without a host is asked before the worker has said which one it is.
 Authorizer AuthorizeByRole(std::string trust_domain);

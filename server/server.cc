@@ -32,7 +32,8 @@ void SetServing(grpc::Server& server, bool serving) {
 Server::Server(Options options, Core& core)
     : options_(std::move(options)),
       core_(core),
-      backend_{core_, options_.authorizer},
+      limits_(options_.limits, SteadyClock()),
+      backend_{core_, options_.authorizer, limits_, options_.audit.get()},
       states_(backend_),
       plans_(backend_),
       reshards_(backend_),

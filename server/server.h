@@ -18,6 +18,7 @@
 #include "server/grpc/state_service.h"
 #include "server/grpc/worker_service.h"
 #include "service/accept_loop.h"
+#include "service/audit_log.h"
 #include "service/authorization.h"
 #include "service/certificate_keeper.h"
 
@@ -34,6 +35,8 @@ class Server {
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
     Authorizer authorizer = AllowAll();
+    CallLimits::Options limits;                             // default: none
+    std::shared_ptr<AuditLog> audit;                        // null: none is kept
     std::shared_ptr<const CertificateKeeper> certificates;  // null: no TLS
     // Adds what the services do not know of, such as interceptors.
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};

@@ -21,6 +21,11 @@ Identity IdentityOf(const grpc::ServerContextBase& context) {
 
 std::string JobOf(std::string_view resource_name) { return ResourceOf(resource_name).job; }
 
+std::string NameOf(const Resource& resource) {
+  if (!resource.job.empty()) return "jobs/" + resource.job;
+  return resource.host.empty() ? "" : "workers/" + resource.host;
+}
+
 Resource ResourceOf(std::string_view resource_name) {
   constexpr std::string_view kJobs = "jobs/", kWorkers = "workers/";
   const auto segment_after = [&](std::string_view prefix) {

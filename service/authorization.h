@@ -34,6 +34,9 @@ Identity IdentityOf(const grpc::ServerContextBase& context);
 // "a" of "jobs/a" and "jobs/a/states/b"; "" of anything else.
 std::string JobOf(std::string_view resource_name);
 
+// What a resource is called: jobs/..., workers/..., or "" for none.
+std::string NameOf(const Resource& resource);
+
 // Of a name of any kind: jobs/..., workers/{host}, or of what belongs to nobody.
 Resource ResourceOf(std::string_view resource_name);
 

@@ -14,6 +14,7 @@
 #include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/core.h"
+#include "service/audit_log.h"
 #include "service/authorization.h"
 #include "service/error_info.h"
 
@@ -23,6 +24,8 @@ namespace remesh {
 struct Backend {
   Core& core;
   const Authorizer& authorizer;
+  CallLimits& limits;
+  AuditLog* audit = nullptr;  // null: none is kept
 
   // Once a call, but for an Attach that is asked for again with its host: calls are counted here.
   // PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).
@@ -33,7 +36,16 @@ struct Backend {
   // The same for the resource of that name ("" for none).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
                          const std::string& resource) const {
-    return Authorize(context, method, ResourceOf(resource));
+    return Admit(context, method, ResourceOf(resource), resource);
+  }
+
+ private:
+  absl::Status Admit(const grpc::ServerContextBase& context, const char* method,
+                     const Resource& resource, const std::string& name) const {
+    if (audit != nullptr) audit->SetResource(context, name);
+    absl::Status status = authorizer(IdentityOf(context), resource, method);
+    if (!status.ok() || !IsLimited(method)) return status;
+    return limits.Take(CallerOf(context));
   }
 };
 

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <google/protobuf/descriptor.h>
+#include <grpcpp/generic/generic_stub.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "server/call_limits.h"
+#include "server/roles.h"
+#include "server/server_fixture.h"
+#include "service/audit_log.h"
+#include "service/error_info.h"
+
+namespace remesh {
+namespace {
+
+constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
+                                     "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
+
+// Calls a method of any kind with one empty message.
+absl::Status CallWithNothing(const std::shared_ptr<grpc::Channel>& channel,
+                             const std::string& method, const std::string& request_id) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  context.AddMetadata("x-request-id", request_id);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareCall(&context, method, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  const auto next = [&] { return queue.Next(&tag, &ok) && ok; };
+  call->StartCall(nullptr);
+  if (next()) {
+    call->WriteLast(grpc::ByteBuffer(nullptr, 0), {}, nullptr);
+    next();
+  }
+  grpc::ByteBuffer answer;
+  do {
+    call->Read(&answer, nullptr);
+  } while (next());
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  next();
+  return StatusFromGrpc(status);
+}
+
+class AuditTest : public ServerFixture {
+ protected:
+  // The log's lines by request id, of every method called once.
+  std::map<std::string, nlohmann::json> LinesOfAllMethods(bool reads,
+                                                          const Authorizer& authorizer) {
+    std::filesystem::remove(path_);
+    auto log = AuditLog::Open({.path = path_, .reads = reads, .is_read = IsRead}, registry_);
+    EXPECT_TRUE(log.ok()) << log.status();
+    Server::Options options;
+    options.authorizer = authorizer;
+    options.audit = *log;
+    options.extend = [log = *log](grpc::ServerBuilder& builder) {
+      std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
+      creators.push_back(AuditLog::NewInterceptors(log));
+      builder.experimental().SetInterceptorCreators(std::move(creators));
+    };
+    *log = nullptr;
+    auto server = *Server::Start(std::move(options), *core_);
+    const auto channel = server->InProcessChannel();
+    for (const std::string& method : Methods()) {
+      // A watch of all plans stays open until somebody ends it.
+      if (method.ends_with("/WatchPlans") && authorizer({}, {}, "WatchPlans").ok()) continue;
+      CallWithNothing(channel, method, method);
+    }
+    server = nullptr;  // and with it the log, which writes what waits
+    std::map<std::string, nlohmann::json> lines;
+    std::ifstream file(path_);
+    for (std::string line; std::getline(file, line);) {
+      const auto json = nlohmann::json::parse(line);
+      EXPECT_TRUE(lines.emplace(json["request_id"], json).second) << line;
+    }
+    return lines;
+  }
+  static std::vector<std::string> Methods() {
+    std::vector<std::string> methods;
+    for (const char* name : kServices) {
+      const auto* service =
+          google::protobuf::DescriptorPool::generated_pool()->FindServiceByName(name);
+      for (int i = 0; i < service->method_count(); ++i) {
+        methods.push_back("/" + std::string(name) + "/" + service->method(i)->name());
+      }
+    }
+    return methods;
+  }
+  static std::string NameOf(const std::string& method) {
+    return method.substr(method.rfind('/') + 1);
+  }
+
+  const std::string path_ = directory_ / "audit.jsonl";
+  prometheus::Registry registry_;
+};
+
+TEST_F(AuditTest, EveryChangeHasALineAndNoRead) {
+  const auto lines = LinesOfAllMethods(/*reads=*/false, AllowAll());
+  int changes = 0;
+  for (const std::string& method : Methods()) {
+    EXPECT_EQ(lines.contains(method), !IsRead(NameOf(method))) << method;
+    changes += lines.contains(method);
+  }
+  EXPECT_GE(changes, 15);
+  const nlohmann::json& line = lines.at("/remesh.v1.StateService/CreateState");
+  EXPECT_EQ(line["type"], "audit");
+  EXPECT_EQ(line["method"], "StateService/CreateState");
+  EXPECT_EQ(line["status_code"], "INVALID_ARGUMENT");
+  EXPECT_EQ(line["reason"], "INVALID_FIELD");
+  EXPECT_FALSE(line["caller_id"].get<std::string>().empty());
+}
+
+TEST_F(AuditTest, EveryDenialHasALine) {
+  const Authorizer deny = [](const Identity&, const Resource&, std::string_view) {
+    return MakeError(absl::StatusCode::kPermissionDenied, "no",
+                     {.reason = "ROLE_DENIED", .metadata = {}});
+  };
+  const auto lines = LinesOfAllMethods(/*reads=*/false, deny);
+  for (const std::string& method : Methods()) {
+    ASSERT_TRUE(lines.contains(method)) << method;
+    EXPECT_EQ(lines.at(method)["status_code"], "PERMISSION_DENIED") << method;
+    EXPECT_EQ(lines.at(method)["reason"], "ROLE_DENIED") << method;
+  }
+}
+
+TEST_F(AuditTest, ReadsAreWrittenWhereTheyAreAskedFor) {
+  const auto lines = LinesOfAllMethods(/*reads=*/true, AllowAll());
+  EXPECT_EQ(lines.size() + 1, Methods().size());  // all but WatchPlans
+}
+
+// No setting lets a method through uncounted because somebody forgot it.
+TEST_F(AuditTest, CallsThatCostMuchAreLimited) {
+  for (const std::string& method : Methods()) {
+    const std::string name = NameOf(method);
+    const bool makes = name.starts_with("Create") || name.starts_with("Start") ||
+                       name.starts_with("Precompute") || name.starts_with("Import") ||
+                       name.starts_with("Suggest") || name.starts_with("Explain") ||
+                       name.starts_with("Render");
+    EXPECT_EQ(IsLimited(name), makes) << name;
+  }
+}
+
+TEST_F(AuditTest, WhoCallsTooOftenIsRefusedAndNotForReads) {
+  Server::Options options;
+  options.limits = {.per_second = 1e-6, .burst = 2};
+  const auto server = *Server::Start(std::move(options), *core_);
+  const auto channel = server->InProcessChannel();
+  const auto reason = [&](const std::string& method) {
+    return GetErrorInfo(CallWithNothing(channel, "/remesh.v1." + method, "id")).reason;
+  };
+  EXPECT_EQ(reason("StateService/CreateState"), "INVALID_FIELD");
+  EXPECT_NE(reason("PlanService/CreatePlan"), "RATE_LIMITED");
+  EXPECT_EQ(reason("ReshardService/StartExecution"), "RATE_LIMITED");
+  EXPECT_EQ(reason("PlanService/CreatePlan"), "RATE_LIMITED");
+  EXPECT_EQ(reason("PlanService/GetCacheStats"), "OK");
+}
+
+TEST(AuditLineTest, IsBoundedAndOneLineWhateverACallerWrites) {
+  const std::string evil = std::string(100'000, '\n') + "\"}\xff";
+  const std::string line = FormatAudit({.time = absl::UnixEpoch(),
+                                        .request_id = evil,
+                                        .caller_id = evil,
+                                        .caller_address = evil,
+                                        .method = evil,
+                                        .resource = std::string(100'000, '\x01'),
+                                        .status_code = "OK",
+                                        .reason = "\xff\xfe"});
+  EXPECT_LE(line.size(), 4096u);
+  EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
+  EXPECT_EQ(nlohmann::json::parse(line)["type"], "audit");
+}
+
+}  // namespace
+}  // namespace remesh

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/strand.h"
+
+namespace remesh {
+
+// A file that lines are appended to by a thread of its own, so that a slow or full disk holds nobody
+// up: what cannot be written is lost and counted. A file that was moved away is made anew, so that
+// logrotate needs no signal. Thread-safe.
+class AuditFile {
+ public:
+  struct Options {
+    std::string path;                            // "-": stderr
+    std::function<void()> on_lost = [] {};       // for each line; on any thread
+    size_t waiting_bytes_max = size_t{4} << 20;  // of lines that wait for the disk
+  };
+  // INVALID_ARGUMENT naming the setting audit_log_file when it cannot be written.
+  static absl::StatusOr<std::unique_ptr<AuditFile>> Open(Options options);
+  // Writes what waits.
+  ~AuditFile();
+
+  // `line` ends in a newline.
+  void Append(std::string line);
+
+ private:
+  explicit AuditFile(Options options) : options_(std::move(options)) {}
+  bool Reopen();
+  void FollowPath();
+  void Write(const std::string& line);
+
+  const Options options_;
+  std::atomic<size_t> waiting_bytes_ = 0;
+  // Of the strand, once it is open.
+  int fd_ = -1;
+  bool torn_ = false;  // the last line was written in part
+  Strand strand_;      // last: it uses all of the above
+};
+
+}  // namespace remesh

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/server_context.h>
+#include <grpcpp/support/server_interceptor.h>
+#include <prometheus/registry.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "service/audit_file.h"
+
+namespace remesh {
+
+// One call, as its line in the audit log says it.
+struct AuditEntry {
+  absl::Time time;             // of its end
+  std::string request_id;      // the caller's metadata x-request-id, or a random one
+  std::string caller_id;       // the SPIFFE id; without one, the address
+  std::string caller_address;  // as gRPC spells it
+  std::string method;          // "StateService/CreateState"
+  std::string resource;        // "" where it is about none
+  std::string status_code;     // "OK", "PERMISSION_DENIED" ...
+  std::string reason;          // of its ErrorInfo; "" for OK
+};
+
+// A line of JSON of at most 4 KiB, whatever a caller wrote into the fields.
+std::string FormatAudit(const AuditEntry& entry);
+
+// Who changed what, and who was denied what: a line a call, once the call has ended. Thread-safe.
+class AuditLog {
+ public:
+  struct Options {
+    std::string path;  // see AuditFile; "": no log
+    bool reads = false;
+    std::function<bool(std::string_view method)> is_read;  // of "GetState"
+  };
+  // Null without a path. Errors: see AuditFile::Open(). Lost lines are counted in
+  // remesh_audit_lines_lost_total; `registry` must outlive the log.
+  static absl::StatusOr<std::shared_ptr<AuditLog>> Open(Options options,
+                                                        prometheus::Registry& registry);
+
+  // What the call is about. Of no effect once it has ended.
+  void SetResource(const grpc::ServerContextBase& context, const std::string& name);
+
+  // For ServerBuilder: sees every call of remesh's services.
+  static std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> NewInterceptors(
+      std::shared_ptr<AuditLog> log);
+
+ private:
+  class Interceptor;
+  class Factory;
+
+  explicit AuditLog(Options options) : options_(std::move(options)) {}
+  void Begin(const grpc::ServerContextBase* context);
+  std::string TakeResource(const grpc::ServerContextBase* context);
+  void OnEnd(AuditEntry entry, const grpc::Status& status);
+
+  const Options options_;
+  std::unique_ptr<AuditFile> file_;
+  absl::Mutex mutex_;
+  // Of the calls that have not ended.
+  absl::flat_hash_map<const grpc::ServerContextBase*, std::string> resources_
+      ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace remesh
