@@ -2,11 +2,21 @@
 #include "worker/agent/planner_link.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 
 namespace remesh {
+namespace {
+
+double Jitter() {
+  thread_local std::mt19937 random{std::random_device()()};
+  return std::uniform_real_distribution<double>(0.8, 1.2)(random);
+}
+
+}  // namespace
 
 PlannerLink::PlannerLink(PlannerChannel* channel, Options options, Events events)
     : channel_(channel), options_(options), events_(std::move(events)) {}
@@ -55,14 +65,32 @@ void PlannerLink::Run() {
     const grpc::Status status = RunStream();
     // A stream that stood for a while was a good one: the next failure is a new story.
     if (std::chrono::steady_clock::now() - started > options_.retry_max) pause = options_.retry_min;
-    absl::MutexLock lock(&mutex_);
-    if (stopping_) return;
-    mutex_.Unlock();
+    if (Stopping()) return;
     if (events_.disconnected(status)) pause = options_.retry_max;
-    mutex_.Lock();
-    mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::stopping), absl::FromChrono(pause));
+    Pause(std::chrono::duration_cast<std::chrono::nanoseconds>(pause * Jitter()));
+    if (Stopping()) return;
+    pause = std::min(pause * 8 / 5, options_.retry_max);
+  }
+}
+
+bool PlannerLink::Stopping() {
+  absl::MutexLock lock(&mutex_);
+  return stopping_;
+}
+
+void PlannerLink::Pause(std::chrono::nanoseconds pause) {
+  constexpr absl::Duration kGlance = absl::Milliseconds(50);
+  const absl::Time end = absl::Now() + absl::FromChrono(pause);
+  const std::shared_ptr<grpc::Channel> channel = channel_->Get();
+  // A planner that is there and refuses us is left alone for the whole time.
+  const bool away = channel->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_READY;
+  while (absl::Now() < end) {
+    const absl::Duration left = end - absl::Now();
+    absl::MutexLock lock(&mutex_);
+    mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::stopping),
+                            away ? std::min(left, kGlance) : left);
     if (stopping_) return;
-    pause = std::min(pause * 2, options_.retry_max);
+    if (away && channel->GetState(true) == GRPC_CHANNEL_READY) return;
   }
 }
 

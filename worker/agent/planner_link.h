@@ -17,13 +17,15 @@
 
 namespace remesh {
 
-// Keeps one Attach stream to the planner open: dials, dials again with growing pauses, and sends
+// Keeps one Attach stream to the planner open: dials, dials again with growing pauses, which end as
+// soon as a planner that was away can be reached, and sends
 // heartbeats on a thread of its own, so that nothing that the agent does delays them; they say how
 // far the agent got. Methods are thread-safe.
 class PlannerLink {
  public:
   struct Options {
-    std::chrono::milliseconds retry_min{200};
+    // Pauses grow from min to max, each a fifth more or less, so that workers do not all come at once.
+    std::chrono::milliseconds retry_min{100};
     std::chrono::milliseconds retry_max{5000};
   };
   struct Events {
@@ -60,12 +62,15 @@ class PlannerLink {
   using Stream = grpc::ClientReaderWriter<v1::AttachRequest, v1::AttachResponse>;
 
   void Run();
+  // Until the time is over, the link stops, or a planner that was away can be reached.
+  void Pause(std::chrono::nanoseconds pause);
   grpc::Status RunStream();
   // Writes the queue, and heartbeats, until the stream ends.
   void Write(Stream* stream);
   bool WriterMayRun() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
     return !open_ || !queue_.empty();
   }
+  bool Stopping();
   bool stopping() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_; }
 
   PlannerChannel* const channel_;

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/agent/planner_link.h"
+
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
+
+namespace remesh {
+namespace {
+
+// Answers the first message of each Attach with a Welcome.
+class WelcomingPlanner final : public v1::WorkerService::Service {
+  grpc::Status Attach(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::AttachResponse, v1::AttachRequest>* stream) override {
+    v1::AttachRequest request;
+    stream->Read(&request);
+    v1::AttachResponse welcome;
+    welcome.mutable_welcome();
+    stream->Write(welcome);
+    while (stream->Read(&request)) continue;
+    return grpc::Status::OK;
+  }
+};
+
+std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort(absl::StrCat("127.0.0.1:", port), grpc::InsecureServerCredentials(),
+                           &port);
+  builder.RegisterService(&service);
+  return builder.BuildAndStart();
+}
+
+// With pauses of ten minutes it attaches only because the pause ends early.
+TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
+  WelcomingPlanner planner;
+  int port = 0;
+  Serve(planner, port)->Shutdown();  // nobody listens there any more
+  PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});
+  absl::Notification failed, welcomed;
+  PlannerLink* begins = nullptr;
+  PlannerLink link(&channel,
+                   {.retry_min = std::chrono::minutes(10), .retry_max = std::chrono::minutes(10)},
+                   {.connected = [&] { begins->Begin(v1::AttachRequest()); },
+                    .received = [&](const v1::AttachResponse&) { welcomed.Notify(); },
+                    .disconnected =
+                        [&](const grpc::Status&) {
+                          if (!failed.HasBeenNotified()) failed.Notify();
+                          return false;
+                        }});
+  begins = &link;
+  link.Start();
+  failed.WaitForNotification();
+  const auto server = Serve(planner, port);
+  welcomed.WaitForNotification();
+  link.Stop();
+  server->Shutdown();
+}
+
+}  // namespace
+}  // namespace remesh
