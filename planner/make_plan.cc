@@ -32,8 +32,11 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
   ASSIGN_OR_RETURN(const Timeline timeline, MakeTimeline(request, atoms, moves, network, budget));
   RETURN_IF_ERROR(budget.Check());
   const Figures figures = MakeFigures(atoms, routings, moves.segments, timeline, network);
-  return Plan(
+  RETURN_IF_ERROR(budget.Check());
+  Plan plan(
       Pack(std::move(target_order), network.host_of, atoms, moves.segments, timeline, figures));
+  RETURN_IF_ERROR(budget.Check());
+  return plan;
 }
 
 }  // namespace

@@ -35,12 +35,14 @@ class Flow {
       full_.push_back(t.CeilTimes(group.capacity) + group.inside);
     }
     room_ = full_;
+    if (budget.SpentNow()) return;
     IndexBins();
     IndexGroups();
   }
 
   // Opens priorities one by one, preferred bins first. True when all demands are met.
   bool Run() {
+    if (budget_.SpentNow()) return false;
     std::vector<int32_t> priorities;
     for (const auto& item : problem_.items) priorities.push_back(item.priority);
     std::sort(priorities.begin(), priorities.end());
@@ -50,7 +52,7 @@ class Flow {
         if (problem_.items[i].priority == priority) left_[i] = problem_.items[i].demand;
       }
       opened_ = priority;
-      for (int32_t i = 0; i < items_; ++i) DealEvenly(i);
+      for (int32_t i = 0; i < items_ && !budget_.Spent(); ++i) DealEvenly(i);
       preferred_only_ = true;
       Augment();
       preferred_only_ = false;
@@ -151,7 +153,7 @@ class Flow {
       if (left_[i] > 0) Reach(i, 0);
     }
     bool found = false;
-    for (size_t q = 0; q < queue_.size(); ++q) {
+    for (size_t q = 0; q < queue_.size() && !budget_.Spent(); ++q) {
       const int32_t node = queue_[q];
       if (node < items_) {
         for (int64_t e = first_edge_[node]; e < EndOfOpen(node); ++e) {
@@ -324,11 +326,12 @@ TransportationSolution SolveTransportation(const TransportationProblem& problem,
   TransportationSolution solution{.t = at_least, .flow = {}};
   while (true) {
     Flow flow(problem, solution.t, budget);
-    if (flow.Run() || budget.SpentNow()) {
+    const bool met = flow.Run();
+    if (!met && !budget.SpentNow()) flow.Cut(solution);
+    if (met || budget.SpentNow()) {
       solution.flow = flow.TakeFlow();
       return solution;
     }
-    flow.Cut(solution);
     Rational next{0, 0};
     for (int32_t i : solution.tight_items) next.num += problem.items[i].demand;
     for (int32_t j : solution.tight_bins) next.den += problem.capacity[j];
@@ -342,7 +345,7 @@ TransportationSolution SolveTransportation(const TransportationProblem& problem,
 }
 
 std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem& problem,
-                                                const Rational& t, Budget& budget) {
+                                                     const Rational& t, Budget& budget) {
   Flow flow(problem, t, budget);
   flow.Run();
   return flow.TakeFlow();

@@ -56,16 +56,18 @@ class RunningMax {
 }  // namespace
 
 ScheduleCost::ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops,
-                           const Links& links)
+                           const Links& links, Budget& budget)
     : links_(links), rounds_(rounds) {
   for (Round& round : rounds_) round.loads.resize(hops);
   for (const Move& move : moves) {
+    if (budget.Spent()) return;
     HopLoads& loads = rounds_[move.round].loads[move.hop];
     links.ForEachOnPath(move.from_device, move.to_device, [&](int32_t link) {
       loads.push_back({link, move.hi - move.lo});
     });
   }
   for (Round& round : rounds_) {
+    if (budget.SpentNow()) return;
     RunningMax filling(links_);
     for (const HopLoads& hop : round.loads) round.filling.push_back(filling.Add(hop));
     RunningMax draining(links_);

@@ -7,6 +7,7 @@
 
 #include "planner/network/links.h"
 #include "planner/schedule/moves.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
 
@@ -40,8 +41,9 @@ double WindowSeconds(double busiest_seconds);
 class ScheduleCost {
  public:
   // REQUIRES: moves in rounds 0 .. rounds - 1 and hops 0 .. hops - 1. `links` must outlive the
-  // object.
-  ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops, const Links& links);
+  // object. Of no use once the budget is spent.
+  ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops, const Links& links,
+               Budget& budget = Budget::Unlimited());
 
   // O(rounds * hops), with fewer parts than hops O(parts * moves).
   double Seconds(int32_t parts) const;

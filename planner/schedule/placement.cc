@@ -108,7 +108,7 @@ class Placer {
     std::vector<int64_t> room;  // that light pairs leave
     for (int32_t link = 0; link < shares_.links().count(); ++link)
       room.push_back(shares_.BitsOf(link));
-    for (size_t i = 0; i < list_.pairs.size(); ++i) {
+    for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
       const PairWork& pair = list_.pairs[i];
       if (pair.from == pair.to) continue;
       const int32_t from = shares_.links().Sender(pair.from, pair.to);
@@ -130,6 +130,7 @@ class Placer {
       parcels = DealOut(heavy, room, tolerance, static_cast<int32_t>(rounds_), budget_);
       if (budget_.SpentNow() || FitHosts(parcels)) break;
     }
+    if (budget_.SpentNow()) return parcels;
     std::stable_sort(parcels.begin(), parcels.end(),
                      [](const Parcel& a, const Parcel& b) { return a.id < b.id; });
     return parcels;

@@ -9,7 +9,7 @@
 
 namespace remesh {
 
-PairList CollectPairs(const std::vector<Move>& moves) {
+PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
   int32_t devices = 0;
   for (const Move& move : moves) {
     devices = std::max({devices, move.from_device + 1, move.to_device + 1});
@@ -17,8 +17,10 @@ PairList CollectPairs(const std::vector<Move>& moves) {
   PairList list;
   list.order =
       StableOrder(InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; });
+  if (budget.SpentNow()) return list;
   list.order = StableOrder(list.order, devices, [&](int32_t m) { return moves[m].from_device; });
   for (size_t i = 0; i < list.order.size(); ++i) {
+    if (budget.Spent()) return list;
     const Move& move = moves[list.order[i]];
     if (i == 0 || move.from_device != list.pairs.back().from ||
         move.to_device != list.pairs.back().to) {

@@ -7,6 +7,7 @@
 #include "absl/types/span.h"
 #include "planner/network/links.h"
 #include "planner/schedule/moves.h"
+#include "planner/values/budget.h"
 
 namespace remesh {
 
@@ -25,7 +26,8 @@ struct PairList {
   std::vector<int32_t> order;   // indices of moves, pair by pair
 };
 
-PairList CollectPairs(const std::vector<Move>& moves);
+// Of no use once the budget is spent.
+PairList CollectPairs(const std::vector<Move>& moves, Budget& budget = Budget::Unlimited());
 
 // Fewest rounds in which no host has more than `messages_max` heavy pairs: those that carry all
 // but a hundredth of what crosses hosts, and of what moves inside them.

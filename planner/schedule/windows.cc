@@ -68,11 +68,13 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
   return busiest;
 }
 
-// By round, then hop.
-std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedule) {
+// By round, then hop. Nothing once the budget is spent.
+std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedule, Budget& budget) {
   std::vector<int32_t> order =
       StableOrder(InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; });
+  if (budget.SpentNow()) return {};
   order = StableOrder(order, schedule.rounds, [&](int32_t m) { return moves[m].round; });
+  if (budget.SpentNow()) return {};
   std::vector<Move> sorted;
   sorted.reserve(moves.size());
   for (const int32_t m : order) sorted.push_back(moves[m]);
@@ -114,9 +116,10 @@ int64_t ChooseParts(const ScheduleCost& cost, int64_t least, int64_t most, int32
 // Looks for the number of rounds that is fastest.
 class Scheduler {
  public:
-  // `schedule` says all but parts and rounds.
-  Scheduler(const Moves& moves, const Atoms& atoms, const Links& links, const Schedule& schedule,
-            const Busiest& busiest, int64_t window_bits, int64_t parts_min, Budget& budget)
+  // `list`: the pairs of the moves. `schedule` says all but parts and rounds.
+  Scheduler(const Moves& moves, PairList list, const Atoms& atoms, const Links& links,
+            const Schedule& schedule, const Busiest& busiest, int64_t window_bits,
+            int64_t parts_min, Budget& budget)
       : moves_(moves),
         atoms_(atoms),
         links_(links),
@@ -125,11 +128,12 @@ class Scheduler {
         window_bits_(window_bits),
         parts_min_(parts_min),
         budget_(budget),
-        list_(CollectPairs(moves.moves)),
+        list_(std::move(list)),
         shares_(list_.pairs, links) {}
 
   // Nothing where it takes too many windows.
   std::optional<Timeline> Run() && {
+    if (budget_.SpentNow()) return std::nullopt;
     const int64_t least = RoundsForHeavy(list_.pairs, links_.network(), kMessagesPerWindowMax);
     Try(least);
     if (least > 1) TryMore(least);
@@ -138,9 +142,12 @@ class Scheduler {
     timeline.schedule = best_->schedule;
     timeline.predicted_seconds = best_->seconds;
     const bool cut = best_->moves.size() != moves_.moves.size();
-    timeline.messages = CountMessages(cut ? CollectPairs(best_->moves) : list_, best_->moves,
-                                      moves_.segments, best_->schedule, atoms_, budget_);
-    timeline.moves = Sorted(best_->moves, best_->schedule);
+    timeline.messages =
+        CountMessages(cut ? CollectPairs(best_->moves, budget_) : list_, best_->moves,
+                      moves_.segments, best_->schedule, atoms_, budget_);
+    if (budget_.SpentNow()) return std::nullopt;
+    timeline.moves = Sorted(best_->moves, best_->schedule, budget_);
+    if (budget_.SpentNow()) return std::nullopt;
     timeline.round_begin = RoundBegins(timeline.moves, best_->schedule.rounds);
     return timeline;
   }
@@ -155,7 +162,9 @@ class Scheduler {
 
   // More rounds than that, where those are too uneven.
   void TryMore(int64_t least) {
+    if (budget_.SpentNow()) return;
     const Cost cost = Estimate(moves_.moves, links_);
+    if (budget_.SpentNow()) return;
     const double bound = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
     const auto uneven = [&](double most) { return !best_ || best_->steady > most * bound; };
     const int64_t even = EvenRounds(list_.pairs, links_.network(), least);
@@ -179,10 +188,11 @@ class Scheduler {
     schedule.parts = static_cast<int32_t>(least);
     std::optional<PlacedMoves> placed =
         PlaceMoves(moves_, atoms_, schedule, list_, shares_, rounds, window_bits_, budget_);
-    if (!placed) return std::nullopt;
+    if (!placed || budget_.SpentNow()) return std::nullopt;
     schedule.rounds = placed->rounds;
     found.moves = std::move(placed->moves);
-    const ScheduleCost cost(found.moves, schedule.rounds, schedule.hops, links_);
+    const ScheduleCost cost(found.moves, schedule.rounds, schedule.hops, links_, budget_);
+    if (budget_.SpentNow()) return std::nullopt;
     const int64_t most =
         std::min(kPipelinePartsMax, busiest_.bits / schedule.rounds / kPipelinePartBitsMin);
     schedule.parts = static_cast<int32_t>(ChooseParts(cost, least, most, schedule.hops, budget_));
@@ -228,9 +238,13 @@ absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
   const Busiest busiest = FindBusiest(network, moves.moves);
   const Schedule schedule = BareSchedule(moves, busiest, window_bits);
   if (schedule.hops > kHopsMax) return TooManyWindows(window_bytes);
+  RETURN_IF_ERROR(budget.Check());
   const Links links(network);
-  std::optional<Timeline> timeline =
-      Scheduler(moves, atoms, links, schedule, busiest, window_bits, parts_min, budget).Run();
+  PairList list = CollectPairs(moves.moves, budget);
+  RETURN_IF_ERROR(budget.Check());
+  std::optional<Timeline> timeline = Scheduler(moves, std::move(list), atoms, links, schedule,
+                                               busiest, window_bits, parts_min, budget)
+                                         .Run();
   RETURN_IF_ERROR(budget.Check());
   if (!timeline) return TooManyWindows(window_bytes);
   return *std::move(timeline);

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long planning goes on without a look at its budget: as long as a cancelled question still
+// takes a thread, in its CPU time. Prints, for the worst requests known, the longest stretches between two looks and
+// the functions that ended them. Usage: planner-looks [CASE...]
+#include <absl/debugging/symbolize.h>
+#include <execinfo.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "base/check.h"
+#include "planner/make_plan.h"
+#include "proto/convert/plan_spec.h"
+#include "service/heap.h"
+#include "tests/benchmark/spec_builder.h"
+
+namespace remesh {
+namespace {
+
+// Of this thread's CPU time: what the machine does besides does not count.
+double Seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+struct Stretch {
+  double seconds = 0;
+  double at = 0;      // since the beginning
+  std::string ended;  // functions, innermost first
+};
+
+std::string Callers() {
+  void* frames[12];
+  const int count = backtrace(frames, 12);
+  std::string text;
+  for (int i = 0; i < count; ++i) {
+    char name[256];
+    if (!absl::Symbolize(frames[i], name, sizeof(name))) continue;
+    const absl::string_view shown(name);
+    const bool ours = shown.find("Watch") != shown.npos || shown.find("Callers") != shown.npos ||
+                      shown.find("_Function_handler") != shown.npos;
+    if (!ours) absl::StrAppend(&text, "      ", shown.substr(0, 120), "\n");
+    if (shown.find("MakePlan") != shown.npos || shown.find("Measure") != shown.npos) break;
+  }
+  return text;
+}
+
+// Keeps the longest stretches between looks.
+class Watch {
+ public:
+  void Look() {
+    const double seconds = Seconds() - last_;
+    ++looks_;
+    if (seconds > longest_.back().seconds) {
+      longest_.back() = {seconds, last_ - start_, Callers()};
+      std::sort(longest_.begin(), longest_.end(),
+                [](const auto& a, const auto& b) { return a.seconds > b.seconds; });
+    }
+    last_ = Seconds();
+  }
+  void Print(const std::string& name, const std::string& outcome) const {
+    std::printf("%s: %s after %.1f s, %lld looks, longest without one %.0f ms\n", name.c_str(),
+                outcome.c_str(), last_ - start_, static_cast<long long>(looks_),
+                1e3 * longest_.front().seconds);
+    for (const Stretch& stretch : longest_) {
+      std::printf("  %.0f ms at %.1f s, until\n%s", 1e3 * stretch.seconds, stretch.at,
+                  stretch.ended.c_str());
+    }
+    std::fflush(stdout);
+  }
+
+ private:
+  const double start_ = Seconds();
+  double last_ = start_;
+  int64_t looks_ = 0;
+  std::vector<Stretch> longest_ = std::vector<Stretch>(5);
+};
+
+v1::DeviceList Every(int64_t devices) {
+  v1::DeviceList every;
+  every.mutable_range()->set_count(devices);
+  return every;
+}
+
+void AddArray(v1::PlanSpec& spec, const std::vector<int64_t>& shape, const std::string& source,
+              const std::string& target, int64_t devices) {
+  v1::ArraySpec& array = *spec.add_arrays();
+  array.set_name(absl::StrCat("a", spec.arrays_size()));
+  for (const int64_t extent : shape) array.add_shape(extent);
+  array.set_element_type("bf16");
+  for (const auto& [sharding, text] :
+       {std::pair(array.mutable_source(), source), std::pair(array.mutable_target(), target)}) {
+    sharding->set_hlo_text(text);
+    *sharding->mutable_devices() = Every(devices);
+  }
+}
+
+v1::PlanSpec OnHosts(int64_t devices) {
+  testing::SpecBuilder builder;
+  builder.AddHosts(devices / 8, {});
+  return std::move(builder).Take();
+}
+
+// Of 2 replicas over 512 devices, in an order of its own each.
+v1::PlanSpec RandomLayouts() {
+  constexpr int64_t kDevices = 512;
+  v1::PlanSpec spec = OnHosts(kDevices);
+  std::mt19937 random(1);
+  const auto layout = [&](const std::string& tiles) {
+    std::vector<int64_t> ids(kDevices);
+    std::iota(ids.begin(), ids.end(), 0);
+    std::shuffle(ids.begin(), ids.end(), random);
+    return absl::StrCat("{devices=[", tiles, ",2]", absl::StrJoin(ids, ","),
+                        " last_tile_dim_replicate}");
+  };
+  for (int i = 0; i < 60; ++i) {
+    const std::string source = layout("256,1"), target = layout("1,256");
+    AddArray(spec, {4096, 4096}, source, target, kDevices);
+  }
+  return spec;
+}
+
+v1::PlanSpec RowsToColumns(int64_t arrays, int64_t devices) {
+  v1::PlanSpec spec = OnHosts(devices);
+  for (int64_t i = 0; i < arrays; ++i) {
+    AddArray(spec, {4 * devices + i, 4 * devices},
+             absl::StrCat("{devices=[", devices, ",1]<=[", devices, "]}"),
+             absl::StrCat("{devices=[1,", devices, "]<=[", devices, "]}"), devices);
+  }
+  return spec;
+}
+
+v1::PlanSpec WithFreeOrder(v1::PlanSpec spec) {
+  spec.mutable_options()->set_free_target_order(true);
+  return spec;
+}
+
+struct Case {
+  std::string name;
+  std::function<v1::PlanSpec()> spec;
+};
+
+std::vector<Case> Cases() {
+  return {{"random-layouts", RandomLayouts},
+          {"all-to-all", [] { return RowsToColumns(1, 2048); }},
+          {"all-to-all-1024", [] { return RowsToColumns(1, 1024); }},
+          {"many-shapes", [] { return RowsToColumns(20'000, 64); }},
+          {"all-to-all-free-order", [] { return WithFreeOrder(RowsToColumns(1, 1024)); }}};
+}
+
+void Measure(const Case& one) {
+  const v1::PlanSpec spec = one.spec();
+  Watch watch;
+  Budget budget([&] {
+    watch.Look();
+    return absl::OkStatus();
+  });
+  const absl::Status status = [&]() -> absl::Status {
+    auto request = ToReshardRequest(spec, nullptr, budget);
+    if (!request.ok()) return request.status();
+    auto canonical = Canonicalize(*request, budget);
+    if (!canonical.ok()) return canonical.status();
+    return MakePlan(canonical->canonical, budget).status();
+  }();
+  watch.Look();
+  watch.Print(one.name, status.ok() ? "planned" : std::string(status.message().substr(0, 80)));
+}
+
+}  // namespace
+}  // namespace remesh
+
+int main(int argc, char** argv) {
+  absl::InitializeSymbolizer(argv[0]);
+  remesh::KeepFreedMemory();  // as the server does
+  const std::vector<std::string> asked(argv + 1, argv + argc);
+  for (const remesh::Case& one : remesh::Cases()) {
+    if (asked.empty() || std::count(asked.begin(), asked.end(), one.name) > 0) remesh::Measure(one);
+  }
+  return 0;
+}
