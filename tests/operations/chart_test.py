@@ -153,10 +153,8 @@ class RenderTest(unittest.TestCase):
                     self.assertEqual(rights["capabilities"]["drop"], ["ALL"])
                     rdma = {"IPC_LOCK"} if container["name"] == "worker" else set()
                     self.assertLessEqual(set(rights["capabilities"].get("add", [])), added.get(container["name"], rdma))
-                if "worker" in name:
-                    continue
-                self.assertFalse(spec.get("hostNetwork", False))
-                if "keeper" not in name:  # Pod Security's level restricted
+                if not name.endswith(("-worker", "-keeper")):  # Pod Security's level restricted
+                    self.assertFalse(spec.get("hostNetwork", False))
                     self.assertFalse([volume for volume in spec.get("volumes", []) if "hostPath" in volume])
 
     def test_the_operators_objects_are_as_prometheus_takes_them(self):
@@ -188,7 +186,7 @@ class ConfigurationTest(unittest.TestCase):
         """(binary, text, flags) of every file that a pod would read."""
         documents = rendered(case)
         yield "server", only(documents, "ConfigMap", "-server")["data"]["server.yaml"], []
-        for worker in of_kind(documents, "DaemonSet"):
+        for worker in of_kind(documents, "DaemonSet", "-worker"):
             arguments = [text.replace("$(POD_IP)", "10.0.0.1") for text in worker["spec"]["template"]["spec"]["containers"][0].get("args", [])]
             for text in only(documents, "ConfigMap", "-worker")["data"].values():
                 yield "worker", text, arguments
@@ -267,11 +265,9 @@ class ConfigurationTest(unittest.TestCase):
 class ModesTest(unittest.TestCase):
     """What a value switches on or off, in the worker's pod."""
 
-    def render(self, *values) -> list:
-        return rendered("defaults", "1.34", *NODES, *(word for value in values for word in ("--set", value)))
-
     def worker(self, *values) -> dict:
-        return only(self.render(*values), "DaemonSet", "-worker")["spec"]["template"]["spec"]
+        settings = [word for value in values for word in ("--set", value)]
+        return only(rendered("defaults", "1.34", *NODES, *settings), "DaemonSet", "-worker")["spec"]["template"]["spec"]
 
     def test_gpus_without_taking_them_from_the_scheduler(self):
         spec = self.worker("worker.gpu.enabled=true")
@@ -281,18 +277,19 @@ class ModesTest(unittest.TestCase):
         self.assertNotIn("runtimeClassName", self.worker("worker.gpu.enabled=true", "worker.gpu.runtimeClassName="))
         self.assertNotIn("NVIDIA", str(self.worker()))
 
-    def test_what_is_on_gpus_outlives_the_workers_pods(self):
-        documents = self.render("worker.gpu.enabled=true")
-        keeper = only(documents, "DaemonSet", "-keeper")["spec"]
-        self.assertEqual(keeper["updateStrategy"], {"type": "OnDelete"})
-        pod, worker = keeper["template"]["spec"], self.worker("worker.gpu.enabled=true")
-        self.assertEqual(pod["affinity"], worker["affinity"])
-        self.assertEqual(pod["securityContext"]["runAsUser"], worker["securityContext"]["runAsUser"])
-        self.assertEqual([volume for volume in pod["volumes"] if volume["name"] == "socket"],
-                         [volume for volume in worker["volumes"] if volume["name"] == "socket"])
-        for text in only(documents, "ConfigMap", "-worker")["data"].values():
-            self.assertEqual(yaml.safe_load(text)["keeper_socket"], pod["containers"][0]["command"][-1])
-        self.assertEqual(of_kind(self.render(), "DaemonSet", "-keeper"), [])
+    def test_the_keeper_outlives_upgrades(self):
+        documents = rendered("secrets")
+        keeper, worker = only(documents, "DaemonSet", "-keeper"), only(documents, "DaemonSet", "-worker")
+        self.assertEqual(keeper["spec"]["updateStrategy"], {"type": "OnDelete"})
+        ours, theirs = keeper["spec"]["template"]["spec"], worker["spec"]["template"]["spec"]
+        for same in ("affinity", "securityContext", "tolerations"):
+            expected = {key: value for key, value in theirs[same].items() if key != "fsGroup"} if same == "securityContext" else theirs[same]
+            self.assertEqual(ours[same], expected)  # its socket is for the worker's user alone
+        (socket,) = [volume for volume in theirs["volumes"] if volume["name"] == "socket"]
+        self.assertEqual(ours["volumes"], [socket])
+        settings = yaml.safe_load(only(documents, "ConfigMap", "-worker")["data"]["a.yaml"])
+        self.assertEqual(settings["keeper_socket"], ours["containers"][0]["command"][-1])
+        self.assertEqual(of_kind(rendered("full"), "DaemonSet", "-keeper"), [])
 
     def test_process_ids(self):
         self.assertTrue(self.worker("worker.hostPID=true")["hostPID"])
@@ -334,7 +331,7 @@ class TlsTest(unittest.TestCase):
     def test_every_file_that_a_setting_names_is_mounted(self):
         for case in self.MODES:
             for name, _, spec in pods(rendered(case)):
-                if name.endswith("-keeper"):  # it has no network
+                if name.endswith("-keeper"):
                     continue
                 mounts = {mount["name"]: mount["mountPath"] for mount in spec["containers"][0].get("volumeMounts", [])}
                 self.assertEqual(mounts.get("tls"), "/etc/remesh-tls", (case, name))

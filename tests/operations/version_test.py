@@ -22,7 +22,7 @@ class VersionTest(unittest.TestCase):
         self.assertIn(f'__version__ = "{VERSION}"\n', (ROOT / "client" / "python" / "remesh" / "__init__.py").read_text())
 
     def test_the_binaries(self):
-        for name in ("remesh-server", "remesh-worker", "remeshctl"):
+        for name in ("remesh-keeper", "remesh-server", "remesh-worker", "remeshctl"):
             if not binary(name):
                 self.skipTest("the binaries are not built")
             self.assertEqual(run(binary(name), "--version").stdout.split()[-1], VERSION)

@@ -160,10 +160,10 @@ join_token_file: /etc/remesh/join/tokens
 buffer_directory: /dev/shm/remesh
 memory_limit_bytes: {{ .Values.worker.bufferGiB }}GiB
 socket_path: /run/remesh/worker.sock
+metrics_address: "0.0.0.0:{{ .Values.worker.metricsPort }}"
 {{- if .Values.worker.gpu.enabled }}
 keeper_socket: /run/remesh/keeper.sock
 {{- end }}
-metrics_address: "0.0.0.0:{{ .Values.worker.metricsPort }}"
 {{- if include "remesh.tls" . }}
 tls_ca_file: /etc/remesh-tls/ca.crt
 tls_certificate_file: /etc/remesh-tls/tls.crt
@@ -187,4 +187,32 @@ tls_server_name: {{ . | quote }}
 {{- $_ := set $owner $id $node -}}
 {{- end -}}
 {{- end -}}
+{{- end }}
+
+{{- define "remesh.worker.nodes" -}}
+nodeAffinity:
+  requiredDuringSchedulingIgnoredDuringExecution:
+    nodeSelectorTerms:
+    {{- range $node, $_ := .Values.worker.nodes }}
+    - matchFields: [{key: metadata.name, operator: In, values: [{{ $node | quote }}]}]
+    {{- end }}
+{{- end }}
+
+{{/* An init container: the kubelet makes hostPath folders root's, and fsGroup does not touch them. (dict "root" . "folders" volume -> path) */}}
+{{- define "remesh.folders" -}}
+name: folders
+image: {{ include "remesh.image" .root | quote }}
+imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+command: [sh, -ec, 'for folder in {{ .folders | values | sortAlpha | join " " }}; do chown 65532:{{ .root.Values.worker.gid }} "$folder"; chmod 2770 "$folder"; done']
+resources: {requests: {cpu: 10m, memory: 16Mi}, limits: {cpu: 100m, memory: 64Mi}}
+securityContext:
+  runAsUser: 0
+  runAsNonRoot: false
+  allowPrivilegeEscalation: false
+  readOnlyRootFilesystem: true
+  capabilities: {drop: [ALL], add: [CHOWN, FOWNER, DAC_OVERRIDE]}
+volumeMounts:
+{{- range $volume, $path := .folders }}
+- {name: {{ $volume }}, mountPath: {{ $path }}}
+{{- end }}
 {{- end }}
