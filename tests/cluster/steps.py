@@ -198,7 +198,7 @@ def pod_security(r):
     for level in ("restricted", "baseline"):
         r.cluster.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {
             "name": level, "labels": {"pod-security.kubernetes.io/enforce": level}}})
-    r.install("--set", "worker.nodes=null", "--set", "server.persistence.enabled=false", space="restricted")
+    r.install("--set", "worker.nodeSelector.no=node", "--set", "server.persistence.enabled=false", space="restricted")
     r.upgrade("--set", "server.persistence.enabled=false", space="restricted", wait=False)
     refusal = wait_for("the worker is refused", lambda: [event["message"] for event in r.cluster.get("events", "--namespace", "restricted")["items"]
                                                         if event["reason"] == "FailedCreate" and "PodSecurity" in event["message"]])
