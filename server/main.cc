@@ -114,7 +114,7 @@ Server::Options WithMetrics(Server::Options options,
 
 absl::Status Run(const ServerOptions& options) {
   ShutdownSignal shutdown;
-  RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
+  RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Validate(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   auto registry = std::make_shared<prometheus::Registry>();
@@ -168,7 +168,7 @@ int Main(int argc, char** argv) {
   }
   const absl::Status status = Run(options);
   if (status.ok()) return 0;
-  std::cerr << "remesh-server: " << status.message() << "\n";
+  SayLast("remesh-server", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 

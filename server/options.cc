@@ -31,6 +31,9 @@ void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.AddString("port_file", &o.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &o.log_level, "debug, info, warning or error.");
+  settings.AddString("log_format", &o.log_format,
+                     "How lines of the log are written: logfmt, or json, an object a line of the "
+                     "same keys.");
 }
 
 void AddTls(ServerOptions& o, Settings& settings) {
@@ -116,6 +119,37 @@ absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
   v1::TopologyRules rules;
   if (!o.topology.empty()) RETURN_IF_ERROR(ParseText(o.topology, rules));
   return TopologyRules::Make(std::move(rules));
+}
+
+absl::Status CheckTimesAndSizes(const ServerOptions& o) {
+  if (o.lost_after < 2 * o.heartbeat_interval) {
+    return InvalidField("lost_after", FormatDuration(o.lost_after),
+                        "must be at least two heartbeat_intervals");
+  }
+  if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
+    return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
+                        "must be 4KiB to 1GiB");
+  }
+  if (o.planning_memory_limit < kPlanningMemoryLeast) {
+    return InvalidField("planning_memory_limit", FormatByteSize(o.planning_memory_limit),
+                        absl::StrCat("must be at least ", FormatByteSize(kPlanningMemoryLeast)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTls(const ServerOptions& o) {
+  RETURN_IF_ERROR(CheckAllOrNone(o.tls, TlsFields()));
+  if (o.tls.empty() || !o.tls_trust_domain.empty()) return absl::OkStatus();
+  return InvalidField("tls_trust_domain", "", "must be set with TLS");
+}
+
+// The first of each kind.
+std::vector<absl::Status> ValueProblems(const ServerOptions& o) {
+  std::vector<absl::Status> problems = {
+      ParseLogLevel(o.log_level).status(), ParseLogFormat(o.log_format).status(),
+      CheckTimesAndSizes(o), CheckTls(o), AtField("topology", RulesOf(o).status())};
+  std::erase_if(problems, [](const absl::Status& status) { return status.ok(); });
+  return problems;
 }
 
 }  // namespace

@@ -19,6 +19,7 @@ struct ServerOptions {
   std::string metrics_address = "127.0.0.1:7071";
   std::string port_file;
   std::string log_level = "info";
+  std::string log_format = "logfmt";
   CertificateFiles tls;
   std::string tls_trust_domain = "remesh.local";
   std::string join_token_file;

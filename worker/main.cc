@@ -38,7 +38,7 @@ int ThreadsNeeded(const WorkerOptions& options) {
 
 absl::Status Run(WorkerOptions options) {
   ShutdownSignal shutdown;
-  RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
+  RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Complete(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   std::mutex mutex;

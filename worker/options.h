@@ -49,6 +49,7 @@ struct WorkerOptions {
   std::string metrics_address = "127.0.0.1:0";
   std::string port_file;
   std::string log_level = "info";
+  std::string log_format = "logfmt";
 };
 
 // One row for each option. `options` must outlive `settings`.
