@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -162,11 +161,11 @@ int Main(int argc, char** argv) {
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);
-  if (const auto code = ReadSettings(
-          argc, argv, "The remesh server: plans reshards and drives the workers.", settings)) {
-    return *code;
-  }
-  const absl::Status status = Run(options);
+  const ReadResult read =
+      ReadSettings(argc, argv, "The remesh server: plans reshards and drives the workers.",
+                   settings, [&] { return Problems(options); });
+  if (read.exit_code) return *read.exit_code;
+  const absl::Status status = Run({read, settings, options});
   if (status.ok()) return 0;
   SayLast("remesh-server", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;

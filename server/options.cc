@@ -8,7 +8,10 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/text.h"
+#include "server/join_tokens.h"
 #include "server/roles.h"
+#include "service/config_check.h"
+#include "service/log.h"
 #include "service/units.h"
 
 namespace remesh {
@@ -197,23 +200,16 @@ void AddSettings(ServerOptions& o, Settings& settings) {
 }
 
 absl::Status Validate(const ServerOptions& o) {
-  if (o.lost_after < 2 * o.heartbeat_interval) {
-    return InvalidField("lost_after", FormatDuration(o.lost_after),
-                        "must be at least two heartbeat_intervals");
-  }
-  if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
-    return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
-                        "must be 4KiB to 1GiB");
-  }
-  if (o.planning_memory_limit < kPlanningMemoryLeast) {
-    return InvalidField("planning_memory_limit", FormatByteSize(o.planning_memory_limit),
-                        absl::StrCat("must be at least ", FormatByteSize(kPlanningMemoryLeast)));
-  }
-  RETURN_IF_ERROR(CheckAllOrNone(o.tls, TlsFields()));
-  if (!o.tls.empty() && o.tls_trust_domain.empty()) {
-    return InvalidField("tls_trust_domain", "", "must be set with TLS");
-  }
-  return AtField("topology", RulesOf(o).status());
+  for (const absl::Status& problem : ValueProblems(o)) RETURN_IF_ERROR(problem);
+  return absl::OkStatus();
+}
+
+std::vector<absl::Status> Problems(const ServerOptions& o) {
+  std::vector<absl::Status> problems = ValueProblems(o);
+  CheckReadable("join_token_file", o.join_token_file, problems,
+                [&] { return ReadJoinTokens(o.join_token_file).status(); });
+  CheckCertificates(o.tls, TlsFields(), problems);
+  return problems;
 }
 
 Core::Options CoreOptionsOf(const ServerOptions& o) {

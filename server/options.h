@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "server/core.h"
 #include "server/server.h"
@@ -65,6 +66,8 @@ void AddSettings(ServerOptions& options, Settings& settings);
 
 // INVALID_ARGUMENT when values contradict each other.
 absl::Status Validate(const ServerOptions& options);
+// For --check-config: what Validate() says, and what is wrong with the files that are named.
+std::vector<absl::Status> Problems(const ServerOptions& options);
 
 // REQUIRES: Validate(options).
 Core::Options CoreOptionsOf(const ServerOptions& options);

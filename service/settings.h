@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -82,10 +84,10 @@ class Settings {
   };
 
   void Add(Row row);
+  absl::Status SetRow(const std::string& key, const nlohmann::json& value, bool commit);
   Row* Find(const std::string& key);
   std::string Document(std::string_view header,
                        absl::FunctionRef<std::string(const Row&)> text_of) const;
-  absl::Status UnknownKey(const std::string& key) const;
 
   std::vector<Row> rows_;
   std::vector<std::string> keys_;

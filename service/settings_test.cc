@@ -179,11 +179,14 @@ TEST(SettingsTest, TheExampleDocumentsEveryKey) {
   EXPECT_EQ(values.window, defaults.window);
 }
 
-std::optional<int> Start(Settings& settings, std::vector<std::string> args) {
+std::optional<int> Start(
+    Settings& settings, std::vector<std::string> args,
+    const CheckSettings& check = [] { return std::vector<absl::Status>(); }) {
   args.insert(args.begin(), "remesh-test");
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
-  return ReadSettings(static_cast<int>(argv.size()), argv.data(), "A test.", settings);
+  return ReadSettings(static_cast<int>(argv.size()), argv.data(), "A test.", settings, check)
+      .exit_code;
 }
 
 TEST(SettingsTest, FlagsOverrideTheFile) {

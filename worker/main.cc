@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -72,13 +71,13 @@ int Main(int argc, char** argv) {
   WorkerOptions options;
   Settings settings;
   AddSettings(options, settings);
-  if (const auto code = ReadSettings(
-          argc, argv, "The remesh worker: holds a host's buffers and moves them.", settings)) {
-    return *code;
-  }
-  const absl::Status status = Run(std::move(options));
+  const ReadResult read =
+      ReadSettings(argc, argv, "The remesh worker: holds a host's buffers and moves them.",
+                   settings, [&] { return Problems(options); });
+  if (read.exit_code) return *read.exit_code;
+  const absl::Status status = Run(read, settings, options);
   if (status.ok()) return 0;
-  std::cerr << "remesh-worker: " << status.message() << "\n";
+  SayLast("remesh-worker", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 

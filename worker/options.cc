@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/presets.h"
+#include "service/config_check.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
@@ -78,7 +81,8 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
   if (options.fabric_bytes_per_second == 0) {
     options.fabric_bytes_per_second = preset->fabric_bytes_per_second();
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
+  return CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second);
 }
 
 absl::Status ReadJoinToken(WorkerOptions& options) {
@@ -201,23 +205,8 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
 }
 
 absl::Status Complete(WorkerOptions& options) {
-  if (options.host.empty()) {
-    char name[256] = "";
-    gethostname(name, sizeof(name) - 1);
-    options.host = name;
-  }
-  RETURN_IF_ERROR(CheckAllOrNone(options.tls, {}));
+  for (const absl::Status& problem : CompleteHere(options)) RETURN_IF_ERROR(problem);
   RETURN_IF_ERROR(ReadJoinToken(options));
-  RETURN_IF_ERROR(CompleteDevices(options));
-  RETURN_IF_ERROR(CompleteCapacities(options));
-  RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
-  RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
-  RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
-  RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
-  if ((options.transport == "nccl") != (options.device != "host")) {
-    return InvalidField("device", options.device,
-                        "must be cuda or sim with transport nccl, and host with others");
-  }
   if (options.data_bind_address.empty())
     options.data_bind_address = AddressTowards(options.server_address);
   if (options.data_bind_address.empty()) {
