@@ -68,7 +68,7 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddString("join_token_file", &o.join_token_file,
                      "File of tokens of 16 to 1024 characters, one a line: a worker that is not "
                      "known, or lost its secret, must have one of them. Empty: whoever reaches the "
-                     "server may be a worker.");
+                     "server may be a worker. The file is read again when it changes.");
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Executions to remember; the oldest that ended go first.", 1);
@@ -197,6 +197,9 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                        "readiness period.");
   settings.AddDuration("shutdown_grace", &o.shutdown_grace,
                        "Time that calls under way get at shutdown.");
+  settings.Live({"log_level", "log_format", "execution_deadline", "states_max",
+                 "finished_executions_max", "topology", "plan_cache_bytes", "plan_cache_entries",
+                 "plan_cache_age"});
 }
 
 absl::Status Validate(const ServerOptions& o) {
@@ -239,6 +242,20 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
   core.planning.memory_bytes = o.planning_memory_limit;
   core.stream_threads = static_cast<int>(o.stream_threads);
   return core;
+}
+
+LiveOptions LiveOptionsOf(const ServerOptions& o) {
+  return {.execution_deadline = o.execution_deadline,
+          .states_max = static_cast<size_t>(o.states_max),
+          .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
+          .join_token_hashes = {},
+          .topology_rules = *RulesOf(o)};
+}
+
+MemoryTier::Limits PlanLimitsOf(const ServerOptions& o) {
+  return {.max_bytes = o.plan_cache_bytes,
+          .max_entries = o.plan_cache_entries,
+          .max_age = absl::FromChrono(o.plan_cache_age)};
 }
 
 Server::Options GrpcOptionsOf(const ServerOptions& o) {

@@ -71,6 +71,8 @@ std::vector<absl::Status> Problems(const ServerOptions& options);
 
 // REQUIRES: Validate(options).
 Core::Options CoreOptionsOf(const ServerOptions& options);
+LiveOptions LiveOptionsOf(const ServerOptions& options);  // but for join tokens
+MemoryTier::Limits PlanLimitsOf(const ServerOptions& options);
 Server::Options GrpcOptionsOf(const ServerOptions& options);
 
 }  // namespace remesh

@@ -316,11 +316,25 @@ void Settings::AddFlags(CLI::App& app) {
   }
 }
 
-absl::Status Settings::ApplyFlags() {
-  for (Row& row : rows_) {
+absl::Status Settings::ApplyFlagsOf(const Settings& other) {
+  for (const Row& row : other.rows_) {
     if (!row.flag_values.empty()) RETURN_IF_ERROR(Set(row.key, row.flag_values.back()));
   }
   return absl::OkStatus();
+}
+
+void Settings::Live(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    Row* row = Find(std::string(key));
+    REMESH_CHECK(row != nullptr);
+    row->is_live = true;
+  }
+}
+
+std::map<std::string, Settings::Value> Settings::Values() const {
+  std::map<std::string, Value> values;
+  for (const Row& row : rows_) values[row.key] = {.text = row.text(), .live = row.is_live};
+  return values;
 }
 
 std::string Settings::Example(std::string_view header) const {
@@ -337,8 +351,9 @@ std::string Settings::Document(std::string_view header,
   for (const Row& row : rows_) {
     if (!row.section.empty()) absl::StrAppend(&out, "\n# ---- ", row.section, " ----\n");
     const std::string text = text_of(row);
-    absl::StrAppend(&out, "\n", Comment(row.doc), text == row.default_text ? "# " : "", row.key,
-                    ": ", text, "\n");
+    const std::string live = row.is_live ? " (Takes effect without a restart.)" : "";
+    absl::StrAppend(&out, "\n", Comment(row.doc + live), text == row.default_text ? "# " : "",
+                    row.key, ": ", text, "\n");
   }
   return out;
 }

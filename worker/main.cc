@@ -14,6 +14,7 @@
 #include "service/thread_limits.h"
 #include "worker/data_plane.h"
 #include "worker/options.h"
+#include "worker/settings_reload.h"
 #include "worker/transport/ucx_log.h"
 #include "worker/worker.h"
 
@@ -35,7 +36,8 @@ int ThreadsNeeded(const WorkerOptions& options) {
   return kOwn + grpc + MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
 }
 
-absl::Status Run(WorkerOptions options) {
+// `settings` are of other options: those given here are completed.
+absl::Status Run(const ReadResult& read, const Settings& settings, WorkerOptions options) {
   ShutdownSignal shutdown;
   RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Complete(options));
@@ -57,9 +59,14 @@ absl::Status Run(WorkerOptions options) {
                              {"socket_path", options.socket_path},
                              {"data_address", worker->data_address()},
                              {"metrics_port", worker->metrics_port()}});
-  if (!options.tls.empty()) shutdown.OnHangUp([&] { worker->ReloadCertificates(); });
+  const std::unique_ptr<ConfigReload> reload = ReloadWorkerSettings(read, settings, *worker);
+  if (reload != nullptr || !options.tls.empty()) {
+    shutdown.OnHangUp([&] {
+      worker->ReloadCertificates();
+      if (reload != nullptr) reload->Reload();
+    });
+  }
   const int signal = shutdown.Wait();
-  std::lock_guard lock(mutex);
   LogInfo("worker stops", {{"signal", signal}});
   return why;
 }

@@ -6,11 +6,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/strand.h"
 #include "prometheus/registry.h"
+#include "service/config_metrics.h"
 #include "service/metrics_endpoint.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/planner_link.h"
@@ -67,6 +71,7 @@ class Worker {
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   TlsMetrics tls_metrics_{*registry_};
+  ConfigMetrics config_metrics_{*registry_, absl::Now()};
   std::unique_ptr<WorkerMetrics> metrics_;
   std::shared_ptr<CertificateKeeper> certificates_;  // null: no TLS
   std::unique_ptr<BufferStore> store_;

@@ -55,6 +55,12 @@ void Membership::Restore(const Restored& restored, Moment now) {
   }
 }
 
+absl::Status Membership::SetTopologyRules(TopologyRules rules, Outbox& out) {
+  RETURN_IF_ERROR(workers_.SetRules(std::move(rules)));
+  out.Add(TopologyChanged{.topology = workers_.topology()});
+  return absl::OkStatus();
+}
+
 bool Membership::durable(const std::string& host) const {
   const auto entry = hosts_.find(host);
   return entry != hosts_.end() && entry->second.durable;
