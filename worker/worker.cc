@@ -242,15 +242,15 @@ absl::Status Worker::AgentAnswers() {
 }
 
 absl::Status Worker::Serve() {
-  service_ = std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls());
+  ASSIGN_OR_RETURN(SocketRules rules, SocketRulesOf(options_));
+  gate_.SetRules(std::move(rules));
+  service_ =
+      std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls(), &gate_);
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
   builder.experimental().SetInterceptorCreators(
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
-  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
-  if (options_.metrics_address.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(endpoint_,
-                   MetricsEndpoint::Start(options_.metrics_address, registry_, Checks()));
+  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_));
   return absl::OkStatus();
 }
 

@@ -84,6 +84,7 @@ class Worker {
   std::unique_ptr<PlannerChannel> channel_;
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
+  SocketGate gate_;
   std::unique_ptr<LocalService> service_;
   std::unique_ptr<UnixServer> server_;
   std::unique_ptr<MetricsEndpoint> endpoint_;
