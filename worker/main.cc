@@ -68,6 +68,8 @@ absl::Status Run(const ReadResult& read, const Settings& settings, WorkerOptions
   }
   const int signal = shutdown.Wait();
   LogInfo("worker stops", {{"signal", signal}});
+  if (signal != 0) worker->Drain(options.drain);
+  std::lock_guard lock(mutex);
   return why;
 }
 

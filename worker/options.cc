@@ -236,6 +236,9 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
                   "Most slices on their way, for one attempt.", 1, 65536);
   settings.Section("Operation");
+  settings.AddDuration("drain", &options.drain,
+                       "Time that moves get to end by themselves at SIGTERM; then those that are "
+                       "not decided end FAILED, source intact. In no move: no time at all.");
   settings.AddAddress("metrics_address", &options.metrics_address,
                       "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "
                       "empty: nowhere.",

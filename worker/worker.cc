@@ -34,6 +34,8 @@ constexpr size_t kNonceBytes = 16;
 // A refused worker dials for as long as it takes; its log is read by people.
 constexpr std::chrono::minutes kRemedyPause(1);
 constexpr absl::Duration kPatience = absl::Seconds(1);  // with the agent, of who asks
+constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
+constexpr absl::Duration kAbortPatience = absl::Seconds(5);  // for the planner's Abort
 
 std::string BootId() {
   std::string id;
@@ -90,6 +92,38 @@ Worker::~Worker() {
 
 void Worker::ReloadCertificates() {
   if (certificates_ != nullptr) certificates_->Reload();
+}
+
+bool Worker::AgentBusy() {
+  auto busy = std::make_shared<std::atomic<bool>>(true);
+  auto answered = std::make_shared<absl::Notification>();
+  strand_->Post([=, this] {
+    *busy = agent_->busy();
+    answered->Notify();
+  });
+  return !answered->WaitForNotificationWithTimeout(kPatience) || *busy;
+}
+
+bool Worker::AwaitIdle(absl::Duration patience) {
+  for (const absl::Time end = absl::Now() + patience; AgentBusy(); absl::SleepFor(kDrainLook)) {
+    if (absl::Now() >= end) return false;
+  }
+  return true;
+}
+
+void Worker::Drain(std::chrono::nanoseconds patience) {
+  stopping_ = true;
+  strand_->Post([this] { agent_->Drain(/*at_once=*/false); });
+  if (!AgentBusy()) return;
+  if (!AwaitIdle(absl::FromChrono(patience))) {
+    LogWarning("moves are ended, their sources stay", {{"host", options_.host}});
+    strand_->Post([this] { agent_->Drain(/*at_once=*/true); });
+    AwaitIdle(kAbortPatience);
+  }
+  // What the planner is to hear of the last attempt is on its way when the stream ends.
+  const absl::Time end = absl::Now() + kPatience;
+  while (!link_->Flushed() && absl::Now() < end) absl::SleepFor(kDrainLook);
+  absl::SleepFor(kDrainLook);
 }
 
 absl::Status Worker::OpenStore() {

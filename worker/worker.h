@@ -43,6 +43,11 @@ class Worker {
 
   // Looks at the files now; they are read again from time to time anyway.
   void ReloadCertificates();
+  void SetSocketRules(SocketRules rules) { gate_.SetRules(std::move(rules)); }
+  ConfigMetrics& config_metrics() { return config_metrics_; }
+  // Takes part in no new move; gives those under way `patience` to end, then has the planner end
+  // them. Blocks; in no move: not.
+  void Drain(std::chrono::nanoseconds patience);
   // 0 when there is no endpoint.
   int metrics_port() const { return endpoint_ == nullptr ? 0 : endpoint_->port(); }
   const std::string& data_address() const { return data_->transport_address(); }
@@ -58,6 +63,8 @@ class Worker {
   absl::Status Serve();
   std::vector<ReadinessCheck> Checks();
   absl::Status AgentAnswers();
+  bool AgentBusy();
+  bool AwaitIdle(absl::Duration patience);
   Agent::Ports MakePorts();
   v1::Register Identity() const;
   // True when there is no use in dialling again soon.
