@@ -55,6 +55,12 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
   ASSIGN_OR_RETURN(worker->certificates_,
                    CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
+  // Before what takes long, so that it can be seen.
+  if (!set.metrics_address.empty()) {
+    ASSIGN_OR_RETURN(
+        worker->endpoint_,
+        MetricsEndpoint::Start(set.metrics_address, worker->registry_, worker->Checks()));
+  }
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
   for (const std::string& warning : plane.warnings) LogWarning("environment", {{"note", warning}});
@@ -69,12 +75,14 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
       worker->store_.get(), worker->data_.get(), worker->metrics_.get());
   worker->MakeLink();
   RETURN_IF_ERROR(worker->Serve());
+  worker->started_ = true;
   worker->link_->Start();
   return worker;
 }
 
 // From the outside in: who could give new work goes first.
 Worker::~Worker() {
+  endpoint_.reset();
   if (link_ != nullptr) link_->Stop();
   if (strand_ != nullptr && agent_ != nullptr) {
     strand_->Post([this] { agent_->Close(); });
@@ -260,14 +268,21 @@ bool Worker::Disconnected(const absl::Status& status) {
 std::vector<ReadinessCheck> Worker::Checks() {
   return {{"attached",
            [this] {
+             if (!started_) return absl::UnavailableError("the worker starts");
+             if (stopping_) return absl::UnavailableError("the worker stops");
              return attached_ ? absl::OkStatus()
                               : absl::UnavailableError(absl::StrCat(
                                     "not attached to the server at ", options_.server_address));
+           }},
+          {"buffers",
+           [this] {
+             return started_ ? absl::OkStatus() : absl::UnavailableError("buffers are adopted");
            }},
           {"agent", [this] { return AgentAnswers(); }}};
 }
 
 absl::Status Worker::AgentAnswers() {
+  if (!started_) return absl::UnavailableError("the worker starts");
   auto answered = std::make_shared<absl::Notification>();
   if (!strand_->Post([=] { answered->Notify(); }))
     return absl::UnavailableError("the worker stops");

@@ -75,6 +75,8 @@ class Worker {
   std::string boot_id_;
   std::chrono::steady_clock::time_point remedy_told_{};  // of the link's thread
   std::atomic<bool> attached_ = false;                   // the planner has welcomed this worker
+  std::atomic<bool> started_ = false;                    // buffers are adopted, trainers are served
+  std::atomic<bool> stopping_ = false;
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   TlsMetrics tls_metrics_{*registry_};

@@ -45,13 +45,13 @@ class OperationTest(ClusterTest):
         server = self.cluster.server_metrics_url.removesuffix("metrics")
         worker = self.cluster.worker_metrics_url(self.host).removesuffix("metrics")
         self.assertEqual(probe(server + "livez"), (200, "ok\n"))
-        self.assertEqual(probe(server + "readyz"), (200, "serving: ok\ncontroller: ok\n"))
-        self.assertEqual(probe(worker + "readyz"), (200, "attached: ok\nagent: ok\n"))
+        self.assertEqual(probe(server + "readyz"), (200, "serving: ok\njournal: ok\ncontroller: ok\n"))
+        self.assertEqual(probe(worker + "readyz"), (200, "attached: ok\nbuffers: ok\nagent: ok\n"))
         self.cluster.stop_server()
         self.addCleanup(self.cluster.wait_workers)
         self.addCleanup(self.cluster.start_server)
         self.wait_until("the worker notices", lambda: probe(worker + "readyz")[0] == 503)
-        self.assertRegex(probe(worker + "readyz")[1], "attached: not attached to the server at .*\nagent: ok\n")
+        self.assertRegex(probe(worker + "readyz")[1], "attached: not attached to the server at .*\nbuffers: ok\nagent: ok\n")
         self.assertEqual(probe(worker + "livez"), (200, "ok\n"))
 
     def test_a_hang_up_reads_the_settings_again(self):
