@@ -192,6 +192,14 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                        "Silence on a connection after which it is probed.", kLeast);
   settings.AddDuration("keepalive_timeout", &o.keepalive_timeout,
                        "Time a probe may take before the connection ends.", kLeast);
+  settings.AddDuration(
+      "max_connection_age", &o.max_connection_age,
+      "A client's connection that is older takes no new calls, and the client makes "
+      "another; what runs on it may go on. 0: never.");
+  settings.AddDuration(
+      "drain", &o.drain,
+      "Time that executions get to end by themselves at SIGTERM; then those that are "
+      "not decided end FAILED, source intact. Nothing runs: no time at all.");
   settings.AddDuration("drain_delay", &o.drain_delay,
                        "Time between NOT_SERVING and the end of service at shutdown; longer than a "
                        "readiness period.");
@@ -265,6 +273,7 @@ Server::Options GrpcOptionsOf(const ServerOptions& o) {
   grpc.message_bytes_max = static_cast<int>(o.message_bytes_max);
   grpc.keepalive_time = o.keepalive_time;
   grpc.keepalive_timeout = o.keepalive_timeout;
+  grpc.max_connection_age = o.max_connection_age;
   grpc.shutdown_grace = o.shutdown_grace;
   if (!o.tls.empty()) grpc.authorizer = AuthorizeByRole(o.tls_trust_domain);
   return grpc;

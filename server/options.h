@@ -55,6 +55,8 @@ struct ServerOptions {
   int64_t message_bytes_max = int64_t{64} << 20;
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+  std::chrono::nanoseconds max_connection_age = std::chrono::hours(1);
+  std::chrono::nanoseconds drain = std::chrono::seconds(30);
   std::chrono::nanoseconds drain_delay = std::chrono::seconds(0);
   std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);
 };
