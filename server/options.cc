@@ -13,6 +13,7 @@
 #include "service/config_check.h"
 #include "service/log.h"
 #include "service/units.h"
+#include "service/version.h"
 
 namespace remesh {
 namespace {
@@ -234,7 +235,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .page_bytes_max = static_cast<size_t>(std::min(kPageBytesMax, o.message_bytes_max / 2)),
       .states_max = static_cast<size_t>(o.states_max),
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
-      .topology_rules = *RulesOf(o)};
+      .topology_rules = *RulesOf(o),
+      .version = std::string(kVersion)};
   core.plan_cache_bytes = o.plan_cache_bytes;
   core.plan_cache_entries = o.plan_cache_entries;
   core.plan_cache_age = absl::FromChrono(o.plan_cache_age);

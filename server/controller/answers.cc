@@ -79,7 +79,11 @@ ControllerGauges GaugesOf(const ControllerView& view) {
   const auto& workers = view.workers().workers();
   ControllerGauges gauges;
   gauges.workers = static_cast<int64_t>(workers.size());
-  for (const auto& [host, worker] : workers) gauges.workers_alive += worker.alive();
+  for (const auto& [host, worker] : workers) {
+    gauges.workers_alive += worker.alive();
+    gauges.workers_of_other_version +=
+        worker.alive() && worker.registration.version() != view.options.version;
+  }
   for (const auto& [name, state] : view.states.registry().states()) {
     ++gauges.states[PhaseOf(state, view.workers())];
   }
