@@ -3,6 +3,7 @@
 // remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 refused or
 // failed, 2 usage.
 #include <iostream>
+#include <string_view>
 #include <vector>
 
 #include "CLI/CLI.hpp"
@@ -11,6 +12,7 @@
 #include "base/nearest.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
+#include "client/contexts.h"
 #include "client/output.h"
 #include "service/version.h"
 
@@ -67,6 +69,7 @@ void AddCommands(CLI::App& app, Command& command) {
   AddReshard(app, command);
   AddExecutions(app, command);
   AddWorkers(app, command);
+  AddConfig(app, command);
   AddDemo(app, command);
   AddCompletion(app, command);
   AddHelp(app, command);
@@ -78,11 +81,50 @@ int Ended(const absl::Status& status) {
   return status.ok() ? kDone : kFailed;
 }
 
-int Main(int argc, char** argv) {
+// Takes --context NAME out of the command line, wherever it stands: it decides what the flags'
+// defaults are, before they are read.
+std::string TakeContext(std::vector<char*>& arguments) {
+  constexpr std::string_view kFlag = "--context";
+  std::string name;
+  for (size_t i = 1; i < arguments.size();) {
+    const std::string_view word = arguments[i];
+    if (word == "--") break;
+    if (word == kFlag && i + 1 < arguments.size()) {
+      name = arguments[i + 1];
+      arguments.erase(arguments.begin() + i, arguments.begin() + i + 2);
+    } else if (word.starts_with(kFlag) && word.substr(kFlag.size()).starts_with('=')) {
+      name = word.substr(kFlag.size() + 1);
+      arguments.erase(arguments.begin() + i);
+    } else {
+      ++i;
+    }
+  }
+  return name;
+}
+
+// A file of contexts that cannot be read is no reason not to look at it, or for help.
+bool NeedsContext(const std::vector<char*>& arguments) {
+  if (arguments.size() < 2) return false;
+  const std::string_view first = arguments[1];
+  return first != "config" && first != "help" && first != "version" && first != "completion" &&
+         !first.starts_with("-");
+}
+
+int Main(int all_count, char** all) {
+  std::vector<char*> arguments(all, all + all_count);
+  const std::string context = TakeContext(arguments);
+  if (NeedsContext(arguments)) {
+    const absl::Status applied = ApplyContext(context);
+    if (!applied.ok()) return Ended(applied);
+  }
+  const int argc = static_cast<int>(arguments.size());
+  char** const argv = arguments.data();
   CLI::App app("Moves the state of training jobs from one sharding to another.", "remeshctl");
   app.set_version_flag("--version", std::string(kVersion));
   app.require_subcommand(1);
-  app.footer("Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 usage.");
+  app.footer(
+      "--context NAME, anywhere: a server of the file of contexts, see remeshctl config.\n"
+      "Exit codes: 0 done, 1 refused or failed (reason on stderr), 2 usage.");
   Command command;
   AddCommands(app, command);
   try {

@@ -127,6 +127,56 @@ TEST(RemeshctlTest, AServerThatCannotBeReachedIsSaidInPlainWords) {
             "  code: UNAVAILABLE\n  reason: UNREACHABLE\n");
 }
 
+// The address that a command calls, by the error that says that nobody is there.
+std::string Called(const std::string& arguments, const std::string& environment) {
+  const Result r = Remeshctl(absl::StrCat(arguments, " --timeout 5"), environment);
+  const size_t at = r.err.find("cannot reach ");
+  return at == std::string::npos ? r.err : r.err.substr(at + 13, r.err.find(": ", at) - at - 13);
+}
+
+TEST(RemeshctlTest, AContextSaysWhereToCallUnlessFlagsOrEnvironmentDo) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/remeshctl_contexts.yaml");
+  std::ofstream(path)
+      << "# mine\ncurrent_context: one\ncontexts:\n"
+      << "  one: {server: \"127.0.0.1:1\"}\n  two: {server: \"127.0.0.1:2\", job: j}\n";
+  const std::string environment = "REMESH_CONFIG=" + path;
+  EXPECT_EQ(Called("states list", environment), "127.0.0.1:1");
+  EXPECT_EQ(Called("states list --context two", environment), "127.0.0.1:2");
+  EXPECT_EQ(Called("--context=two states list", environment), "127.0.0.1:2");
+  EXPECT_EQ(Called("states list", environment + " REMESH_CONTEXT=two"), "127.0.0.1:2");
+  EXPECT_EQ(Called("states list --server 127.0.0.1:3", environment), "127.0.0.1:3");
+  EXPECT_EQ(Called("states list", environment + " REMESH_SERVER=127.0.0.1:3"), "127.0.0.1:3");
+  const Result unknown = Remeshctl("states list --context three", environment);
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_NE(unknown.err.find("has no context \"three\"; it has: one, two"), std::string::npos)
+      << unknown.err;
+
+  EXPECT_EQ(Remeshctl("config use-context two", environment).code, 0);
+  EXPECT_EQ(Called("states list", environment), "127.0.0.1:2");
+  EXPECT_EQ(ReadAll(path).find("# mine\n"), 0u) << "the rest of the file stays";
+  EXPECT_NE(Remeshctl("config get-contexts", environment).out.find("*        two"),
+            std::string::npos);
+  EXPECT_EQ(Remeshctl("config use-context three", environment).code, 1);
+}
+
+TEST(RemeshctlTest, ABadFileOfContextsIsNamed) {
+  const std::string path = absl::StrCat(testing::TempDir(), "/remeshctl_bad_contexts.yaml");
+  const std::pair<const char*, const char*> cases[] = {
+      {"contexts: {a: {servers: x}}", "contexts.a.servers"},
+      {"contexts: {a: {}}", "contexts.a.server"},
+      {"contexts: {a: {server: x, tls_ca: y}}", "contexts.a.tls_cert"},
+      {"context: a", "context"},
+      {"[a", "remeshctl_bad_contexts.yaml"},
+  };
+  for (const auto& [text, named] : cases) {
+    std::ofstream(path) << text << "\n";
+    const Result r = Remeshctl("states list", "REMESH_CONFIG=" + path);
+    EXPECT_EQ(r.code, 1) << text;
+    EXPECT_NE(r.err.find(named), std::string::npos) << r.err;
+    EXPECT_EQ(Remeshctl("version", "REMESH_CONFIG=" + path).code, 0) << text;
+  }
+}
+
 TEST(RemeshctlTest, TheFullViewListsTransfers) {
   const Result r = Remeshctl(absl::StrCat("plan --view full -o json -f ", kExample));
   EXPECT_EQ(r.code, 0) << r.err;

@@ -123,6 +123,16 @@ BOARDS = {
               "min by (job, instance) (remesh_tls_certificate_expiry_timestamp_seconds{CHOSEN} > 0) - time()", "{{job}} {{instance}}"),
         Panel("Certificate files that changed", "Refused: the old ones are still in force, and the log says why.", "cps", rate("remesh_tls_reloads_total", "job, outcome"), "{{job}} {{outcome}}"),
         Panel("Lost audit lines", "In the time shown: the disk of audit_log_file is full, or slower than the calls.", "none", rate("remesh_audit_lines_lost_total", over="$__range")),
+        Panel("Life left of certificates", "Below a third RemeshCertificateExpires fires; nothing without TLS.", "percentunit",
+              "min by (job, instance) ((remesh_tls_certificate_expiry_timestamp_seconds{CHOSEN} > 0) - time()) / min by (job, instance) "
+              "(remesh_tls_certificate_expiry_timestamp_seconds{CHOSEN} - remesh_tls_certificate_not_before_timestamp_seconds{CHOSEN})", "{{job}} {{instance}}"),
+        Panel("Workers of another release", "Alive, of another release than their server: an upgrade that is under way, or stopped.", "none", "max by (instance) (remesh_workers_other_version{CHOSEN})", "{{instance}}"),
+        Panel("Settings taken", "1: the file as it is now is in force; 0: it is refused, and the log says why.", "none",
+              "min by (job, instance) (remesh_config_last_reload_successful{CHOSEN})", "{{job}} {{instance}}"),
+        Panel("Settings last taken", "Since a settings file was taken last.", "s",
+              "time() - max by (job, instance) (remesh_config_last_reload_success_timestamp_seconds{CHOSEN})", "{{job}} {{instance}}"),
+        Panel("Settings that wait for a restart", "1: the file has values that only a restart puts in force.", "none",
+              "max by (job, instance) (remesh_config_restart_required{CHOSEN})", "{{job}} {{instance}}"),
         Panel("Uptime", "Since the start of each process.", "s", "time() - max by (job, instance) (process_start_time_seconds{CHOSEN})", "{{job}} {{instance}}"),
     ],
 }

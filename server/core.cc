@@ -50,6 +50,8 @@ constexpr int kLookupThreads = 4;
 constexpr int kLongLookupThreads = 2;
 // What may take long yields to what answers calls.
 constexpr int kPatientNice = 10;
+constexpr absl::Duration kReconfigurePatience = absl::Seconds(1);
+constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
 // Of eight callers with the worst requests one after another, another waits for eight of these.
 constexpr absl::Duration kLookupQuantum = absl::Milliseconds(100);
 constexpr absl::Duration kPlanningQuantum = absl::Milliseconds(150);
@@ -135,7 +137,11 @@ bool Core::Post(F task) {
   return strand_.Post(std::move(task));
 }
 
-void Core::Handle(Event event) { Perform(controller_->Handle(std::move(event), Now())); }
+void Core::Handle(Event event) {
+  Perform(controller_->Handle(std::move(event), Now()));
+  running_ = controller_->executions_running();
+  journal_behind_ = controller_->journal_behind();
+}
 
 void Core::Perform(Actions actions) {
   for (Action& action : actions) {
@@ -198,6 +204,47 @@ void Core::EndWatch(WatchId watch) {
 std::shared_ptr<const Topology> Core::topology() {
   absl::MutexLock lock(&topology_mutex_);
   return topology_;
+}
+
+absl::Status Core::SetLive(LiveOptions options, const MemoryTier::Limits& plans) {
+  auto shared = std::make_shared<const LiveOptions>(std::move(options));
+  auto answer = std::make_shared<absl::Status>();
+  auto answered = std::make_shared<absl::Notification>();
+  const CallId id = next_id_++;
+  Post([=, this] {
+    calls_[id] = [=](const absl::StatusOr<Reply>& reply) {
+      *answer = reply.status();
+      answered->Notify();
+    };
+    Handle(Reconfigure{.call = id, .options = shared});
+  });
+  if (!answered->WaitForNotificationWithTimeout(kReconfigurePatience)) {
+    return absl::UnavailableError("the controller does not answer");
+  }
+  RETURN_IF_ERROR(*answer);
+  plans_.SetLimits(plans);
+  return absl::OkStatus();
+}
+
+bool Core::AwaitNoExecution(absl::Duration patience) {
+  for (const absl::Time end = absl::Now() + patience; running_ > 0; absl::SleepFor(kDrainLook)) {
+    if (absl::Now() >= end) return false;
+  }
+  return true;
+}
+
+void Core::Drain(std::chrono::nanoseconds patience) {
+  auto begun = std::make_shared<absl::Notification>();
+  Post([this, begun] {
+    Handle(remesh::Drain{});
+    begun->Notify();
+  });
+  begun->WaitForNotificationWithTimeout(kReconfigurePatience);
+  if (AwaitNoExecution(absl::FromChrono(patience))) return;
+  LogWarning("executions are ended, their sources stay", {{"running", running_.load()}});
+  Post([this] { Handle(remesh::Drain{.at_once = true}); });
+  // Workers have quiesce_timeout to let go. What is decided goes on under the next server.
+  AwaitNoExecution(absl::FromChrono(options_.controller.quiesce_timeout) + absl::Seconds(1));
 }
 
 void Core::Shutdown() {

@@ -92,6 +92,9 @@ class Core {
   WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink);
   void EndWatch(WatchId watch);
 
+  // After the last event: see remesh_journal_behind.
+  bool journal_behind() const { return journal_behind_; }
+
   // What an empty topology means now; may be null.
   std::shared_ptr<const Topology> topology();
   PlanCache& plans() { return plans_; }
@@ -105,6 +108,13 @@ class Core {
   ThreadPool& lookups() { return lookups_; }
   ThreadPool& streamers() { return streamers_; }
 
+  // Puts settings in force; see Reconfigure and LiveOptions. UNAVAILABLE when the controller does
+  // not answer within a second. Blocks.
+  absl::Status SetLive(LiveOptions options, const MemoryTier::Limits& plans);
+  // Ends executions, see remesh::Drain: gives those that run `patience` to end by themselves, then
+  // fails what is not decided. Returns when none runs, or soon after. Blocks; nothing runs: not.
+  void Drain(std::chrono::nanoseconds patience);
+
   // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when that is
   // done. Idempotent.
   void Shutdown();
@@ -117,6 +127,7 @@ class Core {
   bool Post(F task);
   void Handle(Event event);
   void Perform(Actions actions);
+  bool AwaitNoExecution(absl::Duration patience);
   void Do(SendToWorker& action);
   void Do(CloseStream& action);
   void Do(Persist& action);
@@ -147,6 +158,10 @@ class Core {
   absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;
   absl::flat_hash_map<WatchId, std::shared_ptr<WatchSink>> watches_;
   bool shut_down_ = false;
+
+  // After the last event.
+  std::atomic<int64_t> running_ = 0;  // executions
+  std::atomic<bool> journal_behind_ = false;
 
   ThreadPool quick_planners_;
   ThreadPool planners_;

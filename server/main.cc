@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
-#include <iostream>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "absl/synchronization/notification.h"
-#include "absl/time/time.h"
+#include "absl/cleanup/cleanup.h"
+#include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "server/join_tokens.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/roles.h"
+#include "server/server_readiness.h"
+#include "server/settings_reload.h"
 #include "service/audit_log.h"
 #include "service/heap.h"
 #include "service/library_log.h"
@@ -29,8 +29,6 @@
 
 namespace remesh {
 namespace {
-
-constexpr absl::Duration kPatience = absl::Seconds(1);  // with the controller, of who asks
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& options) {
   absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(
@@ -45,13 +43,11 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
                    GetErrorInfo(journal.status()));
 }
 
-absl::StatusOr<std::set<std::string>> JoinTokensOf(const ServerOptions& options) {
-  if (!options.join_token_file.empty()) return ReadJoinTokens(options.join_token_file);
-  if (options.tls.empty() && !IsLoopback(options.listen_address)) {
-    LogWarning("whoever reaches this address may join as a worker: set join_token_file",
-               {{"listen_address", options.listen_address}});
-  }
-  return std::set<std::string>();
+void WarnOfOpenDoor(const ServerOptions& options) {
+  if (!options.join_token_file.empty() || !options.tls.empty()) return;
+  if (IsLoopback(options.listen_address)) return;
+  LogWarning("whoever reaches this address may join as a worker: set join_token_file",
+             {{"listen_address", options.listen_address}});
 }
 
 void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
@@ -70,38 +66,13 @@ int ThreadsNeeded(const ServerOptions& options) {
          static_cast<int>(options.planner_threads + options.stream_threads);
 }
 
-absl::Status ControllerAnswers(Core& core) {
-  auto answer = std::make_shared<absl::Status>();
-  auto answered = std::make_shared<absl::Notification>();
-  v1::ListWorkersRequest question;
-  question.set_page_size(1);
-  core.Call(Request(std::move(question)), [=](const absl::StatusOr<Reply>& reply) {
-    *answer = reply.status();
-    answered->Notify();
+// Either may be null; both must outlive the wait for signals.
+void ReloadAtHangUp(CertificateKeeper* keeper, ConfigReload* settings, ShutdownSignal& signals) {
+  if (keeper == nullptr && settings == nullptr) return;
+  signals.OnHangUp([=] {
+    if (keeper != nullptr) keeper->Reload();
+    if (settings != nullptr) settings->Reload();
   });
-  if (answered->WaitForNotificationWithTimeout(kPatience)) return *answer;
-  return absl::UnavailableError(absl::StrCat("no answer within ", absl::FormatDuration(kPatience)));
-}
-
-// What the server's readiness is made of; `serving` and `core` must outlive it.
-std::vector<ReadinessCheck> Checks(const std::atomic<bool>& serving, Core& core) {
-  return {{"serving",
-           [&] {
-             return serving ? absl::OkStatus()
-                            : absl::UnavailableError("the server starts or stops");
-           }},
-          {"controller", [&] { return ControllerAnswers(core); }}};
-}
-
-// The keeper, if there is one, must outlive what waits for signals.
-absl::StatusOr<std::shared_ptr<CertificateKeeper>> KeepCertificates(const ServerOptions& options,
-                                                                    TlsMetrics& metrics,
-                                                                    ShutdownSignal& signals) {
-  ASSIGN_OR_RETURN(
-      std::shared_ptr<CertificateKeeper> keeper,
-      CertificateKeeper::Start({.files = options.tls, .fields = TlsFields()}, metrics));
-  if (keeper != nullptr) signals.OnHangUp([kept = keeper.get()] { kept->Reload(); });
-  return keeper;
 }
 
 Server::Options WithInterceptors(Server::Options options,
@@ -116,30 +87,61 @@ Server::Options WithInterceptors(Server::Options options,
   return options;
 }
 
-absl::Status Run(const ServerOptions& options) {
+// Null where metrics are served nowhere.
+absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(
+    const ServerOptions& options, const std::shared_ptr<prometheus::Registry>& registry,
+    ServerReadiness& readiness) {
+  if (options.metrics_address.empty()) return nullptr;
+  return MetricsEndpoint::Start(options.metrics_address, registry, readiness.Checks());
+}
+
+// What the process was started with.
+struct Start {
+  const ReadResult& read;
+  const Settings& settings;
+  const ServerOptions& options;
+};
+
+// From the signal to the end: whoever has work elsewhere goes there, what runs may end, then calls.
+void Stop(const ServerOptions& options, int signal, Core& core, Server& server) {
+  LogInfo("server stops", {{"signal", signal}});
+  const auto told = std::chrono::steady_clock::now();
+  server.SetNotServing();
+  core.Drain(options.drain);
+  std::this_thread::sleep_until(told + options.drain_delay);
+  server.Shutdown();
+  LogInfo("server stopped");
+}
+
+absl::Status Run(const Start& start) {
+  const ServerOptions& options = start.options;
   ShutdownSignal shutdown;
-  RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
+  RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Validate(options));
+  WarnOfOpenDoor(options);
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
   auto registry = std::make_shared<prometheus::Registry>();
   TlsMetrics tls_metrics(*registry);
-  ASSIGN_OR_RETURN(const std::shared_ptr<CertificateKeeper> keeper,
-                   KeepCertificates(options, tls_metrics, shutdown));
+  ConfigMetrics config_metrics(*registry, absl::Now());
+  ASSIGN_OR_RETURN(
+      const std::shared_ptr<CertificateKeeper> keeper,
+      CertificateKeeper::Start({.files = options.tls, .fields = TlsFields()}, tls_metrics));
+  // First of all, so that a start that takes long says why.
+  ServerReadiness readiness;
+  ServerMetrics metrics(*registry);
+  ASSIGN_OR_RETURN(std::unique_ptr<MetricsEndpoint> endpoint,
+                   ServeMetrics(options, registry, readiness));
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
+  readiness.Enter(ServerReadiness::Phase::kStarting);
   LogInfo("journal opened", {{"path", options.journal_path},
                              {"cluster_uid", journal->past().cluster_uid},
                              {"journal_uid", journal->past().journal_uid}});
-  ServerMetrics metrics(*registry);
   Core::Options core_options = CoreOptionsOf(options);
   ASSIGN_OR_RETURN(core_options.controller.join_token_hashes, JoinTokensOf(options));
   ASSIGN_OR_RETURN(const std::unique_ptr<Core> core,
                    Core::Start(std::move(core_options), std::move(journal), metrics));
-  std::atomic<bool> serving = false;
-  std::unique_ptr<MetricsEndpoint> endpoint;
-  if (!options.metrics_address.empty()) {
-    ASSIGN_OR_RETURN(endpoint, MetricsEndpoint::Start(options.metrics_address, registry,
-                                                      Checks(serving, *core)));
-  }
+  readiness.SetCore(core.get());
+  const absl::Cleanup forget_core = [&] { readiness.SetCore(nullptr); };
   Server::Options grpc_options = GrpcOptionsOf(options);
   grpc_options.certificates = keeper;
   ASSIGN_OR_RETURN(grpc_options.audit, AuditLog::Open({.path = options.audit_log_file,
@@ -149,18 +151,17 @@ absl::Status Run(const ServerOptions& options) {
   grpc_options = WithInterceptors(std::move(grpc_options), registry);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    Server::Start(std::move(grpc_options), *core));
-  serving = true;
+  readiness.Enter(ServerReadiness::Phase::kServing);
   const int metrics_port = endpoint == nullptr ? 0 : endpoint->port();
   LogInfo("server started", {{"listen_port", server->port()}, {"metrics_port", metrics_port}});
   WritePortFile(options.port_file, server->port(), metrics_port);
+  const std::unique_ptr<ConfigReload> reload =
+      ReloadServerSettings(start.read, start.settings, options, *core, config_metrics);
+  ReloadAtHangUp(keeper.get(), reload.get(), shutdown);
 
   const int signal = shutdown.Wait();
-  LogInfo("server stops", {{"signal", signal}});
-  serving = false;
-  server->SetNotServing();
-  std::this_thread::sleep_for(options.drain_delay);
-  server->Shutdown();
-  LogInfo("server stopped");
+  readiness.Enter(ServerReadiness::Phase::kStopping);
+  Stop(options, signal, *core, *server);
   return absl::OkStatus();
 }
 
@@ -171,13 +172,13 @@ int Main(int argc, char** argv) {
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);
-  if (const auto code = ReadSettings(
-          argc, argv, "The remesh server: plans reshards and drives the workers.", settings)) {
-    return *code;
-  }
-  const absl::Status status = Run(options);
+  const ReadResult read =
+      ReadSettings(argc, argv, "The remesh server: plans reshards and drives the workers.",
+                   settings, [&] { return Problems(options); });
+  if (read.exit_code) return *read.exit_code;
+  const absl::Status status = Run({read, settings, options});
   if (status.ok()) return 0;
-  std::cerr << "remesh-server: " << status.message() << "\n";
+  SayLast("remesh-server", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 

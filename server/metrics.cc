@@ -52,6 +52,11 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                   .Name("remesh_states")
                   .Help("States, by phase.")
                   .Register(registry)),
+      other_version_(prometheus::BuildGauge()
+                         .Name("remesh_workers_other_version")
+                         .Help("Workers that are alive and of another release than the server.")
+                         .Register(registry)
+                         .Add({})),
       running_(prometheus::BuildGauge()
                    .Name("remesh_executions_running")
                    .Help("Executions that have not ended.")
@@ -130,6 +135,7 @@ void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStat
     states_.Add({{"phase", Label(v1::State::Phase_Name(phase))}})
         .Set(count == gauges.states.end() ? 0 : static_cast<double>(count->second));
   }
+  other_version_.Set(static_cast<double>(gauges.workers_of_other_version));
   running_.Set(static_cast<double>(gauges.executions_running));
   workers_drained_.Set(static_cast<double>(gauges.workers_drained));
   owed_generations_.Set(static_cast<double>(gauges.owed_generations));

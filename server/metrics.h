@@ -34,6 +34,7 @@ class ServerMetrics : public CoreObserver {
   prometheus::Family<prometheus::Counter>& bytes_;
   prometheus::Family<prometheus::Gauge>& workers_;
   prometheus::Family<prometheus::Gauge>& states_;
+  prometheus::Gauge& other_version_;
   prometheus::Gauge& running_;
   prometheus::Gauge& workers_drained_;
   prometheus::Gauge& owed_generations_;

@@ -8,8 +8,12 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/text.h"
+#include "server/join_tokens.h"
 #include "server/roles.h"
+#include "service/config_check.h"
+#include "service/log.h"
 #include "service/units.h"
+#include "service/version.h"
 
 namespace remesh {
 namespace {
@@ -31,6 +35,9 @@ void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.AddString("port_file", &o.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &o.log_level, "debug, info, warning or error.");
+  settings.AddString("log_format", &o.log_format,
+                     "How lines of the log are written: logfmt, or json, an object a line of the "
+                     "same keys.");
 }
 
 void AddTls(ServerOptions& o, Settings& settings) {
@@ -62,7 +69,7 @@ void AddTimes(ServerOptions& o, Settings& settings) {
   settings.AddString("join_token_file", &o.join_token_file,
                      "File of tokens of 16 to 1024 characters, one a line: a worker that is not "
                      "known, or lost its secret, must have one of them. Empty: whoever reaches the "
-                     "server may be a worker.");
+                     "server may be a worker. The file is read again when it changes.");
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Executions to remember; the oldest that ended go first.", 1);
@@ -136,6 +143,37 @@ absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
   return TopologyRules::Make(std::move(rules));
 }
 
+absl::Status CheckTimesAndSizes(const ServerOptions& o) {
+  if (o.lost_after < 2 * o.heartbeat_interval) {
+    return InvalidField("lost_after", FormatDuration(o.lost_after),
+                        "must be at least two heartbeat_intervals");
+  }
+  if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
+    return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
+                        "must be 4KiB to 1GiB");
+  }
+  if (o.planning_memory_limit < kPlanningMemoryLeast) {
+    return InvalidField("planning_memory_limit", FormatByteSize(o.planning_memory_limit),
+                        absl::StrCat("must be at least ", FormatByteSize(kPlanningMemoryLeast)));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTls(const ServerOptions& o) {
+  RETURN_IF_ERROR(CheckAllOrNone(o.tls, TlsFields()));
+  if (o.tls.empty() || !o.tls_trust_domain.empty()) return absl::OkStatus();
+  return InvalidField("tls_trust_domain", "", "must be set with TLS");
+}
+
+// The first of each kind.
+std::vector<absl::Status> ValueProblems(const ServerOptions& o) {
+  std::vector<absl::Status> problems = {
+      ParseLogLevel(o.log_level).status(), ParseLogFormat(o.log_format).status(),
+      CheckTimesAndSizes(o), CheckTls(o), AtField("topology", RulesOf(o).status())};
+  std::erase_if(problems, [](const absl::Status& status) { return status.ok(); });
+  return problems;
+}
+
 }  // namespace
 
 CertificateFields TlsFields() { return {.ca = "tls_client_ca_file"}; }
@@ -174,31 +212,35 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                        "Silence on a connection after which it is probed.", kLeast);
   settings.AddDuration("keepalive_timeout", &o.keepalive_timeout,
                        "Time a probe may take before the connection ends.", kLeast);
+  settings.AddDuration(
+      "max_connection_age", &o.max_connection_age,
+      "A client's connection that is older takes no new calls, and the client makes "
+      "another; what runs on it may go on. 0: never.");
+  settings.AddDuration(
+      "drain", &o.drain,
+      "Time that executions get to end by themselves at SIGTERM; then those that are "
+      "not decided end FAILED, source intact. Nothing runs: no time at all.");
   settings.AddDuration("drain_delay", &o.drain_delay,
                        "Time between NOT_SERVING and the end of service at shutdown; longer than a "
                        "readiness period.");
   settings.AddDuration("shutdown_grace", &o.shutdown_grace,
                        "Time that calls under way get at shutdown.");
+  settings.Live({"log_level", "log_format", "execution_deadline", "states_max",
+                 "finished_executions_max", "topology", "plan_cache_bytes", "plan_cache_entries",
+                 "plan_cache_age"});
 }
 
 absl::Status Validate(const ServerOptions& o) {
-  if (o.lost_after < 2 * o.heartbeat_interval) {
-    return InvalidField("lost_after", FormatDuration(o.lost_after),
-                        "must be at least two heartbeat_intervals");
-  }
-  if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
-    return InvalidField("message_bytes_max", FormatByteSize(o.message_bytes_max),
-                        "must be 4KiB to 1GiB");
-  }
-  if (o.planning_memory_limit < kPlanningMemoryLeast) {
-    return InvalidField("planning_memory_limit", FormatByteSize(o.planning_memory_limit),
-                        absl::StrCat("must be at least ", FormatByteSize(kPlanningMemoryLeast)));
-  }
-  RETURN_IF_ERROR(CheckAllOrNone(o.tls, TlsFields()));
-  if (!o.tls.empty() && o.tls_trust_domain.empty()) {
-    return InvalidField("tls_trust_domain", "", "must be set with TLS");
-  }
-  return AtField("topology", RulesOf(o).status());
+  for (const absl::Status& problem : ValueProblems(o)) RETURN_IF_ERROR(problem);
+  return absl::OkStatus();
+}
+
+std::vector<absl::Status> Problems(const ServerOptions& o) {
+  std::vector<absl::Status> problems = ValueProblems(o);
+  CheckReadable("join_token_file", o.join_token_file, problems,
+                [&] { return ReadJoinTokens(o.join_token_file).status(); });
+  CheckCertificates(o.tls, TlsFields(), problems);
+  return problems;
 }
 
 Core::Options CoreOptionsOf(const ServerOptions& o) {
@@ -214,7 +256,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .states_per_job = o.states_per_job,
       .bytes_per_job = o.bytes_per_job,
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
-      .topology_rules = *RulesOf(o)};
+      .topology_rules = *RulesOf(o),
+      .version = std::string(kVersion)};
   core.plan_cache_bytes = o.plan_cache_bytes;
   core.plan_cache_entries = o.plan_cache_entries;
   core.plan_cache_age = absl::FromChrono(o.plan_cache_age);
@@ -232,6 +275,20 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
   return core;
 }
 
+LiveOptions LiveOptionsOf(const ServerOptions& o) {
+  return {.execution_deadline = o.execution_deadline,
+          .states_max = static_cast<size_t>(o.states_max),
+          .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
+          .join_token_hashes = {},
+          .topology_rules = *RulesOf(o)};
+}
+
+MemoryTier::Limits PlanLimitsOf(const ServerOptions& o) {
+  return {.max_bytes = o.plan_cache_bytes,
+          .max_entries = o.plan_cache_entries,
+          .max_age = absl::FromChrono(o.plan_cache_age)};
+}
+
 Server::Options GrpcOptionsOf(const ServerOptions& o) {
   Server::Options grpc;
   grpc.listen_address = o.listen_address;
@@ -239,6 +296,7 @@ Server::Options GrpcOptionsOf(const ServerOptions& o) {
   grpc.message_bytes_max = static_cast<int>(o.message_bytes_max);
   grpc.keepalive_time = o.keepalive_time;
   grpc.keepalive_timeout = o.keepalive_timeout;
+  grpc.max_connection_age = o.max_connection_age;
   grpc.shutdown_grace = o.shutdown_grace;
   grpc.limits = {.per_second = o.calls_per_second, .burst = static_cast<double>(o.calls_burst)};
   if (!o.tls.empty()) grpc.authorizer = AuthorizeByRole(o.tls_trust_domain);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "server/core.h"
 #include "server/server.h"
@@ -19,6 +20,7 @@ struct ServerOptions {
   std::string metrics_address = "127.0.0.1:7071";
   std::string port_file;
   std::string log_level = "info";
+  std::string log_format = "logfmt";
   CertificateFiles tls;
   std::string tls_trust_domain = "remesh.local";
   std::string join_token_file;
@@ -60,6 +62,8 @@ struct ServerOptions {
   int64_t message_bytes_max = int64_t{64} << 20;
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+  std::chrono::nanoseconds max_connection_age = std::chrono::hours(1);
+  std::chrono::nanoseconds drain = std::chrono::seconds(30);
   std::chrono::nanoseconds drain_delay = std::chrono::seconds(0);
   std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);
 };
@@ -71,9 +75,13 @@ void AddSettings(ServerOptions& options, Settings& settings);
 
 // INVALID_ARGUMENT when values contradict each other.
 absl::Status Validate(const ServerOptions& options);
+// For --check-config: what Validate() says, and what is wrong with the files that are named.
+std::vector<absl::Status> Problems(const ServerOptions& options);
 
 // REQUIRES: Validate(options).
 Core::Options CoreOptionsOf(const ServerOptions& options);
+LiveOptions LiveOptionsOf(const ServerOptions& options);  // but for join tokens
+MemoryTier::Limits PlanLimitsOf(const ServerOptions& options);
 Server::Options GrpcOptionsOf(const ServerOptions& options);
 
 }  // namespace remesh

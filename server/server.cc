@@ -4,6 +4,9 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
+#include <algorithm>
+#include <climits>
+
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/credentials.h"
@@ -19,7 +22,8 @@ constexpr auto kHandshakeMax = std::chrono::seconds(5);
 constexpr auto kIdleMax = std::chrono::minutes(5);
 
 int Millis(std::chrono::nanoseconds duration) {
-  return static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(duration).count());
+  const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
+  return static_cast<int>(std::min<int64_t>(millis, INT_MAX));
 }
 
 void SetServing(grpc::Server& server, bool serving) {
@@ -47,6 +51,13 @@ void Server::AddArguments(grpc::ServerBuilder& builder) const {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options_.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
+  // A connection of that age takes no new calls, so that the client makes another. What runs on it
+  // may go on, for the end of an Attach stream would fail the moves of its host.
+  if (options_.max_connection_age.count() > 0) {
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
+                               std::max(1, Millis(options_.max_connection_age)));
+    builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
+  }
   // From the first byte to HTTP/2's settings, TLS included. Silence before it: AcceptLoop.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeMax));
   // Of connections without a call; an Attach stream is one.

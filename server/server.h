@@ -33,6 +33,7 @@ class Server {
     int message_bytes_max = 64 << 20;
     std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
+    std::chrono::nanoseconds max_connection_age{0};                     // 0: none
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
     Authorizer authorizer = AllowAll();
     CallLimits::Options limits;                             // default: none

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -53,7 +55,9 @@ class ServerFixture : public testing::Test, public CoreObserver {
   void OnLog(const Note&) override {}
   void OnExecutionEnded(const ExecutionEnded&) override {}
   void OnPlanned(const v1::Planning&, double) override {}
-  void OnGauges(const ControllerGauges&, const v1::CacheStats&) override {}
+  void OnGauges(const ControllerGauges& gauges, const v1::CacheStats&) override {
+    others_ = gauges.workers_of_other_version;
+  }
   void OnFatal(const absl::Status& status) override { ADD_FAILURE() << status; }
 
   template <typename Response, typename Call>
@@ -61,6 +65,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
   // Asks every 5 ms until it is so; false: it was not within 20 s.
   static bool Eventually(absl::FunctionRef<bool()> predicate);
 
+  std::atomic<int64_t> others_ = 0;  // workers of another version
   const std::filesystem::path directory_;
   Core::Options core_options_;
   std::unique_ptr<Core> core_;

@@ -28,7 +28,17 @@ TlsMetrics::TlsMetrics(prometheus::Registry& registry)
                   .Name("remesh_tls_certificate_expiry_timestamp_seconds")
                   .Help("When the own certificate in force runs out; 0: no TLS")
                   .Register(registry)
-                  .Add({})) {}
+                  .Add({})),
+      not_before(&prometheus::BuildGauge()
+                      .Name("remesh_tls_certificate_not_before_timestamp_seconds")
+                      .Help("When it began to be valid; 0: no TLS")
+                      .Register(registry)
+                      .Add({})) {}
+
+void TlsMetrics::SetTimes(const Certificates& certificates) {
+  expiry->Set(UnixSeconds(certificates.expiry));
+  not_before->Set(UnixSeconds(certificates.not_before));
+}
 
 absl::StatusOr<std::shared_ptr<CertificateKeeper>> CertificateKeeper::Start(Options options,
                                                                             TlsMetrics& metrics) {
@@ -43,7 +53,7 @@ CertificateKeeper::CertificateKeeper(Options options, Certificates first, TlsMet
     : options_(std::move(options)),
       metrics_(metrics),
       current_(std::make_shared<const Certificates>(std::move(first))) {
-  metrics_.expiry->Set(UnixSeconds(current()->expiry));
+  metrics_.SetTimes(*current());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -92,7 +102,7 @@ void CertificateKeeper::Read() {
   }
   if (*read == *current()) return;
   metrics_.reloaded->Increment();
-  metrics_.expiry->Set(UnixSeconds(read->expiry));
+  metrics_.SetTimes(*read);
   LogInfo("certificates reloaded",
           {{"expiry", absl::FormatTime(read->expiry, absl::UTCTimeZone())}});
   absl::MutexLock lock(&mutex_);

@@ -24,6 +24,10 @@ struct TlsMetrics {
   prometheus::Counter* reloaded;
   prometheus::Counter* refused;
   prometheus::Gauge* expiry;
+  prometheus::Gauge* not_before;
+
+  // Of the certificates in force from now on.
+  void SetTimes(const Certificates& certificates);
 };
 
 // The certificates in force: reads the files again every `poll`, and replaces what it has once what

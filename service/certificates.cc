@@ -142,15 +142,19 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files,
   RETURN_IF_ERROR(CheckCa(ca, now));
   ASSIGN_OR_RETURN(const std::vector<X509Ptr> chain, ParseCertificates(own));
   absl::Time expiry = absl::InfiniteFuture();
+  absl::Time not_before;
   for (const X509Ptr& one : chain) {
     RETURN_IF_ERROR(CheckInForce(own, *one, now));
-    expiry = std::min(expiry, NotAfter(*one));
+    if (NotAfter(*one) >= expiry) continue;
+    expiry = NotAfter(*one);
+    not_before = NotBefore(*one);
   }
   RETURN_IF_ERROR(CheckKey(key, *chain.front(), fields.certificate));
   return Certificates{.ca = std::move(ca.text),
                       .certificate = std::move(own.text),
                       .key = std::move(key.text),
-                      .expiry = expiry};
+                      .expiry = expiry,
+                      .not_before = not_before};
 }
 
 }  // namespace remesh

@@ -30,7 +30,8 @@ struct Certificates {
   std::string ca;
   std::string certificate;
   std::string key;
-  absl::Time expiry;  // of the first of our own that runs out
+  absl::Time expiry;      // of the first of our own that runs out
+  absl::Time not_before;  // of that one
 
   friend bool operator==(const Certificates&, const Certificates&) = default;
 };

@@ -4,7 +4,11 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <iostream>
+#include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/escaping.h"
 #include "absl/synchronization/mutex.h"
@@ -12,6 +16,7 @@
 #include "absl/time/time.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "service/log_budget.h"
 
 namespace remesh {
@@ -20,6 +25,7 @@ namespace {
 constexpr std::string_view kNames[] = {"debug", "info", "warning", "error"};
 
 std::atomic<LogLevel> lowest{LogLevel::kInfo};
+std::atomic<LogFormat> format_now{LogFormat::kLogfmt};
 
 // Quoted where a reader of key=value pairs could be misled.
 std::string Quoted(std::string_view text) {
@@ -32,12 +38,39 @@ std::string Quoted(std::string_view text) {
 struct Suppressed {
   int64_t like_it = 0;
   int64_t in_all = 0;
-
-  std::string ToString() const {
-    return absl::StrCat(like_it > 0 ? absl::StrCat(" suppressed=", like_it) : "",
-                        in_all > 0 ? absl::StrCat(" suppressed_in_all=", in_all) : "");
-  }
 };
+
+using Pairs = std::vector<std::pair<std::string, std::string>>;
+
+Pairs PairsOf(LogLevel level, std::string_view message, LogFields fields) {
+  Pairs pairs = {{"level", std::string(kNames[static_cast<int>(level)])},
+                 {"msg", std::string(message)}};
+  for (const auto& [key, value] : fields) {
+    pairs.emplace_back(key, value.text());
+    if (!value.reason().empty()) pairs.emplace_back("reason", value.reason());
+  }
+  return pairs;
+}
+
+std::string AsLogfmt(const Pairs& pairs) {
+  std::string line;
+  for (const auto& [key, value] : pairs) {
+    absl::StrAppend(&line, line.empty() ? "" : " ", key, "=", Quoted(value));
+  }
+  return line;
+}
+
+// Keys keep their order; of equal ones the last counts, as JSON has no other way.
+std::string AsJson(const Pairs& pairs) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : pairs) object[key] = value;
+  return object.dump(-1, ' ', /*ensure_ascii=*/false,
+                     nlohmann::ordered_json::error_handler_t::replace);
+}
+
+std::string Format(const Pairs& pairs, LogFormat format) {
+  return format == LogFormat::kJson ? AsJson(pairs) : AsLogfmt(pairs);
+}
 
 // How many lines were dropped before this one; nullopt: this one is, too. Whoever asks for debug
 // lines gets them all.
@@ -62,24 +95,23 @@ LogValue::LogValue(const absl::Status& status)
   if (reason != absl::StatusCodeToString(status.code())) reason_ = reason;
 }
 
-std::string FormatLog(LogLevel level, std::string_view message, LogFields fields) {
-  std::string line = absl::StrCat("level=", std::string(kNames[static_cast<int>(level)]),
-                                  " msg=", Quoted(message));
-  for (const auto& [key, value] : fields) {
-    absl::StrAppend(&line, " ", std::string(key), "=", Quoted(value.text()));
-    if (!value.reason().empty()) absl::StrAppend(&line, " reason=", Quoted(value.reason()));
-  }
-  return line;
+std::string FormatLog(LogLevel level, std::string_view message, LogFields fields,
+                      LogFormat format) {
+  return Format(PairsOf(level, message, fields), format);
 }
 
 void Log(LogLevel level, std::string_view message, LogFields fields) {
   if (!LogEnabled(level)) return;
   const std::optional<Suppressed> suppressed = Take(level, message);
   if (!suppressed.has_value()) return;
-  const std::string time =
-      absl::FormatTime("%E4Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone());
-  const std::string line = absl::StrCat("time=", time, " ", FormatLog(level, message, fields),
-                                        suppressed->ToString(), "\n");
+  Pairs pairs = PairsOf(level, message, fields);
+  pairs.emplace(pairs.begin(), "time",
+                absl::FormatTime("%E4Y-%m-%dT%H:%M:%E3SZ", absl::Now(), absl::UTCTimeZone()));
+  if (suppressed->like_it > 0) pairs.emplace_back("suppressed", absl::StrCat(suppressed->like_it));
+  if (suppressed->in_all > 0) {
+    pairs.emplace_back("suppressed_in_all", absl::StrCat(suppressed->in_all));
+  }
+  const std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
   // There is nobody to tell of a stderr that cannot be written.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
@@ -88,13 +120,34 @@ bool LogEnabled(LogLevel level) { return level >= lowest.load(std::memory_order_
 
 void SetLogLevel(LogLevel level) { lowest.store(level, std::memory_order_relaxed); }
 
-absl::Status SetLogLevel(std::string_view name) {
+void SetLogFormat(LogFormat format) { format_now.store(format, std::memory_order_relaxed); }
+
+void SayLast(std::string_view program, const absl::Status& why) {
+  if (format_now.load(std::memory_order_relaxed) == LogFormat::kJson) {
+    return LogError("the process ends", {{"program", program}, {"error", why}});
+  }
+  std::cerr << program << ": " << why.message() << "\n";
+}
+
+absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name) {
   for (int i = 0; i < 4; ++i) {
-    if (name != kNames[i]) continue;
-    SetLogLevel(static_cast<LogLevel>(i));
-    return absl::OkStatus();
+    if (name == kNames[i]) return static_cast<LogLevel>(i);
   }
   return InvalidField("log_level", name, "must be debug, info, warning or error");
+}
+
+absl::StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
+  if (name == "logfmt") return LogFormat::kLogfmt;
+  if (name == "json") return LogFormat::kJson;
+  return InvalidField("log_format", name, "must be logfmt or json");
+}
+
+absl::Status SetLog(std::string_view level, std::string_view format) {
+  ASSIGN_OR_RETURN(const LogLevel lowest_now, ParseLogLevel(level));
+  ASSIGN_OR_RETURN(const LogFormat format_then, ParseLogFormat(format));
+  SetLogLevel(lowest_now);
+  SetLogFormat(format_then);
+  return absl::OkStatus();
 }
 
 }  // namespace remesh

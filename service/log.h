@@ -6,12 +6,13 @@
 #include <string_view>
 #include <utility>
 
-#include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
 namespace remesh {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
+enum class LogFormat { kLogfmt, kJson };
 
 // A value of a log line: text, a number, or a status, whose reason (base/error.h) becomes a field
 // of its own.
@@ -37,6 +38,7 @@ using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 
 // Writes one line to stderr in a single write, such as
 //   time=2026-11-21T05:49:10.123Z level=info msg="worker attached" host=a incarnation=3
+// or, as LogFormat::kJson, an object of the same keys whose values are strings.
 // Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
 // often (see LogBudget), until one ends in suppressed=N; where all messages together came too
 // often, the next line ends in suppressed_in_all=N. Messages are constants; what varies is a field.
@@ -55,13 +57,22 @@ inline void LogError(std::string_view message, LogFields fields = {}) {
 // Whether lines of this level are written.
 bool LogEnabled(LogLevel level);
 
-// kInfo at first.
+// kInfo and kLogfmt at first.
 void SetLogLevel(LogLevel level);
+void SetLogFormat(LogFormat format);
 
-// "debug", "info", "warning", "error". INVALID_ARGUMENT (field "log_level") for anything else.
-absl::Status SetLogLevel(std::string_view name);
+// "debug", "info", "warning", "error"; "logfmt", "json". INVALID_ARGUMENT (field "log_level" or
+// "log_format") for anything else.
+absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name);
+absl::StatusOr<LogFormat> ParseLogFormat(std::string_view name);
+// Both at once, or neither.
+absl::Status SetLog(std::string_view level, std::string_view format);
+
+// What a process ends with, on stderr: "program: message", or in LogFormat::kJson a line as others.
+void SayLast(std::string_view program, const absl::Status& why);
 
 // The line without time and newline: for tests.
-std::string FormatLog(LogLevel level, std::string_view message, LogFields fields);
+std::string FormatLog(LogLevel level, std::string_view message, LogFields fields,
+                      LogFormat format = LogFormat::kLogfmt);
 
 }  // namespace remesh

@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "base/error.h"
 #include "service/authorization.h"
@@ -34,9 +36,40 @@ TEST(LogTest, TheReasonOfAStatusIsAField) {
       R"(level=warning msg=refused error="INVALID_ARGUMENT: shape[1]: value \"-3\" must be >= 0" reason=INVALID_FIELD host=a)");
 }
 
+TEST(LogTest, JsonHasTheSameKeys) {
+  const absl::Status refused = InvalidField("shape[1]", "-3", "must be >= 0");
+  const std::string line =
+      FormatLog(LogLevel::kWarning, "refused \"it\"\n",
+                {{"n", 7}, {"error", refused}, {"bytes", "\xff"}}, LogFormat::kJson);
+  EXPECT_EQ(line.find('\n'), std::string::npos);
+  const nlohmann::json read = nlohmann::json::parse(line);
+  EXPECT_EQ(read.at("level"), "warning");
+  EXPECT_EQ(read.at("msg"), "refused \"it\"\n");
+  EXPECT_EQ(read.at("n"), "7");
+  EXPECT_EQ(read.at("reason"), "INVALID_FIELD");
+  EXPECT_EQ(read.size(), 6u);
+}
+
+TEST(LogTest, AJsonLogIsAnObjectALine) {
+  ASSERT_TRUE(SetLog("info", "json").ok());
+  testing::internal::CaptureStderr();
+  LogWarning("worker is away", {{"host", "a b"}});
+  SayLast("remesh-test", absl::UnavailableError("no disk"));
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  ASSERT_TRUE(SetLog("info", "logfmt").ok());
+  std::string line;
+  int count = 0;
+  for (; std::getline(lines, line); ++count) {
+    const nlohmann::json read = nlohmann::json::parse(line);
+    EXPECT_TRUE(read.contains("time") && read.contains("level") && read.contains("msg")) << line;
+  }
+  EXPECT_EQ(count, 2);
+}
+
 TEST(LogTest, LevelsHaveNames) {
-  EXPECT_TRUE(SetLogLevel("error").ok());
-  EXPECT_EQ(GetErrorInfo(SetLogLevel("loud")).metadata["value"], "loud");
+  EXPECT_TRUE(SetLog("error", "logfmt").ok());
+  EXPECT_EQ(GetErrorInfo(SetLog("loud", "json")).metadata["value"], "loud");
+  EXPECT_EQ(GetErrorInfo(SetLog("info", "xml")).metadata["field"], "log_format");
   testing::internal::CaptureStderr();
   LogInfo("dropped");
   LogError("kept");

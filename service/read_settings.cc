@@ -5,9 +5,14 @@
 #include <fstream>
 #include <iostream>
 #include <iterator>
-#include <optional>
 #include <string>
+#include <utility>
 
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
 #include "service/version.h"
 
 namespace remesh {
@@ -15,46 +20,132 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
+// Of a settings file; one larger is some other file.
+constexpr size_t kFileBytesMax = 16 << 20;
 
-int Refuse(const std::string& what, const absl::Status& status) {
-  std::cerr << what << ": " << status.message() << "\n";
-  return kUsage;
+// The setting that an error is about: "topology" of "topology.hosts[3].match"; "" when unknown.
+std::string KeyOf(const absl::Status& problem) {
+  const std::map<std::string, std::string> facts = GetErrorInfo(problem).metadata;
+  for (const char* name : {"key", "field"}) {
+    const auto found = facts.find(name);
+    if (found != facts.end()) return found->second.substr(0, found->second.find_first_of(".["));
+  }
+  return "";
 }
 
-}  // namespace
+// Where a file sets `key`, from 1; 0: not on a line of its own.
+int LineOf(const std::string& text, const std::string& key) {
+  int number = 0;
+  for (absl::string_view line : absl::StrSplit(text, '\n')) {
+    ++number;
+    if (key.empty() || !absl::ConsumePrefix(&line, key)) continue;
+    if (absl::StartsWith(absl::StripLeadingAsciiWhitespace(line), ":")) return number;
+  }
+  return 0;
+}
 
-std::optional<int> ReadSettings(int argc, char** argv, const std::string& description,
-                                Settings& settings) {
-  CLI::App app(description);
-  app.set_version_flag("--version", std::string(kVersion));
+// What a command line says beside the settings.
+struct Options {
   std::string config_path;
   bool print_config = false;
-  app.add_option("--config", config_path, "YAML file with settings; flags override it.")
+  bool check_config = false;
+};
+
+// The code to exit with, unless the command line is to be followed.
+std::optional<int> ParseFlags(int argc, char** argv, const std::string& description,
+                              Settings& settings, Options& options) {
+  CLI::App app(description);
+  app.set_version_flag("--version", std::string(kVersion));
+  app.add_option("--config", options.config_path, "YAML file with settings; flags override it.")
       ->type_name("FILE");
-  app.add_flag("--print-config", print_config,
+  app.add_flag("--print-config", options.print_config,
                "Print a commented file of all settings as file and flags set them, and end.");
+  app.add_flag("--check-config", options.check_config,
+               "Check file, flags and the files that they name, print \"ok\" or every error, and "
+               "end. Nothing is opened, reached or written.");
   settings.AddFlags(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
-  if (!config_path.empty()) {
-    std::error_code error;
-    if (std::filesystem::is_directory(config_path, error))
-      return Refuse(config_path, absl::InvalidArgumentError("is a directory, not a file"));
-    std::ifstream file(config_path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (!file.is_open() || file.bad())
-      return Refuse(config_path, absl::NotFoundError("cannot be read"));
-    if (const absl::Status status = settings.Load(text); !status.ok())
-      return Refuse(config_path, status);
+  return std::nullopt;
+}
+
+struct Problem {
+  std::string origin;  // the file, or "flags"
+  std::string text;    // of the file
+  absl::Status status;
+};
+
+void Tell(const Problem& problem) {
+  const int line = LineOf(problem.text, KeyOf(problem.status));
+  std::cerr << problem.origin << (line > 0 ? absl::StrCat(":", line) : "") << ": "
+            << problem.status.message() << "\n";
+}
+
+int Refuse(const std::vector<Problem>& problems) {
+  for (const Problem& problem : problems) Tell(problem);
+  return kUsage;
+}
+
+std::vector<Problem> ProblemsOf(const Options& options, const std::string& text, Settings& settings,
+                                const CheckSettings& check) {
+  std::vector<Problem> problems;
+  for (absl::Status& status : settings.Problems(text)) {
+    problems.push_back({options.config_path, text, std::move(status)});
   }
-  if (const absl::Status status = settings.ApplyFlags(); !status.ok())
-    return Refuse("flags", status);
-  if (!print_config) return std::nullopt;
-  std::cout << settings.InForce(description) << std::flush;
-  return std::cout ? 0 : kFailed;
+  if (!problems.empty()) return problems;
+  if (const absl::Status status = settings.Load(text); !status.ok()) {
+    return {{options.config_path, text, status}};
+  }
+  if (const absl::Status status = settings.ApplyFlags(); !status.ok()) {
+    return {{"flags", "", status}};
+  }
+  if (!options.check_config) return {};
+  const std::string origin = options.config_path.empty() ? "flags" : options.config_path;
+  for (absl::Status& status : check()) {
+    const bool elsewhere = absl::IsNotFound(status);
+    Problem problem{origin, text, std::move(status)};
+    if (elsewhere) Tell(problem);
+    if (!elsewhere) problems.push_back(std::move(problem));
+  }
+  return problems;
+}
+
+}  // namespace
+
+absl::StatusOr<std::string> ReadSettingsFile(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) {
+    return absl::InvalidArgumentError("is a directory, not a file");
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file.is_open()) return absl::NotFoundError("cannot be read");
+  std::string text;
+  std::vector<char> piece(64 << 10);
+  while (text.size() <= kFileBytesMax &&
+         (file.read(piece.data(), std::ssize(piece)), file.gcount() > 0)) {
+    text.append(piece.data(), static_cast<size_t>(file.gcount()));
+  }
+  if (file.bad()) return absl::NotFoundError("cannot be read");
+  if (text.size() <= kFileBytesMax) return text;
+  return absl::InvalidArgumentError(absl::StrCat("is longer than ", kFileBytesMax, " bytes"));
+}
+
+ReadResult ReadSettings(int argc, char** argv, const std::string& description, Settings& settings,
+                        const CheckSettings& check) {
+  Options options;
+  if (const auto code = ParseFlags(argc, argv, description, settings, options)) return {code};
+  absl::StatusOr<std::string> text = std::string();
+  if (!options.config_path.empty()) text = ReadSettingsFile(options.config_path);
+  if (!text.ok()) return {Refuse({{options.config_path, "", text.status()}})};
+  const std::vector<Problem> problems = ProblemsOf(options, *text, settings, check);
+  if (!problems.empty()) return {Refuse(problems)};
+  if (options.print_config) std::cout << settings.InForce(description) << std::flush;
+  if (options.check_config) std::cout << "ok\n" << std::flush;
+  if (options.print_config || options.check_config) return {std::cout ? 0 : kFailed};
+  return {std::nullopt, options.config_path, *std::move(text)};
 }
 
 }  // namespace remesh

@@ -1,17 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "service/settings.h"
 
 namespace remesh {
 
-// The start of a main(): reads --config FILE, then flags, into `settings`. Returns the code to exit
-// with when the program shall end: 0 after --help, --version and --print-config (InForce() of what
-// file and flags set); 2 after a usage error or a bad file, with the reason on stderr.
-std::optional<int> ReadSettings(int argc, char** argv, const std::string& description,
-                                Settings& settings);
+// How values fit together and what the files hold that they name: every error. Asks nothing of the
+// network, writes nothing. NOT_FOUND for a file that cannot be read here, which is noted and no error:
+// settings may be checked elsewhere than they are used.
+using CheckSettings = std::function<std::vector<absl::Status>()>;
+
+struct ReadResult {
+  std::optional<int> exit_code;  // with which the program shall end now
+  std::string config_path = "";  // of --config; "": none
+  std::string config_text = "";  // of that file
+};
+
+// The start of a main(): reads --config FILE, then flags, into `settings`. The program shall end
+// with 0 after --help, --version, --print-config (InForce() of what file and flags set) and
+// --check-config, which prints "ok" when `check` finds nothing; with 2 after a usage error or a bad
+// file, with the reasons on stderr: those of --check-config all, as FILE:LINE where the file has
+// the key.
+ReadResult ReadSettings(int argc, char** argv, const std::string& description, Settings& settings,
+                        const CheckSettings& check);
+
+// The text of a settings file; NOT_FOUND or INVALID_ARGUMENT says why it cannot be read.
+absl::StatusOr<std::string> ReadSettingsFile(const std::string& path);
 
 }  // namespace remesh

@@ -119,6 +119,34 @@ absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& key,
   return InvalidField(key, value.is_null() ? "" : value.dump(), "must be a plain value");
 }
 
+// A settings file as a map; of comments alone an empty one: it says nothing, which is fine.
+absl::StatusOr<nlohmann::json> MapOf(std::string_view yaml) {
+  const std::vector<std::string> lines =
+      absl::StrSplit(absl::string_view(yaml.data(), yaml.size()), '\n');
+  const bool empty = std::all_of(lines.begin(), lines.end(), [](const std::string& line) {
+    const absl::string_view text = absl::StripAsciiWhitespace(line);
+    return text.empty() || text[0] == '#';
+  });
+  if (empty) return nlohmann::json::object();
+  ASSIGN_OR_RETURN(const std::string json, YamlToJson(yaml));
+  nlohmann::json document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (!document.is_object()) return InvalidField("file", json, "must be a map from keys to values");
+  return document;
+}
+
+absl::Status UnknownKey(const std::string& key, const std::vector<std::string>& keys) {
+  const auto nearest = std::min_element(
+      keys.begin(), keys.end(),
+      [&](const auto& a, const auto& b) { return EditDistance(a, key) < EditDistance(b, key); });
+  ErrorInfo info{.reason = "UNKNOWN_KEY", .metadata = {{"key", key}}};
+  std::string message = absl::StrCat("unknown key \"", key, "\"");
+  if (nearest != keys.end()) {
+    info.metadata["nearest"] = *nearest;
+    absl::StrAppend(&message, "; the nearest known one is \"", *nearest, "\"");
+  }
+  return MakeError(absl::StatusCode::kInvalidArgument, message, info);
+}
+
 }  // namespace
 
 void Settings::Section(std::string title) { next_section_ = std::move(title); }
@@ -238,48 +266,38 @@ Settings::Row* Settings::Find(const std::string& key) {
   return found == rows_.end() ? nullptr : &*found;
 }
 
-absl::Status Settings::UnknownKey(const std::string& key) const {
-  const auto nearest = std::min_element(
-      keys_.begin(), keys_.end(),
-      [&](const auto& a, const auto& b) { return EditDistance(a, key) < EditDistance(b, key); });
-  ErrorInfo info{.reason = "UNKNOWN_KEY", .metadata = {{"key", key}}};
-  std::string message = absl::StrCat("unknown key \"", key, "\"");
-  if (nearest != keys_.end()) {
-    info.metadata["nearest"] = *nearest;
-    absl::StrAppend(&message, "; the nearest known one is \"", *nearest, "\"");
+absl::Status Settings::SetRow(const std::string& key, const nlohmann::json& value, bool commit) {
+  Row* row = Find(key);
+  if (row == nullptr) return UnknownKey(key, keys_);
+  std::vector<std::string> values = {value.dump()};
+  if (!row->is_object) {
+    ASSIGN_OR_RETURN(values, ValuesOf(key, value));
   }
-  return MakeError(absl::StatusCode::kInvalidArgument, message, info);
+  return row->set(values, commit);
+}
+
+std::vector<absl::Status> Settings::Problems(std::string_view yaml) {
+  const absl::StatusOr<nlohmann::json> document = MapOf(yaml);
+  if (!document.ok()) return {document.status()};
+  std::vector<absl::Status> problems;
+  for (const auto& [key, value] : document->items()) {
+    const absl::Status status = SetRow(key, value, /*commit=*/false);
+    if (!status.ok()) problems.push_back(status);
+  }
+  return problems;
 }
 
 absl::Status Settings::Load(std::string_view yaml) {
-  // A file of comments alone says nothing, which is fine.
-  const std::vector<std::string> lines =
-      absl::StrSplit(absl::string_view(yaml.data(), yaml.size()), '\n');
-  const bool empty = std::all_of(lines.begin(), lines.end(), [](const std::string& line) {
-    const absl::string_view text = absl::StripAsciiWhitespace(line);
-    return text.empty() || text[0] == '#';
-  });
-  if (empty) return absl::OkStatus();
-  ASSIGN_OR_RETURN(const std::string json, YamlToJson(yaml));
-  const nlohmann::json document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (!document.is_object()) return InvalidField("file", json, "must be a map from keys to values");
+  ASSIGN_OR_RETURN(const nlohmann::json document, MapOf(yaml));
   for (const bool commit : {false, true}) {
-    for (const auto& [key, value] : document.items()) {
-      Row* row = Find(key);
-      if (row == nullptr) return UnknownKey(key);
-      std::vector<std::string> values = {value.dump()};
-      if (!row->is_object) {
-        ASSIGN_OR_RETURN(values, ValuesOf(key, value));
-      }
-      RETURN_IF_ERROR(row->set(values, commit));
-    }
+    for (const auto& [key, value] : document.items()) RETURN_IF_ERROR(SetRow(key, value, commit));
   }
   return absl::OkStatus();
 }
 
 absl::Status Settings::Set(const std::string& key, const std::string& value) {
   Row* row = Find(key);
-  if (row == nullptr) return UnknownKey(key);
+  if (row == nullptr) return UnknownKey(key, keys_);
   if (!row->is_list) return row->set({value}, true);
   return row->set(absl::StrSplit(value, ',', absl::SkipEmpty()), true);
 }
@@ -298,11 +316,25 @@ void Settings::AddFlags(CLI::App& app) {
   }
 }
 
-absl::Status Settings::ApplyFlags() {
-  for (Row& row : rows_) {
+absl::Status Settings::ApplyFlagsOf(const Settings& other) {
+  for (const Row& row : other.rows_) {
     if (!row.flag_values.empty()) RETURN_IF_ERROR(Set(row.key, row.flag_values.back()));
   }
   return absl::OkStatus();
+}
+
+void Settings::Live(std::initializer_list<std::string_view> keys) {
+  for (const std::string_view key : keys) {
+    Row* row = Find(std::string(key));
+    REMESH_CHECK(row != nullptr);
+    row->is_live = true;
+  }
+}
+
+std::map<std::string, Settings::Value> Settings::Values() const {
+  std::map<std::string, Value> values;
+  for (const Row& row : rows_) values[row.key] = {.text = row.text(), .live = row.is_live};
+  return values;
 }
 
 std::string Settings::Example(std::string_view header) const {
@@ -319,8 +351,9 @@ std::string Settings::Document(std::string_view header,
   for (const Row& row : rows_) {
     if (!row.section.empty()) absl::StrAppend(&out, "\n# ---- ", row.section, " ----\n");
     const std::string text = text_of(row);
-    absl::StrAppend(&out, "\n", Comment(row.doc), text == row.default_text ? "# " : "", row.key,
-                    ": ", text, "\n");
+    const std::string live = row.is_live ? " (Takes effect without a restart.)" : "";
+    absl::StrAppend(&out, "\n", Comment(row.doc + live), text == row.default_text ? "# " : "",
+                    row.key, ": ", text, "\n");
   }
   return out;
 }

@@ -4,7 +4,10 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <limits>
+#include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -51,11 +54,23 @@ class Settings {
   // Sets values from a file's text. Everything is checked before anything is set. INVALID_ARGUMENT
   // naming the key and value; an unknown key (reason UNKNOWN_KEY) with the nearest known one.
   absl::Status Load(std::string_view yaml);
+  // Every error that Load() could give; sets nothing.
+  std::vector<absl::Status> Problems(std::string_view yaml);
+
+  // Says which settings take effect while the process runs; the documents of the file name them.
+  void Live(std::initializer_list<std::string_view> keys);
+  struct Value {
+    std::string text;  // now, as YAML
+    bool live = false;
+  };
+  std::map<std::string, Value> Values() const;
 
   // One flag for each row; values are kept until ApplyFlags(), so that they override a file. No row
   // may be added, and the table not be moved, between the two.
   void AddFlags(CLI::App& app);
-  absl::Status ApplyFlags();
+  absl::Status ApplyFlags() { return ApplyFlagsOf(*this); }
+  // The flags that another table of the same rows was given.
+  absl::Status ApplyFlagsOf(const Settings& other);
 
   // Sets one value from text. Fields: the key.
   absl::Status Set(const std::string& key, const std::string& value);
@@ -75,6 +90,7 @@ class Settings {
     std::string default_text;  // as YAML
     bool is_list = false;
     bool is_object = false;
+    bool is_live = false;
     // Checks `values` (one, unless is_list); sets when `commit`.
     std::function<absl::Status(const std::vector<std::string>& values, bool commit)> set;
     std::function<std::string()> text;  // the value now, as YAML
@@ -82,10 +98,10 @@ class Settings {
   };
 
   void Add(Row row);
+  absl::Status SetRow(const std::string& key, const nlohmann::json& value, bool commit);
   Row* Find(const std::string& key);
   std::string Document(std::string_view header,
                        absl::FunctionRef<std::string(const Row&)> text_of) const;
-  absl::Status UnknownKey(const std::string& key) const;
 
   std::vector<Row> rows_;
   std::vector<std::string> keys_;

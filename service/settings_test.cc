@@ -179,11 +179,14 @@ TEST(SettingsTest, TheExampleDocumentsEveryKey) {
   EXPECT_EQ(values.window, defaults.window);
 }
 
-std::optional<int> Start(Settings& settings, std::vector<std::string> args) {
+std::optional<int> Start(
+    Settings& settings, std::vector<std::string> args,
+    const CheckSettings& check = [] { return std::vector<absl::Status>(); }) {
   args.insert(args.begin(), "remesh-test");
   std::vector<char*> argv;
   for (std::string& arg : args) argv.push_back(arg.data());
-  return ReadSettings(static_cast<int>(argv.size()), argv.data(), "A test.", settings);
+  return ReadSettings(static_cast<int>(argv.size()), argv.data(), "A test.", settings, check)
+      .exit_code;
 }
 
 TEST(SettingsTest, FlagsOverrideTheFile) {
@@ -216,6 +219,50 @@ TEST(SettingsTest, PrintsWhatIsInForce) {
   EXPECT_EQ(again.InForce("A test."), defaults);
   ASSERT_TRUE(again.Load(printed).ok());
   EXPECT_EQ(again.InForce("A test."), printed);
+}
+
+TEST(SettingsTest, CheckConfigNamesEveryErrorByItsLine) {
+  const std::string path = testing::TempDir() + "/remesh_settings_check_test.yaml";
+  std::ofstream(path) << "# a file\nthreads: many\nlost_after: 2s\nthread: 7\n";
+  Values values;
+  Settings settings = Table(values);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(Start(settings, {"--config", path, "--check-config"}), 2);
+  const std::string errors = testing::internal::GetCapturedStderr();
+  EXPECT_NE(errors.find(path + ":2: threads: value \"many\""), std::string::npos) << errors;
+  EXPECT_NE(errors.find(path + ":4: unknown key \"thread\""), std::string::npos) << errors;
+}
+
+TEST(SettingsTest, CheckConfigAsksWhatValuesAreTogether) {
+  const std::string path = testing::TempDir() + "/remesh_settings_together_test.yaml";
+  std::ofstream(path) << "threads: 8\nlost_after: 2s\n";
+  Values values;
+  Settings settings = Table(values);
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Start(settings, {"--config", path, "--check-config"}), 0);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "ok\n");
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(
+      Start(settings, {"--config", path, "--check-config"},
+            [] { return std::vector<absl::Status>{InvalidField("lost_after", "2s", "is short")}; }),
+      2);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            path + ":2: lost_after: value \"2s\" is short\n");
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(Start(settings, {"--check-config"},
+                  [] { return std::vector<absl::Status>{absl::NotFoundError("elsewhere")}; }),
+            0)
+      << "a file that is not here is no error";
+  testing::internal::GetCapturedStdout();
+}
+
+TEST(SettingsTest, LiveSettingsSayThatTheyAre) {
+  Values values;
+  Settings settings = Table(values);
+  settings.Live({"threads"});
+  EXPECT_TRUE(settings.Values().at("threads").live);
+  EXPECT_FALSE(settings.Values().at("rate").live);
+  EXPECT_NE(settings.Example("A test.").find("without a restart"), std::string::npos);
 }
 
 TEST(SettingsTest, ADirectoryIsNoFile) {

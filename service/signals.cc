@@ -46,7 +46,7 @@ int ShutdownSignal::Wait() {
     if (on_hang_up_) {
       on_hang_up_();
     } else {
-      LogWarning("SIGHUP is ignored: settings are read when the process starts");
+      LogWarning("SIGHUP is ignored: there are no files to read again");
     }
   }
   const sigset_t set = SetOf({SIGTERM, SIGINT});

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
 #include <fstream>
-#include <iostream>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -15,6 +14,7 @@
 #include "service/thread_limits.h"
 #include "worker/data_plane.h"
 #include "worker/options.h"
+#include "worker/settings_reload.h"
 #include "worker/transport/ucx_log.h"
 #include "worker/worker.h"
 
@@ -36,9 +36,10 @@ int ThreadsNeeded(const WorkerOptions& options) {
   return kOwn + grpc + MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
 }
 
-absl::Status Run(WorkerOptions options) {
+// `settings` are of other options: those given here are completed.
+absl::Status Run(const ReadResult& read, const Settings& settings, WorkerOptions options) {
   ShutdownSignal shutdown;
-  RETURN_IF_ERROR(SetLogLevel(std::string_view(options.log_level)));
+  RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Complete(options));
   RETURN_IF_ERROR(CountDevices(options));
   RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
@@ -59,10 +60,17 @@ absl::Status Run(WorkerOptions options) {
                              {"socket_path", options.socket_path},
                              {"data_address", worker->data_address()},
                              {"metrics_port", worker->metrics_port()}});
-  if (!options.tls.empty()) shutdown.OnHangUp([&] { worker->ReloadCertificates(); });
+  const std::unique_ptr<ConfigReload> reload = ReloadWorkerSettings(read, settings, *worker);
+  if (reload != nullptr || !options.tls.empty()) {
+    shutdown.OnHangUp([&] {
+      worker->ReloadCertificates();
+      if (reload != nullptr) reload->Reload();
+    });
+  }
   const int signal = shutdown.Wait();
-  std::lock_guard lock(mutex);
   LogInfo("worker stops", {{"signal", signal}});
+  if (signal != 0) worker->Drain(options.drain);
+  std::lock_guard lock(mutex);
   return why;
 }
 
@@ -73,13 +81,13 @@ int Main(int argc, char** argv) {
   WorkerOptions options;
   Settings settings;
   AddSettings(options, settings);
-  if (const auto code = ReadSettings(
-          argc, argv, "The remesh worker: holds a host's buffers and moves them.", settings)) {
-    return *code;
-  }
-  const absl::Status status = Run(std::move(options));
+  const ReadResult read =
+      ReadSettings(argc, argv, "The remesh worker: holds a host's buffers and moves them.",
+                   settings, [&] { return Problems(options); });
+  if (read.exit_code) return *read.exit_code;
+  const absl::Status status = Run(read, settings, options);
   if (status.ok()) return 0;
-  std::cerr << "remesh-worker: " << status.message() << "\n";
+  SayLast("remesh-worker", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 

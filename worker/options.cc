@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +20,8 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "proto/convert/presets.h"
+#include "service/config_check.h"
+#include "service/log.h"
 
 namespace remesh {
 namespace {
@@ -79,7 +82,8 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
   if (options.fabric_bytes_per_second == 0) {
     options.fabric_bytes_per_second = preset->fabric_bytes_per_second();
   }
-  return absl::OkStatus();
+  RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
+  return CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second);
 }
 
 absl::Status ReadJoinToken(WorkerOptions& options) {
@@ -99,6 +103,40 @@ absl::Status CheckOneOf(const char* key, const std::string& value,
                         std::initializer_list<const char*> values) {
   if (std::find(values.begin(), values.end(), value) != values.end()) return absl::OkStatus();
   return InvalidField(key, value, absl::StrCat("must be one of ", absl::StrJoin(values, ", ")));
+}
+
+absl::Status CheckSocketPath(const std::string& path) {
+  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  if (!path.empty() && path.size() <= kMost) return absl::OkStatus();
+  return InvalidField("socket_path", path, absl::StrCat("must be of 1 to ", kMost, " bytes"));
+}
+
+absl::Status CheckDataPlane(const WorkerOptions& options) {
+  RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
+  RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
+  RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
+  if ((options.transport == "nccl") == (options.device != "host")) return absl::OkStatus();
+  return InvalidField("device", options.device,
+                      "must be cuda or sim with transport nccl, and host with others");
+}
+
+// Fills in what neither network nor files are needed for. The first problem of each kind.
+std::vector<absl::Status> CompleteHere(WorkerOptions& options) {
+  if (options.host.empty()) {
+    char name[256] = "";
+    gethostname(name, sizeof(name) - 1);
+    options.host = name;
+  }
+  std::vector<absl::Status> problems = {ParseLogLevel(options.log_level).status(),
+                                        ParseLogFormat(options.log_format).status(),
+                                        CheckAllOrNone(options.tls, {}),
+                                        CompleteDevices(options),
+                                        CompleteCapacities(options),
+                                        CheckSocketPath(options.socket_path),
+                                        SocketRulesOf(options).status(),
+                                        CheckDataPlane(options)};
+  std::erase_if(problems, [](const absl::Status& status) { return status.ok(); });
+  return problems;
 }
 
 void AddHostSettings(WorkerOptions& options, Settings& settings) {
@@ -170,6 +208,14 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
                        std::chrono::nanoseconds(0));
   settings.AddString("socket_path", &options.socket_path,
                      "Unix socket on which trainers of this host call, mode 0660.");
+  settings.AddStrings("socket_allowed_uids", &options.socket_allowed_uids,
+                      "Users who may call on it, as numbers. With socket_allowed_gids empty, too: "
+                      "whoever its mode lets in.");
+  settings.AddStrings("socket_allowed_gids", &options.socket_allowed_gids,
+                      "Groups whose members may call on it, as numbers.");
+  settings.AddObject("socket_jobs_by_uid", &options.socket_jobs_by_uid,
+                     "Jobs by user: {\"1000\": llama}. Such a user may name states of that job "
+                     "only; others are not bound to a job.");
   settings.Section("Data plane");
   settings.AddString("transport", &options.transport,
                      "How bytes reach other hosts: tcp, ucx for InfiniBand and RoCE, or nccl "
@@ -203,6 +249,9 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
                   "Most slices on their way, for one attempt.", 1, 65536);
   settings.Section("Operation");
+  settings.AddDuration("drain", &options.drain,
+                       "Time that moves get to end by themselves at SIGTERM; then those that are "
+                       "not decided end FAILED, source intact. In no move: no time at all.");
   settings.AddAddress("metrics_address", &options.metrics_address,
                       "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "
                       "empty: nowhere.",
@@ -210,6 +259,16 @@ void AddSettings(WorkerOptions& options, Settings& settings) {
   settings.AddString("port_file", &options.port_file,
                      "File to write the ports in use to, one \"name: value\" a line; empty: none.");
   settings.AddString("log_level", &options.log_level, "debug, info, warning or error.");
+  settings.AddString("log_format", &options.log_format,
+                     "How lines of the log are written: logfmt, or json, an object a line of the "
+                     "same keys.");
+  settings.Live({"log_level", "log_format", "socket_allowed_uids", "socket_allowed_gids",
+                 "socket_jobs_by_uid"});
+}
+
+absl::Status ValidateHere(WorkerOptions options) {
+  const std::vector<absl::Status> problems = CompleteHere(options);
+  return problems.empty() ? absl::OkStatus() : problems.front();
 }
 
 bool HasAssignedIds(const WorkerOptions& options) {
@@ -217,24 +276,8 @@ bool HasAssignedIds(const WorkerOptions& options) {
 }
 
 absl::Status Complete(WorkerOptions& options) {
-  if (options.host.empty()) {
-    char name[256] = "";
-    gethostname(name, sizeof(name) - 1);
-    options.host = name;
-  }
-  RETURN_IF_ERROR(CheckAllOrNone(options.tls, {}));
+  for (const absl::Status& problem : CompleteHere(options)) RETURN_IF_ERROR(problem);
   RETURN_IF_ERROR(ReadJoinToken(options));
-  RETURN_IF_ERROR(CompleteDevices(options));
-  RETURN_IF_ERROR(CompleteCapacities(options));
-  RETURN_IF_ERROR(CheckRate("nic_bytes_per_second", options.nic_bytes_per_second));
-  RETURN_IF_ERROR(CheckRate("fabric_bytes_per_second", options.fabric_bytes_per_second));
-  RETURN_IF_ERROR(CheckOneOf("transport", options.transport, {"tcp", "ucx", "nccl"}));
-  RETURN_IF_ERROR(CheckOneOf("device", options.device, {"host", "cuda", "sim"}));
-  RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
-  if ((options.transport == "nccl") != (options.device != "host")) {
-    return InvalidField("device", options.device,
-                        "must be cuda or sim with transport nccl, and host with others");
-  }
   if (options.data_bind_address.empty())
     options.data_bind_address = AddressTowards(options.server_address);
   if (options.data_bind_address.empty()) {
@@ -242,6 +285,19 @@ absl::Status Complete(WorkerOptions& options) {
                         "must be a host that can be found, or set data_bind_address");
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options) {
+  return MakeSocketRules(options.socket_allowed_uids, options.socket_allowed_gids,
+                         options.socket_jobs_by_uid);
+}
+
+std::vector<absl::Status> Problems(WorkerOptions options) {
+  std::vector<absl::Status> problems = CompleteHere(options);
+  CheckReadable("join_token_file", options.join_token_file, problems,
+                [&] { return ReadJoinToken(options); });
+  CheckCertificates(options.tls, {}, problems);
+  return problems;
 }
 
 }  // namespace remesh

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "service/certificates.h"
 #include "service/settings.h"
+#include "worker/local/socket_gate.h"
 
 namespace remesh {
 
@@ -35,6 +36,9 @@ struct WorkerOptions {
   int64_t memory_limit_bytes = 0;
   std::chrono::nanoseconds recycle_idle = std::chrono::seconds(60);
   std::string socket_path = "/run/remesh/worker.sock";
+  std::vector<std::string> socket_allowed_uids;
+  std::vector<std::string> socket_allowed_gids;
+  std::string socket_jobs_by_uid;  // JSON; empty: none
 
   std::string transport = "tcp";
   std::string device = "host";
@@ -48,9 +52,11 @@ struct WorkerOptions {
   int64_t staging_bytes = int64_t{64} << 20;
   int64_t slices_in_flight = 32;
 
+  std::chrono::nanoseconds drain = std::chrono::seconds(30);
   std::string metrics_address = "127.0.0.1:0";
   std::string port_file;
   std::string log_level = "info";
+  std::string log_format = "logfmt";
 };
 
 // One row for each option. `options` must outlive `settings`.
@@ -63,5 +69,11 @@ bool HasAssignedIds(const WorkerOptions& options);
 // capacities that are left to the preset, and the join token.
 // INVALID_ARGUMENT naming the key for what cannot be.
 absl::Status Complete(WorkerOptions& options);
+// Who may call on the socket. INVALID_ARGUMENT: see MakeSocketRules().
+absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options);
+// What Complete() would say without network and files.
+absl::Status ValidateHere(WorkerOptions options);
+// For --check-config: all of that, and what is wrong with the files that are named.
+std::vector<absl::Status> Problems(WorkerOptions options);
 
 }  // namespace remesh

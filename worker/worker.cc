@@ -36,6 +36,8 @@ constexpr size_t kNonceBytes = 16;
 // A refused worker dials for as long as it takes; its log is read by people.
 constexpr std::chrono::minutes kRemedyPause(1);
 constexpr absl::Duration kPatience = absl::Seconds(1);  // with the agent, of who asks
+constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
+constexpr absl::Duration kAbortPatience = absl::Seconds(5);  // for the planner's Abort
 
 std::string BootId() {
   std::string id;
@@ -56,6 +58,12 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   ASSIGN_OR_RETURN(worker->certificates_,
                    CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
   worker->OpenSegments(plane);
+  // Before what takes long, so that it can be seen.
+  if (!set.metrics_address.empty()) {
+    ASSIGN_OR_RETURN(
+        worker->endpoint_,
+        MetricsEndpoint::Start(set.metrics_address, worker->registry_, worker->Checks()));
+  }
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
   for (const std::string& warning : plane.warnings) LogWarning("environment", {{"note", warning}});
@@ -70,12 +78,14 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
       worker->store_.get(), worker->data_.get(), worker->metrics_.get());
   worker->MakeLink();
   RETURN_IF_ERROR(worker->Serve());
+  worker->started_ = true;
   worker->link_->Start();
   return worker;
 }
 
 // From the outside in: who could give new work goes first.
 Worker::~Worker() {
+  endpoint_.reset();
   if (link_ != nullptr) link_->Stop();
   if (strand_ != nullptr && agent_ != nullptr) {
     strand_->Post([this] { agent_->Close(); });
@@ -108,6 +118,38 @@ void Worker::OpenSegments(const DataPlane& plane) {
                {{"remedy", "run remesh-keeper and set keeper_socket"}});
   }
   segments_ = std::make_unique<DeviceSegments>(LocalDevices(devices), std::move(keeper), &handles_);
+}
+
+bool Worker::AgentBusy() {
+  auto busy = std::make_shared<std::atomic<bool>>(true);
+  auto answered = std::make_shared<absl::Notification>();
+  strand_->Post([=, this] {
+    *busy = agent_->busy();
+    answered->Notify();
+  });
+  return !answered->WaitForNotificationWithTimeout(kPatience) || *busy;
+}
+
+bool Worker::AwaitIdle(absl::Duration patience) {
+  for (const absl::Time end = absl::Now() + patience; AgentBusy(); absl::SleepFor(kDrainLook)) {
+    if (absl::Now() >= end) return false;
+  }
+  return true;
+}
+
+void Worker::Drain(std::chrono::nanoseconds patience) {
+  stopping_ = true;
+  strand_->Post([this] { agent_->Drain(/*at_once=*/false); });
+  if (!AgentBusy()) return;
+  if (!AwaitIdle(absl::FromChrono(patience))) {
+    LogWarning("moves are ended, their sources stay", {{"host", options_.host}});
+    strand_->Post([this] { agent_->Drain(/*at_once=*/true); });
+    AwaitIdle(kAbortPatience);
+  }
+  // What the planner is to hear of the last attempt is on its way when the stream ends.
+  const absl::Time end = absl::Now() + kPatience;
+  while (!link_->Flushed() && absl::Now() < end) absl::SleepFor(kDrainLook);
+  absl::SleepFor(kDrainLook);
 }
 
 absl::Status Worker::OpenStore() {
@@ -252,9 +294,15 @@ bool Worker::Disconnected(const absl::Status& status) {
 std::vector<ReadinessCheck> Worker::Checks() {
   return {{"attached",
            [this] {
+             if (!started_) return absl::UnavailableError("the worker starts");
+             if (stopping_) return absl::UnavailableError("the worker stops");
              return attached_ ? absl::OkStatus()
                               : absl::UnavailableError(absl::StrCat(
                                     "not attached to the server at ", options_.server_address));
+           }},
+          {"buffers",
+           [this] {
+             return started_ ? absl::OkStatus() : absl::UnavailableError("buffers are adopted");
            }},
           {"agent", [this] { return AgentAnswers(); }},
           {"keeper", [this] {
@@ -263,6 +311,7 @@ std::vector<ReadinessCheck> Worker::Checks() {
 }
 
 absl::Status Worker::AgentAnswers() {
+  if (!started_) return absl::UnavailableError("the worker starts");
   auto answered = std::make_shared<absl::Notification>();
   if (!strand_->Post([=] { answered->Notify(); }))
     return absl::UnavailableError("the worker stops");
@@ -271,16 +320,16 @@ absl::Status Worker::AgentAnswers() {
 }
 
 absl::Status Worker::Serve() {
-  service_ = std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls());
+  ASSIGN_OR_RETURN(SocketRules rules, SocketRulesOf(options_));
+  gate_.SetRules(std::move(rules));
+  service_ =
+      std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls(), &gate_);
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
   builder.experimental().SetInterceptorCreators(
       RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
-  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path));
+  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_));
   ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_));
-  if (options_.metrics_address.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(endpoint_,
-                   MetricsEndpoint::Start(options_.metrics_address, registry_, Checks()));
   return absl::OkStatus();
 }
 

@@ -6,11 +6,15 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
 #include "base/strand.h"
 #include "prometheus/registry.h"
+#include "service/config_metrics.h"
 #include "service/metrics_endpoint.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/planner_link.h"
@@ -40,6 +44,11 @@ class Worker {
 
   // Looks at the files now; they are read again from time to time anyway.
   void ReloadCertificates();
+  void SetSocketRules(SocketRules rules) { gate_.SetRules(std::move(rules)); }
+  ConfigMetrics& config_metrics() { return config_metrics_; }
+  // Takes part in no new move; gives those under way `patience` to end, then has the planner end
+  // them. Blocks; in no move: not.
+  void Drain(std::chrono::nanoseconds patience);
   // 0 when there is no endpoint.
   int metrics_port() const { return endpoint_ == nullptr ? 0 : endpoint_->port(); }
   const std::string& data_address() const { return data_->transport_address(); }
@@ -56,6 +65,8 @@ class Worker {
   absl::Status Serve();
   std::vector<ReadinessCheck> Checks();
   absl::Status AgentAnswers();
+  bool AgentBusy();
+  bool AwaitIdle(absl::Duration patience);
   Agent::Ports MakePorts();
   v1::Register Identity() const;
   // True when there is no use in dialling again soon.
@@ -66,9 +77,12 @@ class Worker {
   std::string boot_id_;
   std::chrono::steady_clock::time_point remedy_told_{};  // of the link's thread
   std::atomic<bool> attached_ = false;                   // the planner has welcomed this worker
+  std::atomic<bool> started_ = false;                    // buffers are adopted, trainers are served
+  std::atomic<bool> stopping_ = false;
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
   TlsMetrics tls_metrics_{*registry_};
+  ConfigMetrics config_metrics_{*registry_, absl::Now()};
   std::unique_ptr<WorkerMetrics> metrics_;
   std::shared_ptr<CertificateKeeper> certificates_;  // null: no TLS
   HandleTable handles_;                       // of device memory, for trainers, and what they lend
@@ -83,6 +97,7 @@ class Worker {
   std::unique_ptr<PlannerChannel> channel_;
   std::unique_ptr<ProgramFetcher> fetcher_;
   std::unique_ptr<PlannerLink> link_;
+  SocketGate gate_;
   std::unique_ptr<LocalService> service_;
   std::unique_ptr<UnixServer> server_;
   std::unique_ptr<PacketServer> handle_server_;

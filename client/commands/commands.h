@@ -7,6 +7,7 @@ namespace remesh {
 
 // Each adds one of remeshctl's commands, with its flags and verbs, to the parser.
 void AddCache(CLI::App& app, Command& command);
+void AddConfig(CLI::App& app, Command& command);
 // Of the commands that `app` has by then.
 void AddCompletion(CLI::App& app, Command& command);
 void AddDemo(CLI::App& app, Command& command);

@@ -87,7 +87,8 @@ void AddExecutions(CLI::App& app, Command& command) {
                        absl::Status (*run)(const ExecutionsOptions&)) {
     const auto [sub, options] = AddVerb(*executions, command, verb, help, run);
     if (run == ListExecutions) {
-      sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it");
+      sub->add_option("--parent", options->parent, "jobs/{job}; all jobs without it")
+          ->envname("REMESH_PARENT");
     } else {
       sub->add_option("NAME", options->name, "jobs/{job}/executions/{id}")->required();
     }

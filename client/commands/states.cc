@@ -134,7 +134,8 @@ void AddStates(CLI::App& app, Command& command) {
     return std::make_pair(sub, options);
   };
   const auto [list, list_options] = add("list", "List states by name", ListStates, false);
-  list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it");
+  list->add_option("--parent", list_options->parent, "jobs/{job}; all jobs without it")
+      ->envname("REMESH_PARENT");
   add("get", "Show a state; with -o json its arrays and shardings too", Get, true);
   const auto [create, create_options] = add("create", "Declare a state from a file", Create, false);
   create

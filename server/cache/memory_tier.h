@@ -56,6 +56,7 @@ class MemoryTier {
   int64_t pinned_count() const;
   int64_t plan_count() const { return static_cast<int64_t>(entries_.size()); }
   const Limits& limits() const { return limits_; }
+  void SetLimits(Limits limits) { limits_ = limits; }  // then NextToEvict()
 
  private:
   struct Entry {
@@ -71,7 +72,7 @@ class MemoryTier {
     }
   };
 
-  const Limits limits_;
+  Limits limits_;
   std::map<std::string, Entry> entries_;  // by fingerprint
   std::map<std::string, Name> names_;
   std::map<uint64_t, std::string> by_use_;  // oldest first

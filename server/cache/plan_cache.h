@@ -112,6 +112,8 @@ class PlanCache {
   void UpdatePrecompute(absl::FunctionRef<void(CacheCounters::Precompute&)> update);
   // Counts a question that waits for an equal one without asking FindOrCompute() until then.
   void CountWait();
+  // Of memory; what is over them goes at once.
+  void SetLimits(const MemoryTier::Limits& limits);
   // Drops what has become too old, and tells the disk now and then what was used.
   void Tick();
   v1::CacheStats stats();

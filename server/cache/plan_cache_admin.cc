@@ -50,6 +50,12 @@ void PlanCache::Evict(const Name& name, EvictionCause cause) {
   memory_.Remove(std::string(name.listed.plan->name));
 }
 
+void PlanCache::SetLimits(const MemoryTier::Limits& limits) {
+  absl::MutexLock lock(&mutex_);
+  memory_.SetLimits(limits);
+  MakeRoom("");
+}
+
 void PlanCache::MakeRoom(const std::string& spared) {
   std::vector<PlanFile::Name> changed;
   while (true) {

@@ -83,6 +83,8 @@ ControllerGauges GaugesOf(const ControllerView& view) {
   for (const auto& [host, worker] : workers) {
     gauges.workers_alive += worker.alive();
     gauges.workers_drained += view.membership.drained(host);
+    gauges.workers_of_other_version +=
+        worker.alive() && worker.registration.version() != view.options.version;
   }
   for (const auto& [name, state] : view.states.registry().states()) {
     ++gauges.states[PhaseOf(state, view.workers())];

@@ -22,6 +22,7 @@ struct ControllerGauges {
   int64_t workers = 0;
   int64_t workers_alive = 0;
   int64_t workers_drained = 0;
+  int64_t workers_of_other_version = 0;  // alive, of another release than this server
   std::map<v1::State::Phase, int64_t> states;
   int64_t executions_running = 0;
   int64_t owed_generations = 0;  // on workers: what can be neither used nor proved to be free

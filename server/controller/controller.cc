@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "server/controller/host_events.h"
+#include "server/controller/operator_events.h"
 #include "server/controller/overloaded.h"
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
@@ -45,6 +46,8 @@ Actions Controller::Handle(Event event, Moment now) {
               OnDurable(next, now, out);
             }
           },
+          [&](const Reconfigure& change) { OnReconfigure(change, machines_, out); },
+          [&](const Drain& drain) { OnDrain(drain, machines_, now, out); },
           [&](const Tick&) { OnTick(now, out); }},
       event);
   return Finish(out);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 
 #include "server/controller/action.h"
@@ -32,6 +33,8 @@ class Controller {
   Actions Handle(Event event, Moment now);
 
   ControllerGauges gauges() const { return GaugesOf(machines_.view()); }
+  int64_t executions_running() const { return std::ssize(machines_.executions.running()); }
+  bool journal_behind() const { return machines_.leadership.behind(); }
   uint64_t epoch() const { return machines_.leadership.epoch(); }
 
  private:

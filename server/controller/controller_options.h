@@ -29,6 +29,16 @@ struct ControllerOptions {
   Timestamp tick_interval{0};
   std::set<std::string> join_token_hashes;  // see EnrolmentRules
   TopologyRules topology_rules;
+  std::string version;  // of this release, which workers are compared to
+};
+
+// What of the above may change while the server runs.
+struct LiveOptions {
+  Timestamp execution_deadline{0};
+  size_t states_max = 0;
+  size_t finished_executions_max = 0;
+  std::set<std::string> join_token_hashes = {};
+  TopologyRules topology_rules = {};
 };
 
 // 64 random bits a call. Attempt tokens, uids and names of executions are made of them.

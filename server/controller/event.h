@@ -14,6 +14,7 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
+#include "server/controller/controller_options.h"
 #include "server/controller/placed.h"
 
 namespace remesh {
@@ -81,10 +82,22 @@ struct Persisted {
   bool full = false;
 };
 
+// An operator changed settings. ReplyTo follows: Empty, or why nothing changes.
+struct Reconfigure {
+  CallId call = 0;
+  std::shared_ptr<const LiveOptions> options;
+};
+
+// The server is to end: no execution starts from now on, and those that wait for devices fail; when
+// `at_once`, so does everything that has not been decided. See ServerStops().
+struct Drain {
+  bool at_once = false;
+};
+
 // Time passes; comes at least a few times per lost_after.
 struct Tick {};
 
 using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned,
-                           Persisted, Tick>;
+                           Persisted, Reconfigure, Drain, Tick>;
 
 }  // namespace remesh

@@ -331,4 +331,9 @@ absl::Status Execution::Cancel(Moment now, ExecutionActions& out) {
   return absl::OkStatus();
 }
 
+void Execution::Stop(const absl::Status& why, Moment now, ExecutionActions& out) {
+  REMESH_CHECK(can_fail());
+  Fail(StatusToProto(why), v1::Execution::FAILED, now, out);
+}
+
 }  // namespace remesh

@@ -85,6 +85,8 @@ class Execution {
   void OnTick(Moment now, ExecutionActions& out);
   // FAILED_PRECONDITION (EXECUTION_COMMITTING, EXECUTION_ENDED) when it is too late. Idempotent.
   absl::Status Cancel(Moment now, ExecutionActions& out);
+  // Ends FAILED with `why`, source intact. REQUIRES: step() is kVerifying at most.
+  void Stop(const absl::Status& why, Moment now, ExecutionActions& out);
   // Takes the decision back: ends FAILED with `why`. The caller knows that the source is whole or
   // no longer wanted. REQUIRES: step() is kCommitting.
   void GiveUp(const absl::Status& why, ExecutionActions& out);

@@ -216,6 +216,22 @@ void Executions::Cancel(CallId call, const std::string& name, Moment now, Outbox
   out.Reply(call, execution.resource());
 }
 
+void Executions::Stop(Execution::Step last, const absl::Status& why, Moment now, Outbox& out) {
+  for (const std::string& name : std::set<std::string>(running_)) {
+    Execution& execution = entries_.at(name).execution;
+    if (execution.step() > last) continue;
+    ExecutionActions actions;
+    execution.Stop(why, now, actions);
+    Apply(name, std::move(actions), now, out);
+  }
+}
+
+absl::Status ServerStops() {
+  return MakeError(absl::StatusCode::kUnavailable,
+                   "the server stops; ask again when it is back, the source is as it was",
+                   {.reason = "SERVER_STOPS", .metadata = {}});
+}
+
 namespace {
 
 absl::Status CheckResolve(const v1::ResolveExecutionRequest& request, const Executions& executions,

@@ -59,6 +59,8 @@ class Executions {
 
   void Cancel(CallId call, const std::string& name, Moment now, Outbox& out);
   void Resolve(CallId call, const v1::ResolveExecutionRequest& request, Moment now, Outbox& out);
+  // Fails with `why` whatever has got no further than `last`, which can still fail.
+  void Stop(Execution::Step last, const absl::Status& why, Moment now, Outbox& out);
   // REQUIRES: it is incomplete().
   void GiveUp(const std::string& name, const absl::Status& why, Moment now, Outbox& out);
 
@@ -92,6 +94,9 @@ class Executions {
 };
 
 // INVALID_ARGUMENT: `name` is none of an execution. NOT_FOUND.
+// UNAVAILABLE (SERVER_STOPS): what a server that ends says to starts, and of executions that it fails.
+absl::Status ServerStops();
+
 absl::StatusOr<const ExecutionEntry*> FindExecution(const Executions& executions,
                                                     const std::string& name);
 

@@ -26,7 +26,7 @@ struct Machines {
 
   ControllerView view() const;
 
-  const ControllerOptions options;
+  ControllerOptions options;
   const RandomBits random;
   JournalQueue journal;
   Leadership leadership;

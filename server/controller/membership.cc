@@ -86,6 +86,12 @@ void Membership::Restore(const Restored& restored, Moment now) {
   }
 }
 
+absl::Status Membership::SetTopologyRules(TopologyRules rules, Outbox& out) {
+  RETURN_IF_ERROR(workers_.SetRules(std::move(rules)));
+  out.Add(TopologyChanged{.topology = workers_.topology()});
+  return absl::OkStatus();
+}
+
 bool Membership::durable(const std::string& host) const {
   const auto entry = hosts_.find(host);
   return entry != hosts_.end() && entry->second.durable;
@@ -159,6 +165,10 @@ HostAway Membership::Attach(StreamId stream, const v1::Register& registration, M
   }
   out.Note(
       absl::StrCat("worker of host ", host, " attached, incarnation ", registration.incarnation()));
+  if (registration.version() != options_.version) {
+    out.Warn(absl::StrCat("worker of host ", host, " is of release \"", registration.version(),
+                          "\", this server of \"", options_.version, "\""));
+  }
   if (!same_topology) out.Add(TopologyChanged{.topology = workers_.topology()});
   // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
   return {.host = host,

@@ -39,6 +39,7 @@ absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::s
 
 // Which hosts are known, which of them are attached, and who may attach as which life of which
 // host. Knows the journal and the leadership only. Not thread-safe.
+// One for each thing that a host or an operator does: it has more than 25 methods.
 class Membership {
  public:
   Membership(const ControllerOptions& options, const Leadership& leadership);
@@ -48,6 +49,8 @@ class Membership {
 
   const WorkerRegistry& workers() const { return workers_; }
   const DeviceIds& device_ids() const { return device_ids_; }
+  // INVALID_ARGUMENT as WorkerRegistry::SetRules().
+  absl::Status SetTopologyRules(TopologyRules rules, Outbox& out);
   bool knows(const std::string& host) const { return hosts_.contains(host); }
   // The journal has the host, or will have it with what is on its way there.
   bool durable(const std::string& host) const;

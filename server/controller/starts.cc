@@ -233,6 +233,7 @@ void Starts::Start(CallId call, const v1::StartExecutionRequest& request, Moment
   const absl::StatusOr<bool> joined = Join(call, request, out);
   if (!joined.ok()) return out.Reply(call, joined.status());
   if (*joined) return;
+  if (draining_ && !request.validate_only()) return out.Reply(call, ServerStops());
   const absl::StatusOr<const StateEntry*> state = CheckStart(request);
   if (!state.ok()) return out.Reply(call, state.status());
   const uint64_t id = next_planning_++;
@@ -280,7 +281,8 @@ std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {
     out.Reply(start.calls, planned.move.status());
     return std::nullopt;
   }
-  const absl::Status status = CheckMove(start, *planned.move);
+  const absl::Status status =
+      draining_ && !only_asks ? ServerStops() : CheckMove(start, *planned.move);
   if (status.ok() && !only_asks) return MakeLaunch(start, *planned.move, out);
   if (!only_asks) out.Add(ReleasePlan{.plan = planned.move->plan});
   if (!status.ok()) {

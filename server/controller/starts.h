@@ -36,6 +36,8 @@ class Starts {
   std::optional<Launch> OnPlanned(const Planned& planned, Outbox& out);
   void OnStored(const std::string& execution, Outbox& out);
   void Forgive(Timestamp pause);  // the server itself stood still
+  // Refuses whatever would become an execution: see ServerStops().
+  void BeginDrain() { draining_ = true; }
 
   // Whether a planning reserves the state.
   bool reserves(const std::string& state) const { return reserved_.contains(state); }
@@ -63,6 +65,7 @@ class Starts {
   const Membership& membership_;
   const States& states_;
   const Executions& executions_;
+  bool draining_ = false;
   uint64_t next_planning_ = 1;
   std::map<uint64_t, PendingStart> planning_;            // by planning id
   std::set<std::string> reserved_;                       // states that plannings reserve

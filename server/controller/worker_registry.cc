@@ -212,6 +212,17 @@ void WorkerRegistry::Forget(const std::string& host) {
   workers_.erase(worker);
 }
 
+absl::Status WorkerRegistry::SetRules(TopologyRules rules) {
+  for (const auto& [host, worker] : workers_) {
+    const absl::Status fits = rules.Check(worker.registration);
+    if (fits.ok()) continue;
+    return InvalidField("topology", host,
+                        absl::StrCat("must fit the worker of that host: ", fits.message()));
+  }
+  rules_ = std::move(rules);
+  return absl::OkStatus();
+}
+
 absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
   RETURN_IF_ERROR(ValidateRegister(registration));
   return rules_.Check(registration);

@@ -62,6 +62,10 @@ class WorkerRegistry {
  public:
   explicit WorkerRegistry(TopologyRules rules = {}) : rules_(std::move(rules)) {}
 
+  // INVALID_ARGUMENT (field "topology") when a worker that registered does not fit them: then the
+  // old ones stay.
+  absl::Status SetRules(TopologyRules rules);
+
   // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check.
   absl::Status Check(const v1::Register& registration) const;
   // The host that registered a device of that id; null: none.
@@ -98,7 +102,7 @@ class WorkerRegistry {
   std::shared_ptr<const Topology> topology() const;
 
  private:
-  const TopologyRules rules_;
+  TopologyRules rules_;
   std::map<std::string, WorkerEntry> workers_;
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams
   absl::flat_hash_map<int64_t, std::string> owners_;  // of devices

@@ -45,22 +45,41 @@ class OperationTest(ClusterTest):
         server = self.cluster.server_metrics_url.removesuffix("metrics")
         worker = self.cluster.worker_metrics_url(self.host).removesuffix("metrics")
         self.assertEqual(probe(server + "livez"), (200, "ok\n"))
-        self.assertEqual(probe(server + "readyz"), (200, "serving: ok\ncontroller: ok\n"))
-        self.assertEqual(probe(worker + "readyz"), (200, "attached: ok\nagent: ok\n"))
+        self.assertEqual(probe(server + "readyz"), (200, "serving: ok\njournal: ok\ncontroller: ok\n"))
+        self.assertEqual(probe(worker + "readyz"), (200, "attached: ok\nbuffers: ok\nagent: ok\n"))
         self.cluster.stop_server()
         self.addCleanup(self.cluster.wait_workers)
         self.addCleanup(self.cluster.start_server)
         self.wait_until("the worker notices", lambda: probe(worker + "readyz")[0] == 503)
-        self.assertRegex(probe(worker + "readyz")[1], "attached: not attached to the server at .*\nagent: ok\n")
+        self.assertRegex(probe(worker + "readyz")[1], "attached: not attached to the server at .*\nbuffers: ok\nagent: ok\n")
         self.assertEqual(probe(worker + "livez"), (200, "ok\n"))
 
-    def test_hang_ups_are_ignored_with_a_warning(self):
+    def test_a_hang_up_reads_the_settings_again(self):
         for process in self.processes:
             with self.subTest(process=process.name):
                 process.popen.send_signal(signal.SIGHUP)
-                self.wait_until("a warning", lambda log=process.log: re.search(
-                    r'level=warning msg="SIGHUP is ignored', log.read_text()))
+                self.wait_until("a line", lambda log=process.log: re.search(r'level=info msg="settings read again"', log.read_text()))
                 self.assertTrue(process.alive())
+
+    def test_changed_settings_take_effect_or_are_refused(self):
+        metrics = [(self.processes[0], self.cluster.server_metrics_url), (self.processes[1], self.cluster.worker_metrics_url(self.host))]
+        for process, url in metrics:
+            with self.subTest(process=process.name):
+                file = self.cluster.root / f"{process.name}.yaml"
+                before = file.read_text()
+                self.addCleanup(file.write_text, before)
+
+                def gauge(name: str, url=url) -> float:
+                    return float(re.search(rf"^remesh_config_{name} (\S+)$", probe(url)[1], re.M)[1])
+                file.write_text(before + "log_level: loud\n")
+                self.wait_until("it is refused", lambda gauge=gauge: gauge("last_reload_successful") == 0)
+                file.write_text(before + "log_level: debug\nkeepalive_time: 7s\n")
+                self.wait_until("it is taken", lambda gauge=gauge: gauge("last_reload_successful") == 1)
+                self.wait_until("a restart is asked for", lambda gauge=gauge: gauge("restart_required") == 1)
+                self.wait_until("debug lines", lambda log=process.log: "level=debug" in log.read_text())
+                self.assertRegex(process.log.read_text(), r"these settings wait for a restart.* keys=keepalive_time\n")
+                file.write_text(before)
+                self.wait_until("nothing waits", lambda gauge=gauge: gauge("restart_required") == 0)
 
     def test_a_log_that_nobody_reads_ends_nothing(self):
         reader, writer = os.pipe()

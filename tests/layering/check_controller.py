@@ -22,7 +22,7 @@ ORDER = [
     ("reconcile", "held owed reconcile"),
     ("watches", "watches"),
     ("views", "answers controller_view removal"),
-    ("dispatcher", "controller host_events machines settle worker_changes"),
+    ("dispatcher", "controller host_events machines operator_events settle worker_changes"),
 ]
 STEP_OF = {stem: number for number, (_, stems) in enumerate(ORDER) for stem in stems.split()}
 DISPATCHER_LINES_MAX = 200

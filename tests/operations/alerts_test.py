@@ -33,6 +33,7 @@ def planned(bound: str, values: str) -> dict:
 
 
 UP = series("up", SERVER, "1+0x400")  # without it there is no server, and that alert fires too
+EXPIRY, NOT_BEFORE = (f"remesh_tls_certificate_{end}_timestamp_seconds" for end in ("expiry", "not_before"))
 MISMATCH = "remesh_worker_digest_mismatches_total"
 # Alert -> (series that make it fire, minute, labels of the alert beside its severity, series that must not). One sample a minute,
 # of those that take hours one in five.
@@ -48,6 +49,12 @@ CASES = {
     "RemeshDescriptorsNearlyGone": (
         [UP, series("process_open_fds", WORKER, "90+0x20"), series("process_max_fds", WORKER, "100+0x20")], 12, WORKER,
         [UP, series("process_open_fds", WORKER, "79+0x20"), series("process_max_fds", WORKER, "100+0x20")]),
+    "RemeshConfigReloadFailed": ([UP, series("remesh_config_last_reload_successful", WORKER, "0+0x9")], 7, WORKER,
+                                 [UP, series("remesh_config_last_reload_successful", WORKER, "1 0 0 1+0x9")]),
+    # A life of an hour and one of ten; without TLS both are 0.
+    "RemeshCertificateExpires": (
+        [UP, series(EXPIRY, WORKER, "3600+0x60"), series(NOT_BEFORE, WORKER, "0+0x60")], 47, WORKER,
+        [UP, series(EXPIRY, WORKER, "36000+0x60"), series(NOT_BEFORE, WORKER, "0+0x60"), series(EXPIRY, SERVER, "0+0x60"), series(NOT_BEFORE, SERVER, "0+0x60")]),
     "RemeshCallsFailingFast": ([UP, handled("OK", "0+100x90"), handled("Unavailable", "0+2x90")], 70, SPACE,
                                [UP, handled("OK", "0+100x90"), handled("Unavailable", "0+1x90"), handled("NotFound", "0+90x90")]),
     "RemeshCallsFailingSlowly": ([UP, handled("OK", "0+500x80"), handled("Internal", "0+5x80")], 370, SPACE,

@@ -208,8 +208,8 @@ class ConfigurationTest(unittest.TestCase):
                     with self.subTest(case=case, binary=name):
                         file = pathlib.Path(folder) / "config.yaml"
                         file.write_text(text)
-                        check = run(binary(f"remesh-{name}"), "--config", file, *arguments, "--print-config")
-                        self.assertEqual(check.returncode, 0, check.stderr)
+                        check = run(binary(f"remesh-{name}"), "--config", file, *arguments, "--check-config")
+                        self.assertEqual((check.returncode, check.stdout), (0, "ok\n"), check.stderr)
 
     def test_what_was_set_arrives(self):
         (server,) = [text for name, text, _ in self.files("full") if name == "server"]
@@ -255,6 +255,33 @@ class ConfigurationTest(unittest.TestCase):
             return annotations["checksum/config"]
         self.assertEqual(checksum(*NODES), checksum(*NODES, "--set", "worker.nodes.c=16"))
         self.assertNotEqual(checksum(*NODES), checksum(*NODES, "--set", "worker.config.copy_threads=3"))
+
+    def test_what_is_read_while_it_runs_restarts_nobody(self):
+        for name, template_file in (("server", "server/statefulset.yaml"), ("worker", "worker/daemonset.yaml")):
+            example = (ROOT / name / "config.example.yaml").read_text()
+            # A row: comment lines, then "# key: value" and an empty line.
+            live = {key for words, key in re.findall(r"((?:^# .*\n)+?)^# (\w+): .*\n(?:\n|\Z)", example, re.M)
+                    if "(Takes effect without a restart.)" in " ".join(words.replace("#", " ").split())}
+            (line,) = [line for line in (CHART / "templates" / template_file).read_text().splitlines() if "checksum/config" in line]
+            self.assertEqual(set(re.findall(r'"(\w+)"', line)), live)
+
+    def test_a_pod_has_longer_to_end_than_it_takes(self):
+        seconds = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+
+        def value(name: str, settings: dict, key: str) -> float:
+            example = (ROOT / name / "config.example.yaml").read_text()
+            text = str(settings.get(key, re.search(rf"^# {key}: (.*)$", example, re.M)[1]))
+            number, unit = re.fullmatch(r"([0-9.]+) *(ms|s|m|h)?", text).groups()
+            return float(number) * seconds[unit or "s"]
+        # Beside the settings' own times: what workers get to let go, and what comes after.
+        for case in CASES:
+            for name, text, _ in self.files(case):
+                settings = yaml.safe_load(text)
+                keys = ["drain", "drain_delay", "shutdown_grace", "quiesce_timeout"] if name == "server" else ["drain"]
+                needed = sum(value(name, settings, key) for key in keys) + 10
+                kind = "StatefulSet" if name == "server" else "DaemonSet"
+                given = only(rendered(case), kind)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+                self.assertGreater(given, needed, (case, name))
 
     def test_the_join_token_is_one_that_the_server_takes(self):
         token = base64.b64decode(only(rendered("defaults"), "Secret")["data"]["tokens"]).decode()

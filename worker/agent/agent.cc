@@ -22,6 +22,10 @@ bool BindsToJournal(const v1::AttachResponse& response) {
          response.has_abort() || response.has_forget_state();
 }
 
+absl::Status WorkerStops() {
+  return MakeError(absl::StatusCode::kUnavailable, "the worker stops", {"WORKER_STOPS", {}});
+}
+
 }  // namespace
 
 Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
@@ -55,6 +59,12 @@ Agent::Agent(Options options, Ports ports, Strand* strand, Strand* files, Buffer
       }) {
   metrics_->SetBufferBytes(store_->bytes());
   store_->SetCluster(options_.memory.record().position().cluster_uid());
+}
+
+void Agent::Drain(bool at_once) {
+  draining_ = true;
+  if (!at_once) return;
+  for (const auto& [key, entry] : attempts_) Fail(entry.attempt.prepare().attempt(), WorkerStops());
 }
 
 void Agent::Close() {
@@ -224,6 +234,7 @@ void Agent::Prepare(v1::Prepare command) {
 void Agent::Begin(v1::Prepare command) {
   const std::string key = KeyOf(command.attempt());
   if (Entry* known = Find(command.attempt())) return Run(key, known->attempt.Reattached());
+  if (draining_) return Fail(command.attempt(), WorkerStops());
   const std::string& state = command.target().state();
   if (OnlyStops(state)) {
     std::erase_if(waiting_,

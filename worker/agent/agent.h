@@ -70,6 +70,11 @@ class Agent {
   // the next Attaching().
   void Command(const v1::AttachResponse& response);
 
+  // The worker is to end: it refuses new attempts (WORKER_STOPS); when `at_once`, it says so of those
+  // that it is in, for the planner to end them.
+  void Drain(bool at_once);
+  // Takes part in an attempt.
+  bool busy() const { return !attempts_.empty() || !waiting_.empty(); }
   // The worker stops: nobody waits any longer.
   void Close();
 
@@ -150,8 +155,9 @@ class Agent {
   DataThread* const data_;
   WorkerMetrics* const metrics_;
   int64_t incarnation_ = 0;  // of this process
-  bool deaf_ = false;        // to this stream's planner
-  AssignmentParts parts_;    // of this stream
+  bool draining_ = false;
+  bool deaf_ = false;      // to this stream's planner
+  AssignmentParts parts_;  // of this stream
   std::map<std::string, Entry> attempts_;
   std::vector<v1::Prepare> waiting_;         // for an attempt of their state that stops
   std::vector<v1::ForgetState> forgetting_;  // not said Forgotten yet

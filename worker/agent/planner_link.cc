@@ -39,6 +39,11 @@ void PlannerLink::Say(const v1::AttachRequest& message) {
   if (begun_) queue_.push_back(message);
 }
 
+bool PlannerLink::Flushed() {
+  absl::MutexLock lock(&mutex_);
+  return queue_.empty();
+}
+
 void PlannerLink::SetHeartbeatInterval(std::chrono::nanoseconds interval) {
   absl::MutexLock lock(&mutex_);
   heartbeat_ = std::max<std::chrono::nanoseconds>(interval, std::chrono::milliseconds(10));

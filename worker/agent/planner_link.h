@@ -52,6 +52,8 @@ class PlannerLink {
   void Begin(v1::AttachRequest first);
   // Queues a message; dropped unless a stream has begun.
   void Say(const v1::AttachRequest& message);
+  // Nothing that Say() was given waits to be written.
+  bool Flushed();
   void SetHeartbeatInterval(std::chrono::nanoseconds interval);
   // Ends the stream; another is dialled.
   void Disconnect();

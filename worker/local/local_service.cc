@@ -45,11 +45,23 @@ Reactor* RunOn(Strand* strand, Response* response, Call call) {
   return reactor;
 }
 
+// The call's end when its caller may not make it, else null.
+template <typename Request>
+Reactor* RefusedCall(const SocketGate& gate, const grpc::CallbackServerContext& context,
+                     const Request& request) {
+  const absl::Status may = gate.Check(context.peer(), request.state());
+  if (may.ok()) return nullptr;
+  auto* reactor = new Reactor();
+  reactor->Finish(StatusToGrpc(may));
+  return reactor;
+}
+
 }  // namespace
 
-grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext* context,
                                                  const v1::AllocateRequest* request,
                                                  v1::ShardsResponse* response) {
+  if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   const uint64_t id = next_call_++;
   auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
   const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
@@ -61,9 +73,10 @@ grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext*,
   return reactor;
 }
 
-grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext* context,
                                                   const v1::GetShardsRequest* request,
                                                   v1::ShardsResponse* response) {
+  if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   const uint64_t id = next_call_++;
   auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
   const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
@@ -75,9 +88,10 @@ grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext*,
   return reactor;
 }
 
-grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext* context,
                                              const v1::LendRequest* request,
                                              v1::SealResponse* response) {
+  if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   const uint64_t id = next_call_++;
   auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
   const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
@@ -91,9 +105,10 @@ grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext*,
   return reactor;
 }
 
-grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext* context,
                                              const v1::SealRequest* request,
                                              v1::SealResponse* response) {
+  if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   return RunOn(strand_, response, [this, request = *request] {
     auto result = buffers_->Seal(request);
     calls_->Retry();
@@ -101,15 +116,17 @@ grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext*,
   });
 }
 
-grpc::ServerUnaryReactor* LocalService::Unseal(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* LocalService::Unseal(grpc::CallbackServerContext* context,
                                                const v1::UnsealRequest* request,
                                                v1::SealResponse* response) {
+  if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   return RunOn(strand_, response, [this, request = *request] { return buffers_->Unseal(request); });
 }
 
-grpc::ServerUnaryReactor* LocalService::Release(grpc::CallbackServerContext*,
+grpc::ServerUnaryReactor* LocalService::Release(grpc::CallbackServerContext* context,
                                                 const v1::ReleaseRequest* request,
                                                 google::protobuf::Empty* response) {
+  if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
   return RunOn(strand_, response,
                [this, request = *request]() -> absl::StatusOr<google::protobuf::Empty> {
                  if (absl::Status status = buffers_->Release(request); !status.ok()) return status;

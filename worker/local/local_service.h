@@ -7,16 +7,18 @@
 #include "base/strand.h"
 #include "remesh/v1/local.grpc.pb.h"
 #include "worker/local/local_calls.h"
+#include "worker/local/socket_gate.h"
 #include "worker/local/state_buffers.h"
 
 namespace remesh {
 
-// LocalService on the callback API: every call becomes a task of the strand that owns the buffers.
+// LocalService on the callback API: every call that the gate lets through becomes a task of the
+// strand that owns the buffers.
 class LocalService final : public v1::LocalService::CallbackService {
  public:
   // All must outlive the server that runs this.
-  LocalService(Strand* strand, StateBuffers* buffers, LocalCalls* calls)
-      : strand_(strand), buffers_(buffers), calls_(calls) {}
+  LocalService(Strand* strand, StateBuffers* buffers, LocalCalls* calls, const SocketGate* gate)
+      : strand_(strand), buffers_(buffers), calls_(calls), gate_(gate) {}
 
   grpc::ServerUnaryReactor* Allocate(grpc::CallbackServerContext* context,
                                      const v1::AllocateRequest* request,
@@ -41,6 +43,7 @@ class LocalService final : public v1::LocalService::CallbackService {
   Strand* const strand_;
   StateBuffers* const buffers_;
   LocalCalls* const calls_;
+  const SocketGate* const gate_;
   std::atomic<uint64_t> next_call_ = 1;
 };
 

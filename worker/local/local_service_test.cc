@@ -47,7 +47,7 @@ class LocalServiceTest : public ::testing::Test {
                                const absl::Status& status) { calls_->Reserved(state, status); }});
     calls_ = std::make_unique<LocalCalls>(
         buffers_.get(), [this](const std::string& state) { wanted_.push_back(state); });
-    service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get());
+    service_ = std::make_unique<LocalService>(&strand_, buffers_.get(), calls_.get(), &gate_);
     Serve();
     stub_ = v1::LocalService::NewStub(
         grpc::CreateChannel("unix:" + socket_, grpc::InsecureChannelCredentials()));
@@ -63,7 +63,7 @@ class LocalServiceTest : public ::testing::Test {
   void Serve() {
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
-    auto server = UnixServer::Start(builder, socket_);
+    auto server = UnixServer::Start(builder, socket_, gate_);
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -179,6 +179,7 @@ class LocalServiceTest : public ::testing::Test {
   std::unique_ptr<StateBuffers> buffers_;
   std::unique_ptr<LocalCalls> calls_;
   std::unique_ptr<LocalService> service_;
+  SocketGate gate_;
   std::unique_ptr<UnixServer> server_;
   std::unique_ptr<v1::LocalService::Stub> stub_;
   v1::ShardsResponse shards_;
@@ -364,7 +365,7 @@ TEST_F(LocalServiceTest, ReleaseFreesOnlyWhatIsBeingBuilt) {
 
 TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   grpc::ServerBuilder second;
-  EXPECT_THAT(std::string(UnixServer::Start(second, socket_).status().message()),
+  EXPECT_THAT(std::string(UnixServer::Start(second, socket_, gate_).status().message()),
               HasSubstr("in use by another process"));
   const std::string stale = directory_ + "/stale.sock";
   sockaddr_un address{};
@@ -376,13 +377,13 @@ TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   LocalService service(&strand_, buffers_.get(), calls_.get());
   grpc::ServerBuilder third;
   third.RegisterService(&service);
-  auto server = UnixServer::Start(third, stale);
+  auto server = UnixServer::Start(third, stale, gate_);
   ASSERT_TRUE(server.ok()) << server.status();
   (*server)->Shutdown(std::chrono::seconds(1));
   EXPECT_FALSE(fs::exists(stale));
   std::ofstream(directory_ + "/file") << "x";
   grpc::ServerBuilder fourth;
-  EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file").ok());
+  EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file", gate_).ok());
 }
 
 TEST_F(LocalServiceTest, NobodyWaitsBehindAnAllocate) {

@@ -92,7 +92,8 @@ UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server)
     : path_(std::move(path)), server_(std::move(server)) {}
 
 absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilder& builder,
-                                                              const std::string& path) {
+                                                              const std::string& path,
+                                                              SocketGate& gate) {
   std::vector<Fd> listeners;
   ASSIGN_OR_RETURN(listeners.emplace_back(), Listen(path));
   grpc::EnableDefaultHealthCheckService(true);
@@ -101,11 +102,13 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
   std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
   SetServing(*server->server_, true);
-  // The peer() of its calls is "fd:N"; SO_PEERCRED of N tells here who connected.
-  server->accepts_ = std::make_unique<AcceptLoop>(std::move(listeners), AcceptLoop::Options(),
-                                                  [to = server->server_.get()](int connection) {
-                                                    grpc::AddInsecureChannelFromFd(to, connection);
-                                                  });
+  // The peer() of its calls is "fd:N".
+  server->accepts_ =
+      std::make_unique<AcceptLoop>(std::move(listeners), AcceptLoop::Options(),
+                                   [to = server->server_.get(), &gate](int connection) {
+                                     gate.Admit(connection);
+                                     grpc::AddInsecureChannelFromFd(to, connection);
+                                   });
   return server;
 }
 

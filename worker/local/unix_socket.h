@@ -9,6 +9,7 @@
 #include "grpcpp/server.h"
 #include "grpcpp/server_builder.h"
 #include "service/accept_loop.h"
+#include "worker/local/socket_gate.h"
 
 namespace remesh {
 
@@ -17,9 +18,10 @@ class UnixServer {
  public:
   // Starts `builder`'s server on `path`. A socket that nobody listens on is replaced;
   // INVALID_ARGUMENT (field "socket_path") for a path that is too long, that somebody listens on,
-  // or that is something else.
+  // or that is something else. `gate`, which must outlive the server, is told who connects.
   static absl::StatusOr<std::unique_ptr<UnixServer>> Start(grpc::ServerBuilder& builder,
-                                                           const std::string& path);
+                                                           const std::string& path,
+                                                           SocketGate& gate);
   // Removes the socket; ends calls.
   ~UnixServer();
 

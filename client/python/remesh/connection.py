@@ -4,11 +4,12 @@ import dataclasses
 import os
 import pathlib
 import threading
-from typing import Optional, Tuple
+from typing import Dict, Optional, Tuple
 
 import grpc
 
 _VARIABLES = {"ca": "REMESH_TLS_CA", "certificate": "REMESH_TLS_CERT", "key": "REMESH_TLS_KEY"}
+_KEYS = {"ca": "tls_ca", "certificate": "tls_cert", "key": "tls_key"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,13 +23,18 @@ class Tls:
     @staticmethod
     def from_environment() -> Optional["Tls"]:
         """REMESH_TLS_CA, REMESH_TLS_CERT, REMESH_TLS_KEY: all or none; REMESH_TLS_SERVER_NAME. None: no TLS."""
-        files = {field: os.environ.get(variable, "") for field, variable in _VARIABLES.items()}
+        return Tls.of({})
+
+    @staticmethod
+    def of(context: Dict[str, str]) -> Optional["Tls"]:
+        """The same, with what a context (contexts.py) says where the environment says nothing."""
+        files = {field: os.environ.get(variable, "") or context.get(_KEYS[field], "") for field, variable in _VARIABLES.items()}
         if not any(files.values()):
             return None
         for field, variable in _VARIABLES.items():
             if not files[field]:
                 raise ValueError(f"{variable}: value '' must be set, as {', '.join(_VARIABLES.values())} must be all or none")
-        return Tls(**files, server_name=os.environ.get("REMESH_TLS_SERVER_NAME", ""))
+        return Tls(**files, server_name=os.environ.get("REMESH_TLS_SERVER_NAME", "") or context.get("tls_server_name", ""))
 
     def read(self) -> Tuple[bytes, bytes, bytes]:
         """What the files hold now. Raises OSError, or ValueError for what is no PEM."""

@@ -17,6 +17,7 @@ mapping is gone: drop what was replaced.
 import dataclasses
 import datetime
 import mmap
+import os
 import re
 import time
 import uuid
@@ -25,7 +26,7 @@ from typing import Callable, List, Optional, Sequence, Union
 import grpc
 import numpy as np
 
-from remesh import connection, device_memory, errors, lending
+from remesh import connection, contexts, device_memory, errors, lending
 from remesh.elements import bit_width, numpy_dtype
 from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard_pb2_grpc, state_pb2, state_pb2_grpc)
 
@@ -67,10 +68,15 @@ class Shard:
 class Trainer:
     """One host's training process: a connection to the planner, and one to the host's own worker."""
 
-    def __init__(self, server: str, worker_socket: str, tls: Optional[connection.Tls] = None):
-        """tls: for the server; None: what REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME say, else plain text."""
+    def __init__(self, server: Optional[str], worker_socket: str, tls: Optional[connection.Tls] = None):
+        """server: HOST:PORT; None: REMESH_SERVER, else what the current context says (contexts.py).
+
+        tls: for the server; None: what REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME say, else the context that named the server,
+        else plain text."""
+        context = {} if server else contexts.load()
+        server = server or os.environ.get("REMESH_SERVER", "") or context.get("server", "")
         _check_address(server)
-        self._server = connection.ServerConnection(server, _CHANNEL_OPTIONS, tls or connection.Tls.from_environment())
+        self._server = connection.ServerConnection(server, _CHANNEL_OPTIONS, tls or connection.Tls.of(context))
         self._worker_socket = worker_socket
         self._worker = grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS)
         self.local = local_pb2_grpc.LocalServiceStub(self._worker)

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/config_metrics.h"
+
+namespace remesh {
+namespace {
+
+prometheus::Gauge& AddConfigGauge(prometheus::Registry& registry, const char* name,
+                                  const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+}  // namespace
+
+ConfigMetrics::ConfigMetrics(prometheus::Registry& registry, absl::Time started)
+    : successful_(AddConfigGauge(registry, "remesh_config_last_reload_successful",
+                                 "1: the settings file as it is now was taken, 0: it was refused")),
+      success_time_(AddConfigGauge(registry, "remesh_config_last_reload_success_timestamp_seconds",
+                                   "When a settings file was taken last")),
+      restart_required_(AddConfigGauge(registry, "remesh_config_restart_required",
+                                       "1: the settings file has values that need a restart")) {
+  Succeeded(started);
+}
+
+void ConfigMetrics::Succeeded(absl::Time when) {
+  successful_.Set(1);
+  success_time_.Set(absl::ToDoubleSeconds(when - absl::UnixEpoch()));
+}
+
+void ConfigMetrics::Failed() { successful_.Set(0); }
+
+void ConfigMetrics::SetRestartRequired(bool required) { restart_required_.Set(required ? 1 : 0); }
+
+}  // namespace remesh

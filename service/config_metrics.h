@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "absl/time/time.h"
+#include "prometheus/gauge.h"
+#include "prometheus/registry.h"
+
+namespace remesh {
+
+// remesh_config_*: how the last reading of the settings went. Thread-safe.
+class ConfigMetrics {
+ public:
+  // The settings were read for the first time at `started`. `registry` must outlive it.
+  ConfigMetrics(prometheus::Registry& registry, absl::Time started);
+
+  void Succeeded(absl::Time when);
+  void Failed();
+  // Whether the file says what only another start can do.
+  void SetRestartRequired(bool required);
+
+ private:
+  prometheus::Gauge& successful_;
+  prometheus::Gauge& success_time_;
+  prometheus::Gauge& restart_required_;
+};
+
+}  // namespace remesh

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "service/config_reload.h"
+
+#include <filesystem>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "base/status_macros.h"
+#include "service/log.h"
+#include "service/read_settings.h"
+
+namespace remesh {
+namespace {
+
+std::string FolderOf(const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return folder.empty() ? "." : folder.string();
+}
+
+}  // namespace
+
+ConfigReload::ConfigReload(Options options, ConfigMetrics& metrics)
+    : options_(std::move(options)),
+      metrics_(metrics),
+      watch_(FolderOf(options_.path), options_.poll),
+      seen_(ContentOf(options_.text)) {
+  thread_ = std::thread([this] { Run(); });
+}
+
+ConfigReload::~ConfigReload() {
+  stopping_ = true;
+  watch_.Wake();
+  thread_.join();
+}
+
+void ConfigReload::Reload() {
+  asked_ = true;
+  watch_.Wake();
+}
+
+void ConfigReload::Run() {
+  while (!stopping_) {
+    Read();  // first what changed since `text` was read
+    watch_.Wait();
+  }
+}
+
+std::string ConfigReload::ContentOf(const absl::StatusOr<std::string>& text) const {
+  std::string all = text.ok() ? *text : text.status().ToString();
+  for (const std::string& path : options_.beside) {
+    const absl::StatusOr<std::string> other = ReadSettingsFile(path);
+    absl::StrAppend(&all, "\n", path, "\n", other.ok() ? *other : other.status().ToString());
+  }
+  return all;
+}
+
+void ConfigReload::Read() {
+  const bool asked = asked_.exchange(false);
+  const absl::StatusOr<std::string> text = ReadSettingsFile(options_.path);
+  std::string content = ContentOf(text);
+  if (content == seen_ && !asked) return;
+  seen_ = std::move(content);
+  const absl::Status taken = Take(text);
+  // Once a reason: a file that stays as it is would fill the log.
+  const std::string refusal(taken.message());
+  const bool is_new = std::exchange(refusal_, refusal) != refusal;
+  if (taken.ok()) return metrics_.Succeeded(absl::Now());
+  metrics_.Failed();
+  if (!is_new) return;
+  LogWarning("new settings are refused, the old ones stay in force",
+             {{"file", options_.path}, {"error", taken}});
+}
+
+absl::Status ConfigReload::Take(const absl::StatusOr<std::string>& text) {
+  RETURN_IF_ERROR(text.status());
+  ASSIGN_OR_RETURN(const SettingsCandidate candidate, options_.parse(*text));
+  RETURN_IF_ERROR(candidate.apply());
+  LogInfo("settings read again", {{"file", options_.path}});
+  TellRestart(candidate.values);
+  return absl::OkStatus();
+}
+
+void ConfigReload::TellRestart(const std::map<std::string, Settings::Value>& values) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values) {
+    if (!value.live && options_.values.at(key).text != value.text) keys.push_back(key);
+  }
+  metrics_.SetRestartRequired(!keys.empty());
+  if (keys == std::exchange(wait_, keys) || keys.empty()) return;
+  LogWarning("these settings wait for a restart",
+             {{"file", options_.path}, {"keys", absl::StrJoin(keys, ",")}});
+}
+
+}  // namespace remesh

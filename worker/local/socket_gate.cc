@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/socket_gate.h"
+
+#include <limits.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "service/authorization.h"
+
+namespace remesh {
+namespace {
+
+// -1 is what the kernel calls nobody.
+absl::StatusOr<uint32_t> ParseId(const std::string& field, const std::string& text) {
+  uint32_t id = 0;
+  if (absl::SimpleAtoi(text, &id) && id != std::numeric_limits<uint32_t>::max()) return id;
+  return InvalidField(field, text, "must be a number from 0 to 4294967294");
+}
+
+absl::StatusOr<std::set<uint32_t>> ParseIds(const std::string& field,
+                                            const std::vector<std::string>& texts) {
+  std::set<uint32_t> ids;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    ASSIGN_OR_RETURN(const uint32_t id, ParseId(absl::StrCat(field, "[", i, "]"), texts[i]));
+    ids.insert(id);
+  }
+  return ids;
+}
+
+absl::StatusOr<std::map<uid_t, std::string>> ParseJobs(const std::string& text) {
+  constexpr char kField[] = "socket_jobs_by_uid";
+  std::map<uid_t, std::string> jobs;
+  if (text.empty()) return jobs;
+  const nlohmann::json map = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!map.is_object()) return InvalidField(kField, text, "must be a map from uid to job");
+  for (const auto& [uid, job] : map.items()) {
+    ASSIGN_OR_RETURN(const uint32_t id, ParseId(kField, uid));
+    const bool named = job.is_string() && !job.get_ref<const std::string&>().empty() &&
+                       job.get_ref<const std::string&>().find('/') == std::string::npos;
+    if (!named) {
+      return InvalidField(absl::StrCat(kField, ".", uid), job.dump(), "must be the name of a job");
+    }
+    jobs[id] = job.get<std::string>();
+  }
+  return jobs;
+}
+
+absl::Status Refused(const char* reason, uid_t uid, const std::string& job,
+                     const std::string& what) {
+  const std::string number = absl::StrCat(uid);
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   absl::StrCat("uid ", number, " may not call about job \"", job, "\": ", what),
+                   {.reason = reason, .metadata = {{"uid", number}, {"job", job}}});
+}
+
+}  // namespace
+
+absl::StatusOr<SocketRules> MakeSocketRules(const std::vector<std::string>& uids,
+                                            const std::vector<std::string>& gids,
+                                            const std::string& jobs_json) {
+  SocketRules rules;
+  ASSIGN_OR_RETURN(rules.uids, ParseIds("socket_allowed_uids", uids));
+  ASSIGN_OR_RETURN(rules.gids, ParseIds("socket_allowed_gids", gids));
+  ASSIGN_OR_RETURN(rules.jobs, ParseJobs(jobs_json));
+  return rules;
+}
+
+void SocketGate::Admit(int fd) {
+  ucred credentials{};
+  socklen_t length = sizeof(credentials);
+  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0;
+  std::vector<gid_t> groups(NGROUPS_MAX);
+  length = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+  const bool grouped = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length) == 0;
+  groups.resize(grouped ? length / sizeof(gid_t) : 0);
+  groups.push_back(credentials.gid);
+  absl::MutexLock lock(&mutex_);
+  callers_.erase(fd);  // of an earlier connection
+  if (known) callers_[fd] = {.uid = credentials.uid, .gids = std::move(groups)};
+}
+
+void SocketGate::SetRules(SocketRules rules) {
+  absl::MutexLock lock(&mutex_);
+  rules_ = std::move(rules);
+}
+
+absl::Status SocketGate::Check(const std::string& peer, const std::string& state) const {
+  absl::MutexLock lock(&mutex_);
+  if (rules_.uids.empty() && rules_.gids.empty() && rules_.jobs.empty()) return absl::OkStatus();
+  absl::string_view number = peer;
+  int fd = -1;
+  const bool named = absl::ConsumePrefix(&number, "fd:") && absl::SimpleAtoi(number, &fd);
+  const auto caller = named ? callers_.find(fd) : callers_.end();
+  if (caller != callers_.end()) return CheckCaller(caller->second, JobOf(state));
+  return MakeError(absl::StatusCode::kPermissionDenied,
+                   absl::StrCat("nobody knows who calls from ", peer),
+                   {.reason = "SOCKET_CALLER_REFUSED", .metadata = {{"peer", peer}}});
+}
+
+absl::Status SocketGate::CheckCaller(const Caller& caller, const std::string& job) const {
+  const bool open = rules_.uids.empty() && rules_.gids.empty();
+  const bool listed = rules_.uids.contains(caller.uid) ||
+                      std::any_of(caller.gids.begin(), caller.gids.end(),
+                                  [&](gid_t gid) { return rules_.gids.contains(gid); });
+  if (!open && !listed) {
+    return Refused("SOCKET_CALLER_REFUSED", caller.uid, job,
+                   "neither socket_allowed_uids nor socket_allowed_gids has it");
+  }
+  const auto own = rules_.jobs.find(caller.uid);
+  if (own == rules_.jobs.end() || own->second == job) return absl::OkStatus();
+  return Refused("SOCKET_JOB_REFUSED", caller.uid, job,
+                 absl::StrCat("socket_jobs_by_uid gives it job \"", own->second, "\""));
+}
+
+}  // namespace remesh

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "worker/local/socket_gate.h"
+
+#include <grpcpp/create_channel.h>
+#include <grpcpp/impl/codegen/client_unary_call.h>
+#include <grpcpp/security/credentials.h>
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/fd.h"
+#include "google/protobuf/dynamic_message.h"
+#include "service/error_info.h"
+#include "worker/local/local_service.h"
+#include "worker/local/unix_socket.h"
+
+namespace remesh {
+namespace {
+
+std::string Own() { return absl::StrCat(getuid()); }
+std::string Other() { return absl::StrCat(getuid() + 1); }
+
+// LocalService behind a gate, and this process as its caller.
+class SocketGateTest : public ::testing::Test {
+ protected:
+  SocketGateTest() {
+    std::string path = "/tmp/remesh_gate.XXXXXX";
+    directory_ = mkdtemp(path.data());
+    store_ = *BufferStore::Open({directory_ + "/buffers", 4096, "boot", 1});
+    buffers_.emplace(
+        "host-a", store_.get(), &queue_,
+        StateBuffers::Hooks{.moving = [](const std::string&) { return false; },
+                            .changed = [](const v1::StateManifest&) {},
+                            .reserved = [](const std::string&, const absl::Status&) {}});
+    calls_.emplace(&*buffers_, [](const std::string&) {});
+    service_.emplace(&strand_, &*buffers_, &*calls_, &gate_);
+    grpc::ServerBuilder builder;
+    builder.RegisterService(&*service_);
+    server_ = *UnixServer::Start(builder, directory_ + "/s", gate_);
+    channel_ = grpc::CreateChannel("unix:" + directory_ + "/s", grpc::InsecureChannelCredentials());
+  }
+  ~SocketGateTest() override {
+    server_->Shutdown(std::chrono::seconds(1));
+    files_.Stop();
+    strand_.Stop();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void SetRules(const std::vector<std::string>& uids, const std::vector<std::string>& gids,
+                const std::string& jobs) {
+    absl::StatusOr<SocketRules> rules = MakeSocketRules(uids, gids, jobs);
+    ASSERT_TRUE(rules.ok()) << rules.status();
+    gate_.SetRules(*std::move(rules));
+  }
+
+  // Each method of the service, named `state`: what each call ends with.
+  std::map<std::string, absl::Status> CallAll(const std::string& state) {
+    std::map<std::string, absl::Status> ends;
+    const auto* service =
+        v1::AllocateRequest::descriptor()->file()->FindServiceByName("LocalService");
+    for (int i = 0; i < service->method_count(); ++i) {
+      ends[service->method(i)->name()] = Call(*service->method(i), state);
+    }
+    return ends;
+  }
+
+  absl::Status Call(const google::protobuf::MethodDescriptor& method, const std::string& state) {
+    auto* messages = google::protobuf::MessageFactory::generated_factory();
+    std::unique_ptr<google::protobuf::Message> request(
+        messages->GetPrototype(method.input_type())->New());
+    const auto* field = method.input_type()->FindFieldByName("state");
+    if (field == nullptr) return absl::InternalError("names no state: the gate cannot judge it");
+    request->GetReflection()->SetString(request.get(), field, state);
+    std::unique_ptr<google::protobuf::Message> response(
+        messages->GetPrototype(method.output_type())->New());
+    grpc::ClientContext context;
+    const std::string path = absl::StrCat("/remesh.v1.LocalService/", method.name());
+    using Message = google::protobuf::MessageLite;
+    return StatusFromGrpc(grpc::internal::BlockingUnaryCall<Message, Message, Message, Message>(
+        channel_.get(),
+        grpc::internal::RpcMethod(path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC), &context,
+        *request, response.get()));
+  }
+
+  std::string directory_;
+  Strand strand_;
+  Strand files_;
+  FilesQueue queue_{&strand_, &files_};
+  std::unique_ptr<BufferStore> store_;
+  std::optional<StateBuffers> buffers_;
+  std::optional<LocalCalls> calls_;
+  SocketGate gate_;
+  std::optional<LocalService> service_;
+  std::unique_ptr<UnixServer> server_;
+  std::shared_ptr<grpc::Channel> channel_;
+};
+
+TEST_F(SocketGateTest, WithoutRulesTheSocketsModeDecides) {
+  for (const auto& [method, end] : CallAll("jobs/a/states/b")) {
+    EXPECT_FALSE(absl::IsPermissionDenied(end)) << method << ": " << end;
+  }
+}
+
+TEST_F(SocketGateTest, WhoIsNotListedMayCallNothing) {
+  SetRules({Other()}, {}, "");
+  const auto ends = CallAll("jobs/a/states/b");
+  EXPECT_EQ(ends.size(), 5u);
+  for (const auto& [method, end] : ends) {
+    EXPECT_TRUE(absl::IsPermissionDenied(end)) << method << ": " << end;
+    EXPECT_EQ(GetErrorInfo(end).reason, "SOCKET_CALLER_REFUSED") << method;
+    EXPECT_EQ(GetErrorInfo(end).metadata.at("uid"), Own()) << method;
+    EXPECT_EQ(GetErrorInfo(end).metadata.at("job"), "a") << method;
+  }
+}
+
+TEST_F(SocketGateTest, AUserOrOneOfHisGroupsIsEnough) {
+  for (const bool by_group : {false, true}) {
+    SetRules({by_group ? Other() : Own()}, {by_group ? absl::StrCat(getgid()) : "4294967294"}, "");
+    for (const auto& [method, end] : CallAll("jobs/a/states/b")) {
+      EXPECT_FALSE(absl::IsPermissionDenied(end)) << method << ": " << end;
+    }
+  }
+}
+
+TEST_F(SocketGateTest, AUserWithAJobNamesNoOthersStates) {
+  SetRules({}, {}, absl::StrCat(R"({")", Own(), R"(": "a"})"));
+  for (const auto& [method, end] : CallAll("jobs/a/states/b")) {
+    EXPECT_FALSE(absl::IsPermissionDenied(end)) << method << ": " << end;
+  }
+  for (const char* state : {"jobs/b/states/b", "jobs/ab/states/b", "a", ""}) {
+    for (const auto& [method, end] : CallAll(state)) {
+      EXPECT_EQ(GetErrorInfo(end).reason, "SOCKET_JOB_REFUSED") << method << " of " << state;
+    }
+  }
+  SetRules({}, {}, absl::StrCat(R"({")", Other(), R"(": "a"})"));
+  EXPECT_FALSE(absl::IsPermissionDenied(CallAll("jobs/b/states/b").at("Release")))
+      << "who has no job is bound to none";
+}
+
+TEST_F(SocketGateTest, NewRulesHoldForConnectionsThatStand) {
+  EXPECT_FALSE(absl::IsPermissionDenied(CallAll("jobs/a/states/b").at("Seal")));
+  SetRules({Other()}, {}, "");
+  EXPECT_TRUE(absl::IsPermissionDenied(CallAll("jobs/a/states/b").at("Seal")));
+}
+
+TEST(SocketRulesTest, WhatCannotBeIsNamed) {
+  const auto field = [](const absl::StatusOr<SocketRules>& rules) {
+    return GetErrorInfo(rules.status()).metadata["field"];
+  };
+  EXPECT_EQ(field(MakeSocketRules({"0", "root"}, {}, "")), "socket_allowed_uids[1]");
+  EXPECT_EQ(field(MakeSocketRules({"4294967295"}, {}, "")), "socket_allowed_uids[0]");
+  EXPECT_EQ(field(MakeSocketRules({}, {"-1"}, "")), "socket_allowed_gids[0]");
+  EXPECT_EQ(field(MakeSocketRules({}, {}, "[]")), "socket_jobs_by_uid");
+  EXPECT_EQ(field(MakeSocketRules({}, {}, R"({"x": "a"})")), "socket_jobs_by_uid");
+  EXPECT_EQ(field(MakeSocketRules({}, {}, R"({"7": ""})")), "socket_jobs_by_uid.7");
+  EXPECT_EQ(field(MakeSocketRules({}, {}, R"({"7": "jobs/a"})")), "socket_jobs_by_uid.7");
+  EXPECT_TRUE(MakeSocketRules({}, {}, "{}").ok());
+}
+
+}  // namespace
+}  // namespace remesh
