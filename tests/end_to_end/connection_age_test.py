@@ -19,8 +19,8 @@ class ConnectionAgeTest(ClusterTest):
     def connections(self) -> set:
         """Sockets of this process that are connected to the server."""
         port = int(self.cluster.server_address.rsplit(":", 1)[1])
-        inodes = {line.split()[9] for line in pathlib.Path("/proc/net/tcp").read_text().splitlines()[1:]
-                  if line.split()[2] == f"0100007F:{port:04X}"}
+        lines = [line.split() for table in ("tcp", "tcp6") for line in pathlib.Path(f"/proc/net/{table}").read_text().splitlines()[1:]]
+        inodes = {line[9] for line in lines if line[2].endswith(f"0100007F:{port:04X}")}
         own = {os.readlink(f"/proc/self/fd/{fd}") for fd in os.listdir("/proc/self/fd") if os.path.exists(f"/proc/self/fd/{fd}")}
         return {inode for inode in inodes if f"socket:[{inode}]" in own}
 

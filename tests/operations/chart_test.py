@@ -280,7 +280,7 @@ class ConfigurationTest(unittest.TestCase):
                 keys = ["drain", "drain_delay", "shutdown_grace", "quiesce_timeout"] if name == "server" else ["drain"]
                 needed = sum(value(name, settings, key) for key in keys) + 10
                 kind = "StatefulSet" if name == "server" else "DaemonSet"
-                given = only(rendered(case), kind)["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
+                given = only(rendered(case), kind, f"-{name}")["spec"]["template"]["spec"]["terminationGracePeriodSeconds"]
                 self.assertGreater(given, needed, (case, name))
 
     def test_the_join_token_is_one_that_the_server_takes(self):

@@ -51,6 +51,31 @@ TEST_F(AgentTest, AnAbortedAttemptLeavesTheSourceAndTheNextOneSucceeds) {
   EXPECT_TRUE(hosts_[1]->Right(*hosts_[1]->GetShards(2)));
 }
 
+TEST_F(AgentTest, AWorkerThatEndsTakesPartInNothingNewAndSaysSoOfWhatRuns) {
+  ReadyToMove();
+  Prepared();
+  const auto drain = [](bool at_once) {
+    return [at_once](Agent& agent) {
+      agent.Drain(at_once);
+      return agent.busy();
+    };
+  };
+  EXPECT_TRUE(hosts_[0]->OnStrand(drain(false))) << "what it is in goes on";
+  EXPECT_TRUE(hosts_[0]->OnStrand(drain(true)));
+  auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->failed().error().DebugString().find("WORKER_STOPS"), std::string::npos);
+  Abort();
+  EXPECT_FALSE(hosts_[0]->OnStrand([](Agent& agent) { return agent.busy(); }));
+  EXPECT_TRUE(hosts_[0]->Right(*hosts_[0]->GetShards(1)));
+
+  ++attempt_;
+  Prepare();
+  failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  EXPECT_NE(failed->failed().error().DebugString().find("WORKER_STOPS"), std::string::npos);
+}
+
 TEST_F(AgentTest, NobodyWaitsForMemoryThatIsBeingReserved) {
   ReadyToMove();
   absl::Notification go;
@@ -137,7 +162,7 @@ class AgentLinkTest : public AgentTest {
 };
 
 TEST_F(AgentLinkTest, AnOriginWhoseSourceIsUnchangedBlamesNobody) {
-  EXPECT_EQ(FoundByTheOrigin(/*writes_meanwhile=*/false), "OK");
+  EXPECT_EQ(FoundByTheOrigin(/*writes_meanwhile=*/false), "");
 }
 
 TEST_F(AgentLinkTest, AnOriginWhoseSourceWasWrittenSaysSo) {

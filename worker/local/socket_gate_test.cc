@@ -109,7 +109,7 @@ TEST_F(SocketGateTest, WithoutRulesTheSocketsModeDecides) {
 TEST_F(SocketGateTest, WhoIsNotListedMayCallNothing) {
   SetRules({Other()}, {}, "");
   const auto ends = CallAll("jobs/a/states/b");
-  EXPECT_EQ(ends.size(), 5u);
+  EXPECT_EQ(ends.size(), 6u);
   for (const auto& [method, end] : ends) {
     EXPECT_TRUE(absl::IsPermissionDenied(end)) << method << ": " << end;
     EXPECT_EQ(GetErrorInfo(end).reason, "SOCKET_CALLER_REFUSED") << method;
