@@ -45,7 +45,7 @@ struct Atoms {
 // non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the
 // array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
 // elements move between equal subgroups only. RESOURCE_EXHAUSTED above kAtomsMax
-// (TOO_MANY_CELLS) or kOverlapsMax (TOO_MANY_OVERLAPS).
+// (TOO_MANY_ATOMS) or kOverlapsMax (TOO_MANY_OVERLAPS).
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network,
                                 Budget& budget = Budget::Unlimited());
 

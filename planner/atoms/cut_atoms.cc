@@ -232,7 +232,7 @@ absl::StatusOr<std::vector<Atom>> CutBoxes(const Layout& source, const Layout& t
 absl::Status TooManyAtoms() {
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("the layouts cut the arrays into more than ", kAtomsMax, " atoms"),
-                   {"TOO_MANY_CELLS", {{"limit", absl::StrCat(kAtomsMax)}}});
+                   {"TOO_MANY_ATOMS", {{"limit", absl::StrCat(kAtomsMax)}}});
 }
 
 absl::Status TooManyOverlaps() {

@@ -29,7 +29,7 @@ inline constexpr int64_t kOverlapsMax = int64_t{1} << 24;
 absl::Status TooManyOverlaps();
 
 // Fills the atoms' geometry in `array_class`, whose first_atom is set, and returns the atoms,
-// subgroup by subgroup. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_CELLS) or kOverlapsMax
+// subgroup by subgroup. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_ATOMS) or kOverlapsMax
 // (TOO_MANY_OVERLAPS).
 absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
                                                ArrayClass& array_class, Budget& budget);
