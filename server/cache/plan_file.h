@@ -2,19 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
-#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "server/cache/eviction.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
+#include "server/sqlite/database.h"
 
 namespace remesh {
 
@@ -25,12 +23,9 @@ namespace remesh {
 class PlanFile {
  public:
   // Opens or creates the file, checks every page and brings its schema up to date. DATA_LOSS when
-  // it is damaged or of a newer program, UNAVAILABLE otherwise (open elsewhere, no such folder).
+  // it is damaged or of a newer program, FAILED_PRECONDITION when it is open elsewhere, UNAVAILABLE
+  // otherwise (no such folder).
   static absl::StatusOr<std::unique_ptr<PlanFile>> Open(const std::string& path);
-  ~PlanFile();
-
-  PlanFile(const PlanFile&) = delete;
-  PlanFile& operator=(const PlanFile&) = delete;
 
   struct Row {
     std::string bytes;
@@ -89,27 +84,16 @@ class PlanFile {
   absl::StatusOr<Size> size();
 
  private:
-  using Blob = const std::string*;
-  using Value = std::variant<int64_t, double, std::string, Blob>;  // a string is text
-  using Values = std::vector<Value>;
-
-  PlanFile(std::string path, sqlite3* database) : path_(std::move(path)), database_(database) {}
+  explicit PlanFile(std::unique_ptr<Database> database) : database_(std::move(database)) {}
   absl::Status Prepare();
   absl::Status Migrate();
-  absl::Status Execute(const char* sql);
-  // Runs one statement with ?1, ?2 ... bound, and visits its rows.
-  absl::Status Query(
-      const char* sql, const Values& values,
-      absl::FunctionRef<void(sqlite3_stmt*)> visit = [](sqlite3_stmt*) {});
-  absl::Status Error(int code) const;
   // Deletes names WHERE `condition`.
-  absl::Status RemoveNames(const std::string& condition, const Values& values, EvictionCause cause,
-                           std::vector<Evicted>& evicted);
+  absl::Status RemoveNames(const std::string& condition, std::initializer_list<SqlValue> values,
+                           EvictionCause cause, std::vector<Evicted>& evicted);
   // Removes the plan or name that nobody used for longest; false when the rest is pinned.
   absl::StatusOr<bool> RemoveOldest(EvictionCause cause, std::vector<Evicted>& evicted);
 
-  const std::string path_;
-  sqlite3* const database_;
+  const std::unique_ptr<Database> database_;
 };
 
 }  // namespace remesh

@@ -186,7 +186,7 @@ TEST_F(PlanStoreTest, LimitsOfBytesAndAgeHold) {
 
 TEST_F(PlanStoreTest, IsOpenOnlyOnce) {
   auto store = Open();
-  EXPECT_EQ(PlanStore::Open(options_).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(PlanStore::Open(options_).status().code(), absl::StatusCode::kFailedPrecondition);
   options_.path = (directory_ / "no" / "plans.db").string();
   EXPECT_EQ(PlanStore::Open(options_).status().code(), absl::StatusCode::kUnavailable);
 }

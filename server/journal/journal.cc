@@ -72,16 +72,16 @@ absl::Status CheckFiles(const std::string& path, const std::string& accept_older
 }
 
 // What the journal holds: tables and nothing else when it is new.
-absl::StatusOr<JournalContents> ReadOrCreate(Database& database, const Witness& witness,
+absl::StatusOr<JournalContents> ReadOrCreate(JournalDatabase& database, const Witness& witness,
                                              const Journal::Options& options) {
-  ASSIGN_OR_RETURN(std::optional<JournalContents> contents, ReadContents(database));
+  ASSIGN_OR_RETURN(std::optional<JournalContents> contents, ReadContents(database.sql()));
   if (contents) return *std::move(contents);
   RETURN_IF_ERROR(CheckNoWitness(database.path(), witness));
   RETURN_IF_ERROR(CheckAcceptOlder(database.path(), "", options.accept_older));
   const std::string& cluster = options.cluster_uid;
   const HeadRow head{.journal_uid = NewUid(), .cluster_uid = cluster.empty() ? NewUid() : cluster};
   RETURN_IF_ERROR(database.Own());
-  RETURN_IF_ERROR(CreateTables(database, head));
+  RETURN_IF_ERROR(CreateTables(database.sql(), head));
   return JournalContents{.head = head};
 }
 
@@ -92,13 +92,13 @@ bool IsFull(const absl::Status& status) { return absl::IsResourceExhausted(statu
 absl::StatusOr<std::unique_ptr<Journal>> Journal::Open(const std::string& path, Options options) {
   ASSIGN_OR_RETURN(options.cluster_uid, ParseClusterUid(options.cluster_uid));
   RETURN_IF_ERROR(CheckFiles(path, options.accept_older));
-  ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path));
+  ASSIGN_OR_RETURN(std::unique_ptr<JournalDatabase> database, JournalDatabase::Open(path));
   std::unique_ptr<Journal> journal(new Journal(std::move(database), std::move(options)));
   RETURN_IF_ERROR(journal->Start());
   return journal;
 }
 
-Journal::Journal(std::unique_ptr<Database> database, Options options)
+Journal::Journal(std::unique_ptr<JournalDatabase> database, Options options)
     : database_(std::move(database)),
       options_(std::move(options)),
       head_file_(database_->path() + ".head"),
@@ -127,10 +127,11 @@ absl::Status Journal::Start() {
 }
 
 absl::Status Journal::Prepare() {
-  ASSIGN_OR_RETURN(write_head_, database_->Prepare(kWriteHeadRow));
-  ASSIGN_OR_RETURN(find_, database_->Prepare("SELECT digest FROM records WHERE key = ?1"));
-  ASSIGN_OR_RETURN(put_, database_->Prepare("INSERT OR REPLACE INTO records VALUES(?1, ?2, ?3)"));
-  ASSIGN_OR_RETURN(remove_, database_->Prepare("DELETE FROM records WHERE key = ?1"));
+  ASSIGN_OR_RETURN(write_head_, database_->sql().Prepare(kWriteHeadRow));
+  ASSIGN_OR_RETURN(find_, database_->sql().Prepare("SELECT digest FROM records WHERE key = ?1"));
+  ASSIGN_OR_RETURN(put_,
+                   database_->sql().Prepare("INSERT OR REPLACE INTO records VALUES(?1, ?2, ?3)"));
+  ASSIGN_OR_RETURN(remove_, database_->sql().Prepare("DELETE FROM records WHERE key = ?1"));
   return absl::OkStatus();
 }
 
@@ -154,8 +155,8 @@ absl::Status Journal::Lead(const std::vector<LeadershipRow>& earlier) {
   RETURN_IF_ERROR(Commit(next, [&](RowDigest& rows) {
     for (size_t i = 0; i < dropped; ++i) rows ^= earlier[i].Digest();
     rows ^= ours.Digest();
-    RETURN_IF_ERROR(DropLeaderships(*database_, dropped));
-    return AddLeadership(*database_, ours);
+    RETURN_IF_ERROR(DropLeaderships(database_->sql(), dropped));
+    return AddLeadership(database_->sql(), ours);
   }));
   past_ = {.cluster_uid = head_.cluster_uid,
            .journal_uid = head_.journal_uid,
@@ -182,25 +183,25 @@ absl::Status Journal::Write(uint64_t sequence, const std::vector<Record>& record
 
 absl::Status Journal::WriteRecord(const Record& record, RowDigest& rows) {
   const SqlText key{record.key};
-  RETURN_IF_ERROR(database_->Run(find_.get(), {key}, [&](sqlite3_stmt* row) {
+  RETURN_IF_ERROR(database_->sql().Run(find_.get(), {key}, [&](sqlite3_stmt* row) {
     rows ^= RowDigest::FromBytes(Database::Bytes(row, 0));
   }));
-  if (!record.bytes) return database_->Run(remove_.get(), {key});
+  if (!record.bytes) return database_->sql().Run(remove_.get(), {key});
   const RowDigest digest = RecordDigest(record.key, *record.bytes);
   rows ^= digest;
   const std::string bytes = digest.Bytes();
-  return database_->Run(put_.get(), {key, SqlBytes{*record.bytes}, SqlBytes{bytes}});
+  return database_->sql().Run(put_.get(), {key, SqlBytes{*record.bytes}, SqlBytes{bytes}});
 }
 
 absl::Status Journal::Try(HeadRow next, Change change) {
-  RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
+  RETURN_IF_ERROR(database_->sql().Execute("BEGIN IMMEDIATE"));
   absl::Status status = change(next.rows);
-  if (status.ok()) status = WriteHeadRow(*database_, write_head_.get(), next);
-  if (status.ok()) status = database_->Execute("COMMIT");
+  if (status.ok()) status = WriteHeadRow(database_->sql(), write_head_.get(), next);
+  if (status.ok()) status = database_->sql().Execute("COMMIT");
   if (status.ok()) {
     head_ = next;
   } else {
-    database_->Execute("ROLLBACK").IgnoreError();  // the first error is the one to tell
+    database_->sql().Execute("ROLLBACK").IgnoreError();  // the first error is the one to tell
   }
   return status;
 }

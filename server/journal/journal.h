@@ -14,8 +14,8 @@
 #include "server/controller/action.h"
 #include "server/controller/journal_past.h"
 #include "server/journal/ballast.h"
-#include "server/journal/database.h"
 #include "server/journal/head_file.h"
+#include "server/journal/journal_database.h"
 #include "server/journal/rows.h"
 
 namespace remesh {
@@ -42,7 +42,9 @@ class Journal {
   // As it was when it was opened, and the leadership that began then.
   const JournalPast& past() const { return past_; }
 
-  absl::StatusOr<std::map<std::string, std::string>> ReadAll() { return ReadRows(*database_); }
+  absl::StatusOr<std::map<std::string, std::string>> ReadAll() {
+    return ReadRows(database_->sql());
+  }
 
   // All records, in order, in one transaction: on disk, and PATH.head too, when it returns OK.
   // RESOURCE_EXHAUSTED (JOURNAL_FULL) when not even dropping the ballast made room; UNAVAILABLE
@@ -57,7 +59,7 @@ class Journal {
   bool LookForRoom();
 
  private:
-  Journal(std::unique_ptr<Database> database, Options options);
+  Journal(std::unique_ptr<JournalDatabase> database, Options options);
 
   using Change = absl::FunctionRef<absl::Status(RowDigest& rows)>;
   absl::Status Start();
@@ -72,7 +74,7 @@ class Journal {
   bool DropBallast();
   bool RaiseBallast();
 
-  const std::unique_ptr<Database> database_;
+  const std::unique_ptr<JournalDatabase> database_;
   const Options options_;
   HeadFile head_file_;
   Ballast ballast_;

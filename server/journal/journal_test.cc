@@ -141,20 +141,20 @@ TEST_F(JournalTest, AClusterUidThatIsNoUuidIsRefused) {
 
 // `count` lives that did nothing, after those that were.
 void AddLives(const std::string& path, int count) {
-  auto database = Database::Open(path);
+  auto database = JournalDatabase::Open(path);
   ASSERT_TRUE(database.ok()) << database.status();
   ASSERT_TRUE((*database)->Own().ok());
-  HeadRow head = (*ReadContents(**database))->head;
-  ASSERT_TRUE((*database)->Execute("BEGIN IMMEDIATE").ok());
+  HeadRow head = (*ReadContents((*database)->sql()))->head;
+  ASSERT_TRUE((*database)->sql().Execute("BEGIN IMMEDIATE").ok());
   for (int i = 0; i < count; ++i) {
     const LeadershipRow life{.id = "life" + std::to_string(i), .first = ++head.sequence};
-    ASSERT_TRUE(AddLeadership(**database, life).ok());
+    ASSERT_TRUE(AddLeadership((*database)->sql(), life).ok());
     head.rows ^= life.Digest();
     head.leadership = life.id;
   }
-  const auto statement = (*database)->Prepare(kWriteHeadRow);
-  ASSERT_TRUE(WriteHeadRow(**database, statement->get(), head).ok());
-  ASSERT_TRUE((*database)->Execute("COMMIT").ok());
+  const auto statement = (*database)->sql().Prepare(kWriteHeadRow);
+  ASSERT_TRUE(WriteHeadRow((*database)->sql(), statement->get(), head).ok());
+  ASSERT_TRUE((*database)->sql().Execute("COMMIT").ok());
 }
 
 TEST_F(JournalTest, TheNewestTenThousandLeadershipsAreKept) {

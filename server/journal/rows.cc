@@ -40,8 +40,8 @@ absl::Status OtherVersion(const Database& database, const std::string& version) 
 
 absl::StatusOr<std::vector<std::string>> ReadTexts(Database& database, const char* sql) {
   std::vector<std::string> texts;
-  RETURN_IF_ERROR(
-      database.Query(sql, [&](sqlite3_stmt* row) { texts.push_back(Database::Bytes(row, 0)); }));
+  RETURN_IF_ERROR(database.Query(
+      sql, {}, [&](sqlite3_stmt* row) { texts.push_back(Database::Bytes(row, 0)); }));
   return texts;
 }
 
@@ -76,7 +76,7 @@ absl::StatusOr<HeadRow> ReadHeadRow(Database& database) {
   int count = 0;
   RowDigest digest;
   RETURN_IF_ERROR(database.Query(
-      "SELECT journal_uid, cluster_uid, leadership, sequence, rows, digest FROM head",
+      "SELECT journal_uid, cluster_uid, leadership, sequence, rows, digest FROM head", {},
       [&](sqlite3_stmt* row) {
         ++count;
         head = {.journal_uid = Database::Bytes(row, 0),
@@ -94,7 +94,8 @@ absl::StatusOr<std::vector<LeadershipRow>> ReadLeaderships(Database& database) {
   std::vector<LeadershipRow> leaderships;
   std::string damaged;
   RETURN_IF_ERROR(database.Query(
-      "SELECT id, first, started, digest FROM leaderships ORDER BY first", [&](sqlite3_stmt* row) {
+      "SELECT id, first, started, digest FROM leaderships ORDER BY first", {},
+      [&](sqlite3_stmt* row) {
         leaderships.push_back({.id = Database::Bytes(row, 0),
                                .first = static_cast<uint64_t>(Database::Number(row, 1)),
                                .started = Database::Bytes(row, 2)});
@@ -108,12 +109,14 @@ absl::StatusOr<std::vector<LeadershipRow>> ReadLeaderships(Database& database) {
 absl::Status VisitRecords(Database& database,
                           absl::FunctionRef<void(std::string key, std::string bytes)> visit) {
   std::optional<std::string> damaged;
-  RETURN_IF_ERROR(database.Query("SELECT key, bytes, digest FROM records", [&](sqlite3_stmt* row) {
-    std::string key = Database::Bytes(row, 0), bytes = Database::Bytes(row, 1);
-    const bool right = RowDigest::FromBytes(Database::Bytes(row, 2)) == RecordDigest(key, bytes);
-    if (!right && !damaged) damaged = key;
-    visit(std::move(key), std::move(bytes));
-  }));
+  RETURN_IF_ERROR(
+      database.Query("SELECT key, bytes, digest FROM records", {}, [&](sqlite3_stmt* row) {
+        std::string key = Database::Bytes(row, 0), bytes = Database::Bytes(row, 1);
+        const bool right =
+            RowDigest::FromBytes(Database::Bytes(row, 2)) == RecordDigest(key, bytes);
+        if (!right && !damaged) damaged = key;
+        visit(std::move(key), std::move(bytes));
+      }));
   if (!damaged) return absl::OkStatus();
   return MakeError(
       absl::StatusCode::kDataLoss,

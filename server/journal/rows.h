@@ -11,8 +11,8 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "server/journal/database.h"
 #include "server/journal/row_digest.h"
+#include "server/sqlite/database.h"
 
 namespace remesh {
 

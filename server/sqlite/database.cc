@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "server/journal/database.h"
+#include "server/sqlite/database.h"
 
 #include <sqlite3.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 #include <utility>
@@ -14,19 +13,12 @@
 namespace remesh {
 namespace {
 
-constexpr int kCheckpointPages = 1000;
-// Of the WAL, kept when it starts again at its beginning: more than the pages above, so that it
-// keeps its room on a disk that becomes full, but not what one large transaction took.
-constexpr char kWalBytes[] = "PRAGMA journal_size_limit=8388608";
-
-int CountPages(void* pages, sqlite3*, const char*, int in_wal) {
-  *static_cast<int*>(pages) = in_wal;
-  return SQLITE_OK;
-}
-
 int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
   if (const int64_t* number = std::get_if<int64_t>(&value)) {
     return sqlite3_bind_int64(statement, index, *number);
+  }
+  if (const double* number = std::get_if<double>(&value)) {
+    return sqlite3_bind_double(statement, index, *number);
   }
   if (const SqlText* text = std::get_if<SqlText>(&value)) {
     return sqlite3_bind_text64(statement, index, text->text.data(), text->text.size(),
@@ -44,65 +36,56 @@ bool IsFull(int code, int system_error) {
   return code == SQLITE_IOERR_WRITE && (system_error == ENOSPC || system_error == EDQUOT);
 }
 
-bool IsNew(const std::string& path) {
-  struct stat info;
-  return stat(path.c_str(), &info) != 0 || info.st_size == 0;
-}
-
 }  // namespace
 
 void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
 absl::Status Database::Error(int code) const {
-  const std::string what = sqlite3_errmsg(database_);
+  const std::string what = database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_);
   const auto make = [&](absl::StatusCode status_code, const char* reason) {
-    return MakeError(status_code, absl::StrCat("journal ", path_, ": ", what),
-                     {.reason = reason, .metadata = {{"path", path_}, {"error", what}}});
+    return MakeError(status_code, absl::StrCat(kind_.name, " ", path_, ": ", what),
+                     {.reason = absl::StrCat(kind_.reason_prefix, reason),
+                      .metadata = {{"path", path_}, {"error", what}}});
   };
-  if (IsFull(code, sqlite3_system_errno(database_))) {
-    return make(absl::StatusCode::kResourceExhausted, "JOURNAL_FULL");
+  if (database_ != nullptr && IsFull(code, sqlite3_system_errno(database_))) {
+    return make(absl::StatusCode::kResourceExhausted, "_FULL");
   }
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return make(absl::StatusCode::kDataLoss, "JOURNAL_CORRUPT");
+      return make(absl::StatusCode::kDataLoss, "_CORRUPT");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return make(absl::StatusCode::kFailedPrecondition, "JOURNAL_LOCKED");
+      return make(absl::StatusCode::kFailedPrecondition, "_LOCKED");
     default:
-      return make(absl::StatusCode::kUnavailable, "JOURNAL_IO");
+      return make(absl::StatusCode::kUnavailable, "_IO");
   }
 }
 
-absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path) {
+absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Kind kind) {
   sqlite3* handle = nullptr;
   const int code =
       sqlite3_open_v2(path.c_str(), &handle,
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
-  std::unique_ptr<Database> database(new Database(path, handle));
+  std::unique_ptr<Database> database(new Database(path, kind, handle));
   if (code != SQLITE_OK) return database->Error(code);
   sqlite3_extended_result_codes(handle, 1);
-  // Of a WAL that is refused, closing would keep only what could be read.
-  sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
-  sqlite3_wal_hook(handle, CountPages, &database->wal_pages_);
-  // Locked before anything is read: two servers on one journal would both decide.
-  RETURN_IF_ERROR(database->Execute("PRAGMA locking_mode=EXCLUSIVE"));
-  // It would write to a file that is not new, and change nothing of it.
-  if (IsNew(path)) RETURN_IF_ERROR(database->Execute("PRAGMA auto_vacuum=INCREMENTAL"));
-  RETURN_IF_ERROR(database->Execute("PRAGMA synchronous=FULL"));
-  RETURN_IF_ERROR(database->Execute("BEGIN IMMEDIATE; COMMIT"));
   return database;
 }
 
 Database::~Database() { sqlite3_close(database_); }
 
-absl::Status Database::Own() {
-  sqlite3_db_config(database_, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, nullptr);
+absl::Status Database::Lock(const char* settings) {
+  RETURN_IF_ERROR(Execute("PRAGMA locking_mode=EXCLUSIVE"));
+  RETURN_IF_ERROR(Execute(settings));
+  return Execute("BEGIN IMMEDIATE; COMMIT");
+}
+
+absl::Status Database::UseWal() {
   std::string mode;
   RETURN_IF_ERROR(
-      Query("PRAGMA journal_mode=WAL", [&](sqlite3_stmt* row) { mode = Bytes(row, 0); }));
-  if (mode != "wal") return Error(SQLITE_IOERR);
-  return Execute(kWalBytes);
+      Query("PRAGMA journal_mode=WAL", {}, [&](sqlite3_stmt* row) { mode = Bytes(row, 0); }));
+  return mode == "wal" ? absl::OkStatus() : Error(SQLITE_IOERR);
 }
 
 absl::Status Database::Execute(const char* sql) {
@@ -133,9 +116,10 @@ absl::Status Database::Run(sqlite3_stmt* statement, std::initializer_list<SqlVal
   return status;
 }
 
-absl::Status Database::Query(const char* sql, absl::FunctionRef<void(sqlite3_stmt*)> visit) {
+absl::Status Database::Query(const char* sql, std::initializer_list<SqlValue> values,
+                             absl::FunctionRef<void(sqlite3_stmt*)> visit) {
   ASSIGN_OR_RETURN(const Statement statement, Prepare(sql));
-  return Run(statement.get(), {}, visit);
+  return Run(statement.get(), values, visit);
 }
 
 std::string Database::Bytes(sqlite3_stmt* row, int column) {
@@ -146,31 +130,6 @@ std::string Database::Bytes(sqlite3_stmt* row, int column) {
 
 int64_t Database::Number(sqlite3_stmt* row, int column) {
   return sqlite3_column_int64(row, column);
-}
-
-absl::Status Database::CheckpointWhenDue() {
-  return wal_pages_ < kCheckpointPages ? absl::OkStatus() : Checkpoint(SQLITE_CHECKPOINT_PASSIVE);
-}
-
-absl::Status Database::Checkpoint(int mode) {
-  const int code = sqlite3_wal_checkpoint_v2(database_, nullptr, mode, nullptr, nullptr);
-  return code == SQLITE_OK ? absl::OkStatus() : Error(code);
-}
-
-absl::Status Database::GiveBackFreePages() {
-  int64_t free_pages = 0;
-  RETURN_IF_ERROR(
-      Query("PRAGMA freelist_count", [&](sqlite3_stmt* row) { free_pages = Number(row, 0); }));
-  if (free_pages == 0) return absl::OkStatus();
-  RETURN_IF_ERROR(Execute("PRAGMA incremental_vacuum(1000)"));
-  return Checkpoint(SQLITE_CHECKPOINT_PASSIVE);  // the file becomes shorter
-}
-
-absl::Status Database::EmptyWal() { return Checkpoint(SQLITE_CHECKPOINT_TRUNCATE); }
-
-int64_t Database::WalBytes() const {
-  struct stat info;
-  return stat((path_ + "-wal").c_str(), &info) == 0 ? info.st_size : 0;
 }
 
 }  // namespace remesh

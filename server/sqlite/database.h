@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace remesh {
+
+// Values of a statement's parameters; text and bytes must live as long as it runs.
+struct SqlText {
+  SqlText(std::string_view text) : text(text) {}
+  SqlText(const std::string& text) : text(text) {}  // for SqlValue: from a string in one step
+  std::string_view text;
+};
+struct SqlBytes {
+  std::string_view bytes;
+};
+using SqlValue = std::variant<int64_t, double, SqlText, SqlBytes>;
+
+// A SQLite file that one process has open. Errors, with the prefix that Open() was given: DATA_LOSS
+// (_CORRUPT), FAILED_PRECONDITION (_LOCKED), RESOURCE_EXHAUSTED (_FULL), UNAVAILABLE (_IO). Not
+// thread-safe.
+class Database {
+ public:
+  struct Finalize {
+    void operator()(sqlite3_stmt* statement) const;
+  };
+  using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+  // Of errors: `name` begins their messages, `reason_prefix` their reasons.
+  struct Kind {
+    const char* name;
+    const char* reason_prefix;
+  };
+  // Opens or creates the file, without a look at what is in it.
+  static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Kind kind);
+  ~Database();
+
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  // Keeps every other process out until the file is closed. `settings` are pragmas that must hold
+  // before anything is written.
+  absl::Status Lock(const char* settings);
+  // REQUIRES: locked. Commits go to a log beside the file.
+  absl::Status UseWal();
+
+  absl::Status Execute(const char* sql);
+  absl::StatusOr<Statement> Prepare(const char* sql);
+  // Parameters ?1, ?2, ... in order; `visit` sees each row.
+  absl::Status Run(
+      sqlite3_stmt* statement, std::initializer_list<SqlValue> values,
+      absl::FunctionRef<void(sqlite3_stmt* row)> visit = [](sqlite3_stmt*) {});
+  absl::Status Query(
+      const char* sql, std::initializer_list<SqlValue> values,
+      absl::FunctionRef<void(sqlite3_stmt* row)> visit = [](sqlite3_stmt*) {});
+
+  const std::string& path() const { return path_; }
+  sqlite3* handle() { return database_; }
+  // What a failed call of the handle means.
+  absl::Status Error(int code) const;
+
+  static std::string Bytes(sqlite3_stmt* row, int column);
+  static int64_t Number(sqlite3_stmt* row, int column);
+
+ private:
+  Database(std::string path, Kind kind, sqlite3* database)
+      : path_(std::move(path)), kind_(kind), database_(database) {}
+
+  const std::string path_;
+  const Kind kind_;
+  sqlite3* const database_;
+};
+
+}  // namespace remesh
