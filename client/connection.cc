@@ -12,7 +12,7 @@
 #include "service/credentials.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 grpc::ChannelArguments Arguments() {
@@ -69,22 +69,23 @@ std::string WhyUnreachable(const std::string& words, bool tls) {
 
 }  // namespace
 
-CertificateFields TlsFlags() {
+service::CertificateFields TlsFlags() {
   return {.ca = "--tls-ca", .certificate = "--tls-cert", .key = "--tls-key"};
 }
 
 absl::Status LoadCertificates(Endpoint& server) {
   if (server.tls.empty()) return absl::OkStatus();
-  ASSIGN_OR_RETURN(Certificates read, ReadCertificates(server.tls, TlsFlags(), absl::Now()));
-  server.certificates = std::make_shared<const Certificates>(std::move(read));
+  ASSIGN_OR_RETURN(service::Certificates read,
+                   service::ReadCertificates(server.tls, TlsFlags(), absl::Now()));
+  server.certificates = std::make_shared<const service::Certificates>(std::move(read));
   return absl::OkStatus();
 }
 
 std::shared_ptr<grpc::Channel> ConnectServer(const Endpoint& server) {
   grpc::ChannelArguments arguments = Arguments();
   if (!server.tls_server_name.empty()) arguments.SetSslTargetNameOverride(server.tls_server_name);
-  return grpc::CreateCustomChannel(server.address,
-                                   MakeChannelCredentials(server.certificates.get()), arguments);
+  return grpc::CreateCustomChannel(
+      server.address, service::MakeChannelCredentials(server.certificates.get()), arguments);
 }
 
 std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker) {
@@ -93,7 +94,7 @@ std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker) {
 }
 
 absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint) {
-  if (status.ok() || !status.error_details().empty()) return StatusFromGrpc(status);
+  if (status.ok() || !status.error_details().empty()) return service::StatusFromGrpc(status);
   // No handler of remesh answered: say at least who should have.
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   const ErrorInfo who{.reason = "CALL_FAILED", .metadata = {{"address", endpoint.address}}};
@@ -118,4 +119,4 @@ void SetDeadline(grpc::ClientContext& context, double seconds) {
                        std::chrono::milliseconds(static_cast<int64_t>(seconds * 1e3)));
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

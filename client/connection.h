@@ -9,7 +9,7 @@
 #include "grpcpp/grpcpp.h"
 #include "service/certificates.h"
 
-namespace remesh {
+namespace remesh::client {
 
 inline constexpr char kDefaultServer[] = "127.0.0.1:7070";
 inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // remesh-worker's, too
@@ -18,13 +18,13 @@ inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // remesh-w
 struct Endpoint {
   std::string address = kDefaultServer;  // HOST:PORT, or the path of a worker's Unix socket
   double timeout_seconds = 30;           // of one call that does not stream
-  CertificateFiles tls = {};             // a server's
+  service::CertificateFiles tls = {};    // a server's
   std::string tls_server_name = "";      // that its certificate must have; empty: the address' host
-  std::shared_ptr<const Certificates> certificates = nullptr;  // null: no TLS
+  std::shared_ptr<const service::Certificates> certificates = nullptr;  // null: no TLS
 };
 
 // What a user calls the files of `tls`.
-CertificateFields TlsFlags();
+service::CertificateFields TlsFlags();
 
 // Reads the endpoint's certificates, if it has any. Errors: see ReadCertificates().
 absl::Status LoadCertificates(Endpoint& server);
@@ -70,4 +70,4 @@ absl::StatusOr<Response> CallAllPages(const Endpoint& endpoint, Stub& stub,
   return all;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

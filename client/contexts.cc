@@ -20,7 +20,7 @@
 #include "client/input.h"
 #include "proto/convert/yaml_to_json.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 namespace fs = std::filesystem;
@@ -65,13 +65,13 @@ absl::StatusOr<Context> ParseContext(const std::string& file, const std::string&
     RETURN_IF_ERROR(TakeKey(file, key, value.get<std::string>(), context));
   }
   if (context.server.empty()) return InvalidField("server", "", "must be HOST:PORT");
-  RETURN_IF_ERROR(
-      CheckAllOrNone(context.tls, {.ca = "tls_ca", .certificate = "tls_cert", .key = "tls_key"}));
+  RETURN_IF_ERROR(service::CheckAllOrNone(
+      context.tls, {.ca = "tls_ca", .certificate = "tls_cert", .key = "tls_key"}));
   return context;
 }
 
 absl::StatusOr<Contexts> ParseContexts(const std::string& path, const std::string& text) {
-  ASSIGN_OR_RETURN(const std::string json, YamlToJson(text));
+  ASSIGN_OR_RETURN(const std::string json, proto::YamlToJson(text));
   const nlohmann::json file = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!file.is_object()) return InvalidField("file", json, "must be a map");
   Contexts contexts{.path = path};
@@ -170,4 +170,4 @@ absl::Status ApplyContext(const std::string& name) {
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -7,13 +7,13 @@
 #include "absl/status/statusor.h"
 #include "service/certificates.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A server under a name, and how to call it.
 struct Context {
   std::string name;
   std::string server = "";  // HOST:PORT
-  CertificateFiles tls = {};
+  service::CertificateFiles tls = {};
   std::string tls_server_name = "";
   std::string job = "";  // what lists are of unless they are told otherwise
 };
@@ -47,4 +47,4 @@ absl::Status UseContext(const std::string& path, const std::string& name);
 // "": $REMESH_CONTEXT, else the current one, else none. Before threads are started.
 absl::Status ApplyContext(const std::string& name);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -13,7 +13,7 @@
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -85,7 +85,7 @@ absl::Status Outcome(const v1::Execution& execution) {
   if (execution.phase() != v1::Execution::FAILED && execution.phase() != v1::Execution::CANCELLED) {
     return absl::OkStatus();
   }
-  absl::Status error = StatusFromProto(execution.error());
+  absl::Status error = service::StatusFromProto(execution.error());
   if (error.ok()) error = absl::CancelledError("no reason was given");
   const ErrorInfo info = GetErrorInfo(error);
   return MakeError(error.code(),
@@ -130,4 +130,4 @@ Table ExecutionDetails(const v1::Execution& e, bool with_error) {
   return table;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "client/output.h"
 #include "remesh/v1/reshard.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Follows an execution to its last phase, over restarts of the server of up to
 // `server.timeout_seconds` each, and returns it; `on_change` sees every message.
@@ -25,4 +25,4 @@ Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& exe
 // What it did and cost, one line a value; and what it failed with, unless somebody else says that.
 Table ExecutionDetails(const v1::Execution& execution, bool with_error = true);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -12,7 +12,7 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 constexpr int64_t kBytesMax = int64_t{64} << 20;
@@ -37,7 +37,8 @@ std::string OtherKind(const std::string& text, const google::protobuf::Message& 
   v1::Topology topology;
   google::protobuf::Message* const kinds[] = {&targets, &state_spec, &plan_spec, &state, &topology};
   for (google::protobuf::Message* kind : kinds) {
-    if (kind->GetDescriptor() == wanted.GetDescriptor() || !ParseText(text, *kind).ok()) continue;
+    if (kind->GetDescriptor() == wanted.GetDescriptor() || !proto::ParseText(text, *kind).ok())
+      continue;
     return absl::StrCat("; this is a ", kind->GetDescriptor()->full_name(), ", and a ",
                         wanted.GetDescriptor()->full_name(), " is wanted here");
   }
@@ -60,7 +61,7 @@ absl::Status AtFile(const std::string& path, const absl::Status& status) {
 
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message) {
   ASSIGN_OR_RETURN(const std::string text, ReadText(path));
-  const absl::Status status = ParseText(text, message);
+  const absl::Status status = proto::ParseText(text, message);
   if (status.ok()) return status;
   ErrorInfo info = GetErrorInfo(status);
   info.metadata["file"] = path == "-" ? "stdin" : path;
@@ -70,4 +71,4 @@ absl::Status ReadMessage(const std::string& path, google::protobuf::Message& mes
                    info);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/message.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Reads a file, "-" being stdin. At most 64 MiB.
 absl::StatusOr<std::string> ReadText(const std::string& path);
@@ -17,4 +17,4 @@ absl::Status ReadMessage(const std::string& path, google::protobuf::Message& mes
 // A refusal of what was read from `path`, that names the file; other statuses as they are.
 absl::Status AtFile(const std::string& path, const absl::Status& status);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "client/files/box_copy.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 absl::Status BadShard(const v1::Shard& shard, const std::string& why) {
@@ -28,14 +28,14 @@ absl::Status OnDevice(const v1::Shard& shard) {
       {.reason = "SHARD_ON_DEVICE", .metadata = {{"array", shard.array()}, {"kind", kind}}});
 }
 
-absl::StatusOr<Box> BoxWithin(const v1::Shard& shard, const Shape& shape) {
+absl::StatusOr<planner::Box> BoxWithin(const v1::Shard& shard, const planner::Shape& shape) {
   const int rank = static_cast<int>(shape.size());
   if (shard.box().lo_size() != rank || shard.box().hi_size() != rank) {
     return BadShard(shard, "has a box of another rank");
   }
-  Box box;
+  planner::Box box;
   for (int d = 0; d < rank; ++d) {
-    const Interval interval{shard.box().lo(d), shard.box().hi(d)};
+    const planner::Interval interval{shard.box().lo(d), shard.box().hi(d)};
     if (interval.lo < 0 || interval.lo > interval.hi || interval.hi > shape[d]) {
       return BadShard(shard, "has a box outside the array");
     }
@@ -46,9 +46,9 @@ absl::StatusOr<Box> BoxWithin(const v1::Shard& shard, const Shape& shape) {
 
 absl::StatusOr<LocalShard> ToLocalShard(const v1::Shard& shard, absl::Span<std::byte> file) {
   LocalShard result{.array = shard.array(), .device = shard.device()};
-  ASSIGN_OR_RETURN(result.type, ParseElementType(shard.element_type()));
+  ASSIGN_OR_RETURN(result.type, planner::ParseElementType(shard.element_type()));
   result.shape.assign(shard.shape().begin(), shard.shape().end());
-  RETURN_IF_ERROR(ValidateShape(result.shape, BitWidth(result.type)));
+  RETURN_IF_ERROR(planner::ValidateShape(result.shape, planner::BitWidth(result.type)));
   ASSIGN_OR_RETURN(result.box, BoxWithin(shard, result.shape));
   const size_t bytes = DenseBytes(result.type, result.box.element_count());
   if (shard.bytes() != static_cast<int64_t>(bytes))
@@ -86,4 +86,4 @@ int64_t LocalShards::total_bytes() const {
   return total;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

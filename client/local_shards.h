@@ -12,15 +12,15 @@
 #include "planner/values/element_type.h"
 #include "remesh/v1/local.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A buffer of this host's worker, mapped.
 struct LocalShard {
   std::string array;
-  ElementType type = ElementType::kU8;
-  Shape shape;  // of the whole array
+  planner::ElementType type = planner::ElementType::kU8;
+  planner::Shape shape;  // of the whole array
   int64_t device = 0;
-  Box box;                      // within shape
+  planner::Box box;             // within shape
   absl::Span<std::byte> bytes;  // dense row-major over the box; read-only unless mapped writable
 };
 
@@ -38,4 +38,4 @@ class LocalShards {
   std::vector<LocalShard> shards_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -16,7 +16,7 @@
 #include "client/output.h"
 #include "service/version.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 constexpr int kDone = 0;
@@ -120,7 +120,7 @@ int Main(int all_count, char** all) {
   const int argc = static_cast<int>(arguments.size());
   char** const argv = arguments.data();
   CLI::App app("Moves the state of training jobs from one sharding to another.", "remeshctl");
-  app.set_version_flag("--version", std::string(kVersion));
+  app.set_version_flag("--version", std::string(service::kVersion));
   app.require_subcommand(1);
   app.footer(
       "--context NAME, anywhere: a server of the file of contexts, see remeshctl config.\n"
@@ -141,6 +141,6 @@ int Main(int all_count, char** all) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::client
 
-int main(int argc, char** argv) { return remesh::Main(argc, argv); }
+int main(int argc, char** argv) { return remesh::client::Main(argc, argv); }

@@ -14,7 +14,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::client {
 
 namespace {
 
@@ -52,7 +52,7 @@ std::string NamesOf(const Message& message) {
 void Print(OutputFormat format, const Message& message, absl::FunctionRef<Table()> table) {
   switch (format) {
     case OutputFormat::kJson:
-      std::cout << ToJson(message, /*pretty=*/true);
+      std::cout << proto::ToJson(message, /*pretty=*/true);
       break;
     case OutputFormat::kYaml:
       std::cout << ToYaml(message);
@@ -69,7 +69,7 @@ void Print(OutputFormat format, const Message& message, absl::FunctionRef<Table(
 void PrintNext(OutputFormat format, const Message& message, std::string_view line) {
   switch (format) {
     case OutputFormat::kJson:
-      std::cout << ToJson(message, /*pretty=*/false) << "\n";
+      std::cout << proto::ToJson(message, /*pretty=*/false) << "\n";
       break;
     case OutputFormat::kYaml:
       std::cout << "---\n" << ToYaml(message);
@@ -131,4 +131,4 @@ std::string FormatTime(const google::protobuf::Timestamp& time) {
 
 std::string OrDash(const std::string& text) { return text.empty() ? "-" : text; }
 
-}  // namespace remesh
+}  // namespace remesh::client

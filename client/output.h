@@ -12,7 +12,7 @@
 #include "google/protobuf/timestamp.pb.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // kWide is a table with every column, kName the names of what would be its rows.
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
@@ -43,4 +43,4 @@ std::string FormatSeconds(double seconds);                        // "1.20 s", "
 std::string FormatTime(const google::protobuf::Timestamp& time);  // RFC 3339, UTC; "-" when unset
 std::string OrDash(const std::string& text);                      // "-" when empty
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "client/silence_limit.h"
 
-namespace remesh {
+namespace remesh::client {
 
 struct PlanStream::Call {
   Endpoint server;
@@ -72,4 +72,4 @@ absl::Status PlanStream::ForEachTransfer(absl::FunctionRef<void(const v1::Transf
   return call_->End();
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "client/connection.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A server's plan in full, as it comes: everything but transfers first.
 class PlanStream {
@@ -32,4 +32,4 @@ class PlanStream {
   std::unique_ptr<Call> call_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::client

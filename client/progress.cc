@@ -13,7 +13,7 @@
 #include "absl/strings/str_format.h"
 #include "client/output.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 constexpr int kWidth = 32;
@@ -54,4 +54,4 @@ double DoneShare(const v1::Execution& execution) {
   return windows > 0 ? std::clamp(done / windows, 0.0, 1.0) : 0.0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

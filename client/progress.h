@@ -3,7 +3,7 @@
 
 #include "remesh/v1/reshard.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A bar on stderr that shows how far an execution is; silent unless stderr is a terminal.
 class ProgressBar {
@@ -23,4 +23,4 @@ class ProgressBar {
 // Share of the execution's windows that its hosts have done, 0 to 1.
 double DoneShare(const v1::Execution& execution);
 
-}  // namespace remesh
+}  // namespace remesh::client

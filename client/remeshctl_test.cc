@@ -21,7 +21,7 @@
 #include "remesh/v1/plan.grpc.pb.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -465,7 +465,7 @@ class FakePlanService : public v1::PlanService::Service {
   grpc::Status CreatePlan(grpc::ServerContext*, const v1::CreatePlanRequest* request,
                           v1::CreatePlanResponse* response) override {
     if (request->spec().arrays().empty()) {
-      return StatusToGrpc(
+      return service::StatusToGrpc(
           MakeError(absl::StatusCode::kResourceExhausted, "too much",
                     {.reason = "MEMORY_LIMIT", .metadata = {{"needed_bytes", "77"}}}));
     }
@@ -525,4 +525,4 @@ TEST(RemeshctlTest, PlansOnAServer) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::client

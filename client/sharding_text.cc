@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 absl::StatusOr<int64_t> ParseInteger(const std::string& field, const std::string& text) {
@@ -61,13 +61,14 @@ absl::StatusOr<v1::DeviceList> ParseDevices(const std::string& text) {
     if (ends.size() == 2) {
       ASSIGN_OR_RETURN(last, ParseInteger("devices", ends[1]));
     }
-    if (first < 0 || last < first || last - first >= kPositionsMax - devices.ids_size()) {
-      return InvalidField("devices", part,
-                          absl::StrCat("must rise, from 0 on, over at most ", kPositionsMax));
+    if (first < 0 || last < first || last - first >= planner::kPositionsMax - devices.ids_size()) {
+      return InvalidField(
+          "devices", part,
+          absl::StrCat("must rise, from 0 on, over at most ", planner::kPositionsMax));
     }
     for (int64_t id = first; id <= last; ++id) devices.add_ids(id);
   }
   return devices;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

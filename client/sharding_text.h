@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/sharding.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Whether a sharding's text is Shardy's ("#sdy.sharding<...", "sdy.mesh ...") and not HLO's.
 bool IsShardyText(std::string_view text);
@@ -24,4 +24,4 @@ absl::StatusOr<std::vector<int64_t>> ParseIntegers(const std::string& field,
 // "7,3,5", "0-15" or both, in order. INVALID_ARGUMENT (field "devices").
 absl::StatusOr<v1::DeviceList> ParseDevices(const std::string& text);
 
-}  // namespace remesh
+}  // namespace remesh::client

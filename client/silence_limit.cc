@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/silence_limit.h"
 
-namespace remesh {
+namespace remesh::client {
 
 SilenceLimit::SilenceLimit(grpc::ClientContext& context, double seconds)
     : context_(context),
@@ -51,4 +51,4 @@ void SilenceLimit::Watch() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

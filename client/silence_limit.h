@@ -9,7 +9,7 @@
 
 #include "grpcpp/client_context.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Cancels a streaming call whose peer says nothing for too long. A deadline of the whole call would
 // end long answers too. Only time between Start() and Stop() counts: a slow reader is no silence.
@@ -38,4 +38,4 @@ class SilenceLimit {
   std::thread thread_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::client

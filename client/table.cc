@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using Rows = std::vector<std::vector<std::string>>;
@@ -50,4 +50,4 @@ std::string Table::TakeRows() {
   return TextOf(std::exchange(rows_, {}), taken_widths_, narrow_columns_);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace remesh {
+namespace remesh::client {
 
 // Columns of text for people: as wide as their widest cell, two spaces between, numbers as given.
 class Table {
@@ -27,4 +27,4 @@ class Table {
   std::vector<size_t> taken_widths_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 // JSON's strings are YAML's.
@@ -38,4 +38,4 @@ std::string TopologyYaml(const v1::Topology& topology) {
   return text;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "proto/convert/transfer_json.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 constexpr size_t kChunkBytes = size_t{1} << 20;
@@ -54,7 +54,7 @@ absl::Status CheckFormatOfTransfers(OutputFormat format) {
 
 absl::Status PrintJsonWithTransfers(const google::protobuf::Message& message,
                                     ForEachTransfer for_each) {
-  const JsonAroundTransfers json = CutAtTransfers(message);
+  const proto::JsonAroundTransfers json = proto::CutAtTransfers(message);
   ChunkedOutput out;
   out.text() = json.before;
   out.Flush();
@@ -62,7 +62,7 @@ absl::Status PrintJsonWithTransfers(const google::protobuf::Message& message,
   bool is_first = true;
   RETURN_IF_ERROR(for_each([&](const v1::Transfer& transfer) {
     if (!std::cout) return;
-    AppendTransfer(transfer, is_first, out.text());
+    proto::AppendTransfer(transfer, is_first, out.text());
     is_first = false;
     out.FlushIfLong();
   }));
@@ -86,4 +86,4 @@ absl::Status PrintTransferTable(ForEachTransfer for_each) {
   return CheckStdout();
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "google/protobuf/message.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Calls its argument with every transfer of a plan, as they come.
 using ForEachTransfer =
@@ -26,4 +26,4 @@ absl::Status CheckFormatOfTransfers(OutputFormat format);
 // Columns are as wide as the first rows need.
 absl::Status PrintTransferTable(ForEachTransfer for_each);
 
-}  // namespace remesh
+}  // namespace remesh::client

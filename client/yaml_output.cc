@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -79,11 +79,11 @@ void Append(const Json& value, int indent, std::string& out) {
 }  // namespace
 
 std::string ToYaml(const google::protobuf::Message& message) {
-  const Json json = Json::parse(ToJson(message, /*pretty=*/false));
+  const Json json = Json::parse(proto::ToJson(message, /*pretty=*/false));
   if (json.empty()) return "{}\n";
   std::string text;
   Append(json, 0, text);
   return text;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

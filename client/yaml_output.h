@@ -5,9 +5,9 @@
 
 #include "google/protobuf/message.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A message as YAML, with the fields and values of ToJson(): ParseText() reads it back.
 std::string ToYaml(const google::protobuf::Message& message);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "planner/network/links.h"
 #include "planner/schedule/cost_model.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 int64_t CeilBytes(int64_t bits) { return bits / 8 + (bits % 8 != 0 ? 1 : 0); }
@@ -89,4 +89,4 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
   return figures;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

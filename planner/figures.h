@@ -11,7 +11,7 @@
 #include "planner/values/plan_summary.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // DATA_LOSS (DATA_LOSS) names the first box that is missing when no fallback is declared.
 absl::Status CheckMissing(const ReshardRequest& request, const std::vector<MissingBox>& missing);
@@ -23,4 +23,4 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
                     const std::vector<Segment>& segments, const Timeline& timeline,
                     const Network& network);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -13,7 +13,7 @@
 #include "planner/schedule/make_moves.h"
 #include "planner/schedule/make_timeline.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // One step after the other, each of the floor below the last one's; `request` has its order.
@@ -49,4 +49,4 @@ absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request, Budget& budget) {
   return PlanOf(ordered, std::move(order), budget);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

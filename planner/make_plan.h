@@ -6,7 +6,7 @@
 #include "planner/plan/plan.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Plans `request`. The same request gives the same plan on any machine. RESOURCE_EXHAUSTED (reason
 // MEMORY_LIMIT, metadata "needed_bytes") when memory_limit_bytes cannot be met; DATA_LOSS when
@@ -14,4 +14,4 @@ namespace remesh {
 absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request,
                               Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -19,7 +19,7 @@
 #include "planner/schedule/messages.h"
 #include "planner/validate.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 absl::Status Invalid(std::string_view why) {
@@ -110,4 +110,4 @@ absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan)
   return repriced;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

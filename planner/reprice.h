@@ -5,7 +5,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Most work that Repriced() takes on: parts of moves to replay.
 inline constexpr int64_t kReplayedPartsMax = int64_t{1} << 27;
@@ -16,4 +16,4 @@ inline constexpr int64_t kReplayedPartsMax = int64_t{1} << 27;
 // take too long to find out. REQUIRES: DecodePlan() made the plan.
 absl::StatusOr<Plan> Repriced(const CanonicalRequest& request, const Plan& plan);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -14,7 +14,7 @@
 #include "planner/schedule/windows.h"
 #include "planner/values/box_union.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using Key = std::pair<int32_t, int32_t>;  // array, device
@@ -238,4 +238,4 @@ absl::Status ValidatePlan(const Plan& plan, const CanonicalRequest& request) {
   return Replay(WithTargetOrder(request.request, plan.target_order()), plan).Run();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // OK when the expanded transfers write every element of every target shard exactly once with the
 // right source element, senders hold what they send when they send it, and window, memory and
@@ -13,4 +13,4 @@ namespace remesh {
 // O(transfers): for tests.
 absl::Status ValidatePlan(const Plan& plan, const CanonicalRequest& request);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,10 @@
 #include "service/audit_log.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::NameOf;
+
 namespace {
 
 constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
@@ -41,23 +44,24 @@ absl::Status CallWithNothing(const std::shared_ptr<grpc::Channel>& channel,
   grpc::Status status;
   call->Finish(&status, nullptr);
   next();
-  return StatusFromGrpc(status);
+  return service::StatusFromGrpc(status);
 }
 
 class AuditTest : public ServerFixture {
  protected:
   // The log's lines by request id, of every method called once.
   std::map<std::string, nlohmann::json> LinesOfAllMethods(bool reads,
-                                                          const Authorizer& authorizer) {
+                                                          const service::Authorizer& authorizer) {
     std::filesystem::remove(path_);
-    auto log = AuditLog::Open({.path = path_, .reads = reads, .is_read = IsRead}, registry_);
+    auto log =
+        service::AuditLog::Open({.path = path_, .reads = reads, .is_read = IsRead}, registry_);
     EXPECT_TRUE(log.ok()) << log.status();
     Server::Options options;
     options.authorizer = authorizer;
     options.audit = *log;
     options.extend = [log = *log](grpc::ServerBuilder& builder) {
       std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> creators;
-      creators.push_back(AuditLog::NewInterceptors(log));
+      creators.push_back(service::AuditLog::NewInterceptors(log));
       builder.experimental().SetInterceptorCreators(std::move(creators));
     };
     *log = nullptr;
@@ -97,7 +101,7 @@ class AuditTest : public ServerFixture {
 };
 
 TEST_F(AuditTest, EveryChangeHasALineAndNoRead) {
-  const auto lines = LinesOfAllMethods(/*reads=*/false, AllowAll());
+  const auto lines = LinesOfAllMethods(/*reads=*/false, service::AllowAll());
   int changes = 0;
   for (const std::string& method : Methods()) {
     EXPECT_EQ(lines.contains(method), !IsRead(NameOf(method))) << method;
@@ -113,7 +117,8 @@ TEST_F(AuditTest, EveryChangeHasALineAndNoRead) {
 }
 
 TEST_F(AuditTest, EveryDenialHasALine) {
-  const Authorizer deny = [](const Identity&, const Resource&, std::string_view) {
+  const service::Authorizer deny = [](const service::Identity&, const service::Resource&,
+                                      std::string_view) {
     return MakeError(absl::StatusCode::kPermissionDenied, "no",
                      {.reason = "ROLE_DENIED", .metadata = {}});
   };
@@ -126,7 +131,7 @@ TEST_F(AuditTest, EveryDenialHasALine) {
 }
 
 TEST_F(AuditTest, ReadsAreWrittenWhereTheyAreAskedFor) {
-  const auto lines = LinesOfAllMethods(/*reads=*/true, AllowAll());
+  const auto lines = LinesOfAllMethods(/*reads=*/true, service::AllowAll());
   EXPECT_EQ(lines.size() + 1, Methods().size());  // all but WatchPlans
 }
 
@@ -159,18 +164,18 @@ TEST_F(AuditTest, WhoCallsTooOftenIsRefusedAndNotForReads) {
 
 TEST(AuditLineTest, IsBoundedAndOneLineWhateverACallerWrites) {
   const std::string evil = std::string(100'000, '\n') + "\"}\xff";
-  const std::string line = FormatAudit({.time = absl::UnixEpoch(),
-                                        .request_id = evil,
-                                        .caller_id = evil,
-                                        .caller_address = evil,
-                                        .method = evil,
-                                        .resource = std::string(100'000, '\x01'),
-                                        .status_code = "OK",
-                                        .reason = "\xff\xfe"});
+  const std::string line = service::FormatAudit({.time = absl::UnixEpoch(),
+                                                 .request_id = evil,
+                                                 .caller_id = evil,
+                                                 .caller_address = evil,
+                                                 .method = evil,
+                                                 .resource = std::string(100'000, '\x01'),
+                                                 .status_code = "OK",
+                                                 .reason = "\xff\xfe"});
   EXPECT_LE(line.size(), 4096u);
   EXPECT_EQ(std::count(line.begin(), line.end(), '\n'), 1);
   EXPECT_EQ(nlohmann::json::parse(line)["type"], "audit");
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,13 +5,13 @@
 #include "server/server_fixture.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
                                      "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
 
-absl::Status Deny(const Identity&, const Resource&, std::string_view method) {
+absl::Status Deny(const service::Identity&, const service::Resource&, std::string_view method) {
   return MakeError(absl::StatusCode::kPermissionDenied, std::string(method) + " is not for you",
                    {.reason = "DENIED", .metadata = {}});
 }
@@ -40,7 +40,7 @@ absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std:
   } while (ok);
   call->Finish(&status, nullptr);
   queue.Next(&tag, &ok);
-  return StatusFromGrpc(status);
+  return service::StatusFromGrpc(status);
 }
 
 // The hook stands before every method that there is, also those that come later.
@@ -66,4 +66,4 @@ TEST_F(ServerFixture, EveryMethodAsksTheAuthorizerFirst) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 
 #include "server/server_fixture.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class BadInputTest : public ServerFixture {
@@ -145,7 +145,7 @@ TEST_F(BadInputTest, Workers) {
     v1::Register identity = WorkerIdentity("c", 9, 1);
     spoil(identity);
     ScriptedWorker worker(channel_, identity);
-    return StatusFromGrpc(worker.AwaitEnd());
+    return service::StatusFromGrpc(worker.AwaitEnd());
   };
   ExpectRefused(attach([](v1::Register& r) { r.set_host(""); }), kInvalid, "register.host");
   ExpectRefused(attach([](v1::Register& r) { r.clear_devices(); }), kInvalid, "register.devices");
@@ -172,4 +172,4 @@ TEST_F(BadInputTest, Workers) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

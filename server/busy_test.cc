@@ -7,7 +7,7 @@
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 v1::PlanSpec SpecOfRows(int64_t rows) {
@@ -165,4 +165,4 @@ TEST(CallerTest, AllConnectionsOfAnAddressAreOneCaller) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

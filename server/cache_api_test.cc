@@ -7,7 +7,10 @@
 #include "server/planning/planning_test_spec.h"
 #include "server/server_fixture.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::StatusFromGrpc;
+
 namespace {
 
 v1::PlanSpec SpecOfShape(int64_t rows) {
@@ -390,4 +393,4 @@ TEST_F(CacheApiTest, AfterARestartNamesAreListedAndFoundOnDisk) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <string>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Stats = v1::CacheStats;
@@ -144,4 +144,4 @@ void CacheMetrics::Update(const Stats& stats) {
   for (const Level& level : levels_) level.gauge.Set(level.read(stats));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The plan cache's own counters, as series remesh_plan_*. Every series exists from the start. Not
 // thread-safe.
@@ -37,4 +37,4 @@ class CacheMetrics {
   std::vector<Level> levels_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 
 bool IsLimited(std::string_view method) {
   static constexpr std::array<std::string_view, 8> kLimited = {
@@ -56,4 +56,4 @@ CallLimits::Bucket& CallLimits::Find(const std::string& caller, Timestamp now) {
   return buckets_.at(caller);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/clock.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Whether a call of the method costs the server planning or room, so that CallLimits counts it.
 bool IsLimited(std::string_view method);
@@ -45,4 +45,4 @@ class CallLimits {
   std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // callers, the last one heard first
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

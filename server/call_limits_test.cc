@@ -9,7 +9,7 @@
 #include "google/rpc/error_details.pb.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class CallLimitsTest : public testing::Test {
@@ -45,7 +45,7 @@ TEST_F(CallLimitsTest, TheRefusalSaysWhoAndForHowLong) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorInfo(refused).reason, "RATE_LIMITED");
   EXPECT_EQ(GetErrorInfo(refused).metadata["caller"], "peer 10.0.0.1");
-  const google::rpc::Status wire = StatusToProto(refused);
+  const google::rpc::Status wire = service::StatusToProto(refused);
   ASSERT_EQ(wire.details_size(), 2);
   google::rpc::RetryInfo retry;
   ASSERT_TRUE(wire.details(1).UnpackTo(&retry));
@@ -64,4 +64,4 @@ TEST_F(CallLimitsTest, OfManyCallersOnlyTheLastOnesAreRemembered) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 #include "service/authorization.h"
 #include "service/connection_table.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr std::string_view kIpv4 = "ipv4:";
@@ -26,15 +26,17 @@ std::string AddressOfPeer(std::string_view peer) {
   if (!is_ipv6 && !peer.starts_with(kIpv4)) return std::string(peer);
   std::string_view host = peer.substr(kIpv4.size());
   host = host.substr(0, host.rfind(':'));
-  return is_ipv6 ? NetworkOfIpv6(std::string(Inside(host))) : std::string(host);
+  return is_ipv6 ? service::NetworkOfIpv6(std::string(Inside(host))) : std::string(host);
 }
 
 std::string CallerOf(const grpc::ServerContextBase& context) {
-  const Identity identity = IdentityOf(context);
+  const service::Identity identity = service::IdentityOf(context);
   if (!identity.name.empty()) return absl::StrCat("identity ", identity.name);
   return absl::StrCat("peer ", AddressOfPeer(context.peer()));
 }
 
-std::string CallerOfState(std::string_view state) { return absl::StrCat("job ", JobOf(state)); }
+std::string CallerOfState(std::string_view state) {
+  return absl::StrCat("job ", service::JobOf(state));
+}
 
-}  // namespace remesh
+}  // namespace remesh::server

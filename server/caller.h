@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace remesh {
+namespace remesh::server {
 
 // Whose turn a call takes where callers share threads: the one place that says who is the same
 // caller. An authenticated identity, else the peer's address without its port, so that nobody gains
@@ -20,4 +20,4 @@ std::string CallerOfState(std::string_view state);
 // "ipv6:%5B2001:db8::7%5D:4711"; what has no port, unchanged.
 std::string AddressOfPeer(std::string_view peer);
 
-}  // namespace remesh
+}  // namespace remesh::server

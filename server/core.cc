@@ -16,7 +16,7 @@
 #include "service/heap.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 Moment Now() { return {.steady = SteadyClock().Now(), .wall = absl::Now()}; }
@@ -42,7 +42,7 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
   if (options.path.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<PlanStore>> store = PlanStore::Open(options);
   if (store.ok()) return *std::move(store);
-  LogWarning("plans are kept in memory only", {{"error", store.status()}});
+  service::LogWarning("plans are kept in memory only", {{"error", store.status()}});
   return nullptr;
 }
 
@@ -156,7 +156,7 @@ void Core::Call(Request request, ReplyFn reply) {
   const bool posted = Post([this, id, waiting, request = std::move(request)]() mutable {
     if (shut_down_) return (*waiting)(ShuttingDown());
     calls_[id] = std::move(*waiting);
-    Handle(remesh::Call{.id = id, .request = std::move(request)});
+    Handle(server::Call{.id = id, .request = std::move(request)});
   });
   if (!posted) (*waiting)(ShuttingDown());
 }
@@ -201,7 +201,7 @@ void Core::EndWatch(WatchId watch) {
   });
 }
 
-std::shared_ptr<const Topology> Core::topology() {
+std::shared_ptr<const planner::Topology> Core::topology() {
   absl::MutexLock lock(&topology_mutex_);
   return topology_;
 }
@@ -236,13 +236,13 @@ bool Core::AwaitNoExecution(absl::Duration patience) {
 void Core::Drain(std::chrono::nanoseconds patience) {
   auto begun = std::make_shared<absl::Notification>();
   Post([this, begun] {
-    Handle(remesh::Drain{});
+    Handle(server::Drain{});
     begun->Notify();
   });
   begun->WaitForNotificationWithTimeout(kReconfigurePatience);
   if (AwaitNoExecution(absl::FromChrono(patience))) return;
-  LogWarning("executions are ended, their sources stay", {{"running", running_.load()}});
-  Post([this] { Handle(remesh::Drain{.at_once = true}); });
+  service::LogWarning("executions are ended, their sources stay", {{"running", running_.load()}});
+  Post([this] { Handle(server::Drain{.at_once = true}); });
   // Workers have quiesce_timeout to let go. What is decided goes on under the next server.
   AwaitNoExecution(absl::FromChrono(options_.controller.quiesce_timeout) + absl::Seconds(1));
 }
@@ -283,7 +283,7 @@ void Core::Do(Notify& action) {
   if (watch != watches_.end()) watch->second->Offer(std::move(action.value));
 }
 
-void Core::Do(remesh::EndWatch& action) {
+void Core::Do(server::EndWatch& action) {
   auto watch = watches_.extract(action.watch);
   if (!watch.empty()) watch.mapped()->End(action.status);
 }
@@ -306,7 +306,7 @@ void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn) {
   auto asked = std::make_shared<Asked>();
   desk_.Find(
       {.turn = std::move(turn), .gone = nullptr},
-      [this, action, asked](Budget& budget) -> absl::StatusOr<PlanCache::Question> {
+      [this, action, asked](planner::Budget& budget) -> absl::StatusOr<PlanCache::Question> {
         ASSIGN_OR_RETURN(MoveQuestion move, QuestionOf(*action, topology().get(), budget));
         asked->target = std::move(move.target);
         return std::move(move.question);
@@ -338,7 +338,7 @@ void Core::Do(Note& action) { observer_.OnLog(action); }
 
 void Core::Tick() {
   const absl::Duration interval = TickInterval(options_.controller.lost_after);
-  HeapTrimmer trimmer;
+  service::HeapTrimmer trimmer;
   while (true) {
     {
       absl::MutexLock lock(&ticker_mutex_);
@@ -347,10 +347,10 @@ void Core::Tick() {
     plans_.Tick();
     trimmer.Trim();
     Post([this] {
-      Handle(remesh::Tick{});
+      Handle(server::Tick{});
       observer_.OnGauges(controller_->gauges(), plans_.stats());
     });
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -21,7 +21,7 @@
 #include "server/planning/precompute.h"
 #include "server/planning/thread_pool.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The other end of an Attach stream. Called on the core's strand; must not block.
 class WorkerSink {
@@ -96,7 +96,7 @@ class Core {
   bool journal_behind() const { return journal_behind_; }
 
   // What an empty topology means now; may be null.
-  std::shared_ptr<const Topology> topology();
+  std::shared_ptr<const planner::Topology> topology();
   PlanCache& plans() { return plans_; }
   CoreObserver& observer() { return observer_; }
   Precomputer& precomputer() { return precomputer_; }
@@ -133,7 +133,7 @@ class Core {
   void Do(Persist& action);
   void Do(ReplyTo& action);
   void Do(Notify& action);
-  void Do(remesh::EndWatch& action);
+  void Do(server::EndWatch& action);
   void Do(StartPlanning& action);
   void PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn);
   void FinishPlanning(uint64_t id, absl::StatusOr<PlannedExecution> move);
@@ -150,7 +150,7 @@ class Core {
   std::atomic<uint64_t> next_id_{1};
 
   absl::Mutex topology_mutex_;
-  std::shared_ptr<const Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
+  std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
 
   // Touched by tasks of the strand only.
   std::unique_ptr<Controller> controller_;
@@ -178,4 +178,4 @@ class Core {
   std::thread ticker_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "server/server_fixture.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Command = v1::AttachResponse;
@@ -121,4 +121,4 @@ TEST_F(DrainTest, AWorkerOfAnotherReleaseIsTakenInAndCounted) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

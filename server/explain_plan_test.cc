@@ -3,7 +3,7 @@
 
 #include "server/server_fixture.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using ::testing::ElementsAre;
@@ -152,4 +152,4 @@ TEST_F(ExplainPlanTest, ShardingsToPassThrough) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

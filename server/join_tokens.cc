@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "server/controller/enrolment.h"
 
-namespace remesh {
+namespace remesh::server {
 
 absl::StatusOr<std::set<std::string>> ReadJoinTokens(const std::string& path) {
   std::ifstream file(path);
@@ -35,4 +35,4 @@ bool IsLoopback(const std::string& address) {
          absl::StartsWith(address, "[::1]:") || absl::StartsWith(address, "unix:");
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Hashes of the tokens in a file, one a line; see EnrolmentRules. INVALID_ARGUMENT names the
 // setting join_token_file when it cannot be read, holds no token, or one that is shorter than 16 or
@@ -16,4 +16,4 @@ absl::StatusOr<std::set<std::string>> ReadJoinTokens(const std::string& path);
 // Whether only processes of this machine reach the address, HOST:PORT.
 bool IsLoopback(const std::string& address);
 
-}  // namespace remesh
+}  // namespace remesh::server

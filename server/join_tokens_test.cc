@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "server/controller/enrolment.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 absl::StatusOr<std::set<std::string>> Read(const std::string& text) {
@@ -43,4 +43,4 @@ TEST(JoinTokensTest, Loopback) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

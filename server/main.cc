@@ -27,7 +27,12 @@
 #include "service/signals.h"
 #include "service/thread_limits.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::CertificateKeeper;
+using service::LogInfo;
+using service::MetricsEndpoint;
+
 namespace {
 
 absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& options) {
@@ -46,8 +51,8 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
 void WarnOfOpenDoor(const ServerOptions& options) {
   if (!options.join_token_file.empty() || !options.tls.empty()) return;
   if (IsLoopback(options.listen_address)) return;
-  LogWarning("whoever reaches this address may join as a worker: set join_token_file",
-             {{"listen_address", options.listen_address}});
+  service::LogWarning("whoever reaches this address may join as a worker: set join_token_file",
+                      {{"listen_address", options.listen_address}});
 }
 
 void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
@@ -67,7 +72,8 @@ int ThreadsNeeded(const ServerOptions& options) {
 }
 
 // Either may be null; both must outlive the wait for signals.
-void ReloadAtHangUp(CertificateKeeper* keeper, ConfigReload* settings, ShutdownSignal& signals) {
+void ReloadAtHangUp(CertificateKeeper* keeper, service::ConfigReload* settings,
+                    service::ShutdownSignal& signals) {
   if (keeper == nullptr && settings == nullptr) return;
   signals.OnHangUp([=] {
     if (keeper != nullptr) keeper->Reload();
@@ -78,10 +84,10 @@ void ReloadAtHangUp(CertificateKeeper* keeper, ConfigReload* settings, ShutdownS
 Server::Options WithInterceptors(Server::Options options,
                                  const std::shared_ptr<prometheus::Registry>& registry) {
   options.extend = [registry, audit = options.audit](grpc::ServerBuilder& builder) {
-    auto creators =
-        RpcMetricsInterceptors(registry, {"remesh.v1.StateService", "remesh.v1.PlanService",
-                                          "remesh.v1.ReshardService", "remesh.v1.WorkerService"});
-    if (audit != nullptr) creators.push_back(AuditLog::NewInterceptors(audit));
+    auto creators = service::RpcMetricsInterceptors(
+        registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
+                   "remesh.v1.WorkerService"});
+    if (audit != nullptr) creators.push_back(service::AuditLog::NewInterceptors(audit));
     builder.experimental().SetInterceptorCreators(std::move(creators));
   };
   return options;
@@ -97,8 +103,8 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(
 
 // What the process was started with.
 struct Start {
-  const ReadResult& read;
-  const Settings& settings;
+  const service::ReadResult& read;
+  const service::Settings& settings;
   const ServerOptions& options;
 };
 
@@ -115,14 +121,14 @@ void Stop(const ServerOptions& options, int signal, Core& core, Server& server) 
 
 absl::Status Run(const Start& start) {
   const ServerOptions& options = start.options;
-  ShutdownSignal shutdown;
-  RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
+  service::ShutdownSignal shutdown;
+  RETURN_IF_ERROR(service::SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Validate(options));
   WarnOfOpenDoor(options);
-  RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
+  RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
   auto registry = std::make_shared<prometheus::Registry>();
-  TlsMetrics tls_metrics(*registry);
-  ConfigMetrics config_metrics(*registry, absl::Now());
+  service::TlsMetrics tls_metrics(*registry);
+  service::ConfigMetrics config_metrics(*registry, absl::Now());
   ASSIGN_OR_RETURN(
       const std::shared_ptr<CertificateKeeper> keeper,
       CertificateKeeper::Start({.files = options.tls, .fields = TlsFields()}, tls_metrics));
@@ -144,10 +150,10 @@ absl::Status Run(const Start& start) {
   const absl::Cleanup forget_core = [&] { readiness.SetCore(nullptr); };
   Server::Options grpc_options = GrpcOptionsOf(options);
   grpc_options.certificates = keeper;
-  ASSIGN_OR_RETURN(grpc_options.audit, AuditLog::Open({.path = options.audit_log_file,
-                                                       .reads = options.audit_reads,
-                                                       .is_read = IsRead},
-                                                      *registry));
+  ASSIGN_OR_RETURN(grpc_options.audit, service::AuditLog::Open({.path = options.audit_log_file,
+                                                                .reads = options.audit_reads,
+                                                                .is_read = IsRead},
+                                                               *registry));
   grpc_options = WithInterceptors(std::move(grpc_options), registry);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    Server::Start(std::move(grpc_options), *core));
@@ -155,7 +161,7 @@ absl::Status Run(const Start& start) {
   const int metrics_port = endpoint == nullptr ? 0 : endpoint->port();
   LogInfo("server started", {{"listen_port", server->port()}, {"metrics_port", metrics_port}});
   WritePortFile(options.port_file, server->port(), metrics_port);
-  const std::unique_ptr<ConfigReload> reload =
+  const std::unique_ptr<service::ConfigReload> reload =
       ReloadServerSettings(start.read, start.settings, options, *core, config_metrics);
   ReloadAtHangUp(keeper.get(), reload.get(), shutdown);
 
@@ -166,23 +172,23 @@ absl::Status Run(const Start& start) {
 }
 
 int Main(int argc, char** argv) {
-  KeepFreedMemory();
-  ExplainTermination();
-  LogGrpcAsOurs();
+  service::KeepFreedMemory();
+  service::ExplainTermination();
+  service::LogGrpcAsOurs();
   ServerOptions options;
-  Settings settings;
+  service::Settings settings;
   AddSettings(options, settings);
-  const ReadResult read =
-      ReadSettings(argc, argv, "The remesh server: plans reshards and drives the workers.",
-                   settings, [&] { return Problems(options); });
+  const service::ReadResult read =
+      service::ReadSettings(argc, argv, "The remesh server: plans reshards and drives the workers.",
+                            settings, [&] { return Problems(options); });
   if (read.exit_code) return *read.exit_code;
   const absl::Status status = Run({read, settings, options});
   if (status.ok()) return 0;
-  SayLast("remesh-server", status);
+  service::SayLast("remesh-server", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server
 
-int main(int argc, char** argv) { return remesh::Main(argc, argv); }
+int main(int argc, char** argv) { return remesh::server::Main(argc, argv); }

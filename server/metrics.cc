@@ -6,7 +6,7 @@
 #include "absl/strings/ascii.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr v1::Execution::Phase kOutcomes[] = {v1::Execution::SUCCEEDED, v1::Execution::FAILED,
@@ -110,7 +110,7 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
 }
 
 void ServerMetrics::OnLog(const Note& note) {
-  note.warning ? LogWarning(note.line) : LogInfo(note.line);
+  note.warning ? service::LogWarning(note.line) : service::LogInfo(note.line);
 }
 
 void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
@@ -146,8 +146,8 @@ void ServerMetrics::OnGauges(const ControllerGauges& gauges, const v1::CacheStat
 }
 
 void ServerMetrics::OnFatal(const absl::Status& status) {
-  LogError("the journal cannot be written: the server ends", {{"error", status}});
+  service::LogError("the journal cannot be written: the server ends", {{"error", status}});
   std::_Exit(1);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "server/cache_metrics.h"
 #include "server/core.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Logs and counts what a core does. Every series exists from the start. Thread-safe.
 // One a series: it has more than 12 fields.
@@ -47,4 +47,4 @@ class ServerMetrics : public CoreObserver {
   CacheMetrics cache_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

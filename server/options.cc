@@ -15,7 +15,11 @@
 #include "service/units.h"
 #include "service/version.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::FormatByteSize;
+using service::Settings;
+
 namespace {
 
 constexpr auto kLeast = std::chrono::milliseconds(1);  // of times that cannot be nothing
@@ -139,13 +143,13 @@ void AddCallers(ServerOptions& o, Settings& settings) {
 
 absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
   v1::TopologyRules rules;
-  if (!o.topology.empty()) RETURN_IF_ERROR(ParseText(o.topology, rules));
+  if (!o.topology.empty()) RETURN_IF_ERROR(proto::ParseText(o.topology, rules));
   return TopologyRules::Make(std::move(rules));
 }
 
 absl::Status CheckTimesAndSizes(const ServerOptions& o) {
   if (o.lost_after < 2 * o.heartbeat_interval) {
-    return InvalidField("lost_after", FormatDuration(o.lost_after),
+    return InvalidField("lost_after", service::FormatDuration(o.lost_after),
                         "must be at least two heartbeat_intervals");
   }
   if (o.message_bytes_max < 4096 || o.message_bytes_max > (int64_t{1} << 30)) {
@@ -160,7 +164,7 @@ absl::Status CheckTimesAndSizes(const ServerOptions& o) {
 }
 
 absl::Status CheckTls(const ServerOptions& o) {
-  RETURN_IF_ERROR(CheckAllOrNone(o.tls, TlsFields()));
+  RETURN_IF_ERROR(service::CheckAllOrNone(o.tls, TlsFields()));
   if (o.tls.empty() || !o.tls_trust_domain.empty()) return absl::OkStatus();
   return InvalidField("tls_trust_domain", "", "must be set with TLS");
 }
@@ -168,7 +172,7 @@ absl::Status CheckTls(const ServerOptions& o) {
 // The first of each kind.
 std::vector<absl::Status> ValueProblems(const ServerOptions& o) {
   std::vector<absl::Status> problems = {
-      ParseLogLevel(o.log_level).status(), ParseLogFormat(o.log_format).status(),
+      service::ParseLogLevel(o.log_level).status(), service::ParseLogFormat(o.log_format).status(),
       CheckTimesAndSizes(o), CheckTls(o), AtField("topology", RulesOf(o).status())};
   std::erase_if(problems, [](const absl::Status& status) { return status.ok(); });
   return problems;
@@ -176,7 +180,7 @@ std::vector<absl::Status> ValueProblems(const ServerOptions& o) {
 
 }  // namespace
 
-CertificateFields TlsFields() { return {.ca = "tls_client_ca_file"}; }
+service::CertificateFields TlsFields() { return {.ca = "tls_client_ca_file"}; }
 
 void AddSettings(ServerOptions& o, Settings& settings) {
   AddAddresses(o, settings);
@@ -237,9 +241,9 @@ absl::Status Validate(const ServerOptions& o) {
 
 std::vector<absl::Status> Problems(const ServerOptions& o) {
   std::vector<absl::Status> problems = ValueProblems(o);
-  CheckReadable("join_token_file", o.join_token_file, problems,
-                [&] { return ReadJoinTokens(o.join_token_file).status(); });
-  CheckCertificates(o.tls, TlsFields(), problems);
+  service::CheckReadable("join_token_file", o.join_token_file, problems,
+                         [&] { return ReadJoinTokens(o.join_token_file).status(); });
+  service::CheckCertificates(o.tls, TlsFields(), problems);
   return problems;
 }
 
@@ -257,7 +261,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .bytes_per_job = o.bytes_per_job,
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
       .topology_rules = *RulesOf(o),
-      .version = std::string(kVersion)};
+      .version = std::string(service::kVersion)};
   core.plan_cache_bytes = o.plan_cache_bytes;
   core.plan_cache_entries = o.plan_cache_entries;
   core.plan_cache_age = absl::FromChrono(o.plan_cache_age);
@@ -303,4 +307,4 @@ Server::Options GrpcOptionsOf(const ServerOptions& o) {
   return grpc;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "service/certificates.h"
 #include "service/settings.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What remesh-server is told: defaults here, what each means in AddSettings().
 // One a setting: it has more than 12 fields.
@@ -21,7 +21,7 @@ struct ServerOptions {
   std::string port_file;
   std::string log_level = "info";
   std::string log_format = "logfmt";
-  CertificateFiles tls;
+  service::CertificateFiles tls;
   std::string tls_trust_domain = "remesh.local";
   std::string join_token_file;
   std::string journal_path = "remesh-journal.db";
@@ -69,9 +69,9 @@ struct ServerOptions {
 };
 
 // What the settings of `tls` are called.
-CertificateFields TlsFields();
+service::CertificateFields TlsFields();
 
-void AddSettings(ServerOptions& options, Settings& settings);
+void AddSettings(ServerOptions& options, service::Settings& settings);
 
 // INVALID_ARGUMENT when values contradict each other.
 absl::Status Validate(const ServerOptions& options);
@@ -84,4 +84,4 @@ LiveOptions LiveOptionsOf(const ServerOptions& options);  // but for join tokens
 MemoryTier::Limits PlanLimitsOf(const ServerOptions& options);
 Server::Options GrpcOptionsOf(const ServerOptions& options);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 struct Loaded {
@@ -16,7 +16,7 @@ struct Loaded {
 
 Loaded Load(const std::string& yaml) {
   Loaded loaded;
-  Settings settings;
+  service::Settings settings;
   AddSettings(loaded.options, settings);
   loaded.status = settings.Load(yaml);
   if (loaded.status.ok()) loaded.status = Validate(loaded.options);
@@ -70,4 +70,4 @@ TEST(ServerOptionsTest, ABadRuleIsNamedByItsPlaceInTheFile) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr std::string_view kScheme = "spiffe://";
@@ -47,7 +47,7 @@ bool Has(const MethodRule& rule, Role role) {
 }
 
 // Whether it is about what the peer stands for.
-bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const Resource& resource) {
+bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const service::Resource& resource) {
   switch (peer.role) {
     case Role::kJob:
       return resource.job == peer.name || (resource.job.empty() && !rule.of_a_job);
@@ -147,22 +147,22 @@ bool IsRead(std::string_view method) {
   });
 }
 
-Authorizer AuthorizeByRole(std::string trust_domain) {
+service::Authorizer AuthorizeByRole(std::string trust_domain) {
   std::map<std::string, const MethodRule*, std::less<>> rules;
   for (const MethodRule& rule : MethodRules()) rules[rule.method] = &rule;
   return [trust_domain = std::move(trust_domain), rules = std::move(rules)](
-             const Identity& identity, const Resource& resource,
+             const service::Identity& identity, const service::Resource& resource,
              std::string_view method) -> absl::Status {
     ASSIGN_OR_RETURN(const RoleOfPeer peer, RoleOf(identity.name, trust_domain));
     const auto rule = rules.find(method);
     const bool may = rule != rules.end() && Has(*rule->second, peer.role) &&
                      IsOwn(peer, *rule->second, resource);
     if (may) return absl::OkStatus();
-    const std::string called(method), about = NameOf(resource);
+    const std::string called(method), about = service::NameOf(resource);
     return Denied(identity.name,
                   absl::StrCat("may not call ", called, about.empty() ? "" : " for ", about),
                   {.reason = "ROLE_DENIED", .metadata = {{"method", called}, {"resource", about}}});
   };
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "service/authorization.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What a SPIFFE id may be: spiffe://DOMAIN/viewer/..., /job/JOB/..., /worker/HOST, /admin/....
 enum class Role { kViewer, kJob, kWorker, kAdmin };
@@ -44,6 +44,6 @@ bool IsRead(std::string_view method);
 
 // By the table. PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method. An Attach
 // without a host is asked before the worker has said which one it is.
-Authorizer AuthorizeByRole(std::string trust_domain);
+service::Authorizer AuthorizeByRole(std::string trust_domain);
 
-}  // namespace remesh
+}  // namespace remesh::server

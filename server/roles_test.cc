@@ -20,7 +20,7 @@
 #include "service/testing/certificate_folder.h"
 #include "service/testing/test_authority.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using google::protobuf::DescriptorPool;
@@ -101,7 +101,7 @@ absl::Status CallOnce(grpc::GenericStub& stub, const std::string& method, const 
   grpc::Status status;
   call->Finish(&status, nullptr);
   next();
-  return StatusFromGrpc(status);
+  return service::StatusFromGrpc(status);
 }
 
 class RolesTest : public ServerFixture {
@@ -110,17 +110,18 @@ class RolesTest : public ServerFixture {
     folder_.Write(authority_.Credentials("spiffe://remesh.local/server"));
     Server::Options options;
     options.authorizer = AuthorizeByRole("remesh.local");
-    options.certificates = *CertificateKeeper::Start({.files = folder_.files()}, metrics_);
+    options.certificates = *service::CertificateKeeper::Start({.files = folder_.files()}, metrics_);
     tls_server_ = *Server::Start(std::move(options), *core_);
   }
 
   std::unique_ptr<grpc::GenericStub> StubOf(const std::string& id) {
-    const Certificates own = authority_.Credentials(id);
+    const service::Certificates own = authority_.Credentials(id);
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-    return std::make_unique<grpc::GenericStub>(grpc::CreateCustomChannel(
-        absl::StrCat("127.0.0.1:", tls_server_->port()), MakeChannelCredentials(&own), arguments));
+    return std::make_unique<grpc::GenericStub>(
+        grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", tls_server_->port()),
+                                  service::MakeChannelCredentials(&own), arguments));
   }
 
   // What the server itself says that it serves: ListServices of grpc.reflection.v1alpha, by hand,
@@ -156,10 +157,10 @@ class RolesTest : public ServerFixture {
     return all;
   }
 
-  const TestAuthority authority_;
-  const CertificateFolder folder_;
+  const service::TestAuthority authority_;
+  const service::CertificateFolder folder_;
   prometheus::Registry registry_;
-  TlsMetrics metrics_{registry_};
+  service::TlsMetrics metrics_{registry_};
   std::unique_ptr<Server> tls_server_;
 };
 
@@ -270,4 +271,4 @@ TEST_F(RolesTest, AJobDoesNotListTheOthers) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

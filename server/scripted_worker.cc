@@ -5,7 +5,7 @@
 
 #include "proto/convert/program_proto.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 v1::StateManifest ManifestOf(const v1::Assignment& assignment) {
@@ -107,10 +107,10 @@ void ScriptedWorker::FetchProgram(const v1::Prepare& prepare) {
   v1::HostProgram chunk, merged;
   while (reader->Read(&chunk)) merged.MergeFrom(chunk);
   const bool ended_well = reader->Finish().ok() && merged.fingerprint() == prepare.fingerprint();
-  const absl::StatusOr<NamedProgram> program = ReadProgram(merged);
+  const absl::StatusOr<proto::NamedProgram> program = proto::ReadProgram(merged);
   int64_t operations = 0;
   if (program.ok()) {
-    ForEachTransfer(program->program, [&](const Transfer&) {
+    planner::ForEachTransfer(program->program, [&](const planner::Transfer&) {
       ++operations;
       return true;
     });
@@ -167,4 +167,4 @@ v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int d
   return identity;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

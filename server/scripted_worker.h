@@ -14,7 +14,7 @@
 #include "remesh/v1/plan.grpc.pb.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A worker for tests: attaches over a channel, seals what it is assigned, and does at once what it
 // is told, moving nothing. Every command passes `on_command` first; when that returns true the test
@@ -68,4 +68,4 @@ class ScriptedWorker {
 v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices,
                             int process = 1);
 
-}  // namespace remesh
+}  // namespace remesh::server

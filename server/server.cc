@@ -12,7 +12,7 @@
 #include "service/credentials.h"
 #include "service/listen.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr const char* kServices[] = {"", "remesh.v1.StateService", "remesh.v1.PlanService",
@@ -42,7 +42,7 @@ Server::Server(Options options, Core& core)
       plans_(backend_),
       reshards_(backend_),
       workers_(backend_),
-      credentials_(MakeServerCredentials(options_.certificates)) {}
+      credentials_(service::MakeServerCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
   builder.SetMaxReceiveMessageSize(options_.message_bytes_max);
@@ -69,7 +69,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   std::unique_ptr<Server> server(new Server(std::move(options), core));
   const Options& o = server->options_;
-  ASSIGN_OR_RETURN(Listeners listeners, ListenOn(o.listen_address, o.keepalive_timeout));
+  ASSIGN_OR_RETURN(service::Listeners listeners,
+                   service::ListenOn(o.listen_address, o.keepalive_timeout));
   server->port_ = listeners.port;
   grpc::ServerBuilder builder;
   std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor =
@@ -88,9 +89,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
                      {.reason = "GRPC_FAILED", .metadata = {}});
   }
   SetServing(*server->server_, true);
-  server->accepts_ = std::make_unique<AcceptLoop>(
+  server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners.sockets),
-      AcceptLoop::Options{.per_address_max = o.connections_per_address},
+      service::AcceptLoop::Options{.per_address_max = o.connections_per_address},
       [acceptor = std::move(acceptor)](int connection) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
         accepted.fd = connection;
@@ -119,4 +120,4 @@ void Server::Shutdown() {
   server_ = nullptr;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

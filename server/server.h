@@ -22,7 +22,7 @@
 #include "service/authorization.h"
 #include "service/certificate_keeper.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Every service of remesh-server, with health and reflection, on one port and in this process.
 class Server {
@@ -35,10 +35,10 @@ class Server {
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
     std::chrono::nanoseconds max_connection_age{0};                     // 0: none
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
-    Authorizer authorizer = AllowAll();
-    CallLimits::Options limits;                             // default: none
-    std::shared_ptr<AuditLog> audit;                        // null: none is kept
-    std::shared_ptr<const CertificateKeeper> certificates;  // null: no TLS
+    service::Authorizer authorizer = service::AllowAll();
+    CallLimits::Options limits;                                      // default: none
+    std::shared_ptr<service::AuditLog> audit;                        // null: none is kept
+    std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
     // Adds what the services do not know of, such as interceptors.
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
   };
@@ -70,8 +70,8 @@ class Server {
   WorkerService workers_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
-  std::unique_ptr<grpc::Server> server_;  // uses all of the above
-  std::unique_ptr<AcceptLoop> accepts_;   // last: it uses the server
+  std::unique_ptr<grpc::Server> server_;          // uses all of the above
+  std::unique_ptr<service::AcceptLoop> accepts_;  // last: it uses the server
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <thread>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 std::filesystem::path NewDirectory() {
@@ -161,4 +161,4 @@ bool ServerFixture::Eventually(absl::FunctionRef<bool()> predicate) {
   return false;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

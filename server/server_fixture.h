@@ -19,7 +19,7 @@
 #include "server/scripted_worker.h"
 #include "server/server.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A whole server in this process, its journal in a directory of its own, called through gRPC.
 class ServerFixture : public testing::Test, public CoreObserver {
@@ -83,9 +83,9 @@ absl::StatusOr<Response> ServerFixture::Ask(Call call) {
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   Response response;
-  const absl::Status status = StatusFromGrpc(call(&context, &response));
+  const absl::Status status = service::StatusFromGrpc(call(&context, &response));
   if (!status.ok()) return status;
   return response;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

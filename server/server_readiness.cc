@@ -8,7 +8,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/time.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr absl::Duration kControllerPatience = absl::Seconds(1);
@@ -27,7 +27,7 @@ void ServerReadiness::SetCore(Core* core) {
   core_ = core;
 }
 
-std::vector<ReadinessCheck> ServerReadiness::Checks() {
+std::vector<service::ReadinessCheck> ServerReadiness::Checks() {
   return {{"serving", [this] { return CheckServing(); }},
           {"journal", [this] { return CheckJournal(); }},
           {"controller", [this] { return CheckController(); }}};
@@ -73,4 +73,4 @@ absl::Status ServerReadiness::CheckController() const {
       absl::StrCat("no answer within ", absl::FormatDuration(kControllerPatience)));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "server/core.h"
 #include "service/readiness.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the server's /readyz says, from before there is a core until after. Thread-safe.
 class ServerReadiness {
@@ -21,7 +21,7 @@ class ServerReadiness {
   void SetCore(Core* core);
 
   // "serving", "journal", "controller". It must outlive them.
-  std::vector<ReadinessCheck> Checks();
+  std::vector<service::ReadinessCheck> Checks();
 
  private:
   absl::Status CheckServing() const;
@@ -33,4 +33,4 @@ class ServerReadiness {
   Core* core_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

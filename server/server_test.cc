@@ -3,7 +3,7 @@
 
 #include "server/server_fixture.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Command = v1::AttachResponse;
@@ -66,7 +66,7 @@ TEST_F(ServerTest, AWorkerKilledInMidTransferFailsTheExecutionAndKeepsTheSource)
   workers_[1]->Kill();
   const v1::Execution ended = AwaitEnd(started->name());
   EXPECT_EQ(ended.phase(), v1::Execution::FAILED);
-  EXPECT_EQ(GetErrorInfo(StatusFromProto(ended.error())).reason, "WORKER_LOST");
+  EXPECT_EQ(GetErrorInfo(service::StatusFromProto(ended.error())).reason, "WORKER_LOST");
   EXPECT_EQ(workers_[0]->CommandCount(Command::kAbort), 1);
   EXPECT_EQ(GetState()->phase(), v1::State::LOST);
   EXPECT_EQ(GetState()->generation(), 1);
@@ -120,7 +120,7 @@ TEST_F(ServerTest, AWatchOfTheWrongKindIsRefusedAndTheServerLives) {
   EXPECT_FALSE(executions->Read(&execution));
   const grpc::Status execution_end = executions->Finish();
   EXPECT_EQ(execution_end.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_EQ(GetErrorInfo(StatusFromGrpc(execution_end)).metadata["field"], "name");
+  EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(execution_end)).metadata["field"], "name");
   v1::WatchStateRequest watch_state;
   watch_state.set_name(moved.name());
   v1::State state;
@@ -156,7 +156,7 @@ TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
   ScriptedWorker newer(channel_, WorkerIdentity("a", 0, 2, 2));
   const grpc::Status end = workers_[0]->AwaitEnd();
   EXPECT_EQ(end.error_code(), grpc::StatusCode::ABORTED);
-  EXPECT_EQ(GetErrorInfo(StatusFromGrpc(end)).reason, "SUPERSEDED");
+  EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(end)).reason, "SUPERSEDED");
   v1::Register process_before = WorkerIdentity("a", 0, 2, 1);
   process_before.set_incarnation(1);  // as it was welcomed
   ScriptedWorker older(channel_, process_before);
@@ -233,4 +233,4 @@ TEST_F(ServerTest, APlanThatWasOnlyValidatedCanBeRun) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

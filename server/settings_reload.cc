@@ -7,11 +7,15 @@
 #include "server/join_tokens.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::ConfigReload;
+using service::Settings;
+
 namespace {
 
-absl::StatusOr<SettingsCandidate> ParseServerSettings(const std::string& text,
-                                                      const Settings& flags, Core& core) {
+absl::StatusOr<service::SettingsCandidate> ParseServerSettings(const std::string& text,
+                                                               const Settings& flags, Core& core) {
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);
@@ -22,17 +26,17 @@ absl::StatusOr<SettingsCandidate> ParseServerSettings(const std::string& text,
   ASSIGN_OR_RETURN(live.join_token_hashes, JoinTokensOf(options));
   const auto apply = [options, live = std::move(live), &core]() -> absl::Status {
     RETURN_IF_ERROR(core.SetLive(live, PlanLimitsOf(options)));
-    return SetLog(options.log_level, options.log_format);
+    return service::SetLog(options.log_level, options.log_format);
   };
-  return SettingsCandidate{.values = settings.Values(), .apply = apply};
+  return service::SettingsCandidate{.values = settings.Values(), .apply = apply};
 }
 
 }  // namespace
 
-std::unique_ptr<ConfigReload> ReloadServerSettings(const ReadResult& started,
+std::unique_ptr<ConfigReload> ReloadServerSettings(const service::ReadResult& started,
                                                    const Settings& settings,
                                                    const ServerOptions& options, Core& core,
-                                                   ConfigMetrics& metrics) {
+                                                   service::ConfigMetrics& metrics) {
   if (started.config_path.empty()) return nullptr;
   ConfigReload::Options reload{
       .path = started.config_path,
@@ -50,4 +54,4 @@ absl::StatusOr<std::set<std::string>> JoinTokensOf(const ServerOptions& options)
   return ReadJoinTokens(options.join_token_file);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,16 +8,17 @@
 #include "service/config_reload.h"
 #include "service/read_settings.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Keeps what Settings::Live names, and join tokens, as the settings file has them now. Null when the
 // process was started without a file. What it is given must outlive it.
-std::unique_ptr<ConfigReload> ReloadServerSettings(const ReadResult& started,
-                                                   const Settings& settings,
-                                                   const ServerOptions& options, Core& core,
-                                                   ConfigMetrics& metrics);
+std::unique_ptr<service::ConfigReload> ReloadServerSettings(const service::ReadResult& started,
+                                                            const service::Settings& settings,
+                                                            const ServerOptions& options,
+                                                            Core& core,
+                                                            service::ConfigMetrics& metrics);
 
 // Of the file that the options name; none without one.
 absl::StatusOr<std::set<std::string>> JoinTokensOf(const ServerOptions& options);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -17,7 +17,7 @@
 #include "base/check.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
@@ -189,4 +189,4 @@ int AcceptLoop::MillisToDeadline() const {
   return std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -12,7 +12,7 @@
 #include "base/fd.h"
 #include "service/connection_table.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Accepts connections, on a thread of its own, so that no number of unknown callers keeps clients
 // out: gRPC's own listener accepts nothing more after it once ran out of descriptors.
@@ -81,4 +81,4 @@ class AcceptLoop {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

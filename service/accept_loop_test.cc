@@ -13,7 +13,7 @@
 
 #include "service/listen.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 using std::chrono::hours;
@@ -180,4 +180,4 @@ TEST(ListenTest, AFailureNamesItsCause) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

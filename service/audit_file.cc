@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::service {
 
 absl::StatusOr<std::unique_ptr<AuditFile>> AuditFile::Open(Options options) {
   std::unique_ptr<AuditFile> file(new AuditFile(std::move(options)));
@@ -66,4 +66,4 @@ void AuditFile::Write(const std::string& line) {
   options_.on_lost();
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

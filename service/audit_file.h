@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "base/strand.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // A file that lines are appended to by a thread of its own, so that a slow or full disk holds nobody
 // up: what cannot be written is lost and counted. A file that was moved away is made anew, so that
@@ -43,4 +43,4 @@ class AuditFile {
   Strand strand_;      // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -13,7 +13,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 class AuditFileTest : public testing::Test {
@@ -91,4 +91,4 @@ TEST_F(AuditFileTest, AFileThatCannotBeWrittenIsRefusedAtTheStart) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -16,7 +16,7 @@
 #include "service/authorization.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 using HookPoint = grpc::experimental::InterceptionHookPoints;
@@ -167,4 +167,4 @@ void AuditLog::OnEnd(AuditEntry entry, const grpc::Status& status) {
   file_->Append(FormatAudit(entry));
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -16,7 +16,7 @@
 #include "absl/time/time.h"
 #include "service/audit_file.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // One call, as its line in the audit log says it.
 struct AuditEntry {
@@ -70,4 +70,4 @@ class AuditLog {
       ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-namespace remesh {
+namespace remesh::service {
 
 Authorizer AllowAll() {
   return [](const Identity&, const Resource&, std::string_view) { return absl::OkStatus(); };
@@ -37,4 +37,4 @@ Resource ResourceOf(std::string_view resource_name) {
   return {};
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

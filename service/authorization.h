@@ -9,7 +9,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Who calls.
 struct Identity {
@@ -40,4 +40,4 @@ std::string NameOf(const Resource& resource);
 // Of a name of any kind: jobs/..., workers/{host}, or of what belongs to nobody.
 Resource ResourceOf(std::string_view resource_name);
 
-}  // namespace remesh
+}  // namespace remesh::service

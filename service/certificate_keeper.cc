@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 double UnixSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::UnixEpoch()); }
@@ -109,4 +109,4 @@ void CertificateKeeper::Read() {
   current_ = std::make_shared<const Certificates>(*std::move(read));
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -15,7 +15,7 @@
 #include "prometheus/registry.h"
 #include "service/certificates.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // remesh_tls_*, which stand at 0 without TLS. Thread-safe.
 struct TlsMetrics {
@@ -70,4 +70,4 @@ class CertificateKeeper {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

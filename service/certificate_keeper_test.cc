@@ -8,7 +8,7 @@
 #include "service/testing/certificate_folder.h"
 #include "service/testing/test_authority.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 class CertificateKeeperTest : public testing::Test {
@@ -77,4 +77,4 @@ TEST_F(CertificateKeeperTest, BadFilesLeaveTheOldOnesInForceAndCountOnce) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 constexpr char kTimeFormat[] = "%Y-%m-%dT%H:%M:%SZ";
@@ -157,4 +157,4 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files,
                       .not_before = not_before};
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

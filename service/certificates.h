@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Paths of PEM files; all empty: no TLS.
 struct CertificateFiles {
@@ -45,4 +45,4 @@ absl::StatusOr<Certificates> ReadCertificates(const CertificateFiles& files,
 // INVALID_ARGUMENT naming the first that is empty unless all or none are.
 absl::Status CheckAllOrNone(const CertificateFiles& files, const CertificateFields& fields);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -8,7 +8,7 @@
 #include "service/testing/certificate_folder.h"
 #include "service/testing/test_authority.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 class CertificatesTest : public testing::Test {
@@ -101,4 +101,4 @@ TEST_F(CertificatesTest, AllOrNone) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -9,7 +9,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 bool IsReadable(const std::string& path) { return access(path.c_str(), R_OK) == 0; }
@@ -45,4 +45,4 @@ void CheckCertificates(const CertificateFiles& files, const CertificateFields& f
   if (!status.ok()) problems.push_back(status);
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "service/certificates.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Parts of a CheckSettings (read_settings.h): each adds what it finds to `problems`.
 
@@ -22,4 +22,4 @@ void CheckReadable(const std::string& field, const std::string& path,
 void CheckCertificates(const CertificateFiles& files, const CertificateFields& fields,
                        std::vector<absl::Status>& problems);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/config_metrics.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 prometheus::Gauge& AddConfigGauge(prometheus::Registry& registry, const char* name,
@@ -30,4 +30,4 @@ void ConfigMetrics::Failed() { successful_.Set(0); }
 
 void ConfigMetrics::SetRestartRequired(bool required) { restart_required_.Set(required ? 1 : 0); }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -5,7 +5,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // remesh_config_*: how the last reading of the settings went. Thread-safe.
 class ConfigMetrics {
@@ -24,4 +24,4 @@ class ConfigMetrics {
   prometheus::Gauge& restart_required_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 #include "service/log.h"
 #include "service/read_settings.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 std::string FolderOf(const std::string& path) {
@@ -93,4 +93,4 @@ void ConfigReload::TellRestart(const std::map<std::string, Settings::Value>& val
              {{"file", options_.path}, {"keys", absl::StrJoin(keys, ",")}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

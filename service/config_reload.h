@@ -14,7 +14,7 @@
 #include "service/folder_watch.h"
 #include "service/settings.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Settings of a file that passed every check.
 struct SettingsCandidate {
@@ -68,4 +68,4 @@ class ConfigReload {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 namespace fs = std::filesystem;
@@ -159,4 +159,4 @@ TEST_F(ConfigReloadTest, AFileBesideCountsAsPartOfTheText) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 std::string Text(int family, const void* bytes) {
@@ -116,4 +116,4 @@ void ConnectionTable::Remove(int fd) {
   entries_.erase(entry);
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

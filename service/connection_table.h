@@ -10,7 +10,7 @@
 
 #include "absl/container/flat_hash_map.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Descriptors that connections leave to files and everything else: few enough to be had even when
 // the limit is low.
@@ -60,4 +60,4 @@ class ConnectionTable {
   uint64_t next_order_ = 1;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

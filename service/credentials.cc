@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // gRPC asks for the certificates at every handshake. Its own file watcher would hand over whatever
@@ -64,4 +64,4 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Certifica
                                .pem_cert_chain = certificates->certificate});
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

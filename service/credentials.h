@@ -8,7 +8,7 @@
 
 #include "service/certificate_keeper.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // The one place that decides how calls are secured.
 
@@ -21,4 +21,4 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
 // TLS with these certificates, of which the channel keeps a copy. Null: insecure.
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Certificates* certificates);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 #include "service/testing/certificate_folder.h"
 #include "service/testing/test_authority.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // Says who called.
@@ -106,4 +106,4 @@ TEST_F(CredentialsTest, NewConnectionsHaveTheNewCertificates) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -12,7 +12,7 @@
 #include "base/utf8.h"
 #include "google/rpc/error_details.pb.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // gRPC peers refuse 8 KiB of trailers by default.
@@ -120,4 +120,4 @@ absl::Status StatusFromGrpc(const grpc::Status& status) {
   return StatusFromProto(message);
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

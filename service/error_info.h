@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "google/rpc/status.pb.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Statuses on the wire. Errors carry one google.rpc.ErrorInfo with the reason and metadata of
 // base/error.h and this domain, and a google.rpc.RetryInfo where the metadata has
@@ -20,4 +20,4 @@ absl::Status StatusFromGrpc(const grpc::Status& status);
 google::rpc::Status StatusToProto(const absl::Status& status);
 absl::Status StatusFromProto(const google::rpc::Status& status);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "google/rpc/error_details.pb.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 const absl::Status kMoving =
@@ -53,4 +53,4 @@ TEST(ErrorInfoTest, FitsTrailers) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // Not IN_CREATE or IN_MODIFY: a file that is still being written is not worth reading.
@@ -58,4 +58,4 @@ bool FolderWatch::WaitFor(std::chrono::milliseconds limit, bool changes) {
 
 void FolderWatch::Wake() { eventfd_write(wake_.get(), 1); }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -6,7 +6,7 @@
 
 #include "base/fd.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Waits for changes of files in one folder: by inotify, so that what Kubernetes mounts (files behind
 // the link ..data, which it replaces) is seen at once, and after `poll` anyway, for file systems
@@ -31,4 +31,4 @@ class FolderWatch {
   const Fd changes_;  // an inotify, or none: then it polls only
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

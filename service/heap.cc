@@ -10,7 +10,7 @@
 #include <malloc.h>
 #endif
 
-namespace remesh {
+namespace remesh::service {
 
 void KeepFreedMemory() {
 #ifdef __GLIBC__
@@ -41,4 +41,4 @@ void HeapTrimmer::Trim() {
 #endif
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

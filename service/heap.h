@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace remesh {
+namespace remesh::service {
 
 // Lets the C library keep what one plan freed for the next: up to 8 MiB at the top of each heap,
 // with blocks below 4 MiB taken from there. By default it returns such memory to the kernel and
@@ -29,4 +29,4 @@ class HeapTrimmer {
 // Resident memory of no file that is in nobody's use: freed, and kept. 0 without glibc.
 int64_t FreedBytesKept();
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
@@ -28,4 +28,4 @@ TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

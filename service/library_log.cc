@@ -9,7 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 LogLevel LevelOf(gpr_log_severity severity) {
@@ -27,4 +27,4 @@ void OnGrpcLog(gpr_log_func_args* said) {
 
 void LogGrpcAsOurs() { gpr_set_log_function(OnGrpcLog); }
 
-}  // namespace remesh
+}  // namespace remesh::service

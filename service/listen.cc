@@ -14,7 +14,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
@@ -97,4 +97,4 @@ absl::StatusOr<Listeners> ListenOn(const std::string& address,
   return listeners;
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

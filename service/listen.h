@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Sockets that listen for one address: several where its name has several.
 struct Listeners {
@@ -22,4 +22,4 @@ struct Listeners {
 absl::StatusOr<Listeners> ListenOn(const std::string& address,
                                    std::chrono::nanoseconds user_timeout);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -19,7 +19,7 @@
 #include "base/status_macros.h"
 #include "service/log_budget.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 constexpr std::string_view kNames[] = {"debug", "info", "warning", "error"};
@@ -150,4 +150,4 @@ absl::Status SetLog(std::string_view level, std::string_view format) {
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::service {
 
 enum class LogLevel { kDebug, kInfo, kWarning, kError };
 enum class LogFormat { kLogfmt, kJson };
@@ -75,4 +75,4 @@ void SayLast(std::string_view program, const absl::Status& why);
 std::string FormatLog(LogLevel level, std::string_view message, LogFields fields,
                       LogFormat format = LogFormat::kLogfmt);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 constexpr size_t kMessagesMax = 1000;
@@ -44,4 +44,4 @@ std::optional<int64_t> LogBudget::Take(std::string_view message, Timestamp now) 
   return std::exchange(bucket.dropped, 0);
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

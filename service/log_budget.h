@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/clock.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // How many lines a log takes, so that nobody who makes us write them fills the disk: of each
 // message a burst, then a few a second; and so of all together. Not thread-safe.
@@ -40,4 +40,4 @@ class LogBudget {
   absl::flat_hash_map<std::string, Bucket> by_message_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -13,7 +13,7 @@
 #include "service/library_log.h"
 #include "service/log_budget.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 TEST(LogTest, LinesArePairs) {
@@ -137,4 +137,4 @@ TEST(AuthorizationTest, JobsOfNames) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

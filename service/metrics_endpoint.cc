@@ -16,7 +16,7 @@
 #include "service/log.h"
 #include "service/version.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // Time that a request may take to arrive, and an answer to move at all.
@@ -137,4 +137,4 @@ std::string MetricsEndpoint::Metrics() const {
   return prometheus::TextSerializer().Serialize(families);
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -13,7 +13,7 @@
 struct mg_connection;
 struct mg_context;
 
-namespace remesh {
+namespace remesh::service {
 
 // Serves, over HTTP:
 //   /metrics  a registry, to which it adds remesh_build_info and what Prometheus' own clients tell
@@ -53,4 +53,4 @@ class MetricsEndpoint {
   mg_context* context_ = nullptr;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -21,7 +21,7 @@
 #include "service/metrics_endpoint.h"
 #include "service/rpc_metrics.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // The value of the one line that starts with `series`, or -1.
@@ -224,4 +224,4 @@ TEST(MetricsEndpointTest, ATakenAddressIsAnError) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

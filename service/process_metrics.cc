@@ -13,7 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 std::string ReadAll(const char* path) {
@@ -89,4 +89,4 @@ std::vector<prometheus::MetricFamily> ProcessMetrics::Collect() const {
   };
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -6,7 +6,7 @@
 #include "prometheus/collectable.h"
 #include "prometheus/metric_family.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // The process_* metrics, read from /proc when asked.
 class ProcessMetrics : public prometheus::Collectable {
@@ -14,4 +14,4 @@ class ProcessMetrics : public prometheus::Collectable {
   std::vector<prometheus::MetricFamily> Collect() const override;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

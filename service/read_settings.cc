@@ -15,7 +15,7 @@
 #include "base/error.h"
 #include "service/version.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 constexpr int kFailed = 1;
@@ -148,4 +148,4 @@ ReadResult ReadSettings(int argc, char** argv, const std::string& description, S
   return {std::nullopt, options.config_path, *std::move(text)};
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

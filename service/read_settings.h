@@ -8,7 +8,7 @@
 
 #include "service/settings.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // How values fit together and what the files hold that they name: every error. Asks nothing of the
 // network, writes nothing. NOT_FOUND for a file that cannot be read here, which is noted and no error:
@@ -32,4 +32,4 @@ ReadResult ReadSettings(int argc, char** argv, const std::string& description, S
 // The text of a settings file; NOT_FOUND or INVALID_ARGUMENT says why it cannot be read.
 absl::StatusOr<std::string> ReadSettingsFile(const std::string& path);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::service {
 
 Readiness CheckReadiness(const std::vector<ReadinessCheck>& checks) {
   Readiness readiness;
@@ -15,4 +15,4 @@ Readiness CheckReadiness(const std::vector<ReadinessCheck>& checks) {
   return readiness;
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // One thing without which a process should get no work, such as "journal".
 struct ReadinessCheck {
@@ -23,4 +23,4 @@ struct Readiness {
 
 Readiness CheckReadiness(const std::vector<ReadinessCheck>& checks);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -14,7 +14,7 @@
 #include "prometheus/histogram.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 using HookPoint = grpc::experimental::InterceptionHookPoints;
@@ -188,4 +188,4 @@ RpcMetricsInterceptors(std::shared_ptr<prometheus::Registry> registry,
   return creators;
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "prometheus/registry.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Counts calls under the names that the gRPC ecosystem uses, so that its boards fit:
 // grpc_server_started_total, grpc_server_handled_total{grpc_code}, grpc_server_handling_seconds,
@@ -48,4 +48,4 @@ std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterfac
 RpcMetricsInterceptors(std::shared_ptr<prometheus::Registry> registry,
                        const std::vector<std::string>& services);
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -20,7 +20,7 @@
 #include "proto/convert/yaml_to_json.h"
 #include "service/units.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 absl::StatusOr<bool> ParseBool(const std::string& text) {
@@ -128,7 +128,7 @@ absl::StatusOr<nlohmann::json> MapOf(std::string_view yaml) {
     return text.empty() || text[0] == '#';
   });
   if (empty) return nlohmann::json::object();
-  ASSIGN_OR_RETURN(const std::string json, YamlToJson(yaml));
+  ASSIGN_OR_RETURN(const std::string json, proto::YamlToJson(yaml));
   nlohmann::json document = nlohmann::json::parse(json, nullptr, /*allow_exceptions=*/false);
   if (!document.is_object()) return InvalidField("file", json, "must be a map from keys to values");
   return document;
@@ -358,4 +358,4 @@ std::string Settings::Document(std::string_view header,
   return out;
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -16,7 +16,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // The settings of one binary: one row each, from which come its YAML file, its flags, --help and
 // the commented example file. A row's variable holds the default when it is added, and must outlive
@@ -108,4 +108,4 @@ class Settings {
   std::string next_section_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 #include "service/read_settings.h"
 #include "service/units.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 using std::chrono::milliseconds;
@@ -297,4 +297,4 @@ TEST(UnitsTest, FormatsReadBack) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 sigset_t SetOf(std::initializer_list<int> signals) {
@@ -66,4 +66,4 @@ int ShutdownSignal::WaitForAny() {
 
 void ShutdownSignal::Trigger() { eventfd_write(trigger_, 1); }
 
-}  // namespace remesh
+}  // namespace remesh::service

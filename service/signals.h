@@ -5,7 +5,7 @@
 
 #include "absl/functional/any_invocable.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // SIGTERM and SIGINT as something to wait for. Made first in main(), before any thread: it blocks
 // both signals in this thread and those that it starts. A second signal after Wait() has returned
@@ -35,4 +35,4 @@ class ShutdownSignal {
   int trigger_ = -1;  // eventfd
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

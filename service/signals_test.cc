@@ -7,7 +7,7 @@
 #include <csignal>
 #include <thread>
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 TEST(SignalsTest, WaitsForASignalOfThisProcess) {
@@ -53,4 +53,4 @@ TEST(SignalsTest, CanBeTriggered) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 void* AwaitEnd(void* end) {
@@ -101,4 +101,4 @@ absl::Status CheckThreadsCanStart(int count) {
 
 void ExplainTermination() { std::set_terminate(OnTerminate); }
 
-}  // namespace remesh
+}  // namespace remesh::service

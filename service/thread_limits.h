@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Whether this process may have `count` more threads: it starts them and ends them again.
 // RESOURCE_EXHAUSTED (THREAD_LIMIT) with the limits that are set, else; libraries end the process
@@ -19,4 +19,4 @@ std::string ThreadLimits();
 // the log before it ends.
 void ExplainTermination();
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 // Stacks that find no room fail as threads beyond a limit do; that one does not bind root.
@@ -50,4 +50,4 @@ TEST(ThreadLimitsDeathTest, AThreadThatCannotStartEndsInALine) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::service

@@ -11,7 +11,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 using Unit = std::pair<std::string_view, int64_t>;
@@ -100,4 +100,4 @@ absl::StatusOr<int64_t> ParseBytes(std::string_view text) {
 
 std::string FormatByteSize(int64_t bytes) { return bytes == 0 ? "0" : Format(kBinary, bytes); }
 
-}  // namespace remesh
+}  // namespace remesh::service

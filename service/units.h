@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // "1.5s" -> 1500 ms. INVALID_ARGUMENT without a field.
 absl::StatusOr<std::chrono::nanoseconds> ParseDuration(std::string_view text);
@@ -17,4 +17,4 @@ std::string FormatDuration(std::chrono::nanoseconds duration);
 absl::StatusOr<int64_t> ParseBytes(std::string_view text);
 std::string FormatByteSize(int64_t bytes);  // the largest binary unit that divides it
 
-}  // namespace remesh
+}  // namespace remesh::service

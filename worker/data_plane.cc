@@ -19,7 +19,7 @@
 #include "worker/transport/tcp_transport.h"
 #include "worker/transport/ucx_transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 struct BindAddress {
@@ -118,4 +118,4 @@ absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,
   return plane;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

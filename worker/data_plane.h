@@ -13,17 +13,17 @@
 #include "worker/options.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What bytes go through on this host, as the settings `device` and `transport` say. Ends from the
 // last member to the first.
 struct DataPlane {
-  std::unique_ptr<NcclApi> nccl;                         // null but with transport nccl
-  std::vector<std::shared_ptr<void>> streams_of;         // what `streams` works on
-  std::unique_ptr<GpuStreams> streams;                   // the same
+  std::unique_ptr<NcclApi> nccl;                  // null but with transport nccl
+  std::vector<std::shared_ptr<void>> streams_of;  // what `streams` works on
+  std::unique_ptr<GpuStreams> streams;            // the same
   std::unique_ptr<Transport> transport;
-  std::vector<std::unique_ptr<Device>> devices;          // by local index; one for all of the host's
-  std::vector<std::string> warnings;                     // about the environment, for the log
+  std::vector<std::unique_ptr<Device>> devices;  // by local index; one for all of the host's
+  std::vector<std::string> warnings;             // about the environment, for the log
 };
 
 // Where the server assigns ids to GPUs, all that this process sees are the host's devices. Errors: as
@@ -35,4 +35,4 @@ absl::Status CountDevices(WorkerOptions& options);
 absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,
                                         std::function<void()> on_stuck);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -18,7 +18,7 @@
 #include "worker/transport/ucx_log.h"
 #include "worker/worker.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 void WritePortFile(const std::string& path, const Worker& worker) {
@@ -33,16 +33,17 @@ void WritePortFile(const std::string& path, const Worker& worker) {
 int ThreadsNeeded(const WorkerOptions& options) {
   constexpr int kOwn = 16;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
-  return kOwn + grpc + MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
+  return kOwn + grpc + service::MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
 }
 
 // `settings` are of other options: those given here are completed.
-absl::Status Run(const ReadResult& read, const Settings& settings, WorkerOptions options) {
-  ShutdownSignal shutdown;
-  RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
+absl::Status Run(const service::ReadResult& read, const service::Settings& settings,
+                 WorkerOptions options) {
+  service::ShutdownSignal shutdown;
+  RETURN_IF_ERROR(service::SetLog(options.log_level, options.log_format));
   RETURN_IF_ERROR(Complete(options));
   RETURN_IF_ERROR(CountDevices(options));
-  RETURN_IF_ERROR(CheckThreadsCanStart(ThreadsNeeded(options)));
+  RETURN_IF_ERROR(service::CheckThreadsCanStart(ThreadsNeeded(options)));
   std::mutex mutex;
   absl::Status why;
   const auto end = [&](const absl::Status& status) {
@@ -51,16 +52,18 @@ absl::Status Run(const ReadResult& read, const Settings& settings, WorkerOptions
     shutdown.Trigger();
   };
   ASSIGN_OR_RETURN(DataPlane plane, OpenDataPlane(options, [&] {
-                     LogError("a GPU does not let go of an attempt; this process must end", {});
+                     service::LogError("a GPU does not let go of an attempt; this process must end",
+                                       {});
                      std::_Exit(1);
                    }));
   ASSIGN_OR_RETURN(std::unique_ptr<Worker> worker, Worker::Start(options, std::move(plane), end));
   WritePortFile(options.port_file, *worker);
-  LogInfo("worker started", {{"host", options.host},
-                             {"socket_path", options.socket_path},
-                             {"data_address", worker->data_address()},
-                             {"metrics_port", worker->metrics_port()}});
-  const std::unique_ptr<ConfigReload> reload = ReloadWorkerSettings(read, settings, *worker);
+  service::LogInfo("worker started", {{"host", options.host},
+                                      {"socket_path", options.socket_path},
+                                      {"data_address", worker->data_address()},
+                                      {"metrics_port", worker->metrics_port()}});
+  const std::unique_ptr<service::ConfigReload> reload =
+      ReloadWorkerSettings(read, settings, *worker);
   if (reload != nullptr || !options.tls.empty()) {
     shutdown.OnHangUp([&] {
       worker->ReloadCertificates();
@@ -68,30 +71,30 @@ absl::Status Run(const ReadResult& read, const Settings& settings, WorkerOptions
     });
   }
   const int signal = shutdown.Wait();
-  LogInfo("worker stops", {{"signal", signal}});
+  service::LogInfo("worker stops", {{"signal", signal}});
   if (signal != 0) worker->Drain(options.drain);
   std::lock_guard lock(mutex);
   return why;
 }
 
 int Main(int argc, char** argv) {
-  ExplainTermination();
-  LogGrpcAsOurs();
+  service::ExplainTermination();
+  service::LogGrpcAsOurs();
   LogUcxAsOurs();
   WorkerOptions options;
-  Settings settings;
+  service::Settings settings;
   AddSettings(options, settings);
-  const ReadResult read =
-      ReadSettings(argc, argv, "The remesh worker: holds a host's buffers and moves them.",
-                   settings, [&] { return Problems(options); });
+  const service::ReadResult read =
+      service::ReadSettings(argc, argv, "The remesh worker: holds a host's buffers and moves them.",
+                            settings, [&] { return Problems(options); });
   if (read.exit_code) return *read.exit_code;
   const absl::Status status = Run(read, settings, options);
   if (status.ok()) return 0;
-  SayLast("remesh-worker", status);
+  service::SayLast("remesh-worker", status);
   return absl::IsInvalidArgument(status) ? 2 : 1;
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker
 
-int main(int argc, char** argv) { return remesh::Main(argc, argv); }
+int main(int argc, char** argv) { return remesh::worker::Main(argc, argv); }

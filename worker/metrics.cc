@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // By Attempt::Phase; kOver is none that an attempt leaves.
@@ -120,4 +120,4 @@ void WorkerMetrics::CountHeartbeat() { heartbeats_.Increment(); }
 
 void WorkerMetrics::SetAttached(bool attached) { attached_.Set(attached ? 1 : 0); }
 
-}  // namespace remesh
+}  // namespace remesh::worker

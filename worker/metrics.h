@@ -16,7 +16,7 @@
 #include "worker/execution/mover.h"
 #include "worker/store/buffer_pool.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What a worker tells Prometheus: remesh_worker_*, each described in docs/metrics.md. Every series
 // exists from the start, but for rare reasons of errors. Thread-safe.
@@ -62,4 +62,4 @@ class WorkerMetrics {
   prometheus::Gauge& attached_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -23,7 +23,7 @@
 #include "service/config_check.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // This machine's address on the way to `address` (HOST:PORT); "" where there is none.
@@ -74,7 +74,7 @@ absl::Status CheckRate(const char* key, double rate) {
 }
 
 absl::Status CompleteCapacities(WorkerOptions& options) {
-  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, FindPreset(options.preset));
+  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(options.preset));
   if (options.nics == 0) options.nics = preset->nics();
   if (options.nic_bytes_per_second == 0) {
     options.nic_bytes_per_second = preset->nic_bytes_per_second();
@@ -127,9 +127,9 @@ std::vector<absl::Status> CompleteHere(WorkerOptions& options) {
     gethostname(name, sizeof(name) - 1);
     options.host = name;
   }
-  std::vector<absl::Status> problems = {ParseLogLevel(options.log_level).status(),
-                                        ParseLogFormat(options.log_format).status(),
-                                        CheckAllOrNone(options.tls, {}),
+  std::vector<absl::Status> problems = {service::ParseLogLevel(options.log_level).status(),
+                                        service::ParseLogFormat(options.log_format).status(),
+                                        service::CheckAllOrNone(options.tls, {}),
                                         CompleteDevices(options),
                                         CompleteCapacities(options),
                                         CheckSocketPath(options.socket_path),
@@ -139,7 +139,7 @@ std::vector<absl::Status> CompleteHere(WorkerOptions& options) {
   return problems;
 }
 
-void AddHostSettings(WorkerOptions& options, Settings& settings) {
+void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("This host");
   settings.AddString(
       "host", &options.host,
@@ -195,7 +195,7 @@ void AddHostSettings(WorkerOptions& options, Settings& settings) {
 
 }  // namespace
 
-void AddSettings(WorkerOptions& options, Settings& settings) {
+void AddSettings(WorkerOptions& options, service::Settings& settings) {
   AddHostSettings(options, settings);
   settings.Section("Buffers and trainers");
   settings.AddString("buffer_directory", &options.buffer_directory,
@@ -294,10 +294,10 @@ absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options) {
 
 std::vector<absl::Status> Problems(WorkerOptions options) {
   std::vector<absl::Status> problems = CompleteHere(options);
-  CheckReadable("join_token_file", options.join_token_file, problems,
-                [&] { return ReadJoinToken(options); });
-  CheckCertificates(options.tls, {}, problems);
+  service::CheckReadable("join_token_file", options.join_token_file, problems,
+                         [&] { return ReadJoinToken(options); });
+  service::CheckCertificates(options.tls, {}, problems);
   return problems;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "service/settings.h"
 #include "worker/local/socket_gate.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What a worker is started with.
 // One a setting: it has more than 12 fields.
@@ -20,7 +20,7 @@ struct WorkerOptions {
   std::string server_address = "127.0.0.1:7070";
   std::chrono::nanoseconds keepalive_time = std::chrono::seconds(5);
   std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(15);
-  CertificateFiles tls;
+  service::CertificateFiles tls;
   std::string tls_server_name;
   std::string join_token_file;
   std::string join_token;  // no setting: what the file says
@@ -60,7 +60,7 @@ struct WorkerOptions {
 };
 
 // One row for each option. `options` must outlive `settings`.
-void AddSettings(WorkerOptions& options, Settings& settings);
+void AddSettings(WorkerOptions& options, service::Settings& settings);
 
 // Whether the server assigns the ids: device_ids is auto.
 bool HasAssignedIds(const WorkerOptions& options);
@@ -76,4 +76,4 @@ absl::Status ValidateHere(WorkerOptions options);
 // For --check-config: all of that, and what is wrong with the files that are named.
 std::vector<absl::Status> Problems(WorkerOptions options);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,14 +9,14 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::string FieldOf(const absl::Status& status) { return GetErrorInfo(status).metadata["field"]; }
 
 TEST(WorkerOptionsTest, TheExampleFileNamesEverySetting) {
   WorkerOptions options;
-  Settings settings;
+  service::Settings settings;
   AddSettings(options, settings);
   std::ifstream file("worker/config.example.yaml");
   const std::string example{std::istreambuf_iterator<char>(file), {}};
@@ -101,7 +101,7 @@ TEST(WorkerOptionsTest, BadValuesInTheFileAreNamed) {
   };
   for (const auto& [key, value] : cases) {
     WorkerOptions options;
-    Settings settings;
+    service::Settings settings;
     AddSettings(options, settings);
     const absl::Status status = settings.Load(absl::StrCat(key, ": \"", value, "\""));
     EXPECT_EQ(FieldOf(status), key) << value;
@@ -110,4 +110,4 @@ TEST(WorkerOptionsTest, BadValuesInTheFileAreNamed) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

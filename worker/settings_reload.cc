@@ -7,11 +7,16 @@
 #include "service/log.h"
 #include "worker/options.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using service::ConfigReload;
+using service::Settings;
+
 namespace {
 
-absl::StatusOr<SettingsCandidate> ParseWorkerSettings(const std::string& text,
-                                                      const Settings& flags, Worker& worker) {
+absl::StatusOr<service::SettingsCandidate> ParseWorkerSettings(const std::string& text,
+                                                               const Settings& flags,
+                                                               Worker& worker) {
   WorkerOptions options;
   Settings settings;
   AddSettings(options, settings);
@@ -20,16 +25,16 @@ absl::StatusOr<SettingsCandidate> ParseWorkerSettings(const std::string& text,
   RETURN_IF_ERROR(ValidateHere(options));
   ASSIGN_OR_RETURN(SocketRules rules, SocketRulesOf(options));
   const auto apply = [options, rules = std::move(rules), &worker]() -> absl::Status {
-    RETURN_IF_ERROR(SetLog(options.log_level, options.log_format));
+    RETURN_IF_ERROR(service::SetLog(options.log_level, options.log_format));
     worker.SetSocketRules(rules);
     return absl::OkStatus();
   };
-  return SettingsCandidate{.values = settings.Values(), .apply = apply};
+  return service::SettingsCandidate{.values = settings.Values(), .apply = apply};
 }
 
 }  // namespace
 
-std::unique_ptr<ConfigReload> ReloadWorkerSettings(const ReadResult& started,
+std::unique_ptr<ConfigReload> ReloadWorkerSettings(const service::ReadResult& started,
                                                    const Settings& settings, Worker& worker) {
   if (started.config_path.empty()) return nullptr;
   return std::make_unique<ConfigReload>(
@@ -44,4 +49,4 @@ std::unique_ptr<ConfigReload> ReloadWorkerSettings(const ReadResult& started,
       worker.config_metrics());
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -29,7 +29,10 @@
 #include "worker/agent/planner_channel.h"
 #include "worker/agent/refusal.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using service::LogWarning;
+
 namespace {
 
 constexpr size_t kNonceBytes = 16;
@@ -56,13 +59,13 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
       std::make_unique<WorkerMetrics>(*worker->registry_, std::string(plane.transport->name()));
   worker->metrics_->SetBufferBytesMax(set.memory_limit_bytes);
   ASSIGN_OR_RETURN(worker->certificates_,
-                   CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
+                   service::CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
   worker->OpenSegments(plane);
   // Before what takes long, so that it can be seen.
   if (!set.metrics_address.empty()) {
     ASSIGN_OR_RETURN(
         worker->endpoint_,
-        MetricsEndpoint::Start(set.metrics_address, worker->registry_, worker->Checks()));
+        service::MetricsEndpoint::Start(set.metrics_address, worker->registry_, worker->Checks()));
   }
   RETURN_IF_ERROR(worker->OpenStore());
   ASSIGN_OR_RETURN(Agent::Options agent_options, worker->LoadRecord());
@@ -166,9 +169,9 @@ absl::Status Worker::OpenStore() {
   ASSIGN_OR_RETURN(store_, BufferStore::Open(std::move(options)));
   for (const std::string& note : store_->notes()) LogWarning("buffers", {{"note", note}});
   for (const Generation* held : store_->List()) {
-    LogInfo("buffers adopted", {{"state", held->state()},
-                                {"generation", held->number()},
-                                {"bytes", held->places.shard_bytes}});
+    service::LogInfo("buffers adopted", {{"state", held->state()},
+                                         {"generation", held->number()},
+                                         {"bytes", held->places.shard_bytes}});
   }
   return absl::OkStatus();
 }
@@ -210,7 +213,7 @@ v1::Register Worker::Identity() const {
   identity.set_nics(static_cast<int32_t>(options_.nics));
   identity.set_fabric_bytes_per_second(options_.fabric_bytes_per_second);
   identity.set_parent(options_.parent);
-  identity.set_version(kVersion);
+  identity.set_version(service::kVersion);
   return identity;
 }
 
@@ -218,13 +221,14 @@ Agent::Ports Worker::MakePorts() {
   Agent::Ports ports;
   ports.say = [this](const v1::AttachRequest& message) { link_->Say(message); };
   ports.disconnect = [this](const absl::Status& why) {
-    LogError("the planner's commands are refused",
-             {{"server", options_.server_address}, {"error", why}});
+    service::LogError("the planner's commands are refused",
+                      {{"server", options_.server_address}, {"error", why}});
     link_->Disconnect();
   };
   ports.unusable = [this](const absl::Status& why) {
-    LogError("a device is in a state of error: this process ends, its successor can use it again",
-             {{"error", why}});
+    service::LogError(
+        "a device is in a state of error: this process ends, its successor can use it again",
+        {{"error", why}});
     ended_(why);
   };
   ports.welcomed = [this](const v1::Welcome& welcome) {
@@ -232,8 +236,8 @@ Agent::Ports Worker::MakePorts() {
         google::protobuf::util::TimeUtil::DurationToNanoseconds(welcome.heartbeat_interval())));
     attached_ = true;
     metrics_->SetAttached(true);
-    LogInfo("attached", {{"server", options_.server_address},
-                         {"device_ids", absl::StrJoin(welcome.device_ids(), ",")}});
+    service::LogInfo("attached", {{"server", options_.server_address},
+                                  {"device_ids", absl::StrJoin(welcome.device_ids(), ",")}});
   };
   ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
     fetcher_->Fetch(std::move(request), std::move(done));
@@ -257,7 +261,7 @@ void Worker::MakeLink() {
     attached_ = false;
     metrics_->SetAttached(false);
     strand_->Post([this] { store_->EmptyPool(); });
-    return Disconnected(StatusFromGrpc(status));
+    return Disconnected(service::StatusFromGrpc(status));
   };
   events.heartbeat = [this] {
     metrics_->CountHeartbeat();
@@ -291,7 +295,7 @@ bool Worker::Disconnected(const absl::Status& status) {
   return true;
 }
 
-std::vector<ReadinessCheck> Worker::Checks() {
+std::vector<service::ReadinessCheck> Worker::Checks() {
   return {{"attached",
            [this] {
              if (!started_) return absl::UnavailableError("the worker starts");
@@ -327,10 +331,10 @@ absl::Status Worker::Serve() {
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
   builder.experimental().SetInterceptorCreators(
-      RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
+      service::RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_));
   ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_));
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -26,7 +26,7 @@
 #include "worker/local/unix_socket.h"
 #include "worker/options.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A host's worker, all of it: serves trainers and carries out the planner's commands from Start()
 // until it is destroyed.
@@ -45,7 +45,7 @@ class Worker {
   // Looks at the files now; they are read again from time to time anyway.
   void ReloadCertificates();
   void SetSocketRules(SocketRules rules) { gate_.SetRules(std::move(rules)); }
-  ConfigMetrics& config_metrics() { return config_metrics_; }
+  service::ConfigMetrics& config_metrics() { return config_metrics_; }
   // Takes part in no new move; gives those under way `patience` to end, then has the planner end
   // them. Blocks; in no move: not.
   void Drain(std::chrono::nanoseconds patience);
@@ -63,7 +63,7 @@ class Worker {
   absl::StatusOr<Agent::Options> LoadRecord();
   void MakeLink();
   absl::Status Serve();
-  std::vector<ReadinessCheck> Checks();
+  std::vector<service::ReadinessCheck> Checks();
   absl::Status AgentAnswers();
   bool AgentBusy();
   bool AwaitIdle(absl::Duration patience);
@@ -81,10 +81,10 @@ class Worker {
   std::atomic<bool> stopping_ = false;
   int lock_ = -1;
   const std::shared_ptr<prometheus::Registry> registry_ = std::make_shared<prometheus::Registry>();
-  TlsMetrics tls_metrics_{*registry_};
-  ConfigMetrics config_metrics_{*registry_, absl::Now()};
+  service::TlsMetrics tls_metrics_{*registry_};
+  service::ConfigMetrics config_metrics_{*registry_, absl::Now()};
   std::unique_ptr<WorkerMetrics> metrics_;
-  std::shared_ptr<CertificateKeeper> certificates_;  // null: no TLS
+  std::shared_ptr<service::CertificateKeeper> certificates_;  // null: no TLS
   HandleTable handles_;                       // of device memory, for trainers, and what they lend
   std::unique_ptr<DeviceSegments> segments_;  // null: buffers are files
   std::unique_ptr<BufferStore> store_;
@@ -101,7 +101,7 @@ class Worker {
   std::unique_ptr<LocalService> service_;
   std::unique_ptr<UnixServer> server_;
   std::unique_ptr<PacketServer> handle_server_;
-  std::unique_ptr<MetricsEndpoint> endpoint_;
+  std::unique_ptr<service::MetricsEndpoint> endpoint_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

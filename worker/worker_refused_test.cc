@@ -21,7 +21,7 @@
 #include "worker/transport/testing/memory_transport.h"
 #include "worker/worker.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Ends the first stream for a passing reason, every other for the one given; keeps what it was
@@ -44,7 +44,7 @@ class RefusingPlanner final : public v1::WorkerService::Service {
     absl::MutexLock lock(&mutex_);
     registered_.push_back(message.register_());
     const bool first = registered_.size() == 1;
-    return StatusToGrpc(
+    return service::StatusToGrpc(
         MakeError(absl::StatusCode::kAborted, "no", {first ? "STARTING" : reason_, {}}));
   }
 
@@ -123,4 +123,4 @@ TEST_F(WorkerRefusedTest, AWorkerThatIsNotLetInStaysTheSameAndWaits) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -16,7 +16,7 @@
 #include "client/commands/plan_filter_flags.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using PlanStub = v1::PlanService::Stub;
@@ -184,4 +184,4 @@ void AddCache(CLI::App& app, Command& command) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

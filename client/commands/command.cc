@@ -4,7 +4,7 @@
 #include <map>
 #include <string>
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 const std::map<std::string, OutputFormat>& Formats() {
@@ -26,7 +26,7 @@ void AddFormats(CLI::App& app, OutputFormat& format, const std::vector<std::stri
 namespace {
 
 void AddTlsFlags(CLI::App& app, Endpoint& server) {
-  const CertificateFields flags = TlsFlags();
+  const service::CertificateFields flags = TlsFlags();
   app.add_option(flags.ca, server.tls.ca, "PEM file of the CAs that sign the server's certificate")
       ->envname("REMESH_TLS_CA");
   app.add_option(flags.certificate, server.tls.certificate, "PEM file of the own certificate")
@@ -86,4 +86,4 @@ void AddFullFlags(CLI::App& app, bool& full) {
       ->excludes(flag);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -11,7 +11,7 @@
 #include "client/connection.h"
 #include "client/output.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // What the command line asked for; runs once parsing is done. A status that is not OK ends
 // remeshctl with exit code 1.
@@ -47,4 +47,4 @@ std::pair<CLI::App*, std::shared_ptr<Options>> AddVerb(CLI::App& noun, Command& 
   return {sub, options};
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -3,7 +3,7 @@
 
 #include "client/commands/command.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Each adds one of remeshctl's commands, with its flags and verbs, to the parser.
 void AddCache(CLI::App& app, Command& command);
@@ -28,4 +28,4 @@ void AddSuggest(CLI::App& app, Command& command);
 void AddTopology(CLI::App& app, Command& command);
 void AddWorkers(CLI::App& app, Command& command);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -10,7 +10,7 @@
 #include "absl/strings/str_split.h"
 #include "client/commands/commands.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 struct Flag {
@@ -199,4 +199,4 @@ void AddCompletion(CLI::App& app, Command& command) {
   sub->callback([&command, &app, shell] { command = [&app, shell] { return Run(app, *shell); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "client/input.h"
 #include "client/table.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 absl::Status View() {
@@ -56,4 +56,4 @@ void AddConfig(CLI::App& app, Command& command) {
   use->callback([&command, name] { command = [name] { return Use(*name); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

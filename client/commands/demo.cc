@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "client/commands/commands.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 namespace fs = std::filesystem;
@@ -46,7 +46,7 @@ absl::Status Demo(const DemoOptions& options) {
     return Missing("the Python package in", package);
   const char* path = std::getenv("PYTHONPATH");
   ::setenv("PYTHONPATH", (path == nullptr ? package : absl::StrCat(package, ":", path)).c_str(), 1);
-  std::vector<std::string> words = {options.python, "-m", "remesh.demo", "--bin-dir",
+  std::vector<std::string> words = {options.python,  "-m",       "remesh.demo", "--bin-dir",
                                     folder.string(), "--device", options.device};
   if (options.small) words.push_back("--small");
   if (options.keep) words.push_back("--keep");
@@ -77,4 +77,4 @@ void AddDemo(CLI::App& app, Command& command) {
   demo->callback([&command, options] { command = [options] { return Demo(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -8,7 +8,7 @@
 #include "client/progress.h"
 #include "remesh/v1/reshard.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using ReshardStub = v1::ReshardService::Stub;
@@ -105,4 +105,4 @@ void AddExecutions(CLI::App& app, Command& command) {
   add("resolve", "End an execution whose commit a host can no longer complete", Resolve);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -9,7 +9,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 constexpr double kSecondsMax = 30 * 24 * 3600;
@@ -85,4 +85,4 @@ std::string WithPrefix(const std::string& prefix, const std::string& name) {
   return absl::StartsWith(name, prefix) ? name : prefix + name;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

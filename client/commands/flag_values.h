@@ -7,7 +7,7 @@
 
 #include "CLI/CLI.hpp"
 
-namespace remesh {
+namespace remesh::client {
 
 // What flags take. A value outside is refused with the flag, the value and the range; the parser
 // itself would cut it to what its type holds. For Option::transform(), for they also spell numbers
@@ -25,4 +25,4 @@ CLI::Validator ServerAddress();
 // "host-b" -> "workers/host-b"; names that have the prefix stay.
 std::string WithPrefix(const std::string& prefix, const std::string& name);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -13,7 +13,7 @@
 #include "remesh/v1/local.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 struct GetOptions {
@@ -99,4 +99,4 @@ void AddGet(CLI::App& app, Command& command) {
   get->callback([&command, options] { command = [options] { return Get(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -10,7 +10,7 @@
 #include "client/commands/commands.h"
 #include "service/version.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
@@ -46,10 +46,10 @@ void AddVersion(CLI::App& app, Command& command) {
   CLI::App* sub = app.add_subcommand("version", "Show the version");
   sub->callback([&command] {
     command = [] {
-      std::cout << kVersion << "\n";
+      std::cout << service::kVersion << "\n";
       return absl::OkStatus();
     };
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

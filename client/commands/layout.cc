@@ -15,7 +15,12 @@
 #include "proto/convert/placed_arrays.h"
 #include "proto/convert/shardings.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::Box;
+using planner::Interval;
+using planner::Placement;
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -41,7 +46,7 @@ void WriteDevices(const Placement& placement) {
   std::cout << "[";
   for (int32_t i = 0; i < placement.layout->device_count; ++i) {
     Json boxes = Json::array();
-    for (const Box& box : BoxesOf(*placement.layout, i)) {
+    for (const Box& box : planner::BoxesOf(*placement.layout, i)) {
       boxes.push_back({{"lo", Corner(box, &Interval::lo)}, {"hi", Corner(box, &Interval::hi)}});
     }
     const Json device = {{"device", absl::StrCat((*placement.devices)[i])},
@@ -56,7 +61,7 @@ Table NewTable() { return Table({"ARRAY", "SIDE", "DEVICE", "BOXES"}); }
 void AddRows(const std::string& array, const char* side, const Placement& placement, Table& table) {
   for (int32_t i = 0; i < placement.layout->device_count; ++i) {
     std::string boxes;
-    for (const Box& box : BoxesOf(*placement.layout, i)) {
+    for (const Box& box : planner::BoxesOf(*placement.layout, i)) {
       absl::StrAppend(&boxes, boxes.empty() ? "" : " ", box.DebugString());
     }
     table.AddRow({array, side, absl::StrCat((*placement.devices)[i]), OrDash(boxes)});
@@ -70,13 +75,15 @@ struct BothSides {
 };
 
 absl::StatusOr<std::vector<BothSides>> ArraysOf(const v1::PlanSpec& spec) {
-  Shardings shardings;
+  proto::Shardings shardings;
   RETURN_IF_ERROR(shardings.SetNamed(spec.shardings(), spec.device_lists()));
   std::vector<BothSides> arrays;
   for (int i = 0; i < spec.arrays_size(); ++i) {
     const v1::ArraySpec& array = spec.arrays(i);
-    ASSIGN_OR_RETURN(auto source, ToPlacedArray(array, i, "source", array.source(), shardings));
-    ASSIGN_OR_RETURN(auto target, ToPlacedArray(array, i, "target", array.target(), shardings));
+    ASSIGN_OR_RETURN(auto source,
+                     proto::ToPlacedArray(array, i, "source", array.source(), shardings));
+    ASSIGN_OR_RETURN(auto target,
+                     proto::ToPlacedArray(array, i, "target", array.target(), shardings));
     arrays.push_back({array.name(), std::move(source.placement), std::move(target.placement)});
   }
   return arrays;
@@ -112,12 +119,12 @@ absl::Status ShowSpec(const LayoutOptions& options) {
 
 absl::Status ShowText(const LayoutOptions& options) {
   ASSIGN_OR_RETURN(const std::vector<int64_t> extents, ParseIntegers("shape", options.shape));
-  const Shape shape(extents.begin(), extents.end());
-  RETURN_IF_ERROR(ValidateShape(shape, 8));
+  const planner::Shape shape(extents.begin(), extents.end());
+  RETURN_IF_ERROR(planner::ValidateShape(shape, 8));
   v1::Sharding sharding = ShardingOfText(options.sharding);
   ASSIGN_OR_RETURN(*sharding.mutable_devices(), ParseDevices(options.devices));
   ASSIGN_OR_RETURN(const Placement placement,
-                   Shardings().Resolve(sharding, shape, [] { return "sharding"; }));
+                   proto::Shardings().Resolve(sharding, shape, [] { return "sharding"; }));
   if (options.format == OutputFormat::kJson) {
     std::cout << "{\"devices\":";
     WriteDevices(placement);
@@ -154,4 +161,4 @@ void AddLayout(CLI::App& app, Command& command) {
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -27,7 +27,7 @@
 #include "proto/convert/plan_spec.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using PlanStub = v1::PlanService::Stub;
@@ -49,8 +49,8 @@ struct Answer {
 };
 
 struct PlannedHere {
-  CanonicalizedRequest request;
-  Plan plan;
+  planner::CanonicalizedRequest request;
+  planner::Plan plan;
 };
 
 absl::StatusOr<PlannedHere> MakePlanHere(const v1::PlanSpec& spec) {
@@ -59,10 +59,10 @@ absl::StatusOr<PlannedHere> MakePlanHere(const v1::PlanSpec& spec) {
                         "must be in the spec, or come by --topology or --preset, or from the "
                         "workers that --server knows");
   }
-  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
-  ASSIGN_OR_RETURN(CanonicalizedRequest canonical, Canonicalize(request));
-  absl::StatusOr<Plan> made = MakePlan(canonical.canonical);
-  if (!made.ok()) return BindRefusal(made.status(), canonical.binding);
+  ASSIGN_OR_RETURN(const planner::ReshardRequest request, proto::ToReshardRequest(spec, nullptr));
+  ASSIGN_OR_RETURN(planner::CanonicalizedRequest canonical, planner::Canonicalize(request));
+  absl::StatusOr<planner::Plan> made = planner::MakePlan(canonical.canonical);
+  if (!made.ok()) return proto::BindRefusal(made.status(), canonical.binding);
   return PlannedHere{std::move(canonical), *std::move(made)};
 }
 
@@ -76,18 +76,18 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const PlanCommandOptio
   ASSIGN_OR_RETURN(answer.explanation,
                    WritePlanReport(options.report, planned->request, planned->plan));
   v1::CreatePlanResponse& response = answer.response;
-  *response.mutable_plan() =
-      ToProto(planned->plan, canonical, binding, PlanName(canonical.fingerprint, binding));
+  *response.mutable_plan() = proto::ToProto(planned->plan, canonical, binding,
+                                            proto::PlanName(canonical.fingerprint, binding));
   *response.mutable_plan()->mutable_create_time() =
       google::protobuf::util::TimeUtil::GetCurrentTime();
-  SetCounts(CountsOf(canonical.request), *response.mutable_plan());
+  proto::SetCounts(proto::CountsOf(canonical.request), *response.mutable_plan());
   response.mutable_plan()->set_compute_seconds(seconds.count());
   response.mutable_planning()->set_seconds(seconds.count());
   response.mutable_planning()->set_cache(v1::Planning::MISS);
   if (!options.full) return answer;
   answer.for_each_transfer = [planned](absl::FunctionRef<void(const v1::Transfer&)> visit) {
-    ForEachTransferProto(planned->plan, planned->request.canonical, planned->request.binding,
-                         visit);
+    proto::ForEachTransferProto(planned->plan, planned->request.canonical, planned->request.binding,
+                                visit);
     return absl::OkStatus();
   };
   return answer;
@@ -194,4 +194,4 @@ void AddPlan(CLI::App& app, Command& command) {
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 std::string LineOf(const v1::WatchPlansResponse& event) {
@@ -38,4 +38,4 @@ absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
   return FromGrpcStatus(reader->Finish(), server);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -6,10 +6,10 @@
 #include "client/output.h"
 #include "remesh/v1/cache.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Prints what WatchPlans tells, a line an event (JSON: an object), until the server ends it.
 absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
                              const v1::PlanFilter& filter);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -10,7 +10,7 @@
 #include "client/input.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 using PlanStub = v1::PlanService::Stub;
 
@@ -45,4 +45,4 @@ absl::StatusOr<v1::Plan> UploadPlan(const Endpoint& server, const std::string& p
   return Call(server, *stub, &PlanStub::ImportPlan, request);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -7,7 +7,7 @@
 #include "client/connection.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Plans as files: proto/convert/exported_plan.h.
 
@@ -21,4 +21,4 @@ absl::Status WriteBytes(const std::string& path, const std::string& bytes);
 absl::StatusOr<v1::Plan> UploadPlan(const Endpoint& server, const std::string& path,
                                     const v1::PlanSpec* spec);
 
-}  // namespace remesh
+}  // namespace remesh::client

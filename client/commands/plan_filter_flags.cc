@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "service/units.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 // "8", "8..16", "8.." or "..16".
@@ -32,7 +32,7 @@ absl::StatusOr<v1::CountRange> ToRange(const char* flag, const std::string& text
 
 absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::string& text,
                                                    absl::Time now) {
-  const auto age = ParseDuration(text);
+  const auto age = service::ParseDuration(text);
   RETURN_IF_ERROR(AtField(flag, age.status()));
   const absl::Time then = now - absl::FromChrono(*age);
   google::protobuf::Timestamp time;
@@ -99,4 +99,4 @@ absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time
   return filter;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -8,7 +8,7 @@
 #include "client/commands/command.h"
 #include "remesh/v1/cache.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Which plans, as given on the command line.
 struct PlanFilterFlags {
@@ -25,4 +25,4 @@ void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags);
 // INVALID_ARGUMENT names the flag.
 absl::StatusOr<v1::PlanFilter> ToFilter(const PlanFilterFlags& flags, absl::Time now);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -12,7 +12,7 @@
 #include "proto/convert/pathways.h"
 #include "proto/convert/presets.h"
 
-namespace remesh {
+namespace remesh::client {
 
 void AddPlanQuestionFlags(CLI::App& app, PlanQuestion& question) {
   CLI::Option_group* one = app.add_option_group("Question", "One of");
@@ -43,14 +43,15 @@ absl::StatusOr<v1::PlanSpec> ReadSpec(const PlanQuestion& question) {
   }
   ASSIGN_OR_RETURN(const std::string request, ReadText(question.pathways));
   ASSIGN_OR_RETURN(const std::string arrays, ReadText(question.arrays));
-  return ParsePathways(request, arrays);
+  return proto::ParsePathways(request, arrays);
 }
 
 // As many machines as the spec's devices fill.
 absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::string& preset_name) {
-  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, FindPreset(preset_name));
-  const int64_t devices = std::max<int64_t>(DeviceCountOf(spec), 1);
-  return MakeTopology({.preset = preset_name, .hosts = (devices - 1) / preset->devices() + 1});
+  ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(preset_name));
+  const int64_t devices = std::max<int64_t>(proto::DeviceCountOf(spec), 1);
+  return proto::MakeTopology(
+      {.preset = preset_name, .hosts = (devices - 1) / preset->devices() + 1});
 }
 
 }  // namespace
@@ -79,4 +80,4 @@ absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question) {
   return spec;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

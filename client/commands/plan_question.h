@@ -7,7 +7,7 @@
 #include "client/commands/command.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // Where `remeshctl plan` has its question from: a PlanSpec, or a request of Pathways with the
 // shapes that it leaves out; over its own topology, or another.
@@ -31,4 +31,4 @@ std::string LabelOf(const PlanQuestion& question);
 
 absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question);
 
-}  // namespace remesh
+}  // namespace remesh::client

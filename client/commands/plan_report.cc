@@ -14,7 +14,7 @@
 #include "proto/convert/explain_proto.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using PlanStub = v1::PlanService::Stub;
@@ -112,20 +112,22 @@ void AddPlanReportFlags(CLI::App& app, PlanReport& report) {
 }
 
 absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
-                                                const CanonicalizedRequest& canonicalized,
-                                                const Plan& plan) {
+                                                const planner::CanonicalizedRequest& canonicalized,
+                                                const planner::Plan& plan) {
   const auto& [request, binding] = canonicalized;
   if (!report.trace.empty()) {
-    RETURN_IF_ERROR(WriteBytes(report.trace, ChromeTrace(request, plan, binding)));
+    RETURN_IF_ERROR(WriteBytes(report.trace, planner::ChromeTrace(request, plan, binding)));
   }
   if (!report.needs_explanation()) return v1::Explanation();
-  const ExplainOptions options{.checkpoint_bytes_per_second = report.checkpoint_bytes_per_second};
-  ASSIGN_OR_RETURN(const Explanation explanation, Explain(request, plan, binding, options));
+  const planner::ExplainOptions options{.checkpoint_bytes_per_second =
+                                            report.checkpoint_bytes_per_second};
+  ASSIGN_OR_RETURN(const planner::Explanation explanation,
+                   planner::Explain(request, plan, binding, options));
   if (!report.html.empty()) {
-    RETURN_IF_ERROR(
-        WriteBytes(report.html, HtmlPage(request, plan, binding, explanation, report.label)));
+    RETURN_IF_ERROR(WriteBytes(
+        report.html, planner::HtmlPage(request, plan, binding, explanation, report.label)));
   }
-  return ToProto(explanation, plan, binding);
+  return proto::ToProto(explanation, plan, binding);
 }
 
 absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const PlanReport& report,
@@ -166,4 +168,4 @@ std::string ExplanationText(const v1::Explanation& explanation) {
                       StrategyNotes(explanation));
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

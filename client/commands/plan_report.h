@@ -10,7 +10,7 @@
 #include "planner/report/explanation.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // What `remeshctl plan` is to tell besides the plan.
 struct PlanReport {
@@ -18,7 +18,7 @@ struct PlanReport {
   std::string trace;  // files to write; "" for none
   std::string html;
   std::string label;  // what the page calls what moves; "" where it has no name
-  double checkpoint_bytes_per_second = ExplainOptions().checkpoint_bytes_per_second;
+  double checkpoint_bytes_per_second = planner::ExplainOptions().checkpoint_bytes_per_second;
 
   bool needs_explanation() const { return explain || !html.empty(); }
 };
@@ -29,8 +29,8 @@ void AddPlanReportFlags(CLI::App& app, PlanReport& report);
 // Of a plan made here: writes the files that `report` names, and explains when asked to; else the
 // message is empty. REQUIRES: `plan` came from `canonicalized`.
 absl::StatusOr<v1::Explanation> WritePlanReport(const PlanReport& report,
-                                                const CanonicalizedRequest& canonicalized,
-                                                const Plan& plan);
+                                                const planner::CanonicalizedRequest& canonicalized,
+                                                const planner::Plan& plan);
 
 // The same of the plan called `name` that `server` keeps.
 absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const PlanReport& report,
@@ -39,4 +39,4 @@ absl::StatusOr<v1::Explanation> WritePlanReportOf(const Endpoint& server, const 
 // For people: strategies side by side, the busiest hosts and domains, what binds.
 std::string ExplanationText(const v1::Explanation& explanation);
 
-}  // namespace remesh
+}  // namespace remesh::client

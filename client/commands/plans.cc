@@ -20,7 +20,7 @@
 #include "client/transfer_output.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using PlanStub = v1::PlanService::Stub;
@@ -245,4 +245,4 @@ void AddPlans(CLI::App& app, Command& command) {
   AddPrecompute(*plans, command);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -11,7 +11,7 @@
 #include "client/input.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 struct PrecomputeOptions {
@@ -78,4 +78,4 @@ void AddPrecompute(CLI::App& plans, Command& command) {
   sub->callback([&command, options] { command = [options] { return Run(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -12,7 +12,7 @@
 #include "client/local_shards.h"
 #include "remesh/v1/local.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using LocalStub = v1::LocalService::Stub;
@@ -93,4 +93,4 @@ void AddPut(CLI::App& app, Command& command) {
   put->callback([&command, options] { command = [options] { return Put(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

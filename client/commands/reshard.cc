@@ -15,7 +15,7 @@
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using Strategy = v1::PlanOptions::Strategy;
@@ -159,4 +159,4 @@ void AddReshard(CLI::App& app, Command& command) {
   reshard->callback([&command, options] { command = [options] { return Reshard(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

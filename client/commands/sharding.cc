@@ -10,18 +10,21 @@
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/sdy_text.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::HloSharding;
+
 namespace {
 
 absl::StatusOr<HloSharding> Parse(const std::string& text) {
-  if (!IsShardyText(text)) return ParseHloSharding(text);
-  ASSIGN_OR_RETURN(const NamedSharding named, ParseSdySharding(text));
-  return HloSharding{.form = ToTiles(named)};
+  if (!IsShardyText(text)) return planner::ParseHloSharding(text);
+  ASSIGN_OR_RETURN(const planner::NamedSharding named, planner::ParseSdySharding(text));
+  return HloSharding{.form = planner::ToTiles(named)};
 }
 
 absl::Status Run(const std::string& text) {
   ASSIGN_OR_RETURN(const HloSharding sharding, Parse(text));
-  std::cout << PrintHloSharding(sharding) << std::endl;
+  std::cout << planner::PrintHloSharding(sharding) << std::endl;
   return absl::OkStatus();
 }
 
@@ -35,4 +38,4 @@ void AddSharding(CLI::App& app, Command& command) {
   sub->callback([&command, text] { command = [text] { return Run(*text); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

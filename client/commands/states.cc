@@ -10,7 +10,7 @@
 #include "client/input.h"
 #include "remesh/v1/state.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using StateStub = v1::StateService::Stub;
@@ -147,4 +147,4 @@ void AddStates(CLI::App& app, Command& command) {
   add("watch", "Print a state now and after every change", Watch, true);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

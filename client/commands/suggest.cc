@@ -12,7 +12,7 @@
 #include "proto/convert/suggest.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using PlanStub = v1::PlanService::Stub;
@@ -39,7 +39,7 @@ Table Rows(const v1::SuggestIntermediateShardingResponse& response) {
 
 absl::StatusOr<v1::SuggestIntermediateShardingResponse> Ask(
     const Endpoint& server, const v1::SuggestIntermediateShardingRequest& request) {
-  if (server.address.empty()) return SuggestIntermediateSharding(request);
+  if (server.address.empty()) return proto::SuggestIntermediateSharding(request);
   return Call(server, *v1::PlanService::NewStub(ConnectServer(server)),
               &PlanStub::SuggestIntermediateSharding, request);
 }
@@ -67,4 +67,4 @@ void AddSuggest(CLI::App& app, Command& command) {
   sub->callback([&command, options] { command = [options] { return Run(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

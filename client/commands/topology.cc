@@ -11,7 +11,7 @@
 #include "proto/convert/text.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 Table PresetTable(const v1::TopologyPresets& presets) {
@@ -25,12 +25,13 @@ Table PresetTable(const v1::TopologyPresets& presets) {
 }
 
 absl::Status List(OutputFormat format) {
-  Print(format, Presets(), [] { return PresetTable(Presets()); });
+  Print(format, proto::Presets(), [] { return PresetTable(proto::Presets()); });
   return absl::OkStatus();
 }
 
 void PrintTopology(const v1::Topology& topology, bool json) {
-  std::cout << (json ? ToJson(topology, /*pretty=*/true) : TopologyYaml(topology)) << std::flush;
+  std::cout << (json ? proto::ToJson(topology, /*pretty=*/true) : TopologyYaml(topology))
+            << std::flush;
 }
 
 void AddFormFlag(CLI::App& app, bool& json) {
@@ -54,12 +55,12 @@ absl::Status Get(const GetOptions& options) {
 }
 
 struct ShowOptions {
-  Cluster cluster;
+  proto::Cluster cluster;
   bool json = false;
 };
 
 absl::Status Show(const ShowOptions& options) {
-  ASSIGN_OR_RETURN(const v1::Topology topology, MakeTopology(options.cluster));
+  ASSIGN_OR_RETURN(const v1::Topology topology, proto::MakeTopology(options.cluster));
   PrintTopology(topology, options.json);
   return absl::OkStatus();
 }
@@ -68,7 +69,7 @@ void AddShow(CLI::App& topology, Command& command) {
   CLI::App* sub = topology.add_subcommand(
       "show", "Print a cluster of equal machines: a Topology for plan --topology, or for a spec");
   auto options = std::make_shared<ShowOptions>();
-  Cluster& cluster = options->cluster;
+  proto::Cluster& cluster = options->cluster;
   sub->add_option("PRESET", cluster.preset, "See remeshctl topology list")->required();
   sub->add_option("--hosts", cluster.hosts, "How many")
       ->transform(WholeNumber())
@@ -107,4 +108,4 @@ void AddTopology(CLI::App& app, Command& command) {
   get->callback([&command, options] { command = [options] { return Get(*options); }; });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

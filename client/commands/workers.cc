@@ -10,7 +10,7 @@
 #include "client/commands/commands.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 using WorkerStub = v1::WorkerService::Stub;
@@ -53,18 +53,18 @@ std::string Holds(const v1::Register& registration) {
 }
 
 Table Rows(const google::protobuf::RepeatedPtrField<v1::Worker>& workers) {
-  Table table({"NAME", "ALIVE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED", "VERSION",
-               "DATA", "LAST HEARTBEAT"},
+  Table table({"NAME", "ALIVE", "DRAINED", "INCARNATION", "DEVICES", "STATES", "BYTES", "OWED",
+               "VERSION", "DATA", "LAST HEARTBEAT"},
               {"HOLDS", "BOOT ID"});
   for (const v1::Worker& worker : workers) {
     const v1::Register& r = worker.registration();
     int64_t bytes = 0;
     for (const v1::StateManifest& manifest : r.manifests()) bytes += manifest.bytes();
-    table.AddRow({worker.name(), worker.alive() ? "yes" : "no",
-                  worker.drained() ? "yes" : "no", absl::StrCat(r.incarnation()),
-                  DeviceIds(r), absl::StrCat(r.manifests_size()), FormatBytes(bytes),
-                  absl::StrCat(worker.owed_size()), OrDash(r.version()), Transports(r),
-                  FormatTime(worker.last_heartbeat_time()), Holds(r), OrDash(r.boot_id())});
+    table.AddRow({worker.name(), worker.alive() ? "yes" : "no", worker.drained() ? "yes" : "no",
+                  absl::StrCat(r.incarnation()), DeviceIds(r), absl::StrCat(r.manifests_size()),
+                  FormatBytes(bytes), absl::StrCat(worker.owed_size()), OrDash(r.version()),
+                  Transports(r), FormatTime(worker.last_heartbeat_time()), Holds(r),
+                  OrDash(r.boot_id())});
   }
   return table;
 }
@@ -192,4 +192,4 @@ void AddWorkers(CLI::App& app, Command& command) {
   add("discard", "Free what `owed` lists of one state on one worker; its data is lost", Discard);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -14,7 +14,12 @@
 #include "client/files/npy.h"
 #include "nlohmann/json.hpp"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::ElementType;
+using planner::Name;
+using planner::Shape;
+
 namespace {
 
 constexpr int64_t kJsonBytesMax = 1 << 16;
@@ -72,7 +77,7 @@ std::string JsonHeader(ElementType type, const Shape& shape) {
 
 absl::Status CheckLength(const std::string& path, size_t found, ElementType type,
                          const Shape& shape) {
-  const size_t expected = DenseBytes(type, ElementCount(shape));
+  const size_t expected = DenseBytes(type, planner::ElementCount(shape));
   if (found == expected) return absl::OkStatus();
   return Mismatch(path, absl::StrCat(found, " bytes of data"),
                   absl::StrCat(Describe(type, shape), " of ", expected, " bytes"));
@@ -115,7 +120,8 @@ absl::StatusOr<ArrayFile> ArrayFile::OpenOrCreate(const std::string& folder,
   const std::string stem = folder + "/" + FileStem(name);
   const std::string header = NpyDescr(type).has_value() ? FormatNpyHeader(type, shape) : "";
   const std::string path = stem + (header.empty() ? ".bin" : ".npy");
-  const int64_t bytes = static_cast<int64_t>(header.size() + DenseBytes(type, ElementCount(shape)));
+  const int64_t bytes =
+      static_cast<int64_t>(header.size() + DenseBytes(type, planner::ElementCount(shape)));
   ASSIGN_OR_RETURN(MappedFile file, MappedFile::OpenOrCreate(path, bytes));
   // Every host that writes into the file writes the same header.
   if (header.empty()) {
@@ -126,4 +132,4 @@ absl::StatusOr<ArrayFile> ArrayFile::OpenOrCreate(const std::string& folder,
   return ArrayFile(std::move(file), header.size());
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

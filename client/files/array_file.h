@@ -10,7 +10,7 @@
 #include "planner/values/box.h"
 #include "planner/values/element_type.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A whole array in a folder. Types that NumPy has lie in FILE.npy; the others (bf16, fp8, int4 ...)
 // in FILE.bin, dense row-major and packed below a byte, beside FILE.json:
@@ -21,11 +21,12 @@ class ArrayFile {
   // Opens an array to read. NOT_FOUND when there is no file, FAILED_PRECONDITION
   // (ARRAY_FILE_MISMATCH) when the file holds another type or shape, or is too short.
   static absl::StatusOr<ArrayFile> Open(const std::string& folder, const std::string& name,
-                                        ElementType type, const Shape& shape);
+                                        planner::ElementType type, const planner::Shape& shape);
   // Opens an array to write, making its file (all zero) if it is not there: several hosts may write
   // their boxes into one file of a shared folder. Errors as Open.
   static absl::StatusOr<ArrayFile> OpenOrCreate(const std::string& folder, const std::string& name,
-                                                ElementType type, const Shape& shape);
+                                                planner::ElementType type,
+                                                const planner::Shape& shape);
 
   absl::Span<std::byte> data() const { return file_.bytes().subspan(header_bytes_); }
 
@@ -40,4 +41,4 @@ class ArrayFile {
 // FILE of an array, as above.
 std::string FileStem(const std::string& array_name);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -7,7 +7,10 @@
 #include "base/error.h"
 #include "gtest/gtest.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::ElementType;
+
 namespace {
 
 class ArrayFileTest : public ::testing::Test {
@@ -23,7 +26,7 @@ class ArrayFileTest : public ::testing::Test {
 
 TEST_F(ArrayFileTest, WritesAndReadsBothForms) {
   for (ElementType type : {ElementType::kF32, ElementType::kBf16, ElementType::kS4}) {
-    const std::string name = "layer/0." + std::string(Name(type));
+    const std::string name = "layer/0." + std::string(planner::Name(type));
     {
       absl::StatusOr<ArrayFile> file = ArrayFile::OpenOrCreate(folder_, name, type, {3, 3});
       ASSERT_TRUE(file.ok()) << file.status();
@@ -31,7 +34,7 @@ TEST_F(ArrayFileTest, WritesAndReadsBothForms) {
     }
     const absl::StatusOr<ArrayFile> file = ArrayFile::Open(folder_, name, type, {3, 3});
     ASSERT_TRUE(file.ok()) << file.status();
-    EXPECT_EQ(file->data().size(), static_cast<size_t>((9 * BitWidth(type) + 7) / 8));
+    EXPECT_EQ(file->data().size(), static_cast<size_t>((9 * planner::BitWidth(type) + 7) / 8));
     EXPECT_EQ(file->data().back(), std::byte{0x5A});
   }
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/layer%2F0.f32.npy"));
@@ -55,7 +58,7 @@ TEST_F(ArrayFileTest, KeepsWhatAnotherHostWrote) {
 TEST_F(ArrayFileTest, RefusesOtherArrays) {
   ASSERT_TRUE(ArrayFile::OpenOrCreate(folder_, "w", ElementType::kF32, {4}).ok());
   ASSERT_TRUE(ArrayFile::OpenOrCreate(folder_, "b", ElementType::kBf16, {4}).ok());
-  const auto reason = [&](const std::string& name, ElementType type, const Shape& shape) {
+  const auto reason = [&](const std::string& name, ElementType type, const planner::Shape& shape) {
     return GetErrorInfo(ArrayFile::Open(folder_, name, type, shape).status()).reason;
   };
   EXPECT_EQ(reason("w", ElementType::kS32, {4}), "ARRAY_FILE_MISMATCH");
@@ -75,4 +78,4 @@ TEST(FileStem, SpellsEveryNameAsOneFile) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::client

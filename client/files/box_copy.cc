@@ -6,7 +6,13 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::BitWidth;
+using planner::Box;
+using planner::ElementType;
+using planner::Shape;
+
 namespace {
 
 // Copies `count` elements of `bits` bits from one element offset to another.
@@ -37,7 +43,7 @@ void ForEachRow(const Shape& shape, const Box& box, Visit visit) {
   if (rank == 0) return visit(0, 0, 1);
   const int64_t columns = box.dims[rank - 1].size();
   std::vector<int64_t> at;
-  for (const Interval& d : box.dims) at.push_back(d.lo);
+  for (const planner::Interval& d : box.dims) at.push_back(d.lo);
   for (int64_t done = 0;; done += columns) {
     int64_t offset = 0;
     for (int d = 0; d < rank; ++d) offset = offset * shape[d] + at[d];
@@ -70,4 +76,4 @@ void WriteBox(ElementType type, const Shape& shape, const Box& box,
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

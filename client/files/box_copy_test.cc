@@ -6,7 +6,11 @@
 #include "gtest/gtest.h"
 #include "tests/testing/element_oracle.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::Box;
+using planner::ElementType;
+
 namespace {
 
 using testing::ArrayKey;
@@ -16,7 +20,7 @@ using testing::OracleArray;
 
 struct Case {
   ElementType type;
-  Shape shape;
+  planner::Shape shape;
   std::vector<Box> tiles;  // a partition of the array
 };
 
@@ -36,16 +40,17 @@ TEST(BoxCopy, TilesOfAnArrayHoldWhatTheOracleSaysAndMakeItAgain) {
   for (const Case& c : Cases()) {
     const OracleArray array{ArrayKey("w"), c.type, c.shape, 3};
     const Box whole = Box::Whole(c.shape);
-    std::vector<std::byte> source(DenseBytes(c.type, ElementCount(c.shape)));
+    std::vector<std::byte> source(DenseBytes(c.type, planner::ElementCount(c.shape)));
     FillBox(array, whole, absl::MakeSpan(source));
     std::vector<std::byte> rebuilt(source.size(), std::byte{0xFF});
     for (const Box& tile : c.tiles) {
       std::vector<std::byte> shard(DenseBytes(c.type, tile.element_count()));
       ReadBox(c.type, c.shape, tile, source, absl::MakeSpan(shard));
-      EXPECT_FALSE(CheckBox(array, tile, shard).has_value()) << Name(c.type) << tile.DebugString();
+      EXPECT_FALSE(CheckBox(array, tile, shard).has_value())
+          << planner::Name(c.type) << tile.DebugString();
       WriteBox(c.type, c.shape, tile, shard, absl::MakeSpan(rebuilt));
     }
-    EXPECT_FALSE(CheckBox(array, whole, rebuilt).has_value()) << Name(c.type);
+    EXPECT_FALSE(CheckBox(array, whole, rebuilt).has_value()) << planner::Name(c.type);
   }
 }
 
@@ -58,4 +63,4 @@ TEST(BoxCopy, LeavesBitsOutsideTheBoxAlone) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::client

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::client {
 namespace {
 
 absl::Status FileError(const std::string& what, const std::string& path, int error) {
@@ -138,4 +138,4 @@ absl::Status WriteFile(const std::string& path, const std::string& content) {
   return file ? absl::OkStatus() : FileError("write", path, errno != 0 ? errno : EIO);
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

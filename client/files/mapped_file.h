@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // A file in memory, shared with whoever else maps it. Move-only; unmapped when it goes.
 // Errors name the path and what the system said.
@@ -42,4 +42,4 @@ absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes)
 std::string ReadAtMost(std::istream& in, int64_t max_bytes);
 absl::Status WriteFile(const std::string& path, const std::string& content);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -12,7 +12,11 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::ElementType;
+using planner::Shape;
+
 namespace {
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
@@ -108,7 +112,7 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start) {
   NpyHeader header;
   ASSIGN_OR_RETURN(header.type, ParseDescr(dictionary));
   ASSIGN_OR_RETURN(header.shape, ParseShape(dictionary));
-  RETURN_IF_ERROR(ValidateShape(header.shape, BitWidth(header.type)));
+  RETURN_IF_ERROR(planner::ValidateShape(header.shape, planner::BitWidth(header.type)));
   const std::string_view order = After(dictionary, "fortran_order");
   if (order.substr(0, 5) != "False") {
     return InvalidField("fortran_order", order.substr(0, 5), "must be False: rows first");
@@ -135,4 +139,4 @@ std::string FormatNpyHeader(ElementType type, const Shape& shape) {
   return header + dictionary;
 }
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -10,18 +10,18 @@
 #include "planner/values/box.h"
 #include "planner/values/element_type.h"
 
-namespace remesh {
+namespace remesh::client {
 
 // What stands before the data of a .npy file. Format: numpy.lib.format, versions 1.0 to 3.0.
 struct NpyHeader {
-  ElementType type = ElementType::kU8;
-  Shape shape;
+  planner::ElementType type = planner::ElementType::kU8;
+  planner::Shape shape;
   size_t bytes = 0;  // length of the header: where the data starts
 };
 
 // NumPy's spelling of a type ("<f4"), or nullopt for the types that NumPy lacks: bf16, fp8, int4
 // ...
-std::optional<std::string_view> NpyDescr(ElementType type);
+std::optional<std::string_view> NpyDescr(planner::ElementType type);
 
 // `start` is the file's beginning, the whole header in it. INVALID_ARGUMENT (fields "magic",
 // "descr", "fortran_order", "shape") for what is not a little-endian C-order array of a known type.
@@ -29,6 +29,6 @@ absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start);
 
 // The header of version 1.0, padded so that the data starts at a multiple of 64.
 // REQUIRES: NpyDescr(type).has_value().
-std::string FormatNpyHeader(ElementType type, const Shape& shape);
+std::string FormatNpyHeader(planner::ElementType type, const planner::Shape& shape);
 
-}  // namespace remesh
+}  // namespace remesh::client

@@ -4,7 +4,11 @@
 #include "base/error.h"
 #include "gtest/gtest.h"
 
-namespace remesh {
+namespace remesh::client {
+
+using planner::ElementType;
+using planner::Shape;
+
 namespace {
 
 std::string WithDictionary(const std::string& dictionary) {
@@ -60,4 +64,4 @@ TEST(Npy, NamesTheFieldThatItRefuses) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::client

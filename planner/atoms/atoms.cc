@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "planner/atoms/cut_atoms.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ClassKey = std::tuple<int, const Layout*, const DeviceList*, MemoryKind, const Layout*,
@@ -213,4 +213,4 @@ absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& 
   return AtomMaker(canonical, network, budget).Run();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

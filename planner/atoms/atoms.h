@@ -11,7 +11,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A sorted set of devices (or hosts), shared by all that have the same.
 using Group = std::vector<int32_t>;
@@ -49,4 +49,4 @@ struct Atoms {
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network,
                                 Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "planner/values/median_cut.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 std::set<int64_t> SubgroupsOf(const Layout& layout) {
@@ -251,4 +251,4 @@ absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layou
   return CutBoxes(source, target, array_class, budget);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A atom with the tiles that hold it before and need it after (indices of Layout::tiles, of one
 // subgroup). A atom that no tile needs does not appear.
@@ -34,4 +34,4 @@ absl::Status TooManyOverlaps();
 absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
                                                ArrayClass& array_class, Budget& budget);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Hosts of each group, each group looked at once; groups on equal hosts have the same number.
@@ -97,4 +97,4 @@ DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network, Budg
   return result;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/atoms/atoms.h"
 #include "planner/network/network.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // All tapes with the same holder hosts and the same hosts in need: what routing between hosts
 // solves over. A host that holds is never in need: what it holds goes to its other devices inside.
@@ -27,4 +27,4 @@ struct DemandClasses {
 DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network,
                                 Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A box of an array that no living device holds.
 struct MissingBox {
@@ -18,4 +18,4 @@ struct MissingBox {
   friend bool operator==(const MissingBox&, const MissingBox&) = default;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

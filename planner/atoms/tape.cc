@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Visits the elements [begin, end) of the part of `box` that `fixed` dimensions have narrowed down
@@ -139,4 +139,4 @@ void AtomGeometry::ForEachBox(const TapeRuns& tape, int64_t begin, int64_t end, 
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "absl/types/span.h"
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Arrays that are alike in all that planning looks at: shape, element width and both placements.
 // Its atoms are boxes within which the holders and the needers of every element are the same; they
@@ -81,4 +81,4 @@ struct AtomGeometry {
 void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
                        absl::FunctionRef<void(const Box& box)> visit);
 
-}  // namespace remesh
+}  // namespace remesh::planner

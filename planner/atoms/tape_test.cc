@@ -7,7 +7,7 @@
 
 #include "planner/values/box_union.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(TapeTest, ARangeOfABoxIsFewBoxes) {
@@ -71,4 +71,4 @@ TEST(TapeTest, SlackMovesCutsBetweenRows) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -16,7 +16,7 @@
 #include "planner/canonical/fingerprint.h"
 #include "planner/canonical/request_hasher.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Positions of layouts renumbered so that position i is devices[i] of the sorted list `devices`.
@@ -349,4 +349,4 @@ absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request,
   return Canonicalizer(request, budget).Run();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A request with everything renamed by structure: devices are 0..n-1 (host by host), hosts 0..m-1,
 // arrays 0..k-1; names are gone. Requests that differ only in names, front ends, order of arrays or
@@ -43,4 +43,4 @@ struct CanonicalizedRequest {
 absl::StatusOr<CanonicalizedRequest> Canonicalize(const ReshardRequest& request,
                                                   Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 
 #include "planner/canonical/canonical_tree.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 DeviceListPtr List(std::vector<int64_t> ids) {
@@ -189,4 +189,4 @@ TEST(CanonicalTreeTest, NamesAndOrderOfPartsDoNotCount) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 struct LabelledHost {
@@ -192,4 +192,4 @@ CanonicalTree CanonicalizeTree(const Topology& topology, const std::function<boo
   return Tree(topology, used, label).Numbered();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

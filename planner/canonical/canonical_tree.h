@@ -9,7 +9,7 @@
 #include "planner/canonical/fingerprint.h"
 #include "planner/values/topology.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A topology renumbered by structure: hosts in AHU order of the domain tree, so that trees which
 // differ only in names and in the order of equal parts come out equal.
@@ -28,4 +28,4 @@ struct CanonicalTree {
 CanonicalTree CanonicalizeTree(const Topology& topology, const std::function<bool(int64_t)>& used,
                                const std::function<Hash128(int64_t)>& label);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The devices of a topology by dense numbers, so that what is known of them stands in vectors.
 class DeviceTable {
@@ -40,4 +40,4 @@ class DeviceTable {
   std::map<const DeviceList*, std::vector<int32_t>> of_list_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

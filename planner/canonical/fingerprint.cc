@@ -9,7 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // The finalizer of splitmix64: every bit of the input reaches every bit of the output.
@@ -89,4 +89,4 @@ Hash128 HashWithoutDevices(const Layout& layout) {
   return hasher.Digest();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

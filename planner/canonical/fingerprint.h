@@ -8,7 +8,7 @@
 
 #include "planner/values/layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A 128-bit hash (XXH3): equal on every machine and in every release of the same format number.
 struct Hash128 {
@@ -51,4 +51,4 @@ class Hasher {
 // holds elements its subgroup, its boxes and how many positions hold it.
 Hash128 HashWithoutDevices(const Layout& layout);
 
-}  // namespace remesh
+}  // namespace remesh::planner

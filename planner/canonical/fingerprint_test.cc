@@ -5,7 +5,7 @@
 
 #include <set>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(FingerprintTest, WhatIsHashedIsTold) {
@@ -50,4 +50,4 @@ TEST(FingerprintTest, LayoutsAreHashedWithoutDevices) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

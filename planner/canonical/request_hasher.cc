@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/canonical/request_hasher.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 RequestHasher::RequestHasher(const ReshardRequest& request, const std::vector<bool>& named) {
   hasher_.AddText(RequestFormat(request.options));
@@ -64,4 +64,4 @@ int64_t RequestHasher::AddPlacement(const Placement& placement,
   return entry->second;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

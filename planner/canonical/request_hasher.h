@@ -10,7 +10,7 @@
 #include "planner/canonical/fingerprint.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Names the hash below: raised when what is hashed, or how, changes. Requests whose target order is
 // free have a number of their own: under 1 the order that was chosen was hashed, under 2 it is the
@@ -53,4 +53,4 @@ class RequestHasher {
   absl::flat_hash_map<PlacementKey, int64_t> number_of_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

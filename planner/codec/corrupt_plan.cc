@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 absl::Status Corrupt(const std::string& what, ErrorInfo info) {
@@ -29,4 +29,4 @@ absl::Status CorruptField(std::string_view field, std::string_view value,
   return CorruptPlan(InvalidField(field, value, expectation));
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // DATA_LOSS (PLAN_BYTES_CORRUPT): what is wrong with a plan's bytes, metadata "error".
 absl::Status CorruptPlan(std::string_view what);
@@ -17,4 +17,4 @@ absl::Status CorruptPlan(const absl::Status& why);
 absl::Status CorruptField(std::string_view field, std::string_view value,
                           std::string_view expectation);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -16,7 +16,7 @@
 #include "planner/values/box_fields.h"
 #include "planner/values/byte_archive.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr std::string_view kMagic = "remesh.p";
@@ -145,4 +145,4 @@ absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes) {
   return AnsweredRequest{.request = std::move(request), .plan = Plan(std::move(rep))};
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

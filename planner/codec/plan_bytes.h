@@ -8,7 +8,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Raised when the bytes below change, and whenever the planner comes to answer a request otherwise
 // than before: bytes of another format are refused, so that plans on disk are made anew instead of
@@ -32,4 +32,4 @@ std::string EncodePlan(const CanonicalRequest& request, const Plan& plan);
 // FAILED_PRECONDITION (PLAN_BYTES_FORMAT) for another format.
 absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes);
 
-}  // namespace remesh
+}  // namespace remesh::planner

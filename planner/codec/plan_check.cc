@@ -13,7 +13,7 @@
 #include "planner/plan/pack.h"
 #include "planner/values/element_type.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr ProgramFields kFields = {.parts = "schedule.parts",
@@ -216,4 +216,4 @@ absl::Status CheckRep(const PlanRep& rep, const ReshardRequest& canonical) {
   return status.ok() ? status : CorruptPlan(status);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

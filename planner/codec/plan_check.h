@@ -5,11 +5,11 @@
 #include "planner/plan/plan_rep.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // OK when every index and every range of `rep` lies within what it refers to, so that expansion
 // reads nothing beyond and ends. DATA_LOSS (PLAN_BYTES_CORRUPT) otherwise. `canonical` must be
 // valid.
 absl::Status CheckRep(const PlanRep& rep, const ReshardRequest& canonical);
 
-}  // namespace remesh
+}  // namespace remesh::planner

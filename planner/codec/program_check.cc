@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int64_t kBitsMax = int64_t{1} << 62;
@@ -239,7 +239,8 @@ absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) 
     passed += __int128{atoms} * program.schedule.PartsOf(segment.size()) *
               (1 + CutsInside(program, program.moves[i]));
     if (passed <= kProgramAtomsPassedMax) continue;
-    return InvalidField(At(fields.move_segments, i), absl::StrCat(static_cast<int64_t>(std::min<__int128>(passed, INT64_MAX)),
+    return InvalidField(At(fields.move_segments, i),
+                        absl::StrCat(static_cast<int64_t>(std::min<__int128>(passed, INT64_MAX)),
                                      " atoms in all parts"),
                         absl::StrCat("must be at most ", kProgramAtomsPassedMax));
   }
@@ -273,4 +274,4 @@ absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramAr
   return CheckWork(program, fields);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The one check of programs that others wrote: what passes it can be expanded without reading
 // beyond anything, and ends. What is wrong is INVALID_ARGUMENT (see InvalidField()) with the name
@@ -92,10 +92,11 @@ inline constexpr int64_t kProgramPartsMax = int64_t{1} << 30;  // moves x cycles
 // them, and a part that rounds to nothing gives no box that a caller could stop at. Less than a
 // minute, and 2000 times what any program of the planner's benchmark needs.
 inline constexpr int64_t kProgramAtomsPassedMax = int64_t{1} << 32;
-inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1} << 24;  // atoms x arrays, summed over tapes
+inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1}
+                                                << 24;  // atoms x arrays, summed over tapes
 
 // A whole program, and that it is expanded within the limits above.
 absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramArray> arrays,
                           int64_t device_count, const ProgramFields& fields);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "planner/codec/corrupt_plan.h"
 #include "planner/values/box_fields.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Bounds on what few bytes can make a reader build, over all layouts of a request.
@@ -366,4 +366,4 @@ absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical) {
   return ValidateNamed(canonical.request);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/values/byte_archive.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The fields of a canonical request, each layout and device list once. Reading fails (DATA_LOSS)
 // unless the request is one that Canonicalize() could have made: layouts are built anew from their
@@ -13,4 +13,4 @@ namespace remesh {
 void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer);
 absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 Links::Links(const Network& network) : network_(network) {
   const auto add = [this](Link::Kind kind, size_t index, int64_t egress, int64_t ingress) {
@@ -58,4 +58,4 @@ void LinkLoads::Clear() {
   seconds_ = 0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 
 #include "planner/network/network.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What transfers share, one entry for each direction: NICs, uplinks of domains, and the fabric of
 // every device inside its host.
@@ -106,4 +106,4 @@ class LinkLoads {
   double seconds_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 int64_t ToInteger(double bytes_per_second) {
@@ -76,4 +76,4 @@ Network MakeNetwork(const ReshardRequest& canonical) {
   return network;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The part of a canonical topology that may carry a request's bytes, in integers. Only devices that
 // a list of the request names carry, and no lost one; a NIC counts only when such a device uses it.
@@ -46,4 +46,4 @@ struct Network {
 // Capacities are rounded to whole bytes per second, at least 1 and at most kCapacityMax.
 Network MakeNetwork(const ReshardRequest& canonical);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/canonical/canonical.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // A canonical request that names `named` of a host of six devices and of one of a single device.
@@ -63,4 +63,4 @@ TEST(NetworkTest, ParentsStandBeforeChildren) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int kLevelsMax = 8;
@@ -40,4 +40,4 @@ int64_t Units::Capacity(int32_t unit, bool egress) const {
   return egress ? domain.egress : domain.ingress;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

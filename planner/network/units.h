@@ -6,7 +6,7 @@
 
 #include "planner/network/network.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The domain tree cut at a level. Hosts are units 0 .. hosts - 1, domain d is unit hosts + d. The
 // network must outlive it.
@@ -31,4 +31,4 @@ class Units {
   std::vector<int> depth_;  // of domains
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Minimum cost with cost = -weight. Left node l may also take a right node of its own, rights + l,
@@ -182,4 +182,4 @@ std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> 
   return MaxWeightMatching(n, n, edges);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // An edge of a bipartite graph, weight > 0.
 struct WeightedEdge {
@@ -37,4 +37,4 @@ struct PairCost {
 // REQUIRES: costs.size() == n * n, costs >= 0 with a sum over the pairs of an assignment < 2^62.
 std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> costs);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include <random>
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 int64_t WeightOf(const std::vector<int32_t>& matching, const std::vector<WeightedEdge>& edges) {
@@ -176,4 +176,4 @@ TEST(AssignmentTest, NoPermutationHasALesserBottleneckOrTotal) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -17,7 +17,7 @@
 #include "planner/order/target_slots.h"
 #include "planner/routing/lower_bound.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr size_t kEdgesMax = size_t{1} << 20;
@@ -396,4 +396,4 @@ ReshardRequest WithTargetOrder(ReshardRequest request, const std::vector<int64_t
 
 int64_t TargetOrdersChosen() { return orders_chosen; }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Which target devices change places when their order is free: result[d] takes the place that the
 // target lists of the canonical `request` give to d. One permutation of all target devices, so that
@@ -42,4 +42,4 @@ ReshardRequest WithTargetOrder(ReshardRequest request, const std::vector<int64_t
 // How many orders this thread has chosen: planning solves assignments, looking plans up must not.
 int64_t TargetOrdersChosen();
 
-}  // namespace remesh
+}  // namespace remesh::planner

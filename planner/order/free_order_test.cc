@@ -11,7 +11,7 @@
 #include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr double kNic = 1e9;
@@ -218,4 +218,4 @@ TEST(FreeOrderTest, ArraysOfOtherListsGoAlong) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int64_t kSlotPairsMax = int64_t{1} << 22;
@@ -183,4 +183,4 @@ std::optional<std::vector<int64_t>> BlockNeeds(const Atoms& atoms, const TargetS
   return entering;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

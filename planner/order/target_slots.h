@@ -8,7 +8,7 @@
 #include "planner/atoms/atoms.h"
 #include "planner/network/network.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The places of target layouts when devices may be put on them at will. A slot is what one device
 // shall hold of all arrays together, so that shards which the request puts on one device stay
@@ -60,4 +60,4 @@ std::optional<std::vector<int64_t>> BlockNeeds(const Atoms& atoms, const TargetS
                                                const std::vector<int32_t>& block_of,
                                                int32_t blocks);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -3,7 +3,7 @@
 
 #include "planner/schedule/segment_parts.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 Interval PartOf(const Work& work, const Schedule& schedule, int32_t turn) {
   const SegmentParts parts(schedule, work.segment, work.segment_number, work.tape->unit_bits);
@@ -29,4 +29,4 @@ void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) 
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

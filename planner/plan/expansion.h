@@ -9,7 +9,7 @@
 #include "planner/plan/transfer.h"
 #include "planner/schedule/timeline.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A move as it is expanded, with the tape it runs on.
 struct Work {
@@ -67,4 +67,4 @@ class Expansion {
   std::vector<std::vector<Work>> work_of_round_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

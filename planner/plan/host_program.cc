@@ -6,7 +6,7 @@
 #include "planner/plan/expansion.h"
 #include "planner/plan/plan_rep.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 template <typename T>
@@ -237,4 +237,4 @@ void ForEachTransferOfHost(const Plan& plan, int32_t host,
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

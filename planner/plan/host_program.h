@@ -10,7 +10,7 @@
 #include "planner/plan/transfer.h"
 #include "planner/schedule/timeline.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What one host does of a plan, before it is expanded: moves over segments of tapes, the atoms of
 // these tapes, and the arrays that share the atoms. Its size depends on the layouts, neither on the
@@ -74,4 +74,4 @@ void ForEachStretch(const HostProgram& program, absl::FunctionRef<bool(const Str
 void ForEachTransferOfHost(const Plan& plan, int32_t host,
                            absl::FunctionRef<void(const Transfer&)> visit);
 
-}  // namespace remesh
+}  // namespace remesh::planner

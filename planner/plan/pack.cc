@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& moves, PlanRep& rep) {
@@ -95,4 +95,4 @@ std::vector<Move> UnpackedMoves(const PlanRep& rep) {
   return moves;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

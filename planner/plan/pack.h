@@ -10,7 +10,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/plan_summary.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What the steps of MakePlan() came to, packed. `host_of`: by device.
 std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
@@ -23,4 +23,4 @@ std::vector<Segment> UnpackedSegments(const PlanRep& rep);
 Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe);
 std::vector<Move> UnpackedMoves(const PlanRep& rep);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/plan/expansion.h"
 #include "planner/plan/plan_rep.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // The moves of a plan that are wanted, and their tapes.
@@ -105,4 +105,4 @@ std::string Plan::DebugString() const {
       rep_->segment_tape.size(), " segments, ", rep_->moves.size(), " moves");
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,7 +12,7 @@
 #include "planner/plan/transfer.h"
 #include "planner/values/plan_summary.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct PlanRep;  // plan_rep.h: for the planner's own files
 
@@ -52,4 +52,4 @@ class Plan {
   std::shared_ptr<const PlanRep> rep_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

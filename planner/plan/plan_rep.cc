@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/plan/plan_rep.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 template <typename T>
@@ -23,4 +23,4 @@ int64_t PlanRep::bytes() const {
   return bytes;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

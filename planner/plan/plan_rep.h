@@ -10,7 +10,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/plan_summary.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A Move of a finished plan, in 16 bytes: most moves take their whole segment, the others stand in
 // PlanRep::stripes.
@@ -67,4 +67,4 @@ struct PlanRep {
   friend bool operator==(const PlanRep&, const PlanRep&) = default;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

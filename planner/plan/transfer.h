@@ -6,7 +6,7 @@
 #include "planner/values/box.h"
 #include "planner/values/space.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // One box on its way from one device to another (or, with equal devices, from source to target
 // shard in place). Ids are canonical.
@@ -37,4 +37,4 @@ struct Flow {
   friend bool operator==(const Flow&, const Flow&) = default;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "absl/types/span.h"
 #include "planner/report/names.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using Rows = absl::Span<const DomainTraffic>;
@@ -133,4 +133,4 @@ std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows, const Binding
   return kinds;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

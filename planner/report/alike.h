@@ -8,7 +8,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/report/explanation.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Hosts, or domains of one level, that a plan loads alike: what a reader sees as one.
 struct AlikeTraffic {
@@ -41,4 +41,4 @@ struct AlikeOptions {
 std::vector<AlikeTraffic> AlikeOf(std::vector<DomainTraffic> rows, const Binding& binding,
                                   const AlikeOptions& options = {});
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -94,4 +94,4 @@ TEST(AlikeTest, DomainsComeFirstLevelByLevel) {
 TEST(AlikeTest, NoRowsHaveNoKinds) { EXPECT_THAT(AlikeHosts({}), ElementsAre()); }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

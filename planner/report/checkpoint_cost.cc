@@ -9,7 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "planner/network/network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // One placement of arrays of one element width, and how many arrays lie so.
@@ -79,4 +79,4 @@ CheckpointCost CostOfCheckpoint(const CanonicalRequest& request, double bytes_pe
           .seconds = (written.max() + read.max()) / bytes_per_second};
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

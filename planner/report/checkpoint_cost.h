@@ -5,7 +5,7 @@
 
 #include "planner/canonical/canonical.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What a round trip through a checkpoint would move: every element of the source is written once,
 // and every host reads once what its devices need of the target.
@@ -27,4 +27,4 @@ struct CheckpointCost {
 // `bytes_per_second` of one host to and from storage. REQUIRES: finite and > 0.
 CheckpointCost CostOfCheckpoint(const CanonicalRequest& request, double bytes_per_second);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -20,7 +20,7 @@
 #include "planner/report/names.h"
 #include "planner/report/units.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Links this close to the busiest count as busy as it: cuts fall between elements, and rows.
@@ -133,11 +133,13 @@ std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links
     rows[i].egress_bytes = Bytes(bits[i].second);
   }
   rows = InNameOrder(std::move(rows), HostsByName(binding));
-  std::erase_if(rows, [](const DomainTraffic& r) { return r.ingress_bytes == 0 && r.egress_bytes == 0; });
+  std::erase_if(rows,
+                [](const DomainTraffic& r) { return r.ingress_bytes == 0 && r.egress_bytes == 0; });
   // What binds is alike but for roundings: it stays in the order of names.
   std::stable_sort(rows.begin(), rows.end(), [](const DomainTraffic& a, const DomainTraffic& b) {
     if (a.binding || b.binding) return a.binding && !b.binding;
-    return std::max(a.ingress_seconds, a.egress_seconds) > std::max(b.ingress_seconds, b.egress_seconds);
+    return std::max(a.ingress_seconds, a.egress_seconds) >
+           std::max(b.ingress_seconds, b.egress_seconds);
   });
   return rows;
 }
@@ -246,4 +248,4 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
   return explanation;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/values/budget.h"
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
+#include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What a plan puts on one host or domain. Its seconds are those of its busiest link: of a host the
 // busiest NIC, so that they exceed bytes / capacity where NICs are not used alike.
@@ -32,10 +32,10 @@ struct DomainTraffic {
 
 // All hosts, or all domains of a level: as slow as its busiest.
 struct LevelTraffic {
-  int64_t count = 0;      // of hosts or domains with traffic
+  int64_t count = 0;         // of hosts or domains with traffic
   int64_t egress_bytes = 0;  // that leave one of them: what crosses the network at this level
-  bool binding = false;   // whether one of them binds
-  DomainTraffic busiest;  // says kind and level
+  bool binding = false;      // whether one of them binds
+  DomainTraffic busiest;     // says kind and level
 
   friend bool operator==(const LevelTraffic&, const LevelTraffic&) = default;
 };
@@ -77,4 +77,4 @@ absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan&
                                     const Binding& binding, const ExplainOptions& options = {},
                                     Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -13,7 +13,7 @@
 #include "planner/report/report_test.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -85,9 +85,9 @@ TEST(ExplainTest, ANarrowRackBinds) {
   EXPECT_TRUE(explanation.domains[0].binding);
   EXPECT_THAT(explanation.bottleneck, HasSubstr("gress of domain a-rack carries"));
   EXPECT_THAT(explanation.certificate, HasSubstr("domain a-rack"));
-  EXPECT_NEAR(std::max(explanation.domains[0].ingress_seconds, explanation.domains[0].egress_seconds),
-              planned.plan.summary().bottleneck_seconds,
-              1e-9 * planned.plan.summary().bottleneck_seconds);
+  EXPECT_NEAR(
+      std::max(explanation.domains[0].ingress_seconds, explanation.domains[0].egress_seconds),
+      planned.plan.summary().bottleneck_seconds, 1e-9 * planned.plan.summary().bottleneck_seconds);
 }
 
 // Two racks of two hosts; an uplink carries half of what the NICs of its two hosts could. Of 2000 x
@@ -169,4 +169,4 @@ TEST(ExplainTest, TheBusiestRowIsThePlansBottleneck) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

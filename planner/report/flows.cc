@@ -7,7 +7,7 @@
 
 #include "planner/schedule/cost_model.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Sums up what a pair of devices sends by several moves.
@@ -55,4 +55,4 @@ double StretchOf(const Plan& plan, const Links& links) {
   return seconds > 0 ? plan.summary().predicted_seconds / seconds : 1;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

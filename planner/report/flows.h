@@ -8,7 +8,7 @@
 #include "planner/network/links.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Calls visit(window, flows) for every window with flows, in order; a pair of devices comes once,
 // by rising devices. Time goes by Plan::ForEachFlow(), memory by the moves of one window.
@@ -19,4 +19,4 @@ void ForEachWindow(const Plan& plan,
 // at PlanSummary::predicted_seconds: near 1, as cuts fall between elements.
 double StretchOf(const Plan& plan, const Links& links);
 
-}  // namespace remesh
+}  // namespace remesh::planner

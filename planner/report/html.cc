@@ -11,7 +11,7 @@
 #include "planner/report/traffic.h"
 #include "planner/schedule/cost_model.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 void WriteSides(const char* key, const Scope::Sides& sides, JsonWriter& json) {
@@ -57,7 +57,8 @@ void WriteAlike(const AlikeTraffic& kind, JsonWriter& json) {
     json.BeginArray().String(run.first).String(run.last).Int(run.count).EndArray();
   }
   json.EndArray().Key("binding").Bool(kind.binding);
-  WriteRange("in", static_cast<double>(least.ingress_bytes), static_cast<double>(most.ingress_bytes), json);
+  WriteRange("in", static_cast<double>(least.ingress_bytes),
+             static_cast<double>(most.ingress_bytes), json);
   WriteRange("out", static_cast<double>(least.egress_bytes), static_cast<double>(most.egress_bytes),
              json);
   WriteRange("ingressSeconds", least.ingress_seconds, most.ingress_seconds, json);
@@ -156,4 +157,4 @@ std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Bi
       {{"/*STYLE*/", kPageStyle}, {"/*SCRIPT*/", kPageScript}, {"/*DATA*/", json.text()}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

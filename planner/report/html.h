@@ -8,7 +8,7 @@
 #include "planner/plan/plan.h"
 #include "planner/report/explanation.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // One page that shows a plan: what moves and how long it takes, what binds, who sends to whom, the
 // windows over time, strategies side by side. It is whole in itself: no network, no fonts, its
@@ -20,4 +20,4 @@ namespace remesh {
 std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
                      const Explanation& explanation, std::string_view label);
 
-}  // namespace remesh
+}  // namespace remesh::planner

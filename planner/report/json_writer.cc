@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Length of the UTF-8 sequence at the start of `text`, 0 when there is none.
@@ -124,4 +124,4 @@ void JsonWriter::AppendQuoted(std::string_view text) {
   text_ += '"';
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

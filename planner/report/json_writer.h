@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace remesh {
+namespace remesh::planner {
 
 // Writes one JSON value, commas by itself. What it writes may stand inside an HTML script element:
 // '<', '>' and '&' in strings are escaped, and bytes that are not UTF-8 become U+FFFD.
@@ -38,4 +38,4 @@ class JsonWriter {
   bool needs_comma_ = false;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

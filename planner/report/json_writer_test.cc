@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(JsonWriterTest, CommasStandBetweenValues) {
@@ -54,4 +54,4 @@ TEST(JsonWriterTest, ShortNumbersKeepFourDigits) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "absl/strings/str_join.h"
 #include "planner/report/units.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
@@ -120,4 +120,4 @@ std::vector<int32_t> HostsByName(const Binding& binding) {
   return hosts;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "planner/network/network.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A plan speaks of canonical hosts, domains and NICs; reports use the caller's names.
 class Names {
@@ -40,4 +40,4 @@ bool NaturalLess(std::string_view a, std::string_view b);
 // Canonical hosts in the natural order of their names: "gpu-2" before "gpu-10".
 std::vector<int32_t> HostsByName(const Binding& binding);
 
-}  // namespace remesh
+}  // namespace remesh::planner

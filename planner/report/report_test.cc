@@ -15,7 +15,7 @@
 #include "planner/report/units.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -141,4 +141,4 @@ TEST(UnitsTest, Texts) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -15,7 +15,7 @@
 #include "planner/report/trace.h"
 #include "planner/report/traffic.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 using Json = nlohmann::json;
 
@@ -81,4 +81,4 @@ inline ReportedPlan PlanOf(const ReshardRequest& request) {
   return {canonical->canonical, canonical->binding, *plan};
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

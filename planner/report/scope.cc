@@ -6,7 +6,7 @@
 
 #include "planner/network/network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Which devices, or hosts, a side names.
@@ -61,4 +61,4 @@ Scope ScopeOf(const CanonicalRequest& request) {
   return scope;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/canonical/canonical.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What a request moves, and between how many: the words of a title.
 struct Scope {
@@ -26,4 +26,4 @@ struct Scope {
 
 Scope ScopeOf(const CanonicalRequest& request);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/report/report_test.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(ScopeTest, CountsDevicesAndHostsOfBothSides) {
@@ -37,4 +37,4 @@ TEST(ScopeTest, BitsOfNarrowTypesArePacked) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -14,7 +14,7 @@
 #include "planner/report/json_writer.h"
 #include "planner/schedule/cost_model.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int32_t kPlanProcess = 0;  // host h is process h + 1
@@ -247,4 +247,4 @@ std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const
   return writer.Finish(request, plan.summary());
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct TraceOptions {
   int64_t events_max = 200'000;  // about; windows, then NICs, are taken together above it
@@ -24,4 +24,4 @@ struct TraceOptions {
 std::string ChromeTrace(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
                         const TraceOptions& options = {});
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "planner/report/names.h"
 #include "planner/schedule/cost_model.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 int32_t CeilDiv(int32_t a, int32_t b) { return (a + b - 1) / b; }
@@ -179,4 +179,4 @@ Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Bindi
   return traffic;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

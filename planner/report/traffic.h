@@ -9,7 +9,7 @@
 #include "planner/plan/plan.h"
 #include "planner/report/alike.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Who sends how much to whom, and when, in a size that a page can show: hosts in a row by name
 // are taken together above `groups_max`, windows in a row above `steps_max`; over time the hosts of
@@ -67,4 +67,4 @@ struct TrafficOptions {
 Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
                   const std::vector<AlikeTraffic>& alike, const TrafficOptions& options = {});
 
-}  // namespace remesh
+}  // namespace remesh::planner

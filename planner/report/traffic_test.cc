@@ -16,7 +16,7 @@
 #include "planner/schedule/cost_model.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -175,4 +175,4 @@ TEST(TrafficTest, StepsTakeWindowsTogetherAndLastAsLongAsPredicted) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

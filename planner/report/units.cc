@@ -4,7 +4,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/types/span.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 std::string Scaled(double value, absl::Span<const char* const> units) {
@@ -27,4 +27,4 @@ std::string SecondsText(double seconds) {
   return Scaled(seconds * 1e9, {"ns", "µs", "ms", "s"});
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

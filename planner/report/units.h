@@ -3,11 +3,11 @@
 
 #include <string>
 
-namespace remesh {
+namespace remesh::planner {
 
 // Four digits at most and a decimal unit: "3.467 GB", "12 B".
 std::string BytesText(double bytes);
 // "8.668 ms", "32 ns", "0 s".
 std::string SecondsText(double seconds);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 struct Member {
@@ -89,4 +89,4 @@ std::vector<Crossing> CrossingsOf(const DemandClass& demand, const Units& units)
   return splitter.Take();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/atoms/demand_classes.h"
 #include "planner/network/units.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What a class must send between the children of one domain (or of the root), when every domain
 // that needs it and does not hold it is entered once and no other one ever. Each child in need is
@@ -34,4 +34,4 @@ struct Crossing {
 // class * levels), but for sorting.
 std::vector<Crossing> CrossingsOf(const DemandClass& demand, const Units& units);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -57,4 +57,4 @@ TEST(CrossingsTest, WhatADomainHoldsStaysInside) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

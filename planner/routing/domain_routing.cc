@@ -6,7 +6,7 @@
 
 #include "planner/routing/transportation.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // NICs and uplinks without a demand yet.
@@ -84,4 +84,4 @@ DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& unit
   return routing;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

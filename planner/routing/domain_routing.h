@@ -9,7 +9,7 @@
 #include "planner/routing/crossings.h"
 #include "planner/routing/lower_bound.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Routing through a tree of domains each of which is entered once by what it needs and does not
 // hold, and never by what it holds: how much of each class every host sends between the children of
@@ -39,4 +39,4 @@ struct DomainRouting {
 DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& units,
                                   Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 #include "planner/routing/domain_trees.h"
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -55,4 +55,4 @@ TEST(DomainRoutingTest, NicsAndUplinksAreOneProblem) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Puts edges from few hops to many.
@@ -149,4 +149,4 @@ std::vector<Route> MakeDomainTrees(const DemandClasses& demand, const DomainRout
   return routes;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 #include "planner/routing/domain_routing.h"
 #include "planner/routing/trees.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Trees in which every host sends what `routing` says, one route for each class. Each crossing has
 // its own wheel of who sends how many copies where; at every point of a class the wheels give a
@@ -16,4 +16,4 @@ namespace remesh {
 std::vector<Route> MakeDomainTrees(const DemandClasses& demand, const DomainRouting& routing,
                                    Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Edges come one by one into a forest; one that would close a cycle is first cancelled against it.
@@ -120,4 +120,4 @@ void CancelCycles(const std::vector<int32_t>& edge_bin, const std::vector<int64_
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Makes the support of a bipartite flow a forest: while the edges with positive flow have a cycle,
 // flow is pushed round it until one of its edges is empty. What every item sends and every bin
@@ -17,4 +17,4 @@ void CancelCycles(const std::vector<int32_t>& edge_bin, const std::vector<int64_
                   int32_t bin_count, const std::vector<bool>& fixed, std::vector<int64_t>& flow,
                   Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Two items that both use both bins.
@@ -32,4 +32,4 @@ TEST(ForestTest, FixedItemsStayAsTheyAre) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

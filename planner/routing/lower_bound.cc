@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 void AddTo(int32_t unit, const Units& units, Certificate& certificate) {
@@ -156,4 +156,4 @@ Bound RoutingBound(const DemandClasses& demand, const Units& units, const Routin
                           .capacity = routing.t0.den}};
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "planner/values/certificate.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A bound with its proof: t = certificate.bits / certificate.capacity.
 struct Bound {
@@ -53,4 +53,4 @@ Bound EgressOf(const std::vector<int32_t>& hosts, const std::vector<int32_t>& do
 // = 150.
 Bound RoutingBound(const DemandClasses& demand, const Units& units, const Routing& routing);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -62,4 +62,4 @@ TEST(LowerBoundTest, MembersOfDifferentLevelsSendTogether) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/routing/domain_trees.h"
 #include "planner/routing/trees.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 RoutePlan MakeRoutes(const DemandClasses& demand, const Routings& routings, const Network& network,
@@ -52,4 +52,4 @@ Routings MakeRoutings(Strategy strategy, const Atoms& atoms, const DemandClasses
   return routings;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

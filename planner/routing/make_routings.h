@@ -10,7 +10,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Who should send how much to whom between hosts, and what nobody can beat.
 struct Routings {
@@ -30,4 +30,4 @@ Routings BoundRoutings(const Atoms& atoms, const DemandClasses& demand, const Ne
 Routings MakeRoutings(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
                       const Network& network, Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

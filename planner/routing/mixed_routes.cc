@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int64_t kParts = 64;
@@ -97,4 +97,4 @@ RoutePlan LeastBusyMix(const Network& network, RoutePlan some, RoutePlan others)
   return mix;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/routing/trees.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct RoutePlan {
   std::vector<Route> routes;  // by class
@@ -29,4 +29,4 @@ RoutePlan Timed(const Network& network, std::vector<Route> routes);
 // alike.
 RoutePlan LeastBusyMix(const Network& network, RoutePlan some, RoutePlan others);
 
-}  // namespace remesh
+}  // namespace remesh::planner

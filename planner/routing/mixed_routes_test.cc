@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeTestNetwork;
@@ -47,4 +47,4 @@ TEST(MixedRoutesTest, TheBetterOneStaysWhole) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 
 #include "planner/routing/whole_copies.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // More holders than this do not share a root evenly: every share is a segment of its own.
@@ -154,4 +154,4 @@ Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Netw
   return routing;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

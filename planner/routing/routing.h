@@ -9,7 +9,7 @@
 #include "planner/routing/transportation.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // How much of each class every host sends, so that the busiest host is as little busy as any plan
 // without third hosts lets it be.
@@ -46,4 +46,4 @@ Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Netw
 // max over hosts of in_h / C_h.
 Rational HostIngressBound(const DemandClasses& demand, const Network& network);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "planner/routing/lower_bound.h"
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -66,4 +66,4 @@ TEST(RoutingTest, DisjointReceiversChainAtTheBound) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "base/check.h"
 #include "planner/routing/forest.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Dinic's algorithm on source -> items -> bins -> groups -> sink. Item i is node i, bin j is node
@@ -351,4 +351,4 @@ std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem
   return flow.TakeFlow();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

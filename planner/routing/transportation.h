@@ -7,7 +7,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The transportation problem: item i has demand d_i >= 0 to be served by the bins of a set B_i,
 // split at will; bin j serves at most t * C_j in all. Everything is in integers (bin j's room is
@@ -61,7 +61,7 @@ TransportationSolution SolveTransportation(const TransportationProblem& problem,
 
 // Flow of the most that t lets through, by priority; less than the demands where t is too small.
 std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem& problem,
-                                                const Rational& t,
-                                                Budget& budget = Budget::Unlimited());
+                                                     const Rational& t,
+                                                     Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TransportationProblem RandomProblem(std::mt19937_64& random) {
@@ -160,4 +160,4 @@ TEST(TransportationTest, ARoomBeyondAnyDemandIsNoRoomTooLittle) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 namespace {
 
@@ -129,4 +129,4 @@ Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent, Bud
   return DepthOf(bushy) < DepthOf(route) ? bushy : route;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

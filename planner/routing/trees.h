@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "planner/atoms/demand_classes.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct RouteEdge {
   int32_t from_host = 0;
@@ -77,4 +77,4 @@ int DepthOf(const Route& route);
 Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent,
                 Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

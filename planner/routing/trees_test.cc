@@ -9,7 +9,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -75,4 +75,4 @@ TEST(TreesTest, UnequalRelaysStillMakeTrees) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

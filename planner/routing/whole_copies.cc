@@ -6,7 +6,7 @@
 #include <queue>
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Deals up to `copies` copies of `bits` bits over hosts [begin, end) of `hosts`, always to the one
@@ -59,4 +59,4 @@ std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
   return sent;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

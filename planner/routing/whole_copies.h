@@ -6,7 +6,7 @@
 
 #include "planner/atoms/demand_classes.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Copies of whole classes, dealt out before anything is split: sent[a][k] is a multiple of class
 // a's bits, for host k of (holders, needers). The largest classes come first; holders give what
@@ -16,4 +16,4 @@ namespace remesh {
 std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
                                                   std::vector<int64_t>& room);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -35,4 +35,4 @@ TEST(WholeCopiesTest, EveryRootComesBeforeFurtherCopies) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

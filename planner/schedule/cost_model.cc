@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::planner {
 
 Cost Estimate(const std::vector<Move>& moves, const Links& links) {
   std::vector<int64_t> bits(links.count(), 0);
@@ -105,4 +105,4 @@ double ScheduleCost::Seconds(int32_t parts) const {
   return sum;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

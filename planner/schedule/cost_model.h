@@ -9,7 +9,7 @@
 #include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What a plan puts on the network over its whole length, whatever its windows.
 struct Cost {
@@ -68,4 +68,4 @@ class ScheduleCost {
   std::vector<Round> rounds_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

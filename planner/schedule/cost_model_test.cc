@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::AddChain;
@@ -65,4 +65,4 @@ TEST(CostModelTest, ShortWindowsWaitForTheHandOver) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

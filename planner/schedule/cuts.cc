@@ -5,7 +5,7 @@
 
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // How far the tapes of a class have been cut.
@@ -78,4 +78,4 @@ std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& dem
   return TapeCutter(atoms, demand, routes, budget).Run();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A segment and the edges it takes; null where it stays within the hosts that hold it.
 struct RoutedSegment {
@@ -24,4 +24,4 @@ std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& dem
                                     const std::vector<Route>& routes,
                                     Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Parcels, the links' idle time among them, of which some bits go to the first half of the rounds.
@@ -243,4 +243,4 @@ std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64
   return dealt;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Bits from one link to another.
 struct Parcel {
@@ -41,4 +41,4 @@ std::vector<Parcel> DealOut(std::vector<Parcel> parcels, const std::vector<int64
                             const std::vector<int64_t>& tolerance, int32_t rounds,
                             Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // What every link does in every round: work[link][round].
@@ -82,4 +82,4 @@ TEST(HalvingTest, BusyLinksWorkInEveryRound) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/schedule/naive_moves.h"
 #include "planner/schedule/optimal_moves.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // A hundred thousandth of what the slowest NIC or uplink can do in time `t`.
@@ -42,4 +42,4 @@ Moves MakeMoves(Strategy strategy, const Atoms& atoms, const DemandClasses& dema
   return moves;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,10 +8,10 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Moves by the strategy asked for. Incomplete once the budget is spent.
 Moves MakeMoves(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
                 const Routings& routings, const Network& network, Budget& budget);
 
-}  // namespace remesh
+}  // namespace remesh::planner

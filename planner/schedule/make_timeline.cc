@@ -9,7 +9,7 @@
 #include "planner/schedule/memory.h"
 #include "planner/schedule/windows.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Parts so thin that source memory is given back about as fast as target memory is taken.
@@ -58,4 +58,4 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
   return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

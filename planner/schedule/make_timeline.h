@@ -8,7 +8,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Windows and the peaks they lead to; with donation in more windows where the limit on memory asks
 // for that. RESOURCE_EXHAUSTED: TOO_MANY_WINDOWS, or MEMORY_LIMIT with the least that was needed.
@@ -18,4 +18,4 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
 // RESOURCE_EXHAUSTED (MEMORY_LIMIT) where a peak is above the request's limit, if it has one.
 absl::Status CheckPeaks(const ReshardRequest& canonical, const std::vector<int64_t>& peak_bytes);
 
-}  // namespace remesh
+}  // namespace remesh::planner

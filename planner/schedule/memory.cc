@@ -10,7 +10,7 @@
 #include "planner/schedule/segment_parts.h"
 #include "planner/values/stable_order.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Adds the shards of `placement`, `copies` times, to every device's bytes.
@@ -201,4 +201,4 @@ std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& n
   return peak;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

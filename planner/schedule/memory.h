@@ -10,7 +10,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/request.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Per device the most bytes that source shards, target shards and staging take at once, whatever
 // kind of memory they lie in. Each box of a shard counts in whole bytes. Lost devices hold nothing.
@@ -32,4 +32,4 @@ std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& n
                                const Timeline& timeline, int64_t steps_max = kPeakStepsMax,
                                Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

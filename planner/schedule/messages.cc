@@ -7,7 +7,7 @@
 #include "absl/types/span.h"
 #include "planner/schedule/segment_parts.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Counts the cycles in which the moves of one pair and round have something to send. A move of
@@ -107,4 +107,4 @@ int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
   return messages;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Messages of a schedule: device pairs at work, summed over windows; those that rounding leaves
 // empty count too. `list` is of `moves`, which are of `segments`.
@@ -17,4 +17,4 @@ int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
                       const std::vector<Segment>& segments, const Schedule& schedule,
                       const Atoms& atoms, Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

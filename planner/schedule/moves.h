@@ -6,7 +6,7 @@
 
 #include "planner/values/space.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A range [lo, hi) of a tape that takes one way through the network.
 struct Segment {
@@ -42,4 +42,4 @@ struct Moves {
   int64_t slack_bits = 0;         // by which cuts may move, to fall between rows
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

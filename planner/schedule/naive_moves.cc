@@ -6,7 +6,7 @@
 #include "absl/types/span.h"
 #include "planner/schedule/segment_moves.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // The whole segment goes from one device to another.
@@ -81,4 +81,4 @@ Moves MakeGatherMoves(const Atoms& atoms, const Network& network, Budget& budget
   return moves;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

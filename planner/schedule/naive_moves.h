@@ -8,7 +8,7 @@
 #include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The baselines. No cut may move: slack_bits is not set.
 
@@ -21,4 +21,4 @@ Moves MakeP2pMoves(const Atoms& atoms, const Network& network,
 Moves MakeGatherMoves(const Atoms& atoms, const Network& network,
                       Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "planner/schedule/segment_moves.h"
 #include "planner/schedule/striping.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // A little more, one part in so many, is not worth another hop.
@@ -71,4 +71,4 @@ Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const Ro
   return moves;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,11 +7,11 @@
 #include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Turns routes between hosts into segments and moves between devices; no NIC is busier than
 // `routes.t` if striping can help it. slack_bits is not set. See segment_moves.h.
 Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
                        const Network& network, Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/schedule/halving.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Rounding may add this much to a part of a move: its part and its two cuts, each to an element
@@ -248,4 +248,4 @@ std::optional<PlacedMoves> PlaceMoves(const Moves& moves, const Atoms& atoms,
   return Placer(moves, atoms, schedule, list, shares, rounds, bits_max, budget).Run();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

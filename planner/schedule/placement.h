@@ -11,7 +11,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct PlacedMoves {
   std::vector<Move> moves;  // each with its round; what was cut off others at the end
@@ -41,4 +41,4 @@ std::optional<PlacedMoves> PlaceMoves(const Moves& moves, const Atoms& atoms,
                                       const Shares& shares, int64_t rounds, int64_t bits_max,
                                       Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

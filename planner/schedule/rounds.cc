@@ -7,7 +7,7 @@
 
 #include "planner/values/stable_order.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
   int32_t devices = 0;
@@ -162,4 +162,4 @@ int32_t RoundPacker::PlaceIn(int32_t round, int32_t from, int32_t to, const Load
   return round;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/schedule/moves.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // All moves between one ordered pair of devices (or in place, when they are equal): a message in
 // each window.
@@ -84,4 +84,4 @@ class RoundPacker {
   std::vector<Round> rounds_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

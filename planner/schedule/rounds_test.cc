@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeTestNetwork;
@@ -54,4 +54,4 @@ TEST(RoundsTest, WhatDoesNotFitGetsARoundOfItsOwn) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // A stripe is scattered over all needers while that makes so many moves at most, else over a few,
@@ -343,4 +343,4 @@ void SegmentMover::AddMove(int64_t lo, int64_t hi, const Stripe& from, int32_t t
                     .hi = hi});
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,7 +12,7 @@
 #include "planner/schedule/moves.h"
 #include "planner/schedule/striping.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The devices of a sorted group that belong to `host`.
 absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network& network);
@@ -113,4 +113,4 @@ class SegmentMover {
   std::vector<Lane> out_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "planner/schedule/optimal_moves.h"
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::MakeClass;
@@ -109,4 +109,4 @@ TEST(SegmentMovesTest, ACrowdedHostFeedsAllOfItsNics) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A segment cut into the parts that move in one turn each. Unit u of its N stands for part u mod
 // P, so that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them
@@ -65,4 +65,4 @@ class SegmentParts {
   int64_t phase_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

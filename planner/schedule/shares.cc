@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::planner {
 
 Shares::Shares(const std::vector<PairWork>& pairs, const Links& links)
     : links_(links), whole_(links.count(), 0) {
@@ -21,4 +21,4 @@ Shares::Shares(const std::vector<PairWork>& pairs, const Links& links)
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "planner/schedule/rounds.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // How busy pairs keep the links at their two ends: NICs those across hosts, the fabric of devices
 // those inside one. Time is measured by the busiest of them all: a link that works all that time
@@ -36,4 +36,4 @@ class Shares {
   std::vector<int64_t> whole_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "planner/routing/transportation.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 Striping::Striping(const Network& network)
     : network_(network), masks_of_host_(network.hosts.size()) {
@@ -138,4 +138,4 @@ int64_t Striping::TakeFrom(Direction direction, int32_t mask, int32_t nic, int64
   return 0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "planner/values/budget.h"
 #include "planner/values/rational.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 enum class Direction : int8_t { kOut = 0, kIn = 1 };
 
@@ -76,4 +76,4 @@ class Striping {
   std::vector<Demand> demands_;  // 2 * mask + direction
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

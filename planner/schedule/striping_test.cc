@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // One host of two devices with a NIC each, and another that takes no part.
@@ -62,4 +62,4 @@ TEST_F(StripingTest, WhatIsTooMuchGoesToTheOtherNic) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 
 #include "planner/schedule/moves.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Most device pairs of one host that may exchange a message in one window: a bound on NCCL groups.
 inline constexpr int64_t kMessagesPerWindowMax = 256;
@@ -45,4 +45,4 @@ struct Timeline {
   std::vector<int64_t> peak_bytes;  // per device: see memory.h
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -17,7 +17,7 @@
 #include "planner/schedule/shares.h"
 #include "planner/values/stable_order.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // A message below this is not worth cutting further.
@@ -250,4 +250,4 @@ absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
   return *std::move(timeline);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

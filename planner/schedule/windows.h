@@ -9,7 +9,7 @@
 #include "planner/schedule/timeline.h"
 #include "planner/values/budget.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Bytes that may be in flight on one device in one window: sent, received and copied together.
 int64_t EffectiveWindowBytes(int64_t window_bytes);
@@ -44,4 +44,4 @@ absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
                                          const Network& network, int64_t window_bytes,
                                          int64_t parts_min, Budget& budget = Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/testing/test_network.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::AddChain;
@@ -75,4 +75,4 @@ TEST(WindowsTest, NoRoundWaitsForOneLongMessage) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

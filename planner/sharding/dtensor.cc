@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr std::array<std::string_view, 8> kReduceOps = {"avg", "band", "bor",     "bxor",
@@ -277,4 +277,4 @@ absl::StatusOr<Layout> ToLayout(const DTensorSharding& sharding, const Shape& sh
   return MakeSeparableLayout(shape, std::move(partitions), numbers, subgroups, kind);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "planner/values/box.h"
 #include "planner/values/layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // A torch DTensor's sharding: a mesh, row-major over the device list, and what each of its
 // dimensions does with the tensor.
@@ -58,4 +58,4 @@ struct DTensorSharding {
 absl::StatusOr<Layout> ToLayout(const DTensorSharding& sharding, const Shape& shape,
                                 int32_t device_count);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using D = DTensorSharding;
@@ -73,4 +73,4 @@ TEST(DTensorTest, HugeSplitFactorsAreBounded) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "planner/sharding/named_text.h"
 #include "planner/sharding/text_scanner.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int kMetadataDepthMax = 8;
@@ -273,4 +273,4 @@ absl::StatusOr<HloSharding> ParseHloSharding(std::string_view text) {
   return sharding;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

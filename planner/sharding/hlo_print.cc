@@ -6,7 +6,7 @@
 #include "planner/sharding/hlo_text.h"
 #include "planner/sharding/named_text.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int kLeavesPerIndexComment = 5;
@@ -89,4 +89,4 @@ std::string PrintHloSharding(const HloSharding& sharding) {
   return text + "}";
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

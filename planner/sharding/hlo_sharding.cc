@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr std::string_view kReductionOpType = "sdy::reduction_op";
@@ -214,4 +214,4 @@ HloSharding::Form ToTiles(const NamedSharding& sharding) {
   return *std::move(form);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

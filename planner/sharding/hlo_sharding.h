@@ -11,7 +11,7 @@
 #include "planner/sharding/named_sharding.h"
 #include "planner/sharding/tile_assignment.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // What a trailing dimension of a tile assignment means for the devices along it. In canonical
 // order.
@@ -115,4 +115,4 @@ OpMetadata ReductionMetadata(ReductionOp op);
 // Canonicalized().
 HloSharding::Form ToTiles(const NamedSharding& sharding);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sharding/hlo_sharding.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The text of HLO shardings, as in "{devices=[2,1,2]<=[4] last_tile_dim_replicate}":
 //
@@ -37,4 +37,4 @@ absl::StatusOr<HloSharding> ParseHloSharding(std::string_view text);
 // unreduced as much.
 std::string PrintHloSharding(const HloSharding& sharding);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -151,4 +151,4 @@ TEST(HloTextTest, ShortTextsThatListManyDevicesAreBounded) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

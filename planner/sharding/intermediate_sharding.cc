@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using Tiles = std::vector<int64_t>;
@@ -259,4 +259,4 @@ absl::StatusOr<IntermediateSharding> FindIntermediateSharding(const HloSharding&
   return result;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "planner/sharding/hlo_sharding.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Where a move from many shards to few would have to gather, there is a sharding to pass through:
 // as many shards as the target has, cut from the source's dimensions, each held by several devices.
@@ -51,4 +51,4 @@ struct IntermediateSharding {
 absl::StatusOr<IntermediateSharding> FindIntermediateSharding(const HloSharding& source,
                                                               const HloSharding& target);
 
-}  // namespace remesh
+}  // namespace remesh::planner

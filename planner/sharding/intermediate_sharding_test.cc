@@ -11,7 +11,7 @@
 #include "planner/sharding/sdy_text.h"
 #include "planner/sharding/to_layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -201,4 +201,4 @@ TEST(IntermediateShardingTest, RefusesWhatIsNotTiles) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace remesh {
+namespace remesh::planner {
 
 // Bounds on what a sharding may say, so that a short text or message never costs much memory or
 // time.
@@ -14,4 +14,4 @@ inline constexpr size_t kTextBytesMax = size_t{16} << 20;  // one sharding as te
 inline constexpr int64_t kTupleLeavesMax = 1 << 20;
 inline constexpr int64_t kListedPositionsMax = 4 * kPositionsMax;  // by all leaves of a tuple
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 absl::Status CheckNames(const std::vector<MeshAxis>& axes) {
@@ -110,4 +110,4 @@ std::optional<int64_t> FindAxis(const Mesh& mesh, std::string_view name) {
   return std::nullopt;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sharding/tile_assignment.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct MeshAxis {
   std::string name;
@@ -65,4 +65,4 @@ absl::Status CheckAxisRef(const Mesh& mesh, const AxisRef& ref);
 // The index of the axis called `name`, or nullopt.
 std::optional<int64_t> FindAxis(const Mesh& mesh, std::string_view name);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // The half-open range of an axis' factors that a reference covers: an axis of 8 seen as 2 x 2 x 2
@@ -101,4 +101,4 @@ absl::StatusOr<NamedSharding> Canonicalized(NamedSharding sharding) {
   return sharding;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

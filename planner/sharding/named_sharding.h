@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sharding/mesh.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // How the partial results of unreduced devices combine.
 enum class ReductionOp : int8_t { kSum, kMax, kMin };
@@ -39,4 +39,4 @@ struct NamedSharding {
 // axes on a mesh without any.
 absl::StatusOr<NamedSharding> Canonicalized(NamedSharding sharding);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr std::string_view kReductionNames[] = {"sum", "max", "min"};
@@ -263,4 +263,4 @@ absl::StatusOr<NamedSharding> ParseNamed(TextScanner& scanner) {
   return canonical;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

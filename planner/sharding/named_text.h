@@ -8,7 +8,7 @@
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/text_scanner.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The parts that the grammars of hlo_text.h and sdy_text.h share.
 
@@ -36,4 +36,4 @@ absl::StatusOr<std::vector<AxisRef>> ParseAxes(TextScanner& scanner, const Mesh&
 ReductionOp ParseReduction(TextScanner& scanner);
 std::string_view NameOf(ReductionOp op);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,7 +12,7 @@
 #include "planner/sharding/named_text.h"
 #include "planner/sharding/text_scanner.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr char kQuote = '"';
@@ -215,4 +215,4 @@ std::string PrintSdySharding(const NamedSharding& sharding) {
   return text + ">";
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "planner/sharding/named_sharding.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The text of Shardy's attributes: one sharding, with the definition of its mesh inline, or before
 // or after it:
@@ -27,4 +27,4 @@ absl::StatusOr<NamedSharding> ParseSdySharding(std::string_view text);
 // As "#sdy.sharding<mesh<["a"=2]>, [{"a"}]>", with the mesh inline. Parses back to an equal value.
 std::string PrintSdySharding(const NamedSharding& sharding);
 
-}  // namespace remesh
+}  // namespace remesh::planner

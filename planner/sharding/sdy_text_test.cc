@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 std::string Printed(std::string_view text) {
@@ -58,4 +58,4 @@ TEST(SdyTextTest, ErrorsTellColumnAndExpectation) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

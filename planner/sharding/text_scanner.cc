@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 absl::string_view View(std::string_view text) { return {text.data(), text.size()}; }
@@ -139,4 +139,4 @@ absl::Status TextScanner::Locate(size_t position, const absl::Status& status) co
   return ErrorAt(position, std::string_view(message.data(), message.size()));
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

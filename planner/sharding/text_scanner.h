@@ -11,7 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Reads a text from left to right. White space and comments (/* */ and // to the end of the line)
 // count as nothing. Errors are INVALID_ARGUMENT: field `field`, the text as value, and "column N:
@@ -67,4 +67,4 @@ class TextScanner {
       false;  // no "*/" lies ahead: looking again and again would take quadratic time
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

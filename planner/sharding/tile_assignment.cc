@@ -13,7 +13,7 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using Dims = TileAssignment::Dims;
@@ -291,4 +291,4 @@ bool operator==(const TileAssignment& a, const TileAssignment& b) {
   return a.Positions() == b.Positions();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

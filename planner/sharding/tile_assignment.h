@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Which device position stands at each tile of an n-d grid: an immutable value in one of two forms
 // that compare equal when they mean the same.
@@ -73,4 +73,4 @@ class TileAssignment {
   std::vector<int64_t> list_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,7 +12,7 @@
 #include "absl/hash/hash.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::HasSubstr;
@@ -112,4 +112,4 @@ TEST(TileAssignmentTest, BadOnesAreRefusedForWhatIsBad) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -15,7 +15,7 @@
 #include "planner/sharding/limits.h"
 #include "planner/sharding/named_text.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 std::vector<DimPartition> WholePartitions(const Shape& shape) {
@@ -172,4 +172,4 @@ absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shap
   return std::visit(Placer{shape, device_count}, ToTiles(ranked));
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

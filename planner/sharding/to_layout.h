@@ -9,7 +9,7 @@
 #include "planner/values/box.h"
 #include "planner/values/layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // The boxes that each of the positions 0..device_count-1 holds of an array of `shape` (which passed
 // ValidateShape()).
@@ -28,4 +28,4 @@ absl::StatusOr<Layout> ToLayout(const HloSharding& sharding, const Shape& shape,
 absl::StatusOr<Layout> ToLayout(const NamedSharding& sharding, const Shape& shape,
                                 int32_t device_count);
 
-}  // namespace remesh
+}  // namespace remesh::planner

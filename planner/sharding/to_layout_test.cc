@@ -10,7 +10,7 @@
 #include "planner/sharding/sdy_text.h"
 #include "planner/values/coverage.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 absl::StatusOr<Layout> Place(std::string_view text, const Shape& shape, int32_t device_count) {
@@ -126,4 +126,4 @@ TEST(ToLayoutTest, ManyDevices) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,15 +12,15 @@
 namespace remesh::testing {
 
 // `hosts` equal hosts; NIC i of a host serves devices i * devices / nics and on. For tests by hand.
-inline Network MakeTestNetwork(int32_t hosts, int32_t devices = 1, int32_t nics = 1,
-                               int64_t nic_capacity = 1, int64_t fabric_capacity = 1000) {
-  Network network;
+inline planner::Network MakeTestNetwork(int32_t hosts, int32_t devices = 1, int32_t nics = 1,
+                                        int64_t nic_capacity = 1, int64_t fabric_capacity = 1000) {
+  planner::Network network;
   for (int32_t h = 0; h < hosts; ++h) {
-    Network::HostNode host{.nic_capacity = nic_capacity,
-                           .fabric_capacity = fabric_capacity,
-                           .nics = {},
-                           .first_device = h * devices,
-                           .device_count = devices};
+    planner::Network::HostNode host{.nic_capacity = nic_capacity,
+                                    .fabric_capacity = fabric_capacity,
+                                    .nics = {},
+                                    .first_device = h * devices,
+                                    .device_count = devices};
     for (int32_t i = 0; i < nics; ++i) {
       host.nics.push_back(static_cast<int32_t>(network.nics.size()));
       network.nics.push_back({.host = h, .devices = {}});
@@ -37,13 +37,14 @@ inline Network MakeTestNetwork(int32_t hosts, int32_t devices = 1, int32_t nics 
   return network;
 }
 
-inline DemandClass MakeClass(Group holders, Group needers, int64_t bits) {
+inline planner::DemandClass MakeClass(planner::Group holders, planner::Group needers,
+                                      int64_t bits) {
   return {.holders = std::move(holders), .needers = std::move(needers), .tapes = {}, .bits = bits};
 }
 
 // One segment of `bits` bits that goes whole along these hops (from, to), one after another.
 inline void AddChain(int64_t bits, const std::vector<std::pair<int32_t, int32_t>>& hops,
-                     Moves& moves) {
+                     planner::Moves& moves) {
   const int32_t segment = static_cast<int32_t>(moves.segments.size());
   moves.segments.push_back({0, 0, bits});
   for (size_t i = 0; i < hops.size(); ++i) {

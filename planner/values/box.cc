@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int kRankMax = 32;
@@ -92,4 +92,4 @@ Box RelativeTo(const Box& box, const Box& frame) {
   return relative;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Extent of an array per dimension, in elements; empty for a scalar. Every extent is >= 0.
 using Shape = absl::InlinedVector<int64_t, 4>;
@@ -70,4 +70,4 @@ std::optional<Box> Intersect(const Box& a, const Box& b);
 // `box` in coordinates relative to the low corner of `frame`. REQUIRES: frame.Contains(box).
 Box RelativeTo(const Box& box, const Box& frame);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace remesh {
+namespace remesh::planner {
 
 // The bytes of a box, in either archive of planner/values/byte_archive.h.
 template <typename Archive, typename T>  // T: const or not
@@ -12,4 +12,4 @@ void BoxFields(Archive& a, T& box) {
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

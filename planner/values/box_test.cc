@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(BoxTest, WholeAndCounts) {
@@ -45,4 +45,4 @@ TEST(BoxTest, ValidateShapeBounds) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

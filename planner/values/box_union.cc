@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <numeric>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using Indices = std::vector<size_t>;
@@ -159,4 +159,4 @@ std::vector<Box> SlabDecomposition(std::vector<Box> boxes) {
   return *std::move(slabs);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

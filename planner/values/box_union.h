@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Two indices i < j of boxes that share an element, or nullopt when all are disjoint. Sweeps along
 // the dimension whose projections meet least: O(n log n) for grids, O(n^2) at worst. REQUIRES:
@@ -23,4 +23,4 @@ std::optional<std::pair<size_t, size_t>> FindOverlap(absl::Span<const Box> boxes
 // 64 boxes comes back as the sorted input. REQUIRES: equal ranks, no empty box, all disjoint.
 std::vector<Box> SlabDecomposition(std::vector<Box> boxes);
 
-}  // namespace remesh
+}  // namespace remesh::planner

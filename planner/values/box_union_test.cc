@@ -5,7 +5,7 @@
 
 #include <random>
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Splits `box` at random until nothing is left to split or `cuts` are made.
@@ -56,4 +56,4 @@ TEST(BoxUnionTest, StaircaseStaysAsItWas) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

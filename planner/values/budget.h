@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Ends planning that takes too much or that nobody waits for any more. The planner knows neither
 // time nor memory nor callers: whoever asks for a plan hands in what looks at them. Steps ask in
@@ -55,4 +55,4 @@ class Budget {
   absl::Status status_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <utility>
 
-namespace remesh {
+namespace remesh::planner {
 
 // Two archives of one interface, so that a single function template says what bytes a value has and
 // both writes and reads it. Whole numbers are zigzag varints, doubles 8 bytes, little-endian; lists
@@ -150,4 +150,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

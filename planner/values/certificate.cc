@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 std::string Certificate::DebugString() const {
   if (kind == Kind::kNone) return "nothing has to cross";
@@ -23,4 +23,4 @@ std::string Certificate::DebugString() const {
                       " bytes per second");
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

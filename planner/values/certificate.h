@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace remesh {
+namespace remesh::planner {
 
 // What proves that no plan is faster than bits / 8 / capacity seconds. Checkable from the request
 // alone:
@@ -32,4 +32,4 @@ struct Certificate {
   friend bool operator==(const Certificate&, const Certificate&) = default;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "planner/values/median_cut.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Regions that a coverage search looks at before it gives up: far above what any grid of 2^20 tiles
@@ -86,4 +86,4 @@ absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_po
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "planner/values/layout.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int64_t kRows = 6, kColumns = 5;
@@ -79,4 +79,4 @@ TEST(CoverageTest, ATileIsCoveredAsLongAsOneOfItsReplicasLives) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

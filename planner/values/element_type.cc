@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 struct TypeRow {
@@ -76,4 +76,4 @@ absl::StatusOr<ElementType> ParseElementType(std::string_view name) {
   return InvalidField("element_type", name, "must be an XLA element type such as bf16, f32 or s4");
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // An element type of XLA, by the numbers of xla.PrimitiveType. Only array types: no TUPLE,
 // OPAQUE_TYPE, TOKEN, BUFFER.
@@ -55,4 +55,4 @@ std::string_view Name(ElementType type);
 // The type of an XLA name. INVALID_ARGUMENT (field "element_type") for anything else.
 absl::StatusOr<ElementType> ParseElementType(std::string_view name);
 
-}  // namespace remesh
+}  // namespace remesh::planner

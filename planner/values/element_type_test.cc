@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(ElementTypeTest, EveryArrayTypeOfXlaRoundTrips) {
@@ -41,4 +41,4 @@ TEST(ElementTypeTest, UnknownNamesAreRefused) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -14,7 +14,7 @@
 #include "base/status_macros.h"
 #include "planner/values/box_union.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr int64_t kBoxesMax = int64_t{1} << 20;
@@ -280,4 +280,4 @@ absl::Span<const Box> BoxesOf(const Layout& layout, int32_t position) {
   return layout.tiles[tile].boxes;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

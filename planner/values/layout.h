@@ -12,7 +12,7 @@
 #include "absl/types/span.h"
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // How a dimension of extent s is cut, the same for all devices: part p covers the intervals
 // [cuts[i], cuts[i+1]) with part_of[i] == p. cuts rises strictly from 0 to s (cuts == {0} when s ==
@@ -89,4 +89,4 @@ absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<B
 // device_count.
 absl::Span<const Box> BoxesOf(const Layout& layout, int32_t position);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "planner/values/coverage.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using ::testing::ElementsAre;
@@ -138,4 +138,4 @@ TEST(CheckCoversTest, LargeGridOfBoxes) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

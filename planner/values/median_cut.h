@@ -11,7 +11,7 @@
 
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct BoxCut {
   int dim;
@@ -44,4 +44,4 @@ std::optional<BoxCut> MedianCut(const Box& region, const std::vector<Entry>& box
   return BoxCut{best_dim, *median};
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -5,7 +5,7 @@
 
 #include "planner/values/certificate.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Numbers of a plan. Bytes are of whole elements, rounded up where elements are below a byte.
 // Seconds come from capacities alone.
@@ -44,4 +44,4 @@ struct Figures {
   friend bool operator==(const Figures&, const Figures&) = default;
 };
 
-}  // namespace remesh
+}  // namespace remesh::planner

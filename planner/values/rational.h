@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace remesh {
+namespace remesh::planner {
 
 // An exact non-negative fraction, den > 0: a time in bits per (byte per second), so that times
 // capacity gives bits.
@@ -31,4 +31,4 @@ inline int64_t MulDiv(int64_t a, int64_t b, int64_t c) {
   return static_cast<int64_t>(static_cast<__int128>(a) * b / c);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

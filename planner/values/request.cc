@@ -14,7 +14,7 @@
 #include "base/status_macros.h"
 #include "planner/values/coverage.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // What a request must say of its parts, with the checks of shared layouts and device lists done
@@ -196,4 +196,4 @@ class Checker {
 
 absl::Status ValidateRequest(const ReshardRequest& request) { return Checker(request).Check(); }
 
-}  // namespace remesh
+}  // namespace remesh::planner

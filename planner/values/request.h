@@ -11,7 +11,7 @@
 #include "planner/values/layout.h"
 #include "planner/values/topology.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // Which memory of a device's host an array lies in. Moving between kinds on one device is a copy
 // inside the host.
@@ -79,4 +79,4 @@ struct ReshardRequest {
 // differ between source and target.
 absl::Status ValidateRequest(const ReshardRequest& request);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -12,7 +12,7 @@
 #include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 LayoutPtr Rows(int64_t rows, int64_t parts, std::string subgroup_kind = "") {
@@ -205,4 +205,4 @@ TEST(RequestTest, NestedBoxesAreRefusedBeforeTheyTakeAllMemory) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

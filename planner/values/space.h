@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-namespace remesh {
+namespace remesh::planner {
 
 // Where the bytes of a transfer lie on a device: in its shards of the source generation, in its
 // shards of the target generation, or in staging memory that exists for the execution only.
 enum class Space : int8_t { kSource, kTarget, kStaging };
 
-}  // namespace remesh
+}  // namespace remesh::planner

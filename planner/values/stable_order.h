@@ -6,7 +6,7 @@
 #include <numeric>
 #include <vector>
 
-namespace remesh {
+namespace remesh::planner {
 
 // `order`, indices of anything, sorted by key(index) in [0, key_count), equal keys in the order
 // they came: a counting sort, whose cost is the number of indices plus that of keys. Applied by the
@@ -29,4 +29,4 @@ inline std::vector<int32_t> InOrder(size_t count) {
   return order;
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 absl::Status CheckCapacity(const char* field, double bytes_per_second) {
@@ -119,4 +119,4 @@ absl::Status ValidateTopology(const Topology& topology) {
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 // One machine: an NVLink (or shared-memory) domain with `nics` equal network cards, full duplex.
 // Device i of n uses NIC floor(i * nics / n).
@@ -51,4 +51,4 @@ inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
 // ...
 absl::Status ValidateTopology(const Topology& topology);
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 Topology GoodTopology() {
@@ -51,4 +51,4 @@ TEST(TopologyTest, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

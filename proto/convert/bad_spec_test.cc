@@ -8,7 +8,7 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 struct BadSpec {
@@ -229,4 +229,4 @@ TEST(BadSpecTest, ShortMessagesThatMeanMuchAreRefused) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,7 +12,7 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 constexpr int kRounds = 3000;
@@ -125,4 +125,4 @@ TEST(DamageTest, Bytes) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

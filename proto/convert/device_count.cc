@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <limits>
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 constexpr int64_t kIdMax = std::numeric_limits<int64_t>::max() - 1;
@@ -44,4 +44,4 @@ int64_t DeviceCountOf(const v1::PlanSpec& spec) {
   return counter.count();
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

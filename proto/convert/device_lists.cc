@@ -13,7 +13,12 @@
 #include "planner/sharding/limits.h"
 #include "proto/convert/sorted_keys.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::DeviceList;
+using planner::DeviceListPtr;
+using planner::kPositionsMax;
+
 namespace {
 
 // Of all different lists of a message: ranges make long lists of few bytes.
@@ -103,4 +108,4 @@ absl::StatusOr<DeviceListPtr> DeviceLists::Intern(DeviceList ids) {
   return DeviceListPtr(shared);
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

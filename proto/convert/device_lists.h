@@ -11,7 +11,7 @@
 #include "planner/values/request.h"
 #include "remesh/v1/sharding.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Device lists of one message as values: each named list is converted once, equal lists share one
 // value. Not thread-safe.
@@ -24,16 +24,16 @@ class DeviceLists {
   absl::Status SetNamed(const Named& lists);
 
   // A list or a reference to a named one. Fields: "ids[2]", "range.start", "ref".
-  absl::StatusOr<DeviceListPtr> Resolve(const v1::DeviceList& list);
+  absl::StatusOr<planner::DeviceListPtr> Resolve(const v1::DeviceList& list);
 
   // The shared value equal to `ids`. INVALID_ARGUMENT without a field when all lists together are
   // too long.
-  absl::StatusOr<DeviceListPtr> Intern(DeviceList ids);
+  absl::StatusOr<planner::DeviceListPtr> Intern(planner::DeviceList ids);
 
  private:
-  absl::flat_hash_map<std::string, DeviceListPtr> named_;
-  absl::flat_hash_map<DeviceList, DeviceListPtr> interned_;
+  absl::flat_hash_map<std::string, planner::DeviceListPtr> named_;
+  absl::flat_hash_map<planner::DeviceList, planner::DeviceListPtr> interned_;
   int64_t positions_ = 0;  // of all lists
 };
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "proto/convert/explain_proto.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::Certificate;
+using planner::DomainTraffic;
+
 namespace {
 
 v1::DomainTraffic ToProto(const DomainTraffic& row) {
@@ -20,7 +24,7 @@ v1::DomainTraffic ToProto(const DomainTraffic& row) {
   return message;
 }
 
-v1::Certificate ToProto(const Certificate& certificate, const Binding& binding) {
+v1::Certificate ToProto(const Certificate& certificate, const planner::Binding& binding) {
   v1::Certificate message;
   if (certificate.kind == Certificate::Kind::kNone) return message;
   message.set_kind(certificate.kind == Certificate::Kind::kIngress  ? v1::Certificate::KIND_INGRESS
@@ -37,7 +41,8 @@ v1::Certificate ToProto(const Certificate& certificate, const Binding& binding) 
 
 }  // namespace
 
-v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const Binding& binding) {
+v1::Explanation ToProto(const planner::Explanation& explanation, const planner::Plan& plan,
+                        const planner::Binding& binding) {
   v1::Explanation message;
   message.set_certificate(explanation.certificate);
   message.set_routing_certificate(explanation.routing_certificate);
@@ -45,14 +50,14 @@ v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const 
   for (const DomainTraffic& row : explanation.domains) {
     *message.add_domains() = ToProto(row);
   }
-  for (const LevelTraffic& level : explanation.levels) {
+  for (const planner::LevelTraffic& level : explanation.levels) {
     v1::LevelTraffic& out = *message.add_levels();
     out.set_count(level.count);
     out.set_egress_bytes(level.egress_bytes);
     out.set_binding(level.binding);
     *out.mutable_busiest() = ToProto(level.busiest);
   }
-  for (const StrategyCost& row : explanation.strategies) {
+  for (const planner::StrategyCost& row : explanation.strategies) {
     v1::StrategyCost& out = *message.add_strategies();
     out.set_name(row.name);
     out.set_how(row.how);
@@ -68,12 +73,12 @@ v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const 
   return message;
 }
 
-ExplainOptions ToExplainOptions(double checkpoint_bytes_per_second) {
-  ExplainOptions options;
+planner::ExplainOptions ToExplainOptions(double checkpoint_bytes_per_second) {
+  planner::ExplainOptions options;
   if (checkpoint_bytes_per_second != 0) {
     options.checkpoint_bytes_per_second = checkpoint_bytes_per_second;
   }
   return options;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -4,12 +4,13 @@
 #include "planner/report/explanation.h"
 #include "remesh/v1/explain.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // REQUIRES: `explanation` is of `plan`, bound by `binding`.
-v1::Explanation ToProto(const Explanation& explanation, const Plan& plan, const Binding& binding);
+v1::Explanation ToProto(const planner::Explanation& explanation, const planner::Plan& plan,
+                        const planner::Binding& binding);
 
 // 0 means the default.
-ExplainOptions ToExplainOptions(double checkpoint_bytes_per_second);
+planner::ExplainOptions ToExplainOptions(double checkpoint_bytes_per_second);
 
-}  // namespace remesh
+}  // namespace remesh::proto

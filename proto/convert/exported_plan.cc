@@ -13,7 +13,7 @@
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 constexpr std::string_view kMagic = "remesh.x";
@@ -103,7 +103,7 @@ absl::StatusOr<v1::ExportedPlan> DecodeExport(std::string_view bytes) {
 }
 
 absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSpec* spec,
-                                        const Topology* workers, Budget& budget) {
+                                        const planner::Topology* workers, planner::Budget& budget) {
   ASSIGN_OR_RETURN(v1::ExportedPlan file, DecodeExport(bytes));
   v1::PlanSpec question;
   if (spec != nullptr) {
@@ -111,7 +111,7 @@ absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSp
   } else if (!question.ParseFromString(file.spec())) {
     return Invalid("its question cannot be read");
   }
-  const absl::StatusOr<ReshardRequest> request =
+  const absl::StatusOr<planner::ReshardRequest> request =
       ToReshardRequest(question, spec != nullptr ? workers : nullptr, budget);
   RETURN_IF_ERROR(budget.Check());
   if (spec != nullptr) RETURN_IF_ERROR(AtField("spec", request.status()));
@@ -119,10 +119,11 @@ absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSp
   if (question.topology().hosts().empty()) {
     *question.mutable_topology() = ToProto(request->topology);
   }
-  absl::StatusOr<CanonicalizedRequest> canonicalized = Canonicalize(*request, budget);
+  absl::StatusOr<planner::CanonicalizedRequest> canonicalized =
+      planner::Canonicalize(*request, budget);
   RETURN_IF_ERROR(budget.Check());
   if (!canonicalized.ok()) return Invalid("its question: ", canonicalized.status());
-  absl::StatusOr<AnsweredRequest> answered = DecodePlan(file.plan());
+  absl::StatusOr<planner::AnsweredRequest> answered = planner::DecodePlan(file.plan());
   if (!answered.ok()) return Invalid("its plan: ", answered.status());
   const std::string& fingerprint = canonicalized->canonical.fingerprint;
   if (answered->request.fingerprint != fingerprint) {
@@ -135,4 +136,4 @@ absl::StatusOr<ImportedPlan> ReadExport(std::string_view bytes, const v1::PlanSp
                       .plan = std::move(answered->plan)};
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -15,7 +15,12 @@
 #include "proto/convert/plan_spec.h"
 #include "tests/testing/resealed.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::EncodePlan;
+using planner::Plan;
+using planner::Repriced;
+
 namespace {
 
 constexpr int64_t kDevices = 8;
@@ -47,14 +52,14 @@ v1::PlanSpec Spec(int64_t rows = 24, const std::string& prefix = "h", int64_t fi
 }
 
 struct Made {
-  CanonicalizedRequest canonicalized;
+  planner::CanonicalizedRequest canonicalized;
   Plan plan;
 };
 
 Made Make(const v1::PlanSpec& spec) {
-  auto canonicalized = Canonicalize(*ToReshardRequest(spec, nullptr));
+  auto canonicalized = planner::Canonicalize(*ToReshardRequest(spec, nullptr));
   EXPECT_TRUE(canonicalized.ok());
-  auto plan = MakePlan(canonicalized->canonical);
+  auto plan = planner::MakePlan(canonicalized->canonical);
   EXPECT_TRUE(plan.ok());
   return {*std::move(canonicalized), *std::move(plan)};
 }
@@ -115,7 +120,7 @@ TEST(ExportedPlanTest, ThePlanOfAnotherQuestionIsRefusedWhateverItsNames) {
   file.set_plan(EncodePlan(other.canonicalized.canonical, other.plan));
   ExpectInvalid(Import(*EncodeExport(file)).status());
   // Under this question's fingerprint.
-  CanonicalRequest forged = other.canonicalized.canonical;
+  planner::CanonicalRequest forged = other.canonicalized.canonical;
   forged.fingerprint = made.canonicalized.canonical.fingerprint;
   file.set_plan(EncodePlan(forged, other.plan));
   ExpectInvalid(Import(*EncodeExport(file)).status());
@@ -174,7 +179,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
       continue;
     }
     ++taken;
-    EXPECT_TRUE(ValidatePlan(*imported, made.canonicalized.canonical).ok());
+    EXPECT_TRUE(planner::ValidatePlan(*imported, made.canonicalized.canonical).ok());
     EXPECT_EQ(imported->summary().lower_bound_seconds, made.plan.summary().lower_bound_seconds);
     EXPECT_GE(imported->summary().quality, 1 - 1e-9);
     EXPECT_EQ(imported->summary().total_bytes, made.plan.summary().total_bytes);
@@ -185,7 +190,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
 
 TEST(ExportedPlanTest, FiguresAreNotBelieved) {
   const Made made = Make(Spec());
-  auto rep = std::make_shared<PlanRep>(made.plan.rep());
+  auto rep = std::make_shared<planner::PlanRep>(made.plan.rep());
   rep->figures.summary.bottleneck_seconds = 1e-12;
   rep->figures.summary.quality = 0.001;
   rep->figures.lower_bound = {};
@@ -196,4 +201,4 @@ TEST(ExportedPlanTest, FiguresAreNotBelieved) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -13,9 +13,12 @@
 #include "planner/sharding/to_layout.h"
 #include "proto/convert/plan_proto.h"
 #include "proto/sharding/convert_sharding.h"
-#include "proto/convert/plan_proto.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::DTensorSharding;
+using planner::HloSharding;
+
 namespace {
 
 // `status` about the field as a whole: front ends that know no field say only what is wrong.
@@ -57,8 +60,8 @@ absl::StatusOr<Form> ParseDTensor(const v1::DTensorSharding& dtensor) {
   return Form(std::move(value));
 }
 
-absl::StatusOr<Layout> LayOutDTensor(const DTensorSharding& sharding, const Shape& shape,
-                                     int32_t device_count) {
+absl::StatusOr<planner::Layout> LayOutDTensor(const DTensorSharding& sharding,
+                                              const planner::Shape& shape, int32_t device_count) {
   auto layout = ToLayout(sharding, shape, device_count);
   const std::string field = GetErrorInfo(layout.status()).metadata["field"];
   if (layout.ok() || field == "devices" || field == "shape") return layout;
@@ -69,9 +72,9 @@ absl::StatusOr<Form> ParseBoxes(const v1::BoxSharding& boxes) {
   BoxForm form;
   absl::flat_hash_set<int64_t> seen;
   if (boxes.devices().empty()) return InvalidField("boxes.devices", "", "must name a device");
-  if (boxes.devices_size() > kPositionsMax) {
+  if (boxes.devices_size() > planner::kPositionsMax) {
     return InvalidField("boxes.devices", absl::StrCat(boxes.devices_size(), " devices"),
-                        absl::StrCat("must be at most ", kPositionsMax));
+                        absl::StrCat("must be at most ", planner::kPositionsMax));
   }
   for (int i = 0; i < boxes.devices_size(); ++i) {
     const v1::DeviceBoxes& device = boxes.devices(i);
@@ -81,7 +84,7 @@ absl::StatusOr<Form> ParseBoxes(const v1::BoxSharding& boxes) {
     if (!seen.insert(device.device()).second)
       return InvalidField(field + ".device", id, "is repeated");
     form.device_ids.push_back(device.device());
-    std::vector<Box>& values = form.boxes.emplace_back();
+    std::vector<planner::Box>& values = form.boxes.emplace_back();
     for (int j = 0; j < device.boxes_size(); ++j) {
       auto box = ToBox(device.boxes(j));
       RETURN_IF_ERROR(AtField(absl::StrCat(field, ".boxes[", j, "]"), box.status()));
@@ -100,7 +103,7 @@ absl::StatusOr<Form> ParseForm(const v1::Sharding& sharding) {
       return Form(std::move(value));
     }
     case v1::Sharding::kHloText: {
-      ASSIGN_OR_RETURN(HloSharding value, ParseHloSharding(sharding.hlo_text()));
+      ASSIGN_OR_RETURN(HloSharding value, planner::ParseHloSharding(sharding.hlo_text()));
       return Form(std::move(value));
     }
     case v1::Sharding::kNamed:
@@ -110,7 +113,8 @@ absl::StatusOr<Form> ParseForm(const v1::Sharding& sharding) {
     case v1::Sharding::kBoxes:
       return ParseBoxes(sharding.boxes());
     case v1::Sharding::kSdyText: {
-      ASSIGN_OR_RETURN(NamedSharding value, ParseSdySharding(sharding.sdy_text()));
+      ASSIGN_OR_RETURN(planner::NamedSharding value,
+                       planner::ParseSdySharding(sharding.sdy_text()));
       return Form(std::move(value));
     }
     case v1::Sharding::kRef:
@@ -125,18 +129,19 @@ std::string FormName(const v1::Sharding& sharding) {
   return v1::Sharding::descriptor()->FindFieldByNumber(sharding.form_case())->name();
 }
 
-absl::StatusOr<Layout> ToLayout(const Form& form, const Shape& shape, int32_t device_count) {
+absl::StatusOr<planner::Layout> ToLayout(const Form& form, const planner::Shape& shape,
+                                         int32_t device_count) {
   if (const auto* boxes = std::get_if<BoxForm>(&form)) {
-    auto layout = MakeBoxLayout(shape, boxes->boxes);
+    auto layout = planner::MakeBoxLayout(shape, boxes->boxes);
     RETURN_IF_ERROR(AtField("boxes.devices", layout.status()));
     return layout;
   }
   if (const auto* dtensor = std::get_if<DTensorSharding>(&form)) {
     return LayOutDTensor(*dtensor, shape, device_count);
   }
-  if (const auto* named = std::get_if<NamedSharding>(&form))
+  if (const auto* named = std::get_if<planner::NamedSharding>(&form))
     return ToLayout(*named, shape, device_count);
   return ToLayout(std::get<HloSharding>(form), shape, device_count);
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

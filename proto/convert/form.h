@@ -7,23 +7,23 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "planner/values/layout.h"
 #include "planner/sharding/dtensor.h"
 #include "planner/sharding/hlo_sharding.h"
 #include "planner/sharding/named_sharding.h"
 #include "planner/values/layout.h"
 #include "remesh/v1/sharding.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Boxes as the message spells them; the ids stand in the order of the layout's positions.
 struct BoxForm {
   std::vector<int64_t> device_ids;  // distinct, >= 0
-  std::vector<std::vector<Box>> boxes;
+  std::vector<std::vector<planner::Box>> boxes;
 };
 
 // A sharding's form, read once and laid over arrays of any shape.
-using Form = std::variant<HloSharding, NamedSharding, DTensorSharding, BoxForm>;
+using Form =
+    std::variant<planner::HloSharding, planner::NamedSharding, planner::DTensorSharding, BoxForm>;
 
 // Fields are relative to the Sharding: "hlo_text", "boxes.devices[2].device",
 // "dtensor.placements[0]". REQUIRES: the form is set and no ref.
@@ -34,6 +34,7 @@ std::string FormName(const v1::Sharding& sharding);
 
 // Fields are as the front end names them ("shape", "devices", "sharding"), or
 // "boxes.devices[i].boxes[j]".
-absl::StatusOr<Layout> ToLayout(const Form& form, const Shape& shape, int32_t device_count);
+absl::StatusOr<planner::Layout> ToLayout(const Form& form, const planner::Shape& shape,
+                                         int32_t device_count);
 
-}  // namespace remesh
+}  // namespace remesh::proto

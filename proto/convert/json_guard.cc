@@ -13,7 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "proto/convert/text_limits.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 // Ends at the first thing that is wrong. nlohmann's events carry no position, so the text read so
@@ -184,4 +184,4 @@ std::string PathWithKeys(std::string_view json, std::string_view path) {
   return out;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Refuses JSON that protobuf's parser would take without a word or understand in its own way:
 // repeated keys in one object, null or an array as an element of an array; also anything over the
@@ -18,4 +18,4 @@ absl::Status CheckJson(std::string_view json);
 // ("shardings[rows].hlo_text"). REQUIRES: CheckJson() passed.
 std::string PathWithKeys(std::string_view json, std::string_view path);
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -16,7 +16,7 @@
 #include "proto/convert/text.h"
 #include "proto/convert/yaml_to_json.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 using Json = nlohmann::json;
@@ -179,4 +179,4 @@ absl::StatusOr<v1::PlanSpec> ParsePathways(std::string_view request, std::string
   return std::move(reader.spec());
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

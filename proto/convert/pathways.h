@@ -6,7 +6,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // A PlanSpec without topology from the JSON that pathwaysutils sends to its side channel:
 //
@@ -26,4 +26,4 @@ namespace remesh {
 // is checked by ToReshardRequest().
 absl::StatusOr<v1::PlanSpec> ParsePathways(std::string_view request, std::string_view arrays);
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -7,7 +7,10 @@
 #include "base/error.h"
 #include "proto/convert/plan_spec.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::Topology;
+
 namespace {
 
 using ::testing::HasSubstr;
@@ -35,12 +38,12 @@ std::string GoodRequest() {
 }
 
 Topology TwoHosts() {
-  Host host{.name = "a",
-            .device_ids = {0, 1},
-            .nic_bytes_per_second = 1e9,
-            .nics = 1,
-            .fabric_bytes_per_second = 1e11};
-  Host other = host;
+  planner::Host host{.name = "a",
+                     .device_ids = {0, 1},
+                     .nic_bytes_per_second = 1e9,
+                     .nics = 1,
+                     .fabric_bytes_per_second = 1e11};
+  planner::Host other = host;
   other.name = "b";
   other.device_ids = {2, 3};
   return {.hosts = {host, other}};
@@ -59,11 +62,11 @@ TEST(PathwaysTest, ARequestWithItsArraysIsASpec) {
   ASSERT_TRUE(request.ok()) << request.status();
   ASSERT_EQ(request->arrays.size(), 2u);
   EXPECT_EQ(request->arrays[0].name, "w");
-  EXPECT_EQ(request->arrays[0].element_type, ElementType::kBf16);
-  EXPECT_EQ(*request->arrays[0].target.devices, (DeviceList{2, 3}));
-  EXPECT_EQ(BoxesOf(*request->arrays[0].source.layout, 1)[0].DebugString(), "[2:4,0:4]");
-  EXPECT_EQ(BoxesOf(*request->arrays[0].target.layout, 1)[0].DebugString(), "[0:4,2:4]");
-  EXPECT_EQ(request->arrays[1].target.memory_kind, MemoryKind::kPinnedHost);
+  EXPECT_EQ(request->arrays[0].element_type, planner::ElementType::kBf16);
+  EXPECT_EQ(*request->arrays[0].target.devices, (planner::DeviceList{2, 3}));
+  EXPECT_EQ(planner::BoxesOf(*request->arrays[0].source.layout, 1)[0].DebugString(), "[2:4,0:4]");
+  EXPECT_EQ(planner::BoxesOf(*request->arrays[0].target.layout, 1)[0].DebugString(), "[0:4,2:4]");
+  EXPECT_EQ(request->arrays[1].target.memory_kind, planner::MemoryKind::kPinnedHost);
 }
 
 TEST(PathwaysTest, ArraysMayBeYaml) {
@@ -156,4 +159,4 @@ TEST(PathwaysTest, BadShardingsAreFoundLater) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -8,7 +8,7 @@
 #include "absl/strings/str_replace.h"
 #include "base/missing_field.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 // NumPy's, PyTorch's and safetensors' names where dropping letters does not give XLA's.
@@ -41,15 +41,15 @@ std::string XlaName(const std::string& other) {
 
 }  // namespace
 
-absl::StatusOr<ElementType> ElementTypeOf(const std::string& name) {
-  absl::StatusOr<ElementType> type = ParseElementType(name);
+absl::StatusOr<planner::ElementType> ElementTypeOf(const std::string& name) {
+  absl::StatusOr<planner::ElementType> type = planner::ParseElementType(name);
   if (type.ok()) return type;
   constexpr char kExpectation[] = "must be an XLA element type such as bf16, f32 or s4";
   if (name.empty()) return MissingField("element_type", kExpectation);
   const std::string xla = name.size() > 64 ? "" : XlaName(name);
-  if (!ParseElementType(xla).ok()) return type;
+  if (!planner::ParseElementType(xla).ok()) return type;
   return InvalidField("element_type", name,
                       absl::StrCat(kExpectation, "; did you mean \"", xla, "\"?"));
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

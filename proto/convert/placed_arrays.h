@@ -12,10 +12,10 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/shardings.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // ParseElementType(), which of another framework's name says what XLA calls it.
-absl::StatusOr<ElementType> ElementTypeOf(const std::string& name);
+absl::StatusOr<planner::ElementType> ElementTypeOf(const std::string& name);
 
 // One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its
 // name, shape and type, and `sharding`, its field called `side`.
@@ -25,12 +25,13 @@ absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
                                           Shardings& shardings) {
   const auto path = [&] { return absl::StrCat("arrays[", index, "]"); };  // for errors only
   PlacedArray value{.name = array.name(),
-                    .shape = Shape(array.shape().begin(), array.shape().end())};
+                    .shape = planner::Shape(array.shape().begin(), array.shape().end())};
   if (value.name.empty()) return InvalidField(path() + ".name", "", "must not be empty");
   auto type = ElementTypeOf(array.element_type());
   if (!type.ok()) return AtField(path(), type.status());
   value.element_type = *type;
-  const absl::Status valid = ValidateShape(value.shape, BitWidth(value.element_type));
+  const absl::Status valid =
+      planner::ValidateShape(value.shape, planner::BitWidth(value.element_type));
   if (!valid.ok()) return AtField(path(), valid);
   ASSIGN_OR_RETURN(value.placement, shardings.Resolve(sharding, value.shape, [&] {
     return absl::StrCat(path(), ".", side);
@@ -38,4 +39,4 @@ absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
   return value;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -5,7 +5,10 @@
 
 #include "absl/container/flat_hash_set.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::ArraySpec;
+
 namespace {
 
 struct SideCounts {
@@ -13,15 +16,15 @@ struct SideCounts {
   int64_t hosts = 0;
 };
 
-SideCounts CountSide(const ReshardRequest& request, Placement ArraySpec::*side) {
-  absl::flat_hash_set<const DeviceList*> lists;
+SideCounts CountSide(const planner::ReshardRequest& request, planner::Placement ArraySpec::*side) {
+  absl::flat_hash_set<const planner::DeviceList*> lists;
   absl::flat_hash_set<int64_t> devices;
   for (const ArraySpec& array : request.arrays) {
-    const DeviceListPtr& list = (array.*side).devices;
+    const planner::DeviceListPtr& list = (array.*side).devices;
     if (lists.insert(list.get()).second) devices.insert(list->begin(), list->end());
   }
   SideCounts counts{.devices = static_cast<int64_t>(devices.size())};
-  for (const Host& host : request.topology.hosts) {
+  for (const planner::Host& host : request.topology.hosts) {
     counts.hosts += std::any_of(host.device_ids.begin(), host.device_ids.end(),
                                 [&](int64_t id) { return devices.contains(id); });
   }
@@ -30,7 +33,7 @@ SideCounts CountSide(const ReshardRequest& request, Placement ArraySpec::*side) 
 
 }  // namespace
 
-PlanCounts CountsOf(const ReshardRequest& request) {
+PlanCounts CountsOf(const planner::ReshardRequest& request) {
   const SideCounts source = CountSide(request, &ArraySpec::source);
   const SideCounts target = CountSide(request, &ArraySpec::target);
   return {.arrays = static_cast<int64_t>(request.arrays.size()),
@@ -48,4 +51,4 @@ void SetCounts(const PlanCounts& counts, v1::Plan& plan) {
   plan.set_target_hosts(counts.target_hosts);
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -6,7 +6,7 @@
 #include "planner/values/request.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Arrays of a request, and the different devices, and their hosts, that its shardings name.
 struct PlanCounts {
@@ -18,8 +18,8 @@ struct PlanCounts {
 
   friend bool operator==(const PlanCounts&, const PlanCounts&) = default;
 };
-PlanCounts CountsOf(const ReshardRequest& request);
+PlanCounts CountsOf(const planner::ReshardRequest& request);
 
 void SetCounts(const PlanCounts& counts, v1::Plan& plan);
 
-}  // namespace remesh
+}  // namespace remesh::proto

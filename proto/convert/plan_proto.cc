@@ -20,20 +20,26 @@
 #include "planner/values/element_type.h"
 #include "proto/convert/program_proto.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::Binding;
+using planner::Box;
+using planner::CanonicalRequest;
+using planner::Plan;
+
 namespace {
 
 void SetBox(const Box& box, v1::Box& message) {
   message.mutable_lo()->Clear();
   message.mutable_hi()->Clear();
-  for (const Interval& dim : box.dims) {
+  for (const planner::Interval& dim : box.dims) {
     message.add_lo(dim.lo);
     message.add_hi(dim.hi);
   }
 }
 
-int64_t BytesOf(const Box& box, ElementType type) {
-  const int bits = BitWidth(type);
+int64_t BytesOf(const Box& box, planner::ElementType type) {
+  const int bits = planner::BitWidth(type);
   const int64_t elements = box.element_count();
   return bits >= 8 ? elements * (bits / 8) : (elements * bits + 7) / 8;
 }
@@ -41,10 +47,11 @@ int64_t BytesOf(const Box& box, ElementType type) {
 // The order that the planner chose, one entry for each different list of target devices.
 void AddTargetDeviceLists(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           v1::Plan& message) {
-  const ReshardRequest ordered = WithTargetOrder(request.request, plan.target_order());
-  std::map<DeviceList, v1::TargetDeviceList*> lists;
+  const planner::ReshardRequest ordered =
+      planner::WithTargetOrder(request.request, plan.target_order());
+  std::map<planner::DeviceList, v1::TargetDeviceList*> lists;
   for (size_t i = 0; i < ordered.arrays.size(); ++i) {
-    const DeviceList& devices = *ordered.arrays[i].target.devices;
+    const planner::DeviceList& devices = *ordered.arrays[i].target.devices;
     v1::TargetDeviceList*& list = lists[devices];
     if (list == nullptr) {
       list = message.add_target_device_lists();
@@ -57,9 +64,9 @@ void AddTargetDeviceLists(const Plan& plan, const CanonicalRequest& request, con
 
 }  // namespace
 
-v1::Topology ToProto(const Topology& topology) {
+v1::Topology ToProto(const planner::Topology& topology) {
   v1::Topology message;
-  for (const Host& host : topology.hosts) {
+  for (const planner::Host& host : topology.hosts) {
     v1::Host& out = *message.add_hosts();
     out.set_name(host.name);
     for (const int64_t id : host.device_ids) out.add_device_ids(id);
@@ -68,7 +75,7 @@ v1::Topology ToProto(const Topology& topology) {
     out.set_fabric_bytes_per_second(host.fabric_bytes_per_second);
     out.set_parent(host.parent);
   }
-  for (const Domain& domain : topology.domains) {
+  for (const planner::Domain& domain : topology.domains) {
     v1::Domain& out = *message.add_domains();
     out.set_name(domain.name);
     out.set_parent(domain.parent);
@@ -103,7 +110,7 @@ absl::StatusOr<Box> ToBox(const v1::Box& box) {
 }
 
 v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
-  const PlanSummary& summary = plan.summary();
+  const planner::PlanSummary& summary = plan.summary();
   v1::PlanSummary message;
   message.set_total_bytes(summary.total_bytes);
   message.set_kept_bytes(summary.kept_bytes);
@@ -115,13 +122,13 @@ v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding) {
   message.set_lower_bound_seconds(summary.lower_bound_seconds);
   message.set_routing_bound_seconds(summary.routing_bound_seconds);
   message.set_quality(summary.quality);
-  message.set_certificate(BoundInWords(plan, binding));
+  message.set_certificate(planner::BoundInWords(plan, binding));
   message.set_predicted_seconds(summary.predicted_seconds);
   message.set_max_peak_bytes(summary.max_peak_bytes);
   message.set_windows(summary.windows);
   message.set_messages(summary.messages);
   message.set_schedule_price(summary.schedule_price);
-  message.set_sharing_model(kSharingModel);
+  message.set_sharing_model(planner::kSharingModel);
   return message;
 }
 
@@ -144,7 +151,7 @@ v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Bindin
   *message.mutable_summary() = SummaryOf(plan, binding);
   if (request.request.options.free_target_order)
     AddTargetDeviceLists(plan, request, binding, message);
-  for (const MissingBox& missing : plan.missing()) {
+  for (const planner::MissingBox& missing : plan.missing()) {
     v1::MissingBox& out = *message.add_missing();
     out.set_array(binding.array_names[missing.array]);
     SetBox(missing.box, *out.mutable_box());
@@ -178,7 +185,7 @@ absl::Status BindRefusal(const absl::Status& status, const Binding& binding) {
 void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit) {
   v1::Transfer message;
-  plan.ForEachTransfer([&](const Transfer& transfer) {
+  plan.ForEachTransfer([&](const planner::Transfer& transfer) {
     message.set_window(transfer.window);
     message.set_array(binding.array_names[transfer.array]);
     SetBox(transfer.box, *message.mutable_box());
@@ -191,8 +198,8 @@ void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, con
 }
 
 absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& request,
-                                 const Binding& binding, const std::string& host,
-                                 absl::FunctionRef<bool(const v1::HostProgram&)> visit) {
+                                   const Binding& binding, const std::string& host,
+                                   absl::FunctionRef<bool(const v1::HostProgram&)> visit) {
   const auto found = std::find(binding.host_names.begin(), binding.host_names.end(), host);
   if (found == binding.host_names.end()) {
     const std::string plan_name = PlanName(request.fingerprint, binding);
@@ -206,4 +213,4 @@ absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& req
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -13,35 +13,37 @@
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/topology.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // The planner's values to messages of remesh.v1, bound to the caller's ids and names.
 
-v1::Topology ToProto(const Topology& topology);
-v1::PlanSummary SummaryOf(const Plan& plan, const Binding& binding);
-v1::Box ToProto(const Box& box);
-absl::StatusOr<Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
+v1::Topology ToProto(const planner::Topology& topology);
+v1::PlanSummary SummaryOf(const planner::Plan& plan, const planner::Binding& binding);
+v1::Box ToProto(const planner::Box& box);
+absl::StatusOr<planner::Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
 
 // plans/{fingerprint}-{16 hex digits over the binding}.
-std::string PlanName(const std::string& fingerprint, const Binding& binding);
+std::string PlanName(const std::string& fingerprint, const planner::Binding& binding);
 
 // Everything but transfers and what only a cache knows (times, pins, hits). `name`: its PlanName(),
 // which takes time by arrays and devices, and which whoever keeps the plan keeps too.
-v1::Plan ToProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
-                 const std::string& name);
+v1::Plan ToProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
+                 const planner::Binding& binding, const std::string& name);
 
 // A refusal of MakePlan() in the caller's words: arrays and devices that it names are canonical
 // ones. Other statuses come back as they are.
-absl::Status BindRefusal(const absl::Status& status, const Binding& binding);
+absl::Status BindRefusal(const absl::Status& status, const planner::Binding& binding);
 
 // Visits the plan's transfers, in order, as messages that live for the call only.
-void ForEachTransferProto(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
+void ForEachTransferProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
+                          const planner::Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit);
 
 // One host's program in chunks, as WriteProgram() has them (program_proto.h). NOT_FOUND
 // (HOST_NOT_IN_PLAN) for an unknown host.
-absl::Status ForEachProgramMessage(const Plan& plan, const CanonicalRequest& request,
-                                 const Binding& binding, const std::string& host,
-                                 absl::FunctionRef<bool(const v1::HostProgram&)> visit);
+absl::Status ForEachProgramMessage(const planner::Plan& plan,
+                                   const planner::CanonicalRequest& request,
+                                   const planner::Binding& binding, const std::string& host,
+                                   absl::FunctionRef<bool(const v1::HostProgram&)> visit);
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,12 +12,12 @@
 #include "proto/convert/program_proto.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 struct Planned {
-  CanonicalizedRequest request;
-  Plan plan;
+  planner::CanonicalizedRequest request;
+  planner::Plan plan;
 };
 
 Planned MakePlanned(const std::string& more = "") {
@@ -37,8 +37,9 @@ arrays:
 )" + more,
                                         spec);
   EXPECT_TRUE(status.ok()) << status;
-  CanonicalizedRequest request = Canonicalize(ToReshardRequest(spec, nullptr).value()).value();
-  Plan plan = MakePlan(request.canonical).value();
+  planner::CanonicalizedRequest request =
+      planner::Canonicalize(ToReshardRequest(spec, nullptr).value()).value();
+  planner::Plan plan = planner::MakePlan(request.canonical).value();
   return {std::move(request), std::move(plan)};
 }
 
@@ -54,7 +55,7 @@ TEST(PlanProtoTest, PlansSpeakInTheCallersNames) {
       << message.summary().certificate();
   EXPECT_EQ(message.target_device_lists_size(), 0);
 
-  Binding other = request.binding;
+  planner::Binding other = request.binding;
   other.host_names[0] = "north";
   EXPECT_NE(PlanName(request.canonical.fingerprint, other), message.name());
 }
@@ -85,11 +86,11 @@ TEST(PlanProtoTest, TransfersFillEveryTargetShard) {
 TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   const auto [request, plan] = MakePlanned();
   v1::HostProgram program;
-  const absl::Status status = ForEachProgramMessage(plan, request.canonical, request.binding, "east",
-                                                  [&](const v1::HostProgram& chunk) {
-                                                    program.MergeFrom(chunk);
-                                                    return true;
-                                                  });
+  const absl::Status status = ForEachProgramMessage(plan, request.canonical, request.binding,
+                                                    "east", [&](const v1::HostProgram& chunk) {
+                                                      program.MergeFrom(chunk);
+                                                      return true;
+                                                    });
   ASSERT_TRUE(status.ok()) << status;
   EXPECT_EQ(program.fingerprint(), request.canonical.fingerprint);
   EXPECT_EQ(program.schedule().windows(), plan.summary().windows);
@@ -99,7 +100,7 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   for (const NamedProgram::Array& array : named->arrays) arrays.insert(array.name);
   EXPECT_EQ(arrays, (std::set<std::string>{"q", "w"}));
   int transfers = 0;
-  ForEachTransfer(named->program, [&](const Transfer& t) {
+  planner::ForEachTransfer(named->program, [&](const planner::Transfer& t) {
     EXPECT_TRUE(named->devices[t.from_device] >= 80 || named->devices[t.to_device] >= 80);
     ++transfers;
     return true;
@@ -111,7 +112,7 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   EXPECT_EQ(transfers, expected);
   const absl::Status unknown =
       ForEachProgramMessage(plan, request.canonical, request.binding, "south",
-                          [](const v1::HostProgram&) { return true; });
+                            [](const v1::HostProgram&) { return true; });
   EXPECT_EQ(GetErrorInfo(unknown).reason, "HOST_NOT_IN_PLAN");
 }
 
@@ -126,7 +127,7 @@ TEST(PlanProtoTest, AFreeOrderIsReturned) {
 }
 
 TEST(PlanProtoTest, TopologiesAndBoxesRoundTrip) {
-  Topology topology{
+  planner::Topology topology{
       .hosts = {{.name = "a",
                  .device_ids = {4, 2},
                  .nic_bytes_per_second = 1,
@@ -135,7 +136,7 @@ TEST(PlanProtoTest, TopologiesAndBoxesRoundTrip) {
                  .parent = "r"}},
       .domains = {{.name = "r", .egress_bytes_per_second = 5, .ingress_bytes_per_second = 6}}};
   EXPECT_EQ(ToTopology(ToProto(topology), nullptr).value(), topology);
-  const Box box{{{1, 2}, {0, 5}}};
+  const planner::Box box{{{1, 2}, {0, 5}}};
   EXPECT_EQ(ToBox(ToProto(box)).value(), box);
   v1::Box bad = ToProto(box);
   bad.add_lo(1);
@@ -143,4 +144,4 @@ TEST(PlanProtoTest, TopologiesAndBoxesRoundTrip) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,7 +12,14 @@
 #include "proto/convert/presets.h"
 #include "proto/convert/shardings.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::ArraySpec;
+using planner::Fallback;
+using planner::ReshardRequest;
+using planner::Strategy;
+using planner::Topology;
+
 namespace {
 
 absl::StatusOr<Strategy> ToStrategy(v1::PlanOptions::Strategy strategy) {
@@ -68,7 +75,7 @@ absl::Status CheckCapacitiesGiven(const v1::Host& host) {
 absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, int index, Shardings& shardings) {
   ASSIGN_OR_RETURN(PlacedArray source,
                    ToPlacedArray(array, index, "source", array.source(), shardings));
-  ASSIGN_OR_RETURN(Placement target, shardings.Resolve(array.target(), source.shape, [&] {
+  ASSIGN_OR_RETURN(planner::Placement target, shardings.Resolve(array.target(), source.shape, [&] {
     return absl::StrCat("arrays[", index, "].target");
   }));
   return ArraySpec{std::move(source.name), std::move(source.shape), source.element_type,
@@ -106,12 +113,12 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
                              .egress_bytes_per_second = domain.egress_bytes_per_second(),
                              .ingress_bytes_per_second = domain.ingress_bytes_per_second()});
   }
-  RETURN_IF_ERROR(ValidateTopology(value));
+  RETURN_IF_ERROR(planner::ValidateTopology(value));
   return value;
 }
 
-absl::StatusOr<PlanOptions> ToPlanOptions(const v1::PlanOptions& options) {
-  PlanOptions value;
+absl::StatusOr<planner::PlanOptions> ToPlanOptions(const v1::PlanOptions& options) {
+  planner::PlanOptions value;
   if (options.window_bytes() < 0) {
     return InvalidField("window_bytes", absl::StrCat(options.window_bytes()), "must be >= 0");
   }
@@ -129,7 +136,7 @@ absl::StatusOr<PlanOptions> ToPlanOptions(const v1::PlanOptions& options) {
 }
 
 absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback,
-                                                Budget& budget) {
+                                                planner::Budget& budget) {
   ReshardRequest request;
   auto topology = ToTopology(spec.topology(), fallback);
   RETURN_IF_ERROR(AtField("topology", topology.status()));
@@ -150,7 +157,7 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const 
     request.arrays.push_back(std::move(array));
     RETURN_IF_ERROR(budget.Check());
   }
-  RETURN_IF_ERROR(ValidateRequest(request));
+  RETURN_IF_ERROR(planner::ValidateRequest(request));
   return request;
 }
 
@@ -175,8 +182,8 @@ absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,
     request.arrays.push_back(
         {from.name, from.shape, from.element_type, from.placement, to.placement});
   }
-  RETURN_IF_ERROR(ValidateRequest(request));
+  RETURN_IF_ERROR(planner::ValidateRequest(request));
   return request;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -11,7 +11,7 @@
 #include "remesh/v1/reshard.pb.h"
 #include "remesh/v1/state.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Messages of remesh.v1 to the planner's values. Errors are INVALID_ARGUMENT and name the path of
 // the field as JSON spells it, with map keys in brackets: "shardings[rows].hlo_text",
@@ -19,30 +19,33 @@ namespace remesh {
 // DeviceList.
 
 // An empty message gives `fallback`, the workers' own topology; without one it is refused.
-absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology* fallback);
+absl::StatusOr<planner::Topology> ToTopology(const v1::Topology& topology,
+                                             const planner::Topology* fallback);
 
 // `fallback`: see ToTopology; may be null. The result passed ValidateRequest(). Also returns what
 // `budget` says once it is spent.
-absl::StatusOr<ReshardRequest> ToReshardRequest(const v1::PlanSpec& spec, const Topology* fallback,
-                                                Budget& budget = Budget::Unlimited());
+absl::StatusOr<planner::ReshardRequest> ToReshardRequest(
+    const v1::PlanSpec& spec, const planner::Topology* fallback,
+    planner::Budget& budget = planner::Budget::Unlimited());
 
 // An array in one place: half of an ArraySpec.
 struct PlacedArray {
   std::string name;
-  Shape shape;
-  ElementType element_type = ElementType::kU8;
-  Placement placement;
+  planner::Shape shape;
+  planner::ElementType element_type = planner::ElementType::kU8;
+  planner::Placement placement;
 };
 
 // The layout of a state as values.
 struct StateLayout {
-  Topology topology;
+  planner::Topology topology;
   std::vector<PlacedArray> arrays;
 };
 
 // The result is complete: valid topology, arrays unique by name, covered, on devices of the
 // topology.
-absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec, const Topology* fallback);
+absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
+                                          const planner::Topology* fallback);
 
 // The StateSpec that a state has after a reshard to `targets`: same arrays, their new shardings.
 // Every array must be named exactly once; a topology in `targets` must place the devices of the
@@ -51,10 +54,10 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source, const v1
 
 // The question "from `source` to `target`" (same arrays in the same order). The topology is the
 // target's.
-absl::StatusOr<ReshardRequest> ToReshardRequest(const StateLayout& source,
-                                                const StateLayout& target,
-                                                const v1::PlanOptions& options);
+absl::StatusOr<planner::ReshardRequest> ToReshardRequest(const StateLayout& source,
+                                                         const StateLayout& target,
+                                                         const v1::PlanOptions& options);
 
-absl::StatusOr<PlanOptions> ToPlanOptions(const v1::PlanOptions& options);
+absl::StatusOr<planner::PlanOptions> ToPlanOptions(const v1::PlanOptions& options);
 
-}  // namespace remesh
+}  // namespace remesh::proto

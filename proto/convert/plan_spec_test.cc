@@ -9,14 +9,15 @@
 #include "base/error.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 constexpr char kTopology[] =
     R"("topology":{"hosts":[{"name":"a","device_ids":[0,1],"nics":1,"nic_bytes_per_second":1e9,"fabric_bytes_per_second":1e11},
                             {"name":"b","device_ids":[2,3],"nic_bytes_per_second":1e9,"fabric_bytes_per_second":1e11}]})";
 
-absl::StatusOr<ReshardRequest> Read(const std::string& json, const Topology* fallback = nullptr) {
+absl::StatusOr<planner::ReshardRequest> Read(const std::string& json,
+                                             const planner::Topology* fallback = nullptr) {
   v1::PlanSpec spec;
   const absl::Status status = ParseText(json, spec);
   if (!status.ok()) return status;
@@ -47,7 +48,7 @@ TEST(PlanSpecTest, ReadsEveryForm) {
   };
   const auto rows = Read(Spec(kRows, kRows));
   ASSERT_TRUE(rows.ok()) << rows.status();
-  EXPECT_EQ(*rows->arrays[0].source.devices, (DeviceList{0, 1, 2, 3}));
+  EXPECT_EQ(*rows->arrays[0].source.devices, (planner::DeviceList{0, 1, 2, 3}));
   for (const std::string& form : forms) {
     const auto request = Read(Spec(form, kRows));
     ASSERT_TRUE(request.ok()) << form << request.status();
@@ -59,9 +60,9 @@ TEST(PlanSpecTest, ReadsEveryForm) {
 TEST(PlanSpecTest, ZeroBytesOfOpShardingAreReplicated) {
   const auto request = Read(Spec(R"({"op_sharding":"","devices":{"ids":[2,0]}})", kRows));
   ASSERT_TRUE(request.ok()) << request.status();
-  const Layout& layout = *request->arrays[0].source.layout;
+  const planner::Layout& layout = *request->arrays[0].source.layout;
   ASSERT_EQ(layout.tiles.size(), 1u);
-  EXPECT_EQ(BoxesOf(layout, 1)[0], Box::Whole({{8, 8}}));
+  EXPECT_EQ(planner::BoxesOf(layout, 1)[0], planner::Box::Whole({{8, 8}}));
 }
 
 TEST(PlanSpecTest, DefaultsAndOptions) {
@@ -73,17 +74,18 @@ TEST(PlanSpecTest, DefaultsAndOptions) {
   EXPECT_EQ(request->topology.hosts[1].nics, 1);
   EXPECT_EQ(request->options.window_bytes, 256 << 20);
   EXPECT_TRUE(request->options.donate);
-  EXPECT_EQ(request->options.strategy, Strategy::kP2p);
-  EXPECT_EQ(request->arrays[0].target.memory_kind, MemoryKind::kPinnedHost);
+  EXPECT_EQ(request->options.strategy, planner::Strategy::kP2p);
+  EXPECT_EQ(request->arrays[0].target.memory_kind, planner::MemoryKind::kPinnedHost);
   ASSERT_EQ(request->fallbacks.size(), 2u);
-  EXPECT_EQ(request->fallbacks[0], (Fallback{Fallback::Kind::kHostSnapshot, "a", 7}));
+  EXPECT_EQ(request->fallbacks[0],
+            (planner::Fallback{planner::Fallback::Kind::kHostSnapshot, "a", 7}));
   EXPECT_EQ(request->fallbacks[1].location, "/c");
 }
 
 TEST(PlanSpecTest, AnEmptyTopologyIsTheFallback) {
   v1::PlanSpec spec;
   ASSERT_TRUE(ParseText(Spec(kRows, kRows), spec).ok());
-  const Topology fallback = ToTopology(spec.topology(), nullptr).value();
+  const planner::Topology fallback = ToTopology(spec.topology(), nullptr).value();
   spec.clear_topology();
   EXPECT_EQ(ToReshardRequest(spec, &fallback).value().topology, fallback);
   EXPECT_EQ(GetErrorInfo(ToReshardRequest(spec, nullptr).status()).metadata["field"],
@@ -118,10 +120,10 @@ TEST(PlanSpecTest, ManyArraysShareLayoutsAndLists) {
   EXPECT_LT(spec.ByteSizeLong(), size_t{256} << 10);
   const auto request = ToReshardRequest(spec, nullptr);
   ASSERT_TRUE(request.ok()) << request.status();
-  std::set<const Layout*> layouts;
-  std::set<const DeviceList*> lists;
-  for (const ArraySpec& array : request->arrays) {
-    for (const Placement* placement : {&array.source, &array.target}) {
+  std::set<const planner::Layout*> layouts;
+  std::set<const planner::DeviceList*> lists;
+  for (const planner::ArraySpec& array : request->arrays) {
+    for (const planner::Placement* placement : {&array.source, &array.target}) {
       layouts.insert(placement->layout.get());
       lists.insert(placement->devices.get());
     }
@@ -139,10 +141,10 @@ TEST(PlanSpecTest, EqualInlineShardingsShareToo) {
               R"({"hlo_text":"{devices=[4,1]<=[4]}","devices":{"range":{"count":4}},"memory_kind":"device"})"),
           spec)
           .ok());
-  const ReshardRequest request = ToReshardRequest(spec, nullptr).value();
+  const planner::ReshardRequest request = ToReshardRequest(spec, nullptr).value();
   EXPECT_EQ(request.arrays[0].source.layout, request.arrays[0].target.layout);
   EXPECT_EQ(request.arrays[0].source.devices, request.arrays[0].target.devices);
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,7 +12,7 @@
 #include "base/status_macros.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 constexpr int64_t kHostsMax = 65536;
@@ -142,4 +142,4 @@ absl::StatusOr<v1::Topology> MakeTopology(const Cluster& cluster) {
   return topology;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -9,7 +9,7 @@
 #include "absl/types/span.h"
 #include "remesh/v1/topology.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // What common machines are like: the files of proto/convert/presets/, which are part of every
 // program.
@@ -42,4 +42,4 @@ absl::StatusOr<v1::Topology> MakeTopology(const Cluster& cluster);
 // presets_data.cc, made by CMake: the files' texts.
 absl::Span<const char* const> PresetTexts();
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -11,7 +11,7 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 using ::testing::HasSubstr;
@@ -108,4 +108,4 @@ TEST(PresetsTest, ClustersThatCannotBeAreRefused) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,7 +12,7 @@
 #include "planner/plan/host_program.h"
 #include "remesh/v1/program.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // A host's program with the names of its arrays and the ids of its devices: what HostProgram
 // says. The arrays of the program's classes are arrays[0], arrays[1] ... in turn; its moves name
@@ -20,14 +20,14 @@ namespace remesh {
 struct NamedProgram {
   struct Array {
     std::string name;
-    Shape shape;
+    planner::Shape shape;
     int bits_per_element = 8;
 
     friend bool operator==(const Array&, const Array&) = default;
   };
 
   std::string fingerprint;  // of the plan
-  HostProgram program;
+  planner::HostProgram program;
   std::vector<Array> arrays;
   std::vector<int64_t> devices;
 
@@ -35,8 +35,8 @@ struct NamedProgram {
 };
 
 // The program of `host` (canonical index) in the caller's names.
-NamedProgram ProgramOfHost(const Plan& plan, const CanonicalRequest& request,
-                           const Binding& binding, int32_t host);
+NamedProgram ProgramOfHost(const planner::Plan& plan, const planner::CanonicalRequest& request,
+                           const planner::Binding& binding, int32_t host);
 
 // The program in chunks of at most about `chunk_bytes`, the first even of an empty program; `visit`
 // returns false to stop.
@@ -52,4 +52,4 @@ absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message);
 
 inline constexpr int64_t kProgramNameBytesMax = int64_t{64} << 20;
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -10,7 +10,7 @@
 #include "planner/codec/program_check.h"
 #include "proto/convert/program_proto.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 using google::protobuf::RepeatedField;
@@ -91,32 +91,32 @@ absl::StatusOr<std::vector<NamedProgram::Array>> ReadNames(const v1::ProgramName
   return arrays;
 }
 
-constexpr ProgramFields kFields = {.parts = "schedule.parts",
-                                   .rounds = "schedule.rounds",
-                                   .hops = "schedule.hops",
-                                   .min_part_bits = "schedule.min_part_bits",
-                                   .slack_bits = "schedule.slack_bits",
-                                   .windows = "schedule.windows",
-                                   .classes = "classes.atoms",
-                                   .atom_begins = "classes.atom_begins",
-                                   .atom_extents = "classes.atom_extents",
-                                   .tapes = "tapes.atoms",
-                                   .tape_numbers = "tapes.number_steps",
-                                   .atoms = "tapes.atom_steps",
-                                   .segment_tapes = "segments.tape_steps",
-                                   .segment_begins = "segments.begins",
-                                   .segment_sizes = "segments.sizes",
-                                   .segment_numbers = "segments.number_steps",
-                                   .cut_positions = "segments.cut_positions",
-                                   .move_hops = "moves.hops",
-                                   .move_rounds = "moves.round_steps",
-                                   .move_segments = "moves.segment_steps",
-                                   .move_from_devices = "moves.from_devices",
-                                   .move_to_devices = "moves.to_devices",
-                                   .move_from_spaces = "moves.from_spaces",
-                                   .move_to_spaces = "moves.to_spaces",
-                                   .move_begins = "moves.stripe_begins",
-                                   .move_sizes = "moves.stripe_sizes"};
+constexpr planner::ProgramFields kFields = {.parts = "schedule.parts",
+                                            .rounds = "schedule.rounds",
+                                            .hops = "schedule.hops",
+                                            .min_part_bits = "schedule.min_part_bits",
+                                            .slack_bits = "schedule.slack_bits",
+                                            .windows = "schedule.windows",
+                                            .classes = "classes.atoms",
+                                            .atom_begins = "classes.atom_begins",
+                                            .atom_extents = "classes.atom_extents",
+                                            .tapes = "tapes.atoms",
+                                            .tape_numbers = "tapes.number_steps",
+                                            .atoms = "tapes.atom_steps",
+                                            .segment_tapes = "segments.tape_steps",
+                                            .segment_begins = "segments.begins",
+                                            .segment_sizes = "segments.sizes",
+                                            .segment_numbers = "segments.number_steps",
+                                            .cut_positions = "segments.cut_positions",
+                                            .move_hops = "moves.hops",
+                                            .move_rounds = "moves.round_steps",
+                                            .move_segments = "moves.segment_steps",
+                                            .move_from_devices = "moves.from_devices",
+                                            .move_to_devices = "moves.to_devices",
+                                            .move_from_spaces = "moves.from_spaces",
+                                            .move_to_spaces = "moves.to_spaces",
+                                            .move_begins = "moves.stripe_begins",
+                                            .move_sizes = "moves.stripe_sizes"};
 
 // Makes a program of the columns of a message: asks no more than that they are as long as each
 // other and hold numbers that a program can; CheckProgram() asks whether they make sense.
@@ -137,12 +137,12 @@ class Reader {
     RETURN_IF_ERROR(AtField("segments", ReadCuts(message_.segments())));
     RETURN_IF_ERROR(AtField("moves", ReadMoves(message_.moves())));
     RETURN_IF_ERROR(AtField("moves", ReadParts(message_.moves())));
-    std::vector<ProgramArray> known;
+    std::vector<planner::ProgramArray> known;
     known.reserve(named_.arrays.size());
     for (const NamedProgram::Array& array : named_.arrays) {
       known.push_back({&array.shape, array.bits_per_element});
     }
-    RETURN_IF_ERROR(CheckProgram(program_, known, std::ssize(named_.devices), kFields));
+    RETURN_IF_ERROR(planner::CheckProgram(program_, known, std::ssize(named_.devices), kFields));
     return std::move(named_);
   }
 
@@ -171,15 +171,15 @@ class Reader {
   }
 
   absl::Status ReadClass(const v1::ProgramClasses& classes, int c) {
-    ArrayClass one{.arrays = {},
-                   .element_bits = classes.element_bits(c),
-                   .first_atom = atom_count_,
-                   .atom_count = classes.atoms(c),
-                   .cuts = {},
-                   .boxes = {}};
-    Shape shape;
+    planner::ArrayClass one{.arrays = {},
+                            .element_bits = classes.element_bits(c),
+                            .first_atom = atom_count_,
+                            .atom_count = classes.atoms(c),
+                            .cuts = {},
+                            .boxes = {}};
+    planner::Shape shape;
     for (int d = 0; d < classes.ranks(c); ++d) shape.push_back(classes.shapes(next_extent_++));
-    RETURN_IF_ERROR(AtField(At("shapes", c), ValidateShape(shape, one.element_bits)));
+    RETURN_IF_ERROR(AtField(At("shapes", c), planner::ValidateShape(shape, one.element_bits)));
     for (int a = 0; a < classes.arrays(c); ++a) {
       one.arrays.push_back(next_array_);
       named_.arrays[next_array_].shape = shape;
@@ -198,7 +198,7 @@ class Reader {
     return absl::OkStatus();
   }
 
-  absl::Status ReadCell(const v1::ProgramClasses& classes, int rank, Box& box) {
+  absl::Status ReadCell(const v1::ProgramClasses& classes, int rank, planner::Box& box) {
     for (int d = 0; d < rank; ++d, ++next_dim_) {
       const int64_t begin = classes.atom_begins(next_dim_), size = classes.atom_extents(next_dim_);
       int64_t end = 0;
@@ -235,7 +235,7 @@ class Reader {
                      FromSteps("tape_steps", segments.tape_steps()));
     program_.segments.reserve(tapes.size());
     for (int i = 0; i < segments.begins_size(); ++i) {
-      Segment segment{.tape = tapes[i], .lo = segments.begins(i)};
+      planner::Segment segment{.tape = tapes[i], .lo = segments.begins(i)};
       if (__builtin_add_overflow(segment.lo, segments.sizes(i), &segment.hi)) {
         return InvalidField(At("sizes", i), absl::StrCat(segments.sizes(i)), "must end somewhere");
       }
@@ -279,8 +279,8 @@ class Reader {
           {.segment = segments[i],
            .from_device = moves.from_devices(i),
            .to_device = moves.to_devices(i),
-           .from_space = static_cast<Space>(moves.from_spaces(i) - v1::SPACE_SOURCE),
-           .to_space = static_cast<Space>(moves.to_spaces(i) - v1::SPACE_SOURCE),
+           .from_space = static_cast<planner::Space>(moves.from_spaces(i) - v1::SPACE_SOURCE),
+           .to_space = static_cast<planner::Space>(moves.to_spaces(i) - v1::SPACE_SOURCE),
            .hop = moves.hops(i),
            .round = rounds[i],
            .lo = 0,
@@ -299,7 +299,7 @@ class Reader {
         return InvalidField(At("stripe_steps", i), absl::StrCat(moves.stripe_steps(i)),
                             "must lead from move to move");
       }
-      Move& move = program_.moves[parts[i]];
+      planner::Move& move = program_.moves[parts[i]];
       move.lo = moves.stripe_begins(i);
       if (__builtin_add_overflow(move.lo, moves.stripe_sizes(i), &move.hi)) {
         return InvalidField(At("stripe_sizes", i), absl::StrCat(moves.stripe_sizes(i)),
@@ -311,7 +311,7 @@ class Reader {
 
   const v1::HostProgram& message_;
   NamedProgram named_;
-  HostProgram& program_ = named_.program;
+  planner::HostProgram& program_ = named_.program;
   int32_t atom_count_ = 0;
   int32_t next_array_ = 0;
   int next_extent_ = 0;
@@ -324,4 +324,4 @@ absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message) {
   return Reader(message).Read();
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

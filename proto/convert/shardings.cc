@@ -10,7 +10,13 @@
 #include "base/status_macros.h"
 #include "proto/convert/sorted_keys.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::Layout;
+using planner::MemoryKind;
+using planner::Placement;
+using planner::Shape;
+
 namespace {
 
 // Of all different layouts of a message: bounds what a short message with many shapes can cost.
@@ -125,8 +131,9 @@ absl::StatusOr<int32_t> Shardings::InternForm(const v1::Sharding& sharding) {
   return index;
 }
 
-absl::StatusOr<DeviceListPtr> Shardings::DevicesOf(const v1::Sharding& sharding, const Form& form) {
-  absl::StatusOr<DeviceListPtr> devices;
+absl::StatusOr<planner::DeviceListPtr> Shardings::DevicesOf(const v1::Sharding& sharding,
+                                                            const Form& form) {
+  absl::StatusOr<planner::DeviceListPtr> devices;
   if (const auto* boxes = std::get_if<BoxForm>(&form)) {
     if (sharding.has_devices()) {
       return InvalidField("devices", sharding.devices().ShortDebugString(),
@@ -157,4 +164,4 @@ absl::StatusOr<Placement> Shardings::Place(const Entry& entry, const Shape& shap
   return Placement{found->second, entry.devices, entry.memory_kind};
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -16,7 +16,7 @@
 #include "proto/convert/form.h"
 #include "remesh/v1/sharding.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // The shardings of one message (or of two whose values shall be shared) as placements. Each
 // different form is read once, each different (form, devices, shape) laid out once, so that the
@@ -33,30 +33,31 @@ class Shardings {
   // start at "shardings[key]", and the caller's path, used_by(), stands in the expectation; but a
   // shape that does not suit is a field of the caller's path.
   // REQUIRES: ValidateShape() passed.
-  absl::StatusOr<Placement> Resolve(const v1::Sharding& sharding, const Shape& shape,
-                                    absl::FunctionRef<std::string()> used_by);
+  absl::StatusOr<planner::Placement> Resolve(const v1::Sharding& sharding,
+                                             const planner::Shape& shape,
+                                             absl::FunctionRef<std::string()> used_by);
 
  private:
   // A sharding without its shape.
   struct Entry {
     int32_t form = 0;  // index in forms_
     std::string form_name;
-    DeviceListPtr devices;
-    MemoryKind memory_kind = MemoryKind::kDevice;
+    planner::DeviceListPtr devices;
+    planner::MemoryKind memory_kind = planner::MemoryKind::kDevice;
   };
 
   absl::StatusOr<Entry> ToEntry(const v1::Sharding& sharding);
   absl::StatusOr<int32_t> InternForm(const v1::Sharding& sharding);
-  absl::StatusOr<DeviceListPtr> DevicesOf(const v1::Sharding& sharding, const Form& form);
-  absl::StatusOr<Placement> Place(const Entry& entry, const Shape& shape);
+  absl::StatusOr<planner::DeviceListPtr> DevicesOf(const v1::Sharding& sharding, const Form& form);
+  absl::StatusOr<planner::Placement> Place(const Entry& entry, const planner::Shape& shape);
 
   DeviceLists lists_;
   absl::flat_hash_map<std::string, Entry> named_;
   absl::flat_hash_map<std::string, int32_t> form_index_;  // by the form's bytes
   std::vector<Form> forms_;
-  absl::flat_hash_map<std::tuple<int32_t, size_t, Shape>, LayoutPtr>
+  absl::flat_hash_map<std::tuple<int32_t, size_t, planner::Shape>, planner::LayoutPtr>
       layouts_;            // (form, number of devices, shape)
   int64_t positions_ = 0;  // of all layouts
 };
 
-}  // namespace remesh
+}  // namespace remesh::proto

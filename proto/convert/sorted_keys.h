@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-namespace remesh {
+namespace remesh::proto {
 
 // For suggestions, which must not depend on a hash's order.
 template <typename Map>
@@ -16,4 +16,4 @@ std::vector<std::string> SortedKeys(const Map& map) {
   return keys;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

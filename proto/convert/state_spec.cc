@@ -13,7 +13,7 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/shardings.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 // Where a device sits: index of its host among the topology's, index on the host.
@@ -56,12 +56,12 @@ absl::Status CheckSameSeats(const v1::Topology& source, const v1::Topology& targ
 // Checks each different layout and device list once.
 class PlacementChecker {
  public:
-  explicit PlacementChecker(const Topology& topology) {
-    for (const Host& host : topology.hosts)
+  explicit PlacementChecker(const planner::Topology& topology) {
+    for (const planner::Host& host : topology.hosts)
       devices_.insert(host.device_ids.begin(), host.device_ids.end());
   }
 
-  absl::Status Check(const Placement& placement) {
+  absl::Status Check(const planner::Placement& placement) {
     if (checked_lists_.insert(placement.devices.get()).second) {
       for (const int64_t id : *placement.devices) {
         if (!devices_.contains(id)) {
@@ -70,18 +70,19 @@ class PlacementChecker {
       }
     }
     if (!checked_layouts_.insert(placement.layout.get()).second) return absl::OkStatus();
-    return CheckCovers(*placement.layout);
+    return planner::CheckCovers(*placement.layout);
   }
 
  private:
   absl::flat_hash_set<int64_t> devices_;
-  absl::flat_hash_set<const DeviceList*> checked_lists_;
-  absl::flat_hash_set<const Layout*> checked_layouts_;
+  absl::flat_hash_set<const planner::DeviceList*> checked_lists_;
+  absl::flat_hash_set<const planner::Layout*> checked_layouts_;
 };
 
 }  // namespace
 
-absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec, const Topology* fallback) {
+absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
+                                          const planner::Topology* fallback) {
   StateLayout layout;
   auto topology = ToTopology(spec.topology(), fallback);
   RETURN_IF_ERROR(AtField("topology", topology.status()));
@@ -139,4 +140,4 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
   return result;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -5,7 +5,7 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 v1::StateSpec State() {
@@ -46,7 +46,7 @@ TEST(StateSpecTest, IsReadAndChecked) {
   const auto layout = ToStateLayout(State(), nullptr);
   ASSERT_TRUE(layout.ok()) << layout.status();
   ASSERT_EQ(layout->arrays.size(), 2u);
-  EXPECT_EQ(layout->arrays[1].element_type, ElementType::kS4);
+  EXPECT_EQ(layout->arrays[1].element_type, planner::ElementType::kS4);
   EXPECT_EQ(layout->arrays[0].placement.devices, layout->arrays[1].placement.devices);
 
   v1::StateSpec bad = State();
@@ -80,7 +80,7 @@ TEST(StateSpecTest, TargetsKeepTheOrderOfArrays) {
   const auto request = ToReshardRequest(*source, *target, v1::PlanOptions());
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->arrays[1].name, "w");
-  EXPECT_EQ(*request->arrays[1].target.devices, DeviceList{3});
+  EXPECT_EQ(*request->arrays[1].target.devices, planner::DeviceList{3});
 }
 
 TEST(StateSpecTest, TargetsNameEveryArrayOnce) {
@@ -111,4 +111,4 @@ TEST(StateSpecTest, ATargetTopologyMovesNoDevice) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -10,9 +10,12 @@
 #include "planner/sharding/sdy_text.h"
 #include "proto/convert/form.h"
 #include "proto/sharding/convert_sharding.h"
-#include "proto/convert/form.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::HloSharding;
+using planner::NamedSharding;
+
 namespace {
 
 absl::StatusOr<HloSharding> ToTiledForm(const v1::Sharding& sharding) {
@@ -42,10 +45,10 @@ void SetForm(const HloSharding& value, const v1::Sharding& source, v1::Sharding&
       *message.mutable_named() = ToProto(std::get<NamedSharding>(value.form));
       return;
     case v1::Sharding::kSdyText:
-      message.set_sdy_text(PrintSdySharding(std::get<NamedSharding>(value.form)));
+      message.set_sdy_text(planner::PrintSdySharding(std::get<NamedSharding>(value.form)));
       return;
     default:
-      message.set_hlo_text(PrintHloSharding(value));
+      message.set_hlo_text(planner::PrintHloSharding(value));
   }
 }
 
@@ -57,7 +60,8 @@ absl::StatusOr<v1::SuggestIntermediateShardingResponse> SuggestIntermediateShard
   RETURN_IF_ERROR(AtField("source", source.status()));
   const auto target = ToTiledForm(request.target());
   RETURN_IF_ERROR(AtField("target", target.status()));
-  ASSIGN_OR_RETURN(const IntermediateSharding found, FindIntermediateSharding(*source, *target));
+  ASSIGN_OR_RETURN(const planner::IntermediateSharding found,
+                   planner::FindIntermediateSharding(*source, *target));
   v1::SuggestIntermediateShardingResponse response;
   v1::Sharding& intermediate = *response.mutable_intermediate();
   intermediate.set_memory_kind(request.source().memory_kind());
@@ -71,4 +75,4 @@ absl::StatusOr<v1::SuggestIntermediateShardingResponse> SuggestIntermediateShard
   return response;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -4,7 +4,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // FindIntermediateSharding() over messages. Fields: "source.hlo_text", "target.form". The answer
 // has the source's form, devices and memory kind. FAILED_PRECONDITION as
@@ -12,4 +12,4 @@ namespace remesh {
 absl::StatusOr<v1::SuggestIntermediateShardingResponse> SuggestIntermediateSharding(
     const v1::SuggestIntermediateShardingRequest& request);
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -9,7 +9,7 @@
 #include "planner/sharding/sdy_text.h"
 #include "proto/sharding/convert_sharding.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 using ::testing::ElementsAre;
@@ -42,19 +42,20 @@ TEST(SuggestTest, EveryFormAnswersInItself) {
   v1::SuggestIntermediateShardingRequest request = Request();
   const std::string tiles = "{devices=[4,1,2]<=[8] last_tile_dim_replicate}";
   request.mutable_source()->set_op_sharding(
-      OpShardingToBytes(*ParseHloSharding("{devices=[8,1]<=[8]}")));
+      OpShardingToBytes(*planner::ParseHloSharding("{devices=[8,1]<=[8]}")));
   auto response = SuggestIntermediateSharding(request);
   ASSERT_TRUE(response.ok()) << response.status();
-  EXPECT_EQ(PrintHloSharding(*OpShardingFromBytes(response->intermediate().op_sharding())), tiles);
+  EXPECT_EQ(planner::PrintHloSharding(*OpShardingFromBytes(response->intermediate().op_sharding())),
+            tiles);
 
   request.mutable_source()->set_sdy_text(kSdyFsdp);
   response = SuggestIntermediateSharding(request);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_THAT(response->replicated_axes(), ElementsAre("fsdp_intermediate_replica"));
-  const auto sdy = ParseSdySharding(response->intermediate().sdy_text());
+  const auto sdy = planner::ParseSdySharding(response->intermediate().sdy_text());
   ASSERT_TRUE(sdy.ok()) << sdy.status();
 
-  *request.mutable_source()->mutable_named() = ToProto(*ParseSdySharding(kSdyFsdp));
+  *request.mutable_source()->mutable_named() = ToProto(*planner::ParseSdySharding(kSdyFsdp));
   response = SuggestIntermediateSharding(request);
   ASSERT_TRUE(response.ok()) << response.status();
   EXPECT_EQ(*FromProto(response->intermediate().named()), *sdy);
@@ -75,4 +76,4 @@ TEST(SuggestTest, BadInputNamesTheField) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -19,7 +19,7 @@
 #include "proto/convert/text_limits.h"
 #include "proto/convert/yaml_to_json.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 bool IsJson(std::string_view text) {
@@ -126,4 +126,4 @@ std::string ToJson(const google::protobuf::Message& message, bool pretty) {
   return status.ok() ? json : absl::StrCat("{\"error\":\"", std::string(status.message()), "\"}");
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Reads a message from JSON (protobuf's mapping; lowerCamel and proto names) or YAML, told apart by
 // the first character that is not space: '{' means JSON. YAML becomes JSON with every scalar a
@@ -19,4 +19,4 @@ absl::Status ParseText(std::string_view text, google::protobuf::Message& message
 // Every field printed, lowerCamel, int64 as strings, enums by name; one line unless `pretty`.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
-}  // namespace remesh
+}  // namespace remesh::proto

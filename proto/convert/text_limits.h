@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // Bounds on text, JSON or YAML, before it becomes a message.
 inline constexpr size_t kSpecBytesMax = size_t{64} << 20;  // also of the JSON that YAML expands to
@@ -25,4 +25,4 @@ inline absl::Status TextError(size_t line, size_t column, std::string_view what)
       {.reason = "INVALID_TEXT", .metadata = {{"line", l}, {"column", c}, {"problem", w}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -8,7 +8,7 @@
 #include "proto/convert/yaml_to_json.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 absl::Status Parse(const std::string& text) {
@@ -149,4 +149,4 @@ TEST(TextTest, JsonOutPrintsEveryField) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "proto/convert/text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 using Indices = google::protobuf::RepeatedField<int64_t>;
@@ -52,4 +52,4 @@ void AppendTransfer(const v1::Transfer& transfer, bool is_first, std::string& te
                   transfer.relay() ? "\",\"relay\":true}" : "\",\"relay\":false}");
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -6,7 +6,7 @@
 #include "google/protobuf/message.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // JSON of a message with a plan whose transfers come one by one: a plan in full may have more of
 // them than memory holds.
@@ -26,4 +26,4 @@ JsonAroundTransfers CutAtTransfers(const google::protobuf::Message& message);
 // Appends one transfer, on a line of its own.
 void AppendTransfer(const v1::Transfer& transfer, bool is_first, std::string& text);
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,7 +12,7 @@
 #include "proto/convert/text.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 std::string Streamed(const google::protobuf::Message& head,
@@ -42,9 +42,9 @@ TEST(TransferJsonTest, StreamedPlansAreTheUnaryAnswer) {
   int64_t transfers = 0;
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(absl::StrCat("seed ", seed));
-    const auto request = Canonicalize(testing::RandomRequest(seed));
+    const auto request = planner::Canonicalize(testing::RandomRequest(seed));
     ASSERT_TRUE(request.ok()) << request.status();
-    const auto plan = MakePlan(request->canonical);
+    const auto plan = planner::MakePlan(request->canonical);
     ASSERT_TRUE(plan.ok()) << plan.status();
     v1::CreatePlanResponse whole;
     *whole.mutable_plan() = ToProto(*plan, request->canonical, request->binding, "plans/x");
@@ -78,4 +78,4 @@ TEST(TransferJsonTest, APlanAloneAndOneWithoutTransfers) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -7,7 +7,12 @@
 #include "planner/values/element_type.h"
 #include "proto/convert/program_proto.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::ArrayClass;
+using planner::Move;
+using planner::Space;
+
 namespace {
 
 constexpr size_t kNumberBytes = 10;  // no number takes more
@@ -97,15 +102,15 @@ class Writer {
   }
 
   void AddClass(const ArrayClass& one) {
-    const Shape& shape = named_.arrays[one.arrays.front()].shape;
+    const planner::Shape& shape = named_.arrays[one.arrays.front()].shape;
     v1::ProgramClasses& classes = *Room((4 + shape.size()) * kNumberBytes).mutable_classes();
     classes.add_arrays(static_cast<int32_t>(one.arrays.size()));
     classes.add_element_bits(one.element_bits);
     classes.add_ranks(static_cast<int32_t>(shape.size()));
     for (const int64_t extent : shape) classes.add_shapes(extent);
     classes.add_atoms(one.atom_count);
-    for (const Box& cell : one.boxes) {
-      for (const Interval& dim : cell.dims) {
+    for (const planner::Box& cell : one.boxes) {
+      for (const planner::Interval& dim : cell.dims) {
         v1::ProgramClasses& room = *Room(2 * kNumberBytes).mutable_classes();
         room.add_atom_begins(dim.lo);
         room.add_atom_extents(dim.size());
@@ -130,7 +135,7 @@ class Writer {
     int32_t number = 0;
     int32_t tape = 0;
     for (size_t i = 0; i < program_.segments.size(); ++i) {
-      const Segment& segment = program_.segments[i];
+      const planner::Segment& segment = program_.segments[i];
       v1::ProgramSegments& segments = *Room(4 * kNumberBytes).mutable_segments();
       segments.add_number_steps(program_.segment_numbers[i] -
                                 std::exchange(number, program_.segment_numbers[i]));
@@ -142,8 +147,7 @@ class Writer {
     for (int32_t s = 0; s < std::ssize(program_.segments); ++s) {
       const absl::Span<const int64_t> cuts = program_.CutsOf(s);
       Room(kNumberBytes).mutable_segments()->add_cuts(static_cast<int32_t>(cuts.size()));
-      for (const int64_t cut : cuts)
-        Room(kNumberBytes).mutable_segments()->add_cut_positions(cut);
+      for (const int64_t cut : cuts) Room(kNumberBytes).mutable_segments()->add_cut_positions(cut);
     }
   }
 
@@ -172,7 +176,7 @@ class Writer {
   }
 
   const NamedProgram& named_;
-  const HostProgram& program_;
+  const planner::HostProgram& program_;
   const absl::FunctionRef<bool(const v1::HostProgram&)> visit_;
   const size_t chunk_bytes_;
   v1::HostProgram chunk_;
@@ -184,16 +188,17 @@ class Writer {
 
 }  // namespace
 
-NamedProgram ProgramOfHost(const Plan& plan, const CanonicalRequest& request,
-                           const Binding& binding, int32_t host) {
+NamedProgram ProgramOfHost(const planner::Plan& plan, const planner::CanonicalRequest& request,
+                           const planner::Binding& binding, int32_t host) {
   NamedProgram named{.fingerprint = request.fingerprint,
                      .program = ProgramOfHost(plan, host),
                      .arrays = {},
                      .devices = {}};
   for (ArrayClass& one : named.program.geometry.classes) {
     for (int32_t& array : one.arrays) {
-      const ArraySpec& spec = request.request.arrays[array];
-      named.arrays.push_back({binding.array_names[array], spec.shape, BitWidth(spec.element_type)});
+      const planner::ArraySpec& spec = request.request.arrays[array];
+      named.arrays.push_back(
+          {binding.array_names[array], spec.shape, planner::BitWidth(spec.element_type)});
       array = static_cast<int32_t>(named.arrays.size()) - 1;
     }
   }
@@ -219,4 +224,4 @@ void WriteProgram(const NamedProgram& program,
   Writer(program, visit, chunk_bytes).Write();
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

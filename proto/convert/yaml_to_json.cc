@@ -15,7 +15,7 @@
 
 #include "proto/convert/text_limits.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 // Leaves yaml-cpp's parser, which knows no other way to stop; caught in YamlToJson().
@@ -190,4 +190,4 @@ absl::StatusOr<std::string> YamlToJson(std::string_view yaml) {
   return std::move(writer).TakeJson();
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -6,7 +6,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::proto {
 
 // One YAML document as JSON in which every scalar but null is a string. Bounded by text_limits.h
 // while it reads: aliases are expanded and count as often as they are used. INVALID_ARGUMENT with
@@ -14,4 +14,4 @@ namespace remesh {
 // their own anchor, and anything over the bounds.
 absl::StatusOr<std::string> YamlToJson(std::string_view yaml);
 
-}  // namespace remesh
+}  // namespace remesh::proto

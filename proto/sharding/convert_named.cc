@@ -8,27 +8,31 @@
 #include "planner/sharding/limits.h"
 #include "proto/sharding/convert_sharding.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::AxisRef;
+using planner::NamedSharding;
+
 namespace {
 
 using AxisRefs = google::protobuf::RepeatedPtrField<xla::AxisRefProto>;
 
-absl::StatusOr<Mesh> MeshFrom(const xla::MeshProto& proto) {
-  if (proto.axes_size() > kTileRankMax) {
+absl::StatusOr<planner::Mesh> MeshFrom(const xla::MeshProto& proto) {
+  if (proto.axes_size() > planner::kTileRankMax) {
     return absl::InvalidArgumentError(
-        absl::StrCat("mesh has ", proto.axes_size(), " axes, more than ", kTileRankMax));
+        absl::StrCat("mesh has ", proto.axes_size(), " axes, more than ", planner::kTileRankMax));
   }
-  std::vector<MeshAxis> axes;
+  std::vector<planner::MeshAxis> axes;
   for (const auto& axis : proto.axes()) axes.push_back({axis.name(), axis.size()});
   std::vector<int64_t> ids(proto.device_ids().begin(), proto.device_ids().end());
   if (proto.has_iota_transform()) {
     if (!ids.empty())
       return absl::InvalidArgumentError("mesh device_ids and iota_transform exclude each other");
     const auto& iota = proto.iota_transform();
-    return MakeIotaMesh(std::move(axes), iota.reshape_dims(), iota.transpose_perm());
+    return planner::MakeIotaMesh(std::move(axes), iota.reshape_dims(), iota.transpose_perm());
   }
-  if (axes.empty() && ids.size() == 1) return MakeMaximalMesh(ids[0]);
-  return MakeMesh(std::move(axes), std::move(ids));
+  if (axes.empty() && ids.size() == 1) return planner::MakeMaximalMesh(ids[0]);
+  return planner::MakeMesh(std::move(axes), std::move(ids));
 }
 
 std::vector<AxisRef> RefsFrom(const AxisRefs& protos) {
@@ -43,8 +47,8 @@ std::vector<AxisRef> RefsFrom(const AxisRefs& protos) {
   return refs;
 }
 
-void WriteMesh(const Mesh& mesh, xla::MeshProto& proto) {
-  for (const MeshAxis& axis : mesh.axes) {
+void WriteMesh(const planner::Mesh& mesh, xla::MeshProto& proto) {
+  for (const planner::MeshAxis& axis : mesh.axes) {
     auto* added = proto.add_axes();
     added->set_name(axis.name);
     added->set_size(axis.size);
@@ -53,7 +57,7 @@ void WriteMesh(const Mesh& mesh, xla::MeshProto& proto) {
     proto.add_device_ids(*mesh.maximal);
     return;
   }
-  const TileAssignment::Iota* iota = mesh.devices.iota();
+  const planner::TileAssignment::Iota* iota = mesh.devices.iota();
   if (iota == nullptr) {
     const std::vector<int64_t> positions = mesh.devices.Positions();
     proto.mutable_device_ids()->Add(positions.begin(), positions.end());
@@ -89,8 +93,8 @@ absl::StatusOr<NamedSharding> FromProto(const xla::NamedShardingProto& proto) {
     return absl::InvalidArgumentError(
         absl::StrCat("reduction_op ", static_cast<int>(proto.reduction_op()), " is not known"));
   }
-  sharding.reduction = static_cast<ReductionOp>(proto.reduction_op());
-  return Canonicalized(std::move(sharding));
+  sharding.reduction = static_cast<planner::ReductionOp>(proto.reduction_op());
+  return planner::Canonicalized(std::move(sharding));
 }
 
 xla::NamedShardingProto ToProto(const NamedSharding& sharding) {
@@ -108,4 +112,4 @@ xla::NamedShardingProto ToProto(const NamedSharding& sharding) {
   return proto;
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -12,7 +12,14 @@
 #include "base/status_macros.h"
 #include "planner/sharding/limits.h"
 
-namespace remesh {
+namespace remesh::proto {
+
+using planner::HloSharding;
+using planner::ReductionOp;
+using planner::ShardGroup;
+using planner::SubgroupType;
+using planner::TileAssignment;
+
 namespace {
 
 using xla::OpSharding;
@@ -75,7 +82,7 @@ absl::StatusOr<TileAssignment> TilesFrom(const OpSharding& proto) {
 
 absl::StatusOr<HloSharding::Form> TiledFrom(const OpSharding& proto, ReductionOp reduction) {
   ASSIGN_OR_RETURN(TileAssignment tiles, TilesFrom(proto));
-  Tiled::Subgroups subgroups;
+  planner::Tiled::Subgroups subgroups;
   for (int type : proto.last_tile_dims()) {
     ASSIGN_OR_RETURN(const SubgroupType subgroup, SubgroupFrom(type));
     subgroups.push_back(subgroup);
@@ -87,7 +94,7 @@ absl::StatusOr<HloSharding::Form> TiledFrom(const OpSharding& proto, ReductionOp
     }
     subgroups = {SubgroupType::kReplicated};
   }
-  return CanonicalTiles(std::move(tiles), std::move(subgroups), reduction);
+  return planner::CanonicalTiles(std::move(tiles), std::move(subgroups), reduction);
 }
 
 absl::StatusOr<HloSharding::Form> MaximalFrom(const OpSharding& proto) {
@@ -100,7 +107,7 @@ absl::StatusOr<HloSharding::Form> MaximalFrom(const OpSharding& proto) {
   const int64_t device = proto.tile_assignment_devices(0);
   if (device < 0)
     return absl::InvalidArgumentError(absl::StrCat("device ", device, " is negative"));
-  return Maximal{device};
+  return planner::Maximal{device};
 }
 
 absl::StatusOr<HloSharding::Form> FormFrom(const OpSharding& proto, ReductionOp reduction) {
@@ -122,10 +129,10 @@ absl::StatusOr<HloSharding::Form> FormFrom(const OpSharding& proto, ReductionOp 
     return absl::InvalidArgumentError(
         "replicated/manual/unknown/unreduced shardings should not have any devices assigned");
   }
-  if (proto.type() == OpSharding::REPLICATED) return Replicated{};
-  if (proto.type() == OpSharding::MANUAL) return Manual{};
-  if (proto.type() == OpSharding::UNKNOWN) return Unknown{};
-  return Unreduced{reduction};
+  if (proto.type() == OpSharding::REPLICATED) return planner::Replicated{};
+  if (proto.type() == OpSharding::MANUAL) return planner::Manual{};
+  if (proto.type() == OpSharding::UNKNOWN) return planner::Unknown{};
+  return planner::Unreduced{reduction};
 }
 
 absl::StatusOr<HloSharding> LeafFrom(const OpSharding& proto) {
@@ -141,7 +148,7 @@ absl::StatusOr<HloSharding> LeafFrom(const OpSharding& proto) {
     return absl::InvalidArgumentError("tuple_shardings of what is no tuple");
   for (const auto& entry : proto.metadata())
     leaf.metadata.push_back({entry.op_type(), entry.op_name()});
-  ASSIGN_OR_RETURN(const ReductionOp reduction, TakeReduction(leaf.metadata));
+  ASSIGN_OR_RETURN(const ReductionOp reduction, planner::TakeReduction(leaf.metadata));
   ASSIGN_OR_RETURN(leaf.form, FormFrom(proto, reduction));
   if (!proto.is_shard_group()) return leaf;
   if (proto.shard_group_type() != OpSharding::AS && proto.shard_group_type() != OpSharding::LIKE) {
@@ -157,18 +164,18 @@ absl::StatusOr<HloSharding> LeafFrom(const OpSharding& proto) {
 struct FormWriter {
   OpSharding& proto;
 
-  void operator()(const Replicated&) const { proto.set_type(OpSharding::REPLICATED); }
-  void operator()(const Maximal& maximal) const {
+  void operator()(const planner::Replicated&) const { proto.set_type(OpSharding::REPLICATED); }
+  void operator()(const planner::Maximal& maximal) const {
     proto.set_type(OpSharding::MAXIMAL);
     proto.add_tile_assignment_devices(maximal.position);
   }
-  void operator()(const Manual&) const { proto.set_type(OpSharding::MANUAL); }
-  void operator()(const Unknown&) const { proto.set_type(OpSharding::UNKNOWN); }
-  void operator()(const Unreduced& unreduced) const {
+  void operator()(const planner::Manual&) const { proto.set_type(OpSharding::MANUAL); }
+  void operator()(const planner::Unknown&) const { proto.set_type(OpSharding::UNKNOWN); }
+  void operator()(const planner::Unreduced& unreduced) const {
     proto.set_type(OpSharding::UNREDUCED);
     WriteReduction(unreduced.reduction);
   }
-  void operator()(const Tiled& tiled) const {
+  void operator()(const planner::Tiled& tiled) const {
     proto.set_type(OpSharding::OTHER);
     const TileAssignment& tiles = tiled.tiles;
     proto.mutable_tile_assignment_dimensions()->Add(tiles.dims().begin(), tiles.dims().end());
@@ -186,17 +193,17 @@ struct FormWriter {
     }
     WriteReduction(tiled.reduction);
   }
-  void operator()(const NamedSharding& named) const {
+  void operator()(const planner::NamedSharding& named) const {
     *proto.mutable_named_sharding() = ToProto(named);
   }
-  void operator()(const Tuple& tuple) const {
+  void operator()(const planner::Tuple& tuple) const {
     proto.set_type(OpSharding::TUPLE);
     for (const HloSharding& leaf : tuple.leaves) *proto.add_tuple_shardings() = ToProto(leaf);
   }
 
   void WriteReduction(ReductionOp op) const {
     if (op == ReductionOp::kSum) return;
-    const OpMetadata entry = ReductionMetadata(op);
+    const planner::OpMetadata entry = planner::ReductionMetadata(op);
     proto.add_metadata()->set_op_type(entry.op_type);
     proto.mutable_metadata(0)->set_op_name(entry.op_name);
   }
@@ -209,14 +216,14 @@ absl::StatusOr<HloSharding> FromProto(const OpSharding& proto) {
   if (proto.metadata_size() > 0) {
     return absl::InvalidArgumentError("Tuple sharding is expected to have no metadata");
   }
-  Tuple tuple;
+  planner::Tuple tuple;
   for (int i = 0; i < proto.tuple_shardings_size(); ++i) {
     auto leaf = LeafFrom(proto.tuple_shardings(i));
     if (!leaf.ok()) {
       return absl::InvalidArgumentError(
           absl::StrCat("tuple_shardings[", i, "]: ", leaf.status().message()));
     }
-    RETURN_IF_ERROR(Append(*std::move(leaf), tuple));
+    RETURN_IF_ERROR(planner::Append(*std::move(leaf), tuple));
   }
   return HloSharding{std::move(tuple), std::nullopt, {}};
 }
@@ -226,7 +233,7 @@ OpSharding ToProto(const HloSharding& sharding) {
   std::visit(FormWriter{proto}, sharding.form);
   auto* metadata = proto.has_named_sharding() ? proto.mutable_named_sharding()->mutable_metadata()
                                               : proto.mutable_metadata();
-  for (const OpMetadata& entry : sharding.metadata) {
+  for (const planner::OpMetadata& entry : sharding.metadata) {
     xla::OpMetadata* added = metadata->Add();
     added->set_op_type(entry.op_type);
     added->set_op_name(entry.op_name);
@@ -242,8 +249,9 @@ OpSharding ToProto(const HloSharding& sharding) {
 
 absl::StatusOr<HloSharding> OpShardingFromBytes(std::string_view bytes) {
   constexpr std::string_view kField = "op_sharding";
-  if (bytes.size() > kTextBytesMax) {
-    return InvalidField(kField, bytes, absl::StrCat("is longer than ", kTextBytesMax, " bytes"));
+  if (bytes.size() > planner::kTextBytesMax) {
+    return InvalidField(kField, bytes,
+                        absl::StrCat("is longer than ", planner::kTextBytesMax, " bytes"));
   }
   OpSharding proto;
   const google::protobuf::LogSilencer quiet;  // the status says it all
@@ -259,4 +267,4 @@ std::string OpShardingToBytes(const HloSharding& sharding) {
   return ToProto(sharding).SerializeAsString();
 }
 
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "planner/sharding/hlo_text.h"
 
-namespace remesh {
+namespace remesh::proto {
 namespace {
 
 using ::testing::HasSubstr;
@@ -66,11 +66,11 @@ TEST(ConvertShardingTest, KnownBytesAndTextsAreTheSame) {
   for (const Known& known : kKnown) {
     const std::string bytes(absl::HexStringToBytes(known.hex));
     const auto from_bytes = OpShardingFromBytes(bytes);
-    const auto from_text = ParseHloSharding(known.text);
+    const auto from_text = planner::ParseHloSharding(known.text);
     ASSERT_TRUE(from_bytes.ok()) << known.text << from_bytes.status();
     ASSERT_TRUE(from_text.ok()) << from_text.status();
     EXPECT_EQ(*from_bytes, *from_text) << known.text;
-    EXPECT_EQ(PrintHloSharding(*from_bytes), known.text);
+    EXPECT_EQ(planner::PrintHloSharding(*from_bytes), known.text);
     EXPECT_EQ(absl::BytesToHexString(OpShardingToBytes(*from_text)), known.hex) << known.text;
   }
 }
@@ -78,7 +78,7 @@ TEST(ConvertShardingTest, KnownBytesAndTextsAreTheSame) {
 TEST(ConvertShardingTest, ListsAndIotasAreEqual) {
   const auto list = FromProto(Tiles({2, 2}, {0, 2, 1, 3}));
   ASSERT_TRUE(list.ok());
-  EXPECT_EQ(*list, *ParseHloSharding("{devices=[2,2]<=[2,2]T(1,0)}"));
+  EXPECT_EQ(*list, *planner::ParseHloSharding("{devices=[2,2]<=[2,2]T(1,0)}"));
 }
 
 TEST(ConvertShardingTest, ReductionTravelsInMetadata) {
@@ -89,7 +89,7 @@ TEST(ConvertShardingTest, ReductionTravelsInMetadata) {
   proto.add_metadata()->set_op_name("layer");
   const auto sharding = FromProto(proto);
   ASSERT_TRUE(sharding.ok());
-  EXPECT_EQ(std::get<Unreduced>(sharding->form).reduction, ReductionOp::kMax);
+  EXPECT_EQ(std::get<planner::Unreduced>(sharding->form).reduction, planner::ReductionOp::kMax);
   EXPECT_EQ(sharding->metadata.size(), 1u);
   EXPECT_EQ(ToProto(*sharding).SerializeAsString(), proto.SerializeAsString());
   proto.mutable_metadata(0)->set_op_name("PRODUCT");
@@ -185,4 +185,4 @@ TEST(ConvertShardingTest, BadNamedShardingsAreRefused) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::proto

@@ -3,7 +3,7 @@
 
 #include "google/protobuf/util/time_util.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 v1::Evictions ToProto(const EvictionCounts& counts) {
@@ -85,4 +85,4 @@ v1::CacheStats ToProto(const CacheCounters& counters, const MemoryTier& memory, 
   return stats;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "server/cache/eviction.h"
 #include "server/cache/memory_tier.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What has happened to questions since the process began; the fields of v1.CacheStats say what each
 // counts.
@@ -38,4 +38,4 @@ struct CacheCounters {
 // With what the tiers hold now.
 v1::CacheStats ToProto(const CacheCounters& counters, const MemoryTier& memory, DiskTier& disk);
 
-}  // namespace remesh
+}  // namespace remesh::server

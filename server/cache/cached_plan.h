@@ -4,13 +4,13 @@
 #include "planner/canonical/canonical.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A plan in canonical ids and what it answers. Immutable.
 struct CachedPlan {
-  CanonicalRequest request;
-  Plan plan;
+  planner::CanonicalRequest request;
+  planner::Plan plan;
   double compute_seconds = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cache/disk_tier.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class NoDiskTier : public DiskTier {
  public:
   bool present() const override { return false; }
-  std::optional<CachedPlan> Find(const CanonicalRequest&) override { return std::nullopt; }
+  std::optional<CachedPlan> Find(const planner::CanonicalRequest&) override { return std::nullopt; }
   bool Has(const std::string&) override { return false; }
   std::optional<PlanFile::Name> FindName(const std::string&) override { return std::nullopt; }
   std::vector<PlanFile::Name> PinnedNames() override { return {}; }
@@ -36,4 +36,4 @@ DiskTier& NoDisk() {
   return *none;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

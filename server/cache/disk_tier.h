@@ -14,7 +14,7 @@
 #include "server/cache/eviction.h"
 #include "server/cache/plan_file.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the plan cache asks of the tier behind memory: a PlanStore, or nothing. Nothing here fails
 // its caller but where a status says so. Thread-safe.
@@ -26,7 +26,7 @@ class DiskTier {
   virtual bool present() const = 0;
 
   // The plan of that request if it is there and sound. Reads the disk.
-  virtual std::optional<CachedPlan> Find(const CanonicalRequest& request) = 0;
+  virtual std::optional<CachedPlan> Find(const planner::CanonicalRequest& request) = 0;
   // Whether there is a plan, sound or not.
   virtual bool Has(const std::string& fingerprint) = 0;
   // The name with its spec, if it is there and sound. Reads the disk.
@@ -69,4 +69,4 @@ class DiskTier {
 // The tier of a cache that has memory only. Pins last as long as the process, as they must.
 DiskTier& NoDisk();
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cache/eviction.h"
 
-namespace remesh {
+namespace remesh::server {
 
 void EvictionCounts::Count(EvictionCause cause) {
   switch (cause) {
@@ -23,4 +23,4 @@ void EvictionCounts::Count(EvictionCause cause) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace remesh {
+namespace remesh::server {
 
 // Why a name goes without somebody having removed it by name.
 enum class EvictionCause { kBytes, kEntries, kAge, kCorrupt, kFlushed };
@@ -27,4 +27,4 @@ struct EvictionCounts {
   void Count(EvictionCause cause);
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 
 #include "absl/container/flat_hash_set.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // glibc: a header of 8 bytes, rounded up to 16, at least 32.
@@ -36,42 +36,43 @@ int64_t Held(const absl::InlinedVector<T, kInlined>& vector) {
   return vector.capacity() <= kInlined ? 0 : Block(vector.capacity() * sizeof(T));
 }
 
-int64_t Held(const Layout& layout) {
-  int64_t bytes = Block(sizeof(Layout) + 16) + Held(layout.shape) + Held(layout.tiles) +
+int64_t Held(const planner::Layout& layout) {
+  int64_t bytes = Block(sizeof(planner::Layout) + 16) + Held(layout.shape) + Held(layout.tiles) +
                   Held(layout.tile_of) + Held(layout.subgroup_kind);
-  for (const Tile& tile : layout.tiles) {
+  for (const planner::Tile& tile : layout.tiles) {
     bytes += Held(tile.boxes) + Held(tile.positions);
-    for (const Box& box : tile.boxes) bytes += Held(box.dims);
+    for (const planner::Box& box : tile.boxes) bytes += Held(box.dims);
   }
   if (!layout.partitions.has_value()) return bytes;
   bytes += Held(*layout.partitions);
-  for (const DimPartition& partition : *layout.partitions) {
+  for (const planner::DimPartition& partition : *layout.partitions) {
     bytes += Held(partition.cuts) + Held(partition.part_of);
   }
   return bytes;
 }
 
-int64_t Held(const Topology& topology) {
+int64_t Held(const planner::Topology& topology) {
   int64_t bytes = Held(topology.hosts) + Held(topology.domains);
-  for (const Host& host : topology.hosts) {
+  for (const planner::Host& host : topology.hosts) {
     bytes += Held(host.name) + Held(host.parent) + Held(host.device_ids);
   }
-  for (const Domain& domain : topology.domains) bytes += Held(domain.name) + Held(domain.parent);
+  for (const planner::Domain& domain : topology.domains)
+    bytes += Held(domain.name) + Held(domain.parent);
   return bytes;
 }
 
 }  // namespace
 
-int64_t HeldBytes(const ReshardRequest& request) {
+int64_t HeldBytes(const planner::ReshardRequest& request) {
   int64_t bytes = Held(request.topology) + Held(request.arrays) + Held(request.fallbacks) +
                   Held(request.options.lost_device_ids);
   absl::flat_hash_set<const void*> seen;
-  for (const ArraySpec& array : request.arrays) {
+  for (const planner::ArraySpec& array : request.arrays) {
     bytes += Held(array.name) + Held(array.shape);
-    for (const Placement* place : {&array.source, &array.target}) {
+    for (const planner::Placement* place : {&array.source, &array.target}) {
       if (seen.insert(place->layout.get()).second) bytes += Held(*place->layout);
       if (seen.insert(place->devices.get()).second) {
-        bytes += Block(sizeof(DeviceList) + 16) + Held(*place->devices);
+        bytes += Block(sizeof(planner::DeviceList) + 16) + Held(*place->devices);
       }
     }
   }
@@ -83,9 +84,9 @@ int64_t HeldBytes(const CachedPlan& cached) {
          HeldBytes(cached.request.request) + cached.plan.memory_bytes();
 }
 
-int64_t HeldBytes(const Binding& binding) {
+int64_t HeldBytes(const planner::Binding& binding) {
   return Held(binding.device_ids) + Held(binding.array_indices) + Held(binding.host_names) +
          Held(binding.domain_names) + Held(binding.array_names);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "tests/benchmark/models.h"
 #include "tests/benchmark/planner_cases.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // What the process has allocated and not freed.
@@ -23,21 +23,21 @@ int64_t Allocated() {
 // What copies of a spec's plan take beside what HeldBytes says of them.
 void ExpectCounted(const v1::PlanSpec& spec) {
   constexpr int kCopies = 20;
-  auto canonicalized = Canonicalize(testing::RequestOf(spec));
+  auto canonicalized = planner::Canonicalize(testing::RequestOf(spec));
   ASSERT_TRUE(canonicalized.ok()) << canonicalized.status();
-  auto plan = MakePlan(canonicalized->canonical);
+  auto plan = planner::MakePlan(canonicalized->canonical);
   ASSERT_TRUE(plan.ok()) << plan.status();
-  const std::string bytes = EncodePlan(canonicalized->canonical, *plan);
+  const std::string bytes = planner::EncodePlan(canonicalized->canonical, *plan);
   std::vector<std::unique_ptr<CachedPlan>> copies(kCopies);
-  std::vector<std::unique_ptr<Binding>> bindings(kCopies);
+  std::vector<std::unique_ptr<planner::Binding>> bindings(kCopies);
   const int64_t before = Allocated();
   int64_t counted = 0;
   for (int i = 0; i < kCopies; ++i) {
-    auto answered = DecodePlan(bytes);
+    auto answered = planner::DecodePlan(bytes);
     ASSERT_TRUE(answered.ok()) << answered.status();
     copies[i] = std::make_unique<CachedPlan>(
         CachedPlan{.request = std::move(answered->request), .plan = std::move(answered->plan)});
-    bindings[i] = std::make_unique<Binding>(canonicalized->binding);
+    bindings[i] = std::make_unique<planner::Binding>(canonicalized->binding);
     counted += HeldBytes(*copies[i]) + HeldBytes(*bindings[i]) + 128;  // the last: sizeof(Binding)
   }
   const int64_t taken = Allocated() - before;
@@ -58,4 +58,4 @@ TEST(HeldBytesTest, OneArray) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include "google/protobuf/util/time_util.h"
 #include "proto/convert/plan_proto.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
@@ -31,7 +31,8 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
   const BoundPlan& bound = *listed.plan;
   const CachedPlan& cached = *bound.cached;
   v1::Plan plan;
-  if (view != v1::BASIC) plan = ToProto(cached.plan, cached.request, bound.binding, bound.name);
+  if (view != v1::BASIC)
+    plan = proto::ToProto(cached.plan, cached.request, bound.binding, bound.name);
   plan.set_name(bound.name);
   plan.set_fingerprint(cached.request.fingerprint);
   SetFacts(listed.facts, plan);
@@ -39,7 +40,7 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
   plan.set_tier(v1::MEMORY);
   plan.set_uses(listed.users);
   *plan.mutable_states() = {listed.facts.states.begin(), listed.facts.states.end()};
-  SetCounts(bound.counts, plan);
+  proto::SetCounts(bound.counts, plan);
   plan.set_compute_seconds(cached.compute_seconds);
   return plan;
 }
@@ -47,7 +48,7 @@ v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view) {
 std::string AboutOf(const ListedPlan& listed) {
   v1::Plan about = ToProto(listed, v1::BASIC);
   const CachedPlan& cached = *listed.plan->cached;
-  *about.mutable_summary() = SummaryOf(cached.plan, listed.plan->binding);
+  *about.mutable_summary() = proto::SummaryOf(cached.plan, listed.plan->binding);
   about.clear_uses();
   return about.SerializeAsString();
 }
@@ -86,4 +87,4 @@ NameFacts FactsOf(const PlanFile::Name& name) {
           .states = {about.states().begin(), about.states().end()}};
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,16 +13,16 @@
 #include "server/cache/cached_plan.h"
 #include "server/cache/plan_file.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A cached plan with a caller's names.
 struct BoundPlan {
   std::string name;  // plans/{...}
   std::shared_ptr<const CachedPlan> cached;
-  Binding binding;
+  planner::Binding binding;
   // The question, topology spelled out: a serialized v1.PlanSpec, a tenth of the message's size.
   std::shared_ptr<const std::string> spec;
-  PlanCounts counts;
+  proto::PlanCounts counts;
 };
 using BoundPlanPtr = std::shared_ptr<const BoundPlan>;
 
@@ -58,4 +58,4 @@ PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec);
 v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view);
 NameFacts FactsOf(const PlanFile::Name& name);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 
 #include "server/cache/held_bytes.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // What a name takes beside its binding and its question: itself, five times, and the nodes of maps.
@@ -102,4 +102,4 @@ std::vector<const MemoryTier::Name*> MemoryTier::NamesAfter(absl::Time created,
   return names;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "server/cache/listed_plan.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Plans in memory: each once, by fingerprint, and bound under names. Names that nobody used for
 // longest go first, but none that is pinned or in use. A value with no lock, clock or disk.
@@ -81,4 +81,4 @@ class MemoryTier {
   uint64_t next_use_ = 1;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

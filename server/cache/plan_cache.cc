@@ -11,7 +11,10 @@
 #include "proto/convert/plan_spec.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::CanonicalRequest;
+
 namespace {
 
 using Event = v1::WatchPlansResponse;
@@ -30,11 +33,11 @@ const std::string& FingerprintOf(const PlanCache::Question& question) {
 }
 
 std::string NameOf(const PlanCache::Question& question) {
-  return PlanName(FingerprintOf(question), question.canonicalized.binding);
+  return proto::PlanName(FingerprintOf(question), question.canonicalized.binding);
 }
 
 BoundPlanPtr Bind(const PlanCache::Question& question, std::shared_ptr<const CachedPlan> cached) {
-  const PlanCounts counts = CountsOf(cached->request.request);
+  const proto::PlanCounts counts = proto::CountsOf(cached->request.request);
   return std::make_shared<const BoundPlan>(BoundPlan{.name = NameOf(question),
                                                      .cached = std::move(cached),
                                                      .binding = question.canonicalized.binding,
@@ -46,9 +49,9 @@ BoundPlanPtr Bind(const PlanCache::Question& question, std::shared_ptr<const Cac
 absl::StatusOr<PlanCache::Question> QuestionOf(const PlanFile::Name& row) {
   v1::PlanSpec spec;
   if (!spec.ParseFromString(row.spec)) return absl::DataLossError("the question cannot be read");
-  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr));
+  ASSIGN_OR_RETURN(const planner::ReshardRequest request, proto::ToReshardRequest(spec, nullptr));
   PlanCache::Question question{.access = Access::kAhead};
-  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request));
+  ASSIGN_OR_RETURN(question.canonicalized, planner::Canonicalize(request));
   question.spec = std::make_shared<const std::string>(row.spec);
   if (NameOf(question) != row.name) {
     return absl::DataLossError("its question has another name now");
@@ -254,7 +257,8 @@ absl::Status PlanCache::Load(const std::string& name) {
   if (!row.has_value()) return absl::OkStatus();
   const absl::StatusOr<Question> question = QuestionOf(*row);
   if (!question.ok()) {
-    LogWarning("a name on disk is dropped", {{"plan", name}, {"error", question.status()}});
+    service::LogWarning("a name on disk is dropped",
+                        {{"plan", name}, {"error", question.status()}});
     return disk_.RemoveName(name).status();
   }
   const auto no_planning = [&](const CanonicalRequest&) { return NotFound(name); };
@@ -290,4 +294,4 @@ void PlanCache::EndUse(const std::string& name) {
   MakeRoom("");
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -23,7 +23,7 @@
 #include "server/cache/plan_watchers.h"
 #include "server/cache/question_memo.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What a lookup is to the cache: what it counts, and what it leaves behind.
 enum class Access {
@@ -56,7 +56,7 @@ class PlanCache {
   ~PlanCache();
 
   struct Question {
-    CanonicalizedRequest canonicalized;
+    planner::CanonicalizedRequest canonicalized;
     std::shared_ptr<const std::string> spec;  // as in BoundPlan
     Access access = Access::kAnswer;          // not kPeek or kView
     std::string state = "";                   // on whose behalf, or ""
@@ -65,7 +65,7 @@ class PlanCache {
     BoundPlanPtr plan;
     v1::Planning::Cache cache = v1::Planning::MISS;
   };
-  using Compute = absl::FunctionRef<absl::StatusOr<CachedPlan>(const CanonicalRequest&)>;
+  using Compute = absl::FunctionRef<absl::StatusOr<CachedPlan>(const planner::CanonicalRequest&)>;
   // Finds the plan or computes it, without the lock; waits when an equal request is being computed.
   // Without the disk no miss counts: FindKept() has counted it.
   absl::StatusOr<Answer> FindOrCompute(const Question& question, Compute compute,
@@ -175,4 +175,4 @@ class PlanCache {
   CacheCounters counters_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

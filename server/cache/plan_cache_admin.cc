@@ -9,7 +9,7 @@
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_event.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Event = v1::WatchPlansResponse;
@@ -214,4 +214,4 @@ v1::CacheStats PlanCache::stats() {
   return stats;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class PlanCacheDiskTest : public ::testing::Test {
@@ -141,15 +141,17 @@ TEST_F(PlanCacheDiskTest, ANameWhosePlanIsGoneIsNoName) {
 
 // "The cached path never touches disk or the planner."
 TEST_F(PlanCacheDiskTest, WhatMemoryAnswersTouchesNeitherDiskNorPlanner) {
-  const auto request = ToReshardRequest(TestSpec(), nullptr);
+  const auto request = proto::ToReshardRequest(TestSpec(), nullptr);
   PlanCache::Question question;
-  question.canonicalized = *Canonicalize(*request);
+  question.canonicalized = *planner::Canonicalize(*request);
   question.spec = std::make_shared<const std::string>(TestSpec().SerializeAsString());
-  const auto compute = [](const CanonicalRequest& request) { return ComputePlan(request); };
+  const auto compute = [](const planner::CanonicalRequest& request) {
+    return ComputePlan(request);
+  };
   ASSERT_TRUE(cache_->FindOrCompute(question, compute).ok());
   store_->Flush();
   const int64_t reads = store_->stats().reads;
-  const auto never = [](const CanonicalRequest&) -> absl::StatusOr<CachedPlan> {
+  const auto never = [](const planner::CanonicalRequest&) -> absl::StatusOr<CachedPlan> {
     ADD_FAILURE() << "planned";
     return absl::InternalError("");
   };
@@ -160,8 +162,8 @@ TEST_F(PlanCacheDiskTest, WhatMemoryAnswersTouchesNeitherDiskNorPlanner) {
     EXPECT_TRUE(cache_->Find(answer->plan->name).ok());
     EXPECT_TRUE(cache_->Find(answer->plan->name, Access::kPeek).ok());
   }
-  const auto other = ToReshardRequest(TestSpec({70, 30, 50, 10}, "other-"), nullptr);
-  question.canonicalized = *Canonicalize(*other);
+  const auto other = proto::ToReshardRequest(TestSpec({70, 30, 50, 10}, "other-"), nullptr);
+  question.canonicalized = *planner::Canonicalize(*other);
   EXPECT_EQ(cache_->FindOrCompute(question, never)->cache, v1::Planning::ISOMORPHIC);
   EXPECT_EQ(store_->stats().reads, reads);
 }
@@ -208,4 +210,4 @@ TEST_F(PlanCacheDiskTest, AThousandEqualColdRequestsAreOnePlanning) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

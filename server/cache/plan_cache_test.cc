@@ -9,7 +9,7 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 absl::StatusOr<v1::CreatePlanResponse> Create(PlanCache& cache, const v1::PlanSpec& spec,
@@ -140,4 +140,4 @@ TEST(PlanCacheTest, CountsWhatAnswersSaved) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

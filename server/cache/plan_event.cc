@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/cache/plan_event.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Event = v1::WatchPlansResponse;
@@ -58,4 +58,4 @@ Event EvictedFromDisk(const Evicted& evicted, const ListedPlan* in_memory) {
   return EvictionOf(evicted.cause, v1::DISK, std::move(plan));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 #include "server/cache/eviction.h"
 #include "server/cache/listed_plan.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What watchers of plans hear.
 
@@ -16,4 +16,4 @@ v1::WatchPlansResponse EvictedFromMemory(const ListedPlan& listed, EvictionCause
 // The same from disk; `in_memory`: what memory has of the name, or null.
 v1::WatchPlansResponse EvictedFromDisk(const Evicted& evicted, const ListedPlan* in_memory);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Step i leads from schema version i to i + 1. Steps are added, never changed.
@@ -298,4 +298,4 @@ absl::StatusOr<PlanFile::Size> PlanFile::size() {
   return size;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,7 +14,7 @@
 #include "server/cache/eviction.h"
 #include "server/sqlite/database.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A SQLite file of plans' bytes by fingerprint, and of the names under which somebody knows them.
 // WAL without waiting for the disk at each commit: a killed process loses nothing that was
@@ -96,4 +96,4 @@ class PlanFile {
   const std::unique_ptr<Database> database_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 absl::Status Check(const char* field, const v1::CountRange& range) {
@@ -86,4 +86,4 @@ bool Matches(const v1::PlanFilter& filter, const v1::Plan& plan) {
                                     filter.fingerprint_prefix()) == 0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

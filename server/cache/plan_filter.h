@@ -4,7 +4,7 @@
 #include "absl/status/status.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // INVALID_ARGUMENT, with the field named ("hits.max"), for bounds that contradict each other,
 // negative counts, and names that no state has.
@@ -13,4 +13,4 @@ absl::Status ValidateFilter(const v1::PlanFilter& filter);
 // Whether `plan`, in view BASIC at least, is one that the filter wants. REQUIRES: a valid filter.
 bool Matches(const v1::PlanFilter& filter, const v1::Plan& plan);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 std::string FieldOf(const v1::PlanFilter& filter) {
@@ -59,4 +59,4 @@ TEST(PlanFilterTest, BoundsAreInclusiveAndTimesHalfOpen) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

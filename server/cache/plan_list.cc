@@ -6,7 +6,7 @@
 
 #include "server/cache/plan_filter.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr size_t kScannedMax = 20'000;  // plans looked at for one page
@@ -33,4 +33,4 @@ PlanPage PageOfPlans(PlanCache& cache, size_t size, PlanCache::Place after,
   return page;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

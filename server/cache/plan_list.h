@@ -8,7 +8,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
 
-namespace remesh {
+namespace remesh::server {
 
 struct PlanPage {
   std::vector<v1::Plan> plans;
@@ -20,4 +20,4 @@ struct PlanPage {
 PlanPage PageOfPlans(PlanCache& cache, size_t size, PlanCache::Place after,
                      const v1::PlanFilter& filter, v1::PlanView view);
 
-}  // namespace remesh
+}  // namespace remesh::server

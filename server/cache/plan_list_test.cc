@@ -14,7 +14,7 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class PlanListTest : public ::testing::Test {
@@ -151,4 +151,4 @@ TEST_F(PlanListTest, FiltersChooseByWhatIsKnown) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

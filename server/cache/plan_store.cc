@@ -14,7 +14,10 @@
 #include "planner/codec/plan_bytes.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::LogWarning;
+
 namespace {
 
 constexpr int kLevel = 3;
@@ -42,7 +45,7 @@ absl::StatusOr<std::string> Decompressed(const std::string& packed) {
 
 absl::StatusOr<CachedPlan> Unpacked(const PlanFile::Row& row, const std::string& fingerprint) {
   ASSIGN_OR_RETURN(const std::string bytes, Decompressed(row.bytes));
-  ASSIGN_OR_RETURN(AnsweredRequest answered, DecodePlan(bytes));
+  ASSIGN_OR_RETURN(planner::AnsweredRequest answered, planner::DecodePlan(bytes));
   if (answered.request.fingerprint != fingerprint) {
     return absl::DataLossError("answers another request");
   }
@@ -99,7 +102,7 @@ T PlanStore::Read(absl::FunctionRef<absl::StatusOr<T>(PlanFile&)> read) {
   return T();
 }
 
-std::optional<CachedPlan> PlanStore::Find(const CanonicalRequest& request) {
+std::optional<CachedPlan> PlanStore::Find(const planner::CanonicalRequest& request) {
   using Row = std::optional<PlanFile::Row>;
   const std::string& fingerprint = request.fingerprint;
   const Row row = Read<Row>([&](PlanFile& file) { return file.Read(fingerprint); });
@@ -172,7 +175,7 @@ bool PlanStore::HasRoom() {
 void PlanStore::Store(std::shared_ptr<const CachedPlan> plan, std::optional<PlanFile::Name> name) {
   if (!HasRoom()) return;
   PostPrepared([plan = std::move(plan), name = std::move(name), now = options_.now()]() -> Write {
-    PlanFile::Row row{.bytes = Compressed(EncodePlan(plan->request, plan->plan)),
+    PlanFile::Row row{.bytes = Compressed(planner::EncodePlan(plan->request, plan->plan)),
                       .compute_seconds = plan->compute_seconds};
     std::optional<PlanFile::Name> packed = name;
     if (packed.has_value()) packed->spec = Compressed(name->spec);
@@ -341,4 +344,4 @@ void PlanStore::OnError(const absl::Status& status) {
   stats_.evictions.corrupt += corrupt;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

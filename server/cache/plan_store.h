@@ -16,7 +16,7 @@
 #include "base/task_queue.h"
 #include "server/cache/disk_tier.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Plans on disk, by fingerprint, as compressed checked bytes, and the names that they are bound to;
 // both outlive the process. Writes happen on a thread of its own. Losing a plan costs time, so
@@ -44,7 +44,7 @@ class PlanStore : public DiskTier {
   ~PlanStore() override = default;
 
   bool present() const override { return true; }
-  std::optional<CachedPlan> Find(const CanonicalRequest& request) override;
+  std::optional<CachedPlan> Find(const planner::CanonicalRequest& request) override;
   bool Has(const std::string& fingerprint) override;
   std::optional<PlanFile::Name> FindName(const std::string& name) override;
   std::vector<PlanFile::Name> PinnedNames() override;
@@ -98,4 +98,4 @@ class PlanStore : public DiskTier {
   TaskQueue writes_;  // last: its tasks use all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

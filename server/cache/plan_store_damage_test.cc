@@ -12,7 +12,7 @@
 #include "server/cache/plan_store_test.h"
 #include "tests/testing/resealed.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
@@ -37,7 +37,7 @@ TEST_F(PlanStoreTest, ACorruptRowIsSetAsideAndReplaced) {
 TEST_F(PlanStoreTest, APlanOfAnotherReleaseIsMadeAnewAndIsNoDamage) {
   const auto plan = PlanOf(1);
   Open()->Store(plan);
-  const std::string bytes = testing::OfNextFormat(EncodePlan(plan->request, plan->plan));
+  const std::string bytes = testing::OfNextFormat(planner::EncodePlan(plan->request, plan->plan));
   std::string packed(ZSTD_compressBound(bytes.size()), '\0');
   packed.resize(ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), 3));
   Execute("UPDATE plans SET bytes = x'" + absl::BytesToHexString(packed) + "'");
@@ -124,4 +124,4 @@ TEST_F(PlanStoreTest, PinsOfTheSecondSchemaBecomeNames) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

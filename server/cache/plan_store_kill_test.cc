@@ -20,7 +20,7 @@
 
 extern char** environ;
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr char kPathVariable[] = "REMESH_TEST_PLAN_STORE";
@@ -92,4 +92,4 @@ TEST_F(PlanStoreTest, AKilledWriterLeavesNothingWrongBehind) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 
 #include "server/cache/plan_store_test.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 TEST_F(PlanStoreTest, PlansAndNamesOutliveTheStore) {
@@ -192,4 +192,4 @@ TEST_F(PlanStoreTest, IsOpenOnlyOnce) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,12 +14,12 @@
 #include "server/cache/plan_store.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::server {
 
 inline std::shared_ptr<const CachedPlan> PlanOf(uint64_t seed) {
-  auto request = Canonicalize(testing::RandomRequest(seed, {.lost_devices = false}));
+  auto request = planner::Canonicalize(testing::RandomRequest(seed, {.lost_devices = false}));
   EXPECT_TRUE(request.ok()) << request.status();
-  auto plan = MakePlan(request->canonical);
+  auto plan = planner::MakePlan(request->canonical);
   EXPECT_TRUE(plan.ok()) << plan.status();
   return std::make_shared<const CachedPlan>(CachedPlan{request->canonical, *plan, 1.5});
 }
@@ -66,4 +66,4 @@ class PlanStoreTest : public ::testing::Test {
   std::atomic<absl::Time> now_{absl::FromUnixSeconds(1'000'000)};
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

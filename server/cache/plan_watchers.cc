@@ -5,7 +5,7 @@
 
 #include "absl/synchronization/notification.h"
 
-namespace remesh {
+namespace remesh::server {
 
 uint64_t PlanWatchers::Add(std::shared_ptr<PlanWatcher> watcher) {
   const uint64_t id = next_++;
@@ -43,4 +43,4 @@ void PlanWatchers::EndAll(const absl::Status& status) {
   if (posted) done.WaitForNotification();
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

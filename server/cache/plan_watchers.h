@@ -11,7 +11,7 @@
 #include "base/strand.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Shared by all whom it waits for.
 using PlanEventPtr = std::shared_ptr<const v1::WatchPlansResponse>;
@@ -48,4 +48,4 @@ class PlanWatchers {
   Strand strand_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 struct Recorder : PlanWatcher {
@@ -30,4 +30,4 @@ TEST(PlanWatchersTest, AThousandUnreadWatchersHoldOneCopyOfAnEvent) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

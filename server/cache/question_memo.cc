@@ -10,7 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "proto/convert/plan_proto.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Maps in the order of their keys: equal messages have equal bytes, in this process.
@@ -23,11 +23,12 @@ void Append(const google::protobuf::MessageLite& message, std::string& bytes) {
 
 }  // namespace
 
-QuestionDigest DigestOf(const v1::PlanSpec& spec, const Topology* workers) {
+QuestionDigest DigestOf(const v1::PlanSpec& spec, const planner::Topology* workers) {
   // Its length first, so that nothing at its end can pass for workers.
   std::string bytes = absl::StrCat(spec.ByteSizeLong(), ":");
   Append(spec, bytes);
-  if (spec.topology().hosts().empty() && workers != nullptr) Append(ToProto(*workers), bytes);
+  if (spec.topology().hosts().empty() && workers != nullptr)
+    Append(proto::ToProto(*workers), bytes);
   QuestionDigest digest;
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest.data());
   return digest;
@@ -54,4 +55,4 @@ void QuestionMemo::RememberLocked(const QuestionDigest& question, std::string pl
   recent_[question] = std::move(plan);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

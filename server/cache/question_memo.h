@@ -12,14 +12,14 @@
 #include "planner/values/topology.h"
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // SHA-256: a spec that somebody forges cannot take another's place.
 using QuestionDigest = std::array<uint8_t, 32>;
 
 // Of everything that a question's answer depends on: the spec, word for word, and `workers` where
 // its topology is empty.
-QuestionDigest DigestOf(const v1::PlanSpec& spec, const Topology* workers);
+QuestionDigest DigestOf(const v1::PlanSpec& spec, const planner::Topology* workers);
 
 // Remembers the names of plans by the words of the questions that led to them, so that a question
 // asked again in the same words needs neither front ends nor a canonical form. Both are functions,
@@ -45,4 +45,4 @@ class QuestionMemo {
   Names older_ ABSL_GUARDED_BY(mutex_);  // forgotten when recent_ is full
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 QuestionDigest Numbered(uint8_t number) {
@@ -52,9 +52,9 @@ TEST(QuestionMemoTest, EveryWordOfAQuestionCounts) {
 TEST(QuestionMemoTest, WorkersCountWhereTheSpecNamesNoHosts) {
   v1::PlanSpec spec;
   spec.add_arrays()->set_name("a");
-  Topology workers;
+  planner::Topology workers;
   workers.hosts.push_back({.name = "h0", .device_ids = {0, 1}});
-  Topology others = workers;
+  planner::Topology others = workers;
   others.hosts[0].device_ids = {1, 0};
   EXPECT_NE(DigestOf(spec, nullptr), DigestOf(spec, &workers));
   EXPECT_NE(DigestOf(spec, &workers), DigestOf(spec, &others));
@@ -63,4 +63,4 @@ TEST(QuestionMemoTest, WorkersCountWhereTheSpecNamesNoHosts) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -15,7 +15,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the controller wants done. Actions are carried out in order; the answers come back as later
 // events.
@@ -76,7 +76,7 @@ struct ReleasePlan {
 
 // What an empty topology means has changed; null: no worker yet.
 struct TopologyChanged {
-  std::shared_ptr<const Topology> topology;
+  std::shared_ptr<const planner::Topology> topology;
 };
 
 // For metrics.
@@ -97,4 +97,4 @@ using Action = std::variant<SendToWorker, CloseStream, Persist, ReplyTo, Notify,
                             StartPlanning, ReleasePlan, TopologyChanged, ExecutionEnded, Note>;
 using Actions = std::vector<Action>;
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 #include "server/controller/names.h"
 #include "server/controller/pagination.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // With what it owes, and whether it is drained.
@@ -71,8 +71,8 @@ absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const Contro
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
       view.workers().workers(), start, "workers", [](const WorkerEntry&) { return true; },
-      [&](const WorkerEntry& worker) { return ToProto(worker, view); },
-      view.options.page_bytes_max, *response.mutable_workers()));
+      [&](const WorkerEntry& worker) { return ToProto(worker, view); }, view.options.page_bytes_max,
+      *response.mutable_workers()));
   return response;
 }
 
@@ -97,4 +97,4 @@ ControllerGauges GaugesOf(const ControllerView& view) {
   return gauges;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

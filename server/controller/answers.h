@@ -8,7 +8,7 @@
 #include "server/controller/controller_view.h"
 #include "server/controller/event.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Answers to requests that only ask. Pure.
 absl::StatusOr<Reply> Answer(const v1::GetStateRequest& request, const ControllerView& view);
@@ -32,4 +32,4 @@ struct ControllerGauges {
 };
 ControllerGauges GaugesOf(const ControllerView& view);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Collects entries into parts of bounded size.
@@ -58,4 +58,4 @@ std::vector<v1::AttachResponse> CutAssignment(v1::AttachResponse message, size_t
   return parts;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

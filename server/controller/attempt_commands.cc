@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Commit and Abort name what they are about, for workers that know nothing of the attempt.
@@ -56,9 +56,9 @@ v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution&
 v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource) {
   v1::AttachResponse message;
   NameTarget(attempt, resource, *message.mutable_abort());
-  if (GetErrorInfo(StatusFromProto(resource.error())).reason == "DIGEST_MISMATCH")
+  if (GetErrorInfo(service::StatusFromProto(resource.error())).reason == "DIGEST_MISMATCH")
     *message.mutable_abort()->mutable_error() = resource.error();
   return message;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/execution_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the workers of an execution are told; without epoch.
 
@@ -20,4 +20,4 @@ v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution&
 // With the execution's error, where workers can tell more of it.
 v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 
 #include "server/controller/assignment_parts.h"
 
-namespace remesh {
+namespace remesh::server {
 
 using google::protobuf::util::TimeUtil;
 
@@ -33,4 +33,4 @@ void Commands::SendWelcome(const v1::Register& registration, Outbox& out) const 
   Send(registration.host(), std::move(message), out);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

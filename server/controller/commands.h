@@ -9,7 +9,7 @@
 #include "server/controller/outbox.h"
 #include "server/controller/worker_registry.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Puts commands to workers into an outbox: with the epoch and the journal's position, in parts
 // where one is long. Has no state of its own. Not thread-safe.
@@ -30,4 +30,4 @@ class Commands {
   const WorkerRegistry& workers_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

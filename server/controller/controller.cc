@@ -11,7 +11,7 @@
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
 
-namespace remesh {
+namespace remesh::server {
 
 Controller::Controller(ControllerOptions options, RandomBits random, Restored restored)
     : restored_(std::move(restored)),
@@ -167,4 +167,4 @@ void Controller::Change(CallId call, const v1::ResolveExecutionRequest& request,
   machines_.executions.Resolve(call, request, now, out);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "server/controller/machines.h"
 #include "server/controller/own_pause.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Decides everything the server decides: who is attached, which states exist, what each execution
 // does next. Events in, actions out; no I/O, no clock, no locks, and randomness is handed in, so
@@ -64,4 +64,4 @@ class Controller {
   Machines machines_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

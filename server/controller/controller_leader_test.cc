@@ -2,7 +2,7 @@
 // Epochs, and workers that followed other planners.
 #include "server/controller/controller_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class ControllerLeaderTest : public ControllerTestWorld {};
@@ -248,4 +248,4 @@ TEST_F(JournalBehindTest, AWorkerOfAnotherClusterIsRefusedAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -2,7 +2,7 @@
 // Executions around the commit: hosts that lose what they acknowledged, and ways out.
 #include "server/controller/controller_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // State s, READY at generation 1 on a and b, moves to generation 2 on a and b.
@@ -351,4 +351,4 @@ TEST_F(ControllerMovesTest, AMoveThatRunsGoesOnWhenItsHostIsDrained) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

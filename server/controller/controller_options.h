@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "server/controller/topology_rules.h"
 
-namespace remesh {
+namespace remesh::server {
 
 struct ControllerOptions {
   Timestamp heartbeat_interval = std::chrono::seconds(1);
@@ -44,4 +44,4 @@ struct LiveOptions {
 // 64 random bits a call. Attempt tokens, uids and names of executions are made of them.
 using RandomBits = std::function<uint64_t()>;
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -2,7 +2,7 @@
 // States of one name after another, and requests that come twice.
 #include "server/controller/controller_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Uids = std::vector<std::string>;
@@ -208,4 +208,4 @@ TEST_F(ControllerStatesTest, ARepeatedStartIsAnsweredOnlyOnceTheExecutionIsOnDis
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "base/error.h"
 #include "server/controller/controller.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A controller whose journal is a map. What is to be persisted waits while `disk_stops_`.
 class ControllerTestWorld : public testing::Test {
@@ -224,4 +224,4 @@ class ControllerTestWorld : public testing::Test {
   uint64_t random_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

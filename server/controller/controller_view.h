@@ -6,7 +6,7 @@
 #include "server/controller/starts.h"
 #include "server/controller/states.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // All that the controller knows, to be looked at: for answers and for decisions that need several
 // of its machines.
@@ -23,4 +23,4 @@ struct ControllerView {
   const WorkerRegistry& workers() const { return membership.workers(); }
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

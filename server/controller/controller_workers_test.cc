@@ -3,7 +3,7 @@
 #include "server/controller/assignment_parts.h"
 #include "server/controller/controller_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class ControllerWorkersTest : public ControllerTestWorld {
@@ -166,4 +166,4 @@ TEST_F(ControllerWorkersTest, OnlyAKnownHostIsDrained) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 
 bool WantsDeviceIds(const v1::Register& registration) {
   return !registration.devices().empty() && registration.devices(0).id() == kAssignedDeviceId;
@@ -72,4 +72,4 @@ void DeviceIds::MakeRoom(absl::FunctionRef<bool(const std::string&)> known,
   for (const std::string& host : unknown) Forget(host, records);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,7 +13,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/records.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What a worker says for the id of a device that the server shall choose.
 inline constexpr int64_t kAssignedDeviceId = -1;
@@ -54,4 +54,4 @@ class DeviceIds {
   absl::flat_hash_set<int64_t> named_;  // by states, when the server started
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

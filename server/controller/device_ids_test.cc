@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Ids = std::vector<int64_t>;
@@ -59,4 +59,4 @@ TEST(DeviceIdsTest, ARecordThatIsNoListOfIdsIsNotRead) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::server {
 
 void DeviceLedger::Ask(const std::string& name, std::set<DeviceKey> devices) {
   claims_.push_back({.name = name, .devices = std::move(devices)});
@@ -28,4 +28,4 @@ std::vector<std::string> DeviceLedger::Admit() {
   return admitted;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

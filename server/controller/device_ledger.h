@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-namespace remesh {
+namespace remesh::server {
 
 // A device of a worker: host and local index.
 using DeviceKey = std::pair<std::string, int32_t>;
@@ -35,4 +35,4 @@ class DeviceLedger {
   std::list<Claim> claims_;  // by age
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

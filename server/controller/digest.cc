@@ -7,7 +7,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace remesh {
+namespace remesh::server {
 
 std::string Digest(const google::protobuf::MessageLite& message) {
   std::string bytes;
@@ -21,4 +21,4 @@ std::string Digest(const google::protobuf::MessageLite& message) {
   return absl::StrFormat("%016x%016x", hash.high64, hash.low64);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

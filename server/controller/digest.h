@@ -5,9 +5,9 @@
 
 #include <string>
 
-namespace remesh {
+namespace remesh::server {
 
 // 32 hex digits over a message's fields: equal for equal messages of one build.
 std::string Digest(const google::protobuf::MessageLite& message);
 
-}  // namespace remesh
+}  // namespace remesh::server

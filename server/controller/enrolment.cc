@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 absl::Status Refuse(absl::StatusCode code, const char* reason, const v1::Register& registration,
@@ -114,4 +114,4 @@ absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntr
   return NewLife(registration, *entry);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/records.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A host and what is known of it in this life of the server only.
 struct HostEntry {
@@ -50,4 +50,4 @@ absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntr
                                 bool vouched, bool alive, size_t hosts, Timestamp now,
                                 const EnrolmentRules& rules);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/controller_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class EnrolmentTest : public ControllerTestWorld {
@@ -315,4 +315,4 @@ TEST_F(EnrolmentTest, HostsAreBounded) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -17,7 +17,7 @@
 #include "server/controller/controller_options.h"
 #include "server/controller/placed.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // When an event happens: `steady` for waiting, `wall` for telling people.
 struct Moment {
@@ -100,4 +100,4 @@ struct Tick {};
 using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned,
                            Persisted, Reconfigure, Drain, Tick>;
 
-}  // namespace remesh
+}  // namespace remesh::server

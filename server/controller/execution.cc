@@ -11,7 +11,10 @@
 #include "server/controller/attempt_commands.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::StatusToProto;
+
 namespace {
 
 google::protobuf::Timestamp ToProto(absl::Time time) {
@@ -208,7 +211,7 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
 // A chunk whose digest did not match: where its origin's memory is no longer what was read, it was
 // written meanwhile, and no link is to blame.
 void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
-  const absl::Status status = StatusFromProto(resource_.error());
+  const absl::Status status = service::StatusFromProto(resource_.error());
   if (found.code() == 0 || GetErrorInfo(status).reason != "DIGEST_MISMATCH") return;
   *resource_.mutable_error() = NamedBy(host, found);
 }
@@ -336,4 +339,4 @@ void Execution::Stop(const absl::Status& why, Moment now, ExecutionActions& out)
   Fail(StatusToProto(why), v1::Execution::FAILED, now, out);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

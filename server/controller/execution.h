@@ -14,7 +14,7 @@
 #include "server/controller/execution_spec.h"
 #include "server/controller/follow_up.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What an execution wants done; after Save, OnSaved() follows.
 struct Tell {
@@ -132,4 +132,4 @@ class Execution {
   Timestamp aborting_since_{0};
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::server {
 
 ExecutionHosts::ExecutionHosts(const std::vector<Participant>& participants) {
   for (const Participant& participant : participants) {
@@ -81,4 +81,4 @@ void ExecutionHosts::Forgive(Timestamp pause) {
   for (ExecutionHost& host : hosts_) host.commit_again += pause;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "server/controller/execution_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // How far a host of an execution is.
 struct ExecutionHost {
@@ -55,4 +55,4 @@ class ExecutionHosts {
   std::vector<ExecutionHost> hosts_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A host of an execution.
 struct Participant {
@@ -30,4 +30,4 @@ struct ExecutionSpec {
   std::vector<Participant> participants;  // by host; those with shards of the source or the target
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

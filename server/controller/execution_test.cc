@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Step = Execution::Step;
@@ -88,7 +88,7 @@ class ExecutionTest : public testing::Test {
   }
 
   std::string Reason() const {
-    return GetErrorInfo(StatusFromProto(execution_.resource().error())).reason;
+    return GetErrorInfo(service::StatusFromProto(execution_.resource().error())).reason;
   }
 
   static constexpr const char* kHosts[] = {"a", "b", "c"};
@@ -201,10 +201,10 @@ TEST_F(ExecutionTest, AFailureAbortsAllAndWaitsUntilTheyAreQuiet) {
 
 // A chunk arrived at b that is not what c sent: c looks whether its memory is still what it read.
 TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
-  google::rpc::Status mismatch = StatusToProto(MakeError(
+  google::rpc::Status mismatch = service::StatusToProto(MakeError(
       absl::StatusCode::kDataLoss, "bytes arrived that are not the origin's",
       {"DIGEST_MISMATCH", {{"host", "c"}, {"receiver", "b"}, {"tape", "3"}, {"position", "0"}}}));
-  const google::rpc::Status modified = StatusToProto(
+  const google::rpc::Status modified = service::StatusToProto(
       MakeError(absl::StatusCode::kAborted, "written meanwhile", {"SOURCE_MODIFIED", {}}));
   for (const google::rpc::Status& found : {google::rpc::Status(), modified}) {
     execution_ = Execution(Spec(), Resource());
@@ -214,7 +214,7 @@ TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
     execution_.OnAttemptFailed("b", mismatch, now_, out_);
     for (const ExecutionAction& action : out_) {
       const v1::Abort& abort = std::get<Tell>(action).message.abort();
-      EXPECT_EQ(GetErrorInfo(StatusFromProto(abort.error())).metadata["tape"], "3");
+      EXPECT_EQ(GetErrorInfo(service::StatusFromProto(abort.error())).metadata["tape"], "3");
     }
     execution_.OnQuiesced("c", found, now_, out_);
     EXPECT_EQ(Reason(), found.code() == 0 ? "DIGEST_MISMATCH" : "SOURCE_MODIFIED");
@@ -387,4 +387,4 @@ TEST_F(ExecutionTest, UnknownHostsAndAnswersOutOfStepChangeNothing) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

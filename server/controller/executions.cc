@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -459,4 +459,4 @@ absl::StatusOr<const ExecutionEntry*> FindExecution(const Executions& executions
                    {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

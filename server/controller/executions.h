@@ -18,7 +18,7 @@
 #include "server/controller/outbox.h"
 #include "server/controller/states.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // An execution, and what the server needs to know of it.
 struct ExecutionEntry {
@@ -100,4 +100,4 @@ absl::Status ServerStops();
 absl::StatusOr<const ExecutionEntry*> FindExecution(const Executions& executions,
                                                     const std::string& name);
 
-}  // namespace remesh
+}  // namespace remesh::server

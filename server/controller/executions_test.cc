@@ -2,7 +2,7 @@
 // Executions and how they start, without what workers hold of other generations.
 #include "server/controller/executions_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using ExecutionsTest = ExecutionsTestWorld;
@@ -96,4 +96,4 @@ TEST_F(ExecutionsTest, WhoDoesNotQuiesceIsToldOfByName) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

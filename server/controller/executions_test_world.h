@@ -9,7 +9,7 @@
 #include "server/controller/starts.h"
 #include "server/controller/states_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The machines up to starts.
 class ExecutionsTestWorld : public StatesTestWorld {
@@ -45,7 +45,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
   // Returns its name.
   std::string Launch(const std::string& host = "b", int32_t windows = 0) {
     starts_.Start(10, Request(), now_, out_);
-    std::optional<remesh::Launch> launch = starts_.OnPlanned(
+    std::optional<server::Launch> launch = starts_.OnPlanned(
         {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows)}, out_);
     EXPECT_TRUE(launch.has_value());
     const std::string name = launch->entry.execution.resource().name();
@@ -81,4 +81,4 @@ class ExecutionsTestWorld : public StatesTestWorld {
   Starts starts_{options_, random_, journal_, leadership_, membership_, states_, executions_};
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "server/controller/event.h"
 #include "server/controller/records.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What follows once a transaction is on disk: handed to the journal queue with the transaction, and
 // handed back when it is durable. Plain values, so that whoever asks for a transaction need not be
@@ -47,8 +47,8 @@ struct ExecutionSaved {
   Save what = Save::kDecision;
 };
 
-using FollowUp = std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted, StateCreated,
-                              StateDeleted, ExecutionStored, ExecutionSaved>;
+using FollowUp = std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted,
+                              StateCreated, StateDeleted, ExecutionStored, ExecutionSaved>;
 
 // A transaction after which something relies on hosts: their own entries are kept with it.
 struct Reliance {
@@ -57,4 +57,4 @@ struct Reliance {
   FollowUp then;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Kind = Verdict::Kind;
@@ -118,4 +118,4 @@ v1::AttachResponse ToCommand(Verdict::Kind kind, const v1::StateManifest& manife
   return message;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

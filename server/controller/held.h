@@ -10,7 +10,7 @@
 #include "server/controller/tombstones.h"
 #include "server/controller/worker_registry.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What a generation on a worker is judged by. Everything is as this journal has it.
 struct HeldView {
@@ -44,4 +44,4 @@ Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const 
 // The message that carries a verdict out. REQUIRES: neither kKeep nor kOwed.
 v1::AttachResponse ToCommand(Verdict::Kind kind, const v1::StateManifest& manifest);
 
-}  // namespace remesh
+}  // namespace remesh::server

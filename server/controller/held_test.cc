@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Kind = Verdict::Kind;
@@ -126,4 +126,4 @@ TEST_F(HeldTest, AnOlderGenerationGoesWhenTheCurrentOneIsHeldEverywhere) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 void Attach(StreamId stream, const v1::Register& registration, Machines& machines, Moment now,
@@ -181,4 +181,4 @@ void PersistWithHosts(Reliance reliance, Machines& machines, Outbox& out) {
   out.Persist(std::move(records), std::move(reliance.then));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

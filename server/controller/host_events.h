@@ -3,7 +3,7 @@
 
 #include "server/controller/machines.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Part of the dispatcher: what comes over the streams of workers, and what hosts that come and go
 // mean to the machines after membership.
@@ -23,4 +23,4 @@ void DropHost(const HostAway& host, Machines& machines, Moment now, Outbox& out)
 // Writes what relies on hosts, with their own records.
 void PersistWithHosts(Reliance reliance, Machines& machines, Outbox& out);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 #include <map>
 #include <string>
 
-namespace remesh {
+namespace remesh::server {
 
 // What a journal says of itself when it is opened: who it is, and which leaderships wrote it. Every
 // life of the server on a journal is one leadership, with a random id that is on disk before the
@@ -21,4 +21,4 @@ struct JournalPast {
   bool accepts_older = false;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

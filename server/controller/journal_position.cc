@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/journal_position.h"
 
-namespace remesh {
+namespace remesh::server {
 
 bool HasGoneBack(const JournalPast& past, uint64_t durable, const std::set<std::string>& lost,
                  const v1::JournalPosition& position) {
@@ -12,4 +12,4 @@ bool HasGoneBack(const JournalPast& past, uint64_t durable, const std::set<std::
   return end == past.ends.end() || position.sequence() >= end->second;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/journal_past.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Whether the journal has gone back since a worker was told `position`: then it does not know the
 // leadership that told it, or knows it only up to an earlier transaction. `durable`: the last
@@ -16,4 +16,4 @@ namespace remesh {
 bool HasGoneBack(const JournalPast& past, uint64_t durable, const std::set<std::string>& lost,
                  const v1::JournalPosition& position);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 
 void JournalQueue::Enqueue(Outbox& out) {
   std::vector<FollowUp> follow_ups = out.TakeFollowUps();
@@ -36,4 +36,4 @@ absl::Status JournalQueue::CheckRoom() const {
                    {.reason = "JOURNAL_FULL", .metadata = {}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

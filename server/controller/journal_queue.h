@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "server/controller/outbox.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The transactions that are on their way to the disk, and what follows when they are there. The
 // first of the controller's machines: it knows none of the others. Not thread-safe.
@@ -35,4 +35,4 @@ class JournalQueue {
   std::map<uint64_t, FollowUp> waiting_;  // by transaction
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

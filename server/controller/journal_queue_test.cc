@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "server/controller/leadership.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 std::vector<uint64_t> Sequences(Outbox& out) {
@@ -116,4 +116,4 @@ TEST_F(LeadershipTest, OneWhoWasToldOfALaterJournalStopsAllDecisions) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

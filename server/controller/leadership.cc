@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "server/controller/journal_position.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr uint64_t kEpochJumpMax = uint64_t{1} << 32;
@@ -90,4 +90,4 @@ void Leadership::Sign(v1::AttachResponse& command) const {
   command.mutable_position()->set_sequence(journal_.durable());
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

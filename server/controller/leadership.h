@@ -12,7 +12,7 @@
 #include "server/controller/journal_queue.h"
 #include "server/controller/outbox.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Whether this life of the server may decide anything, and by which epoch its commands are known.
 // Not thread-safe.
@@ -59,4 +59,4 @@ class Leadership {
   std::set<std::string> behind_;  // hosts that were told of a later journal
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 
 Machines::Machines(ControllerOptions asked, RandomBits bits, const Restored& restored)
     : options(std::move(asked)),
@@ -21,4 +21,4 @@ ControllerView Machines::view() const {
   return {options, journal, leadership, membership, states, executions, starts, owed};
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,7 +14,7 @@
 #include "server/controller/states.h"
 #include "server/controller/watches.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The machines of the controller in their order of knowledge: each sees those before it, read only.
 // Who changes several of them because of one event is the dispatcher: controller.h, host_events.h
@@ -40,4 +40,4 @@ struct Machines {
   Watches watches;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

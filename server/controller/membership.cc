@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int kUnknownHostHolds = 1000;  // manifests, and attempts
@@ -106,7 +106,7 @@ absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bo
   RETURN_IF_ERROR(CheckCluster(cluster_uid, registration.position().cluster_uid()));
   const auto known = hosts_.find(host);
   ASSIGN_OR_RETURN(Enrolment enrolment,
-                   remesh::Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
+                   server::Enrol(registration, known == hosts_.end() ? nullptr : &known->second,
                                  vouched, workers_.alive(host), hosts_.size(), now.steady,
                                  {.join_token_hashes = options_.join_token_hashes,
                                   .lost_after = options_.lost_after}));
@@ -322,4 +322,4 @@ absl::Status CheckNotDrained(const Membership& membership, const std::string& ho
                    {.reason = "HOST_DRAINED", .metadata = {{"host", host}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

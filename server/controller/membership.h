@@ -19,7 +19,7 @@
 #include "server/controller/records.h"
 #include "server/controller/worker_registry.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What those who come after membership must learn of a host.
 struct HostAway {  // its stream ended, or another one took its place
@@ -113,4 +113,4 @@ absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& 
 // FAILED_PRECONDITION (HOST_DRAINED): nothing new may be placed on the host.
 absl::Status CheckNotDrained(const Membership& membership, const std::string& host);
 
-}  // namespace remesh
+}  // namespace remesh::server

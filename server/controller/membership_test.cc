@@ -3,7 +3,7 @@
 #include "server/controller/membership_test_world.h"
 #include "server/controller/parked_streams.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using MembershipTest = MembershipTestWorld;
@@ -98,4 +98,4 @@ TEST(ParkedStreamsTest, KeepWhatIsSaidUntilTheyAreTaken) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

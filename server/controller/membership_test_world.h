@@ -10,7 +10,7 @@
 #include "server/controller/commands.h"
 #include "server/controller/membership.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The machines up to membership, and what a test sees of their actions.
 class MembershipTestWorld : public testing::Test {
@@ -81,4 +81,4 @@ class MembershipTestWorld : public testing::Test {
   StreamId last_stream_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr size_t kSegmentMax = 63;
@@ -68,4 +68,4 @@ absl::StatusOr<std::string> ParseParent(std::string_view field, std::string_view
   return absl::StrCat("jobs/", std::string(job), "/");
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Resource names. A segment is 1 to 63 characters of [A-Za-z0-9._-], the first one a letter or
 // digit. Errors are INVALID_ARGUMENT and name `field`.
@@ -28,4 +28,4 @@ absl::StatusOr<std::string> ParseParent(std::string_view field, std::string_view
 // Whether `host` may be the name of a worker.
 bool IsHostName(std::string_view host);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/operator_events.h"
 
-namespace remesh {
+namespace remesh::server {
 
 void OnReconfigure(const Reconfigure& change, Machines& machines, Outbox& out) {
   const LiveOptions& asked = *change.options;
@@ -22,4 +22,4 @@ void OnDrain(const Drain& drain, Machines& machines, Moment now, Outbox& out) {
                            out);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,10 +5,10 @@
 #include "server/controller/machines.h"
 #include "server/controller/outbox.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the process around the controller asks of it; what each does is said at the event.
 void OnReconfigure(const Reconfigure& change, Machines& machines, Outbox& out);
 void OnDrain(const Drain& drain, Machines& machines, Moment now, Outbox& out);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,13 +4,13 @@
 #include <algorithm>
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 
-void Outbox::Reply(CallId call, absl::StatusOr<remesh::Reply> reply) {
+void Outbox::Reply(CallId call, absl::StatusOr<server::Reply> reply) {
   Add(ReplyTo{.call = call, .reply = std::move(reply)});
 }
 
-void Outbox::Reply(const std::vector<CallId>& calls, const absl::StatusOr<remesh::Reply>& reply) {
+void Outbox::Reply(const std::vector<CallId>& calls, const absl::StatusOr<server::Reply>& reply) {
   for (const CallId call : calls) Reply(call, reply);
 }
 
@@ -18,12 +18,12 @@ void Outbox::Close(StreamId stream, const absl::Status& status) {
   Add(CloseStream{.stream = stream, .status = status});
 }
 
-void Outbox::Note(std::string line) { Add(remesh::Note{.line = std::move(line)}); }
+void Outbox::Note(std::string line) { Add(server::Note{.line = std::move(line)}); }
 
-void Outbox::Warn(std::string line) { Add(remesh::Note{.line = std::move(line), .warning = true}); }
+void Outbox::Warn(std::string line) { Add(server::Note{.line = std::move(line), .warning = true}); }
 
 void Outbox::Persist(std::vector<Record> records, FollowUp then) {
-  Add(remesh::Persist{.sequence = 0, .records = std::move(records)});
+  Add(server::Persist{.sequence = 0, .records = std::move(records)});
   follow_ups_.push_back(std::move(then));
 }
 
@@ -36,7 +36,7 @@ bool Outbox::Closes(StreamId stream) const {
 
 void Outbox::DropPersists() {
   std::erase_if(actions_, [](const Action& action) {
-    return std::holds_alternative<remesh::Persist>(action);
+    return std::holds_alternative<server::Persist>(action);
   });
   follow_ups_.clear();
 }
@@ -45,4 +45,4 @@ std::set<std::string> Outbox::TakeTouched() { return std::exchange(touched_, {})
 
 std::vector<FollowUp> Outbox::TakeFollowUps() { return std::exchange(follow_ups_, {}); }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,14 +8,14 @@
 #include "server/controller/action.h"
 #include "server/controller/follow_up.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the machines of the controller want done because of one event, in order. Not thread-safe.
 class Outbox {
  public:
   void Add(Action action) { actions_.push_back(std::move(action)); }
-  void Reply(CallId call, absl::StatusOr<remesh::Reply> reply);
-  void Reply(const std::vector<CallId>& calls, const absl::StatusOr<remesh::Reply>& reply);
+  void Reply(CallId call, absl::StatusOr<server::Reply> reply);
+  void Reply(const std::vector<CallId>& calls, const absl::StatusOr<server::Reply>& reply);
   void Close(StreamId stream, const absl::Status& status);
   void Note(std::string line);
   void Warn(std::string line);
@@ -38,4 +38,4 @@ class Outbox {
   std::set<std::string> touched_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

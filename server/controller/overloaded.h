@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace remesh {
+namespace remesh::server {
 
 // One function object of several lambdas, for std::visit.
 template <typename... Handlers>
@@ -11,4 +11,4 @@ struct Overloaded : Handlers... {
 template <typename... Handlers>
 Overloaded(Handlers...) -> Overloaded<Handlers...>;
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 
 void Owed::Note(const HeldGeneration& held, const Verdict& verdict, bool durable, Outbox& out) {
   const v1::StateManifest& manifest = held.manifest;
@@ -80,4 +80,4 @@ std::set<std::string> Owed::NewerHosts(const StateKey& state) const {
   return hosts == newer_hosts_.end() ? std::set<std::string>() : hosts->second;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "server/controller/reconcile.h"
 #include "server/controller/records.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What workers hold that can be neither used nor proved to be free: it stays until something more
 // is known of it, or an operator gives it up. A value beside Reconcile(); not thread-safe.
@@ -47,4 +47,4 @@ class Owed {
   std::map<StateKey, std::set<std::string>> newer_hosts_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

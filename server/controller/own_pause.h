@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Tells by the time between ticks that the server itself stood still: then nobody was silent.
 class OwnPause {
@@ -25,4 +25,4 @@ class OwnPause {
   Timestamp last_{0};
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

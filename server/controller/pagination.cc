@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int32_t kSizeDefault = 50;
@@ -38,4 +38,4 @@ std::string MakePageToken(std::string_view scope, std::string_view last_key) {
   return absl::WebSafeBase64Escape(absl::StrCat(View(scope), "\n", View(last_key)));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Pages of a collection that is ordered by string keys (AIP-158). A token names the last key of its
 // page, so that entries which come or go between pages are neither repeated nor skipped.
@@ -48,4 +48,4 @@ std::string FillPage(const std::map<std::string, Value>& entries, const PageStar
   return "";
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 
 void ParkedStreams::Park(StreamId stream, v1::Register registration) {
   parked_[stream] = {.registration = std::move(registration), .messages = {}};
@@ -27,4 +27,4 @@ std::vector<StreamId> ParkedStreams::streams() const {
   return streams;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

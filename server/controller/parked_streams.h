@@ -8,7 +8,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Streams whose workers wait for the journal: until it has our epoch, or has who they are. What
 // they say meanwhile is kept. Not thread-safe.
@@ -30,4 +30,4 @@ class ParkedStreams {
   std::map<StreamId, Parked> parked_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

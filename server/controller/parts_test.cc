@@ -10,7 +10,7 @@
 #include "server/controller/uid.h"
 #include "server/controller/worker_registry.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Names = std::vector<std::string>;
@@ -211,4 +211,4 @@ TEST(WorkerRegistryTest, NothingThatIsOnlyPassedOnIsUnbounded) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,7 +13,7 @@
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Devices of a host that a state or a plan names.
 struct HostDevices {
@@ -29,9 +29,9 @@ struct HostPart {
 
 // A state's layout taken apart for its hosts: what the controller needs to know of it.
 struct PlacedState {
-  v1::StateSpec spec;                         // with its topology spelled out
-  std::shared_ptr<const StateLayout> layout;  // for planning only
-  std::map<std::string, HostPart> hosts;      // by name: those that hold a shard
+  v1::StateSpec spec;                                // with its topology spelled out
+  std::shared_ptr<const proto::StateLayout> layout;  // for planning only
+  std::map<std::string, HostPart> hosts;             // by name: those that hold a shard
   int64_t total_shards = 0;
   int64_t total_bytes = 0;
 };
@@ -52,4 +52,4 @@ struct PlannedExecution {
   int64_t window_bytes = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

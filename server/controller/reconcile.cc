@@ -4,7 +4,7 @@
 #include <set>
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Kind = Verdict::Kind;
@@ -91,4 +91,4 @@ v1::AttachResponse ToDiscard(const v1::StateManifest& manifest) {
   return ToCommand(IsPending(manifest) ? Kind::kAbort : Kind::kRetire, manifest);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

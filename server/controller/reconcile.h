@@ -8,7 +8,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/held.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A generation of a state on a worker.
 struct HeldGeneration {
@@ -41,4 +41,4 @@ std::optional<v1::AttachResponse> ReconcileAttempt(const v1::Execution& executio
 // For what an operator gives up: it goes whatever its state is.
 v1::AttachResponse ToDiscard(const v1::StateManifest& manifest);
 
-}  // namespace remesh
+}  // namespace remesh::server

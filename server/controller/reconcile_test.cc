@@ -5,7 +5,7 @@
 #include "server/controller/owed.h"
 #include "server/controller/states_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Kind = Verdict::Kind;
@@ -115,4 +115,4 @@ TEST_F(OwedTest, IsFoundByStateAndHost) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

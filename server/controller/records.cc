@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr char kEpoch[] = "epoch";
@@ -205,4 +205,4 @@ absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& r
   return restored;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

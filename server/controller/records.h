@@ -17,7 +17,7 @@
 #include "server/controller/journal_past.h"
 #include "server/controller/placed.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What the server keeps of a host that attached once.
 struct KnownHost {
@@ -102,4 +102,4 @@ using Placer =
 absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& records,
                                      const Placer& place);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 absl::StatusOr<Restored> Read(const std::vector<Record>& records) {
@@ -70,4 +70,4 @@ TEST(RecordsTest, ARecordIsOfWhatItsKeySays) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

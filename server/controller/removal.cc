@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 std::set<StateKey> StatesNamed(const std::string& name, const ControllerView& view) {
@@ -135,4 +135,4 @@ absl::StatusOr<Discard> FindDiscard(const v1::DiscardShardsRequest& request,
   return Discard{.host = host, .response = std::move(response)};
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "server/controller/controller_view.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Whether a state or a host may go, and what goes with it. Pure.
 
@@ -44,4 +44,4 @@ struct Discard {
 absl::StatusOr<Discard> FindDiscard(const v1::DiscardShardsRequest& request,
                                     const ControllerView& view);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // What is owed of the state makes it LOST where that is newer than the journal knows.
@@ -109,4 +109,4 @@ void SettleManifest(const std::string& host, const v1::StateManifest& manifest, 
   out.Touch(manifest.state());
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

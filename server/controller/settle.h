@@ -7,7 +7,7 @@
 #include "server/controller/machines.h"
 #include "server/controller/reconcile.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Part of the dispatcher: carries out what Reconcile() judges.
 
@@ -30,4 +30,4 @@ void SettleHost(const v1::Register& registration, Machines& machines, Outbox& ou
 void SettleManifest(const std::string& host, const v1::StateManifest& manifest, Machines& machines,
                     Outbox& out);
 
-}  // namespace remesh
+}  // namespace remesh::server

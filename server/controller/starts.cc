@@ -14,7 +14,7 @@
 #include "server/controller/digest.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using google::protobuf::util::TimeUtil;
@@ -335,4 +335,4 @@ void Starts::Forgive(Timestamp pause) {
   for (auto& [id, start] : planning_) start.asked.steady += pause;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,7 +14,7 @@
 #include "server/controller/leadership.h"
 #include "server/controller/outbox.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // An execution that a StartExecution ends in, and what to write before it starts.
 struct Launch {
@@ -72,4 +72,4 @@ class Starts {
   std::map<std::string, std::vector<CallId>> launched_;  // by execution that is not on disk yet
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Generation 1 is filled by trainers, so a host without it can be filled again; later ones exist on
@@ -118,4 +118,4 @@ v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host) {
   return assignment;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

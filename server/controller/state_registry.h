@@ -16,7 +16,7 @@
 #include "server/controller/placed.h"
 #include "server/controller/worker_registry.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A state: what was declared, and where it is in its life. Its phase is not stored: it follows from
 // what the workers hold.
@@ -72,4 +72,4 @@ v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);
 // What `host` holds of the state at its generation. REQUIRES: it holds something.
 v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,7 +14,7 @@
 #include "server/controller/names.h"
 #include "server/controller/uid.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int kLabelsMax = 64;
@@ -319,4 +319,4 @@ void States::OnForgotten(const std::string& host, const v1::Forgotten& forgotten
   if (!records.empty()) out.Persist(std::move(records));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -19,7 +19,7 @@
 #include "server/controller/state_registry.h"
 #include "server/controller/tombstones.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What an execution leaves of its state.
 struct ExecutionEnd {
@@ -91,4 +91,4 @@ class States {
   std::map<std::string, std::set<std::string>> wanted_;  // by state: hosts whose trainers asked
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -2,7 +2,7 @@
 // States, without executions.
 #include "server/controller/states_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using StatesTest = StatesTestWorld;
@@ -126,4 +126,4 @@ TEST_F(QuotaTest, AJobsBytesAreCountedAndItsMovesToo) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "server/controller/membership_test_world.h"
 #include "server/controller/states.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The machines up to states.
 class StatesTestWorld : public MembershipTestWorld {
@@ -55,4 +55,4 @@ class StatesTestWorld : public MembershipTestWorld {
   States states_{options_, random_, journal_, membership_, commands_};
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

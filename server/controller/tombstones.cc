@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::server {
 
 void Tombstones::Restore(const std::map<StateKey, Tombstone>& tombstones) {
   by_state_ = tombstones;
@@ -43,4 +43,4 @@ std::set<StateKey> Tombstones::WaitingFor(const std::string& host) const {
   return waiting;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 
 #include "server/controller/records.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Which states were deleted, so that what is left of them on workers may be freed whenever it turns
 // up. They outlive the hosts' entries, and the deletions of other states of the same name. Bounded:
@@ -40,4 +40,4 @@ class Tombstones {
   std::map<StateKey, Tombstone> by_state_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,13 +11,16 @@
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/presets.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Host;
+
 namespace {
 
 // Capacities that a rule may leave at 0.
 absl::Status CheckRule(const v1::TopologyRules::HostRule& rule) {
   if (rule.match().empty()) return InvalidField("match", "", "must be a pattern of host names");
-  if (!rule.preset().empty()) RETURN_IF_ERROR(FindPreset(rule.preset()).status());
+  if (!rule.preset().empty()) RETURN_IF_ERROR(proto::FindPreset(rule.preset()).status());
   if (rule.nics() < 0) return InvalidField("nics", absl::StrCat(rule.nics()), "must be >= 0");
   for (const auto& [field, rate] :
        {std::pair("nic_bytes_per_second", rule.nic_bytes_per_second()),
@@ -30,7 +33,7 @@ absl::Status CheckRule(const v1::TopologyRules::HostRule& rule) {
 }
 
 // A topology holds a host: one stands in, so that its domains are checked as those of requests are.
-absl::StatusOr<std::vector<Domain>> ToDomains(const v1::TopologyRules& rules) {
+absl::StatusOr<std::vector<planner::Domain>> ToDomains(const v1::TopologyRules& rules) {
   v1::Topology message;
   v1::Host& host = *message.add_hosts();
   for (const v1::Domain& domain : rules.domains()) host.set_name(host.name() + domain.name() + ".");
@@ -39,13 +42,13 @@ absl::StatusOr<std::vector<Domain>> ToDomains(const v1::TopologyRules& rules) {
   host.set_nic_bytes_per_second(1);
   host.set_fabric_bytes_per_second(1);
   *message.mutable_domains() = rules.domains();
-  ASSIGN_OR_RETURN(Topology topology, ToTopology(message, nullptr));
+  ASSIGN_OR_RETURN(planner::Topology topology, proto::ToTopology(message, nullptr));
   return std::move(topology.domains);
 }
 
 void Apply(const v1::TopologyRules::HostRule& rule, Host& host) {
   if (!rule.preset().empty()) {
-    const v1::TopologyPreset& preset = **FindPreset(rule.preset());
+    const v1::TopologyPreset& preset = **proto::FindPreset(rule.preset());
     host.nics = preset.nics();
     host.nic_bytes_per_second = preset.nic_bytes_per_second();
     host.fabric_bytes_per_second = preset.fabric_bytes_per_second();
@@ -96,7 +99,7 @@ absl::StatusOr<TopologyRules> TopologyRules::Make(v1::TopologyRules rules) {
 
 bool TopologyRules::IsDomain(const std::string& name) const {
   return std::any_of(domains_.begin(), domains_.end(),
-                     [&](const Domain& domain) { return domain.name == name; });
+                     [&](const planner::Domain& domain) { return domain.name == name; });
 }
 
 absl::Status TopologyRules::Check(const v1::Register& registration) const {
@@ -125,4 +128,4 @@ Host TopologyRules::HostOf(const v1::Register& registration) const {
   return host;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "remesh/v1/topology.pb.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What an operator says of workers over what they say of themselves, checked: presets are known,
 // domains make a tree, parents exist.
@@ -25,17 +25,17 @@ class TopologyRules {
   // the name of one.
   absl::Status Check(const v1::Register& registration) const;
   // The worker's host, in the worker's own device numbering.
-  Host HostOf(const v1::Register& registration) const;
-  const std::vector<Domain>& domains() const { return domains_; }
+  planner::Host HostOf(const v1::Register& registration) const;
+  const std::vector<planner::Domain>& domains() const { return domains_; }
 
  private:
   bool IsDomain(const std::string& name) const;
 
   v1::TopologyRules rules_;
-  std::vector<Domain> domains_;
+  std::vector<planner::Domain> domains_;
 };
 
 // Whether `pattern`, with * for any characters and ? for one, is all of `text`.
 bool Matches(std::string_view pattern, std::string_view text);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,12 +7,15 @@
 #include "proto/convert/text.h"
 #include "server/controller/worker_registry.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Host;
+
 namespace {
 
 absl::StatusOr<TopologyRules> Rules(const std::string& yaml) {
   v1::TopologyRules rules;
-  const absl::Status status = ParseText(yaml, rules);
+  const absl::Status status = proto::ParseText(yaml, rules);
   if (!status.ok()) return status;
   return TopologyRules::Make(std::move(rules));
 }
@@ -72,7 +75,7 @@ TEST(TopologyRulesTest, TheRegistryKnowsWorkersInTheirRacks) {
   workers.Attach(1, Registration("gpu-1-0", 0), now);
   workers.Attach(2, Registration("other", 1, "rack-2"), now);
   const auto topology = workers.topology();
-  EXPECT_TRUE(ValidateTopology(*topology).ok());
+  EXPECT_TRUE(planner::ValidateTopology(*topology).ok());
   ASSERT_EQ(topology->hosts.size(), 2u);
   EXPECT_EQ(topology->hosts[0].parent, "rack-1");
   EXPECT_EQ(topology->hosts[1].parent, "rack-2");
@@ -111,4 +114,4 @@ TEST(MatchesTest, StarsAndQuestionMarks) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

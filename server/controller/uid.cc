@@ -3,7 +3,7 @@
 
 #include "absl/strings/str_format.h"
 
-namespace remesh {
+namespace remesh::server {
 
 std::string MakeUid(uint64_t high, uint64_t low) {
   const uint64_t version = (high & ~uint64_t{0xf000}) | 0x4000;
@@ -12,4 +12,4 @@ std::string MakeUid(uint64_t high, uint64_t low) {
                          version & 0xffff, variant >> 48, variant & 0xffff'ffff'ffff);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <string>
 
-namespace remesh {
+namespace remesh::server {
 
 // A random UUID (RFC 4122, version 4) of 122 of these bits, in lower case.
 std::string MakeUid(uint64_t high, uint64_t low);
 
-}  // namespace remesh
+}  // namespace remesh::server

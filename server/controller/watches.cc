@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 absl::Status NotFound(const std::string& name) {
@@ -66,4 +66,4 @@ void Watches::TellTouched(Outbox& out) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,7 @@
 #include "server/controller/outbox.h"
 #include "server/controller/states.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Callers who want a state or an execution now and after every change. Knows what they can watch.
 // Not thread-safe.
@@ -33,4 +33,4 @@ class Watches {
   std::map<std::string, std::set<WatchId>> watchers_;  // by name
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

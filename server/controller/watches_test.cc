@@ -3,7 +3,7 @@
 
 #include "server/controller/executions_test_world.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class WatchesTest : public ExecutionsTestWorld {
@@ -41,4 +41,4 @@ TEST_F(WatchesTest, EndWithWhatTheyWatch) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
 
-namespace remesh {
+namespace remesh::server {
 
 void Controller::Change(CallId call, const v1::ForgetWorkerRequest& request, Moment now,
                         Outbox& out) {
@@ -57,4 +57,4 @@ void Controller::Change(CallId call, const v1::DiscardShardsRequest& request, Mo
   out.Reply(call, discard->response);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,7 +14,7 @@
 #include "server/controller/device_ids.h"
 #include "server/controller/names.h"
 
-namespace remesh {
+namespace remesh::server {
 
 using google::protobuf::util::TimeUtil;
 
@@ -301,9 +301,9 @@ bool WorkerRegistry::alive(const std::string& host) const {
   return worker != nullptr && worker->alive();
 }
 
-std::shared_ptr<const Topology> WorkerRegistry::topology() const {
+std::shared_ptr<const planner::Topology> WorkerRegistry::topology() const {
   if (workers_.empty()) return nullptr;
-  auto topology = std::make_shared<Topology>();
+  auto topology = std::make_shared<planner::Topology>();
   for (const auto& [name, worker] : workers_) {
     topology->hosts.push_back(rules_.HostOf(worker.registration));
   }
@@ -344,4 +344,4 @@ absl::Status CheckHost(const WorkerRegistry& workers, const std::string& host,
                                  {"local_index", absl::StrCat(devices.local_devices.back())}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -17,7 +17,7 @@
 #include "server/controller/placed.h"
 #include "server/controller/topology_rules.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // One generation of one of the states that have or had a name.
 struct ManifestKey {
@@ -99,7 +99,7 @@ class WorkerRegistry {
 
   // Every registered worker, by name, in the workers' own device numbering, as the rules have it;
   // null when there is none.
-  std::shared_ptr<const Topology> topology() const;
+  std::shared_ptr<const planner::Topology> topology() const;
 
  private:
   TopologyRules rules_;
@@ -115,4 +115,4 @@ v1::Worker ToProto(const WorkerEntry& worker);
 absl::Status CheckHost(const WorkerRegistry& workers, const std::string& host,
                        const HostDevices& devices);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "server/core.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A stream that one thread fills at the reader's pace. Write() and End() are for that thread; End()
 // comes last, once, after which the object is gone.
@@ -39,7 +39,7 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
       if (!AwaitIdle(absl::Minutes(1))) context_->TryCancel();
       AwaitIdle(absl::InfiniteDuration());
     }
-    this->Finish(StatusToGrpc(status));
+    this->Finish(service::StatusToGrpc(status));
   }
 
   void OnWriteDone(bool ok) override {
@@ -86,4 +86,4 @@ class ChunkWriter {
   ChunkStream<T>* stream_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

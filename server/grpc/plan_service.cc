@@ -21,7 +21,11 @@
 #include "server/planning/plan_export.h"
 #include "server/planning/render_plan.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Budget;
+using planner::Explain;
+
 namespace {
 
 constexpr size_t kFullBytesMax = 4 << 20;
@@ -33,15 +37,15 @@ void ForEachTransferChunk(const BoundPlan& plan, Emit emit) {
   v1::Plan chunk;
   size_t bytes = 0;
   bool wanted = true;
-  ForEachTransferProto(plan.cached->plan, plan.cached->request, plan.binding,
-                       [&](const v1::Transfer& transfer) {
-                         if (!wanted) return;
-                         *chunk.add_transfers() = transfer;
-                         bytes += transfer.ByteSizeLong() + 4;
-                         if (bytes < kChunkBytes) return;
-                         wanted = emit(std::exchange(chunk, {}));
-                         bytes = 0;
-                       });
+  proto::ForEachTransferProto(plan.cached->plan, plan.cached->request, plan.binding,
+                              [&](const v1::Transfer& transfer) {
+                                if (!wanted) return;
+                                *chunk.add_transfers() = transfer;
+                                bytes += transfer.ByteSizeLong() + 4;
+                                if (bytes < kChunkBytes) return;
+                                wanted = emit(std::exchange(chunk, {}));
+                                bytes = 0;
+                              });
   if (wanted && !chunk.transfers().empty()) emit(std::move(chunk));
 }
 
@@ -129,7 +133,7 @@ absl::StatusOr<v1::FlushPlansResponse> FlushPlans(PlanCache& cache,
 
 absl::Status StreamExport(PlanCache& cache, const v1::ExportPlanRequest& request,
                           ChunkWriter<v1::ExportPlanResponse>& writer) {
-  ASSIGN_OR_RETURN(const std::string file, remesh::ExportPlan(cache, request.name()));
+  ASSIGN_OR_RETURN(const std::string file, server::ExportPlan(cache, request.name()));
   for (size_t at = 0; at < file.size(); at += kChunkBytes) {
     v1::ExportPlanResponse chunk;
     chunk.set_data(file.substr(at, kChunkBytes));
@@ -158,12 +162,13 @@ absl::StatusOr<v1::ExplainPlanResponse> ExplainPlan(PlanCache& cache,
                                                     Budget& budget) {
   ASSIGN_OR_RETURN(const ListedPlan listed, cache.Find(request.name()));
   const CachedPlan& cached = *listed.plan->cached;
-  const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
-  ASSIGN_OR_RETURN(const Explanation explanation,
+  const planner::ExplainOptions options =
+      proto::ToExplainOptions(request.checkpoint_bytes_per_second());
+  ASSIGN_OR_RETURN(const planner::Explanation explanation,
                    Explain(cached.request, cached.plan, listed.plan->binding, options, budget));
   v1::ExplainPlanResponse response;
   *response.mutable_plan() = ToProto(listed);
-  *response.mutable_explanation() = ToProto(explanation, cached.plan, listed.plan->binding);
+  *response.mutable_explanation() = proto::ToProto(explanation, cached.plan, listed.plan->binding);
   return response;
 }
 
@@ -205,8 +210,8 @@ ServerUnaryReactor* PlanService::LookUp(CallbackServerContext* context, const ch
 
 template <typename Chunk, typename Fill>
 grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* context,
-                                                     const char* method, const Resource& resource,
-                                                     Fill fill) {
+                                                     const char* method,
+                                                     const service::Resource& resource, Fill fill) {
   const absl::Status status = backend_.Authorize(*context, method, resource);
   if (!status.ok()) return new RefusedStream<Chunk>(status);
   auto* stream = new ChunkStream<Chunk>(context);
@@ -275,14 +280,14 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
     if (now != nullptr) return now;
   }
   return LookUp(context, "GetPlan", request->name(), response,
-                [=, this] { return remesh::GetPlan(backend_.core.plans(), *request); });
+                [=, this] { return server::GetPlan(backend_.core.plans(), *request); });
 }
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
   return Stream<v1::Plan>(context, "StreamPlan", {},
                           [this, request = *request](ChunkWriter<v1::Plan>& writer) {
-                            return remesh::StreamPlan(backend_.core.plans(), request, writer);
+                            return server::StreamPlan(backend_.core.plans(), request, writer);
                           });
 }
 
@@ -290,7 +295,7 @@ ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
                                            const v1::ListPlansRequest* request,
                                            v1::ListPlansResponse* response) {
   return LookUp(context, "ListPlans", request->filter().state(), response,
-                [=, this] { return remesh::ListPlans(backend_.core.plans(), *request); });
+                [=, this] { return server::ListPlans(backend_.core.plans(), *request); });
 }
 
 ServerUnaryReactor* PlanService::DeletePlan(CallbackServerContext* context,
@@ -327,7 +332,7 @@ ServerUnaryReactor* PlanService::FlushPlans(CallbackServerContext* context,
                                             const v1::FlushPlansRequest* request,
                                             v1::FlushPlansResponse* response) {
   return LookUp(context, "FlushPlans", "", response,
-                [=, this] { return remesh::FlushPlans(backend_.core.plans(), *request); });
+                [=, this] { return server::FlushPlans(backend_.core.plans(), *request); });
 }
 
 grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
@@ -344,7 +349,7 @@ ServerUnaryReactor* PlanService::ImportPlan(CallbackServerContext* context,
                                             v1::Plan* response) {
   return Ask(context, "ImportPlan", "", response, [=, this](Budget& budget) {
     const auto workers = backend_.core.topology();
-    return remesh::ImportPlan(backend_.core.plans(), *request, workers.get(), budget);
+    return server::ImportPlan(backend_.core.plans(), *request, workers.get(), budget);
   });
 }
 
@@ -361,12 +366,12 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                                                  v1::PrecomputePlansResponse* response) {
   if (!request->has_state()) {
     return Ask(context, "PrecomputePlans", "", response, [=, this](Budget& budget) {
-      return remesh::PrecomputePlans(backend_.core, *request, nullptr, budget);
+      return server::PrecomputePlans(backend_.core, *request, nullptr, budget);
     });
   }
   return AskDeskOfState(backend_, context, "PrecomputePlans", request->state(), response,
                         [=, this](const v1::State& state, Budget& budget) {
-                          return remesh::PrecomputePlans(backend_.core, *request, &state.spec(),
+                          return server::PrecomputePlans(backend_.core, *request, &state.spec(),
                                                          budget);
                         });
 }
@@ -378,7 +383,7 @@ grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
       [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
-        return ForEachProgramMessage(
+        return proto::ForEachProgramMessage(
             cached.plan, cached.request, listed.plan->binding, request.host(),
             [&](const v1::HostProgram& chunk) { return writer.Write(chunk); });
       });
@@ -388,7 +393,7 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
                                              const v1::ExplainPlanRequest* request,
                                              v1::ExplainPlanResponse* response) {
   return Ask(context, "ExplainPlan", request->name(), response, [=, this](Budget& budget) {
-    return remesh::ExplainPlan(backend_.core.plans(), *request, budget);
+    return server::ExplainPlan(backend_.core.plans(), *request, budget);
   });
 }
 
@@ -409,7 +414,7 @@ ServerUnaryReactor* PlanService::SuggestIntermediateSharding(
     CallbackServerContext* context, const v1::SuggestIntermediateShardingRequest* request,
     v1::SuggestIntermediateShardingResponse* response) {
   return Ask(context, "SuggestIntermediateSharding", "", response,
-             [=](Budget&) { return remesh::SuggestIntermediateSharding(*request); });
+             [=](Budget&) { return proto::SuggestIntermediateSharding(*request); });
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include "remesh/v1/plan.grpc.pb.h"
 #include "server/grpc/unary.h"
 
-namespace remesh {
+namespace remesh::server {
 
 class PlanService : public v1::PlanService::CallbackService {
  public:
@@ -70,9 +70,9 @@ class PlanService : public v1::PlanService::CallbackService {
   // A stream that `fill(writer)` writes on a thread; it returns how the stream ends.
   template <typename Chunk, typename Fill>
   grpc::ServerWriteReactor<Chunk>* Stream(grpc::CallbackServerContext* context, const char* method,
-                                          const Resource& resource, Fill fill);
+                                          const service::Resource& resource, Fill fill);
 
   const Backend backend_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

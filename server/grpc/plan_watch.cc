@@ -10,7 +10,7 @@
 #include "server/cache/plan_list.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Each stream holds its own page of what is there until it is read: small, for there may be many.
@@ -118,9 +118,9 @@ void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SA
   }
   if (!end_) return;
   finished_ = true;
-  const grpc::Status status = StatusToGrpc(*end_);
+  const grpc::Status status = service::StatusToGrpc(*end_);
   lock.Release();
   Finish(status);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "server/core.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A stream of WatchPlans: the plans that are there, page by page at the reader's pace, then what
 // happens. What happens meanwhile waits, up to kWaitingMax events; more end the stream. Takes no
@@ -55,4 +55,4 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,13 +6,15 @@
 #include "absl/status/status.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A server stream that ends at once.
 template <typename T>
 class RefusedStream : public grpc::ServerWriteReactor<T> {
  public:
-  explicit RefusedStream(const absl::Status& status) { this->Finish(StatusToGrpc(status)); }
+  explicit RefusedStream(const absl::Status& status) {
+    this->Finish(service::StatusToGrpc(status));
+  }
   void OnDone() override { delete this; }
 };
 
@@ -20,8 +22,10 @@ class RefusedStream : public grpc::ServerWriteReactor<T> {
 template <typename Request, typename Response>
 class RefusedBidiStream : public grpc::ServerBidiReactor<Request, Response> {
  public:
-  explicit RefusedBidiStream(const absl::Status& status) { this->Finish(StatusToGrpc(status)); }
+  explicit RefusedBidiStream(const absl::Status& status) {
+    this->Finish(service::StatusToGrpc(status));
+  }
   void OnDone() override { delete this; }
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 #include "server/grpc/refused_stream.h"
 #include "server/grpc/watch_stream.h"
 
-namespace remesh {
+namespace remesh::server {
 
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
@@ -49,4 +49,4 @@ ServerUnaryReactor* ReshardService::ResolveExecution(CallbackServerContext* cont
   return AskController(backend_, context, "ResolveExecution", request->name(), *request, response);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

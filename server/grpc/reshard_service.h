@@ -4,7 +4,7 @@
 #include "remesh/v1/reshard.grpc.pb.h"
 #include "server/grpc/unary.h"
 
-namespace remesh {
+namespace remesh::server {
 
 class ReshardService : public v1::ReshardService::CallbackService {
  public:
@@ -32,4 +32,4 @@ class ReshardService : public v1::ReshardService::CallbackService {
   const Backend backend_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 #include "server/grpc/watch_stream.h"
 #include "server/planning/place_state.h"
 
-namespace remesh {
+namespace remesh::server {
 
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
@@ -25,7 +25,7 @@ ServerUnaryReactor* StateService::CreateState(CallbackServerContext* context,
   const auto create = [=, &core = backend_.core](Completion done) {
     auto placed = PlaceState(request->state().spec(), core.topology().get());
     if (!placed.ok()) return done.Finish(AtField("state.spec", placed.status()));
-    core.Call(remesh::CreateState{.request = *request, .placed = *std::move(placed)},
+    core.Call(server::CreateState{.request = *request, .placed = *std::move(placed)},
               ReplyInto(response, std::move(done)));
   };
   RunOn(backend_.core.lookups(), context, std::move(completion), create);
@@ -59,4 +59,4 @@ ServerUnaryReactor* StateService::DeleteState(CallbackServerContext* context,
   return AskController(backend_, context, "DeleteState", request->name(), *request, response);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include "remesh/v1/state.grpc.pb.h"
 #include "server/grpc/unary.h"
 
-namespace remesh {
+namespace remesh::server {
 
 class StateService : public v1::StateService::CallbackService {
  public:
@@ -29,4 +29,4 @@ class StateService : public v1::StateService::CallbackService {
   const Backend backend_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -18,32 +18,32 @@
 #include "service/authorization.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What every handler needs. All must outlive the gRPC server.
 struct Backend {
   Core& core;
-  const Authorizer& authorizer;
+  const service::Authorizer& authorizer;
   CallLimits& limits;
-  AuditLog* audit = nullptr;  // null: none is kept
+  service::AuditLog* audit = nullptr;  // null: none is kept
 
   // Once a call, but for an Attach that is asked for again with its host: calls are counted here.
   // PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
-                         const Resource& resource) const {
-    return Admit(context, method, resource, NameOf(resource));
+                         const service::Resource& resource) const {
+    return Admit(context, method, resource, service::NameOf(resource));
   }
   // The same for the resource of that name ("" for none).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
                          const std::string& resource) const {
-    return Admit(context, method, ResourceOf(resource), resource);
+    return Admit(context, method, service::ResourceOf(resource), resource);
   }
 
  private:
   absl::Status Admit(const grpc::ServerContextBase& context, const char* method,
-                     const Resource& resource, const std::string& name) const {
+                     const service::Resource& resource, const std::string& name) const {
     if (audit != nullptr) audit->SetResource(context, name);
-    absl::Status status = authorizer(IdentityOf(context), resource, method);
+    absl::Status status = authorizer(service::IdentityOf(context), resource, method);
     if (!status.ok() || !IsLimited(method)) return status;
     return limits.Take(CallerOf(context));
   }
@@ -60,7 +60,7 @@ class Completion {
   }
 
   void Finish(const absl::Status& status) {
-    std::exchange(reactor_, nullptr)->Finish(StatusToGrpc(status));
+    std::exchange(reactor_, nullptr)->Finish(service::StatusToGrpc(status));
   }
 
  private:
@@ -80,7 +80,7 @@ Core::ReplyFn ReplyInto(Response* response, Completion completion) {
 inline grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
                                         const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(StatusToGrpc(status));
+  reactor->Finish(service::StatusToGrpc(status));
   return reactor;
 }
 
@@ -151,7 +151,7 @@ void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Re
                   Completion completion, Answer answer) {
   desk.Run(
       {.turn = {.caller = CallerOf(*context)}, .gone = [context] { return HasGone(*context); }},
-      [response, answer = std::move(answer)](Budget& budget) mutable {
+      [response, answer = std::move(answer)](planner::Budget& budget) mutable {
         absl::StatusOr<Response> result = answer(budget);
         if (result.ok()) *response = *std::move(result);
         return result.status();
@@ -210,11 +210,11 @@ grpc::ServerUnaryReactor* AskDeskOfState(const Backend& backend,
                           completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
     if (!reply.ok()) return completion.Finish(AtField("state", reply.status()));
     AnswerAtDesk(core.desk(), context, response, std::move(completion),
-                 [answer, state = std::get<v1::State>(*std::move(reply))](Budget& budget) {
+                 [answer, state = std::get<v1::State>(*std::move(reply))](planner::Budget& budget) {
                    return answer(state, budget);
                  });
   });
   return reactor;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,7 +13,7 @@
 #include "server/core.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A stream that sends the newest value of one resource: while a write is under way, later values
 // replace each other. Lives until gRPC says OnDone.
@@ -82,7 +82,7 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
       this->StartWrite(&current_);
     } else if (end_) {
       finished_ = true;
-      const grpc::Status status = StatusToGrpc(*end_);
+      const grpc::Status status = service::StatusToGrpc(*end_);
       lock.Release();
       this->Finish(status);
     }
@@ -99,4 +99,4 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

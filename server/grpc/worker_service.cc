@@ -7,7 +7,7 @@
 #include "server/grpc/worker_stream.h"
 #include "server/roles.h"
 
-namespace remesh {
+namespace remesh::server {
 
 using grpc::CallbackServerContext;
 using grpc::ServerUnaryReactor;
@@ -20,8 +20,8 @@ grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>* WorkerService::A
   return WorkerStream::Start(
       backend_.core,
       [this, context](const std::string& host) -> absl::StatusOr<WorkerStream::Proof> {
-        RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", Resource{.host = host}));
-        const bool named = WorkerOf(IdentityOf(*context).name) == host;
+        RETURN_IF_ERROR(backend_.Authorize(*context, "Attach", service::Resource{.host = host}));
+        const bool named = WorkerOf(service::IdentityOf(*context).name) == host;
         return named ? WorkerStream::Proof::kCertificate : WorkerStream::Proof::kNone;
       });
 }
@@ -67,9 +67,10 @@ ServerUnaryReactor* WorkerService::GetTopology(CallbackServerContext* context,
                                                v1::Topology* response) {
   return AskPool(backend_, backend_.core.lookups(), context, "GetTopology", "", response,
                  [this]() -> absl::StatusOr<v1::Topology> {
-                   const std::shared_ptr<const Topology> topology = backend_.core.topology();
-                   return topology == nullptr ? v1::Topology() : ToProto(*topology);
+                   const std::shared_ptr<const planner::Topology> topology =
+                       backend_.core.topology();
+                   return topology == nullptr ? v1::Topology() : proto::ToProto(*topology);
                  });
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

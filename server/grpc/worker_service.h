@@ -4,7 +4,7 @@
 #include "remesh/v1/worker.grpc.pb.h"
 #include "server/grpc/unary.h"
 
-namespace remesh {
+namespace remesh::server {
 
 class WorkerService : public v1::WorkerService::CallbackService {
  public:
@@ -38,4 +38,4 @@ class WorkerService : public v1::WorkerService::CallbackService {
   const Backend backend_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr size_t kQueuedMax = 16384;
@@ -113,10 +113,10 @@ void WorkerStream::Proceed(absl::ReleasableMutexLock& lock) {
     StartWrite(&outgoing_);
   } else if (end_) {
     finished_ = true;
-    const grpc::Status status = StatusToGrpc(*end_);
+    const grpc::Status status = service::StatusToGrpc(*end_);
     lock.Release();
     Finish(status);
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -16,7 +16,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "server/core.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // One worker's Attach stream: messages go to the core as they come; commands wait in a bounded
 // queue, one write under way. Lives until gRPC says OnDone.
@@ -60,4 +60,4 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

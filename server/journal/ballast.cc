@@ -12,7 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int64_t kSpareBytes = int64_t{4} << 20;
@@ -58,4 +58,4 @@ bool Ballast::Drop() {
   return truncate(path_.c_str(), 0) == 0 && unlink(path_.c_str()) == 0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A file that only takes up room on the journal's disk. Dropped when the disk is full, so that
 // decisions can still be written.
@@ -34,4 +34,4 @@ class Ballast {
   const std::string path_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

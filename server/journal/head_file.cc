@@ -19,7 +19,7 @@
 #include "base/status_macros.h"
 #include "server/journal/row_digest.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr size_t kSlotBytes = 4096;  // no sector holds parts of both
@@ -117,4 +117,4 @@ absl::Status HeadFile::Write(const JournalHead& head) {
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

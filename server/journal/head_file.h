@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // How far a journal had come.
 struct JournalHead {
@@ -51,4 +51,4 @@ class HeadFile {
   int next_slot_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -20,7 +20,10 @@
 #include "server/journal/witness.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using service::LogWarning;
+
 namespace {
 
 // A worker that knows a leadership of longer ago takes the journal for an older one.
@@ -250,8 +253,8 @@ bool Journal::RaiseBallast() {
 bool Journal::LookForRoom() {
   if (!full_ || !RaiseBallast()) return !full_;
   full_ = false;
-  LogInfo("the journal's disk has room again", {{"path", database_->path()}});
+  service::LogInfo("the journal's disk has room again", {{"path", database_->path()}});
   return true;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

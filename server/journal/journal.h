@@ -18,7 +18,7 @@
 #include "server/journal/journal_database.h"
 #include "server/journal/rows.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A SQLite file of keys and bytes that notices damage, and that it is not the newest: a second
 // file, PATH.head, says how far the journal had come. One process at a time. Not thread-safe.
@@ -84,4 +84,4 @@ class Journal {
   Database::Statement find_, put_, remove_, write_head_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 
 #include "server/journal/journal_test.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class JournalBehindTest : public JournalFiles {
@@ -264,4 +264,4 @@ TEST_F(JournalBehindTest, AKillBeforeTheFirstHeadLosesNothing) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

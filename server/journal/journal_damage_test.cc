@@ -5,7 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/journal/journal_test.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class JournalDamageTest : public JournalFiles {
@@ -187,4 +187,4 @@ TEST_F(JournalDamageTest, AnOlderFileUnderTheNewestWalIsFound) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

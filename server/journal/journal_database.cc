@@ -8,7 +8,7 @@
 
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int kCheckpointPages = 1000;
@@ -76,4 +76,4 @@ int64_t JournalDatabase::WalBytes() const {
   return stat((path() + "-wal").c_str(), &info) == 0 ? info.st_size : 0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "absl/status/statusor.h"
 #include "server/sqlite/database.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A journal's SQLite file: WAL, synchronous=FULL, errors JOURNAL_... . It decides itself when its
 // WAL is moved into the file, so that a full disk can be told from a failed write. Not thread-safe.
@@ -47,4 +47,4 @@ class JournalDatabase {
   const std::unique_ptr<Database> database_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,7 +13,7 @@
 #include "server/journal/journal_test.h"
 #include "server/journal/journal_writer.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int kCannotMount = 77;
@@ -212,4 +212,4 @@ TEST_F(JournalFullTest, TheWriterTellsThatItIsFullAndThatThereIsRoomAgain) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,7 +5,7 @@
 
 #include "server/journal/journal_writer.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr char kCluster[] = "123e4567-e89b-42d3-a456-426614174000";
@@ -193,4 +193,4 @@ TEST_F(JournalTest, TheWriterTellsWhatIsOnDiskAndWritesAllBeforeItEnds) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -16,7 +16,7 @@
 #include "base/error.h"
 #include "server/journal/journal.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A journal in a directory of its own, and its files as bytes.
 class JournalFiles : public testing::Test {
@@ -91,4 +91,4 @@ class JournalFiles : public testing::Test {
   std::string path_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

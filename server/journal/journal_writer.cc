@@ -4,7 +4,7 @@
 #include <iterator>
 #include <utility>
 
-namespace remesh {
+namespace remesh::server {
 
 JournalWriter::JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbacks,
                              absl::Duration look_for_room)
@@ -58,4 +58,4 @@ void JournalWriter::LookForRoom() {
   LookForRoomLater();
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

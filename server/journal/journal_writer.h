@@ -13,7 +13,7 @@
 #include "server/controller/action.h"
 #include "server/journal/journal.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Writes to a journal on a thread of its own; what comes while a write runs goes into one
 // transaction. Thread-safe.
@@ -60,4 +60,4 @@ class JournalWriter {
   TaskQueue queue_;  // last: its tasks use all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

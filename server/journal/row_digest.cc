@@ -7,7 +7,7 @@
 
 #include "absl/strings/escaping.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 void AppendNumber(uint64_t number, std::string& bytes) {
@@ -49,4 +49,4 @@ RowDigest& RowDigest::operator^=(const RowDigest& other) {
   return *this;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace remesh {
+namespace remesh::server {
 
 // 128 bits of XXH3 over fields, each after its length: finds damage, not forgery.
 struct RowDigest {
@@ -25,4 +25,4 @@ struct RowDigest {
   friend bool operator==(const RowDigest&, const RowDigest&) = default;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // In the order of their names.
@@ -197,4 +197,4 @@ absl::StatusOr<std::map<std::string, std::string>> ReadRows(Database& database) 
   return records;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

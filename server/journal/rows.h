@@ -14,7 +14,7 @@
 #include "server/journal/row_digest.h"
 #include "server/sqlite/database.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The tables of a journal. Each row has a digest, and the head row has that of all others: pages
 // of another time are found, however right each is by itself.
@@ -66,4 +66,4 @@ absl::Status DropLeaderships(Database& database, size_t count);
 // DATA_LOSS (JOURNAL_CORRUPT) names the first key whose digest differs.
 absl::StatusOr<std::map<std::string, std::string>> ReadRows(Database& database);
 
-}  // namespace remesh
+}  // namespace remesh::server

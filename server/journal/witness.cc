@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Whether the journal has all that the witness saw.
@@ -69,8 +69,9 @@ absl::Status CheckWitness(const std::string& path, const JournalContents& conten
   const JournalHead& seen = **witness;
   if (!Knows(contents, seen)) return WentBack(path, contents.head, seen);
   if (seen.sequence + 1 < contents.head.sequence) {
-    LogWarning("the journal's head is older than the journal; it is written anew",
-               {{"path", path}, {"head", seen.sequence}, {"journal", contents.head.sequence}});
+    service::LogWarning(
+        "the journal's head is older than the journal; it is written anew",
+        {{"path", path}, {"head", seen.sequence}, {"journal", contents.head.sequence}});
   }
   return absl::OkStatus();
 }
@@ -97,4 +98,4 @@ absl::Status CheckAcceptOlder(const std::string& path, const std::string& journa
                                                          ", which is ", journal_uid));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

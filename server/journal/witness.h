@@ -9,7 +9,7 @@
 #include "server/journal/head_file.h"
 #include "server/journal/rows.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What PATH.head said of the journal at PATH: nothing when it is not there, an error when it cannot
 // be read.
@@ -26,4 +26,4 @@ absl::Status CheckNoWitness(const std::string& path, const Witness& witness);
 absl::Status CheckAcceptOlder(const std::string& path, const std::string& journal_uid,
                               const std::string& accept_older);
 
-}  // namespace remesh
+}  // namespace remesh::server

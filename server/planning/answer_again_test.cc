@@ -5,7 +5,10 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Topology;
+
 namespace {
 
 class AnswerAgainTest : public ::testing::Test {
@@ -83,4 +86,4 @@ TEST_F(AnswerAgainTest, NotWhenTheRegistryChanged) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

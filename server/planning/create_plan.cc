@@ -13,7 +13,11 @@
 #include "proto/convert/plan_spec.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Budget;
+using planner::Topology;
+
 namespace {
 
 double SecondsSince(Timestamp start) {
@@ -26,7 +30,7 @@ std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const To
     return std::make_shared<const std::string>(spec.SerializeAsString());
   }
   v1::PlanSpec complete = spec;
-  *complete.mutable_topology() = ToProto(topology);
+  *complete.mutable_topology() = proto::ToProto(topology);
   return std::make_shared<const std::string>(complete.SerializeAsString());
 }
 
@@ -41,10 +45,12 @@ v1::Planning PlanningOf(v1::Planning::Cache cache, Timestamp start) {
 
 absl::StatusOr<PlanCache::Answer> FindOrPlan(PlanCache& cache,
                                              const PlanCache::Question& question) {
-  const auto compute = [](const CanonicalRequest& request) { return ComputePlan(request); };
+  const auto compute = [](const planner::CanonicalRequest& request) {
+    return ComputePlan(request);
+  };
   absl::StatusOr<PlanCache::Answer> answer = cache.FindOrCompute(question, compute);
   if (answer.ok()) return answer;
-  return BindRefusal(answer.status(), question.canonicalized.binding);
+  return proto::BindRefusal(answer.status(), question.canonicalized.binding);
 }
 
 std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
@@ -61,19 +67,20 @@ std::optional<v1::CreatePlanResponse> AnswerAgain(PlanCache& cache,
   return response;
 }
 
-absl::StatusOr<CachedPlan> ComputePlan(const CanonicalRequest& request, Budget& budget) {
+absl::StatusOr<CachedPlan> ComputePlan(const planner::CanonicalRequest& request, Budget& budget) {
   const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(Plan plan, MakePlan(request, budget));
+  ASSIGN_OR_RETURN(planner::Plan plan, planner::MakePlan(request, budget));
   return CachedPlan{
       .request = request, .plan = std::move(plan), .compute_seconds = SecondsSince(start)};
 }
 
 absl::StatusOr<PlanCache::Question> QuestionOf(const v1::CreatePlanRequest& request,
                                                const Topology* workers, Budget& budget) {
-  absl::StatusOr<ReshardRequest> question = ToReshardRequest(request.spec(), workers, budget);
+  absl::StatusOr<planner::ReshardRequest> question =
+      proto::ToReshardRequest(request.spec(), workers, budget);
   RETURN_IF_ERROR(AtField("spec", question.status()));
   PlanCache::Question asked;
-  ASSIGN_OR_RETURN(asked.canonicalized, Canonicalize(*question, budget));
+  ASSIGN_OR_RETURN(asked.canonicalized, planner::Canonicalize(*question, budget));
   asked.spec = SpelledOut(request.spec(), question->topology);
   asked.access = request.validate_only() ? Access::kTry : Access::kAnswer;
   return asked;
@@ -113,9 +120,10 @@ void RestorePins(PlanCache& cache, DiskTier& disk) {
     }
     if (status.ok()) status = cache.SetPinned(name, true).status();
     if (status.ok() && name == pin.name) continue;
-    if (!status.ok()) LogWarning("a pin is dropped", {{"plan", pin.name}, {"error", status}});
+    if (!status.ok())
+      service::LogWarning("a pin is dropped", {{"plan", pin.name}, {"error", status}});
     disk.RemoveName(pin.name).status().IgnoreError();
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "planner/values/topology.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Where a device is: its host, in the topology's order, and its index on the host.
 struct DevicePlace {
@@ -18,7 +18,7 @@ struct DevicePlace {
 };
 
 // By device id.
-inline absl::flat_hash_map<int64_t, DevicePlace> DevicePlacesOf(const Topology& topology) {
+inline absl::flat_hash_map<int64_t, DevicePlace> DevicePlacesOf(const planner::Topology& topology) {
   absl::flat_hash_map<int64_t, DevicePlace> places;
   for (size_t h = 0; h < topology.hosts.size(); ++h) {
     const std::vector<int64_t>& ids = topology.hosts[h].device_ids;
@@ -29,4 +29,4 @@ inline absl::flat_hash_map<int64_t, DevicePlace> DevicePlacesOf(const Topology& 
   return places;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -22,7 +22,11 @@
 #include "server/planning/same_layout.h"
 #include "server/planning/target_order.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Host;
+using planner::Topology;
+
 namespace {
 
 bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>& lost) {
@@ -33,9 +37,9 @@ bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>&
 // What the controller needs to know of a plan from `source` to `given`, a target whose order may
 // be free. `lost`: as the request for the plan named them.
 absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Planning& planning,
-                                   const PlacedState& source,
-                                   std::shared_ptr<const PlacedState> given,
-                                   const std::set<int64_t>& lost) {
+                                        const PlacedState& source,
+                                        std::shared_ptr<const PlacedState> given,
+                                        const std::set<int64_t>& lost) {
   const CachedPlan& cached = *plan.cached;
   const TargetOrder order = ChosenOrder(cached.plan, plan.binding);
   std::shared_ptr<const PlacedState> target = given;
@@ -45,19 +49,19 @@ absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Plannin
   std::map<std::string, std::set<int32_t>> named;
   AddNamedDevices(*source.layout, lost, named);
   AddNamedDevices(*target->layout, lost, named);
-  const v1::Plan resource = ToProto(cached.plan, cached.request, plan.binding, plan.name);
+  const v1::Plan resource = proto::ToProto(cached.plan, cached.request, plan.binding, plan.name);
   PlannedExecution move{.target = target,
-                   .hosts = {},
-                   .spared_hosts = {},
-                   .lost_device_ids = {lost.begin(), lost.end()},
-                   .target_device_lists = {resource.target_device_lists().begin(),
-                                           resource.target_device_lists().end()},
-                   .plan = plan.name,
-                   .fingerprint = cached.request.fingerprint,
-                   .summary = resource.summary(),
-                   .planning = planning,
-                   .compute_seconds = cached.compute_seconds,
-                   .window_bytes = cached.request.request.options.window_bytes};
+                        .hosts = {},
+                        .spared_hosts = {},
+                        .lost_device_ids = {lost.begin(), lost.end()},
+                        .target_device_lists = {resource.target_device_lists().begin(),
+                                                resource.target_device_lists().end()},
+                        .plan = plan.name,
+                        .fingerprint = cached.request.fingerprint,
+                        .summary = resource.summary(),
+                        .planning = planning,
+                        .compute_seconds = cached.compute_seconds,
+                        .window_bytes = cached.request.request.options.window_bytes};
   for (const auto& [host, part] : source.hosts) {
     if (HoldsOnLostDevicesOnly(part.devices, lost)) move.spared_hosts.insert(host);
   }
@@ -87,7 +91,7 @@ void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
     present.insert(host.name());
   }
   for (const v1::Domain& domain : topology.domains()) present.insert(domain.name());
-  const v1::Topology all = ToProto(*workers);
+  const v1::Topology all = proto::ToProto(*workers);
   absl::flat_hash_map<std::string, const v1::Domain*> domains;
   for (const v1::Domain& domain : all.domains()) domains[domain.name()] = &domain;
   for (const v1::Host& host : all.hosts()) {
@@ -106,7 +110,7 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
                      "plan: options.donate is not supported by executions yet",
                      {.reason = "DONATION_UNSUPPORTED", .metadata = {{"field", "options.donate"}}});
   }
-  const std::vector<MissingBox>& missing = plan.cached->plan.missing();
+  const std::vector<planner::MissingBox>& missing = plan.cached->plan.missing();
   if (missing.empty()) return absl::OkStatus();
   const std::string boxes = absl::StrCat(missing.size());
   return MakeError(
@@ -119,21 +123,21 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
 }  // namespace
 
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
-                                        Budget& budget) {
+                                        planner::Budget& budget) {
   v1::Targets targets = *move.targets;
   if (targets.topology().hosts().empty()) {
     *targets.mutable_topology() = move.source->spec.topology();
     AddNewWorkers(*targets.mutable_topology(), workers);
   }
-  absl::StatusOr<v1::StateSpec> spec = ApplyTargets(move.source->spec, targets);
+  absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
   absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
   RETURN_IF_ERROR(AtField("targets", target.status()));
   RETURN_IF_ERROR(budget.Check());
-  ASSIGN_OR_RETURN(const ReshardRequest request,
-                   ToReshardRequest(*move.source->layout, *(*target)->layout, move.options));
+  ASSIGN_OR_RETURN(const planner::ReshardRequest request,
+                   proto::ToReshardRequest(*move.source->layout, *(*target)->layout, move.options));
   MoveQuestion asked{.question = {}, .target = *std::move(target)};
-  ASSIGN_OR_RETURN(asked.question.canonicalized, Canonicalize(request, budget));
+  ASSIGN_OR_RETURN(asked.question.canonicalized, planner::Canonicalize(request, budget));
   asked.question.spec = std::make_shared<const std::string>(
       JoinSpecs(move.source->spec, asked.target->spec, move.options).SerializeAsString());
   asked.question.access = move.keep ? Access::kUse : Access::kAnswer;
@@ -142,8 +146,8 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topolog
 }
 
 absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
-                                   std::shared_ptr<const PlacedState> target,
-                                   const PlanCache::Answer& answer, Timestamp start) {
+                                        std::shared_ptr<const PlacedState> target,
+                                        const PlanCache::Answer& answer, Timestamp start) {
   const auto& lost = move.options.lost_device_ids();
   return ToMove(*answer.plan, PlanningOf(answer.cache, start), *move.source, std::move(target),
                 {lost.begin(), lost.end()});
@@ -157,9 +161,9 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
   RETURN_IF_ERROR(CheckPlanUsable(plan));
   v1::PlanSpec spec;
   REMESH_CHECK(spec.ParseFromString(*plan.spec));
-  ASSIGN_OR_RETURN(const StateLayout source, ToStateLayout(SourceOf(spec), nullptr));
+  ASSIGN_OR_RETURN(const proto::StateLayout source, proto::ToStateLayout(SourceOf(spec), nullptr));
   ASSIGN_OR_RETURN(std::shared_ptr<const PlacedState> target, PlaceState(TargetOf(spec), nullptr));
-  const StateLayout& state = *question.source->layout;
+  const proto::StateLayout& state = *question.source->layout;
   if (absl::Status same = CheckSameLayout(source, state); !same.ok()) {
     const bool arrived = CheckSameLayout(*target->layout, state).ok();
     const std::string why = arrived ? "the state already lies where it leads"
@@ -177,12 +181,13 @@ absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlannin
 }
 
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
-                                     const Topology* workers) {
+                                          const Topology* workers) {
   if (!question.targets) return MoveByName(cache, question);
   const Timestamp start = SteadyClock().Now();
-  ASSIGN_OR_RETURN(const MoveQuestion asked, QuestionOf(question, workers, Budget::Unlimited()));
+  ASSIGN_OR_RETURN(const MoveQuestion asked,
+                   QuestionOf(question, workers, planner::Budget::Unlimited()));
   ASSIGN_OR_RETURN(const PlanCache::Answer answer, FindOrPlan(cache, asked.question));
   return MoveOf(question, asked.target, answer, start);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -12,7 +12,7 @@
 #include "server/controller/action.h"
 #include "server/controller/placed.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What executions move by, found in the cache or planned. Blocks for as long as planning takes: not
 // for strands and gRPC's threads.
@@ -23,16 +23,16 @@ struct MoveQuestion {
   PlanCache::Question question;
   std::shared_ptr<const PlacedState> target;
 };
-absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
-                                        Budget& budget);
+absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const planner::Topology* workers,
+                                        planner::Budget& budget);
 absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
-                                   std::shared_ptr<const PlacedState> target,
-                                   const PlanCache::Answer& answer, Timestamp start);
+                                        std::shared_ptr<const PlacedState> target,
+                                        const PlanCache::Answer& answer, Timestamp start);
 // Its way by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts
 // elsewhere. Plans nothing.
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move);
 // Either, and what is between.
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
-                                     const Topology* workers);
+                                          const planner::Topology* workers);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "server/planning/place_state.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 class ExecutionPlanTest : public testing::Test {
@@ -21,8 +21,9 @@ class ExecutionPlanTest : public testing::Test {
     return *placed;
   }
 
-  absl::StatusOr<PlannedExecution> PlanTo(const v1::StateSpec& target, const Topology* workers = nullptr,
-                                     const v1::PlanOptions& options = {}) {
+  absl::StatusOr<PlannedExecution> PlanTo(const v1::StateSpec& target,
+                                          const planner::Topology* workers = nullptr,
+                                          const v1::PlanOptions& options = {}) {
     StartPlanning question{.id = 1,
                            .source = source_,
                            .targets = v1::Targets(),
@@ -93,7 +94,7 @@ TEST_F(ExecutionPlanTest, APlanThatStartsElsewhereIsRefused) {
 }
 
 TEST_F(ExecutionPlanTest, TargetsMayNameWorkersThatCameLater) {
-  Topology workers = source_->layout->topology;
+  planner::Topology workers = source_->layout->topology;
   workers.hosts.push_back({.name = "host-9",
                            .device_ids = {8, 9},
                            .nic_bytes_per_second = 1e9,
@@ -221,4 +222,4 @@ TEST_F(ExecutionPlanTest, BadTargetsNameTheField) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

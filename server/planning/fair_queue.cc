@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace remesh {
+namespace remesh::server {
 
 bool FairQueue::Push(const Turn& turn, Task task) {
   Lane& lane = lanes_[turn.execution ? 0 : 1];
@@ -66,4 +66,4 @@ void FairQueue::Ended(const std::string& caller) {
   if (--running->second == 0) running_.erase(running);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

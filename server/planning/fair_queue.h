@@ -11,7 +11,7 @@
 
 #include "absl/functional/any_invocable.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // On whose account a task runs. Executions go before questions.
 struct Turn {
@@ -60,4 +60,4 @@ class FairQueue {
   std::map<std::string, size_t> running_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

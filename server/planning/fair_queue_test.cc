@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr FairQueue::Limits kRoomy = {
@@ -80,4 +80,4 @@ TEST_F(FairQueueTest, ACallerWaitsInNoMorePlacesThanHisShare) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,7 @@
 #include <malloc.h>
 #endif
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 thread_local constinit int64_t held = 0;
@@ -18,7 +18,7 @@ thread_local constinit int64_t held = 0;
 
 int64_t HeapBytesOfThread() { return held; }
 
-}  // namespace remesh
+}  // namespace remesh::server
 
 #ifdef REMESH_METERS_HEAP
 
@@ -27,7 +27,7 @@ int64_t HeapBytesOfThread() { return held; }
 void* operator new(std::size_t size) {
   while (true) {
     if (void* const block = std::malloc(size == 0 ? 1 : size)) {
-      remesh::held += static_cast<int64_t>(malloc_usable_size(block));
+      remesh::server::held += static_cast<int64_t>(malloc_usable_size(block));
       return block;
     }
     const std::new_handler handler = std::get_new_handler();
@@ -38,7 +38,7 @@ void* operator new(std::size_t size) {
 
 void operator delete(void* block) noexcept {
   if (block == nullptr) return;
-  remesh::held -= static_cast<int64_t>(malloc_usable_size(block));
+  remesh::server::held -= static_cast<int64_t>(malloc_usable_size(block));
   std::free(block);
 }
 

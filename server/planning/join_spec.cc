@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 v1::DeviceList Prefixed(v1::DeviceList list, const std::string& prefix) {
@@ -68,4 +68,4 @@ v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target,
 v1::StateSpec SourceOf(const v1::PlanSpec& spec) { return HalfOf(spec, true); }
 v1::StateSpec TargetOf(const v1::PlanSpec& spec) { return HalfOf(spec, false); }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,7 +4,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "remesh/v1/state.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The question "from `source` to `target`" as a PlanSpec: names of shardings and device lists get
 // the prefixes "source." and "target.". The topology is the target's. REQUIRES: the same arrays in
@@ -16,4 +16,4 @@ v1::PlanSpec JoinSpecs(const v1::StateSpec& source, const v1::StateSpec& target,
 v1::StateSpec SourceOf(const v1::PlanSpec& spec);
 v1::StateSpec TargetOf(const v1::PlanSpec& spec);
 
-}  // namespace remesh
+}  // namespace remesh::server

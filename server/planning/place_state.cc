@@ -14,7 +14,13 @@
 #include "proto/convert/plan_proto.h"
 #include "server/planning/device_places.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Box;
+using planner::MemoryKind;
+using proto::PlacedArray;
+using proto::StateLayout;
+
 namespace {
 
 std::string MemoryKindName(MemoryKind kind) {
@@ -23,8 +29,8 @@ std::string MemoryKindName(MemoryKind kind) {
                                              : "";
 }
 
-int64_t BytesOf(const Box& box, ElementType type) {
-  return (box.element_count() * BitWidth(type) + 7) / 8;
+int64_t BytesOf(const Box& box, planner::ElementType type) {
+  return (box.element_count() * planner::BitWidth(type) + 7) / 8;
 }
 
 // Fills the parts of all hosts, array by array.
@@ -39,7 +45,7 @@ class Placing {
   absl::Status AddArray(int index) {
     const PlacedArray& array = layout_.arrays[index];
     for (const auto& [place, position] : PlacedPositions(array.placement.devices)) {
-      const absl::Span<const Box> boxes = BoxesOf(*array.placement.layout, position);
+      const absl::Span<const Box> boxes = planner::BoxesOf(*array.placement.layout, position);
       if (boxes.empty()) continue;
       placed_.total_shards += static_cast<int64_t>(boxes.size());
       if (placed_.total_shards > kShardsMax) return TooManyShards();
@@ -63,7 +69,7 @@ class Placing {
   using PlacePositions = std::vector<std::pair<DevicePlace, int32_t>>;
 
   // Positions of a device list in the order of places; lists are shared by many arrays.
-  const PlacePositions& PlacedPositions(const DeviceListPtr& devices) {
+  const PlacePositions& PlacedPositions(const planner::DeviceListPtr& devices) {
     auto [found, added] = seated_.try_emplace(devices.get());
     if (added) {
       for (size_t p = 0; p < devices->size(); ++p) {
@@ -82,7 +88,7 @@ class Placing {
     shard.set_array(array);
     shard.set_device(device);
     shard.set_local_device(place.local);
-    *shard.mutable_box() = ToProto(box);
+    *shard.mutable_box() = proto::ToProto(box);
     shard.set_memory_kind(MemoryKindName(value.placement.memory_kind));
     placed_.total_bytes += BytesOf(box, value.element_type);
   }
@@ -91,7 +97,7 @@ class Placing {
     v1::AssignedArray& array = *assignment.add_arrays();
     array.set_name(value.name);
     *array.mutable_shape() = {value.shape.begin(), value.shape.end()};
-    array.set_element_type(std::string(Name(value.element_type)));
+    array.set_element_type(std::string(planner::Name(value.element_type)));
   }
 
   static absl::Status TooManyShards() {
@@ -105,14 +111,14 @@ class Placing {
   PlacedState& placed_;
   const absl::flat_hash_map<int64_t, DevicePlace> places_;
   std::vector<std::set<int32_t>> locals_;  // per host, devices with shards
-  absl::flat_hash_map<const DeviceList*, PlacePositions> seated_;
+  absl::flat_hash_map<const planner::DeviceList*, PlacePositions> seated_;
 };
 
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
-                                                              const Topology* fallback) {
-  ASSIGN_OR_RETURN(StateLayout layout, ToStateLayout(spec, fallback));
+                                                              const planner::Topology* fallback) {
+  ASSIGN_OR_RETURN(StateLayout layout, proto::ToStateLayout(spec, fallback));
   return PlaceState(spec, std::move(layout));
 }
 
@@ -120,7 +126,8 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpe
                                                               StateLayout layout) {
   auto placed = std::make_shared<PlacedState>();
   placed->spec = spec;
-  if (spec.topology().hosts().empty()) *placed->spec.mutable_topology() = ToProto(layout.topology);
+  if (spec.topology().hosts().empty())
+    *placed->spec.mutable_topology() = proto::ToProto(layout.topology);
   Placing placing(layout, *placed);
   for (size_t a = 0; a < layout.arrays.size(); ++a)
     RETURN_IF_ERROR(placing.AddArray(static_cast<int>(a)));
@@ -132,7 +139,7 @@ absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpe
 void AddNamedDevices(const StateLayout& layout, const std::set<int64_t>& lost,
                      std::map<std::string, std::set<int32_t>>& named) {
   const absl::flat_hash_map<int64_t, DevicePlace> places = DevicePlacesOf(layout.topology);
-  absl::flat_hash_set<const DeviceList*> seen;
+  absl::flat_hash_set<const planner::DeviceList*> seen;
   for (const PlacedArray& array : layout.arrays) {
     if (!seen.insert(array.placement.devices.get()).second) continue;
     for (const int64_t id : *array.placement.devices) {
@@ -143,4 +150,4 @@ void AddNamedDevices(const StateLayout& layout, const std::set<int64_t>& lost,
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

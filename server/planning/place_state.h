@@ -12,7 +12,7 @@
 #include "proto/convert/plan_spec.h"
 #include "server/controller/placed.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Most shards that a state may have: every one is a message to a worker.
 inline constexpr int64_t kShardsMax = 2'000'000;
@@ -22,15 +22,15 @@ inline constexpr int64_t kShardsMax = 2'000'000;
 // workers' numbering means may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
 // (TOO_MANY_SHARDS).
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
-                                                              const Topology* fallback);
+                                                              const planner::Topology* fallback);
 
 // The same for a layout that is known already. REQUIRES: `layout` is `spec` laid out.
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
-                                                              StateLayout layout);
+                                                              proto::StateLayout layout);
 
 // The hosts of the devices that `layout` names, but for those in `lost`, whether they hold a shard
 // or not; added to `named`: host -> local devices.
-void AddNamedDevices(const StateLayout& layout, const std::set<int64_t>& lost,
+void AddNamedDevices(const proto::StateLayout& layout, const std::set<int64_t>& lost,
                      std::map<std::string, std::set<int32_t>>& named);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,11 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/plan_size.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Budget;
+using planner::CanonicalRequest;
+
 namespace {
 
 absl::Status Gone() { return absl::CancelledError("the caller has gone"); }
@@ -169,7 +173,7 @@ void PlanDesk::AnswerAll(std::vector<Waiter> waiters,
     if (absl::IsCancelled(answer.status()) && !HasGone(waiter.asker)) {
       Join(std::move(waiter));  // came while the others went
     } else if (!answer.ok()) {
-      waiter.done(BindRefusal(answer.status(), question.canonicalized.binding));
+      waiter.done(proto::BindRefusal(answer.status(), question.canonicalized.binding));
     } else if (std::exchange(first, false)) {
       waiter.done(answer);
     } else {
@@ -181,4 +185,4 @@ void PlanDesk::AnswerAll(std::vector<Waiter> waiters,
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -16,7 +16,7 @@
 #include "server/planning/planning_budget.h"
 #include "server/planning/thread_pool.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Takes questions for plans. A thread for lookups brings each into canonical form and answers it if
 // the plan is kept; only what must be planned waits its turn for a planning thread, equal questions
@@ -42,7 +42,7 @@ class PlanDesk {
     std::function<bool()> gone;
   };
   // From the caller's words; may take long, and may be called twice.
-  using Ask = absl::AnyInvocable<absl::StatusOr<PlanCache::Question>(Budget&)>;
+  using Ask = absl::AnyInvocable<absl::StatusOr<PlanCache::Question>(planner::Budget&)>;
   using Done = absl::AnyInvocable<void(absl::StatusOr<PlanCache::Answer>)>;
   // `done` is called once, on some thread, or destroyed when the pools stop. `long_form`: bringing
   // the question into canonical form is planning itself.
@@ -50,14 +50,14 @@ class PlanDesk {
 
   // Other work of the planning threads, under the same limits. Files its answer away and says how
   // it went; may be called twice.
-  using Work = absl::AnyInvocable<absl::Status(Budget&)>;
+  using Work = absl::AnyInvocable<absl::Status(planner::Budget&)>;
   using End = absl::AnyInvocable<void(absl::Status)>;
   // `end`: as `done` above.
   void Run(Asker asker, Work work, End end);
 
   // For planning of other kinds, on this thread from now on. `wanted`, `quantum`: as BudgetOf().
-  Budget NewBudget(std::function<absl::Status()> wanted = nullptr,
-                   absl::Duration quantum = absl::InfiniteDuration());
+  planner::Budget NewBudget(std::function<absl::Status()> wanted = nullptr,
+                            absl::Duration quantum = absl::InfiniteDuration());
 
   // Ends what is being planned.
   void Stop() { stopping_ = true; }
@@ -104,4 +104,4 @@ class PlanDesk {
   std::map<std::string, FlightPtr> flights_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

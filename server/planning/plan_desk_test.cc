@@ -10,7 +10,10 @@
 #include "server/planning/create_plan.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Budget;
+
 namespace {
 
 using Answer = absl::StatusOr<PlanCache::Answer>;
@@ -276,4 +279,4 @@ TEST(PlanningBudgetTest, WhatAThreadTakesFromTheHeapIsCounted) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,7 +13,7 @@
 #include "proto/convert/exported_plan.h"
 #include "service/version.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr double kComputeSecondsMax = 3600;
@@ -31,20 +31,21 @@ absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name
   v1::ExportedPlan file;
   file.set_name(name);
   file.set_spec(*listed.plan->spec);
-  file.set_plan(EncodePlan(cached.request, cached.plan));
+  file.set_plan(planner::EncodePlan(cached.request, cached.plan));
   file.set_compute_seconds(cached.compute_seconds);
   *file.mutable_create_time() = google::protobuf::util::TimeUtil::NanosecondsToTimestamp(
       absl::ToUnixNanos(listed.facts.created));
-  file.set_version(std::string(kVersion));
-  return EncodeExport(file);
+  file.set_version(std::string(service::kVersion));
+  return proto::EncodeExport(file);
 }
 
 absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
-                                    const Topology* workers, Budget& budget) {
+                                    const planner::Topology* workers, planner::Budget& budget) {
   const v1::PlanSpec* const spec = request.has_spec() ? &request.spec() : nullptr;
-  ASSIGN_OR_RETURN(ImportedPlan imported, ReadExport(request.data(), spec, workers, budget));
-  const CanonicalRequest& canonical = imported.canonicalized.canonical;
-  ASSIGN_OR_RETURN(Plan plan, Repriced(canonical, imported.plan));
+  ASSIGN_OR_RETURN(proto::ImportedPlan imported,
+                   proto::ReadExport(request.data(), spec, workers, budget));
+  const planner::CanonicalRequest& canonical = imported.canonicalized.canonical;
+  ASSIGN_OR_RETURN(planner::Plan plan, planner::Repriced(canonical, imported.plan));
   CachedPlan cached{.request = canonical,
                     .plan = std::move(plan),
                     .compute_seconds = SaneSeconds(imported.file.compute_seconds())};
@@ -55,4 +56,4 @@ absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanReques
   return ToProto(cache.Import(question, std::move(cached)));
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Plans as files: see proto/convert/exported_plan.h. Both block.
 
@@ -20,6 +20,7 @@ absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name
 // Files what the data holds, once it is known to be right. `workers`: what an empty topology of the
 // request's spec means; may be null.
 absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
-                                    const Topology* workers, Budget& budget = Budget::Unlimited());
+                                    const planner::Topology* workers,
+                                    planner::Budget& budget = planner::Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -5,24 +5,29 @@
 #include <set>
 #include <tuple>
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Layout;
+
 namespace {
 
 int64_t Boxes(const Layout& layout) {
   int64_t boxes = 0;
-  for (const Tile& tile : layout.tiles) boxes += std::max<int64_t>(1, std::ssize(tile.boxes));
+  for (const planner::Tile& tile : layout.tiles)
+    boxes += std::max<int64_t>(1, std::ssize(tile.boxes));
   return boxes;
 }
 
 }  // namespace
 
-int64_t PairsOfBoxes(const ReshardRequest& request) {
-  using Pair = std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*>;
+int64_t PairsOfBoxes(const planner::ReshardRequest& request) {
+  using Pair = std::tuple<const Layout*, const planner::DeviceList*, const Layout*,
+                          const planner::DeviceList*>;
   std::set<Pair> seen;
   int64_t pairs = 0;
-  for (const ArraySpec& array : request.arrays) {
-    const Placement& source = array.source;
-    const Placement& target = array.target;
+  for (const planner::ArraySpec& array : request.arrays) {
+    const planner::Placement& source = array.source;
+    const planner::Placement& target = array.target;
     const bool is_new = seen.insert({source.layout.get(), source.devices.get(), target.layout.get(),
                                      target.devices.get()})
                             .second;
@@ -31,4 +36,4 @@ int64_t PairsOfBoxes(const ReshardRequest& request) {
   return pairs;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

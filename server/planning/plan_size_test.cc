@@ -6,11 +6,11 @@
 #include "proto/convert/plan_spec.h"
 #include "server/planning/planning_test_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 int64_t PairsOf(const v1::PlanSpec& spec) {
-  const auto request = ToReshardRequest(spec, nullptr);
+  const auto request = proto::ToReshardRequest(spec, nullptr);
   EXPECT_TRUE(request.ok()) << request.status();
   return PairsOfBoxes(*request);
 }
@@ -26,4 +26,4 @@ TEST(PlanSizeTest, ArraysOfOneShardingCountOnce) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr Timestamp kBetweenQuestions = std::chrono::milliseconds(10);  // to `wanted`
@@ -37,11 +37,11 @@ absl::Status TooMuch(int64_t limit) {
 // No other error of planning has this code.
 bool IsOverstayed(const absl::Status& status) { return absl::IsAborted(status); }
 
-Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted,
-                absl::Duration quantum) {
+planner::Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted,
+                         absl::Duration quantum) {
   const Timestamp start = limits.now();
-  return Budget([limits, wanted = std::move(wanted), quantum, start, held = limits.held_bytes(),
-                 asked = start]() mutable -> absl::Status {
+  return planner::Budget([limits, wanted = std::move(wanted), quantum, start,
+                          held = limits.held_bytes(), asked = start]() mutable -> absl::Status {
     if (limits.held_bytes() - held > limits.memory_bytes) return TooMuch(limits.memory_bytes);
     const Timestamp now = limits.now();
     const absl::Duration taken = absl::FromChrono(now - start);
@@ -53,4 +53,4 @@ Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> want
   });
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

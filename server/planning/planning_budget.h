@@ -9,7 +9,7 @@
 #include "planner/values/budget.h"
 #include "server/planning/heap_meter.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What one plan may take, and where it begins.
 struct PlanningLimits {
@@ -25,8 +25,8 @@ struct PlanningLimits {
 // RESOURCE_EXHAUSTED (PLANNING_MEMORY), or with what `wanted` says when it is no longer OK; that is
 // asked now and then, for it may take a lock. May be null. After `quantum` of time it is spent with
 // a status that IsOverstayed(): the work goes on elsewhere.
-Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted,
-                absl::Duration quantum = absl::InfiniteDuration());
+planner::Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted,
+                         absl::Duration quantum = absl::InfiniteDuration());
 bool IsOverstayed(const absl::Status& status);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -7,7 +7,7 @@
 
 #include "remesh/v1/plan.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 inline constexpr int64_t kPlenty = 1 << 30;  // bytes, of a cache that nothing fills
 
@@ -41,4 +41,4 @@ inline v1::PlanSpec TestSpec(const std::vector<int64_t>& ids = {0, 1, 2, 3},
   return spec;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -13,7 +13,9 @@
 #include "server/planning/create_plan.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::Budget;
 
 struct Precomputer::Work {
   ElasticLayout layout;
@@ -23,12 +25,12 @@ struct Precomputer::Work {
 namespace {
 
 // A device that goes cannot be needed by anybody after.
-absl::Status CheckNotNeeded(const ScenarioReshard& move, const ReshardRequest& request) {
+absl::Status CheckNotNeeded(const ScenarioReshard& move, const planner::ReshardRequest& request) {
   absl::flat_hash_set<int64_t> gone(move.before.begin(), move.before.end());
   for (const int64_t id : move.after) gone.erase(id);
-  absl::flat_hash_set<const DeviceList*> seen;
-  for (const ArraySpec& array : request.arrays) {
-    const DeviceListPtr& list = array.target.devices;
+  absl::flat_hash_set<const planner::DeviceList*> seen;
+  for (const planner::ArraySpec& array : request.arrays) {
+    const planner::DeviceListPtr& list = array.target.devices;
     if (!seen.insert(list.get()).second) continue;
     if (std::none_of(list->begin(), list->end(), [&](int64_t id) { return gone.contains(id); })) {
       continue;
@@ -43,10 +45,11 @@ absl::Status CheckNotNeeded(const ScenarioReshard& move, const ReshardRequest& r
 absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::PlanOptions& options,
                                         const ScenarioReshard& move, Budget& budget) {
   ASSIGN_OR_RETURN(v1::PlanSpec spec, QuestionOf(move, layout, options));
-  ASSIGN_OR_RETURN(const ReshardRequest request, ToReshardRequest(spec, nullptr, budget));
+  ASSIGN_OR_RETURN(const planner::ReshardRequest request,
+                   proto::ToReshardRequest(spec, nullptr, budget));
   RETURN_IF_ERROR(CheckNotNeeded(move, request));
   PlanCache::Question question;
-  ASSIGN_OR_RETURN(question.canonicalized, Canonicalize(request, budget));
+  ASSIGN_OR_RETURN(question.canonicalized, planner::Canonicalize(request, budget));
   question.spec = std::make_shared<const std::string>(spec.SerializeAsString());
   question.access = Access::kAhead;
   return question;
@@ -56,7 +59,7 @@ absl::StatusOr<PlanCache::Question> Ask(const ElasticLayout& layout, const v1::P
 
 absl::StatusOr<v1::PrecomputePlansResponse> Precomputer::Start(
     const v1::PrecomputePlansRequest& request, v1::StateSpec present,
-    const v1::PlanOptions& options, const Topology* workers, Budget& budget) {
+    const v1::PlanOptions& options, const planner::Topology* workers, Budget& budget) {
   auto work = std::make_shared<Work>();
   ASSIGN_OR_RETURN(work->layout, MakeElastic(std::move(present), request.elastic_list(),
                                              request.elastic_axis(), workers));
@@ -85,7 +88,7 @@ void Precomputer::Decide(const std::shared_ptr<const Work>& work, const Scenario
     return;
   }
   const std::string& fingerprint = question->canonicalized.canonical.fingerprint;
-  scenario.set_plan(PlanName(fingerprint, question->canonicalized.binding));
+  scenario.set_plan(proto::PlanName(fingerprint, question->canonicalized.binding));
   if (!seen.insert(fingerprint).second) return scenario.set_outcome(v1::Scenario::SHARED);
   if (cache_.Has(fingerprint)) return scenario.set_outcome(v1::Scenario::CACHED);
   if (validate_only) return scenario.set_outcome(v1::Scenario::VALID);
@@ -96,7 +99,8 @@ void Precomputer::Decide(const std::shared_ptr<const Work>& work, const Scenario
 }
 
 v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work,
-                                         const ScenarioReshard& move, const std::string& fingerprint) {
+                                         const ScenarioReshard& move,
+                                         const std::string& fingerprint) {
   {
     absl::MutexLock lock(&mutex_);
     if (!waiting_.insert(fingerprint).second) return v1::Scenario::QUEUED;
@@ -130,13 +134,15 @@ void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
     status = question.status();
     if (question.ok()) {
       const auto answer = cache_.FindOrCompute(
-          *question, [&](const CanonicalRequest& request) { return ComputePlan(request, budget); });
+          *question,
+          [&](const planner::CanonicalRequest& request) { return ComputePlan(request, budget); });
       status = answer.status();
       computed = answer.ok() && answer->cache == v1::Planning::MISS;
     }
   }
   if (!status.ok()) {
-    LogInfo("a plan cannot be made ahead", {{"fingerprint", fingerprint}, {"error", status}});
+    service::LogInfo("a plan cannot be made ahead",
+                     {{"fingerprint", fingerprint}, {"error", status}});
   }
   cache_.UpdatePrecompute([&](CacheCounters::Precompute& counters) {
     --counters.waiting;
@@ -147,4 +153,4 @@ void Precomputer::Compute(const Work& work, const ScenarioReshard& move,
   waiting_.erase(fingerprint);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

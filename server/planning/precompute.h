@@ -15,7 +15,7 @@
 #include "server/planning/scenarios.h"
 #include "server/planning/thread_pool.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Plans ahead what may happen next, as background tasks of a pool. Thread-safe.
 class Precomputer {
@@ -28,17 +28,17 @@ class Precomputer {
   // long as naming takes: a fingerprint for each scenario. Ends early, with what is named so far
   // posted, when the budget is spent; called again, it names them all. `workers`: what an empty
   // topology means; may be null.
-  absl::StatusOr<v1::PrecomputePlansResponse> Start(const v1::PrecomputePlansRequest& request,
-                                                    v1::StateSpec present,
-                                                    const v1::PlanOptions& options,
-                                                    const Topology* workers,
-                                                    Budget& budget = Budget::Unlimited());
+  absl::StatusOr<v1::PrecomputePlansResponse> Start(
+      const v1::PrecomputePlansRequest& request, v1::StateSpec present,
+      const v1::PlanOptions& options, const planner::Topology* workers,
+      planner::Budget& budget = planner::Budget::Unlimited());
 
  private:
   struct Work;  // what all tasks of one request share
   // Fills outcome, plan and reason. `seen`: fingerprints of scenarios before.
-  void Decide(const std::shared_ptr<const Work>& work, const ScenarioReshard& move, bool validate_only,
-              std::set<std::string>& seen, v1::Scenario& scenario, Budget& budget);
+  void Decide(const std::shared_ptr<const Work>& work, const ScenarioReshard& move,
+              bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario,
+              planner::Budget& budget);
   v1::Scenario::Outcome Queue(const std::shared_ptr<const Work>& work, const ScenarioReshard& move,
                               const std::string& fingerprint);
   void Compute(const Work& work, const ScenarioReshard& move, const std::string& fingerprint);
@@ -50,4 +50,4 @@ class Precomputer {
   std::set<std::string> waiting_ ABSL_GUARDED_BY(mutex_);  // fingerprints
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,10 +8,10 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
-#include "server/planning/join_spec.h"
 #include "server/planning/create_plan.h"
+#include "server/planning/join_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int64_t kDevicesPerHost = 2;
@@ -285,4 +285,4 @@ TEST_F(PrecomputeTest, BadRequestsNameTheField) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

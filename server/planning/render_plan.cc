@@ -8,25 +8,26 @@
 #include "planner/report/trace.h"
 #include "proto/convert/explain_proto.h"
 
-namespace remesh {
+namespace remesh::server {
 
 absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request,
-                                       Budget& budget) {
+                                       planner::Budget& budget) {
   const CachedPlan& cached = *plan.cached;
   switch (request.form()) {
     case v1::RenderPlanRequest::FORM_UNSPECIFIED:
     case v1::RenderPlanRequest::HTML:
       break;
     case v1::RenderPlanRequest::TRACE:
-      return ChromeTrace(cached.request, cached.plan, plan.binding);
+      return planner::ChromeTrace(cached.request, cached.plan, plan.binding);
     default:
       return InvalidField("form", absl::StrCat(static_cast<int>(request.form())),
                           "is not a known form");
   }
-  const ExplainOptions options = ToExplainOptions(request.checkpoint_bytes_per_second());
-  ASSIGN_OR_RETURN(const Explanation explanation,
-                   Explain(cached.request, cached.plan, plan.binding, options, budget));
-  return HtmlPage(cached.request, cached.plan, plan.binding, explanation, request.label());
+  const planner::ExplainOptions options =
+      proto::ToExplainOptions(request.checkpoint_bytes_per_second());
+  ASSIGN_OR_RETURN(const planner::Explanation explanation,
+                   planner::Explain(cached.request, cached.plan, plan.binding, options, budget));
+  return planner::HtmlPage(cached.request, cached.plan, plan.binding, explanation, request.label());
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,10 +8,10 @@
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_cache.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // The plan as a page or a trace. INVALID_ARGUMENT: "form", "checkpoint_bytes_per_second".
 absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request,
-                                       Budget& budget = Budget::Unlimited());
+                                       planner::Budget& budget = planner::Budget::Unlimited());
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,13 @@
 #include "base/status_macros.h"
 #include "server/planning/device_places.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::DeviceList;
+using planner::Placement;
+using proto::PlacedArray;
+using proto::StateLayout;
+
 namespace {
 
 absl::Status Differ(std::string_view what) {
@@ -75,8 +81,8 @@ absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b) {
   RETURN_IF_ERROR(CheckSameHosts(a, b));
   absl::flat_hash_map<std::string, const PlacedArray*> in_b;
   for (const PlacedArray& array : b.arrays) in_b[array.name] = &array;
-  using Pair = std::tuple<const Layout*, const DeviceList*, const Layout*, const DeviceList*,
-                          MemoryKind, MemoryKind>;
+  using Pair = std::tuple<const planner::Layout*, const DeviceList*, const planner::Layout*,
+                          const DeviceList*, planner::MemoryKind, planner::MemoryKind>;
   absl::flat_hash_set<Pair> same;  // many arrays share few placements
   for (const PlacedArray& array : a.arrays) {
     auto found = in_b.find(array.name);
@@ -96,4 +102,4 @@ absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b) {
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -4,11 +4,11 @@
 #include "absl/status/status.h"
 #include "proto/convert/plan_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // OK when both hold the same arrays (names, shapes, types, in any order) in the same places: the
 // same boxes on the same local devices of the same hosts under the same ids, in the same memory.
 // Else FAILED_PRECONDITION says what differs.
-absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b);
+absl::Status CheckSameLayout(const proto::StateLayout& a, const proto::StateLayout& b);
 
-}  // namespace remesh
+}  // namespace remesh::server

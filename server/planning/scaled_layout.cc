@@ -17,11 +17,12 @@
 #include "proto/convert/plan_proto.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/sharding/convert_sharding.h"
-#include "proto/convert/device_lists.h"
-#include "proto/convert/plan_proto.h"
-#include "proto/convert/plan_spec.h"
 
-namespace remesh {
+namespace remesh::server {
+
+using planner::HloSharding;
+using planner::NamedSharding;
+
 namespace {
 
 // How one sharding changes.
@@ -66,27 +67,27 @@ absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) 
 }
 
 // Whether positions are 0, 1, 2 ... in row-major order.
-bool InOrder(const TileAssignment& tiles) {
+bool InOrder(const planner::TileAssignment& tiles) {
   return tiles.iota() != nullptr && tiles.iota()->reshape_dims.size() == 1;
 }
 
 absl::Status Rescale(const Change& change, NamedSharding& sharding) {
-  Mesh& mesh = sharding.mesh;
+  planner::Mesh& mesh = sharding.mesh;
   if (mesh.maximal.has_value()) return Inelastic("one device holds the array");
   if (mesh.axes.empty()) return absl::OkStatus();
   if (!InOrder(mesh.devices)) return Inelastic("its mesh is transposed");
   std::vector<int64_t> sizes;
-  for (const MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
+  for (const planner::MeshAxis& axis : mesh.axes) sizes.push_back(axis.size);
   size_t index = 0;
   if (change.axis.empty()) {
     ASSIGN_OR_RETURN(index, IndexOf("", sizes));
   } else {
-    const std::optional<int64_t> found = FindAxis(mesh, change.axis);
+    const std::optional<int64_t> found = planner::FindAxis(mesh, change.axis);
     if (!found.has_value()) return Inelastic(absl::StrCat("its mesh has no axis ", change.axis));
     index = static_cast<size_t>(*found);
   }
-  const auto has_part = [&](const std::vector<AxisRef>& refs) {
-    for (const AxisRef& ref : refs) {
+  const auto has_part = [&](const std::vector<planner::AxisRef>& refs) {
+    for (const planner::AxisRef& ref : refs) {
       if (ref.axis == static_cast<int64_t>(index) && ref.sub.has_value()) return true;
     }
     return false;
@@ -96,28 +97,28 @@ absl::Status Rescale(const Change& change, NamedSharding& sharding) {
   for (const NamedSharding::Dim& dim : sharding.dims) parts = parts || has_part(dim.axes);
   if (parts) return Inelastic("it uses the axis in parts");
   RETURN_IF_ERROR(Resize(index, change.devices, sizes));
-  std::vector<MeshAxis> axes = mesh.axes;
+  std::vector<planner::MeshAxis> axes = mesh.axes;
   axes[index].size = sizes[index];
-  ASSIGN_OR_RETURN(mesh, MakeMesh(std::move(axes)));
+  ASSIGN_OR_RETURN(mesh, planner::MakeMesh(std::move(axes)));
   return absl::OkStatus();
 }
 
-absl::Status Rescale(const Change& change, Tiled& tiled) {
+absl::Status Rescale(const Change& change, planner::Tiled& tiled) {
   if (!InOrder(tiled.tiles)) return Inelastic("its tiles are transposed or listed");
   std::vector<int64_t> dims = tiled.tiles.dims();
   ASSIGN_OR_RETURN(const size_t index, IndexOf(change.axis, dims));
   RETURN_IF_ERROR(Resize(index, change.devices, dims));
   const int64_t reshape[] = {change.devices};
   const int64_t order[] = {0};
-  ASSIGN_OR_RETURN(tiled.tiles, TileAssignment::FromIota(dims, reshape, order));
+  ASSIGN_OR_RETURN(tiled.tiles, planner::TileAssignment::FromIota(dims, reshape, order));
   return absl::OkStatus();
 }
 
 absl::Status Rescale(const Change& change, HloSharding& sharding) {
-  if (auto* tiled = std::get_if<Tiled>(&sharding.form)) return Rescale(change, *tiled);
+  if (auto* tiled = std::get_if<planner::Tiled>(&sharding.form)) return Rescale(change, *tiled);
   if (auto* named = std::get_if<NamedSharding>(&sharding.form)) return Rescale(change, *named);
-  if (std::holds_alternative<Tuple>(sharding.form)) return Inelastic("it is a tuple");
-  if (std::holds_alternative<Maximal>(sharding.form)) {
+  if (std::holds_alternative<planner::Tuple>(sharding.form)) return Inelastic("it is a tuple");
+  if (std::holds_alternative<planner::Maximal>(sharding.form)) {
     return Inelastic("one device holds the array");
   }
   return absl::OkStatus();  // the same on all devices, however many
@@ -134,27 +135,27 @@ absl::Status Rescale(const Change& change, v1::DTensorSharding& dtensor) {
 absl::Status Rescale(const Change& change, v1::Sharding& sharding) {
   switch (sharding.form_case()) {
     case v1::Sharding::kHloText: {
-      ASSIGN_OR_RETURN(HloSharding hlo, ParseHloSharding(sharding.hlo_text()));
+      ASSIGN_OR_RETURN(HloSharding hlo, planner::ParseHloSharding(sharding.hlo_text()));
       RETURN_IF_ERROR(Rescale(change, hlo));
-      sharding.set_hlo_text(PrintHloSharding(hlo));
+      sharding.set_hlo_text(planner::PrintHloSharding(hlo));
       return absl::OkStatus();
     }
     case v1::Sharding::kOpSharding: {
-      ASSIGN_OR_RETURN(HloSharding hlo, OpShardingFromBytes(sharding.op_sharding()));
+      ASSIGN_OR_RETURN(HloSharding hlo, proto::OpShardingFromBytes(sharding.op_sharding()));
       RETURN_IF_ERROR(Rescale(change, hlo));
-      sharding.set_op_sharding(OpShardingToBytes(hlo));
+      sharding.set_op_sharding(proto::OpShardingToBytes(hlo));
       return absl::OkStatus();
     }
     case v1::Sharding::kNamed: {
-      ASSIGN_OR_RETURN(NamedSharding named, FromProto(sharding.named()));
+      ASSIGN_OR_RETURN(NamedSharding named, proto::FromProto(sharding.named()));
       RETURN_IF_ERROR(Rescale(change, named));
-      *sharding.mutable_named() = ToProto(named);
+      *sharding.mutable_named() = proto::ToProto(named);
       return absl::OkStatus();
     }
     case v1::Sharding::kSdyText: {
-      ASSIGN_OR_RETURN(NamedSharding named, ParseSdySharding(sharding.sdy_text()));
+      ASSIGN_OR_RETURN(NamedSharding named, planner::ParseSdySharding(sharding.sdy_text()));
       RETURN_IF_ERROR(Rescale(change, named));
-      sharding.set_sdy_text(PrintSdySharding(named));
+      sharding.set_sdy_text(planner::PrintSdySharding(named));
       return absl::OkStatus();
     }
     case v1::Sharding::kDtensor:
@@ -192,17 +193,17 @@ void DropUnused(v1::StateSpec& spec) {
 }  // namespace
 
 absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, std::string axis,
-                                          const Topology* workers) {
-  ASSIGN_OR_RETURN(const StateLayout layout, ToStateLayout(spec, workers));
-  if (spec.topology().hosts().empty()) *spec.mutable_topology() = ToProto(layout.topology);
+                                          const planner::Topology* workers) {
+  ASSIGN_OR_RETURN(const proto::StateLayout layout, proto::ToStateLayout(spec, workers));
+  if (spec.topology().hosts().empty()) *spec.mutable_topology() = proto::ToProto(layout.topology);
   DropUnused(spec);
   if (list.empty() && spec.device_lists_size() == 1) list = spec.device_lists().begin()->first;
   const auto found = spec.device_lists().find(list);
   if (found == spec.device_lists().end()) {
     return InvalidField("elastic_list", list, "must be a key of the layout's device_lists");
   }
-  DeviceLists lists;
-  ASSIGN_OR_RETURN(const DeviceListPtr devices, lists.Resolve(found->second));
+  proto::DeviceLists lists;
+  ASSIGN_OR_RETURN(const planner::DeviceListPtr devices, lists.Resolve(found->second));
   ElasticLayout elastic{.spec = std::move(spec),
                         .list = std::move(list),
                         .axis = std::move(axis),
@@ -229,4 +230,4 @@ absl::StatusOr<v1::StateSpec> ScaledTo(const ElasticLayout& layout,
   return scaled;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

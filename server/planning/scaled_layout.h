@@ -9,7 +9,7 @@
 #include "planner/values/topology.h"
 #include "remesh/v1/state.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A layout of which one device list may grow and shrink, and with it one axis of every sharding
 // over that list: see PrecomputePlansRequest.
@@ -24,11 +24,11 @@ struct ElasticLayout {
 // its size. `list` may be empty when the layout has one. `workers`: what an empty topology means;
 // may be null.
 absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, std::string axis,
-                                          const Topology* workers);
+                                          const planner::Topology* workers);
 
 // The layout over other devices. FAILED_PRECONDITION (AXIS_DOES_NOT_DIVIDE) when the other axes do
 // not divide their number.
 absl::StatusOr<v1::StateSpec> ScaledTo(const ElasticLayout& layout,
                                        const std::vector<int64_t>& devices);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "server/planning/join_spec.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // Devices of one host, in the order of the elastic list, or of the topology for spare ones.
@@ -110,7 +110,7 @@ absl::Status Pointless(std::string_view reason, std::string_view what) {
 }  // namespace
 
 absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePlansRequest& request,
-                                                      const ElasticLayout& layout) {
+                                                         const ElasticLayout& layout) {
   if (request.hosts_plus_minus() < 0) {
     return InvalidField("hosts_plus_minus", absl::StrCat(request.hosts_plus_minus()),
                         "must be >= 0");
@@ -146,4 +146,4 @@ absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioReshard& move, const Elast
   return JoinSpecs(before, after, with_lost);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -8,7 +8,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "server/planning/scaled_layout.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What may happen to a job next: from one set of devices to another.
 struct ScenarioReshard {
@@ -22,11 +22,11 @@ inline constexpr size_t kScenariosMax = 4096;
 
 // The moves that `request` asks for, in its order. INVALID_ARGUMENT when they are too many or none.
 absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePlansRequest& request,
-                                                      const ElasticLayout& layout);
+                                                         const ElasticLayout& layout);
 
 // The question that a job asks when it happens. FAILED_PRECONDITION when it would not ask: an axis
 // does not divide, nobody is left, or hosts that leave are needed by other device lists.
 absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioReshard& move, const ElasticLayout& layout,
                                         const v1::PlanOptions& options);
 
-}  // namespace remesh
+}  // namespace remesh::server

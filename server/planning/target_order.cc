@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 int64_t TakerOf(int64_t device, const TargetOrder& order) {
@@ -32,7 +32,7 @@ void Reorder(const TargetOrder& order, v1::Sharding& sharding) {
 
 }  // namespace
 
-TargetOrder ChosenOrder(const Plan& plan, const Binding& binding) {
+TargetOrder ChosenOrder(const planner::Plan& plan, const planner::Binding& binding) {
   TargetOrder order;
   for (size_t d = 0; d < plan.target_order().size(); ++d) {
     order[binding.device_ids[d]] = binding.device_ids[plan.target_order()[d]];
@@ -47,4 +47,4 @@ v1::StateSpec WithOrder(v1::StateSpec spec, const TargetOrder& order) {
   return spec;
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

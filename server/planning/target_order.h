@@ -9,15 +9,15 @@
 #include "proto/convert/plan_spec.h"
 #include "remesh/v1/state.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Which device takes a target device's place; those not in it keep theirs.
 using TargetOrder = absl::flat_hash_map<int64_t, int64_t>;
 
 // The order that `plan` has chosen, in the caller's ids; empty when the order was not free.
-TargetOrder ChosenOrder(const Plan& plan, const Binding& binding);
+TargetOrder ChosenOrder(const planner::Plan& plan, const planner::Binding& binding);
 
 // The same shardings with the places of devices taken as `order` says.
 v1::StateSpec WithOrder(v1::StateSpec spec, const TargetOrder& order);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 constexpr int kBackgroundNice = 19;
@@ -134,4 +134,4 @@ void ThreadPool::RunInBackground(Task task) {
   std::move(task)();
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

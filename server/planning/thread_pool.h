@@ -8,7 +8,7 @@
 #include "base/task_queue.h"
 #include "server/planning/fair_queue.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // Runs tasks on a fixed number of threads, in the order of a FairQueue, and background tasks on one
 // more, which yields to all others: one at a time, each begins only while no task waits.
@@ -64,4 +64,4 @@ absl::Status ShuttingDown();
 // ShuttingDown().
 absl::Status NotTaken(const ThreadPool& pool);
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -9,7 +9,7 @@
 #include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 TEST(ThreadPoolTest, ATaskQueuedAfterAHundredBackgroundTasksIsNextToRun) {
@@ -87,4 +87,4 @@ TEST(ThreadPoolTest, StopDropsWhatWaits) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
@@ -132,4 +132,4 @@ int64_t Database::Number(sqlite3_stmt* row, int column) {
   return sqlite3_column_int64(row, column);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

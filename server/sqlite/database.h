@@ -15,7 +15,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace remesh {
+namespace remesh::server {
 
 // Values of a statement's parameters; text and bytes must live as long as it runs.
 struct SqlText {
@@ -83,4 +83,4 @@ class Database {
   sqlite3* const database_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

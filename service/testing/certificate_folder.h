@@ -9,7 +9,7 @@
 
 #include "service/certificates.h"
 
-namespace remesh {
+namespace remesh::service {
 
 // Certificates as files in a folder of this test's own.
 class CertificateFolder {
@@ -40,4 +40,4 @@ class CertificateFolder {
   const std::filesystem::path folder_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -13,7 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::service {
 namespace {
 
 template <typename Write>
@@ -107,4 +107,4 @@ Certificates TestAuthority::Credentials(const std::string& uri) const {
           .expiry = absl::Now() + absl::Hours(1)};
 }
 
-}  // namespace remesh
+}  // namespace remesh::service

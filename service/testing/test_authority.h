@@ -7,7 +7,7 @@
 #include "absl/time/time.h"
 #include "service/certificates.h"
 
-namespace remesh {
+namespace remesh::service {
 
 struct TestCertificate {
   std::string certificate;  // PEM
@@ -36,4 +36,4 @@ class TestAuthority {
   TestCertificate own_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::service

@@ -21,7 +21,7 @@
 #include "tests/benchmark/models.h"
 #include "tests/benchmark/planner_cases.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -284,6 +284,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server
 
-int main(int argc, char** argv) { return remesh::Main(argc, argv); }
+int main(int argc, char** argv) { return remesh::server::Main(argc, argv); }

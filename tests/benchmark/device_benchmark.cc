@@ -16,7 +16,7 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/host_device.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Rows of `row_bytes`, `bytes` in all, every second of a shard; the packed form is cut into slices.
@@ -26,8 +26,8 @@ struct Rows {
         shard(*on.Allocate(2 * bytes)),
         packed(*on.Allocate(bytes)),
         digests(static_cast<size_t>(bytes / kChunkBytes)) {
-    const Box frame{{{0, bytes / row_bytes}, {0, 2 * row_bytes}}};
-    view.Add({shard.get(), frame, 8}, Box{{frame.dims[0], {0, row_bytes}}});
+    const planner::Box frame{{{0, bytes / row_bytes}, {0, 2 * row_bytes}}};
+    view.Add({shard.get(), frame, 8}, planner::Box{{frame.dims[0], {0, row_bytes}}});
     for (int64_t at = 0; at < bytes; at += slice_bytes) {
       slices.push_back({.lo = at * 8, .hi = (at + slice_bytes) * 8});
       slices.back().digests = digests.data() + at / kChunkBytes;
@@ -145,9 +145,9 @@ void RunAll() {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker
 
 int main(int argc, char** argv) {
   benchmark::Initialize(&argc, argv);
-  remesh::RunAll();
+  remesh::worker::RunAll();
 }

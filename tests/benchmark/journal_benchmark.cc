@@ -13,7 +13,7 @@
 #include "absl/functional/function_ref.h"
 #include "server/journal/journal_writer.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -70,7 +70,7 @@ int Run(const std::string& folder) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server
 
 int main(int argc, char** argv) {
   if (argc != 2) {
@@ -78,5 +78,5 @@ int main(int argc, char** argv) {
     return 2;
   }
   std::filesystem::create_directories(argv[1]);
-  return remesh::Run(argv[1]);
+  return remesh::server::Run(argv[1]);
 }

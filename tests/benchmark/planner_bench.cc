@@ -21,7 +21,7 @@
 #include "service/heap.h"
 #include "tests/benchmark/planner_cases.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::PlannerCase;
@@ -50,7 +50,7 @@ struct StageSeconds {
 
 absl::StatusOr<Plan> PlanOf(const v1::PlanSpec& spec, StageSeconds& seconds) {
   const double begin = CpuSeconds();
-  auto request = ToReshardRequest(spec, nullptr);
+  auto request = proto::ToReshardRequest(spec, nullptr);
   if (!request.ok()) return request.status();
   const double requested = CpuSeconds();
   auto canonical = Canonicalize(*request);
@@ -144,11 +144,11 @@ struct HostSeconds {
 HostSeconds ProgramOf(const Plan& plan, const CanonicalizedRequest& request, int32_t host) {
   HostSeconds result{.host = host};
   const double begin = CpuSeconds();
-  WriteProgram(ProgramOfHost(plan, request.canonical, request.binding, host),
-               [&](const v1::HostProgram& chunk) {
-                 result.wire_bytes += chunk.SerializeAsString().size();
-                 return true;
-               });
+  proto::WriteProgram(proto::ProgramOfHost(plan, request.canonical, request.binding, host),
+                      [&](const v1::HostProgram& chunk) {
+                        result.wire_bytes += chunk.SerializeAsString().size();
+                        return true;
+                      });
   const double written = CpuSeconds();
   ForEachTransferOfHost(plan, host, [&](const Transfer&) { ++result.transfers; });
   result.seconds = written - begin;
@@ -213,11 +213,11 @@ void RegisterAll() {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner
 
 int main(int argc, char** argv) {
-  remesh::KeepFreedMemory();  // as the server does
-  remesh::RegisterAll();
+  remesh::service::KeepFreedMemory();  // as the server does
+  remesh::planner::RegisterAll();
   benchmark::Initialize(&argc, argv);
   benchmark::RunSpecifiedBenchmarks();
   return 0;

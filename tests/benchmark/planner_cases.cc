@@ -123,8 +123,8 @@ int64_t ElementsOf(const Weight& weight) {
 
 }  // namespace
 
-ReshardRequest RequestOf(const v1::PlanSpec& spec) {
-  auto request = ToReshardRequest(spec, nullptr);
+planner::ReshardRequest RequestOf(const v1::PlanSpec& spec) {
+  auto request = proto::ToReshardRequest(spec, nullptr);
   REMESH_CHECK(request.ok());
   return *std::move(request);
 }

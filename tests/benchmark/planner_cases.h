@@ -25,7 +25,7 @@ std::vector<PlannerCase> PlannerCases();
 std::vector<PlannerCase> PlannerCasesOf(const std::string& suite);
 
 // The request that a spec becomes. REQUIRES: a valid spec.
-ReshardRequest RequestOf(const v1::PlanSpec& spec);
+planner::ReshardRequest RequestOf(const v1::PlanSpec& spec);
 
 // How a model lies over pp x dp x tp devices in Megatron's order: tensor parallel fastest, pipeline
 // stages slowest. Experts lie over ep groups of etp devices instead, and over as many replicas as

@@ -22,7 +22,7 @@
 #include "service/heap.h"
 #include "tests/benchmark/spec_builder.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Of this thread's CPU time: what the machine does besides does not count.
@@ -160,30 +160,31 @@ std::vector<Case> Cases() {
 void Measure(const Case& one) {
   const v1::PlanSpec spec = one.spec();
   Watch watch;
-  Budget budget([&] {
+  planner::Budget budget([&] {
     watch.Look();
     return absl::OkStatus();
   });
   const absl::Status status = [&]() -> absl::Status {
-    auto request = ToReshardRequest(spec, nullptr, budget);
+    auto request = proto::ToReshardRequest(spec, nullptr, budget);
     if (!request.ok()) return request.status();
-    auto canonical = Canonicalize(*request, budget);
+    auto canonical = planner::Canonicalize(*request, budget);
     if (!canonical.ok()) return canonical.status();
-    return MakePlan(canonical->canonical, budget).status();
+    return planner::MakePlan(canonical->canonical, budget).status();
   }();
   watch.Look();
   watch.Print(one.name, status.ok() ? "planned" : std::string(status.message().substr(0, 80)));
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker
 
 int main(int argc, char** argv) {
   absl::InitializeSymbolizer(argv[0]);
-  remesh::KeepFreedMemory();  // as the server does
+  remesh::service::KeepFreedMemory();  // as the server does
   const std::vector<std::string> asked(argv + 1, argv + argc);
-  for (const remesh::Case& one : remesh::Cases()) {
-    if (asked.empty() || std::count(asked.begin(), asked.end(), one.name) > 0) remesh::Measure(one);
+  for (const remesh::worker::Case& one : remesh::worker::Cases()) {
+    if (asked.empty() || std::count(asked.begin(), asked.end(), one.name) > 0)
+      remesh::worker::Measure(one);
   }
   return 0;
 }

@@ -18,7 +18,7 @@
 #include "worker/transport/tcp_transport.h"
 #include "worker/transport/ucx_transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr size_t kMemoryBytes = 256 << 20;
@@ -167,6 +167,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker
 
-int main(int argc, char** argv) { return remesh::Main(argc, argv); }
+int main(int argc, char** argv) { return remesh::worker::Main(argc, argv); }

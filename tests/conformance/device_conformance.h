@@ -13,7 +13,7 @@
 
 // The contract of worker/device/device.h as tests. A device joins by one INSTANTIATE_TEST_SUITE_P of
 // DeviceConformance with a kind of its own.
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 
 struct DeviceKind {
   std::string name;
@@ -33,4 +33,4 @@ struct DeviceKind {
 
 class DeviceConformance : public testing::TestWithParam<DeviceKind> {};
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

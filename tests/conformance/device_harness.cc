@@ -14,7 +14,13 @@
 #include "worker/device/tape_cursor.h"
 #include "worker/device/testing/copy_reference.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
+
+using planner::BitWidth;
+using planner::Box;
+using planner::ElementType;
+using planner::Interval;
+
 namespace {
 
 using testing::OracleArray;
@@ -165,7 +171,7 @@ std::vector<TapeBox> RandomTape(std::mt19937& random, ElementType type, int rank
   return tape;
 }
 
-std::vector<TapeBox> OneBox(ElementType type, const Shape& shape, const Box& box) {
+std::vector<TapeBox> OneBox(ElementType type, const planner::Shape& shape, const Box& box) {
   const Box whole = Box::Whole(shape);
   return {{{testing::ArrayKey("w"), type, shape, 0}, box, whole, whole}};
 }
@@ -196,7 +202,7 @@ HostTape::HostTape(const std::vector<TapeBox>& tape) {
 DeviceBytes HostTape::Packed(int64_t lo, int64_t hi) const {
   DeviceBytes packed(static_cast<size_t>(BytesOfBits(hi - lo)));
   TapeCursor cursor(view, lo);
-  remesh::Pack(cursor, hi - lo, packed.data());
+  worker::Pack(cursor, hi - lo, packed.data());
   return packed;
 }
 
@@ -240,4 +246,4 @@ int64_t BufferBytes(const std::vector<SlicePart>& parts) {
   return parts.back().offset + PartBytes(parts.back().hi - parts.back().lo);
 }
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

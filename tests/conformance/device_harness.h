@@ -12,7 +12,7 @@
 #include "tests/testing/element_oracle.h"
 #include "worker/device/shard_view.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 
 using DeviceBytes = std::vector<std::byte>;
 
@@ -66,12 +66,14 @@ class DeviceRig {
 // A box of a test array that is in one shard and goes to another.
 struct TapeBox {
   testing::OracleArray array;
-  Box box, source_frame, target_frame;
+  planner::Box box, source_frame, target_frame;
 };
 
 // The boxes of a tape, all of one type.
-std::vector<TapeBox> RandomTape(std::mt19937& random, ElementType type, int rank, int boxes);
-std::vector<TapeBox> OneBox(ElementType type, const Shape& shape, const Box& box);
+std::vector<TapeBox> RandomTape(std::mt19937& random, planner::ElementType type, int rank,
+                                int boxes);
+std::vector<TapeBox> OneBox(planner::ElementType type, const planner::Shape& shape,
+                            const planner::Box& box);
 
 // The shards that a tape comes from or goes to, in memory of a device.
 struct TapeSide {
@@ -103,4 +105,4 @@ std::vector<SlicePart> CutIntoParts(std::mt19937& random, int64_t lo, int64_t hi
                                     uint64_t* digests);
 int64_t BufferBytes(const std::vector<SlicePart>& parts);
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

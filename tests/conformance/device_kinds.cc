@@ -5,7 +5,7 @@
 #include "worker/device/host_device.h"
 #include "worker/device/sim_device.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 DeviceKind Host(std::string name, int threads) {
@@ -61,4 +61,4 @@ INSTANTIATE_TEST_SUITE_P(Sim, DeviceConformance,
 INSTANTIATE_TEST_SUITE_P(Cuda, DeviceConformance, ::testing::Values(Cuda()), NameOf);
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -3,7 +3,11 @@
 #include "tests/conformance/device_harness.h"
 #include "worker/device/chunks.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
+
+using planner::Box;
+using planner::ElementType;
+
 namespace {
 
 constexpr ElementType kTypes[] = {ElementType::kU1,  ElementType::kU2,  ElementType::kU4,
@@ -28,7 +32,8 @@ void ForEachTape(Visit visit) {
   for (ElementType type : kTypes) {
     for (int rank = 0; rank <= kRankMax; ++rank) {
       for (int boxes : {1, 4}) {
-        SCOPED_TRACE(::testing::Message() << Name(type) << ", rank " << rank << ", " << boxes);
+        SCOPED_TRACE(::testing::Message()
+                     << planner::Name(type) << ", rank " << rank << ", " << boxes);
         visit(random, RandomTape(random, type, rank, boxes));
       }
     }
@@ -202,15 +207,15 @@ TEST_P(DeviceConformance, ReadsAndWritesTheHostsMemory) {
 TEST_P(DeviceConformance, NeighboursInAByteDoNotDisturbEachOther) {
   REMESH_OPEN_DEVICE(rig);
   for (ElementType type : {ElementType::kU1, ElementType::kU2, ElementType::kU4}) {
-    const Shape shape{211, 97};
+    const planner::Shape shape{211, 97};
     const auto whole = OneBox(type, shape, Box::Whole(shape));
     const TapeSide source = SourceSide(rig, whole), target = TargetSide(rig, whole);
     std::vector<TapeView> from(97), to(97);
     std::vector<std::vector<uint64_t>> digests(97);
     for (int64_t column = 0; column < 97; ++column) {
       const Box box{{{0, 211}, {column, column + 1}}};
-      from[column].Add({source.memory[0].get(), whole[0].box, BitWidth(type)}, box);
-      to[column].Add({target.memory[0].get(), whole[0].box, BitWidth(type)}, box);
+      from[column].Add({source.memory[0].get(), whole[0].box, planner::BitWidth(type)}, box);
+      to[column].Add({target.memory[0].get(), whole[0].box, planner::BitWidth(type)}, box);
       digests[column].resize(1);
       rig.device().Copy(
           {{&from[column], &to[column], 0, from[column].end(), 0, digests[column].data()}},
@@ -222,4 +227,4 @@ TEST_P(DeviceConformance, NeighboursInAByteDoNotDisturbEachOther) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -4,7 +4,7 @@
 
 #include "tests/conformance/device_harness.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 constexpr int64_t kBytes = 5000;
@@ -76,4 +76,4 @@ TEST_P(DeviceConformance, MoreSharedMemoryThanThereIsIsRefused) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -10,7 +10,7 @@
 #include "tests/conformance/device_harness.h"
 #include "worker/device/chunks.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 // Twelve chunks that may be copied from one place to another, each by a work of its own.
@@ -30,8 +30,8 @@ struct Chunks {
     return outcome;
   }
 
-  const std::vector<TapeBox> tape =
-      OneBox(ElementType::kU8, {kCount * kChunkBytes}, Box{{{0, kCount* kChunkBytes}}});
+  const std::vector<TapeBox> tape = OneBox(planner::ElementType::kU8, {kCount * kChunkBytes},
+                                           planner::Box{{{0, kCount* kChunkBytes}}});
   TapeSide source, target;
   std::vector<uint64_t> digests = std::vector<uint64_t>(kCount);
 };
@@ -155,4 +155,4 @@ TEST_P(DeviceConformance, AfterAnErrorEverythingEndsInIt) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -3,7 +3,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/harness.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -233,4 +233,4 @@ TEST_P(TransportConformance, KilledPeerFailsItsOperations) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -8,11 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 
-namespace remesh::conformance {
-namespace {
-
-
-}  // namespace
+namespace remesh::worker::conformance {
+namespace {}  // namespace
 
 std::vector<std::byte> Pattern(size_t size, uint32_t seed) {
   std::vector<std::byte> bytes(size);
@@ -133,4 +130,4 @@ bool Mesh::Finish(const std::vector<Outcome*>& outcomes) {
   });
 }
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

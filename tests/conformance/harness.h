@@ -10,7 +10,7 @@
 
 #include "tests/conformance/transport_conformance.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 
 // How long a test waits for what must happen.
 inline constexpr auto kPatience = std::chrono::seconds(20);
@@ -70,4 +70,4 @@ class Mesh {
 
 inline MessageTag Tag(uint32_t index) { return MessageTag{7, 1, 2, index}; }
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -3,7 +3,7 @@
 #include "tests/conformance/transport_conformance.h"
 #include "worker/transport/testing/memory_transport.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 // Lives in this process; a killed one is only cut off.
@@ -60,4 +60,4 @@ INSTANTIATE_TEST_SUITE_P(Memory, TransportConformance,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "tests/conformance/nccl_mesh.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 using absl::StatusCode;
@@ -380,4 +380,4 @@ TEST(NcclFailure, OperationsKeepTheirMemoryUntilNothingUsesIt) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -10,7 +10,7 @@
 #include "base/check.h"
 #include "worker/nccl/testing/fake_library.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 constexpr std::byte kUntouched{0xee};
@@ -240,4 +240,4 @@ bool NcclMesh::AllArrived() {
   return true;
 }
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -13,7 +13,7 @@
 #include "worker/nccl/testing/host_stream.h"
 #include "worker/transport/testing/memory_transport.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 
 // One message of a plan, between devices that are counted over all hosts.
 struct NcclMessage {
@@ -115,4 +115,4 @@ class NcclMesh {
   int progressing_ = -1;
 };
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

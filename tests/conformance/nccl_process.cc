@@ -19,7 +19,7 @@
 #include "worker/nccl/testing/host_stream.h"
 #include "worker/transport/tcp_transport.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 constexpr size_t kBytes = 300000;
@@ -139,10 +139,11 @@ int RunChild() {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--victim") == 0) return remesh::conformance::RunChild();
+  if (argc == 2 && std::strcmp(argv[1], "--victim") == 0)
+    return remesh::worker::conformance::RunChild();
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 int RunVictim(const MakeTransport& make) {
@@ -100,4 +100,4 @@ int RunTestsOrVictim(int argc, char** argv, const MakeTransport& make) {
   return RUN_ALL_TESTS();
 }
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

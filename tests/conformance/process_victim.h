@@ -7,7 +7,7 @@
 
 #include "tests/conformance/transport_conformance.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 
 using MakeTransport = std::function<std::unique_ptr<Transport>()>;
 
@@ -22,4 +22,4 @@ std::vector<Peer> MeetParent(const Transport& transport);
 // does until it is killed.
 int RunTestsOrVictim(int argc, char** argv, const MakeTransport& make);
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -5,7 +5,7 @@
 #include "tests/conformance/process_victim.h"
 #include "worker/transport/tcp_transport.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 std::unique_ptr<Transport> NewLoopback() {
@@ -29,8 +29,9 @@ INSTANTIATE_TEST_SUITE_P(Tcp, TransportConformance,
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance
 
 int main(int argc, char** argv) {
-  return remesh::conformance::RunTestsOrVictim(argc, argv, remesh::conformance::NewLoopback);
+  return remesh::worker::conformance::RunTestsOrVictim(argc, argv,
+                                                       remesh::worker::conformance::NewLoopback);
 }

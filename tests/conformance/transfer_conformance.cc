@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/conformance/harness.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -185,4 +185,4 @@ TEST_P(TransportConformance, CallbacksMayPostTheNextMessage) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

@@ -13,7 +13,7 @@
 
 // The contract of worker/transport/transport.h as tests. A transport joins by one
 // INSTANTIATE_TEST_SUITE_P of TransportConformance with a world of its own.
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 
 // A peer that this process can kill. In the group {survivor, victim} it sends tag {0,0,0,0} with 64
 // KiB of Pattern(0), then has these in flight for good: sends of 32 MiB, index 1, and receives of
@@ -68,4 +68,4 @@ class VictimRole {
 
 class TransportConformance : public testing::TestWithParam<WorldFactory> {};
 
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

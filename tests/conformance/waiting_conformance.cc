@@ -7,7 +7,7 @@
 
 #include "tests/conformance/harness.h"
 
-namespace remesh::conformance {
+namespace remesh::worker::conformance {
 namespace {
 
 using std::chrono::hours;
@@ -91,4 +91,4 @@ TEST_P(TransportConformance, ArrivalsEndAWait) {
 }
 
 }  // namespace
-}  // namespace remesh::conformance
+}  // namespace remesh::worker::conformance

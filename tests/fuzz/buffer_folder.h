@@ -26,11 +26,11 @@ class BufferFolder {
   }
   const std::string& path() const { return path_; }
 
-  std::unique_ptr<BufferStore> Open() const {
-    auto store = BufferStore::Open({.directory = path_ + "/buffers",
-                                    .memory_limit_bytes = kMemoryBytes,
-                                    .boot_id = "boot",
-                                    .devices = 2});
+  std::unique_ptr<worker::BufferStore> Open() const {
+    auto store = worker::BufferStore::Open({.directory = path_ + "/buffers",
+                                            .memory_limit_bytes = kMemoryBytes,
+                                            .boot_id = "boot",
+                                            .devices = 2});
     REMESH_CHECK(store.ok());
     return *std::move(store);
   }

@@ -10,12 +10,13 @@
 
 namespace remesh::fuzz {
 
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceSmall(const v1::StateSpec& spec) {
-  ASSIGN_OR_RETURN(StateLayout layout, ToStateLayout(spec, nullptr));
+absl::StatusOr<std::shared_ptr<const server::PlacedState>> PlaceSmall(const v1::StateSpec& spec) {
+  ASSIGN_OR_RETURN(proto::StateLayout layout, proto::ToStateLayout(spec, nullptr));
   int64_t positions = 0;
-  for (const PlacedArray& array : layout.arrays) positions += array.placement.layout->device_count;
+  for (const proto::PlacedArray& array : layout.arrays)
+    positions += array.placement.layout->device_count;
   if (positions > 1024) return absl::ResourceExhaustedError("too much for now");
-  return PlaceState(spec, std::move(layout));
+  return server::PlaceState(spec, std::move(layout));
 }
 
 absl::Status ControllerWorld::Start() {
@@ -24,38 +25,40 @@ absl::Status ControllerWorld::Start() {
   questions_.clear();
   streams_.clear();
   waiting_.clear();
-  ASSIGN_OR_RETURN(Restored restored, ReadRecords(disk_, PlaceSmall));
-  controller_ = std::make_unique<Controller>(
-      ControllerOptions{}, [this] { return ++random_; }, std::move(restored));
+  ASSIGN_OR_RETURN(server::Restored restored, server::ReadRecords(disk_, PlaceSmall));
+  controller_ = std::make_unique<server::Controller>(
+      server::ControllerOptions{}, [this] { return ++random_; }, std::move(restored));
   Take(controller_->Start(now_));
   return absl::OkStatus();
 }
 
-void ControllerWorld::Handle(Event event) { Take(controller_->Handle(std::move(event), now_)); }
-
-void ControllerWorld::Take(Actions actions) {
-  for (Action& action : actions) Take(action);
+void ControllerWorld::Handle(server::Event event) {
+  Take(controller_->Handle(std::move(event), now_));
 }
 
-void ControllerWorld::Take(Action& action) {
-  if (auto* persist = std::get_if<Persist>(&action)) {
+void ControllerWorld::Take(server::Actions actions) {
+  for (server::Action& action : actions) Take(action);
+}
+
+void ControllerWorld::Take(server::Action& action) {
+  if (auto* persist = std::get_if<server::Persist>(&action)) {
     REMESH_CHECK(pending_.empty() || persist->sequence == pending_.back().sequence + 1);
     pending_.push_back(std::move(*persist));
-  } else if (auto* send = std::get_if<SendToWorker>(&action)) {
+  } else if (auto* send = std::get_if<server::SendToWorker>(&action)) {
     REMESH_CHECK(std::any_of(streams_.begin(), streams_.end(),
                              [&](const auto& open) { return open.second == send->stream; }));
     if (send->message.has_prepare()) last_attempt_ = send->message.prepare().attempt();
     if (send->message.has_assign_state())
       last_uid_ = send->message.assign_state().assignment().state_uid();
-  } else if (auto* close = std::get_if<CloseStream>(&action)) {
+  } else if (auto* close = std::get_if<server::CloseStream>(&action)) {
     CheckRefusal(close->status);
     std::erase_if(streams_, [&](const auto& open) { return open.second == close->stream; });
-  } else if (auto* reply = std::get_if<ReplyTo>(&action)) {
+  } else if (auto* reply = std::get_if<server::ReplyTo>(&action)) {
     REMESH_CHECK(waiting_.erase(reply->call) == 1);
     if (!reply->reply.ok()) return CheckRefusal(reply->reply.status());
     if (auto* state = std::get_if<v1::State>(&*reply->reply)) last_uid_ = state->uid();
     if (auto* e = std::get_if<v1::Execution>(&*reply->reply)) last_execution_ = e->name();
-  } else if (auto* question = std::get_if<StartPlanning>(&action)) {
+  } else if (auto* question = std::get_if<server::StartPlanning>(&action)) {
     questions_.push_back(std::move(*question));
   }
 }
@@ -66,7 +69,7 @@ void ControllerWorld::Do(const Step& step) {
       return Say(step.said());
     case Step::kHungUp:
       if (auto stream = streams_.extract(step.hung_up()); !stream.empty())
-        Handle(StreamEnded{.stream = stream.mapped()});
+        Handle(server::StreamEnded{.stream = stream.mapped()});
       return;
     case Step::kCreateState:
       return Create(step.create_state());
@@ -95,9 +98,9 @@ void ControllerWorld::Do(const Step& step) {
     case Step::kForgetWorker:
       return Ask(step.forget_worker());
     case Step::kWatch:
-      return Handle(WatchStarted{.id = ++last_call_, .name = step.watch()});
+      return Handle(server::WatchStarted{.id = ++last_call_, .name = step.watch()});
     case Step::kUnwatch:
-      return Handle(WatchEnded{.id = step.unwatch()});
+      return Handle(server::WatchEnded{.id = step.unwatch()});
     case Step::kPlanned:
       return Plan(step.planned());
     case Step::kPersisted:
@@ -105,7 +108,7 @@ void ControllerWorld::Do(const Step& step) {
     case Step::kMilliseconds:
       now_.steady += std::chrono::milliseconds(step.milliseconds() % 1'000'000);
       now_.wall += absl::Milliseconds(step.milliseconds() % 1'000'000);
-      return Handle(Tick{});
+      return Handle(server::Tick{});
     case Step::kCrash:
       return REMESH_CHECK(Start().ok());
     case Step::WHAT_NOT_SET:
@@ -140,26 +143,26 @@ void FillIn(const std::string& uid, const std::optional<v1::AttemptId>& attempt,
 }  // namespace
 
 void ControllerWorld::Say(const Step::Said& said) {
-  StreamId& stream = streams_[said.stream()];
+  server::StreamId& stream = streams_[said.stream()];
   if (stream == 0) stream = ++last_stream_;
-  StreamMessage event{.stream = stream, .message = said.message()};
+  server::StreamMessage event{.stream = stream, .message = said.message()};
   FillIn(last_uid_, last_attempt_, event.message);
   Handle(std::move(event));
 }
 
 void ControllerWorld::Create(const v1::CreateStateRequest& request) {
   auto placed = PlaceSmall(request.state().spec());
-  if (placed.ok()) Ask(CreateState{.request = request, .placed = *std::move(placed)});
+  if (placed.ok()) Ask(server::CreateState{.request = request, .placed = *std::move(placed)});
 }
 
 void ControllerWorld::Plan(const Step::Planned& planned) {
   if (questions_.empty()) return;
-  const StartPlanning question = std::move(questions_.front());
+  const server::StartPlanning question = std::move(questions_.front());
   questions_.pop_front();
-  Planned answer{.id = question.id, .move = absl::DataLossError("refused")};
+  server::Planned answer{.id = question.id, .move = absl::DataLossError("refused")};
   auto target = PlaceSmall(planned.target());
   if (target.ok() && !planned.refused()) {
-    PlannedExecution move{.target = *std::move(target)};
+    server::PlannedExecution move{.target = *std::move(target)};
     const auto& lost = planned.lost_device_ids();
     move.lost_device_ids = {lost.begin(), lost.end()};
     move.plan = "plans/p";
@@ -181,19 +184,19 @@ void ControllerWorld::Plan(const Step::Planned& planned) {
 
 void ControllerWorld::Write(uint32_t writes) {
   for (; writes > 0 && !pending_.empty(); --writes) {
-    const Persist persist = std::move(pending_.front());
+    const server::Persist persist = std::move(pending_.front());
     pending_.pop_front();
-    for (const Record& record : persist.records) {
+    for (const server::Record& record : persist.records) {
       if (record.bytes) disk_[record.key] = *record.bytes;
       if (!record.bytes) disk_.erase(record.key);
     }
-    Handle(Persisted{persist.sequence});
+    Handle(server::Persisted{persist.sequence});
   }
 }
 
-void ControllerWorld::Ask(Request request) {
+void ControllerWorld::Ask(server::Request request) {
   waiting_.insert(++last_call_);
-  Handle(Call{.id = last_call_, .request = std::move(request)});
+  Handle(server::Call{.id = last_call_, .request = std::move(request)});
 }
 
 }  // namespace remesh::fuzz

@@ -25,30 +25,30 @@ class ControllerWorld {
   void Do(const Step& step);
 
  private:
-  void Handle(Event event);
-  void Take(Actions actions);
-  void Take(Action& action);
+  void Handle(server::Event event);
+  void Take(server::Actions actions);
+  void Take(server::Action& action);
   void Say(const Step::Said& said);
   void Create(const v1::CreateStateRequest& request);
   void Plan(const Step::Planned& planned);
   void Write(uint32_t writes);
-  void Ask(Request request);
+  void Ask(server::Request request);
 
   std::map<std::string, std::string> disk_;
-  std::unique_ptr<Controller> controller_;
-  Moment now_{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
+  std::unique_ptr<server::Controller> controller_;
+  server::Moment now_{.steady = std::chrono::seconds(1), .wall = absl::UnixEpoch()};
   uint64_t random_ = 0;
-  std::deque<Persist> pending_;
-  std::deque<StartPlanning> questions_;
-  std::map<uint32_t, StreamId> streams_;  // those that are open, by the input's numbers
-  StreamId last_stream_ = 0;
-  CallId last_call_ = 0;
-  std::set<CallId> waiting_;
+  std::deque<server::Persist> pending_;
+  std::deque<server::StartPlanning> questions_;
+  std::map<uint32_t, server::StreamId> streams_;  // those that are open, by the input's numbers
+  server::StreamId last_stream_ = 0;
+  server::CallId last_call_ = 0;
+  std::set<server::CallId> waiting_;
   std::optional<v1::AttemptId> last_attempt_;
   std::string last_uid_, last_execution_;
 };
 
 // What PlaceState() makes of `spec`, if that is not much.
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceSmall(const v1::StateSpec& spec);
+absl::StatusOr<std::shared_ptr<const server::PlacedState>> PlaceSmall(const v1::StateSpec& spec);
 
 }  // namespace remesh::fuzz

@@ -6,6 +6,9 @@
 #include "worker/local/local_calls.h"
 
 namespace remesh::fuzz {
+
+using worker::LocalCalls;
+
 namespace {
 
 // A worker's buffers between the planner and trainers, without executions.
@@ -86,10 +89,10 @@ class LocalWorld {
   }
 
   BufferFolder folder_;
-  std::unique_ptr<BufferStore> store_ = folder_.Open();
+  std::unique_ptr<worker::BufferStore> store_ = folder_.Open();
   Strand strand_, files_;
-  FilesQueue queue_{&strand_, &files_};
-  StateBuffers buffers_{
+  worker::FilesQueue queue_{&strand_, &files_};
+  worker::StateBuffers buffers_{
       "a",
       store_.get(),
       &queue_,

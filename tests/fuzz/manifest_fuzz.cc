@@ -21,7 +21,7 @@ void WriteFile(const std::string& path, std::string_view bytes) {
 
 // One path component of the input's making.
 std::string Name(const std::string& name) {
-  std::string file = StateFolder(name);
+  std::string file = worker::StateFolder(name);
   return file.empty() ? "x" : file;
 }
 
@@ -29,7 +29,7 @@ std::string Name(const std::string& name) {
 void Leave(const BuffersInput::Generation& input, const std::string& directory) {
   const v1::Assignment& assignment = input.manifest().assignment();
   const std::string state =
-      StateFolder(input.state_folder().empty() ? assignment.state() : input.state_folder());
+      worker::StateFolder(input.state_folder().empty() ? assignment.state() : input.state_folder());
   const std::string generation = input.generation_folder().empty()
                                      ? absl::StrCat(assignment.generation())
                                      : Name(input.generation_folder());
@@ -41,11 +41,11 @@ void Leave(const BuffersInput::Generation& input, const std::string& directory) 
   if (!input.raw().empty()) {
     WriteFile(folder + "/manifest", input.raw());
   } else {
-    REMESH_CHECK(WriteDurably(folder + "/manifest", input.manifest()).ok());
+    REMESH_CHECK(worker::WriteDurably(folder + "/manifest", input.manifest()).ok());
   }
-  const auto places = PlaceShards(assignment, 2);
+  const auto places = worker::PlaceShards(assignment, 2);
   if (places.ok() && !input.cut()) {
-    for (const ShardPlaces::File& file : places->files) {
+    for (const worker::ShardPlaces::File& file : places->files) {
       if (file.bytes > BufferFolder::kMemoryBytes) continue;
       WriteFile(absl::StrCat(folder, "/", file.name), std::string(file.bytes, 'x'));
     }
@@ -65,7 +65,7 @@ REMESH_FUZZ_PROTO(remesh::fuzz::BuffersInput, input) {
   for (int i = 0; i < input.generations_size() && i < 4; ++i)
     fuzz::Leave(input.generations(i), folder.path() + "/buffers");
   auto store = folder.Open();
-  for (const Generation* held : store->List()) {
+  for (const worker::Generation* held : store->List()) {
     held->Summary();
     for (int s = 0; s < held->manifest.sealed_size(); ++s) held->PathOf(s);
     (void)store->Map(held->state(), held->number());

@@ -3,9 +3,9 @@
 
 REMESH_FUZZ_PROTO(remesh::xla::OpSharding, input) {
   using namespace remesh;
-  const auto sharding = OpShardingFromBytes(input.SerializeAsString());
+  const auto sharding = proto::OpShardingFromBytes(input.SerializeAsString());
   if (!sharding.ok()) return fuzz::CheckRefusal(sharding.status());
-  fuzz::CheckSame(OpShardingFromBytes(OpShardingToBytes(*sharding)), *sharding);
-  fuzz::CheckSame(ParseHloSharding(PrintHloSharding(*sharding)), *sharding);
+  fuzz::CheckSame(proto::OpShardingFromBytes(proto::OpShardingToBytes(*sharding)), *sharding);
+  fuzz::CheckSame(planner::ParseHloSharding(planner::PrintHloSharding(*sharding)), *sharding);
   fuzz::CheckPlaces(*sharding);
 }

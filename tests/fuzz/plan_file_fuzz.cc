@@ -17,12 +17,12 @@ namespace {
 
 // A sound plan of `spec`; "" without one.
 std::string PlanBytes(const v1::PlanSpec& spec) {
-  const auto request = ToReshardRequest(spec, nullptr);
+  const auto request = proto::ToReshardRequest(spec, nullptr);
   if (!request.ok() || !IsSmall(*request)) return "";
-  const auto canonicalized = Canonicalize(*request);
+  const auto canonicalized = planner::Canonicalize(*request);
   if (!canonicalized.ok()) return "";
-  const auto plan = MakePlan(canonicalized->canonical);
-  return plan.ok() ? EncodePlan(canonicalized->canonical, *plan) : "";
+  const auto plan = planner::MakePlan(canonicalized->canonical);
+  return plan.ok() ? planner::EncodePlan(canonicalized->canonical, *plan) : "";
 }
 
 std::string Damaged(std::string bytes, const PlanFileInput& input) {
@@ -36,19 +36,19 @@ std::string Damaged(std::string bytes, const PlanFileInput& input) {
   return testing::Resealed(std::move(bytes));
 }
 
-void Use(const CanonicalRequest& request, const Plan& plan) {
+void Use(const planner::CanonicalRequest& request, const planner::Plan& plan) {
   plan.memory_bytes();
   if (!IsShort(plan)) return;
   plan.DebugString();
-  plan.ForEachTransfer([](const Transfer&) {});
-  plan.ForEachFlow([](const Flow&) {});
+  plan.ForEachTransfer([](const planner::Transfer&) {});
+  plan.ForEachFlow([](const planner::Flow&) {});
   for (size_t h = 0; h < request.request.topology.hosts.size() && h < 4; ++h)
-    ForEachTransferOfHost(plan, static_cast<int32_t>(h), [](const Transfer&) {});
-  (void)ValidatePlan(plan, request);
+    planner::ForEachTransferOfHost(plan, static_cast<int32_t>(h), [](const planner::Transfer&) {});
+  (void)planner::ValidatePlan(plan, request);
   if (!IsSmall(request.request)) return;
-  const auto repriced = Repriced(request, plan);
+  const auto repriced = planner::Repriced(request, plan);
   if (!repriced.ok()) return CheckRefusal(repriced.status());
-  REMESH_CHECK(ValidatePlan(*repriced, request).ok());
+  REMESH_CHECK(planner::ValidatePlan(*repriced, request).ok());
 }
 
 }  // namespace
@@ -64,10 +64,10 @@ REMESH_FUZZ_PROTO(remesh::fuzz::PlanFileInput, input) {
   }
   if (sound.empty()) return;
   const std::string bytes = fuzz::Damaged(sound, input);
-  const auto decoded = DecodePlan(bytes);
+  const auto decoded = planner::DecodePlan(bytes);
   if (decoded.ok()) {
     fuzz::Use(decoded->request, decoded->plan);
-    const auto again = DecodePlan(EncodePlan(decoded->request, decoded->plan));
+    const auto again = planner::DecodePlan(planner::EncodePlan(decoded->request, decoded->plan));
     REMESH_CHECK(again.ok() && again->plan == decoded->plan);
   } else {
     fuzz::CheckRefusal(decoded.status());
@@ -76,10 +76,10 @@ REMESH_FUZZ_PROTO(remesh::fuzz::PlanFileInput, input) {
   v1::ExportedPlan file;
   file.set_spec(last.SerializeAsString());
   file.set_plan(bytes);
-  const auto exported = EncodeExport(file);
+  const auto exported = proto::EncodeExport(file);
   REMESH_CHECK(exported.ok());
   const auto read =
-      ReadExport(*exported, input.has_question() ? &input.question() : nullptr, nullptr);
+      proto::ReadExport(*exported, input.has_question() ? &input.question() : nullptr, nullptr);
   if (!read.ok()) return fuzz::CheckRefusal(read.status());
   fuzz::Use(read->canonicalized.canonical, read->plan);
 }

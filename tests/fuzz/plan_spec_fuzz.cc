@@ -10,20 +10,20 @@
 // A spec is refused, or planned; its plan is right and survives the disk.
 REMESH_FUZZ_PROTO(remesh::v1::PlanSpec, input) {
   using namespace remesh;
-  DeviceCountOf(input);
-  const auto request = ToReshardRequest(input, nullptr);
+  proto::DeviceCountOf(input);
+  const auto request = proto::ToReshardRequest(input, nullptr);
   if (!request.ok()) return fuzz::CheckRefusal(request.status());
   if (!fuzz::IsSmall(*request)) return;
-  const auto canonicalized = Canonicalize(*request);
+  const auto canonicalized = planner::Canonicalize(*request);
   REMESH_CHECK(canonicalized.ok());
-  const CanonicalRequest& canonical = canonicalized->canonical;
-  const auto plan = MakePlan(canonical);
+  const planner::CanonicalRequest& canonical = canonicalized->canonical;
+  const auto plan = planner::MakePlan(canonical);
   if (!plan.ok()) {
-    return fuzz::CheckRefusal(BindRefusal(plan.status(), canonicalized->binding));
+    return fuzz::CheckRefusal(proto::BindRefusal(plan.status(), canonicalized->binding));
   }
   if (!fuzz::IsShort(*plan)) return;
-  REMESH_CHECK(ValidatePlan(*plan, canonical).ok());
-  const auto again = DecodePlan(EncodePlan(canonical, *plan));
+  REMESH_CHECK(planner::ValidatePlan(*plan, canonical).ok());
+  const auto again = planner::DecodePlan(planner::EncodePlan(canonical, *plan));
   REMESH_CHECK(again.ok() && again->plan == *plan);
-  ToProto(*plan, canonical, canonicalized->binding, "plans/p");
+  proto::ToProto(*plan, canonical, canonicalized->binding, "plans/p");
 }

@@ -12,11 +12,11 @@
 namespace remesh::fuzz {
 
 // Whether `request` is small enough to be planned some hundred times a second.
-inline bool IsSmall(const ReshardRequest& request) {
+inline bool IsSmall(const planner::ReshardRequest& request) {
   size_t devices = 0, boxes = 0;
-  for (const Host& host : request.topology.hosts) devices += host.device_ids.size();
-  for (const ArraySpec& array : request.arrays) {
-    for (const Placement* side : {&array.source, &array.target}) {
+  for (const planner::Host& host : request.topology.hosts) devices += host.device_ids.size();
+  for (const planner::ArraySpec& array : request.arrays) {
+    for (const planner::Placement* side : {&array.source, &array.target}) {
       boxes += static_cast<size_t>(side->layout->device_count);
     }
   }
@@ -24,8 +24,8 @@ inline bool IsSmall(const ReshardRequest& request) {
 }
 
 // Whether a plan's transfers can be visited in no time: of hostile ones there may be 2^62.
-inline bool IsShort(const Plan& plan) {
-  const PlanRep& rep = plan.rep();
+inline bool IsShort(const planner::Plan& plan) {
+  const planner::PlanRep& rep = plan.rep();
   const int64_t parts =
       static_cast<int64_t>(rep.moves.size()) * (int64_t{rep.schedule.parts} + rep.schedule.hops);
   return parts <= 1 << 12 && rep.atoms.size() <= 1 << 10 && plan.summary().windows <= 1 << 16;

@@ -4,9 +4,9 @@
 
 REMESH_FUZZ_TEXT(text) {
   using namespace remesh;
-  const auto sharding = ParseSdySharding(text);
+  const auto sharding = planner::ParseSdySharding(text);
   if (!sharding.ok()) return fuzz::CheckRefusal(sharding.status());
-  const auto again = ParseSdySharding(PrintSdySharding(*sharding));
+  const auto again = planner::ParseSdySharding(planner::PrintSdySharding(*sharding));
   REMESH_CHECK(again.ok() && *again == *sharding);
   fuzz::CheckPlaces(*sharding);
 }

@@ -16,20 +16,22 @@ namespace remesh::fuzz {
 
 // XLA keeps tiles of one unreduced subgroup that came with subgroups of one device, though it reads
 // their text as {unreduced}, and prints named shardings of the whole mesh without it; so do we.
-inline bool ReadsBackPlain(const HloSharding& sharding) {
-  if (const auto* tuple = std::get_if<Tuple>(&sharding.form)) {
+inline bool ReadsBackPlain(const planner::HloSharding& sharding) {
+  if (const auto* tuple = std::get_if<planner::Tuple>(&sharding.form)) {
     return std::any_of(tuple->leaves.begin(), tuple->leaves.end(), ReadsBackPlain);
   }
-  if (std::holds_alternative<NamedSharding>(sharding.form)) {
-    return PrintHloSharding(sharding).find("mesh[") == std::string::npos;
+  if (std::holds_alternative<planner::NamedSharding>(sharding.form)) {
+    return planner::PrintHloSharding(sharding).find("mesh[") == std::string::npos;
   }
-  const auto* tiled = std::get_if<Tiled>(&sharding.form);
-  return tiled != nullptr && tiled->subgroups == Tiled::Subgroups{SubgroupType::kUnreduced} &&
+  const auto* tiled = std::get_if<planner::Tiled>(&sharding.form);
+  return tiled != nullptr &&
+         tiled->subgroups == planner::Tiled::Subgroups{planner::SubgroupType::kUnreduced} &&
          tiled->tiles.dims().back() == tiled->tiles.size();
 }
 
 // `again` was read from what `sharding` prints.
-inline void CheckSame(const absl::StatusOr<HloSharding>& again, const HloSharding& sharding) {
+inline void CheckSame(const absl::StatusOr<planner::HloSharding>& again,
+                      const planner::HloSharding& sharding) {
   REMESH_CHECK(again.ok());
   REMESH_CHECK(ReadsBackPlain(sharding) || *again == sharding);
 }
@@ -37,9 +39,10 @@ inline void CheckSame(const absl::StatusOr<HloSharding>& again, const HloShardin
 // Small arrays are laid out or refused.
 template <typename Sharding>
 void CheckPlaces(const Sharding& sharding) {
-  for (const Shape& shape : {Shape{}, Shape{5}, Shape{4, 0}, Shape{7, 17, 27}}) {
+  for (const planner::Shape& shape :
+       {planner::Shape{}, planner::Shape{5}, planner::Shape{4, 0}, planner::Shape{7, 17, 27}}) {
     for (const int32_t count : {1, 8, 24}) {
-      const auto layout = ToLayout(sharding, shape, count);
+      const auto layout = planner::ToLayout(sharding, shape, count);
       if (layout.ok()) {
         REMESH_CHECK(layout->device_count == count);
       } else {

@@ -22,9 +22,9 @@ bool Same(const google::protobuf::Message& a, const google::protobuf::Message& b
 template <typename Message>
 void Read(std::string_view text) {
   Message message, again;
-  const absl::Status status = ParseText(text, message);
+  const absl::Status status = proto::ParseText(text, message);
   if (!status.ok()) return CheckRefusal(status);
-  REMESH_CHECK(ParseText(ToJson(message, false), again).ok());
+  REMESH_CHECK(proto::ParseText(proto::ToJson(message, false), again).ok());
   REMESH_CHECK(Same(again, message));
 }
 

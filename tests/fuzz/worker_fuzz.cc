@@ -10,13 +10,17 @@
 #include "worker/transport/testing/memory_transport.h"
 
 namespace remesh::fuzz {
+
+using worker::Agent;
+using worker::DataThread;
+
 namespace {
 
 // A worker's agent with everything but gRPC and other hosts.
 class WorkerWorld {
  public:
   WorkerWorld() {
-    Agent::Options options{.memory = *AgentMemory::Open(folder_.path() + "/agent")};
+    Agent::Options options{.memory = *worker::AgentMemory::Open(folder_.path() + "/agent")};
     options.identity.set_host("a");
     Agent::Ports ports;
     ports.say = [](const v1::AttachRequest&) {};
@@ -24,8 +28,8 @@ class WorkerWorld {
     ports.disconnect = [this](const absl::Status&) { (void)agent_->Attaching(); };
     ports.welcomed = [](const v1::Welcome&) {};
     ports.unusable = [](const absl::Status&) {};
-    ports.fetch = [this](ProgramRequest request, Agent::ProgramDone done) {
-      ProgramReader reader(&request.devices, request.fingerprint, request.windows, 1 << 12);
+    ports.fetch = [this](worker::ProgramRequest request, Agent::ProgramDone done) {
+      worker::ProgramReader reader(&request.devices, request.fingerprint, request.windows, 1 << 12);
       if (auto status = reader.Add(program_); !status.ok()) return done(status);
       done(std::move(reader).Finish());
     };
@@ -76,19 +80,19 @@ class WorkerWorld {
     }
   }
 
-  static std::unique_ptr<DataThread> OpenData(std::unique_ptr<Transport> transport) {
-    auto devices = HostMemory(1, transport.get());
+  static std::unique_ptr<DataThread> OpenData(std::unique_ptr<worker::Transport> transport) {
+    auto devices = worker::HostMemory(1, transport.get());
     return std::make_unique<DataThread>(std::move(transport), std::move(devices));
   }
 
   BufferFolder folder_;
   prometheus::Registry registry_;
-  WorkerMetrics metrics_{registry_, "memory"};
-  MemoryFabric fabric_;
+  worker::WorkerMetrics metrics_{registry_, "memory"};
+  worker::MemoryFabric fabric_;
   v1::HostProgram program_;
-  LocalCalls::CallId last_ = 0;
+  worker::LocalCalls::CallId last_ = 0;
   Strand strand_, files_;
-  std::unique_ptr<BufferStore> store_ = folder_.Open();
+  std::unique_ptr<worker::BufferStore> store_ = folder_.Open();
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<DataThread> data_ = OpenData(fabric_.NewTransport("a"));
 };

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Holds every #include to the layers of ARCHITECTURE.md: an arrow may only point down; and headers that one program may hold to names of their own.
+"""Holds every #include to the layers of ARCHITECTURE.md: an arrow may only point down; and each library to its namespace.
 
 Inside planner/ the layers are the floors of its README: a floor may use those before it. Its rooms (a header with its .cc) form no circle, and
 MakePlan() enters each floor once: the steps are printed.
@@ -32,7 +32,7 @@ FORBIDDEN_LIBRARIES = {
 FLOORS = ["values", "sharding", "canonical", "network", "atoms", "routing", "order", "schedule", "plan", "codec", "", "report"]
 # The packed plan is for those that make, read and check it.
 PRIVATE = {"planner/plan/plan_rep.h": ("planner/plan/", "planner/codec/", "planner/reprice.cc")}
-TYPE = re.compile(r"^(?:struct|class|enum class) (\w+)(?: final)?(?: :.*)? *\{")
+NAMESPACE = re.compile(r"^namespace (remesh[\w:]*) \{")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(["<])([^">]+)[">]')
 
 
@@ -160,25 +160,20 @@ def step_breaches(root: pathlib.Path):
         yield f"MakePlan() enters a floor twice: {' -> '.join(entered)}"
 
 
-def twins(root: pathlib.Path):
-    """Types of one name in two headers that may end up in one program: the linker would mix them up in silence."""
-    homes: dict[str, list[pathlib.Path]] = {}
+def namespace_breaches(root: pathlib.Path):
+    """Each library has a namespace of its own; base/ is remesh itself. So two libraries may give one name to two things."""
     for folder in ALLOWED:
-        for path in sorted((root / folder).rglob("*.h")):
-            for line in path.read_text().splitlines():
-                if match := TYPE.match(line):
-                    homes.setdefault(match.group(1), []).append(path.relative_to(root))
-    for name, paths in homes.items():
-        for i, first in enumerate(paths):
-            for second in paths[i + 1 :]:
-                a, b = first.parts[0], second.parts[0]
-                if a == b or a in ALLOWED[b] or b in ALLOWED[a]:
-                    yield f"{second}: {first} has a type {name} too"
+        own = "remesh" if folder == "base" else f"remesh::{folder}"
+        for path in filter(is_product, sorted((root / folder).rglob("*"))):
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                match = NAMESPACE.match(line)
+                if match and match.group(1) != own and not match.group(1).startswith(own + "::"):
+                    yield f"{path.relative_to(root)}:{number}: {folder}/ may not declare in {match.group(1)}, only in {own}"
 
 
 def main() -> int:
     root = pathlib.Path(sys.argv[1])
-    found = [*breaches(root), *floor_breaches(root), *room_circles(root), *step_breaches(root), *twins(root)]
+    found = [*breaches(root), *floor_breaches(root), *room_circles(root), *step_breaches(root), *namespace_breaches(root)]
     print("\n".join(found) or "the include graph keeps to the layers")
     print("MakePlan():", " -> ".join(f"{step} ({floor or 'planner'})" for floor, step in steps(root)))
     return 1 if found else 0

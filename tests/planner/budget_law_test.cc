@@ -7,7 +7,7 @@
 #include "planner/values/budget.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::RandomRequest;
@@ -70,4 +70,4 @@ TEST(BudgetLawTest, EveryStrategy) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -15,7 +15,7 @@
 #include "tests/testing/ordered_request.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::Random;
@@ -266,4 +266,4 @@ TEST(CanonicalLawTest, BindingNamesEveryDeviceAndArrayOnce) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -18,7 +18,7 @@
 #include "tests/benchmark/planner_cases.h"
 #include "tests/planner/planned.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 // Bytes that stay in place when flat shards over devices 0 .. from-1 become flat shards over
@@ -164,4 +164,4 @@ TEST(FreeOrderCasesTest, LookingAPlanUpSolvesNoAssignment) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -13,7 +13,7 @@
 #include "tests/benchmark/spec_builder.h"
 #include "tests/planner/planned.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::FlatSpec;
@@ -229,4 +229,4 @@ TEST(KnownCasesTest, ALargeFlatStateIsSmallAsRequestAndAsPlan) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

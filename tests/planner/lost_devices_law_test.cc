@@ -15,7 +15,7 @@
 #include "tests/testing/random_request.h"
 #include "tests/testing/transfer_check.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::Random;
@@ -170,4 +170,4 @@ TEST(LostDevicesLawTest, DonatedPeaksCountWhatComesFromAFallback) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

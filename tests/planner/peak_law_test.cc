@@ -9,7 +9,7 @@
 #include "planner/schedule/windows.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 TEST(PeakLawTest, FewerStepsNeverFindLess) {
@@ -46,4 +46,4 @@ TEST(PeakLawTest, FewerStepsNeverFindLess) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

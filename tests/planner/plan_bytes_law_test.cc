@@ -11,7 +11,7 @@
 #include "tests/testing/random_request.h"
 #include "tests/testing/resealed.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::Random;
@@ -141,4 +141,4 @@ TEST(PlanBytesLawTest, AnotherFormatIsSaidSo) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -17,7 +17,7 @@
 #include "tests/testing/random_request.h"
 #include "tests/testing/transfer_check.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::CheckPeaks;
@@ -301,4 +301,4 @@ TEST(PlanLawTest, TheSameRequestGivesTheSamePlan) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/make_plan.h"
 #include "planner/plan/plan.h"
 
-namespace remesh {
+namespace remesh::planner {
 
 struct Planned {
   CanonicalRequest request;
@@ -29,4 +29,4 @@ inline double MovedShare(const PlanSummary& summary) {
   return 1 - static_cast<double>(summary.kept_bytes) / static_cast<double>(summary.total_bytes);
 }
 
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -18,7 +18,11 @@
 #include "proto/convert/program_proto.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
+
+using proto::NamedProgram;
+using proto::ReadProgram;
+
 namespace {
 
 using testing::Random;
@@ -43,7 +47,7 @@ std::optional<Planned> PlanOf(uint64_t seed, const RandomRequestOptions& options
 // The program as it comes out of the wire's bytes, merged from chunks of about `chunk_bytes`.
 v1::HostProgram OverTheWire(const NamedProgram& named, size_t chunk_bytes) {
   v1::HostProgram merged;
-  WriteProgram(
+  proto::WriteProgram(
       named,
       [&](const v1::HostProgram& chunk) {
         v1::HostProgram arrived;
@@ -91,7 +95,8 @@ TEST(ProgramLawTest, TheWireKeepsEveryTransferOfTheHost) {
     const CanonicalRequest& request = planned->request.canonical;
     const auto hosts = static_cast<int32_t>(request.request.topology.hosts.size());
     for (int32_t h = 0; h < hosts; ++h) {
-      const NamedProgram named = ProgramOfHost(planned->plan, request, planned->request.binding, h);
+      const NamedProgram named =
+          proto::ProgramOfHost(planned->plan, request, planned->request.binding, h);
       const auto read = ReadProgram(OverTheWire(named, seed % 3 == 0 ? 200 : size_t{1} << 20));
       ASSERT_TRUE(read.ok()) << read.status();
       EXPECT_TRUE(*read == named);
@@ -129,16 +134,18 @@ Elements(const std::vector<Told>& transfers) {
 // digests or got them so; and both ends of a pair speak of the same.
 TEST(ProgramLawTest, StretchesAreNeverCutOnTheirWay) {
   using Place = std::tuple<int32_t, int64_t, int64_t, int64_t, Space>;  // of a stretch
-  using Sent = std::tuple<int32_t, int32_t, int64_t, int64_t>;  // window, tape, range
+  using Sent = std::tuple<int32_t, int32_t, int64_t, int64_t>;          // window, tape, range
   int64_t passed_on = 0, cut = 0;
   for (uint64_t seed = 0; seed < 500; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     const auto planned = PlanOf(seed);
     if (!planned) continue;
     const CanonicalRequest& request = planned->request.canonical;
-    std::map<std::pair<int64_t, int64_t>, std::vector<std::vector<Sent>>> told;  // of a pair, by each end
+    std::map<std::pair<int64_t, int64_t>, std::vector<std::vector<Sent>>>
+        told;  // of a pair, by each end
     for (int32_t h = 0; h < std::ssize(request.request.topology.hosts); ++h) {
-      const NamedProgram named = ProgramOfHost(planned->plan, request, planned->request.binding, h);
+      const NamedProgram named =
+          proto::ProgramOfHost(planned->plan, request, planned->request.binding, h);
       EXPECT_EQ(Elements(OfStretches(named)), Elements(Expanded(named)));
       cut += std::ssize(named.program.cuts);
       std::map<Place, int32_t> brought;  // in which window
@@ -200,10 +207,11 @@ TEST(ProgramLawTest, ForgedProgramsAreRefusedOrSafe) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const auto planned = PlanOf(seed, {.arrays_max = 3, .elements_max = 100});
     if (!planned) continue;
-    const std::string bytes = OverTheWire(ProgramOfHost(planned->plan, planned->request.canonical,
-                                                        planned->request.binding, 0),
-                                          size_t{1} << 20)
-                                  .SerializeAsString();
+    const std::string bytes =
+        OverTheWire(proto::ProgramOfHost(planned->plan, planned->request.canonical,
+                                         planned->request.binding, 0),
+                    size_t{1} << 20)
+            .SerializeAsString();
     for (int i = 0; i < 300; ++i) {
       std::string changed = bytes;
       for (int64_t n = Uniform(random, 1, 3); n > 0; --n) {
@@ -270,8 +278,7 @@ std::string FieldRefused(Change change) {
   return GetErrorInfo(ReadProgram(message).status()).metadata["field"];
 }
 
-#define REFUSED(field, ...) \
-  EXPECT_EQ(FieldRefused([](v1::HostProgram& m) { __VA_ARGS__; }), field)
+#define REFUSED(field, ...) EXPECT_EQ(FieldRefused([](v1::HostProgram& m) { __VA_ARGS__; }), field)
 
 TEST(ProgramLawTest, ErrorsNameTheField) {
   REFUSED("schedule.parts", m.mutable_schedule()->set_parts(0));
@@ -367,4 +374,4 @@ TEST(ProgramLawTest, WalksOverTapesThatGiveNoBoxAreBounded) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -9,7 +9,7 @@
 #include "planner/make_plan.h"
 #include "tests/testing/random_request.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using testing::RandomRequest;
@@ -57,4 +57,4 @@ TEST(SamePlansTest, AFormatStandsForOneWayToPlan) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -23,7 +23,7 @@
 #include "planner/sharding/to_layout.h"
 #include "planner/validate.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 constexpr char kDocument[] = REMESH_SOURCE_DIR "/ARCHITECTURE.md";
@@ -160,4 +160,4 @@ TEST(WalkthroughTest, TheArchitectureShowsWhatEachFloorMakes) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

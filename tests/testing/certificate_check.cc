@@ -13,6 +13,11 @@
 #include "tests/testing/for_each_index.h"
 
 namespace remesh::testing {
+
+using planner::ArraySpec;
+using planner::Certificate;
+using planner::ReshardRequest;
+
 namespace {
 
 // Who holds and who needs each element: hosts, by (subgroup, index).
@@ -32,7 +37,7 @@ class Counter {
     const auto& lost = request.options.lost_device_ids;
     lost_.insert(lost.begin(), lost.end());
     for (const ArraySpec& array : request.arrays) {
-      for (const Placement* p : {&array.source, &array.target}) {
+      for (const planner::Placement* p : {&array.source, &array.target}) {
         for (int64_t id : *p->devices) {
           if (!lost_.contains(id)) carrying_.insert(id);
         }
@@ -52,7 +57,7 @@ class Counter {
       Collect(array, array.target, true, elements);
       for (const auto& [key, spread] : elements) {
         if (spread.holders.empty()) continue;  // lost: nobody can send it
-        bits += Times(spread) * BitWidth(array.element_type);
+        bits += Times(spread) * planner::BitWidth(array.element_type);
       }
     }
     return bits;
@@ -62,7 +67,7 @@ class Counter {
   double Capacity() {
     double bytes_per_second = 0;
     for (int32_t h : certificate_.hosts) {
-      const Host& host = request_.topology.hosts[h];
+      const planner::Host& host = request_.topology.hosts[h];
       std::set<int64_t> nics;
       for (size_t i = 0; i < host.device_ids.size(); ++i) {
         if (!carrying_.contains(host.device_ids[i])) continue;
@@ -72,7 +77,7 @@ class Counter {
       bytes_per_second += host.nic_bytes_per_second * static_cast<double>(nics.size());
     }
     for (int32_t d : certificate_.domains) {
-      const Domain& domain = request_.topology.domains[d];
+      const planner::Domain& domain = request_.topology.domains[d];
       bytes_per_second += certificate_.kind == Certificate::Kind::kIngress
                               ? domain.ingress_bytes_per_second
                               : domain.egress_bytes_per_second;
@@ -81,15 +86,15 @@ class Counter {
   }
 
  private:
-  void Collect(const ArraySpec& array, const Placement& placement, bool is_target,
+  void Collect(const ArraySpec& array, const planner::Placement& placement, bool is_target,
                std::map<std::pair<int64_t, int64_t>, Spread>& elements) {
-    for (const Tile& tile : placement.layout->tiles) {
+    for (const planner::Tile& tile : placement.layout->tiles) {
       std::set<int32_t> hosts;
       for (int32_t p : tile.positions) {
         const int64_t id = (*placement.devices)[p];
         if (!lost_.contains(id)) hosts.insert(host_of_.at(id));
       }
-      for (const Box& box : tile.boxes) {
+      for (const planner::Box& box : tile.boxes) {
         ForEachIndex(array.shape, box, [&](int64_t index) {
           Spread& spread = elements[{tile.subgroup, index}];
           (is_target ? spread.needers : spread.holders).insert(hosts.begin(), hosts.end());

@@ -7,6 +7,10 @@
 #include "base/check.h"
 
 namespace remesh::testing {
+
+using planner::BitWidth;
+using planner::Box;
+
 namespace {
 
 constexpr uint64_t kHighHalfSalt = uint64_t{1} << 32;
@@ -16,7 +20,7 @@ template <typename Visit>
 void ForEachElement(const OracleArray& array, const Box& box, Visit visit) {
   if (box.empty()) return;
   std::vector<int64_t> at;
-  for (const Interval& d : box.dims) at.push_back(d.lo);
+  for (const planner::Interval& d : box.dims) at.push_back(d.lo);
   for (uint64_t position = 0;; ++position) {
     uint64_t index = 0;
     for (int d = 0; d < box.rank(); ++d) index = index * array.shape[d] + at[d];
@@ -48,7 +52,7 @@ OracleBits Load(int width, uint64_t position, absl::Span<const std::byte> buffer
   return {(byte >> (bit % 8)) & ((uint64_t{1} << width) - 1), 0};
 }
 
-std::vector<int64_t> Unflatten(uint64_t index, const Shape& shape) {
+std::vector<int64_t> Unflatten(uint64_t index, const planner::Shape& shape) {
   std::vector<int64_t> result(shape.size());
   for (int d = static_cast<int>(shape.size()) - 1; d >= 0; --d) {
     result[d] = static_cast<int64_t>(index % shape[d]);
@@ -72,7 +76,7 @@ uint64_t Mix64(uint64_t salt, uint64_t key, uint64_t index) {
   return z ^ (z >> 31);
 }
 
-int SaltCount(ElementType type) {
+int SaltCount(planner::ElementType type) {
   const int bits = BitWidth(type);
   return (64 + bits - 1) / bits;
 }

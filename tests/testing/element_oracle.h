@@ -34,13 +34,13 @@ uint64_t ArrayKey(std::string_view name);
 uint64_t Mix64(uint64_t salt, uint64_t key, uint64_t index);
 
 // ceil(64 / bits).
-int SaltCount(ElementType type);
+int SaltCount(planner::ElementType type);
 
 // A test array.
 struct OracleArray {
   uint64_t key = 0;  // ArrayKey(name)
-  ElementType type = ElementType::kU8;
-  Shape shape;
+  planner::ElementType type = planner::ElementType::kU8;
+  planner::Shape shape;
   uint64_t salt = 0;
 };
 
@@ -53,11 +53,11 @@ struct OracleBits {
 OracleBits ElementBits(const OracleArray& array, uint64_t index);
 
 // Bytes of a dense buffer of a box of `array`.
-size_t BoxBytes(const OracleArray& array, const Box& box);
+size_t BoxBytes(const OracleArray& array, const planner::Box& box);
 
 // Writes `box`: dense row-major over the box, packed below a byte, low bits first, padding zero.
 // REQUIRES: buffer.size() == BoxBytes(array, box).
-void FillBox(const OracleArray& array, const Box& box, absl::Span<std::byte> buffer);
+void FillBox(const OracleArray& array, const planner::Box& box, absl::Span<std::byte> buffer);
 
 // A wrong element.
 struct OracleMismatch {
@@ -67,7 +67,7 @@ struct OracleMismatch {
 };
 
 // The first wrong element of a buffer as FillBox writes it, or nullopt. Padding is not looked at.
-std::optional<OracleMismatch> CheckBox(const OracleArray& array, const Box& box,
+std::optional<OracleMismatch> CheckBox(const OracleArray& array, const planner::Box& box,
                                        absl::Span<const std::byte> buffer);
 
 }  // namespace remesh::testing

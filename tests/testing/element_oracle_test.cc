@@ -8,6 +8,9 @@
 #include "gtest/gtest.h"
 
 namespace remesh::testing {
+
+using planner::Box;
+
 namespace {
 
 std::vector<int64_t> Numbers(const std::string& text) {
@@ -46,7 +49,8 @@ std::vector<Vector> ReadVectors() {
     std::string name, type, shape, lo, hi, hex;
     uint64_t salt = 0;
     fields >> name >> type >> shape >> lo >> hi >> salt >> hex;
-    Vector vector{name, {ArrayKey(name), ParseElementType(type).value(), {}, salt}, {}, hex};
+    Vector vector{
+        name, {ArrayKey(name), planner::ParseElementType(type).value(), {}, salt}, {}, hex};
     for (int64_t extent : Numbers(shape)) vector.array.shape.push_back(extent);
     const std::vector<int64_t> low = Numbers(lo), high = Numbers(hi);
     for (size_t d = 0; d < low.size(); ++d) vector.box.dims.push_back({low[d], high[d]});
@@ -67,7 +71,7 @@ TEST(ElementOracle, AgreesWithTheVectorsThatPythonAgreesWith) {
 }
 
 TEST(ElementOracle, FindsAWrongElement) {
-  const OracleArray array{ArrayKey("w"), ElementType::kS4, {3, 5}, 7};
+  const OracleArray array{ArrayKey("w"), planner::ElementType::kS4, {3, 5}, 7};
   const Box box{{{1, 3}, {1, 4}}};
   std::vector<std::byte> buffer(BoxBytes(array, box));
   ASSERT_EQ(buffer.size(), 3u);
@@ -80,7 +84,7 @@ TEST(ElementOracle, FindsAWrongElement) {
 }
 
 TEST(ElementOracle, IgnoresPadding) {
-  const OracleArray array{ArrayKey("w"), ElementType::kU4, {3}, 0};
+  const OracleArray array{ArrayKey("w"), planner::ElementType::kU4, {3}, 0};
   const Box box = Box::Whole(array.shape);
   std::vector<std::byte> buffer(BoxBytes(array, box));
   FillBox(array, box, absl::MakeSpan(buffer));

@@ -11,10 +11,10 @@ namespace remesh::testing {
 
 // Row-major index in an array of that shape of every element of the box.
 template <typename Visit>
-void ForEachIndex(const Shape& shape, const Box& box, const Visit& visit) {
+void ForEachIndex(const planner::Shape& shape, const planner::Box& box, const Visit& visit) {
   if (box.empty()) return;
   std::vector<int64_t> at;
-  for (const Interval& i : box.dims) at.push_back(i.lo);
+  for (const planner::Interval& i : box.dims) at.push_back(i.lo);
   while (true) {
     int64_t index = 0;
     for (size_t d = 0; d < at.size(); ++d) index = index * shape[d] + at[d];

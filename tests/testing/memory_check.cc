@@ -10,6 +10,11 @@
 #include "tests/testing/for_each_index.h"
 
 namespace remesh::testing {
+
+using planner::ReshardRequest;
+using planner::Space;
+using planner::Transfer;
+
 namespace {
 
 // One value: array, subgroup, global index.
@@ -37,7 +42,7 @@ class Memory {
   }
 
   void Arrive(const Transfer& t) {
-    const ArraySpec& array = request_.arrays[t.array];
+    const planner::ArraySpec& array = request_.arrays[t.array];
     ForEachIndex(array.shape, t.box, [&](int64_t index) {
       const Element element = {t.array, ValueOf(t), index};
       const bool needed = t.to_space == Space::kTarget;
@@ -65,16 +70,19 @@ class Memory {
   }
 
  private:
-  int64_t BitsOf(int32_t array) const { return BitWidth(request_.arrays[array].element_type); }
+  int64_t BitsOf(int32_t array) const {
+    return planner::BitWidth(request_.arrays[array].element_type);
+  }
 
   void Add(int64_t device, int64_t bits) {
     peak_[device] = std::max(peak_[device], level_[device] += bits);
   }
 
   template <typename Visit>
-  void ForEachElement(int32_t array, const Placement& placement, const Visit& visit) const {
-    for (const Tile& tile : placement.layout->tiles) {
-      for (const Box& box : tile.boxes) {
+  void ForEachElement(int32_t array, const planner::Placement& placement,
+                      const Visit& visit) const {
+    for (const planner::Tile& tile : placement.layout->tiles) {
+      for (const planner::Box& box : tile.boxes) {
         ForEachIndex(request_.arrays[array].shape, box, [&](int64_t index) {
           for (int32_t position : tile.positions) {
             visit((*placement.devices)[position], Element{array, tile.subgroup, index});
@@ -89,8 +97,9 @@ class Memory {
   int64_t ValueOf(const Transfer& t) {
     const auto known = value_of_tape_.find({t.array, t.tape});
     if (known != value_of_tape_.end()) return known->second;
-    const Placement& side = t.from_space == Space::kSource ? request_.arrays[t.array].source
-                                                           : request_.arrays[t.array].target;
+    const planner::Placement& side = t.from_space == Space::kSource
+                                         ? request_.arrays[t.array].source
+                                         : request_.arrays[t.array].target;
     const int64_t device = t.from_space == Space::kSource ? t.from_device : t.to_device;
     for (size_t p = 0; p < side.devices->size(); ++p) {
       if ((*side.devices)[p] != device) continue;

@@ -16,7 +16,8 @@ namespace remesh::testing {
 // staging of an element are free after the window in which the last device in need got it. INTERNAL
 // with the first device above its peak. REQUIRES: CheckTransfers() found the transfers right;
 // arrays of some thousand elements; `request` is in the ids of the transfers.
-absl::Status CheckPeaks(const ReshardRequest& request, const std::vector<Transfer>& transfers,
+absl::Status CheckPeaks(const planner::ReshardRequest& request,
+                        const std::vector<planner::Transfer>& transfers,
                         const std::vector<int64_t>& peak_bytes);
 
 }  // namespace remesh::testing

@@ -10,6 +10,17 @@
 #include "base/check.h"
 
 namespace remesh::testing {
+
+using planner::ArraySpec;
+using planner::Box;
+using planner::DeviceListPtr;
+using planner::DimPartition;
+using planner::ElementType;
+using planner::Host;
+using planner::Layout;
+using planner::ReshardRequest;
+using planner::Shape;
+
 namespace {
 
 constexpr ElementType kTypes[] = {
@@ -26,8 +37,8 @@ void Shuffle(Random& random, std::vector<T>& items) {
   }
 }
 
-Topology RandomTopology(Random& random, const RandomRequestOptions& options) {
-  Topology topology;
+planner::Topology RandomTopology(Random& random, const RandomRequestOptions& options) {
+  planner::Topology topology;
   const bool racks = options.racks && OneIn(random, 3);
   if (racks) {
     const int64_t count = Uniform(random, 1, options.racks_max);
@@ -77,7 +88,7 @@ DeviceListPtr RandomDevices(Random& random, const std::vector<int64_t>& all) {
   const int64_t end = OneIn(random, 3)
                           ? static_cast<int64_t>(ids.size())
                           : Uniform(random, begin + 1, static_cast<int64_t>(ids.size()));
-  return std::make_shared<const DeviceList>(ids.begin() + begin, ids.begin() + end);
+  return std::make_shared<const planner::DeviceList>(ids.begin() + begin, ids.begin() + end);
 }
 
 Shape RandomShape(Random& random, const RandomRequestOptions& options) {
@@ -96,7 +107,7 @@ Shape RandomShape(Random& random, const RandomRequestOptions& options) {
 // Tiles, chunks at random cuts, or intervals dealt out in turn (as nested shardings of one
 // dimension do).
 DimPartition RandomPartition(Random& random, int64_t extent, int64_t parts) {
-  if (extent == 0 || OneIn(random, 2)) return TilePartition(extent, parts);
+  if (extent == 0 || OneIn(random, 2)) return planner::TilePartition(extent, parts);
   const bool dealt = OneIn(random, 2);
   std::vector<int64_t> cuts = {0, extent};
   const int64_t wanted = dealt ? parts * 2 : parts;
@@ -154,14 +165,15 @@ Layout RandomBoxLayout(Random& random, const Shape& shape, int32_t device_count)
     const int64_t second = Uniform(random, 0, device_count - 1);
     if (second != first && OneIn(random, 3)) of_position[second].push_back(box);
   }
-  auto layout = MakeBoxLayout(shape, of_position);
+  auto layout = planner::MakeBoxLayout(shape, of_position);
   REMESH_CHECK(layout.ok());
   return *std::move(layout);
 }
 
 // Source and target layouts whose device lists are each dealt to `groups` subgroups, every one of
 // which covers the array.
-void MakeSubgroups(Random& random, const ArraySpec& array, int64_t groups, Placement& placement) {
+void MakeSubgroups(Random& random, const ArraySpec& array, int64_t groups,
+                   planner::Placement& placement) {
   const int32_t count = static_cast<int32_t>(placement.devices->size());
   const int32_t each = count / static_cast<int32_t>(groups);
   Separable separable = RandomSeparable(random, array.shape, each);
@@ -171,11 +183,11 @@ void MakeSubgroups(Random& random, const ArraySpec& array, int64_t groups, Place
     numbers.push_back(separable.numbers[i % each]);
     subgroups.push_back(i / each);
   }
-  placement.devices = std::make_shared<const DeviceList>(
+  placement.devices = std::make_shared<const planner::DeviceList>(
       placement.devices->begin(), placement.devices->begin() + each * groups);
   placement.layout = std::make_shared<const Layout>(
-      MakeSeparableLayout(array.shape, separable.partitions, numbers, subgroups,
-                          "manual(" + std::to_string(groups) + ")"));
+      planner::MakeSeparableLayout(array.shape, separable.partitions, numbers, subgroups,
+                                   "manual(" + std::to_string(groups) + ")"));
 }
 
 void PlaceArray(Random& random, const RandomRequestOptions& options,
@@ -192,13 +204,15 @@ void PlaceArray(Random& random, const RandomRequestOptions& options,
     MakeSubgroups(random, array, groups, array.source);
     MakeSubgroups(random, array, groups, array.target);
   } else {
-    for (Placement* p : {&array.source, &array.target}) {
+    for (planner::Placement* p : {&array.source, &array.target}) {
       p->layout = RandomLayout(random, array.shape, static_cast<int32_t>(p->devices->size()),
                                options.boxes);
     }
   }
-  if (options.memory_kinds && OneIn(random, 6)) array.target.memory_kind = MemoryKind::kPinnedHost;
-  if (options.memory_kinds && OneIn(random, 6)) array.source.memory_kind = MemoryKind::kPinnedHost;
+  if (options.memory_kinds && OneIn(random, 6))
+    array.target.memory_kind = planner::MemoryKind::kPinnedHost;
+  if (options.memory_kinds && OneIn(random, 6))
+    array.source.memory_kind = planner::MemoryKind::kPinnedHost;
 }
 
 void LoseDevices(Random& random, ReshardRequest& request) {
@@ -213,7 +227,7 @@ void LoseDevices(Random& random, ReshardRequest& request) {
     }
   }
   request.fallbacks.push_back(
-      {.kind = Fallback::Kind::kCheckpoint, .location = "/checkpoints", .step = 7});
+      {.kind = planner::Fallback::Kind::kCheckpoint, .location = "/checkpoints", .step = 7});
 }
 
 }  // namespace
@@ -222,13 +236,14 @@ int64_t Uniform(Random& random, int64_t lo, int64_t hi) {
   return lo + static_cast<int64_t>(random() % static_cast<uint64_t>(hi - lo + 1));
 }
 
-LayoutPtr RandomLayout(Random& random, const Shape& shape, int32_t device_count, bool boxes) {
+planner::LayoutPtr RandomLayout(Random& random, const Shape& shape, int32_t device_count,
+                                bool boxes) {
   if (boxes && OneIn(random, 5)) {
     return std::make_shared<const Layout>(RandomBoxLayout(random, shape, device_count));
   }
   Separable separable = RandomSeparable(random, shape, device_count);
   return std::make_shared<const Layout>(
-      MakeSeparableLayout(shape, std::move(separable.partitions), separable.numbers));
+      planner::MakeSeparableLayout(shape, std::move(separable.partitions), separable.numbers));
 }
 
 ReshardRequest RandomRequest(uint64_t seed, const RandomRequestOptions& options) {

@@ -34,16 +34,18 @@ int64_t Uniform(Random& random, int64_t lo, int64_t hi);
 // A random request that passes ValidateRequest(): permuted, overlapping and sparse device lists,
 // uneven and empty shards, zero-sized arrays and scalars, partial replication, sub-byte types,
 // several boxes a device, several arrays that share or do not share placements.
-ReshardRequest RandomRequest(uint64_t seed, const RandomRequestOptions& options = {});
+planner::ReshardRequest RandomRequest(uint64_t seed, const RandomRequestOptions& options = {});
 
 // A layout of `shape` over `device_count` positions that covers the array, by random parts or
 // boxes.
-LayoutPtr RandomLayout(Random& random, const Shape& shape, int32_t device_count, bool boxes = true);
+planner::LayoutPtr RandomLayout(Random& random, const planner::Shape& shape, int32_t device_count,
+                                bool boxes = true);
 
 // The same request under other names: device ids, host and domain names, order of hosts, of
 // domains, of device lists' positions (with the layouts' positions; not of target lists whose order
 // is free) and, when `arrays` is set, of arrays. Structure is kept, so that its canonical request
 // is equal.
-ReshardRequest Renamed(Random& random, const ReshardRequest& request, bool arrays = false);
+planner::ReshardRequest Renamed(Random& random, const planner::ReshardRequest& request,
+                                bool arrays = false);
 
 }  // namespace remesh::testing

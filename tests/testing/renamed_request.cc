@@ -9,6 +9,10 @@
 #include "tests/testing/random_request.h"
 
 namespace remesh::testing {
+
+using planner::Placement;
+using planner::ReshardRequest;
+
 namespace {
 
 std::vector<int32_t> RandomPermutation(Random& random, size_t size) {
@@ -31,16 +35,16 @@ void Permute(Random& random, std::vector<T>& items) {
 Placement Moved(const Placement& placement, const std::vector<int32_t>& to,
                 const std::map<int64_t, int64_t>& new_id) {
   Placement moved = placement;
-  DeviceList devices(to.size());
+  planner::DeviceList devices(to.size());
   for (size_t i = 0; i < to.size(); ++i) devices[to[i]] = new_id.at((*placement.devices)[i]);
-  moved.devices = std::make_shared<const DeviceList>(std::move(devices));
-  Layout layout = *placement.layout;
+  moved.devices = std::make_shared<const planner::DeviceList>(std::move(devices));
+  planner::Layout layout = *placement.layout;
   for (size_t i = 0; i < to.size(); ++i) layout.tile_of[to[i]] = placement.layout->tile_of[i];
-  for (Tile& tile : layout.tiles) {
+  for (planner::Tile& tile : layout.tiles) {
     for (int32_t& position : tile.positions) position = to[position];
     std::sort(tile.positions.begin(), tile.positions.end());
   }
-  moved.layout = std::make_shared<const Layout>(std::move(layout));
+  moved.layout = std::make_shared<const planner::Layout>(std::move(layout));
   return moved;
 }
 
@@ -50,7 +54,7 @@ ReshardRequest Renamed(Random& random, const ReshardRequest& request, bool array
   ReshardRequest renamed = request;
   std::map<int64_t, int64_t> new_id;
   std::vector<int64_t> ids;
-  for (const Host& host : request.topology.hosts) {
+  for (const planner::Host& host : request.topology.hosts) {
     for (int64_t id : host.device_ids) {
       new_id[id] = static_cast<int64_t>(ids.size());
       ids.push_back(id);
@@ -58,18 +62,18 @@ ReshardRequest Renamed(Random& random, const ReshardRequest& request, bool array
   }
   const std::vector<int32_t> permutation = RandomPermutation(random, ids.size());
   for (auto& [id, fresh] : new_id) fresh = 5000 + 3 * permutation[fresh];
-  for (Host& host : renamed.topology.hosts) {
+  for (planner::Host& host : renamed.topology.hosts) {
     host.name = "other-" + host.name;
     if (!host.parent.empty()) host.parent = "other-" + host.parent;
     for (int64_t& id : host.device_ids) id = new_id.at(id);
   }
-  for (Domain& domain : renamed.topology.domains) {
+  for (planner::Domain& domain : renamed.topology.domains) {
     domain.name = "other-" + domain.name;
     if (!domain.parent.empty()) domain.parent = "other-" + domain.parent;
   }
   Permute(random, renamed.topology.hosts);
   Permute(random, renamed.topology.domains);
-  for (ArraySpec& array : renamed.arrays) {
+  for (planner::ArraySpec& array : renamed.arrays) {
     array.name = "other-" + array.name;
     for (Placement* p : {&array.source, &array.target}) {
       std::vector<int32_t> to = RandomPermutation(random, p->devices->size());

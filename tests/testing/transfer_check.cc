@@ -13,6 +13,12 @@
 #include "tests/testing/for_each_index.h"
 
 namespace remesh::testing {
+
+using planner::MissingBox;
+using planner::ReshardRequest;
+using planner::Space;
+using planner::Transfer;
+
 namespace {
 
 // Elements of one array in one space of one device: the value (subgroup) of each index, absent
@@ -30,7 +36,7 @@ class Simulation {
   Simulation(const ReshardRequest& request, const TransferCheckOptions& options)
       : request_(request), options_(options) {
     for (size_t h = 0; h < request.topology.hosts.size(); ++h) {
-      const Host& host = request.topology.hosts[h];
+      const planner::Host& host = request.topology.hosts[h];
       const int64_t n = static_cast<int64_t>(host.device_ids.size());
       report_.nic_out_bits.emplace_back(host.nics, 0);
       report_.nic_in_bits.emplace_back(host.nics, 0);
@@ -98,13 +104,13 @@ class Simulation {
   };
 
   void LoadSource(int32_t a) {
-    const ArraySpec& array = request_.arrays[a];
-    for (const Tile& tile : array.source.layout->tiles) {
+    const planner::ArraySpec& array = request_.arrays[a];
+    for (const planner::Tile& tile : array.source.layout->tiles) {
       for (int32_t position : tile.positions) {
         const int64_t device = (*array.source.devices)[position];
         named_.insert(device);
         if (lost_.contains(device)) continue;
-        for (const Box& box : tile.boxes) {
+        for (const planner::Box& box : tile.boxes) {
           ForEachIndex(array.shape, box, [&](int64_t index) {
             source_[{a, device}][index] = tile.subgroup;
             in_host_.insert({home_.at(device).first, a, tile.subgroup, index});
@@ -139,7 +145,7 @@ class Simulation {
       writes_.push_back({{t.array, t.to_device}, t.to_space, t.tape, index, value});
     });
     if (elements == 0) return absl::InternalError(Text(t) + "is empty");
-    Count(t, elements * BitWidth(request_.arrays[t.array].element_type));
+    Count(t, elements * planner::BitWidth(request_.arrays[t.array].element_type));
     return status;
   }
 
@@ -192,7 +198,7 @@ class Simulation {
   }
 
   absl::Status CheckArray(int32_t a, const std::set<std::pair<int64_t, int64_t>>& absent) {
-    const ArraySpec& array = request_.arrays[a];
+    const planner::ArraySpec& array = request_.arrays[a];
     for (size_t p = 0; p < array.target.devices->size(); ++p) {
       const int64_t device = (*array.target.devices)[p];
       const int32_t tile_index = array.target.layout->tile_of[p];
@@ -201,8 +207,8 @@ class Simulation {
       size_t needed = 0;
       std::string offence;
       if (tile_index >= 0) {
-        const Tile& tile = array.target.layout->tiles[tile_index];
-        for (const Box& box : tile.boxes) {
+        const planner::Tile& tile = array.target.layout->tiles[tile_index];
+        for (const planner::Box& box : tile.boxes) {
           ForEachIndex(array.shape, box, [&](int64_t index) {
             const auto found = written.find(index);
             needed += found != written.end();

@@ -32,8 +32,9 @@ struct TransferCheckOptions {
 // the window. Then every target shard must hold exactly its own elements, each written once, less
 // those in `missing`. INTERNAL with the first offence. For arrays of some thousand elements.
 // `request` is in the ids of the transfers.
-absl::Status CheckTransfers(const ReshardRequest& request, const std::vector<Transfer>& transfers,
-                            const std::vector<MissingBox>& missing = {},
+absl::Status CheckTransfers(const planner::ReshardRequest& request,
+                            const std::vector<planner::Transfer>& transfers,
+                            const std::vector<planner::MissingBox>& missing = {},
                             const TransferCheckOptions& options = {},
                             TrafficReport* report = nullptr);
 

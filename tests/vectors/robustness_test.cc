@@ -20,7 +20,10 @@
 #include "planner/sharding/to_layout.h"
 #include "proto/sharding/convert_sharding.h"
 
-namespace remesh {
+namespace remesh::planner {
+
+using proto::OpShardingFromBytes;
+
 namespace {
 
 // A setting of the environment, for longer runs than every test run can afford.
@@ -149,7 +152,7 @@ TEST(RobustnessTest, HloText) {
     }
     const auto again = ParseHloSharding(PrintHloSharding(*sharding));
     ExpectSame(again, *sharding);
-    const auto from_bytes = OpShardingFromBytes(OpShardingToBytes(*sharding));
+    const auto from_bytes = OpShardingFromBytes(proto::OpShardingToBytes(*sharding));
     if (from_bytes.ok())
       ExpectSame(from_bytes, *sharding);  // but strings that are no UTF-8 make no message
     Place(*sharding);
@@ -164,7 +167,7 @@ TEST(RobustnessTest, OpShardingBytes) {
       ExpectNamesField(sharding.status(), "op_sharding");
       return false;
     }
-    ExpectSame(OpShardingFromBytes(OpShardingToBytes(*sharding)), *sharding);
+    ExpectSame(OpShardingFromBytes(proto::OpShardingToBytes(*sharding)), *sharding);
     ExpectSame(ParseHloSharding(PrintHloSharding(*sharding)), *sharding);
     Place(*sharding);
     return true;
@@ -192,4 +195,4 @@ TEST(RobustnessTest, SdyText) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -16,7 +16,7 @@
 #include "planner/values/layout.h"
 #include "proto/sharding/convert_sharding.h"
 
-namespace remesh {
+namespace remesh::planner {
 namespace {
 
 using Json = nlohmann::json;
@@ -67,10 +67,10 @@ Layout Expected(const Shape& shape,
 
 TEST(VectorsTest, JaxNamedShardings) {
   const int lines = ForEachLine("jax_vectors.jsonl", [](const Json& line) {
-    const auto sharding = OpShardingFromBytes(Bytes(line["op_sharding"]));
+    const auto sharding = proto::OpShardingFromBytes(Bytes(line["op_sharding"]));
     ASSERT_TRUE(sharding.ok()) << sharding.status();
     EXPECT_EQ(PrintHloSharding(*sharding), line["text"]);
-    EXPECT_EQ(OpShardingToBytes(*sharding), Bytes(line["op_sharding"]));
+    EXPECT_EQ(proto::OpShardingToBytes(*sharding), Bytes(line["op_sharding"]));
     const Shape shape = ShapeOf(line["shape"]);
     std::vector<std::vector<std::vector<Interval>>> intervals;
     for (const Json& box : line["boxes"]) {
@@ -100,13 +100,13 @@ TEST(VectorsTest, HloTextsAndBytes) {
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(PrintHloSharding(*ParseHloSharding(PrintHloSharding(*again))),
               PrintHloSharding(*again));
-    const auto from_bytes = OpShardingFromBytes(Bytes(line["op_sharding"]));
+    const auto from_bytes = proto::OpShardingFromBytes(Bytes(line["op_sharding"]));
     ASSERT_TRUE(from_bytes.ok()) << from_bytes.status();
     // Named shardings that print without their mesh keep it in their bytes only.
     const bool named = std::holds_alternative<NamedSharding>(given->form);
     const bool loses_mesh = named && !std::holds_alternative<NamedSharding>(again->form);
     EXPECT_EQ(*from_bytes, loses_mesh ? *given : *again);
-    EXPECT_EQ(absl::BytesToHexString(OpShardingToBytes(*given)), line["op_sharding"]);
+    EXPECT_EQ(absl::BytesToHexString(proto::OpShardingToBytes(*given)), line["op_sharding"]);
   });
   EXPECT_GE(lines, 400);
 }
@@ -176,4 +176,4 @@ TEST(VectorsTest, DTensors) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::planner

@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::string KeyOf(const v1::AttemptId& id) {
@@ -345,8 +345,9 @@ void Agent::FinishForgetting() {
 
 void Agent::Abort(const v1::Abort& command) {
   if (Entry* entry = Find(command.attempt()))
-    return Run(KeyOf(command.attempt()),
-               entry->attempt.Abort(command.even_committed(), StatusFromProto(command.error())));
+    return Run(
+        KeyOf(command.attempt()),
+        entry->attempt.Abort(command.even_committed(), service::StatusFromProto(command.error())));
   std::erase_if(waiting_, [&](const v1::Prepare& other) {
     return KeyOf(other.attempt()) == KeyOf(command.attempt());
   });
@@ -371,8 +372,8 @@ void Agent::Fail(const v1::AttemptId& id, const absl::Status& status) {
   metrics_->CountError(status);
   v1::AttachRequest answer;
   *answer.mutable_failed()->mutable_attempt() = id;
-  *answer.mutable_failed()->mutable_error() = StatusToProto(status);
+  *answer.mutable_failed()->mutable_error() = service::StatusToProto(status);
   ports_.say(answer);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

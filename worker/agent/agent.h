@@ -24,7 +24,7 @@
 #include "worker/store/buffer_store.h"
 #include "worker/store/files_queue.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Which program an attempt runs.
 struct ProgramRequest {
@@ -165,4 +165,4 @@ class Agent {
   LocalCalls calls_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

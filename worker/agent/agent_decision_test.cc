@@ -6,7 +6,7 @@
 #include "service/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 namespace {
 
 using AgentDecisionTest = AgentTest;
@@ -54,7 +54,7 @@ TEST_F(AgentDecisionTest, ACommitOfAnotherAttemptOrStateIsRefused) {
       change(*c.mutable_commit());
     });
     const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
-    return failed ? GetErrorInfo(StatusFromProto(failed->failed().error())).reason : "";
+    return failed ? GetErrorInfo(service::StatusFromProto(failed->failed().error())).reason : "";
   };
   EXPECT_EQ(refused([](v1::Commit& c) { c.mutable_attempt()->set_attempt(9); }), "NOT_VERIFIED");
   EXPECT_EQ(refused([](v1::Commit& c) { c.set_state_uid("another"); }), "NOT_VERIFIED");
@@ -112,4 +112,4 @@ TEST_F(AgentDecisionTest, RetiredAndForgottenNameTheUid) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

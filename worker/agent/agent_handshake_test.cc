@@ -11,7 +11,7 @@
 #include "worker/agent/refusal.h"
 #include "worker/agent/testing/agent_fixture.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 namespace {
 
 class AgentHandshakeTest : public AgentTest {
@@ -153,4 +153,4 @@ TEST(RefusalTest, OnlyAnotherProcessOfTheHostEndsThisOne) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

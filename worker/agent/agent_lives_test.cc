@@ -10,7 +10,7 @@
 #include "worker/device/device_error.h"
 #include "worker/device/host_device.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 namespace {
 
 TEST_F(AgentTest, AVerifiedGenerationOutlivesTheProcessAndCommits) {
@@ -132,7 +132,8 @@ TEST_F(AgentWithGpusTest, AProcessWhoseDeviceIsInErrorEnds) {
   GrantAll();
   const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
   ASSERT_TRUE(failed);
-  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "DEVICE_ERROR");
+  EXPECT_EQ(GetErrorInfo(service::StatusFromProto(failed->failed().error())).reason,
+            "DEVICE_ERROR");
   ASSERT_EQ(TimesUnusable(0), 1u);
   EXPECT_EQ(GetErrorInfo(hosts_[0]->unusable[0]).reason, "DEVICE_ERROR");
   EXPECT_EQ(TimesUnusable(1), 0u);
@@ -150,4 +151,4 @@ TEST_F(AgentWithGpusTest, AProcessWhoseAttemptFailsGoesOn) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

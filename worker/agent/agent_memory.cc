@@ -8,7 +8,7 @@
 #include "service/log.h"
 #include "worker/store/durable_file.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr size_t kSecretBytes = 32;
@@ -20,7 +20,7 @@ absl::StatusOr<AgentMemory> AgentMemory::Open(std::string path) {
   worker::AgentRecord record;
   if (const absl::Status status = ReadDurable(path, record);
       !status.ok() && !absl::IsNotFound(status)) {
-    LogWarning("the agent's record is lost", {{"error", status}});
+    service::LogWarning("the agent's record is lost", {{"error", status}});
     record.Clear();
   }
   if (record.host_secret().empty()) record.set_host_secret(RandomBytes(kSecretBytes));
@@ -42,4 +42,4 @@ bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known
   return told.leadership() != known.leadership() || told.sequence() > known.sequence();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "worker/manifest.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What the agent must remember between its lives: a file beside its buffers. Not thread-safe.
 class AgentMemory {
@@ -32,4 +32,4 @@ class AgentMemory {
 // Whether `told` is to be remembered in place of `known`: of another leadership, or later.
 bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known);
 
-}  // namespace remesh
+}  // namespace remesh::worker

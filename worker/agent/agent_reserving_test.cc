@@ -7,7 +7,7 @@
 #include "service/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 namespace {
 
 // The files of host 0 stand still until Go().
@@ -137,7 +137,8 @@ TEST_F(AgentReservingTest, BuffersOfAnEarlierStateOfTheNameStay) {
   Prepare([](v1::Prepare& prepare) { prepare.mutable_target()->set_state_uid("later"); });
   const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
   ASSERT_TRUE(failed);
-  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "STALE_SHARDS");
+  EXPECT_EQ(GetErrorInfo(service::StatusFromProto(failed->failed().error())).reason,
+            "STALE_SHARDS");
   EXPECT_EQ(Manifests(0), 1);
   Command(0, [&](v1::AttachResponse& c) { c.mutable_forget_state()->set_state(kState); });
   EXPECT_EQ(Manifests(0), 0);
@@ -156,9 +157,10 @@ TEST_F(AgentReservingTest, AnotherAttemptDoesNotFreeWhatIsVerified) {
   Prepare();
   const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
   ASSERT_TRUE(failed);
-  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "GENERATION_EXISTS");
+  EXPECT_EQ(GetErrorInfo(service::StatusFromProto(failed->failed().error())).reason,
+            "GENERATION_EXISTS");
   EXPECT_EQ(Manifests(0), 2);
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

@@ -8,7 +8,10 @@
 #include "service/error_info.h"
 #include "worker/agent/testing/agent_fixture.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
+
+using service::StatusFromProto;
+
 namespace {
 
 TEST_F(AgentTest, AStateMovesAndTheOldGenerationRetires) {
@@ -170,4 +173,4 @@ TEST_F(AgentLinkTest, AnOriginWhoseSourceWasWrittenSaysSo) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 int64_t SizeOf(const v1::Assignment& part) { return part.arrays_size() + part.shards_size(); }
@@ -50,4 +50,4 @@ void AssignmentParts::Clear() {
   waiting_ = 0;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Assignments too large for one message: their parts wait here for the last. Of one stream.
 class AssignmentParts {
@@ -31,4 +31,4 @@ class AssignmentParts {
   std::map<std::tuple<std::string, std::string, int64_t>, v1::Assignment> parts_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

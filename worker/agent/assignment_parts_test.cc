@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "worker/agent/testing/agent_fixture.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 namespace {
 
 v1::Assignment Part(int64_t generation, std::vector<int> devices) {
@@ -97,4 +97,4 @@ TEST_F(AgentTest, APreparationInPartsIsWhole) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

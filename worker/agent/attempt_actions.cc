@@ -9,7 +9,7 @@
 #include "service/error_info.h"
 #include "worker/agent/agent.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // DEVICE_ERROR where a device refuses whatever it is given.
@@ -312,7 +312,7 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& acti
 
 void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
   if (action.message.has_failed())
-    metrics_->CountError(StatusFromProto(action.message.failed().error()));
+    metrics_->CountError(service::StatusFromProto(action.message.failed().error()));
   if (action.message.has_committed()) {
     const v1::Assignment& target = entry.attempt.prepare().target();
     return SayCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation());
@@ -323,4 +323,4 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
     ports_.unusable(status);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

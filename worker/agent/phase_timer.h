@@ -6,7 +6,7 @@
 #include "worker/execution/attempt.h"
 #include "worker/metrics.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Tells the metrics how long an attempt was in each phase.
 class PhaseTimer {
@@ -25,4 +25,4 @@ class PhaseTimer {
   std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

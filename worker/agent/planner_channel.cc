@@ -5,7 +5,7 @@
 
 #include "service/credentials.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 int Millis(std::chrono::nanoseconds duration) {
@@ -15,7 +15,7 @@ int Millis(std::chrono::nanoseconds duration) {
 }  // namespace
 
 std::shared_ptr<grpc::Channel> PlannerChannel::Get() {
-  const std::shared_ptr<const Certificates> now =
+  const std::shared_ptr<const service::Certificates> now =
       planner_.certificates == nullptr ? nullptr : planner_.certificates->current();
   absl::MutexLock lock(&mutex_);
   if (channel_ == nullptr || certificates_ != now) {
@@ -25,7 +25,8 @@ std::shared_ptr<grpc::Channel> PlannerChannel::Get() {
   return channel_;
 }
 
-std::shared_ptr<grpc::Channel> PlannerChannel::Make(const Certificates* certificates) const {
+std::shared_ptr<grpc::Channel> PlannerChannel::Make(
+    const service::Certificates* certificates) const {
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -38,8 +39,8 @@ std::shared_ptr<grpc::Channel> PlannerChannel::Make(const Certificates* certific
   if (!planner_.tls_server_name.empty()) {
     arguments.SetSslTargetNameOverride(planner_.tls_server_name);
   }
-  return grpc::CreateCustomChannel(planner_.address, MakeChannelCredentials(certificates),
+  return grpc::CreateCustomChannel(planner_.address, service::MakeChannelCredentials(certificates),
                                    arguments);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

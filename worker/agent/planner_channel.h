@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "service/certificate_keeper.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // When a connection without an answer counts as broken: a link that drops everything closes
 // nothing, and what is written into it fails much later, if ever.
@@ -24,7 +24,7 @@ struct Keepalive {
 struct PlannerAddress {
   std::string address;
   Keepalive keepalive;
-  std::shared_ptr<const CertificateKeeper> certificates;  // null: no TLS
+  std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
   std::string tls_server_name;  // that its certificate must name; empty: the address' host
 };
 
@@ -37,12 +37,12 @@ class PlannerChannel {
   std::shared_ptr<grpc::Channel> Get();
 
  private:
-  std::shared_ptr<grpc::Channel> Make(const Certificates* certificates) const;
+  std::shared_ptr<grpc::Channel> Make(const service::Certificates* certificates) const;
 
   const PlannerAddress planner_;
   absl::Mutex mutex_;
-  std::shared_ptr<const Certificates> certificates_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const service::Certificates> certificates_ ABSL_GUARDED_BY(mutex_);
   std::shared_ptr<grpc::Channel> channel_ ABSL_GUARDED_BY(mutex_);
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -16,7 +16,7 @@
 #include "absl/strings/str_cat.h"
 #include "remesh/v1/worker.grpc.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Answers one Attach with a Welcome, then stays silent until the stream ends.
@@ -132,4 +132,4 @@ TEST(PlannerChannelTest, AConnectionThatSwallowsEverythingEnds) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 double Jitter() {
@@ -148,4 +148,4 @@ void PlannerLink::Write(Stream* stream) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -15,7 +15,7 @@
 #include "remesh/v1/worker.grpc.pb.h"
 #include "worker/agent/planner_channel.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Keeps one Attach stream to the planner open: dials, dials again with growing pauses, which end as
 // soon as a planner that was away can be reached, and sends
@@ -90,4 +90,4 @@ class PlannerLink {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

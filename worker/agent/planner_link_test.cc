@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Answers the first message of each Attach with a Welcome.
@@ -60,4 +60,4 @@ TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "base/status_macros.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 ProgramFetcher::ProgramFetcher(PlannerChannel* channel, std::chrono::seconds timeout)
     : channel_(channel), timeout_(timeout) {}
@@ -54,8 +54,8 @@ absl::StatusOr<Program> ProgramFetcher::Read(const ProgramRequest& request) {
     context_ = nullptr;
   }
   RETURN_IF_ERROR(status);
-  if (!end.ok()) return StatusFromGrpc(end);
+  if (!end.ok()) return service::StatusFromGrpc(end);
   return std::move(reader).Finish();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

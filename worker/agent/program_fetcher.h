@@ -12,7 +12,7 @@
 #include "worker/agent/agent.h"
 #include "worker/agent/planner_channel.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Gets programs from the planner, one at a time, on a thread of its own.
 class ProgramFetcher {
@@ -37,4 +37,4 @@ class ProgramFetcher {
   Strand strand_;  // last: its task uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

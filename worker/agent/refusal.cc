@@ -4,7 +4,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host) {
   const std::string reason = GetErrorInfo(status).reason;
@@ -35,4 +35,4 @@ std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& 
   return std::nullopt;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A planner's answer to Register that dialling again soon does not change.
 struct Refusal {
@@ -17,4 +17,4 @@ struct Refusal {
 // nullopt for a stream that ended for any other reason.
 std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host);
 
-}  // namespace remesh
+}  // namespace remesh::worker

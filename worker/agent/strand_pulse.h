@@ -7,7 +7,7 @@
 
 #include "base/strand.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Shows from another thread whether a strand still gets through its tasks: each Beat() posts one
 // that does nothing but count, so a strand that is stuck stops counting.
@@ -28,4 +28,4 @@ class StrandPulse {
   uint64_t asked_ = 1;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

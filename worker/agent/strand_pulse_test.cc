@@ -5,7 +5,7 @@
 
 #include "absl/synchronization/notification.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 void Wait(Strand& strand) {
@@ -32,4 +32,4 @@ TEST(StrandPulseTest, AStuckStrandIsNotVouchedFor) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

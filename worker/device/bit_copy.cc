@@ -6,7 +6,7 @@
 #include <bit>
 #include <cstring>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 static_assert(std::endian::native == std::endian::little);
@@ -81,4 +81,4 @@ void CopyBits(const std::byte* source, int64_t source_bit, std::byte* target, in
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

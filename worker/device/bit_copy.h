@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace remesh {
+namespace remesh::worker {
 
 // Copies `bits` bits from bit `source_bit` of `source` to bit `target_bit` of `target`; bit i is
 // bit i%8 (low first) of byte i/8. Bytes that the run only partly covers may belong to other
@@ -13,4 +13,4 @@ namespace remesh {
 void CopyBits(const std::byte* source, int64_t source_bit, std::byte* target, int64_t target_bit,
               int64_t bits);
 
-}  // namespace remesh
+}  // namespace remesh::worker

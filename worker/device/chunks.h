@@ -6,7 +6,7 @@
 
 #include "base/int_math.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The unit of verification: 16 KiB of a stretch, counted from its begin (the last chunk may be
 // shorter), with the XXH3-64 of its packed bits. A stretch is a range of a tape that no hop cuts, so
@@ -23,4 +23,4 @@ inline int64_t PartBytes(int64_t bits) {
 
 inline int64_t ChunksOf(int64_t lo, int64_t hi) { return CeilDiv(hi - lo, kChunkBits); }
 
-}  // namespace remesh
+}  // namespace remesh::worker

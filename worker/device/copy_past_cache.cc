@@ -9,7 +9,7 @@
 #include <emmintrin.h>
 #endif
 
-namespace remesh {
+namespace remesh::worker {
 
 #ifdef __SSE2__
 
@@ -41,4 +41,4 @@ void FenceCopies() {}
 
 #endif
 
-}  // namespace remesh
+}  // namespace remesh::worker

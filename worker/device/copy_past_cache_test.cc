@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <vector>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 TEST(CopyPastCacheTest, CopiesEverySizeFromAndToEveryAlignment) {
@@ -26,4 +26,4 @@ TEST(CopyPastCacheTest, CopiesEverySizeFromAndToEveryAlignment) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 CopyPool::CopyPool(int threads, Notify on_finished) : on_finished_(std::move(on_finished)) {
   REMESH_CHECK(threads > 0);
@@ -72,4 +72,4 @@ void CopyPool::RunThread() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

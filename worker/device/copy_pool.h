@@ -9,7 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A few threads that copy, pack and hash on behalf of one owning thread. Work runs on the pool in
 // the order it was given; its `done` runs on the owning thread, inside Drain(), exactly once: OK
@@ -61,4 +61,4 @@ class CopyPool {
   std::vector<std::thread> threads_;  // last: they use all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

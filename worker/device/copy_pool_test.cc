@@ -9,7 +9,7 @@
 #include <semaphore>
 #include <thread>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 class CopyPoolTest : public testing::Test {
@@ -77,4 +77,4 @@ TEST_F(CopyPoolTest, DoneMayGiveNewWork) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -3,7 +3,7 @@
 
 #include "worker/device/device_error.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::StatusOr<SharedMemory> Device::Share(int64_t) {
   return NoSharedMemory(name(), "its memory is the host's, which files share");
@@ -13,4 +13,4 @@ absl::StatusOr<std::shared_ptr<std::byte>> Device::Import(int, int64_t) {
   return NoSharedMemory(name(), "its memory is the host's, which files share");
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

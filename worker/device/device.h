@@ -16,7 +16,7 @@
 #include "base/fd.h"
 #include "worker/device/tape_view.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Whole chunks of one stretch, as a part of a slice.
 struct SlicePart {
@@ -119,4 +119,4 @@ class LocalDevices {
   std::vector<Device*> devices_;  // outlive this
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::Status DeviceMemoryExhausted(std::string_view device, int64_t needed_bytes,
                                    int64_t free_bytes) {
@@ -45,4 +45,4 @@ absl::Status DeviceError(std::string_view device, std::string_view error, std::s
       {"DEVICE_ERROR", {{"device", std::string(device)}, {"error", std::string(error)}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // RESOURCE_EXHAUSTED (DEVICE_MEMORY_EXHAUSTED; device, needed_bytes, free_bytes).
 absl::Status DeviceMemoryExhausted(std::string_view device, int64_t needed_bytes,
@@ -21,4 +21,4 @@ absl::Status NoSuchMemory(std::string_view device, int64_t bytes, std::string_vi
 // `error`, its own name for what happened, and of what it had not ended by then.
 absl::Status DeviceError(std::string_view device, std::string_view error, std::string_view detail);
 
-}  // namespace remesh
+}  // namespace remesh::worker

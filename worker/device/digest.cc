@@ -7,10 +7,10 @@
 #include "xxh_x86dispatch.h"
 #endif
 
-namespace remesh {
+namespace remesh::worker {
 
 uint64_t DigestPacked(std::span<const std::byte> packed) {
   return XXH3_64bits(packed.data(), packed.size());
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

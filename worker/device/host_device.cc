@@ -16,7 +16,7 @@
 #include "worker/device/shard_view.h"
 #include "worker/device/tape_cursor.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // One chunk on its way. Stays in the nearest cache.
@@ -50,7 +50,7 @@ struct PackChunk {
       return true;
     }
     std::byte* out = buffer + part.offset + k * kChunkBytes;
-    remesh::Pack(*from, bits, out);
+    worker::Pack(*from, bits, out);
     const int64_t bytes = BytesOfBits(bits);
     std::fill(out + bytes, out + PartBytes(bits), std::byte{0});
     if (!part.carried) part.digests[k] = DigestPacked(Packed(out, bits));
@@ -63,7 +63,7 @@ struct UnpackChunk {
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor*, TapeCursor* to) {
     const std::byte* in = buffer + part.offset + k * kChunkBytes;
     if (DigestPacked(Packed(in, bits)) != part.digests[k]) return false;
-    remesh::Unpack(in, bits, *to);
+    worker::Unpack(in, bits, *to);
     return true;
   }
 };
@@ -72,11 +72,11 @@ struct CopyChunk {
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor* from,
                   TapeCursor* to) {
     // What is hashed is what is copied, whatever a trainer writes into the source meanwhile.
-    remesh::Pack(*from, bits, chunk_buffer.data());
+    worker::Pack(*from, bits, chunk_buffer.data());
     const uint64_t digest = DigestPacked(Packed(chunk_buffer.data(), bits));
     if (part.carried && digest != part.digests[k]) return false;
     part.digests[k] = digest;
-    remesh::Unpack(chunk_buffer.data(), bits, *to);
+    worker::Unpack(chunk_buffer.data(), bits, *to);
     return true;
   }
 };
@@ -147,4 +147,4 @@ void HostDevice::Transfer(std::byte* to, const std::byte* from, int64_t bytes, D
             });
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "worker/device/copy_pool.h"
 #include "worker/device/device.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The host's memory, worked on by a few threads: a chunk is copied and hashed while it is in the
 // cache.
@@ -38,4 +38,4 @@ class HostDevice final : public Device {
   CopyPool pool_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

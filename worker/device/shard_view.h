@@ -7,10 +7,10 @@
 #include "base/int_math.h"
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Bytes of `box` packed row-major: rounded up to whole bytes.
-inline int64_t PackedBytes(const Box& box, int bits_per_element) {
+inline int64_t PackedBytes(const planner::Box& box, int bits_per_element) {
   return BytesOfBits(box.element_count() * bits_per_element);
 }
 
@@ -19,10 +19,10 @@ inline int64_t PackedBytes(const Box& box, int bits_per_element) {
 // bits of a byte first; bits after the last element are zero.
 struct ShardView {
   std::byte* data = nullptr;
-  Box frame;
+  planner::Box frame;
   int bits_per_element = 8;
 
   int64_t bytes() const { return PackedBytes(frame, bits_per_element); }
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

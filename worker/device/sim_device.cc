@@ -13,7 +13,7 @@
 #include "worker/device/device_error.h"
 #include "worker/device/kernels/run_chunk.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using kernels::DigestUse;
@@ -200,4 +200,4 @@ void SimDevice::RunThread() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

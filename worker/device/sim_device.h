@@ -13,7 +13,7 @@
 #include "worker/device/sim_memory.h"
 #include "worker/device/work_table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct SimOptions {
   std::string device = "sim:0";
@@ -89,4 +89,4 @@ class SimDevice final : public Device {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 
 #include "worker/device/chunks.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using Bytes = std::vector<std::byte>;
@@ -128,4 +128,4 @@ TEST(SimDeviceTest, AFailedDeviceTellsNobody) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

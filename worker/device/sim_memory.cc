@@ -17,7 +17,7 @@
 #include "worker/device/device.h"
 #include "worker/device/device_error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr size_t kPageBytes = 4096;
@@ -154,4 +154,4 @@ std::byte* SimMemory::Behind(const std::byte* address) {
   return const_cast<std::byte*>(address);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/device/device.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The memory of a simulated device. Its addresses are of pages that nobody may read or write: who
 // dereferences one crashes, as on the host with a GPU's. The bytes are mapped a second time, where
@@ -49,4 +49,4 @@ class SimMemory {
   const std::shared_ptr<Budget> budget_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // A constant size becomes a few moves instead of a call.
@@ -20,7 +20,7 @@ void CopyFixedRows(const std::byte* source, int64_t source_stride, std::byte* ta
 
 }  // namespace
 
-StridedRuns MakeRuns(const Box& frame, const Box& box, int bits_per_element) {
+StridedRuns MakeRuns(const planner::Box& frame, const planner::Box& box, int bits_per_element) {
   REMESH_CHECK(frame.Contains(box));
   StridedRuns runs;
   if (box.empty()) return runs;
@@ -70,4 +70,4 @@ void CopyRows(const std::byte* source, int64_t source_stride, std::byte* target,
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A box in a dense row-major frame, as few and as long runs of adjacent bits as there can be: run
 // (i0, i1, ..) of `loops` lies at bit + sum(i * stride). All in bits. Example: rows 1..2 of
@@ -24,7 +24,7 @@ struct StridedRuns {
 };
 
 // REQUIRES: the frame contains `box`.
-StridedRuns MakeRuns(const Box& frame, const Box& box, int bits_per_element);
+StridedRuns MakeRuns(const planner::Box& frame, const planner::Box& box, int bits_per_element);
 
 // Copies `count` rows of `row_bytes`; strides in bytes.
 void CopyRows(const std::byte* source, int64_t source_stride, std::byte* target,
@@ -50,4 +50,4 @@ void ForEachStart(const StridedRuns& runs, size_t depth, Visit visit) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 #include "worker/device/bit_copy.h"
 #include "worker/device/copy_past_cache.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 bool Aligned(int64_t a, int64_t b, int64_t c) { return ((a | b | c) & 7) == 0; }
@@ -127,4 +127,4 @@ void Unpack(const std::byte* in, int64_t bits, TapeCursor& to) {
   FenceCopies();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "absl/container/inlined_vector.h"
 #include "worker/device/tape_view.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Walks a tape through memory, run by run: a run is adjacent both on the tape and in memory.
 class TapeCursor {
@@ -53,4 +53,4 @@ void Pack(TapeCursor& from, int64_t bits, std::byte* out);
 // touched.
 void Unpack(const std::byte* in, int64_t bits, TapeCursor& to);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,13 +6,13 @@
 #include "base/check.h"
 #include "worker/device/tape_cursor.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 TapeView::TapeView(std::byte* data, int64_t lo, int64_t hi) {
   pieces_.push_back({lo, hi, data, {.run_bits = hi - lo, .loops = {}}});
 }
 
-void TapeView::Add(const ShardView& shard, const Box& box) {
+void TapeView::Add(const ShardView& shard, const planner::Box& box) {
   const int64_t begin = end();
   pieces_.push_back({begin, begin + box.element_count() * shard.bits_per_element, shard.data,
                      MakeRuns(shard.frame, box, shard.bits_per_element)});
@@ -30,4 +30,4 @@ std::byte* TapeView::Contiguous(int64_t lo, int64_t hi) const {
   return TapeCursor(*this, lo).Contiguous(hi - lo);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

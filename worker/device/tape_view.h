@@ -8,7 +8,7 @@
 #include "worker/device/shard_view.h"
 #include "worker/device/strided_runs.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Where one box that a tape runs through lies in memory: its elements in row-major order are the
 // tape's next bits.
@@ -28,7 +28,7 @@ class TapeView {
   TapeView(std::byte* data, int64_t lo, int64_t hi);
 
   // Appends the tape's next piece. REQUIRES: the shard holds `box`, which is not empty.
-  void Add(const ShardView& shard, const Box& box);
+  void Add(const ShardView& shard, const planner::Box& box);
 
   // Rising, each where the one before ends.
   const std::vector<TapePiece>& pieces() const { return pieces_; }
@@ -44,4 +44,4 @@ class TapeView {
   std::vector<TapePiece> pieces_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

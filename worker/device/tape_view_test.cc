@@ -11,7 +11,10 @@
 #include "worker/device/tape_cursor.h"
 #include "worker/device/testing/copy_reference.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using planner::Box;
+
 namespace {
 
 using reference::Bytes;
@@ -152,4 +155,4 @@ TEST(TapeViewTest, ConcurrentNeighboursKeepTheirBits) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

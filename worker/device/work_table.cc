@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "worker/device/chunks.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using kernels::DigestUse;
@@ -170,4 +170,4 @@ Mismatch WorkHalves::Whole(const Mismatch& first, const Mismatch& second) const 
   return {second.part + second_part_, second.chunk + second_chunk_};
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "worker/device/device.h"
 #include "worker/device/kernels/table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 enum class WorkKind { kPack, kUnpack, kCopy, kCheck };
 
@@ -54,4 +54,4 @@ class WorkHalves {
   int64_t second_chunk_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,10 @@
 #include "worker/device/kernels/run_chunk.h"
 #include "worker/device/testing/copy_reference.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using planner::Box;
+
 namespace {
 
 using kernels::LanesInTurn;
@@ -235,4 +238,4 @@ TEST(WorkHalvesTest, FindWhatTheWholeFinds) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 Attempt::Actions Attempt::Start() { return {Reserve{}}; }
 
@@ -62,7 +62,8 @@ Attempt::Actions Attempt::Stopped() {
   phase_ = Phase::kOver;
   Say quiesced;
   *quiesced.message.mutable_quiesced()->mutable_attempt() = prepare_.attempt();
-  if (!looked_.ok()) *quiesced.message.mutable_quiesced()->mutable_error() = StatusToProto(looked_);
+  if (!looked_.ok())
+    *quiesced.message.mutable_quiesced()->mutable_error() = service::StatusToProto(looked_);
   return {DropTarget{undone_}, std::move(quiesced)};
 }
 
@@ -165,7 +166,7 @@ Attempt::Say Attempt::Committed() const {
 Attempt::Say Attempt::Failed() const {
   Say say;
   *say.message.mutable_failed()->mutable_attempt() = prepare_.attempt();
-  *say.message.mutable_failed()->mutable_error() = StatusToProto(error_);
+  *say.message.mutable_failed()->mutable_error() = service::StatusToProto(error_);
   return say;
 }
 
@@ -180,4 +181,4 @@ Attempt::Say Attempt::Progress() const {
   return say;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 #include "remesh/v1/worker.pb.h"
 #include "worker/execution/mover.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // One attempt of an execution as this host lives it. A pure state machine: events come in, what
 // must be done goes out, in order, and its result comes back as an event.
@@ -119,4 +119,4 @@ class Attempt {
   absl::Status looked_;  // what became of the chunk that Abort() named
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::StatusOr<AttemptDevices> AttemptDevices::Make(const v1::Prepare& prepare) {
   if (prepare.self() < 0 || prepare.self() >= prepare.peers_size()) {
@@ -38,4 +38,4 @@ int AttemptDevices::OrdinalOf(int64_t device_id) const {
   return it == ordinal_of_.end() ? -1 : it->second;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

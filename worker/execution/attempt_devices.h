@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The devices of an attempt, counted through the peer table in its order, so that every host gives
 // a device the same ordinal. A value.
@@ -39,4 +39,4 @@ class AttemptDevices {
   absl::flat_hash_map<int64_t, int> ordinal_of_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

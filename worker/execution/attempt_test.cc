@@ -7,7 +7,10 @@
 #include "base/error.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using service::StatusFromProto;
+
 namespace {
 
 using Phase = Attempt::Phase;
@@ -201,4 +204,4 @@ TEST_F(AttemptTest, WhatThePlannerMissedIsSaidAgain) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

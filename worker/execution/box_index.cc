@@ -4,7 +4,10 @@
 #include <algorithm>
 #include <numeric>
 
-namespace remesh {
+namespace remesh::worker {
+
+using planner::Box;
+
 namespace {
 
 // So many are looked at one by one: cheaper than an index.
@@ -60,9 +63,9 @@ std::vector<int> BoxIndex::Meeting(const Box& box) {
     found = Candidates(box);
     std::sort(found.begin(), found.end());
   }
-  const auto apart = [&](int i) { return !Intersect(boxes_[i], box).has_value(); };
+  const auto apart = [&](int i) { return !planner::Intersect(boxes_[i], box).has_value(); };
   found.erase(std::remove_if(found.begin(), found.end(), apart), found.end());
   return found;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

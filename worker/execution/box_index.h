@@ -7,7 +7,7 @@
 
 #include "planner/values/box.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Boxes of one rank by where they begin, so that those which meet another box are found without a
 // look at all of them. Boxes may be added between queries. Of the dimensions, a query goes by the
@@ -15,10 +15,10 @@ namespace remesh {
 // are, which is little where the boxes hardly overlap and are alike in size.
 class BoxIndex {
  public:
-  void Add(const Box& box) { boxes_.push_back(box); }
+  void Add(const planner::Box& box) { boxes_.push_back(box); }
 
   // The boxes that have an element in common with `box`, by their number in order of addition.
-  std::vector<int> Meeting(const Box& box);
+  std::vector<int> Meeting(const planner::Box& box);
 
  private:
   using ByBegin = std::multimap<int64_t, int>;
@@ -28,11 +28,11 @@ class BoxIndex {
   };
 
   void Index();
-  std::vector<int> Candidates(const Box& box) const;
+  std::vector<int> Candidates(const planner::Box& box) const;
 
-  std::vector<Box> boxes_;
+  std::vector<planner::Box> boxes_;
   std::vector<Dimension> dimensions_;  // of the first indexed_ boxes
   size_t indexed_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

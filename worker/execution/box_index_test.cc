@@ -5,7 +5,10 @@
 
 #include <random>
 
-namespace remesh {
+namespace remesh::worker {
+
+using planner::Box;
+
 namespace {
 
 class Boxes {
@@ -42,7 +45,7 @@ TEST(BoxIndexTest, FindsWhatALookAtEachFinds) {
       const Box query = random.Next(rank, 40, size_max);
       std::vector<int> expected;
       for (size_t b = 0; b < boxes.size(); ++b) {
-        if (Intersect(boxes[b], query)) expected.push_back(static_cast<int>(b));
+        if (planner::Intersect(boxes[b], query)) expected.push_back(static_cast<int>(b));
       }
       ASSERT_EQ(index.Meeting(query), expected);
     }
@@ -50,4 +53,4 @@ TEST(BoxIndexTest, FindsWhatALookAtEachFinds) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

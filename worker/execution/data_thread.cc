@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "worker/device/host_device.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 namespace {
 
@@ -143,4 +143,4 @@ void DataThread::Run() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -14,7 +14,7 @@
 #include "worker/execution/mover.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The one thread that drives a transport, the device's results and every mover. It sleeps while
 // nothing happens. Its methods are thread-safe and answer by callbacks, which run on the thread and
@@ -83,4 +83,4 @@ class DataThread {
 // The host's memory, for all local devices.
 std::vector<std::unique_ptr<Device>> HostMemory(int copy_threads, Transport* woken);
 
-}  // namespace remesh
+}  // namespace remesh::worker

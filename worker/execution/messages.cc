@@ -8,7 +8,7 @@
 #include "base/int_math.h"
 #include "worker/execution/moves.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 int64_t Aligned(int64_t bytes) { return CeilDiv(bytes, kPartAlignment) * kPartAlignment; }
@@ -94,4 +94,4 @@ MessageTag MessageList::TagOf(const Slice& slice, bool digests) const {
           static_cast<uint32_t>(2 * slice.index + (digests ? 1 : 0))};
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

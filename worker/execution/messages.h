@@ -9,7 +9,7 @@
 #include "worker/device/chunks.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct BoundMove;
 
@@ -83,4 +83,4 @@ class MessageList {
   std::vector<int> order_begin_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

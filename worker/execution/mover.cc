@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "worker/device/chunks.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Slices inside the host that the device may hold at once: enough to keep it busy, few enough not
@@ -229,4 +229,4 @@ void Mover::MoveDone(int move) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -20,7 +20,7 @@
 #include "worker/execution/window_schedule.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What an attempt has moved so far on this host.
 struct MoverBytes {
@@ -179,4 +179,4 @@ class Mover {
   const std::shared_ptr<std::atomic<bool>> stopping_ = std::make_shared<std::atomic<bool>>(false);
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -14,7 +14,7 @@
 #include "base/int_math.h"
 #include "worker/execution/mover.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "digests travel as they lie in memory");
@@ -334,4 +334,4 @@ void Mover::CheckSources() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

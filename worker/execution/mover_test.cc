@@ -15,11 +15,15 @@
 #include "worker/transport/testing/tapped_transport.h"
 #include "worker/transport/ucx_transport.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
+
+using planner::Box;
+using planner::Space;
+
 namespace {
 
-OracleArray OracleOf(const TestArray& array, uint64_t salt = 7) {
-  return {ArrayKey(array.name), *ParseElementType(array.type), array.shape, salt};
+testing::OracleArray OracleOf(const TestArray& array, uint64_t salt = 7) {
+  return {testing::ArrayKey(array.name), *planner::ParseElementType(array.type), array.shape, salt};
 }
 
 class MoverTest : public ::testing::TestWithParam<std::string> {
@@ -62,8 +66,8 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     const MappedShards& shards = host.source();
     for (size_t i = 0; i < shards.shards.size(); ++i) {
       std::vector<std::byte> bytes(shards.shards[i].bytes());
-      FillBox(OracleOf(case_.arrays[shards.assignment.shards(i).array()]), shards.shards[i].frame,
-              absl::MakeSpan(bytes));
+      testing::FillBox(OracleOf(case_.arrays[shards.assignment.shards(i).array()]),
+                       shards.shards[i].frame, absl::MakeSpan(bytes));
       host.Write(shards, i, bytes);
     }
   }
@@ -72,7 +76,7 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     for (size_t i = 0; i < shards.shards.size(); ++i) {
       const ShardView& shard = shards.shards[i];
       const TestArray& array = case_.arrays[shards.assignment.shards(i).array()];
-      const auto wrong = CheckBox(OracleOf(array), shard.frame, host.Read(shards, i));
+      const auto wrong = testing::CheckBox(OracleOf(array), shard.frame, host.Read(shards, i));
       EXPECT_FALSE(wrong.has_value()) << array.name << shard.frame.DebugString();
     }
   }
@@ -190,7 +194,8 @@ TEST_P(MoverTest, RelaysPassOnWhatTheOriginSaid) {
   c.windows = 3;
   c.arrays = {{"r", {1025, 4100}, "u8"}, {"n", {7, 5}, "u4"}};
   const Box all = Box::Whole(c.arrays[0].shape), narrow = Box::Whole(c.arrays[1].shape);
-  const Interval first = {0, 60}, rest = {60, 140};  // its bits: cut in the midst of a byte
+  const planner::Interval first = {0, 60},
+                          rest = {60, 140};  // its bits: cut in the midst of a byte
   c.source = {{0, 0, all}, {1, 0, narrow}};
   c.target = {{0, 4, all}, {0, 5, all}, {1, 2, narrow}, {1, 4, narrow}};
   c.operations = {{0, 0, all, 0, 3, Space::kSource, Space::kStaging},
@@ -476,4 +481,4 @@ TEST_F(BindTest, StagedValuesOfOtherKeysLieApart) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

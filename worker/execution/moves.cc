@@ -14,7 +14,12 @@
 #include "planner/values/element_type.h"
 #include "worker/execution/box_index.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using planner::Box;
+using planner::Space;
+using planner::Stretch;
+
 namespace {
 
 int64_t StagedBytes(const Stretch& stretch) {
@@ -27,15 +32,14 @@ bool Staged(const Stretch& stretch, const AttemptDevices& devices) {
 
 absl::Status Mismatch(const Program::Place& place, int device, const char* why) {
   const std::string box = place.box.DebugString(), where = absl::StrCat(device);
-  return MakeError(
-      absl::StatusCode::kFailedPrecondition,
-      absl::StrCat("the program does not fit the state: box ", box, " of ", place.array,
-                   " on device ordinal ", where, " ", why),
-      {"PROGRAM_MISMATCH", {{"array", place.array}, {"box", box}, {"device", where}, {"why", why}}});
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("the program does not fit the state: box ", box, " of ",
+                                place.array, " on device ordinal ", where, " ", why),
+                   {"PROGRAM_MISMATCH",
+                    {{"array", place.array}, {"box", box}, {"device", where}, {"why", why}}});
 }
 
-absl::Status Mismatch(const Program& program, const Stretch& stretch, int device,
-                      const char* why) {
+absl::Status Mismatch(const Program& program, const Stretch& stretch, int device, const char* why) {
   return Mismatch(program.PlaceOn(stretch.tape, stretch.lo, stretch.hi), device, why);
 }
 
@@ -76,9 +80,11 @@ class ShardIndex {
   }
 
  private:
-  static absl::Status CheckEqual(const NamedProgram::Array& array, const v1::AssignedArray& here) {
-    ASSIGN_OR_RETURN(const ElementType type, ParseElementType(here.element_type()));
-    if (BitWidth(type) == array.bits_per_element &&
+  static absl::Status CheckEqual(const proto::NamedProgram::Array& array,
+                                 const v1::AssignedArray& here) {
+    ASSIGN_OR_RETURN(const planner::ElementType type,
+                     planner::ParseElementType(here.element_type()));
+    if (planner::BitWidth(type) == array.bits_per_element &&
         std::equal(array.shape.begin(), array.shape.end(), here.shape().begin(),
                    here.shape().end())) {
       return absl::OkStatus();
@@ -153,10 +159,10 @@ class Binder {
     if (filled_bits_ == BitsOf(list_.target.get())) return absl::OkStatus();
     const std::string filled = absl::StrCat(filled_bits_),
                       bits = absl::StrCat(BitsOf(list_.target.get()));
-    return MakeError(absl::StatusCode::kFailedPrecondition,
-                     absl::StrCat("the program fills ", filled, " of the target's ", bits,
-                                  " bits on this host"),
-                     {"PROGRAM_MISMATCH", {{"filled_bits", filled}, {"bits", bits}}});
+    return MakeError(
+        absl::StatusCode::kFailedPrecondition,
+        absl::StrCat("the program fills ", filled, " of the target's ", bits, " bits on this host"),
+        {"PROGRAM_MISMATCH", {{"filled_bits", filled}, {"bits", bits}}});
   }
 
  private:
@@ -208,17 +214,17 @@ class Binder {
     TapeView& view = list_.views.emplace_back();
     it->second = &view;
     const int local = devices_.device(device).local;
-    const TapeRuns tape = program_.tapes.RunsOfTape(stretch.tape);
-    for (const TapeRun& run : tape.runs) {
-      const ArrayClass& one = program_.tapes.geometry.classes[run.array_class];
+    const planner::TapeRuns tape = program_.tapes.RunsOfTape(stretch.tape);
+    for (const planner::TapeRun& run : tape.runs) {
+      const planner::ArrayClass& one = program_.tapes.geometry.classes[run.array_class];
       for (const int32_t array : one.arrays) {
         for (int32_t c = 0; c < run.atom_count; ++c) {
           const Box box = one.AtomBox(tape.atoms[run.first_atom + c]);
           const ShardView* shard = shards.Find(array, local, box);
           if (shard == nullptr) {
-            return Mismatch({program_.arrays[array].name, box}, device,
-                            space == Space::kSource ? "is in no source shard"
-                                                    : "is in no target shard");
+            return Mismatch(
+                {program_.arrays[array].name, box}, device,
+                space == Space::kSource ? "is in no source shard" : "is in no target shard");
           }
           if (space == Space::kTarget) targets_[{array, device}].push_back(box);
           view.Add(*shard, box);
@@ -234,10 +240,11 @@ class Binder {
   ShardIndex source_;
   ShardIndex target_;
   MoveList& list_;
-  absl::flat_hash_map<Place, int> brought_;              // by which move
+  absl::flat_hash_map<Place, int> brought_;            // by which move
   absl::flat_hash_map<Place, const TapeView*> views_;  // of whole tapes
-  int64_t filled_bits_ = 0;  // of the target, here
-  absl::flat_hash_map<std::pair<int32_t, int>, std::vector<Interval>> filled_;  // of tape, device
+  int64_t filled_bits_ = 0;                            // of the target, here
+  absl::flat_hash_map<std::pair<int32_t, int>, std::vector<planner::Interval>>
+      filled_;                                                              // of tape, device
   absl::flat_hash_map<std::pair<int32_t, int>, std::vector<Box>> targets_;  // of array, device
 };
 
@@ -258,9 +265,8 @@ absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& device
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,
                                    const std::vector<std::byte*>& staging, int64_t slice_bytes) {
-  MoveList list{.program = std::move(program),
-                .source = std::move(source),
-                .target = std::move(target)};
+  MoveList list{
+      .program = std::move(program), .source = std::move(source), .target = std::move(target)};
   for (int ordinal = 0; ordinal < devices.count(); ++ordinal)
     list.local_device.push_back(devices.here(ordinal) ? devices.device(ordinal).local : -1);
   ASSIGN_OR_RETURN(ShardIndex in_source, ShardIndex::Make(list.program, list.source.get()));
@@ -274,4 +280,4 @@ absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& device
   return list;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

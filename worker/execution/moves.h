@@ -13,7 +13,7 @@
 #include "worker/execution/program.h"
 #include "worker/store/buffer_store.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A stretch of a program bound to this host's memory.
 struct BoundMove {
@@ -39,12 +39,12 @@ struct MoveList {
   Program program;
   std::vector<int> local_device;  // by ordinal: its index here; -1 on another host
   std::vector<BoundMove> moves;   // in the program's order
-  MessageList messages;          // the same by what travels together
+  MessageList messages;           // the same by what travels together
   std::shared_ptr<const MappedShards>
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
   std::vector<std::shared_ptr<std::byte>> scratch;  // keeps what is staged
-  std::shared_ptr<Scratch> slots;    // for slices on their way; see Mover
+  std::shared_ptr<Scratch> slots;                   // for slices on their way; see Mover
   std::vector<std::shared_ptr<std::byte>> transit;  // by local device, where links are windowed
   std::deque<TapeView> views;                       // stable addresses
 };
@@ -62,4 +62,4 @@ absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& device
                                    const std::vector<std::byte*>& staging,
                                    int64_t slice_bytes = kSliceBytesMax);
 
-}  // namespace remesh
+}  // namespace remesh::worker

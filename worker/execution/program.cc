@@ -9,7 +9,10 @@
 #include "base/status_macros.h"
 #include "worker/execution/messages.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using proto::NamedProgram;
+
 namespace {
 
 absl::Status TooLarge(const char* what, int64_t most) {
@@ -35,7 +38,7 @@ absl::StatusOr<std::vector<int>> Ordinals(const NamedProgram& named,
 absl::Status CheckEnds(const NamedProgram& named, const std::vector<int>& ordinals,
                        const AttemptDevices& devices) {
   for (size_t i = 0; i < named.program.moves.size(); ++i) {
-    const Move& move = named.program.moves[i];
+    const planner::Move& move = named.program.moves[i];
     if (devices.here(ordinals[move.from_device]) || devices.here(ordinals[move.to_device]))
       continue;
     return InvalidField(absl::StrCat("moves.from_devices[", i, "]"),
@@ -73,14 +76,14 @@ absl::Status ProgramReader::Add(const v1::HostProgram& chunk) {
 
 absl::StatusOr<Program> ProgramReader::Finish() && {
   if (!begun_) return InvalidField("chunks", "0", "must be at least one");
-  ASSIGN_OR_RETURN(NamedProgram named, ReadProgram(message_));
+  ASSIGN_OR_RETURN(NamedProgram named, proto::ReadProgram(message_));
   message_.Clear();
   ASSIGN_OR_RETURN(const std::vector<int> ordinals, Ordinals(named, *devices_));
   RETURN_IF_ERROR(CheckEnds(named, ordinals, *devices_));
   Program program{.arrays = std::move(named.arrays), .tapes = std::move(named.program)};
   absl::Status fits;
   int64_t bits_left = slices_max_ * kSliceBytesMax * 8;
-  ForEachStretch(program.tapes, [&](Stretch stretch) {
+  planner::ForEachStretch(program.tapes, [&](planner::Stretch stretch) {
     bits_left -= std::min(stretch.hi - stretch.lo, bits_left + 1);
     if (program.stretches.size() == stretches_max_) fits = TooLarge("stretches", stretches_max_);
     if (bits_left < 0) fits = TooLarge("slices", slices_max_);
@@ -101,10 +104,11 @@ absl::StatusOr<Program> ProgramReader::Finish() && {
 Program::Place Program::PlaceOn(int32_t tape, int64_t lo, int64_t hi) const {
   Place place;
   bool first = true;
-  tapes.geometry.ForEachBox(tapes.RunsOfTape(tape), lo, hi, 0, [&](int32_t array, const Box& box) {
-    if (std::exchange(first, false)) place = {arrays[array].name, box};
-  });
+  tapes.geometry.ForEachBox(tapes.RunsOfTape(tape), lo, hi, 0,
+                            [&](int32_t array, const planner::Box& box) {
+                              if (std::exchange(first, false)) place = {arrays[array].name, box};
+                            });
   return place;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,20 +11,20 @@
 #include "remesh/v1/plan.pb.h"
 #include "worker/execution/attempt_devices.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // One host's part of a plan, checked and expanded: what moves between which devices, by ordinal, in
 // which window.
 struct Program {
-  std::vector<NamedProgram::Array> arrays;
-  HostProgram tapes;               // with their atoms; its segments and moves are spent
-  std::vector<Stretch> stretches;  // rising windows; the same relative order on every host
+  std::vector<proto::NamedProgram::Array> arrays;
+  planner::HostProgram tapes;               // with their atoms; its segments and moves are spent
+  std::vector<planner::Stretch> stretches;  // rising windows; the same relative order on every host
 
   int32_t windows() const { return tapes.windows; }
   // The first array and box that [lo, hi) of a tape runs through.
   struct Place {
     std::string array;
-    Box box;
+    planner::Box box;
   };
   Place PlaceOn(int32_t tape, int64_t lo, int64_t hi) const;
 };
@@ -64,4 +64,4 @@ class ProgramReader {
   v1::HostProgram message_;  // all chunks so far
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

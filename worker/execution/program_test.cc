@@ -7,7 +7,7 @@
 #include "worker/execution/messages.h"
 #include "worker/execution/testing/program.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 namespace {
 
 // Two hosts, devices 70 and 71; this is the first.
@@ -21,7 +21,7 @@ class ProgramReaderTest : public ::testing::Test {
     message_ = Wire({{.window = 1, .box = box_, .from = 70, .to = 71}});
   }
 
-  static v1::HostProgram Wire(const std::vector<testing::TestOperation>& operations) {
+  static v1::HostProgram Wire(const std::vector<worker::TestOperation>& operations) {
     return TestProgram({{"w", {6, 8}, 16}}, 2).Of(operations, "print");
   }
   absl::StatusOr<Program> Read(const std::vector<v1::HostProgram>& chunks) {
@@ -33,7 +33,7 @@ class ProgramReaderTest : public ::testing::Test {
   }
   ErrorInfo Error(const v1::HostProgram& message) { return GetErrorInfo(Read({message}).status()); }
 
-  const Box box_{{{0, 3}, {4, 8}}};
+  const planner::Box box_{{{0, 3}, {4, 8}}};
   AttemptDevices devices_;
   v1::HostProgram message_;
 };
@@ -46,7 +46,7 @@ TEST_F(ProgramReaderTest, ChunksMakeAProgram) {
   EXPECT_EQ(program->windows(), 2);
   ASSERT_EQ(program->arrays.size(), 1u);
   EXPECT_EQ(program->arrays[0].name, "w");
-  EXPECT_EQ(program->arrays[0].shape, (Shape{6, 8}));
+  EXPECT_EQ(program->arrays[0].shape, (planner::Shape{6, 8}));
   EXPECT_EQ(program->arrays[0].bits_per_element, 16);
   ASSERT_EQ(program->stretches.size(), 1u);
   EXPECT_EQ(program->stretches[0].window, 1);
@@ -91,7 +91,7 @@ TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
 TEST_F(ProgramReaderTest, WhatAHostMovesEndsAtALimit) {
   const auto moving = [](int64_t bytes) {
     return TestProgram({{"w", {bytes}, 8}}, 2)
-        .Of({{.window = 1, .box = Box{{{0, bytes}}}, .from = 70, .to = 71}}, "print");
+        .Of({{.window = 1, .box = planner::Box{{{0, bytes}}}, .from = 70, .to = 71}}, "print");
   };
   v1::HostProgram largest = moving(16 * kSliceBytesMax);
   EXPECT_TRUE(Read({largest}).ok());
@@ -117,4 +117,4 @@ TEST_F(ProgramReaderTest, EndlessStreamsEndAtALimit) {
 }
 
 }  // namespace
-}  // namespace remesh::testing
+}  // namespace remesh::worker

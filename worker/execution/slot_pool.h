@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // How many buffers for packed slices, and how large.
 struct SlotShape {
@@ -51,4 +51,4 @@ class SlotPool {
   std::vector<int> free_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "base/int_math.h"
 #include "worker/device/chunks.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // GPUs and NCCL like their memory aligned.
@@ -51,4 +51,4 @@ TransitLayout LayOutTransit(const MoveList& list) {
   return layout;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

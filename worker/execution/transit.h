@@ -6,7 +6,7 @@
 
 #include "worker/execution/moves.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A slice whose digests travel behind it, in one piece of memory.
 int64_t DigestOffset(const Slice& slice);
@@ -24,4 +24,4 @@ struct TransitLayout {
 
 TransitLayout LayOutTransit(const MoveList& list);
 
-}  // namespace remesh
+}  // namespace remesh::worker

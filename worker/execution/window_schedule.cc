@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 WindowSchedule::WindowSchedule(std::vector<int64_t> work) : left_(std::move(work)) {}
 
@@ -33,4 +33,4 @@ std::optional<int32_t> WindowSchedule::TakeFinished() {
   return finished_++;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

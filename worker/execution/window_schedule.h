@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-namespace remesh {
+namespace remesh::worker {
 
 // Which windows of an attempt run on this host: window w starts, in order, once it is granted and
 // all of this host's work of w - 2 is done; windows finish in order. A pure state machine; windows
@@ -39,4 +39,4 @@ class WindowSchedule {
   int32_t finished_ = 0;  // windows [0, finished_) were reported
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

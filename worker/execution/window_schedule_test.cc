@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 TEST(WindowScheduleTest, StartsOnceTheSecondBeforeIsDone) {
@@ -49,4 +49,4 @@ TEST(WindowScheduleTest, GrantsNeverFall) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "base/status_macros.h"
 #include "worker/keeper/packet_server.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr timeval kPatience{.tv_sec = 2, .tv_usec = 0};
@@ -103,4 +103,4 @@ absl::StatusOr<KeeperClient::Found> KeeperClient::Ask(const worker::KeeperReques
   return Found{std::move(*response.mutable_segment()), std::move(packet->fd)};
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "worker/keeper/keeper.pb.h"
 #include "worker/keeper/packets.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A worker's way to the keeper of its host (keeper_table.h). Calls wait for the answer, 2 s at most.
 // UNAVAILABLE (KEEPER_UNREACHABLE; keeper_socket, error) when there is none; what the keeper
@@ -53,4 +53,4 @@ class KeeperClient {
   int64_t connections_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

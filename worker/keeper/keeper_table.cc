@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status CheckName(const std::string& field, const std::string& value) {
@@ -93,4 +93,4 @@ PacketServer::Reply KeeperTable::Answer(Packet packet) {
   return {response.SerializeAsString(), answer->handle};
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

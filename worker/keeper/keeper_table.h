@@ -10,7 +10,7 @@
 #include "worker/keeper/keeper.pb.h"
 #include "worker/keeper/packet_server.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What the keeper holds: handles of device memory, so that it outlives the worker that made it. It
 // reads none of it and frees nothing that it is not told to. For one thread.
@@ -42,4 +42,4 @@ class KeeperTable {
   std::vector<Fd> gpu_nodes_;  // see Keep()
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "worker/keeper/keeper_client.h"
 #include "worker/keeper/keeper_table.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // A file of memory with a number in it, which stands for a GPU's.
@@ -149,4 +149,4 @@ TEST_F(KeeperTest, ASocketThatIsInUseOrNoSocketIsLeftAlone) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "worker/keeper/keeper_table.h"
 #include "worker/keeper/packet_server.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // As many files as the system lets this process have, some of them for itself.
@@ -66,6 +66,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker
 
-int main(int argc, char** argv) { return remesh::Main(argc, argv); }
+int main(int argc, char** argv) { return remesh::worker::Main(argc, argv); }

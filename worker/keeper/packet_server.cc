@@ -13,7 +13,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::StatusOr<std::unique_ptr<PacketServer>> PacketServer::Start(const std::string& path, int mode,
                                                                   const std::string& field,
@@ -76,4 +76,4 @@ bool PacketServer::Serve(int connection) {
   return SendPacket(connection, reply.bytes, reply.fd == nullptr ? -1 : reply.fd->get()).ok();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "base/fd.h"
 #include "worker/keeper/packets.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Answers packets on a Unix socket, each connection's in turn, on a thread of its own. A peer that
 // does not read its answer, or sends what no packet may be, loses its connection; when there are
@@ -49,4 +49,4 @@ class PacketServer {
   std::thread thread_;         // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // More than one: all that came must be closed.
@@ -143,4 +143,4 @@ absl::StatusOr<Fd> ConnectForPackets(const std::string& path) {
   return ConnectTo(address);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "base/fd.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What goes over a Unix socket of type SOCK_SEQPACKET: some bytes, and a file descriptor or none
 // (unix(7), SCM_RIGHTS). Whole, or not at all.
@@ -33,4 +33,4 @@ absl::StatusOr<Fd> ListenForPackets(const std::string& path, int mode, const std
 // A connection to it. UNAVAILABLE when nobody listens there.
 absl::StatusOr<Fd> ConnectForPackets(const std::string& path);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::pair<Fd, Fd> Pair() {
@@ -74,4 +74,4 @@ TEST(PacketsTest, PathsThatDoNotFitAreRefused) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
                                                            HandleTable* handles) {
@@ -19,4 +19,4 @@ absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& so
   return PacketServer::Start(socket_path + ".handles", 0660, "socket_path", answer);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

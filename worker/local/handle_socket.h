@@ -8,7 +8,7 @@
 #include "worker/keeper/packet_server.h"
 #include "worker/store/handle_table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Where trainers of this host ask for handles of device memory and bring those of memory that they
 // lend, beside the socket at `socket_path` and with its mode (local.proto: DeviceMemory,
@@ -16,4 +16,4 @@ namespace remesh {
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
                                                            HandleTable* handles);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using ::google::protobuf::util::MessageDifferencer;
@@ -122,4 +122,4 @@ absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Ass
   return lent;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 #include "remesh/v1/local.pb.h"
 #include "worker/store/buffer_store.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The shards of an assignment, every one of them once, in the memory that a trainer lends: mapped.
 // Its tokens are used up. INVALID_ARGUMENT naming the field ("shards[3].offset",
@@ -13,4 +13,4 @@ namespace remesh {
 absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Assignment& assignment,
                                    const ShardPlaces& places, BufferStore& store);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "worker/local/state_buffers.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using ::testing::HasSubstr;
@@ -219,4 +219,4 @@ TEST(HandleTableTest, WhatIsBroughtIsTakenOnceAndNotForEver) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

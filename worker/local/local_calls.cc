@@ -8,7 +8,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // What time may heal.
@@ -125,4 +125,4 @@ void LocalCalls::Close() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -12,7 +12,7 @@
 #include "remesh/v1/local.pb.h"
 #include "worker/local/state_buffers.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Calls of trainers, those that wait included. Not thread-safe; every `done` runs exactly once, on
 // the caller's thread.
@@ -66,4 +66,4 @@ class LocalCalls {
   std::map<CallId, Waiting> waiting_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,10 @@
 #include "base/error.h"
 #include "service/error_info.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using service::StatusToGrpc;
+
 namespace {
 
 absl::Status Stopping() {
@@ -134,4 +137,4 @@ grpc::ServerUnaryReactor* LocalService::Release(grpc::CallbackServerContext* con
                });
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 #include "worker/local/socket_gate.h"
 #include "worker/local/state_buffers.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // LocalService on the callback API: every call that the gate lets through becomes a task of the
 // strand that owns the buffers.
@@ -47,4 +47,4 @@ class LocalService final : public v1::LocalService::CallbackService {
   std::atomic<uint64_t> next_call_ = 1;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -22,7 +22,7 @@
 #include "service/error_info.h"
 #include "worker/local/unix_socket.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -129,7 +129,7 @@ class LocalServiceTest : public ::testing::Test {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() +
                          std::chrono::milliseconds(milliseconds));
-    return StatusFromGrpc((stub_.get()->*method)(&context, request, response));
+    return service::StatusFromGrpc((stub_.get()->*method)(&context, request, response));
   }
   absl::Status Allocate(bool wait = false, int milliseconds = 10000) {
     v1::AllocateRequest request;
@@ -492,4 +492,4 @@ TEST_F(LocalServiceTest, WhatADeletedStateLeftNeverBecomesTheNextOfItsName) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "worker/store/box_message.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status NoSuchShard(const std::string& field, const std::string& value,
@@ -110,4 +110,4 @@ v1::ShardsResponse DescribeShards(const Generation& generation, const std::vecto
   return response;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "remesh/v1/local.pb.h"
 #include "worker/store/buffer_store.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 using ShardSelectors = google::protobuf::RepeatedPtrField<v1::ShardSelector>;
 
@@ -21,4 +21,4 @@ absl::StatusOr<std::vector<int>> SelectShards(const Generation& generation,
 // The buffers of a generation, for trainers.
 v1::ShardsResponse DescribeShards(const Generation& generation, const std::vector<int>& shards);
 
-}  // namespace remesh
+}  // namespace remesh::worker

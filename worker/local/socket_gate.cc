@@ -16,7 +16,7 @@
 #include "base/status_macros.h"
 #include "service/authorization.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // -1 is what the kernel calls nobody.
@@ -100,7 +100,7 @@ absl::Status SocketGate::Check(const std::string& peer, const std::string& state
   int fd = -1;
   const bool named = absl::ConsumePrefix(&number, "fd:") && absl::SimpleAtoi(number, &fd);
   const auto caller = named ? callers_.find(fd) : callers_.end();
-  if (caller != callers_.end()) return CheckCaller(caller->second, JobOf(state));
+  if (caller != callers_.end()) return CheckCaller(caller->second, service::JobOf(state));
   return MakeError(absl::StatusCode::kPermissionDenied,
                    absl::StrCat("nobody knows who calls from ", peer),
                    {.reason = "SOCKET_CALLER_REFUSED", .metadata = {{"peer", peer}}});
@@ -121,4 +121,4 @@ absl::Status SocketGate::CheckCaller(const Caller& caller, const std::string& jo
                  absl::StrCat("socket_jobs_by_uid gives it job \"", own->second, "\""));
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -14,7 +14,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Who may call on the Unix socket, and about what.
 struct SocketRules {
@@ -55,4 +55,4 @@ class SocketGate {
   absl::flat_hash_map<int, Caller> callers_ ABSL_GUARDED_BY(mutex_);  // by descriptor
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

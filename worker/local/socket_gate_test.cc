@@ -19,7 +19,7 @@
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::string Own() { return absl::StrCat(getuid()); }
@@ -81,10 +81,11 @@ class SocketGateTest : public ::testing::Test {
     grpc::ClientContext context;
     const std::string path = absl::StrCat("/remesh.v1.LocalService/", method.name());
     using Message = google::protobuf::MessageLite;
-    return StatusFromGrpc(grpc::internal::BlockingUnaryCall<Message, Message, Message, Message>(
-        channel_.get(),
-        grpc::internal::RpcMethod(path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC), &context,
-        *request, response.get()));
+    return service::StatusFromGrpc(
+        grpc::internal::BlockingUnaryCall<Message, Message, Message, Message>(
+            channel_.get(),
+            grpc::internal::RpcMethod(path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC),
+            &context, *request, response.get()));
   }
 
   std::string directory_;
@@ -163,4 +164,4 @@ TEST(SocketRulesTest, WhatCannotBeIsNamed) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "worker/local/lending.h"
 #include "worker/local/shard_selection.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status StateError(absl::StatusCode code, const char* reason, const std::string& state,
@@ -363,4 +363,4 @@ void StateBuffers::Give(const Generation* held) {
   hooks_.changed(gone);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

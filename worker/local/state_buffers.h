@@ -15,7 +15,7 @@
 #include "worker/store/buffer_store.h"
 #include "worker/store/files_queue.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // FAILED_PRECONDITION (STALE_SHARDS; host, state, state_uid): an earlier state of that name left
 // buffers on this host, which only somebody who knows may free.
@@ -99,4 +99,4 @@ class StateBuffers {
   std::map<std::string, Reserving> reserving_;  // by state
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

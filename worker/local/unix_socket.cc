@@ -18,7 +18,7 @@
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // REQUIRES: the path fits.
@@ -104,11 +104,11 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
   SetServing(*server->server_, true);
   // The peer() of its calls is "fd:N".
   server->accepts_ =
-      std::make_unique<AcceptLoop>(std::move(listeners), AcceptLoop::Options(),
-                                   [to = server->server_.get(), &gate](int connection) {
-                                     gate.Admit(connection);
-                                     grpc::AddInsecureChannelFromFd(to, connection);
-                                   });
+      std::make_unique<service::AcceptLoop>(std::move(listeners), service::AcceptLoop::Options(),
+                                            [to = server->server_.get(), &gate](int connection) {
+                                              gate.Admit(connection);
+                                              grpc::AddInsecureChannelFromFd(to, connection);
+                                            });
   return server;
 }
 
@@ -124,4 +124,4 @@ void UnixServer::Shutdown(std::chrono::nanoseconds grace) {
   server_->Wait();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "service/accept_loop.h"
 #include "worker/local/socket_gate.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A gRPC server on a Unix socket, mode 0660, with the health service.
 class UnixServer {
@@ -34,7 +34,7 @@ class UnixServer {
 
   const std::string path_;
   const std::unique_ptr<grpc::Server> server_;
-  std::unique_ptr<AcceptLoop> accepts_;
+  std::unique_ptr<service::AcceptLoop> accepts_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

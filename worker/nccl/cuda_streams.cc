@@ -10,7 +10,7 @@
 #include "base/status_macros.h"
 #include "worker/device/cuda/cuda_status.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 class CudaStreams final : public GpuStreams {
@@ -22,8 +22,7 @@ class CudaStreams final : public GpuStreams {
   absl::Status Add(int device) {
     RETURN_IF_ERROR(MakeCurrent(device));
     cudaStream_t stream = nullptr;
-    REMESH_CUDA_OR_RETURN(Label(device),
-                          cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    REMESH_CUDA_OR_RETURN(Label(device), cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
     streams_.push_back(stream);
     return absl::OkStatus();
   }
@@ -37,8 +36,7 @@ class CudaStreams final : public GpuStreams {
   absl::StatusOr<Event> Record(int device) override {
     RETURN_IF_ERROR(MakeCurrent(device));
     cudaEvent_t event = nullptr;
-    REMESH_CUDA_OR_RETURN(Label(device),
-                          cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
+    REMESH_CUDA_OR_RETURN(Label(device), cudaEventCreateWithFlags(&event, cudaEventDisableTiming));
     if (const cudaError_t error = cudaEventRecord(event, streams_[device]); error != cudaSuccess) {
       cudaEventDestroy(event);
       return CudaStatus(Label(device), error);
@@ -68,4 +66,4 @@ absl::StatusOr<std::unique_ptr<GpuStreams>> OpenCudaStreams(int count) {
   return streams;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,9 +6,9 @@
 #include "absl/status/statusor.h"
 #include "worker/nccl/gpu_streams.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A stream on each of the GPUs 0 to count - 1. Errors: as OpenCudaDevices().
 absl::StatusOr<std::unique_ptr<GpuStreams>> OpenCudaStreams(int count);
 
-}  // namespace remesh
+}  // namespace remesh::worker

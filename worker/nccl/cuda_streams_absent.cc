@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "worker/nccl/cuda_streams.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::StatusOr<std::unique_ptr<GpuStreams>> OpenCudaStreams(int) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -11,4 +11,4 @@ absl::StatusOr<std::unique_ptr<GpuStreams>> OpenCudaStreams(int) {
                    {"BUILT_WITHOUT_CUDA", {}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

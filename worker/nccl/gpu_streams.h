@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "worker/nccl/nccl_types.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What the NCCL link needs of a host's devices: for each, by its local index, one stream that only
 // NCCL puts work on. It serves one group at a time. No call blocks. Two threads of the link call it,
@@ -29,4 +29,4 @@ class GpuStreams {
   virtual absl::StatusOr<bool> Passed(int device, Event event) = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

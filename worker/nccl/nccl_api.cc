@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status Unavailable(const std::string& library, const std::string& cause) {
@@ -87,4 +87,4 @@ absl::Status NcclStatus(const NcclApi& api, const char* call, nccl::Result resul
                    {"NCCL_FAILED", {{"call", call}, {"result", name}, {"detail", detail}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

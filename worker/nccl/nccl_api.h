@@ -7,7 +7,7 @@
 #include "absl/status/statusor.h"
 #include "worker/nccl/nccl_types.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // NCCL as a table of functions out of a library that is found at run time: a worker without GPUs
 // needs none, and tests load a fake (fake/). See NCCL's own documentation for what each does.
@@ -48,4 +48,4 @@ std::string NcclVersionName(int version);
 absl::Status NcclStatus(const NcclApi& api, const char* call, nccl::Result result,
                         nccl::Comm* comm);
 
-}  // namespace remesh
+}  // namespace remesh::worker

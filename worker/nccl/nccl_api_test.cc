@@ -9,7 +9,7 @@
 #include "worker/nccl/nccl_environment.h"
 #include "worker/nccl/testing/fake_library.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using testing::AllOf;
@@ -93,4 +93,4 @@ TEST(NcclEnvironment, AllowsNamesAndFamiliesOfNames) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "worker/nccl/nccl_api.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr MessageTag kHello{.window = NcclBootstrap::kWindow, .index = 0};
@@ -135,4 +135,4 @@ absl::Status NcclBootstrap::TimedOut() const {
        {{"phase", "connect"}, {"cause", cause}, {"absent", own_ == 0 ? list : names_[hosts_[0]]}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

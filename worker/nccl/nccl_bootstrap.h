@@ -13,7 +13,7 @@
 #include "worker/nccl/nccl_types.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // How hosts that will exchange by NCCL find each other, over an ordinary peer group of the attempt,
 // whose peers have proved who they are. Every host tells the first one NCCL's version and, the
@@ -82,4 +82,4 @@ class NcclBootstrap {
   const std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

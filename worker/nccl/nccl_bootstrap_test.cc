@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "worker/transport/testing/memory_transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Four hosts in an attempt, of which 1, 2 and 3 have ranks.
@@ -108,4 +108,4 @@ TEST_F(NcclBootstrapTest, NoticesALostPeerAlsoLater) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

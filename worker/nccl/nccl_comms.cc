@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 NcclComms::NcclComms(const NcclApi* api, GpuStreams* streams, const NcclLimits& limits, int ranks,
                      std::vector<NcclLocal> locals)
@@ -88,4 +88,4 @@ void NcclComms::AbortAll() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "worker/nccl/gpu_streams.h"
 #include "worker/nccl/nccl_api.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // One send or receive of a window, between a rank of this host and any other.
 struct NcclEntry {
@@ -70,4 +70,4 @@ class NcclComms {
   std::vector<nccl::Comm*> comms_;  // of locals_; null until initialised
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr std::array<std::string_view, 3> kAllowedPrefixes = {"NCCL_IB_", "NCCL_SOCKET_",
@@ -66,4 +66,4 @@ std::vector<std::string> ApplyNcclEnvironment() {
   return warnings;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

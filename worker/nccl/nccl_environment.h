@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace remesh {
+namespace remesh::worker {
 
 // NCCL is steered by variables NCCL_*, some of which break what the link relies on. Those on a list
 // stay: which networks and devices to use, how many channels, what to log. All others are unset,
@@ -20,4 +20,4 @@ std::vector<std::string> ApplyNcclEnvironment();
 // Whether a variable may stay.
 bool IsNcclVariableAllowed(std::string_view name);
 
-}  // namespace remesh
+}  // namespace remesh::worker

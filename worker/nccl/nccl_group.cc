@@ -7,7 +7,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::vector<int> HostsOf(const std::vector<NcclRank>& ranks) {
@@ -107,8 +107,7 @@ bool NcclGroup::Progress() {
 
 bool NcclGroup::Connect() {
   // The time to connect begins when it may.
-  const bool waits =
-      phase_ == Phase::kMakeId && setup_.may_connect && !setup_.may_connect();
+  const bool waits = phase_ == Phase::kMakeId && setup_.may_connect && !setup_.may_connect();
   if (waits) connect_by_ = std::chrono::steady_clock::now() + ConnectTimeout(setup_);
   CheckBootstrap();
   if (phase_ == Phase::kConnected || !link_.status().ok()) return false;
@@ -170,4 +169,4 @@ void NcclGroup::Abort() {
 
 bool NcclGroup::quiesced() const { return aborted_ && unfinished_ == 0 && link_.gone(); }
 
-}  // namespace remesh
+}  // namespace remesh::worker

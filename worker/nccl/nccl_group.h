@@ -14,7 +14,7 @@
 #include "worker/nccl/nccl_windows.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct NcclOptions {
   // For all hosts to be there, and once more for NCCL to connect them: so much and so much more a
@@ -105,4 +105,4 @@ class NcclGroup : public PeerGroup {
   NcclLink link_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Between looks at what NCCL and the streams are doing.
@@ -162,4 +162,4 @@ void NcclLink::TearDown() {
   notify_();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/nccl/nccl_runner.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The threads of a link: what may block or has to be polled. One makes the id, initialises the
 // communicators and runs the windows; once something fails or Stop() is called, another aborts. The
@@ -79,4 +79,4 @@ class NcclLink {
   std::thread worker_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

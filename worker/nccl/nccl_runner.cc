@@ -11,7 +11,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr auto kAskEvery = std::chrono::microseconds(200);
@@ -130,4 +130,4 @@ std::vector<NcclWindow> NcclRunner::TakeRest() {
   return rest;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "worker/nccl/nccl_comms.h"
 #include "worker/nccl/nccl_windows.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct NcclTimeouts {
   std::chrono::milliseconds connect{0};  // of all ranks; the first window has as much more, as
@@ -69,4 +69,4 @@ class NcclRunner {
   TimePoint expected_;  // when something is to have happened
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

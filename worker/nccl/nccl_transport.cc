@@ -7,7 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // A group keeps the time; see NcclGroup::Progress().
@@ -108,4 +108,4 @@ void NcclTransport::Wait(std::chrono::milliseconds timeout) {
   base_->Wait(groups_.empty() ? timeout : std::min(timeout, kTick));
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "worker/nccl/nccl_group.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A transport between the devices of hosts: NCCL moves the messages, windows at once, and an
 // ordinary transport, `base`, connects the hosts, proves who they are and notices who is lost. All
@@ -42,4 +42,4 @@ class NcclTransport : public Transport {
   std::vector<Group*> groups_;  // those open
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 // What remesh needs of NCCL's C interface, declared anew, so that nothing of NCCL is needed to
 // build. Values and layouts are those of nccl.h 2.28.9, which only appends to those of 2.19: the
 // library reads as much of a Config as it knows.
-namespace remesh::nccl {
+namespace remesh::worker::nccl {
 
 enum class Result : int {
   kSuccess = 0,
@@ -53,4 +53,4 @@ struct Config {
 static_assert(sizeof(Config) == 80 && offsetof(Config, net_name) == 32 &&
               offsetof(Config, comm_name) == 48);
 
-}  // namespace remesh::nccl
+}  // namespace remesh::worker::nccl

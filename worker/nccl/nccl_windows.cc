@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 void NcclWindows::Expect(std::vector<int32_t> operations) {
   REMESH_CHECK(windows_.empty());
@@ -47,4 +47,4 @@ std::vector<PeerGroup::Done> NcclWindows::TakeRest() {
   return rest;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

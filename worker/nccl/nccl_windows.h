@@ -8,7 +8,7 @@
 #include "worker/nccl/nccl_comms.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The operations of one window, and what to call when they end.
 struct NcclWindow {
@@ -40,4 +40,4 @@ class NcclWindows {
   size_t next_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 NcclEntry Entry(bool send, int peer) { return {send, 0, peer, nullptr, 1}; }
@@ -53,4 +53,4 @@ TEST(NcclWindowsDeathTest, RefusesMoreThanWasExpected) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

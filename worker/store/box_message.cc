@@ -6,7 +6,9 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using planner::Box;
 
 absl::StatusOr<Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t> shape) {
   const int rank = static_cast<int>(shape.size());
@@ -34,11 +36,11 @@ absl::StatusOr<Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t>
 
 v1::Box BoxMessage(const Box& box) {
   v1::Box message;
-  for (const Interval& dim : box.dims) {
+  for (const planner::Interval& dim : box.dims) {
     message.add_lo(dim.lo);
     message.add_hi(dim.hi);
   }
   return message;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

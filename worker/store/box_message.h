@@ -6,12 +6,12 @@
 #include "planner/values/box.h"
 #include "remesh/v1/sharding.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The box of a message. INVALID_ARGUMENT (fields "lo", "hi[1]") unless it is not empty and lies in
 // an array of `shape`.
-absl::StatusOr<Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t> shape);
+absl::StatusOr<planner::Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t> shape);
 
-v1::Box BoxMessage(const Box& box);
+v1::Box BoxMessage(const planner::Box& box);
 
-}  // namespace remesh
+}  // namespace remesh::worker

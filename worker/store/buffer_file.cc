@@ -18,7 +18,7 @@
 #include "base/status_macros.h"
 #include "worker/store/huge_pages.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Reserved at once: so long at most goes by before a cancellation is seen.
@@ -210,4 +210,4 @@ MappedFile::~MappedFile() {
   if (fd_ >= 0) close(fd_);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

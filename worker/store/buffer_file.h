@@ -12,7 +12,7 @@
 #include "absl/status/statusor.h"
 #include "worker/store/truncation_guard.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The status of a system call that just failed on `path`: RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED)
 // when space ran out, INTERNAL (IO_ERROR) otherwise. Reads errno.
@@ -77,4 +77,4 @@ class MappedFile {
   std::unique_ptr<TruncationGuard> guard_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

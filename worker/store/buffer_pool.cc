@@ -11,7 +11,7 @@
 
 #include "absl/strings/str_cat.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace fs = std::filesystem;
 
 KeptFiles::KeptFiles(std::string folder, ShardPlaces places, std::shared_ptr<MappedShards> shards,
@@ -120,4 +120,4 @@ void ZeroGaps(const ShardPlaces& places, int file, std::span<std::byte> bytes) {
   zero_to(bytes.size());
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

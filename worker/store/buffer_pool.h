@@ -17,7 +17,7 @@
 #include "worker/store/memory_space.h"
 #include "worker/store/shard_places.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // How often files were asked for and what came of it.
 struct RecyclingCounts {
@@ -93,4 +93,4 @@ class BufferPool {
 // element. `file`: index into places.files.
 void ZeroGaps(const ShardPlaces& places, int file, std::span<std::byte> bytes);
 
-}  // namespace remesh
+}  // namespace remesh::worker

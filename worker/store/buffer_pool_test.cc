@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "worker/store/buffer_store.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -292,4 +292,4 @@ TEST_F(BufferPoolTest, AKillAtAnyMomentLeavesNoHalf) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -17,7 +17,7 @@
 #include "worker/store/generation_segments.h"
 #include "worker/store/state_folder.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace fs = std::filesystem;
 namespace {
 
@@ -517,4 +517,4 @@ absl::StatusOr<std::shared_ptr<Scratch>> BufferStore::ReserveScratch(
   return file.status();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -25,7 +25,7 @@
 #include "worker/store/scratch.h"
 #include "worker/store/shard_places.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Memory that a generation takes over from an earlier one while it is made.
 struct TakenOver {
@@ -192,4 +192,4 @@ class BufferStore {
   int64_t removed_ = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

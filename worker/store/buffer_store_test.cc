@@ -15,7 +15,7 @@
 #include "worker/store/huge_pages.h"
 #include "worker/store/state_folder.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -327,4 +327,4 @@ TEST(StateFolderTest, NamesAreSafeAndBounded) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -12,7 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/string_view.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // The names of one version of the kernel's interface.
@@ -99,4 +99,4 @@ std::optional<CgroupMemory> OwnCgroupMemory(const std::string& root) {
   return FindCgroupMemory(ReadText("/proc/self/cgroup"), root);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

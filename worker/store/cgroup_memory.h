@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-namespace remesh {
+namespace remesh::worker {
 
 // A memory limit that this process is under. What a tmpfs holds counts against it: filling one past
 // the limit ends in the out-of-memory killer, not in an error.
@@ -25,4 +25,4 @@ std::optional<CgroupMemory> FindCgroupMemory(const std::string& membership,
 // Of this process, now.
 std::optional<CgroupMemory> OwnCgroupMemory(const std::string& root = "/sys/fs/cgroup");
 
-}  // namespace remesh
+}  // namespace remesh::worker

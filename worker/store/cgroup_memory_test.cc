@@ -7,7 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 class CgroupMemoryTest : public ::testing::Test {
@@ -85,4 +85,4 @@ TEST_F(CgroupMemoryTest, OfThisProcess) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

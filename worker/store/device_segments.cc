@@ -10,7 +10,7 @@
 #include "base/random_bytes.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr absl::Duration kTendEvery = absl::Seconds(1);
@@ -133,4 +133,4 @@ absl::Status DeviceSegments::TendOnce() {
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -15,7 +15,7 @@
 #include "worker/keeper/keeper_client.h"
 #include "worker/store/handle_table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Memory of one device that holds shards of one generation, as a file does on the host.
 struct DeviceSegment {
@@ -87,4 +87,4 @@ class DeviceSegments {
   std::thread tending_;          // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -15,7 +15,7 @@
 #include "worker/keeper/keeper_table.h"
 #include "worker/store/buffer_store.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -273,4 +273,4 @@ TEST_F(DeviceSegmentsTest, WithoutAKeeperBuffersEndWithTheWorker) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -20,7 +20,7 @@
 #include "base/status_macros.h"
 #include "worker/store/buffer_file.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 struct Header {
@@ -145,4 +145,4 @@ absl::Status ReadDurable(const std::string& path, google::protobuf::MessageLite&
   return absl::OkStatus();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "google/protobuf/message_lite.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Small files that are there as a whole or not at all: a magic word, the length and the XXH3 of a
 // serialized message, then the message, then anything; written beside and renamed.
@@ -26,4 +26,4 @@ absl::Status WriteDurably(const std::string& path, const google::protobuf::Messa
 // wrote.
 absl::Status ReadDurable(const std::string& path, google::protobuf::MessageLite& message);
 
-}  // namespace remesh
+}  // namespace remesh::worker

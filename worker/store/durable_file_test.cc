@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "worker/manifest.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 namespace fs = std::filesystem;
@@ -89,4 +89,4 @@ TEST_F(DurableFileTest, ACutFileIsCorrupt) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/store/files_queue.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 std::shared_ptr<FilesQueue::Job> FilesQueue::Post(Work work, Done done) {
   auto job = std::make_shared<Job>(strand_, std::move(work), std::move(done));
@@ -24,4 +24,4 @@ void FilesQueue::Job::Finish() {
   strand_->Post([self = shared_from_this()] { self->done_(); });
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "absl/functional/any_invocable.h"
 #include "base/strand.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Slow work on files, such as reserving memory, off the strand that decides: one job after another.
 class FilesQueue {
@@ -48,4 +48,4 @@ class FilesQueue {
   Strand* const files_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

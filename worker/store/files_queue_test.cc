@@ -5,7 +5,7 @@
 
 #include "absl/synchronization/notification.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 TEST(FilesQueueTest, TheWorkRunsThenItsDone) {
@@ -54,4 +54,4 @@ TEST(FilesQueueTest, WhatHasBegunIsToldAndDoneComesAfterIt) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

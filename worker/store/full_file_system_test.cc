@@ -14,7 +14,7 @@
 #include "worker/store/buffer_store.h"
 #include "worker/store/durable_file.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr int kCannotMount = 77;
@@ -103,4 +103,4 @@ TEST(FullFileSystemTest, EpochsSealsAndCommitsAreStillWritten) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status Lost(const worker::SegmentRecord& record, const std::string& why) {
@@ -74,4 +74,4 @@ void DropSegments(DeviceSegments* segments, const Generation& generation) {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

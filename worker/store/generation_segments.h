@@ -5,7 +5,7 @@
 #include "worker/store/buffer_store.h"
 #include "worker/store/device_segments.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What of a generation lies in the memory of devices. `segments` null: nothing is made there.
 
@@ -22,4 +22,4 @@ absl::Status FindSegments(DeviceSegments* segments, const Generation& generation
 // Frees what the manifest names, once nobody has it mapped.
 void DropSegments(DeviceSegments* segments, const Generation& generation);
 
-}  // namespace remesh
+}  // namespace remesh::worker

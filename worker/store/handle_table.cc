@@ -6,7 +6,7 @@
 #include "absl/strings/escaping.h"
 #include "base/random_bytes.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 namespace {
 
@@ -51,4 +51,4 @@ Fd HandleTable::Take(std::string_view token, absl::Time now) {
   return Fd();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

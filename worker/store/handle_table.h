@@ -12,7 +12,7 @@
 #include "absl/time/time.h"
 #include "base/fd.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Handles of memory between this process and trainers of this host, by tokens: who was told a token
 // by LocalService may ask for its handle; who brought one tells LocalService its token. Thread-safe.
@@ -44,4 +44,4 @@ class HandleTable {
   std::deque<Brought> brought_ ABSL_GUARDED_BY(mutex_);  // the oldest first
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

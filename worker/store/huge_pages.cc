@@ -11,7 +11,7 @@
 #define MADV_COLLAPSE 25
 #endif
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Processor seconds for a byte beyond which ordinary pages are the better choice: they take 0.8 a
@@ -80,4 +80,4 @@ std::span<std::byte> MapAligned(int fd, int64_t bytes) {
   return std::span(start, static_cast<size_t>(bytes));
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-namespace remesh {
+namespace remesh::worker {
 
 // Buffers are written once and read once, so what the kernel does for each page of them weighs as
 // much as the bytes: on a tmpfs of 4 KiB pages, reserving, mapping and freeing a GiB takes 0.8
@@ -29,4 +29,4 @@ bool OnTmpfs(int fd);
 // An empty span when it cannot be mapped: errno says why. bytes > 0.
 std::span<std::byte> MapAligned(int fd, int64_t bytes);
 
-}  // namespace remesh
+}  // namespace remesh::worker

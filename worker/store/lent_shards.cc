@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& device_uuid,
                                    int local_device, int fd, int64_t bytes,
@@ -31,4 +31,4 @@ absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& d
   return lent;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

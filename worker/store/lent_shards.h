@@ -10,7 +10,7 @@
 #include "worker/store/buffer_file.h"
 #include "worker/store/device_segments.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Memory of a trainer, mapped: of the host, or of a device.
 struct LentMemory {
@@ -35,4 +35,4 @@ absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& d
                                    int local_device, int fd, int64_t bytes,
                                    DeviceSegments* segments);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 bool MappedShards::truncated() const {
   if (mapped != nullptr) return mapped->truncated();
@@ -45,4 +45,4 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
   return reached;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

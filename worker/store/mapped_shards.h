@@ -11,7 +11,7 @@
 #include "worker/device/shard_view.h"
 #include "worker/store/buffer_file.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner
 // is gone. Immutable.
@@ -35,4 +35,4 @@ struct MappedShards {
 absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
     const LocalDevices& devices, std::shared_ptr<const MappedShards> mapped);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "worker/store/cgroup_memory.h"
 #include "worker/store/huge_pages.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 bool IsMemory(const std::string& directory) {
@@ -103,4 +103,4 @@ int64_t MemorySpace::bytes() const {
   return bytes_;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

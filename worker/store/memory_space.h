@@ -7,7 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Counts the bytes that a host's buffers take, and knows what they may. Thread-safe.
 class MemorySpace {
@@ -42,4 +42,4 @@ class MemorySpace {
   int64_t kept_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 int64_t SizeOf(const MappedFile& file) { return static_cast<int64_t>(file.bytes().size()); }
@@ -47,4 +47,4 @@ int64_t ScratchPool::Trim(absl::Time before) {
   return bytes;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -12,7 +12,7 @@
 #include "worker/store/buffer_file.h"
 #include "worker/store/memory_space.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Memory of executions that have ended, for the next: its pages are there, which is what memory
 // costs. It counts as kept, not as in use. Nobody but this process can see it. Thread-safe.
@@ -62,4 +62,4 @@ class Scratch {
   const std::shared_ptr<ScratchPool> pool_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

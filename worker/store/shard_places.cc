@@ -11,7 +11,7 @@
 #include "worker/device/shard_view.h"
 #include "worker/store/box_message.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr char kDeviceKind[] = "device";
@@ -24,9 +24,10 @@ struct Array {
 
 absl::StatusOr<Array> ReadArray(const v1::AssignedArray& message) {
   if (message.name().empty()) return InvalidField("name", "", "must not be empty");
-  ASSIGN_OR_RETURN(const ElementType type, ParseElementType(message.element_type()));
-  Array array{{message.shape().begin(), message.shape().end()}, BitWidth(type)};
-  RETURN_IF_ERROR(ValidateShape(array.shape, array.bits));
+  ASSIGN_OR_RETURN(const planner::ElementType type,
+                   planner::ParseElementType(message.element_type()));
+  Array array{{message.shape().begin(), message.shape().end()}, planner::BitWidth(type)};
+  RETURN_IF_ERROR(planner::ValidateShape(array.shape, array.bits));
   return array;
 }
 
@@ -104,4 +105,4 @@ absl::StatusOr<ShardPlaces> PlaceShards(const v1::Assignment& assignment, int de
   return places;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

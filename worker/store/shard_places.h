@@ -9,7 +9,7 @@
 #include "planner/values/box.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Buffers start on multiples of this many bytes.
 inline constexpr int64_t kShardAlignment = 64;
@@ -29,7 +29,7 @@ struct ShardPlaces {
     int64_t offset = 0;
     int64_t bytes = 0;
     int bits_per_element = 8;
-    Box box;
+    planner::Box box;
   };
 
   std::vector<File> files;
@@ -42,4 +42,4 @@ struct ShardPlaces {
 // array, type, box or local device in [0, devices), or that adds up to 2^62 bytes.
 absl::StatusOr<ShardPlaces> PlaceShards(const v1::Assignment& assignment, int devices);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 std::string StateFolder(std::string_view name) {
   constexpr size_t kLengthMax = 180;
@@ -25,4 +25,4 @@ std::string StateFolder(std::string_view name) {
                       absl::Hex(XXH3_64bits(name.data(), name.size()), absl::kZeroPad16));
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace remesh {
+namespace remesh::worker {
 
 // A file name for the state `name`, whatever it holds: letters, digits, '-' and '_' stay, every
 // other byte becomes %XX; past 180 characters the rest is replaced by '~' and a hash of the name.
@@ -12,4 +12,4 @@ namespace remesh {
 //   "jobs/a/states/b" -> "jobs%2Fa%2Fstates%2Fb"
 std::string StateFolder(std::string_view name);
 
-}  // namespace remesh
+}  // namespace remesh::worker

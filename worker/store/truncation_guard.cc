@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Nothing that is done under it can raise SIGBUS: the handler waits for other threads only. They
@@ -84,4 +84,4 @@ bool TruncationGuard::Replace(const std::byte* address) {
   return false;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

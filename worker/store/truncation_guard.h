@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <span>
 
-namespace remesh {
+namespace remesh::worker {
 
 // Lives through the truncation of a mapped file by another process: a load or store behind the new
 // end raises SIGBUS, whose default is the end of this process. While the guard lives, the first
@@ -38,4 +38,4 @@ class TruncationGuard {
   TruncationGuard* next_ = nullptr;  // in the list of all
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

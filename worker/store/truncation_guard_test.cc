@@ -16,7 +16,7 @@
 #include "worker/store/buffer_file.h"
 #include "worker/store/huge_pages.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr int64_t kBytes = 3 * 4096 + 100;
@@ -112,4 +112,4 @@ TEST_F(TruncationGuardTest, WhatNobodyGuardsStillEndsTheProcess) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -21,7 +21,7 @@
 #include "service/connection_table.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // A peer has some for each attempt, and all workers of a test one address.
@@ -41,14 +41,15 @@ class Gate {
  public:
   // Closes the connection unless it may stay; -1 and EAGAIN then.
   int Admit(Fd connection) {
-    const std::string address = AddressOf(connection.get());
+    const std::string address = service::AddressOf(connection.get());
     absl::MutexLock lock(&mutex_);
     if (connection.get() >= ceiling_ || !table_.Admit(connection.get(), address)) {
-      LogWarning("connection refused: too many are open", {{"address", address}});
+      service::LogWarning("connection refused: too many are open", {{"address", address}});
       errno = EAGAIN;
       return -1;
     }
-    young_.push_back({connection.get(), SocketOf(connection.get()), absl::Now() + kSilence});
+    young_.push_back(
+        {connection.get(), service::SocketOf(connection.get()), absl::Now() + kSilence});
     return connection.Release();
   }
 
@@ -79,13 +80,15 @@ class Gate {
   static void EndIfSilent(const Young& young) {
     // Through a copy of our own: the number may be another's at any time.
     const Fd same(fcntl(young.fd, F_DUPFD_CLOEXEC, 0));
-    if (!same || SocketOf(same.get()) != young.socket || BytesReceived(same) >= kFirstWords) return;
+    if (!same || service::SocketOf(same.get()) != young.socket ||
+        BytesReceived(same) >= kFirstWords)
+      return;
     shutdown(same.get(), SHUT_RDWR);  // its owner closes it
   }
 
-  const int ceiling_ = RaiseDescriptorLimit();
+  const int ceiling_ = service::RaiseDescriptorLimit();
   absl::Mutex mutex_;
-  ConnectionTable table_ ABSL_GUARDED_BY(mutex_){kConnectionsPerAddress};
+  service::ConnectionTable table_ ABSL_GUARDED_BY(mutex_){kConnectionsPerAddress};
   std::deque<Young> young_ ABSL_GUARDED_BY(mutex_);
   std::thread thread_{[this] { Watch(); }};  // last: it uses all of the above
 };
@@ -99,14 +102,14 @@ Gate& TheGate() {
 
 void GuardAccepts() { TheGate(); }
 
-}  // namespace remesh
+}  // namespace remesh::worker
 
 extern "C" int accept(int listener, sockaddr* address, socklen_t* length) {
   remesh::Fd connection(accept4(listener, address, length, SOCK_CLOEXEC));
-  if (connection) return remesh::TheGate().Admit(std::move(connection));
+  if (connection) return remesh::worker::TheGate().Admit(std::move(connection));
   if (errno == EAGAIN || errno == EINTR) return -1;
-  remesh::LogWarning("connections cannot be accepted", {{"cause", std::strerror(errno)}});
-  poll(nullptr, 0, remesh::kPauseMillis);
+  remesh::service::LogWarning("connections cannot be accepted", {{"cause", std::strerror(errno)}});
+  poll(nullptr, 0, remesh::worker::kPauseMillis);
   errno = EAGAIN;
   return -1;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace remesh {
+namespace remesh::worker {
 
 // Bounds what UCX 1.13 accepts, which it does by itself and without a limit: once out of
 // descriptors, its listener spins, or closes for good, and a connection that says nothing stays for
@@ -10,4 +10,4 @@ namespace remesh {
 // and ends a connection that has not said its first words after kSilence. Idempotent, thread-safe.
 void GuardAccepts();
 
-}  // namespace remesh
+}  // namespace remesh::worker

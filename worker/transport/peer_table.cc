@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::Status ValidatePeerTable(int self, const std::vector<Peer>& peers) {
   if (self < 0 || static_cast<size_t>(self) >= peers.size()) {
@@ -49,4 +49,4 @@ absl::Status SizesDiffer(const Peer& peer, const MessageTag& tag, uint64_t sent_
                      {"buffer_bytes", absl::StrCat(buffer_bytes)}}});
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

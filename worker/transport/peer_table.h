@@ -6,7 +6,7 @@
 #include "absl/status/status.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 inline constexpr size_t kAttemptTokenBytes = 16;
 
@@ -20,4 +20,4 @@ absl::Status PeerLost(const Peer& peer, std::string_view why);
 absl::Status SizesDiffer(const Peer& peer, const MessageTag& tag, uint64_t sent_bytes,
                          uint64_t buffer_bytes);
 
-}  // namespace remesh
+}  // namespace remesh::worker

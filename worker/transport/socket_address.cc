@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 const void* HostBytes(const sockaddr* address) {
@@ -88,4 +88,4 @@ std::string InterfaceOf(const SocketAddress& address) {
   return name;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

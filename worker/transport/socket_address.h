@@ -8,7 +8,7 @@
 
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A numeric IP address with a port, as the socket calls want it.
 struct SocketAddress {
@@ -30,4 +30,4 @@ std::string FormatSocketAddress(const SocketAddress& address);
 // Name of the network interface that has the address, or "" when none has.
 std::string InterfaceOf(const SocketAddress& address);
 
-}  // namespace remesh
+}  // namespace remesh::worker

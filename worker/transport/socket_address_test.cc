@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 TEST(SocketAddressTest, ReadsWhatItPrints) {
@@ -29,4 +29,4 @@ TEST(SocketAddressTest, FindsTheInterface) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "heads travel as they lie in memory");
@@ -128,4 +128,4 @@ bool TcpConnection::OnAnswer(const tcp::Answer& answer) {
   return true;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "worker/transport/tcp_handshake.h"
 #include "worker/transport/tcp_stream.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A TCP connection of a peer group, from its handshake on. Reads nothing but the handshake before
 // the other side has proved that it knows the attempt's tokens.
@@ -90,4 +90,4 @@ class TcpConnection final : private tcp::Stream::Reader {
   std::optional<tcp::Code> answer_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

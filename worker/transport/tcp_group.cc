@@ -9,7 +9,7 @@
 #include "worker/transport/tcp_connection.h"
 #include "worker/transport/tcp_transport_impl.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Receives that a peer may have waiting for our sends: more than any program has at once.
@@ -160,4 +160,4 @@ void TcpGroup::Abort() {
   transport_->OnAborted(this);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -12,7 +12,7 @@
 #include "worker/transport/tcp_handshake.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 class TcpConnection;
 class TcpTransport;
@@ -109,4 +109,4 @@ class TcpGroup : public PeerGroup {
   bool aborted_ = false;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 
-namespace remesh::tcp {
+namespace remesh::worker::tcp {
 namespace {
 
 Nonce MakeNonce() {
@@ -81,4 +81,4 @@ bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToke
   return Equal(answer.proof, Prove(kAcceptor, acceptor, dialer, challenge.nonce, hello.nonce));
 }
 
-}  // namespace remesh::tcp
+}  // namespace remesh::worker::tcp

@@ -16,7 +16,7 @@
 //   acceptor -> dialer   Answer{code, proof}
 //
 // Tokens never travel: a group is named by a hash of its token. There is no encryption.
-namespace remesh::tcp {
+namespace remesh::worker::tcp {
 
 using Nonce = std::array<uint8_t, 16>;
 using TokenId = std::array<uint8_t, 16>;
@@ -68,4 +68,4 @@ Answer MakeAnswer(const AttemptToken& acceptor, const AttemptToken& dialer,
 bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToken& dialer,
            const Challenge& challenge, const DialerHello& hello);
 
-}  // namespace remesh::tcp
+}  // namespace remesh::worker::tcp

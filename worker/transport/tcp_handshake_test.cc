@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace remesh::tcp {
+namespace remesh::worker::tcp {
 namespace {
 
 const AttemptToken kAcceptor = "token of acceptr", kDialer = "token of dialer.";
@@ -61,4 +61,4 @@ TEST(TcpHandshakeTest, AnIdTellsTokensApartAndIsNoneOfThem) {
 }
 
 }  // namespace
-}  // namespace remesh::tcp
+}  // namespace remesh::worker::tcp

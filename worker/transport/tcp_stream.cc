@@ -12,7 +12,7 @@
 
 #include "base/check.h"
 
-namespace remesh::tcp {
+namespace remesh::worker::tcp {
 namespace {
 
 // So that one connection does not keep others waiting.
@@ -136,4 +136,4 @@ bool Stream::Parse(Reader& reader) {
   return true;
 }
 
-}  // namespace remesh::tcp
+}  // namespace remesh::worker::tcp

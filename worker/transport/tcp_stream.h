@@ -12,7 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "base/fd.h"
 
-namespace remesh::tcp {
+namespace remesh::worker::tcp {
 
 // A non-blocking TCP connection as records in and out: heads of a fixed size, each followed by as
 // many bytes of body as its reader says. Bodies are never copied by us where they are long: they go
@@ -78,4 +78,4 @@ class Stream {
   std::span<std::byte> body_;  // what is missing of the body that arrives; then the buffer is empty
 };
 
-}  // namespace remesh::tcp
+}  // namespace remesh::worker::tcp

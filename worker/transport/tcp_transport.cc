@@ -23,7 +23,7 @@
 #include "worker/transport/peer_table.h"
 #include "worker/transport/tcp_transport_impl.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using std::chrono::milliseconds;
@@ -86,7 +86,7 @@ absl::Status TcpTransport::Listen() {
   if (bind(listener_.get(), bind_address_.get(), bind_address_.length) != 0)
     return CannotListen(bind_address_, "binding");
   if (listen(listener_.get(), 1024) != 0) return CannotListen(bind_address_, "listening");
-  descriptors_max_ = RaiseDescriptorLimit();
+  descriptors_max_ = service::RaiseDescriptorLimit();
   SocketAddress own;
   own.length = sizeof(own.storage);
   REMESH_CHECK(
@@ -178,8 +178,8 @@ void TcpTransport::Dial(TcpGroup* group, int peer, TcpConnection::Tries tries) {
   }
   if (!fd) {
     const int error = errno;
-    LogWarning("cannot dial a peer",
-               {{"peer", group->peer(peer).address}, {"error", std::strerror(error)}});
+    service::LogWarning("cannot dial a peer",
+                        {{"peer", group->peer(peer).address}, {"error", std::strerror(error)}});
     if (!IsShortage(error) || now - tries.since >= options_.dial_timeout)
       return group->OnLost(peer, std::strerror(error));
     redials_.push_back({now + kListenerPause, group, peer, tries});
@@ -212,7 +212,7 @@ bool TcpTransport::Accept() {
       if (IsShortage(errno)) PauseListener();
       return i > 0;
     }
-    std::string host = AddressOf(fd.get());
+    std::string host = service::AddressOf(fd.get());
     MakeRoom(host);
     Tune(fd.get());
     Add(std::make_unique<TcpConnection>(this, std::move(fd), std::move(host),
@@ -235,7 +235,7 @@ void TcpTransport::MakeRoom(const std::string& host) {
 
 // Out of descriptors: an idle listener would be reported again and again.
 void TcpTransport::PauseListener() {
-  LogWarning("cannot accept connections of peers", {{"error", std::strerror(errno)}});
+  service::LogWarning("cannot accept connections of peers", {{"error", std::strerror(errno)}});
   for (TcpConnection* connection : unproved_) {
     if (connection->dialled()) continue;
     Close(connection);
@@ -406,4 +406,4 @@ absl::StatusOr<std::unique_ptr<Transport>> NewTcpTransport(const TcpOptions& opt
   return transport;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct TcpOptions {
   std::string bind_address = "127.0.0.1";  // numeric IPv4 or IPv6 of the data NIC; peers dial it
@@ -34,4 +34,4 @@ struct TcpOptions {
 // listen.
 absl::StatusOr<std::unique_ptr<Transport>> NewTcpTransport(const TcpOptions& options);
 
-}  // namespace remesh
+}  // namespace remesh::worker

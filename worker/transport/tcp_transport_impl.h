@@ -15,7 +15,7 @@
 #include "worker/transport/tcp_group.h"
 #include "worker/transport/tcp_transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // See NewTcpTransport(): listens, dials, and drives the connections of all groups by epoll(7).
 // It listens, dials and keeps time for all: it has more than 25 methods and more than 12 fields.
@@ -90,4 +90,4 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   std::deque<Ended> ended_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -18,7 +18,7 @@
 #include "worker/transport/tcp_group.h"
 #include "worker/transport/tcp_handshake.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using absl::StatusCode;
@@ -273,4 +273,4 @@ TEST_F(TcpTransportTest, ASecondConnectionOfAPeerEndsBoth) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Names one message between two hosts of a peer group; both ends derive it from their programs.
 // Opaque to transports, unique within a group and direction.
@@ -113,4 +113,4 @@ class Transport {
   virtual void Wake() = 0;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 #include "worker/transport/transport.h"
 #include "worker/transport/ucx_wire.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 class UcxGroup;
 class UcxTransport;
@@ -45,4 +45,4 @@ struct UcxOperation {
   PeerGroup::Done done;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "worker/transport/ucx_transport_impl.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr int kStrangersMax = 1024;  // connections that have shown no token of an open group
@@ -207,4 +207,4 @@ ucs_status_t UcxTransport::OnMessage(void* self, const void* header, size_t head
   return connection->group->OnMessage(connection, *tag, data, length, rendezvous);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

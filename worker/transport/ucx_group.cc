@@ -11,7 +11,7 @@
 #include "worker/transport/peer_table.h"
 #include "worker/transport/ucx_transport_impl.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status Aborted() { return absl::CancelledError("the peer group was aborted"); }
@@ -274,4 +274,4 @@ void UcxGroup::Drop(PeerState& state, const absl::Status& status) {
   state.dialled = state.accepted = nullptr;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -14,7 +14,7 @@
 #include "worker/transport/transport.h"
 #include "worker/transport/ucx_connection.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A peer group over UCX: pairs messages with receives, and knows which peers are lost. Everything
 // UCX does with it arrives through the On...() calls, from inside UcxTransport::Progress().
@@ -93,4 +93,4 @@ class UcxGroup : public PeerGroup {
   int connections_ = 0;  // not closed yet
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

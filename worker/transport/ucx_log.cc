@@ -11,7 +11,10 @@
 #include "absl/strings/str_cat.h"
 #include "service/log.h"
 
-namespace remesh {
+namespace remesh::worker {
+
+using service::LogLevel;
+
 namespace {
 
 LogLevel LevelOf(ucs_log_level_t level) {
@@ -26,7 +29,7 @@ ucs_log_func_rc_t OnUcxLog(const char* file, unsigned line, const char*, ucs_log
   std::vsnprintf(text, sizeof(text), format, values);
   const char* slash = std::strrchr(file, '/');
   const std::string at = absl::StrCat(slash == nullptr ? file : slash + 1, ":", line);
-  Log(LevelOf(level), "UCX", {{"cause", text}, {"at", at}});
+  service::Log(LevelOf(level), "UCX", {{"cause", text}, {"at", at}});
   return UCS_LOG_FUNC_RC_STOP;
 }
 
@@ -34,4 +37,4 @@ ucs_log_func_rc_t OnUcxLog(const char* file, unsigned line, const char*, ucs_log
 
 void LogUcxAsOurs() { ucs_log_push_handler(OnUcxLog); }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -13,7 +13,7 @@
 #include "worker/transport/peer_table.h"
 #include "worker/transport/ucx_transport_impl.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr size_t kClosedTokensMax = 4096;  // remembered, so that late comers are refused at once
@@ -187,4 +187,4 @@ void UcxTransport::End(std::unique_ptr<UcxOperation> operation, absl::Status sta
   ended_.push_back({std::move(operation), std::move(status)});
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

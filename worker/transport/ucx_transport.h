@@ -8,7 +8,7 @@
 #include "absl/status/statusor.h"
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct UcxOptions {
   std::string bind_address =
@@ -37,4 +37,4 @@ struct UcxOptions {
 // start or listen.
 absl::StatusOr<std::unique_ptr<Transport>> NewUcxTransport(const UcxOptions& options);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -15,7 +15,7 @@
 #include "worker/transport/ucx_group.h"
 #include "worker/transport/ucx_worker.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Owns the listener and every connection. UCX's callbacks only record; Progress() acts on the
 // records once UCX has returned, because endpoints must not be made or closed, and callbacks of
@@ -113,4 +113,4 @@ class UcxTransport : public Transport {
   std::deque<Ended> ended_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

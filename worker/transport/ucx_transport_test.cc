@@ -11,7 +11,7 @@
 
 #include "worker/transport/socket_address.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using absl::StatusCode;
@@ -150,4 +150,4 @@ TEST_F(PairTest, NoiseOnTheListenerHarmsNobody) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 #include "worker/transport/transport.h"
 
 // What active messages carry, between builds of one version on little-endian machines.
-namespace remesh::ucx {
+namespace remesh::worker::ucx {
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -45,4 +45,4 @@ std::optional<T> ParseHeader(const void* header, size_t length) {
   return value;
 }
 
-}  // namespace remesh::ucx
+}  // namespace remesh::worker::ucx

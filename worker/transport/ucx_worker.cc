@@ -13,7 +13,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 bool IsAtMost113() {
@@ -104,4 +104,4 @@ void UcxWorker::Wake() {
   (void)!write(wake_fd_, &one, sizeof(one));  // fails only when a wake-up is pending 2^64 times
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 #include "worker/transport/socket_address.h"
 #include "worker/transport/ucx_transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A UCP context with one worker for one thread, and how that thread sleeps.
 class UcxWorker {
@@ -41,4 +41,4 @@ class UcxWorker {
 // UNAVAILABLE: "{what}: {UCX's words}".
 absl::Status UcxError(std::string_view what, ucs_status_t status);
 
-}  // namespace remesh
+}  // namespace remesh::worker

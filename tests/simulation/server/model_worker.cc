@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/server/model_worker.h"
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 // A secret or nonce of that many bytes.
@@ -236,4 +236,4 @@ void ModelWorker::Abort(const v1::Abort& abort) {
   callbacks_.say(answer);
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -11,7 +11,7 @@
 #include "remesh/v1/state.pb.h"
 #include "remesh/v1/worker.pb.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // What a worker remembers and says, without bytes: manifests and its record survive its deaths,
 // attempts do not.
@@ -103,4 +103,4 @@ class ModelWorker {
   std::map<std::string, Attempt> attempts_;  // by execution
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

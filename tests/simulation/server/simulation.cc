@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "server/controller/records.h"
 
-namespace remesh {
+namespace remesh::server {
 
 constexpr int64_t kMillisecond = 1000;
 constexpr int64_t kSecond = 1'000'000;
@@ -424,4 +424,4 @@ void Simulation::AskToMove(const std::string& state) {
   Handle(Call{.id = get_id, .request = get});
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -14,7 +14,7 @@
 #include "server/controller/controller.h"
 #include "tests/simulation/server/model_worker.h"
 
-namespace remesh {
+namespace remesh::server {
 
 // A world around the real controller: model workers, streams that delay but keep their order, a
 // disk, callers, and trouble. Everything follows from the seed. Laws are checked as things happen;
@@ -157,4 +157,4 @@ class Simulation {
   std::vector<std::string> violations_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::server

@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/simulation/server/simulation.h"
 
-namespace remesh {
+namespace remesh::server {
 
 std::shared_ptr<const PlacedState> Simulation::Place(const v1::StateSpec& spec) const {
   auto placed = std::make_shared<PlacedState>();
@@ -187,4 +187,4 @@ void Simulation::SettleAndCheck() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::server

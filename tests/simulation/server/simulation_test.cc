@@ -7,7 +7,7 @@
 
 #include <cstdlib>
 
-namespace remesh {
+namespace remesh::server {
 namespace {
 
 uint64_t Environment(const char* name, uint64_t otherwise) {
@@ -61,4 +61,4 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::server

@@ -24,10 +24,11 @@
 #include "worker/transport/testing/tapped_transport.h"
 
 // An agent, and two of them that move a state between them, with everything but gRPC.
-namespace remesh::testing {
+namespace remesh::worker {
 
 inline constexpr char kState[] = "jobs/a/states/b";
-inline const OracleArray kArray{ArrayKey("w"), ElementType::kU16, {6, 8}, 3};
+inline const testing::OracleArray kArray{
+    testing::ArrayKey("w"), planner::ElementType::kU16, {6, 8}, 3};
 
 using MakeDevices = std::function<std::vector<std::unique_ptr<Device>>(Transport* woken)>;
 
@@ -109,15 +110,15 @@ class TestAgent {
   void Write(const v1::ShardsResponse& shards) {
     for (const v1::Shard& shard : shards.shards()) {
       auto file = *MappedFile::Open(shard.path(), shard.offset() + shard.bytes());
-      FillBox(kArray, *BoxInArray(shard.box(), kArray.shape),
-              absl::MakeSpan(file.bytes().data() + shard.offset(), shard.bytes()));
+      testing::FillBox(kArray, *BoxInArray(shard.box(), kArray.shape),
+                       absl::MakeSpan(file.bytes().data() + shard.offset(), shard.bytes()));
     }
   }
   bool Right(const v1::ShardsResponse& shards) {
     for (const v1::Shard& shard : shards.shards()) {
       auto file = *MappedFile::Open(shard.path(), shard.offset() + shard.bytes());
-      if (CheckBox(kArray, *BoxInArray(shard.box(), kArray.shape),
-                   absl::MakeSpan(file.bytes().data() + shard.offset(), shard.bytes()))) {
+      if (testing::CheckBox(kArray, *BoxInArray(shard.box(), kArray.shape),
+                            absl::MakeSpan(file.bytes().data() + shard.offset(), shard.bytes()))) {
         return false;
       }
     }
@@ -207,7 +208,7 @@ class AgentTest : public ::testing::Test {
     hosts_[host]->Command(command);
   }
 
-  static v1::Assignment Assignment(int64_t generation, const Box& box) {
+  static v1::Assignment Assignment(int64_t generation, const planner::Box& box) {
     v1::Assignment assignment;
     assignment.set_state(kState);
     assignment.set_generation(generation);
@@ -219,17 +220,21 @@ class AgentTest : public ::testing::Test {
     *assignment.add_shards()->mutable_box() = BoxMessage(box);
     return assignment;
   }
-  static v1::Assignment Rows(int h) { return Assignment(1, Box{{{h * 3, h * 3 + 3}, {0, 8}}}); }
-  static v1::Assignment Columns(int h) { return Assignment(2, Box{{{0, 6}, {h * 4, h * 4 + 4}}}); }
+  static v1::Assignment Rows(int h) {
+    return Assignment(1, planner::Box{{{h * 3, h * 3 + 3}, {0, 8}}});
+  }
+  static v1::Assignment Columns(int h) {
+    return Assignment(2, planner::Box{{{0, 6}, {h * 4, h * 4 + 4}}});
+  }
 
   // What one host sees: the operations with an end on it.
   static v1::HostProgram ProgramOf(int host) {
-    std::vector<testing::TestOperation> operations, all;
+    std::vector<worker::TestOperation> operations, all;
     for (int window = 0; window < 2; ++window) {
       for (int from = 0; from < 2; ++from) {
         const int to = (from + window) % 2;
         all.push_back({.window = window,
-                       .box = Box{{{from * 3, from * 3 + 3}, {to * 4, to * 4 + 4}}},
+                       .box = planner::Box{{{from * 3, from * 3 + 3}, {to * 4, to * 4 + 4}}},
                        .from = 70 + from,
                        .to = 70 + to});
         if (from == host || to == host) operations.push_back(all.back());
@@ -361,4 +366,4 @@ class AgentTest : public ::testing::Test {
   std::unique_ptr<TestAgent> hosts_[2];
 };
 
-}  // namespace remesh::testing
+}  // namespace remesh::worker

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "worker/device/cuda/cuda_device.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 absl::Status BuiltWithoutCuda() {
@@ -22,4 +22,4 @@ absl::StatusOr<int> CountCudaDevices() { return BuiltWithoutCuda(); }
 
 absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t) { return BuiltWithoutCuda(); }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -16,7 +16,7 @@
 #include "worker/device/cuda/cuda_driver.h"
 #include "worker/device/cuda/cuda_status.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // The driver that is loaded, beside what this binary needs.
@@ -91,4 +91,4 @@ absl::StatusOr<std::vector<std::unique_ptr<Device>>> OpenCudaDevices(const CudaO
   return devices;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

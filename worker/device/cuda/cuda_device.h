@@ -9,7 +9,7 @@
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 struct CudaOptions {
   std::vector<int> indices;           // of GPUs, as the driver numbers them; empty: all
@@ -30,4 +30,4 @@ absl::StatusOr<int> CountCudaDevices();
 // OpenCudaDevices() succeeded. RESOURCE_EXHAUSTED (DEVICE_MEMORY_EXHAUSTED).
 absl::StatusOr<std::shared_ptr<std::byte>> AllocatePinned(int64_t bytes);
 
-}  // namespace remesh
+}  // namespace remesh::worker

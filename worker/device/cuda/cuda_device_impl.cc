@@ -11,7 +11,7 @@
 #include "worker/device/cuda/run_table.h"
 #include "worker/device/device_error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // Runs on a thread of the driver, where CUDA must not be called.
@@ -200,7 +200,7 @@ cudaError_t CudaDevice::LaunchTable(Work& work, cudaStream_t stream) {
   cudaError_t error = cudaMemcpyAsync(work.place.on_gpu, work.place.pinned, layout.bytes,
                                       cudaMemcpyHostToDevice, stream);
   if (error != cudaSuccess) return error;
-  error = remesh::RunTable(layout.View(work.place.on_gpu), work.table.chunks(), stream);
+  error = worker::RunTable(layout.View(work.place.on_gpu), work.table.chunks(), stream);
   if (error != cudaSuccess) return error;
   return cudaMemcpyAsync(work.place.pinned, work.place.on_gpu, layout.found_bytes(),
                          cudaMemcpyDeviceToHost, stream);
@@ -271,4 +271,4 @@ bool CudaDevice::Drain() {
   return !ended.empty();
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -17,7 +17,7 @@
 #include "worker/device/cuda/table_ring.h"
 #include "worker/device/work_table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // One GPU. Work goes to its streams at once, in turn, while there is room for tables; what waits for
 // room waits here, and can be taken back. Its end is an event, which the owner finds in Drain(); a
@@ -99,4 +99,4 @@ class CudaDevice final : public Device {
   std::deque<Work> ended_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::string Spelled(int version) { return absl::StrCat(version / 1000, ".", version % 1000 / 10); }
@@ -64,4 +64,4 @@ std::string_view ReleaseIn(std::string_view version_file) {
   return {};
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

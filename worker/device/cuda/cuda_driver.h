@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What CUDA's own functions say of the driver, as they write versions: 13000 is 13.0; 0: there is none.
 struct CudaVersions {
@@ -22,4 +22,4 @@ absl::Status CheckCudaDriver(const CudaVersions& versions, std::string_view rele
 // The driver's release in what /proc/driver/nvidia/version says; empty: it does not say it.
 std::string_view ReleaseIn(std::string_view version_file);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 TEST(CudaDriverTest, Cuda13NeedsDriver580) {
@@ -40,4 +40,4 @@ TEST(CudaDriverTest, TheReleaseIsInTheVersionFile) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker

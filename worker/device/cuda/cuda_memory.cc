@@ -16,7 +16,7 @@
 #include "worker/device/cuda/cuda_status.h"
 #include "worker/device/device_error.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 absl::Status CudaStatus(std::string_view device, cudaError_t error) {
   if (error == cudaSuccess) return absl::OkStatus();
@@ -321,4 +321,4 @@ absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& de
   return std::shared_ptr<std::byte>(pinned, static_cast<std::byte*>(address));
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -11,7 +11,7 @@
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Memory of GPU `index` that the GPUs `peers` reach too: by the driver's virtual memory management,
 // with handles that can be exported as file descriptors, or by cudaMalloc() where the driver lacks
@@ -36,4 +36,4 @@ std::string UuidOfGpu(int index);
 absl::StatusOr<std::shared_ptr<std::byte>> RegisterWithGpu(const std::string& device, int index,
                                                            std::span<std::byte> host);
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,17 +7,17 @@
 
 #include "absl/status/status.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // OK, or DeviceError() with CUDA's name for `error` and its sentence.
 absl::Status CudaStatus(std::string_view device, cudaError_t error);
 
-}  // namespace remesh
+}  // namespace remesh::worker
 
 // Returns CudaStatus(device, call) unless that is OK.
 #define REMESH_CUDA_OR_RETURN(device, call)                         \
   do {                                                              \
     if (const cudaError_t error_ = (call); error_ != cudaSuccess) { \
-      return ::remesh::CudaStatus(device, error_);                  \
+      return ::remesh::worker::CudaStatus(device, error_);          \
     }                                                               \
   } while (false)

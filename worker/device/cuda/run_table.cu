@@ -2,7 +2,7 @@
 #include "worker/device/cuda/run_table.h"
 #include "worker/device/kernels/run_chunk.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 // A block is a warp: what an SM's shared memory holds of them at once, 13 stages of 16 KiB on H100,
@@ -24,4 +24,4 @@ cudaError_t PrepareRunTable() {
                               cudaSharedmemCarveoutMaxShared);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

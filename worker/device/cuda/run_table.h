@@ -7,7 +7,7 @@
 
 #include "worker/device/kernels/table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Queues a table's chunks on `stream`, a warp each. REQUIRES: the device can read the table; chunks
 // > 0. The only function that nvcc compiles.
@@ -16,4 +16,4 @@ cudaError_t RunTable(const kernels::TableView& table, int64_t chunks, cudaStream
 // Loads it, so that the first table does not wait for that.
 cudaError_t PrepareRunTable();
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 constexpr size_t kTableAlignment = 256;
@@ -75,4 +75,4 @@ void TableLayout::Write(const WorkTable& table, std::byte* base) const {
   Append(table.pieces, base + pieces);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -10,7 +10,7 @@
 
 #include "worker/device/work_table.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A table on its way to a GPU: the same bytes in pinned memory and on the GPU, from where what it
 // found comes back.
@@ -66,4 +66,4 @@ struct TableLayout {
   size_t pieces, bytes;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -6,7 +6,7 @@
 #include "worker/device/kernels/lanes.h"
 #include "worker/device/kernels/table.h"
 
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 // One chunk: what is moved, by one warp.
 struct ChunkPlace {
@@ -56,4 +56,4 @@ REMESH_HD inline ChunkPlace ChunkAt(const TableView& table, int64_t index) {
   return chunk;
 }
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

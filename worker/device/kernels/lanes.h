@@ -16,7 +16,7 @@
 #define REMESH_NO_UNROLL
 #endif
 
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 inline constexpr int kLanes = 32;
 
@@ -71,4 +71,4 @@ struct LanesOfWarp {
 };
 #endif
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

@@ -7,7 +7,7 @@
 
 // Loads and stores of one aligned unit. On processors they are relaxed atomics, as other threads may
 // write other bits of a word at the same time.
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 struct alignas(16) Unit16 {
   uint64_t low, high;
@@ -63,4 +63,4 @@ inline void LowerTo(int64_t* at, int64_t value) {
 
 #endif
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

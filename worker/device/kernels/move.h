@@ -10,7 +10,7 @@
 
 // Between the pieces of a tape and one packed chunk. Memory is read by whole words of 4 bytes where
 // a unit's bits need it; bits of others in such words are not changed.
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 enum class MoveKind { kGather, kScatter };  // pieces -> packed, packed -> pieces
 
@@ -168,4 +168,4 @@ REMESH_HD void MoveRange(const PieceEntry* pieces, int64_t lo, int64_t hi, Stage
   }
 }
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

@@ -6,7 +6,7 @@
 #include "worker/device/kernels/lanes.h"
 #include "worker/device/kernels/table.h"
 
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 // Divisions in the tables have a dividend below 2^32 or below twice the divisor: 64-bit ones are dear
 // on GPUs.
@@ -77,4 +77,4 @@ class PiecePlace {
   uint64_t digits_[kLoopsMax];
 };
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

@@ -8,7 +8,7 @@
 #include "worker/device/kernels/table.h"
 #include "worker/device/kernels/xxh3.h"
 
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 // Zeros behind the last bit up to a multiple of 16 bytes: digests are of whole bytes, and what is
 // packed travels by so many.
@@ -60,4 +60,4 @@ REMESH_HD void RunChunk(const TableView& table, int64_t index, Stage& stage) {
   }
 }
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 inline constexpr int kLoopsMax = 5;
 
@@ -50,4 +50,4 @@ struct TableView {
   int64_t* first_wrong;
 };
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

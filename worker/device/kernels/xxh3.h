@@ -9,7 +9,7 @@
 // XXH3 of more than 240 bytes, arranged so that a warp computes it: inside a block of 1 KiB the order
 // of its 16 stripes does not matter, so the lanes take four at a time, 8 accumulators each, and are
 // summed before the scramble.
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 // Lane 8g + i has accumulator i of the stripes 4s + g.
 template <typename Lanes>
@@ -112,4 +112,4 @@ REMESH_HD uint64_t HashOf(const uint64_t* words, int bytes) {
   return LongHash<Lanes>(words).Finish(bytes);
 }
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

@@ -8,7 +8,7 @@
 // XXH3, 64 bits, seed 0, default secret (xxhash 0.8, Yann Collet, BSD 2-Clause), as far as it needs
 // no other lane: constants, reads, and the digests of up to 240 bytes, which each lane computes for
 // itself.
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 
 inline constexpr uint32_t kPrime32A = 0x9E3779B1u, kPrime32B = 0x85EBCA77u, kPrime32C = 0xC2B2AE3Du;
 inline constexpr uint64_t kPrime64A = 0x9E3779B185EBCA87u, kPrime64B = 0xC2B2AE3D27D4EB4Fu,
@@ -133,4 +133,4 @@ REMESH_HD inline uint64_t HashTo240(const uint64_t* words, int bytes) {
   return Avalanche(hash + Mixed(words, bytes - 16, 136 - 17));
 }
 
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

@@ -11,7 +11,7 @@
 #include "worker/device/kernels/run_chunk.h"
 #include "xxhash.h"
 
-namespace remesh::kernels {
+namespace remesh::worker::kernels {
 namespace {
 
 class Xxh3Test : public testing::Test {
@@ -52,4 +52,4 @@ TEST_F(Xxh3Test, IsTheLibrarysUpToAChunk) {
 }
 
 }  // namespace
-}  // namespace remesh::kernels
+}  // namespace remesh::worker::kernels

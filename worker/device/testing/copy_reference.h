@@ -9,7 +9,7 @@
 
 // The plainest possible words for what copies do, one bit at a time, and random cases to
 // compare them on.
-namespace remesh::reference {
+namespace remesh::worker::reference {
 
 using Bytes = std::vector<std::byte>;
 
@@ -23,7 +23,7 @@ inline void SetBit(std::byte* data, int64_t bit, bool value) {
 }
 
 // Where the element at global index `at` begins in a shard of `frame`, in bits.
-inline int64_t BitOf(const Box& frame, const std::vector<int64_t>& at, int bits) {
+inline int64_t BitOf(const planner::Box& frame, const std::vector<int64_t>& at, int bits) {
   int64_t element = 0;
   for (int d = 0; d < frame.rank(); ++d)
     element = element * frame.dims[d].size() + at[d] - frame.dims[d].lo;
@@ -32,10 +32,10 @@ inline int64_t BitOf(const Box& frame, const std::vector<int64_t>& at, int bits)
 
 // Calls visit(index) for every element of `box`, row-major.
 template <typename Visit>
-void ForEachElement(const Box& box, Visit visit) {
+void ForEachElement(const planner::Box& box, Visit visit) {
   if (box.empty()) return;
   std::vector<int64_t> at;
-  for (const Interval& dim : box.dims) at.push_back(dim.lo);
+  for (const planner::Interval& dim : box.dims) at.push_back(dim.lo);
   while (true) {
     visit(at);
     int d = box.rank() - 1;
@@ -47,7 +47,8 @@ void ForEachElement(const Box& box, Visit visit) {
   }
 }
 
-inline void CopyElements(const ShardView& source, const Box& box, const ShardView& target) {
+inline void CopyElements(const ShardView& source, const planner::Box& box,
+                         const ShardView& target) {
   const int bits = source.bits_per_element;
   ForEachElement(box, [&](const std::vector<int64_t>& at) {
     const int64_t from = BitOf(source.frame, at, bits), to = BitOf(target.frame, at, bits);
@@ -55,7 +56,7 @@ inline void CopyElements(const ShardView& source, const Box& box, const ShardVie
   });
 }
 
-inline Bytes PackElements(const ShardView& source, const Box& box) {
+inline Bytes PackElements(const ShardView& source, const planner::Box& box) {
   Bytes packed(static_cast<size_t>(PackedBytes(box, source.bits_per_element)));
   if (!packed.empty()) CopyElements(source, box, {packed.data(), box, source.bits_per_element});
   return packed;
@@ -70,8 +71,8 @@ class Random {
   }
 
   // A box that may be empty now and then.
-  Box AnyBox(int rank, int64_t extent_max) {
-    Box box;
+  planner::Box AnyBox(int rank, int64_t extent_max) {
+    planner::Box box;
     for (int d = 0; d < rank; ++d) {
       const int64_t lo = Uniform(0, 5);
       box.dims.push_back({lo, lo + Uniform(Uniform(0, 20) == 0 ? 0 : 1, extent_max)});
@@ -80,16 +81,16 @@ class Random {
   }
 
   // A frame around `box`, in each dimension as often tight as not.
-  Box Around(const Box& box) {
-    Box frame = box;
-    for (Interval& dim : frame.dims) {
+  planner::Box Around(const planner::Box& box) {
+    planner::Box frame = box;
+    for (planner::Interval& dim : frame.dims) {
       if (Uniform(0, 1) == 0) dim = {dim.lo - Uniform(0, 3), dim.hi + Uniform(0, 3)};
     }
     return frame;
   }
 
   // Noise for a shard of `frame`, with the zero bits that a shard ends in.
-  Bytes Shard(const Box& frame, int bits) {
+  Bytes Shard(const planner::Box& frame, int bits) {
     Bytes bytes(static_cast<size_t>(PackedBytes(frame, bits)));
     for (std::byte& byte : bytes) byte = static_cast<std::byte>(Uniform(0, 255));
     const int64_t end = frame.element_count() * bits;
@@ -102,4 +103,4 @@ class Random {
   std::mt19937 engine_;
 };
 
-}  // namespace remesh::reference
+}  // namespace remesh::worker::reference

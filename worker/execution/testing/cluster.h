@@ -22,18 +22,18 @@
 #include "worker/store/box_message.h"
 
 // Hosts of one process that run hand-made programs, all on the calling thread but for the copies.
-namespace remesh::testing {
+namespace remesh::worker {
 
 struct TestArray {
   std::string name;
-  Shape shape;
+  planner::Shape shape;
   std::string type;
 };
 
 struct TestShard {
   int array = 0;
   int device = 0;  // ordinal
-  Box box;
+  planner::Box box;
 };
 
 // What an attempt moves: each host has `devices_per_host` devices; ids are 100 + ordinal.
@@ -66,9 +66,9 @@ inline void AddNaiveOperations(TestCase& c) {
       };
       return far(a) < far(b);
     });
-    std::vector<Box> taken;
+    std::vector<planner::Box> taken;
     for (const TestShard& source : holders) {
-      const auto common = Intersect(source.box, target.box);
+      const auto common = planner::Intersect(source.box, target.box);
       // Shards of a test overlap wholly or not at all.
       if (!common || std::find(taken.begin(), taken.end(), *common) != taken.end()) continue;
       taken.push_back(*common);
@@ -226,7 +226,7 @@ class TestHost {
       v1::ShardSpec& spec = *shards->assignment.add_shards();
       spec.set_array(shard.array);
       spec.set_local_device(shard.device % c.devices_per_host);
-      const int bits = BitWidth(*ParseElementType(c.arrays[shard.array].type));
+      const int bits = planner::BitWidth(*planner::ParseElementType(c.arrays[shard.array].type));
       const int64_t bytes = PackedBytes(shard.box, bits) + 1;
       if (transport_->windowed()) {
         memory_.push_back(Allocate(shard.device % c.devices_per_host, bytes));
@@ -255,9 +255,10 @@ class TestHost {
   }
 
   v1::HostProgram Chunk(const TestCase& c) const {
-    std::vector<NamedProgram::Array> arrays;
+    std::vector<proto::NamedProgram::Array> arrays;
     for (const TestArray& array : c.arrays)
-      arrays.push_back({array.name, array.shape, BitWidth(*ParseElementType(array.type))});
+      arrays.push_back(
+          {array.name, array.shape, planner::BitWidth(*planner::ParseElementType(array.type))});
     std::vector<TestOperation> operations;
     for (const TestOperation& operation : c.operations) {
       if (c.host_of(operation.from) != index_ && c.host_of(operation.to) != index_) continue;
@@ -280,4 +281,4 @@ class TestHost {
   std::unique_ptr<Mover> mover_;
 };
 
-}  // namespace remesh::testing
+}  // namespace remesh::worker

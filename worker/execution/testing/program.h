@@ -13,27 +13,27 @@
 #include "worker/execution/program.h"
 
 // Hand-made programs as they come over the wire.
-namespace remesh::testing {
+namespace remesh::worker {
 
 // A box on its way from one device to another.
 struct TestOperation {
   int32_t window = 0;
   int32_t array = 0;
-  Box box;
+  planner::Box box;
   int from = 0;
   int to = 0;
-  Space from_space = Space::kSource;
-  Space to_space = Space::kTarget;
-  int32_t tape = 0;                // boxes of another one are other values
-  Interval stripe = {0, 0};        // bits of the box; all when empty
-  std::vector<int64_t> cuts = {};  // where other hosts' stripes cut this one, and its own
+  planner::Space from_space = planner::Space::kSource;
+  planner::Space to_space = planner::Space::kTarget;
+  int32_t tape = 0;                   // boxes of another one are other values
+  planner::Interval stripe = {0, 0};  // bits of the box; all when empty
+  std::vector<int64_t> cuts = {};     // where other hosts' stripes cut this one, and its own
 };
 
 // A program whose stretches are `operations`, which are by rising windows: a round a window, an
 // array a class, and a tape and a segment for each box. Devices are ids here.
 class TestProgram {
  public:
-  TestProgram(std::vector<NamedProgram::Array> arrays, int32_t windows) {
+  TestProgram(std::vector<proto::NamedProgram::Array> arrays, int32_t windows) {
     named_.arrays = std::move(arrays);
     named_.program.windows = windows;
     named_.program.schedule.rounds = std::max(1, windows);
@@ -58,7 +58,7 @@ class TestProgram {
     AddTapes();
     for (const TestOperation& operation : operations) AddMove(operation);
     v1::HostProgram merged;
-    WriteProgram(named_, [&](const v1::HostProgram& chunk) {
+    proto::WriteProgram(named_, [&](const v1::HostProgram& chunk) {
       merged.MergeFrom(chunk);
       return true;
     });
@@ -66,7 +66,7 @@ class TestProgram {
   }
 
  private:
-  using Key = std::tuple<int32_t, int32_t, Box>;  // tape, array, box
+  using Key = std::tuple<int32_t, int32_t, planner::Box>;  // tape, array, box
 
   static Key KeyOf(const TestOperation& operation) {
     return {operation.tape, operation.array, operation.box};
@@ -75,21 +75,21 @@ class TestProgram {
   void AddClasses() {
     int32_t next_atom = 0;
     for (size_t a = 0; a < named_.arrays.size(); ++a) {
-      std::set<Box>& boxes = boxes_[static_cast<int>(a)];
-      if (boxes.empty()) boxes.insert(Box::Whole(named_.arrays[a].shape));
-      ArrayClass one{.arrays = {static_cast<int32_t>(a)},
-                     .element_bits = named_.arrays[a].bits_per_element,
-                     .first_atom = next_atom,
-                     .atom_count = static_cast<int32_t>(boxes.size()),
-                     .cuts = {},
-                     .boxes = {boxes.begin(), boxes.end()}};
-      for (const Box& box : boxes) atom_of_[{a, box}] = next_atom++;
+      std::set<planner::Box>& boxes = boxes_[static_cast<int>(a)];
+      if (boxes.empty()) boxes.insert(planner::Box::Whole(named_.arrays[a].shape));
+      planner::ArrayClass one{.arrays = {static_cast<int32_t>(a)},
+                              .element_bits = named_.arrays[a].bits_per_element,
+                              .first_atom = next_atom,
+                              .atom_count = static_cast<int32_t>(boxes.size()),
+                              .cuts = {},
+                              .boxes = {boxes.begin(), boxes.end()}};
+      for (const planner::Box& box : boxes) atom_of_[{a, box}] = next_atom++;
       named_.program.geometry.classes.push_back(std::move(one));
     }
   }
 
   void AddTapes() {
-    HostProgram& program = named_.program;
+    planner::HostProgram& program = named_.program;
     program.tape_begin.push_back(0);
     for (auto& [key, tape] : tape_of_) {
       const auto& [number, array, box] = key;
@@ -108,8 +108,8 @@ class TestProgram {
 
   void AddMove(const TestOperation& operation) {
     const int32_t segment = tape_of_.at(KeyOf(operation));
-    const Interval whole{0, named_.program.segments[segment].size()};
-    const Interval stripe = operation.stripe.size() > 0 ? operation.stripe : whole;
+    const planner::Interval whole{0, named_.program.segments[segment].size()};
+    const planner::Interval stripe = operation.stripe.size() > 0 ? operation.stripe : whole;
     const auto device = [&](int id) {
       return static_cast<int32_t>(std::distance(devices_.begin(), devices_.find(id)));
     };
@@ -123,13 +123,13 @@ class TestProgram {
                                     .hi = stripe.hi});
   }
 
-  NamedProgram named_;
+  proto::NamedProgram named_;
   std::set<int> devices_;
-  std::map<int, std::set<Box>> boxes_;
-  std::map<std::pair<int, Box>, int32_t> atom_of_;
+  std::map<int, std::set<planner::Box>> boxes_;
+  std::map<std::pair<int, planner::Box>, int32_t> atom_of_;
   std::map<Key, int32_t> tape_of_;
   std::map<Key, int32_t> number_of_;  // of its tape, in the plan
   std::map<Key, std::set<int64_t>> cuts_;
 };
 
-}  // namespace remesh::testing
+}  // namespace remesh::worker

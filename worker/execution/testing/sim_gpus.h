@@ -14,7 +14,7 @@
 #include "worker/nccl/nccl_transport.h"
 #include "worker/nccl/testing/fake_library.h"
 
-namespace remesh::testing {
+namespace remesh::worker {
 
 // The GPUs of a host that has none: the streams that the fake NCCL works on.
 class SimGpus {
@@ -49,4 +49,4 @@ inline std::unique_ptr<Device> NewSimDevice(int host, int local, SimDevice::Noti
   return std::make_unique<SimDevice>(options, std::move(notify));
 }
 
-}  // namespace remesh::testing
+}  // namespace remesh::worker

@@ -12,7 +12,7 @@
 
 #include "worker/nccl/fake/fake_transfer.h"
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 namespace {
 
 using nccl::Result;
@@ -206,4 +206,4 @@ void WaitIdle(const FakeLocal& local) {
   while (local.busy > 0) std::this_thread::sleep_for(kPoll);
 }
 
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl

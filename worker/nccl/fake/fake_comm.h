@@ -13,7 +13,7 @@
 #include "worker/nccl/fake/fake_world.h"
 #include "worker/nccl/nccl_types.h"
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 
 struct FakeComm;
 
@@ -79,4 +79,4 @@ nccl::Result AwaitStarted(FakeComm& comm);
 // Until nothing uses the ranks any more.
 void WaitIdle(const FakeLocal& local);
 
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl

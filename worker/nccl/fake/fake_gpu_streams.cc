@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using PassedCount = std::shared_ptr<std::atomic<GpuStreams::Event>>;
@@ -32,4 +32,4 @@ absl::StatusOr<bool> FakeGpuStreams::Passed(int device, Event event) {
   return *devices_.at(device).passed >= event;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 #include "worker/nccl/fake/fake_stream.h"
 #include "worker/nccl/gpu_streams.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // The link's view of streams that the fake NCCL can work with: one of each device, by local index.
 class FakeGpuStreams : public GpuStreams {
@@ -31,4 +31,4 @@ class FakeGpuStreams : public GpuStreams {
   std::vector<Device> devices_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

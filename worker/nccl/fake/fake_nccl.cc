@@ -15,7 +15,7 @@
 
 #include "worker/nccl/fake/fake_comm.h"
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 namespace {
 
 using nccl::Comm;
@@ -143,16 +143,16 @@ Result Destroy(FakeComm* comm) {
 }
 
 }  // namespace
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl
 
 #define REMESH_NCCL_EXPORT extern "C" __attribute__((visibility("default")))
 
-namespace fake = remesh::fake_nccl;
-using remesh::nccl::Comm;
-using remesh::nccl::Config;
-using remesh::nccl::Result;
-using remesh::nccl::Stream;
-using remesh::nccl::UniqueId;
+namespace fake = remesh::worker::fake_nccl;
+using remesh::worker::nccl::Comm;
+using remesh::worker::nccl::Config;
+using remesh::worker::nccl::Result;
+using remesh::worker::nccl::Stream;
+using remesh::worker::nccl::UniqueId;
 
 REMESH_NCCL_EXPORT Result ncclGetVersion(int* version) {
   *version = 22809;

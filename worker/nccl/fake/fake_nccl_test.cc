@@ -16,7 +16,7 @@
 #include "worker/nccl/testing/fake_library.h"
 #include "worker/nccl/testing/host_stream.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 using nccl::Result;
@@ -419,10 +419,10 @@ TEST_F(FakeNcclDeathTest, MemoryOfAnotherDevice) {
 }
 
 }  // namespace
-}  // namespace remesh
+}  // namespace remesh::worker
 
 int main(int argc, char** argv) {
-  if (argc == 2 && std::strcmp(argv[1], "--peer") == 0) return remesh::RunPeer();
+  if (argc == 2 && std::strcmp(argv[1], "--peer") == 0) return remesh::worker::RunPeer();
   // Death tests start this program anew: a fork would be without the streams' threads.
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   testing::InitGoogleTest(&argc, argv);

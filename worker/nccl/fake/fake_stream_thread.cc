@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 FakeStreamThread::FakeStreamThread(Translate translate)
     : RemeshFakeStream{REMESH_FAKE_STREAM_MAGIC, 0, &Enqueue, &TranslateHere},
@@ -49,4 +49,4 @@ void FakeStreamThread::Run() {
   }
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

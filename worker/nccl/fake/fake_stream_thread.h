@@ -10,7 +10,7 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/nccl/fake/fake_stream.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A stream of the fake NCCL: a thread that does what is put on it. Whose memory it works on is for
 // `translate` to say, which is called on that thread only.
@@ -46,4 +46,4 @@ class FakeStreamThread : public RemeshFakeStream {
   std::thread thread_;  // last: it uses all of the above
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 namespace {
 
 // Calls copy(place in the ring, offset, bytes) for [at, at + bytes) of the stream of bytes.
@@ -46,4 +46,4 @@ bool FakeTransfer::StepReceive() {
   return now > 0 || done_;
 }
 
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl

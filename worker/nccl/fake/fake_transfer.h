@@ -6,7 +6,7 @@
 
 #include "worker/nccl/fake/fake_world.h"
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 
 // One ncclSend or ncclRecv as the kernel carries it out, a piece at a time. A send is not done before
 // all its bytes were taken: none runs ahead of its receive.
@@ -30,4 +30,4 @@ class FakeTransfer {
   bool done_ = false;
 };
 
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl

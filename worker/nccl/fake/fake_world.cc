@@ -10,7 +10,7 @@
 #include <cstring>
 #include <utility>
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 namespace {
 
 constexpr size_t kHeaderBytes = 4096;
@@ -64,4 +64,4 @@ FakeChannel& FakeWorld::channel(int from, int to) {
 
 void FakeWorld::Unlink() { shm_unlink(name_.c_str()); }
 
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl

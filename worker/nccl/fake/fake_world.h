@@ -9,7 +9,7 @@
 
 #include "worker/nccl/nccl_types.h"
 
-namespace remesh::fake_nccl {
+namespace remesh::worker::fake_nccl {
 
 // From one rank to another: a ring of bytes without any marks of messages. So ends that disagree on
 // a size hang, or take one message's bytes for another's: as NCCL does. Lies in shared memory.
@@ -62,4 +62,4 @@ class FakeWorld {
   void* const memory_;
 };
 
-}  // namespace remesh::fake_nccl
+}  // namespace remesh::worker::fake_nccl

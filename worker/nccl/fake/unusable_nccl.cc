@@ -2,12 +2,12 @@
 // Libraries that nobody can exchange by: the version is the build's choice.
 #include "worker/nccl/nccl_types.h"
 
-extern "C" __attribute__((visibility("default"))) remesh::nccl::Result ncclGetVersion(
+extern "C" __attribute__((visibility("default"))) remesh::worker::nccl::Result ncclGetVersion(
     int* version) {
   *version = REMESH_NCCL_VERSION;
-  return remesh::nccl::Result::kSuccess;
+  return remesh::worker::nccl::Result::kSuccess;
 }
 
-extern "C" __attribute__((visibility("default"))) remesh::nccl::Result ncclGroupStart() {
-  return remesh::nccl::Result::kSuccess;
+extern "C" __attribute__((visibility("default"))) remesh::worker::nccl::Result ncclGroupStart() {
+  return remesh::worker::nccl::Result::kSuccess;
 }

@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 std::string LoadableLibrary(const std::string& name) {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path() / name;
@@ -22,4 +22,4 @@ const NcclApi& FakeNccl() {
   return api;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

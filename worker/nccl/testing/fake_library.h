@@ -5,7 +5,7 @@
 
 #include "worker/nccl/nccl_api.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // Where the build put a library that is made to be loaded, as "libremesh_fake_nccl.so".
 std::string LoadableLibrary(const std::string& name);
@@ -13,4 +13,4 @@ std::string LoadableLibrary(const std::string& name);
 // The fake NCCL, found as the true one is.
 const NcclApi& FakeNccl();
 
-}  // namespace remesh
+}  // namespace remesh::worker

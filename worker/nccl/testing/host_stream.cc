@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 
-namespace remesh {
+namespace remesh::worker {
 namespace {
 
 std::byte* Reserve(size_t bytes) {
@@ -33,4 +33,4 @@ std::byte* HostStream::Behind(const std::byte* address, size_t bytes) {
   return host_.data() + (at - begin);
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -7,7 +7,7 @@
 
 #include "worker/nccl/fake/fake_stream_thread.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A device for tests: memory, and the stream that NCCL works on. Nobody can read or write at the
 // memory's addresses (the process would end): only the stream knows the bytes behind them, and the
@@ -29,4 +29,4 @@ class HostStream {
   FakeStreamThread stream_;  // last: what is on it uses the memory
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

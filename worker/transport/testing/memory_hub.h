@@ -12,7 +12,7 @@
 #include "absl/synchronization/mutex.h"
 #include "worker/transport/testing/memory_transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 class MemoryTransport;
 
@@ -115,4 +115,4 @@ class MemoryTransport : public Transport {
   std::deque<Ended> ended_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

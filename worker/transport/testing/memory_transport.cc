@@ -9,7 +9,7 @@
 #include "worker/transport/peer_table.h"
 #include "worker/transport/testing/memory_hub.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 class MemoryGroup : public PeerGroup {
  public:
@@ -237,4 +237,4 @@ int64_t MemoryFabric::refused() const {
   return hub_->refused;
 }
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -8,7 +8,7 @@
 
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // A network inside one process, for tests and simulations: its transports reach each other by name.
 // Nothing happens outside the transports' own calls, so that one thread driving them all gets the
@@ -39,4 +39,4 @@ class MemoryFabric {
   std::shared_ptr<Hub> hub_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker

@@ -9,7 +9,7 @@
 
 #include "worker/transport/transport.h"
 
-namespace remesh {
+namespace remesh::worker {
 
 // What is done to slices on their way; their digests are left alone.
 struct Tap {
@@ -60,4 +60,4 @@ class TappedTransport : public Transport {
   const Tap tap_;
 };
 
-}  // namespace remesh
+}  // namespace remesh::worker
