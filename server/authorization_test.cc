@@ -2,45 +2,16 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
 
+#include "server/every_method.h"
 #include "server/server_fixture.h"
 #include "service/error_info.h"
 
 namespace remesh::server {
 namespace {
 
-constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
-                                     "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
-
 absl::Status Deny(const service::Identity&, const service::Resource&, std::string_view method) {
   return MakeError(absl::StatusCode::kPermissionDenied, std::string(method) + " is not for you",
                    {.reason = "DENIED", .metadata = {}});
-}
-
-// Calls a method of any kind with one empty message and returns how it ended.
-absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
-  grpc::GenericStub stub(channel);
-  grpc::ClientContext context;
-  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-  grpc::CompletionQueue queue;
-  auto call = stub.PrepareCall(&context, method, &queue);
-  grpc::Status status;
-  grpc::ByteBuffer nothing(nullptr, 0);
-  grpc::ByteBuffer answer;
-  void* tag = nullptr;
-  bool ok = false;
-  call->StartCall(nullptr);
-  queue.Next(&tag, &ok);
-  if (ok) {
-    call->WriteLast(nothing, {}, nullptr);
-    queue.Next(&tag, &ok);
-  }
-  do {
-    call->Read(&answer, nullptr);
-    queue.Next(&tag, &ok);
-  } while (ok);
-  call->Finish(&status, nullptr);
-  queue.Next(&tag, &ok);
-  return service::StatusFromGrpc(status);
 }
 
 // The hook stands before every method that there is, also those that come later.

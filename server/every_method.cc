@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/every_method.h"
+
+#include <grpcpp/generic/generic_stub.h>
+
+#include <chrono>
+
+#include "service/error_info.h"
+
+namespace remesh::server {
+
+absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                       const std::string& request_id) {
+  grpc::GenericStub stub(channel);
+  grpc::ClientContext context;
+  if (!request_id.empty()) context.AddMetadata("x-request-id", request_id);
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  grpc::CompletionQueue queue;
+  auto call = stub.PrepareCall(&context, method, &queue);
+  void* tag = nullptr;
+  bool ok = false;
+  const auto next = [&] { return queue.Next(&tag, &ok) && ok; };
+  call->StartCall(nullptr);
+  if (next()) {
+    call->WriteLast(grpc::ByteBuffer(nullptr, 0), {}, nullptr);
+    next();
+  }
+  grpc::ByteBuffer answer;
+  do {
+    call->Read(&answer, nullptr);
+  } while (next());
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  next();
+  return service::StatusFromGrpc(status);
+}
+
+}  // namespace remesh::server
