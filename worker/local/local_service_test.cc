@@ -374,7 +374,7 @@ TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   const int fd = socket(AF_UNIX, SOCK_STREAM, 0);
   ASSERT_EQ(bind(fd, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
   close(fd);
-  LocalService service(&strand_, buffers_.get(), calls_.get());
+  LocalService service(&strand_, buffers_.get(), calls_.get(), &gate_);
   grpc::ServerBuilder third;
   third.RegisterService(&service);
   auto server = UnixServer::Start(third, stale, gate_);
