@@ -53,7 +53,8 @@ absl::StatusOr<std::string> ReadText(const std::string& path) {
 
 absl::Status AtFile(const std::string& path, const absl::Status& status) {
   ErrorInfo info = GetErrorInfo(status);
-  if (info.reason != "INVALID_FIELD" || info.metadata.contains("file")) return status;
+  const bool of_text = info.reason == "INVALID_FIELD" || info.reason == "INVALID_TEXT";
+  if (!of_text || info.metadata.contains("file")) return status;
   info.metadata["file"] = path == "-" ? "stdin" : path;
   return MakeError(status.code(),
                    absl::StrCat(info.metadata["file"], ": ", std::string(status.message())), info);

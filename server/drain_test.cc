@@ -3,6 +3,7 @@
 // What an operator does to a server that runs: ends it, changes its settings, upgrades around it.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <thread>
 
 #include "absl/synchronization/notification.h"
@@ -17,10 +18,14 @@ using Command = v1::AttachResponse;
 class DrainTest : public ServerFixture {
  protected:
   absl::StatusOr<v1::Execution> StartHeld(ScriptedWorker::OnCommand on_command) {
-    AttachWorkers(std::move(on_command));
+    // Counted before it is carried out: a worker that holds on to a command has not ended it.
+    AttachWorkers([this, on_command](ScriptedWorker& worker, const Command& command) {
+      if (command.has_verify() && !asked_.exchange(true)) verify_came_.Notify();
+      return on_command(worker, command);
+    });
     CreateReadyState();
     const auto started = StartExecution(1, kColumns);
-    EXPECT_TRUE(workers_[0]->Await(Command::kVerify, 1));
+    EXPECT_TRUE(verify_came_.WaitForNotificationWithTimeout(absl::Seconds(10)));
     return started;
   }
 
@@ -32,6 +37,9 @@ class DrainTest : public ServerFixture {
             .join_token_hashes = {},
             .topology_rules = now.topology_rules};
   }
+
+  std::atomic<bool> asked_ = false;
+  absl::Notification verify_came_;
 };
 
 TEST_F(DrainTest, WithNoExecutionItTakesNoTimeAndNoneBegins) {

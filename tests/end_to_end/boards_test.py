@@ -20,7 +20,7 @@ PATIENCE_SECONDS = 90
 VARIABLES = {"$__rate_interval": "15s", "$__range": "5m", "$namespace": ".*", "$job": ".+", "$instance": ".+"}
 # Panels without data, and why.
 EMPTY = {"Buffers of what they may take": "no worker of this cluster has a memory_limit_bytes",
-         "Certificate left": "this cluster has no TLS"}
+         "Certificate left": "this cluster has no TLS", "Life left of certificates": "this cluster has no TLS"}
 
 
 def panels() -> dict:
