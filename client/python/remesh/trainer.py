@@ -170,6 +170,11 @@ class Trainer:
         """This host's shards of a committed generation, to read. Waits for it to be committed here; one that is retired is refused at
         once (NOT_FOUND, GENERATION_RETIRED: latest_generation in its error_info() is what is here)."""
         request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
+        for _ in range(2):
+            try:
+                return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+            except (FileNotFoundError, ConnectionError):
+                pass  # it was retired between the answer and the mapping: the next answer says so
         return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
 
     def _map(self, shards, writable: bool) -> List[Shard]:

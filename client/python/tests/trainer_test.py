@@ -31,6 +31,7 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
     def __init__(self, folder):
         self.path = folder / "buffer"
         self.path.write_bytes(bytes(128))
+        self.retires = self.retired = False
 
     def Allocate(self, request, context):
         common = {"path": str(self.path), "device": 4}
@@ -41,6 +42,12 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
                             **common)])
 
     def GetShards(self, request, context):
+        """A generation may be retired between the answer and the mapping."""
+        if self.retired:
+            context.abort(grpc.StatusCode.NOT_FOUND, "retired")
+        if self.retires:
+            self.path.unlink()
+            self.retired = True
         return self.Allocate(request, context)
 
     def Seal(self, request, context):
@@ -86,8 +93,8 @@ class TrainerTest(unittest.TestCase):
         self.addCleanup(shutil.rmtree, folder)
         server = grpc.server(concurrent.futures.ThreadPoolExecutor(4))
         self.addCleanup(lambda: server.stop(None).wait())
-        planner = FakePlanner(last_phase)
-        local_pb2_grpc.add_LocalServiceServicer_to_server(FakeWorker(folder), server)
+        planner, self.worker = FakePlanner(last_phase), FakeWorker(folder)
+        local_pb2_grpc.add_LocalServiceServicer_to_server(self.worker, server)
         reshard_pb2_grpc.add_ReshardServiceServicer_to_server(planner, server)
         state_pb2_grpc.add_StateServiceServicer_to_server(planner, server)
         socket = str(folder / "worker.sock")
@@ -113,6 +120,13 @@ class TrainerTest(unittest.TestCase):
             codes.values()
         with self.assertRaises(ValueError):
             weights.values()[0, 0] = 1
+
+    def test_a_generation_retired_before_it_is_mapped_is_refused(self):
+        trainer = self.start()
+        self.worker.retires = True
+        with self.assertRaises(grpc.RpcError) as refusal:
+            trainer.read("jobs/a/states/b", 1)
+        self.assertEqual(refusal.exception.code(), grpc.StatusCode.NOT_FOUND)
 
     def test_waits_over_a_restart_of_the_server(self):
         seen = []
