@@ -13,9 +13,6 @@
 #include "service/error_info.h"
 
 namespace remesh::server {
-
-using service::NameOf;
-
 namespace {
 
 class AuditTest : public ServerFixture {
