@@ -76,6 +76,7 @@ BOARDS = {
         Panel("Chunks verified", "Chunks of 16 KiB that arrived with the digest of their origin.", "cps", rate("remesh_worker_chunks_verified_total", "node"), "{{node}}"),
         Panel("Errors by reason", "Attempts and commands that failed on workers.", "cps", rate("remesh_worker_errors_total", "reason"), "{{reason}}"),
         Panel("Buffers", "Reserved for shards and staging.", "bytes", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN})", "{{node}}"),
+        Panel("Buffers on GPUs", "Reserved in the GPUs' own memory; 0 where shards are in files.", "bytes", "sum by (node) (remesh_worker_device_buffer_bytes{CHOSEN})", "{{node}}"),
         Panel("Buffers of what they may take", "A move needs room for both generations.", "percentunit", "sum by (node) (remesh_worker_buffer_bytes{CHOSEN}) / (sum by (node) (remesh_worker_buffer_max_bytes{CHOSEN}) > 0)", "{{node}}"),
         Panel("Files of retired generations", "Asked for by a later generation of the state, by what came of it.", "cps", rate("remesh_worker_recycled_files_total", "outcome"), "{{outcome}}"),
         Panel("Attached", "1 while the server has welcomed the worker.", "none", "min by (node) (remesh_worker_attached{CHOSEN})", "{{node}}"),

@@ -59,6 +59,8 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
                              "Bytes reserved for shards and staging.")),
       buffer_bytes_max_(OneGauge(registry, "remesh_worker_buffer_max_bytes",
                                  "Bytes that shards and staging may take; 0: no limit.")),
+      device_buffer_bytes_(OneGauge(registry, "remesh_worker_device_buffer_bytes",
+                                    "Bytes reserved for shards in the memory of devices.")),
       recycling_(Counters(registry, "remesh_worker_recycled_files_total",
                           "Files of retired generations that a later one asked for, by outcome.")),
       recycled_(recycling_.Add({{"outcome", "recycled"}})),
@@ -95,6 +97,10 @@ void WorkerMetrics::MovingFailed(const absl::Status& status) {
   const std::string reason = GetErrorInfo(status).reason;
   if (reason == "DIGEST_MISMATCH") arrived_wrong_.Increment();
   if (reason == "SOURCE_MODIFIED") source_modified_.Increment();
+}
+
+void WorkerMetrics::SetDeviceBufferBytes(int64_t bytes) {
+  device_buffer_bytes_.Set(static_cast<double>(bytes));
 }
 
 void WorkerMetrics::SetBufferBytes(int64_t bytes) { buffer_bytes_.Set(static_cast<double>(bytes)); }

@@ -34,6 +34,7 @@ class WorkerMetrics {
   void MovingFailed(const absl::Status& status);
   void SetBufferBytes(int64_t bytes);
   void SetBufferBytesMax(int64_t bytes);
+  void SetDeviceBufferBytes(int64_t bytes);
   // What the store has counted since it was opened.
   void SetRecycling(const RecyclingCounts& counts);
   void CountError(const absl::Status& status);
@@ -53,6 +54,7 @@ class WorkerMetrics {
   std::vector<prometheus::Histogram*> phase_seconds_;  // by Attempt::Phase
   prometheus::Gauge& buffer_bytes_;
   prometheus::Gauge& buffer_bytes_max_;
+  prometheus::Gauge& device_buffer_bytes_;
   prometheus::Family<prometheus::Counter>& recycling_;
   prometheus::Counter& recycled_;
   prometheus::Counter& still_mapped_;

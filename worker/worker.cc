@@ -265,6 +265,7 @@ void Worker::MakeLink() {
   };
   events.heartbeat = [this] {
     metrics_->CountHeartbeat();
+    if (segments_ != nullptr) metrics_->SetDeviceBufferBytes(segments_->bytes());
     strand_->Post([this] { store_->TrimPool(); });
   };
   events.progress = [this] { return pulse_->Beat(); };

@@ -84,6 +84,13 @@ absl::StatusOr<std::vector<std::string>> DeviceSegments::Names() {
   return keeper_->List();
 }
 
+int64_t DeviceSegments::bytes() const {
+  absl::MutexLock lock(&mutex_);
+  int64_t bytes = 0;
+  for (const auto& [name, known] : known_) bytes += known.bytes;
+  return bytes;
+}
+
 absl::Status DeviceSegments::keeper_status() const {
   absl::MutexLock lock(&mutex_);
   return keeper_status_;

@@ -59,6 +59,8 @@ class DeviceSegments {
 
   // The names of all that the keeper has of this host; none without a keeper.
   absl::StatusOr<std::vector<std::string>> Names();
+  // Of all that is here.
+  int64_t bytes() const;
   // Whether the keeper holds all that is here, as far as is known; OK without one.
   absl::Status keeper_status() const;
 

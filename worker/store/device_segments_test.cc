@@ -128,7 +128,8 @@ TEST_F(DeviceSegmentsTest, AGenerationIsOnItsDevicesAndZero) {
   EXPECT_TRUE(fs::exists(held->PathOf(1)));
   EXPECT_FALSE(fs::exists(held->PathOf(0)));
   EXPECT_THAT(FirstBytes(*life, 1), ElementsAre(0, 0));
-  EXPECT_EQ(life->bytes(), 64);  // of files: the devices count their own
+  EXPECT_EQ(life->bytes(), 64);  // of files
+  EXPECT_EQ(life.segments->bytes(), 64);
   EXPECT_NE(life.handles->Find(held->SegmentOf(0)->token), nullptr);
   EXPECT_EQ(life.handles->Find("0123456789abcdef0123456789abcdef"), nullptr);
 }

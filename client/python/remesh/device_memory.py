@@ -14,6 +14,8 @@ import threading
 
 import numpy as np
 
+from remesh import dlpack
+
 _PATIENCE_SECONDS = 10.0
 _ANSWER_BYTES = 4096
 
@@ -71,8 +73,8 @@ class _SimMemory:
 
 
 class CudaBytes:
-    """`count` bytes on a GPU. torch.as_tensor(it, device="cuda") and cupy.asarray(it) share the memory, and keep it mapped; views of
-    other types are theirs: torch.as_tensor(it, device="cuda").view(torch.bfloat16)."""
+    """`count` bytes on a GPU. torch.as_tensor(it, device="cuda"), cupy.asarray(it) and jax.dlpack.from_dlpack(it) share the memory, and keep
+    it mapped; views of other types are theirs: torch.as_tensor(it, device="cuda").view(torch.bfloat16)."""
 
     def __init__(self, memory: "CudaMemory", offset: int, count: int):
         self.memory, self.pointer, self.count = memory, memory.pointer + offset, count
@@ -80,6 +82,12 @@ class CudaBytes:
     @property
     def __cuda_array_interface__(self):
         return {"version": 3, "shape": (self.count,), "typestr": "|u1", "data": (self.pointer, False), "strides": None}
+
+    def __dlpack__(self, stream=None, **_):
+        return dlpack.capsule(self.pointer, self.count, dlpack.CUDA, self.memory.device, self)
+
+    def __dlpack_device__(self):
+        return dlpack.CUDA, self.memory.device
 
     def __len__(self):
         return self.count
@@ -106,7 +114,7 @@ class CudaMemory:
         device = cuda.find(device_uuid)
         cuda.use(device)
         granularity = cuda.granularity(device)
-        self._driver, self._device = cuda, device
+        self._driver, self.device = cuda, device
         self._bytes = (max(count, 1) + granularity - 1) // granularity * granularity
         self._handle, self._mapped, self.pointer = ctypes.c_ulonglong(), False, 0
         address = ctypes.c_ulonglong()
@@ -124,13 +132,13 @@ class CudaMemory:
 
     def call(self, name: str, *arguments) -> None:
         """A function of the driver, on this GPU."""
-        self._driver.use(self._device)
+        self._driver.use(self.device)
         self._driver.call(name, *arguments)
 
     def __del__(self):
         if not getattr(self, "pointer", 0):
             return
-        self._driver.use(self._device)
+        self._driver.use(self.device)
         if self._mapped:
             self._driver.try_call("cuMemUnmap", ctypes.c_ulonglong(self.pointer), ctypes.c_size_t(self._bytes))
         self._driver.try_call("cuMemAddressFree", ctypes.c_ulonglong(self.pointer), ctypes.c_size_t(self._bytes))
