@@ -266,6 +266,7 @@ void Worker::MakeLink() {
   events.heartbeat = [this] {
     metrics_->CountHeartbeat();
     if (segments_ != nullptr) metrics_->SetDeviceBufferBytes(segments_->bytes());
+    handles_.Take("", absl::Now());  // what was brought and is too old goes
     strand_->Post([this] { store_->TrimPool(); });
   };
   events.progress = [this] { return pulse_->Beat(); };

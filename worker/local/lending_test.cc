@@ -133,6 +133,15 @@ TEST_F(LendingTest, UnsealGivesItBackUnlessTheStateMoves) {
   EXPECT_TRUE(buffers_->Lend(Request(Memory("bbbb"))).ok());
 }
 
+TEST_F(LendingTest, SealingWhatIsLentChangesNothing) {
+  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
+  v1::SealRequest seal;
+  seal.set_state(kLentState);
+  const auto sealed = buffers_->Seal(seal);
+  ASSERT_TRUE(sealed.ok()) << sealed.status();
+  EXPECT_EQ(sealed->sealed_shards(), 2);
+}
+
 TEST_F(LendingTest, TrainersDoNotGetWhatOneOfThemLends) {
   ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa"))).ok());
   v1::GetShardsRequest read;
@@ -172,6 +181,10 @@ TEST_F(LendingTest, MemoryThatCannotBeReliedOnIsRefused) {
   request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), absl::Now()));
   request.mutable_memories(1)->set_kind("cuda");
   request.mutable_shards(1)->set_memory(1);
+  expect(request, "memories[1].kind");
+  request.mutable_memories(1)->set_kind("");
+  request.mutable_memories(0)->set_token(handles_.Bring(Memory(""), absl::Now()));
+  request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), absl::Now()));
   expect(request, "memories[1].kind");
   request = Request(Memory(""));
   request.mutable_memories(0)->set_token("0123");

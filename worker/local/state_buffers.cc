@@ -224,7 +224,8 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
                                                          const std::vector<int>& shards,
                                                          bool sealed) {
   const int64_t before = held->sealed_shards();
-  RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed));
+  if (!held->lent)  // all of that is sealed, until it is given back
+    RETURN_IF_ERROR(store_->SetSealed(held->state(), held->number(), shards, sealed));
   if (held->sealed_shards() != before || shards.empty()) hooks_.changed(held->Summary());
   v1::SealResponse response;
   response.set_sealed_shards(held->sealed_shards());

@@ -130,7 +130,8 @@ absl::Status BufferStore::Adopt() {
 }
 
 void BufferStore::DropUnknownSegments() {
-  if (options_.segments == nullptr) return;
+  // What could not be set aside may be what they speak of.
+  if (options_.segments == nullptr || !all_known_) return;
   const auto names = options_.segments->Names();
   if (!names.ok()) return;  // with the next life
   std::set<std::string> known;
@@ -214,6 +215,7 @@ void BufferStore::SetAside(const std::string& folder, const std::string& why) {
   for (int i = 0; target.empty() || fs::exists(target, error); ++i)
     target = aside / absl::StrCat(stem, ".", i);
   fs::rename(path, target, error);
+  if (error) all_known_ = false;
   notes_.push_back(
       error ? absl::StrCat("cannot set ", folder, " aside (", error.message(), "): ", why)
             : absl::StrCat("set ", folder, " aside: ", why));

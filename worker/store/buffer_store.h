@@ -189,6 +189,7 @@ class BufferStore {
   mutable BufferPool pool_;  // thread-safe
   const std::shared_ptr<ScratchPool> scratch_;
   std::vector<std::string> notes_;
+  bool all_known_ = true;  // nothing that lies here was left out when it was opened
   int64_t removed_ = 0;
 };
 

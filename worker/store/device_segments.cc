@@ -55,9 +55,11 @@ absl::StatusOr<DeviceSegment> DeviceSegments::Make(const std::string& name, int 
                                                    int64_t bytes) {
   Device* const device = devices_.Of(local_device);
   ASSIGN_OR_RETURN(SharedMemory shared, device->Share(bytes));
+  // Known first: a keeper that is restarted meanwhile is told of it with the rest.
+  DeviceSegment made = Remember(name, bytes, *device, std::move(shared));
   if (keeper_ != nullptr)
-    RETURN_IF_ERROR(keeper_->Keep(name, bytes, device->uuid(), shared.handle.get()));
-  return Remember(name, bytes, *device, std::move(shared));
+    RETURN_IF_ERROR(keeper_->Keep(name, bytes, made.device_uuid, made.handle->get()));
+  return made;
 }
 
 absl::StatusOr<DeviceSegment> DeviceSegments::Find(const std::string& name, int local_device,

@@ -42,9 +42,10 @@ std::string HandleTable::Bring(Fd handle, absl::Time now) {
 
 Fd HandleTable::Take(std::string_view token, absl::Time now) {
   absl::MutexLock lock(&mutex_);
+  std::erase_if(brought_, [&](const Brought& one) { return now - one.since > kBroughtAge; });
   for (auto it = brought_.begin(); it != brought_.end(); ++it) {
     if (it->token != token) continue;
-    Fd handle = now - it->since > kBroughtAge ? Fd() : std::move(it->handle);
+    Fd handle = std::move(it->handle);
     brought_.erase(it);
     return handle;
   }

@@ -18,7 +18,7 @@ absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& d
     return lent;
   }
   const std::string ours = segments == nullptr ? "" : segments->KindOf(local_device);
-  if (kind != ours) {
+  if (segments == nullptr || kind != ours) {
     return InvalidField(
         "kind", kind,
         absl::StrCat("must be host", ours.empty() ? "" : " or ", ours, " on this worker"));
