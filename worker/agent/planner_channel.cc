@@ -30,7 +30,7 @@ std::shared_ptr<grpc::Channel> PlannerChannel::Make(
   grpc::ChannelArguments arguments;
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5000);
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(planner_.keepalive.time));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(planner_.keepalive.timeout));
   // Probes are not rationed by the data between them.

@@ -87,15 +87,17 @@ void PlannerLink::Pause(std::chrono::nanoseconds pause) {
   constexpr absl::Duration kGlance = absl::Milliseconds(50);
   const absl::Time end = absl::Now() + absl::FromChrono(pause);
   const std::shared_ptr<grpc::Channel> channel = channel_->Get();
-  // A planner that is there and refuses us is left alone for the whole time.
-  const bool away = channel->GetState(/*try_to_connect=*/true) != GRPC_CHANNEL_READY;
+  // A planner that is there and refuses us is left alone for the whole time. The channel may hear
+  // that a planner died later than the stream does: its state is looked at again and again.
+  bool away = false;
   while (absl::Now() < end) {
-    const absl::Duration left = end - absl::Now();
+    const bool ready = channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
+    if (away && ready) return;
+    away = away || !ready;
     absl::MutexLock lock(&mutex_);
     mutex_.AwaitWithTimeout(absl::Condition(this, &PlannerLink::stopping),
-                            away ? std::min(left, kGlance) : left);
+                            std::min(end - absl::Now(), kGlance));
     if (stopping_) return;
-    if (away && channel->GetState(true) == GRPC_CHANNEL_READY) return;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
+#include "absl/time/clock.h"
 
 namespace remesh::worker {
 namespace {
@@ -55,6 +56,48 @@ TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
   failed.WaitForNotification();
   const auto server = Serve(planner, port);
   welcomed.WaitForNotification();
+  link.Stop();
+  server->Shutdown();
+}
+
+// Ends each stream after the Welcome, as a planner that stops does while its connections still stand.
+class StoppingPlanner final : public v1::WorkerService::Service {
+  grpc::Status Attach(
+      grpc::ServerContext*,
+      grpc::ServerReaderWriter<v1::AttachResponse, v1::AttachRequest>* stream) override {
+    v1::AttachRequest request;
+    stream->Read(&request);
+    v1::AttachResponse welcome;
+    welcome.mutable_welcome();
+    stream->Write(welcome);
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "it stops");
+  }
+};
+
+// The channel hears later than the stream that the planner is away.
+TEST(PlannerLinkTest, APauseEndsThoughTheConnectionOutlivedTheStream) {
+  StoppingPlanner planner;
+  int port = 0;
+  std::unique_ptr<grpc::Server> server = Serve(planner, port);
+  PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});
+  absl::Notification ended, ended_again;
+  PlannerLink* begins = nullptr;
+  PlannerLink link(&channel,
+                   {.retry_min = std::chrono::minutes(10), .retry_max = std::chrono::minutes(10)},
+                   {.connected = [&] { begins->Begin(v1::AttachRequest()); },
+                    .received = [](const v1::AttachResponse&) {},
+                    .disconnected =
+                        [&](const grpc::Status&) {
+                          (ended.HasBeenNotified() ? ended_again : ended).Notify();
+                          return false;
+                        }});
+  begins = &link;
+  link.Start();
+  ended.WaitForNotification();
+  absl::SleepFor(absl::Milliseconds(300));  // the pause has begun
+  server->Shutdown(std::chrono::system_clock::now());
+  server = Serve(planner, port);
+  ended_again.WaitForNotification();
   link.Stop();
   server->Shutdown();
 }
