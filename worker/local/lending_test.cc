@@ -172,6 +172,11 @@ TEST_F(LendingTest, MemoryThatCannotBeReliedOnIsRefused) {
   };
   expect(Request(Memory("", 64, /*seals=*/0)), "sealed against shrinking");
   expect(Request(Memory("", 40), 64), "must be as long as it says, 64");
+  if (Fd huge(memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB)); huge) {
+    ASSERT_EQ(ftruncate(huge.get(), 1 << 30), 0);  // takes no page yet
+    ASSERT_EQ(fcntl(huge.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+    expect(Request(std::move(huge)), "ordinary pages");
+  }
   expect(Request(Fd(open("/dev/null", O_RDWR | O_CLOEXEC))), "sealed against shrinking");
   v1::LendRequest request = Request(Memory(""));
   request.mutable_memories(0)->set_kind("cuda");

@@ -2,8 +2,10 @@
 #include "worker/store/buffer_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -127,6 +129,12 @@ absl::StatusOr<MappedFile> MappedFile::OfMemory(int fd, int64_t bytes) {
     return InvalidField("memory", absl::StrCat(info.st_size, " bytes"),
                         absl::StrCat("must be as long as it says, ", bytes));
   }
+  struct statfs system {};
+  // The kernel maps and unmaps such a file by whole huge pages alone.
+  if (fstatfs(fd, &system) == 0 && system.f_type == HUGETLBFS_MAGIC) {
+    return InvalidField("memory", "of huge pages",
+                        "must be of ordinary pages, without MFD_HUGETLB");
+  }
   MappedFile file;
   ASSIGN_OR_RETURN(file.bytes_, Map(fd, bytes, "lent memory"));
   file.guard_ = std::make_unique<TruncationGuard>(file.bytes_);
@@ -135,7 +143,7 @@ absl::StatusOr<MappedFile> MappedFile::OfMemory(int fd, int64_t bytes) {
 
 absl::Status MappedFile::CheckWhole() const {
   const auto bytes = static_cast<int64_t>(bytes_.size());
-  const bool whole = fd_ < 0 || (!truncated() && HasBytes(fd_, bytes));
+  const bool whole = !truncated() && (fd_ < 0 || HasBytes(fd_, bytes));
   return whole ? absl::OkStatus() : Truncated(path_, bytes);
 }
 

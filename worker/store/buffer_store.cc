@@ -14,86 +14,24 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "worker/store/durable_file.h"
+#include "worker/store/generation_folder.h"
 #include "worker/store/generation_segments.h"
-#include "worker/store/state_folder.h"
 
 namespace remesh::worker {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr char kManifest[] = "/manifest";
-constexpr char kAside[] = ".aside";
 constexpr char kTrash[] = ".trash";
-
-std::vector<std::string> FoldersIn(const std::string& folder) {
-  std::vector<std::string> found;
-  std::error_code error;
-  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    std::error_code ignored;
-    if (it->is_directory(ignored)) found.push_back(it->path().string());
-  }
-  std::sort(found.begin(), found.end());
-  return found;
-}
 
 bool AllSealed(const worker::GenerationManifest& manifest) {
   return std::all_of(manifest.sealed().begin(), manifest.sealed().end(), [](bool s) { return s; });
-}
-
-// Those whose bytes are in the memory of devices.
-std::set<std::string> FilesElsewhere(const worker::GenerationManifest& manifest) {
-  std::set<std::string> files;
-  for (const worker::SegmentRecord& record : manifest.segments()) files.insert(record.file());
-  return files;
 }
 
 bool IsNumber(const std::string& text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
-absl::Status Unusable(const std::string& why) {
-  return MakeError(absl::StatusCode::kDataLoss, why, {"CORRUPT_FILE", {{"why", why}}});
-}
-
 }  // namespace
-
-bool Generation::pending() const {
-  return phase() == v1::SHARD_PHASE_PREPARED || phase() == v1::SHARD_PHASE_VERIFIED;
-}
-
-int64_t Generation::sealed_shards() const {
-  return std::count(manifest.sealed().begin(), manifest.sealed().end(), true);
-}
-
-const DeviceSegment* Generation::SegmentOf(int shard) const {
-  const auto it = segments->find(places.shards[shard].file);
-  return it == segments->end() ? nullptr : &it->second;
-}
-
-int64_t Generation::host_bytes() const {
-  if (lent) return 0;
-  int64_t bytes = places.file_bytes;
-  for (const worker::SegmentRecord& record : manifest.segments()) bytes -= record.bytes();
-  return bytes;
-}
-
-std::string Generation::PathOf(int shard) const {
-  return absl::StrCat(folder, "/", places.files[places.shards[shard].file].name);
-}
-
-v1::StateManifest Generation::Summary() const {
-  v1::StateManifest summary;
-  summary.set_state(state());
-  summary.set_state_uid(state_uid());
-  summary.set_generation(number());
-  summary.set_phase(phase());
-  summary.set_execution(manifest.attempt().execution());
-  summary.set_cluster_uid(manifest.cluster_uid());
-  summary.set_sealed_shards(sealed_shards());
-  summary.set_total_shards(manifest.sealed_size());
-  summary.set_bytes(places.shard_bytes);
-  return summary;
-}
 
 BufferStore::BufferStore(Options options)
     : options_(std::move(options)),
@@ -114,13 +52,21 @@ absl::StatusOr<std::unique_ptr<BufferStore>> BufferStore::Open(Options options) 
   return store;
 }
 
+std::vector<std::string> BufferStore::Folders(const std::string& folder) {
+  absl::StatusOr<std::vector<std::string>> found = FoldersIn(folder);
+  if (found.ok()) return *std::move(found);
+  all_known_ = false;
+  notes_.push_back(absl::StrCat("left out: ", std::string(found.status().message())));
+  return {};
+}
+
 absl::Status BufferStore::Adopt() {
-  for (const std::string& state : FoldersIn(options_.directory)) {
+  for (const std::string& state : Folders(options_.directory)) {
     const std::string name = fs::path(state).filename().string();
     if (absl::StartsWith(name, kTrash)) {
       Remove(state);
     } else if (!absl::StartsWith(name, ".")) {
-      for (const std::string& folder : FoldersIn(state)) RETURN_IF_ERROR(AdoptFolder(folder));
+      for (const std::string& folder : Folders(state)) RETURN_IF_ERROR(AdoptFolder(folder));
       std::error_code not_empty;
       fs::remove(state, not_empty);
     }
@@ -139,7 +85,9 @@ void BufferStore::DropUnknownSegments() {
     for (const worker::SegmentRecord& record : manifest.segments()) known.insert(record.name());
   };
   for (const auto& [key, generation] : generations_) add(generation.manifest);
-  for (const std::string& folder : FoldersIn(absl::StrCat(options_.directory, "/", kAside))) {
+  const std::vector<std::string> aside = Folders(AsideFolder(options_.directory));
+  if (!all_known_) return;
+  for (const std::string& folder : aside) {
     worker::GenerationManifest manifest;
     // Any of them may be what it speaks of.
     if (!ReadDurable(folder + kManifest, manifest).ok()) return;
@@ -152,7 +100,7 @@ void BufferStore::DropUnknownSegments() {
 
 absl::Status BufferStore::AdoptFolder(const std::string& folder) {
   Generation generation;
-  absl::Status status = Read(folder, generation);
+  absl::Status status = ReadGeneration(options_.directory, folder, options_.devices, generation);
   // The manifest comes last.
   if (absl::IsNotFound(status) && IsNumber(fs::path(folder).filename().string())) {
     notes_.push_back(absl::StrCat("removed ", folder, ": it was not made to its end"));
@@ -178,47 +126,12 @@ absl::Status BufferStore::AdoptFolder(const std::string& folder) {
   return absl::OkStatus();
 }
 
-absl::Status BufferStore::Read(const std::string& folder, Generation& generation) const {
-  worker::GenerationManifest& manifest = generation.manifest;
-  RETURN_IF_ERROR(ReadDurable(folder + kManifest, manifest));
-  ASSIGN_OR_RETURN(generation.places, PlaceShards(manifest.assignment(), options_.devices));
-  generation.folder = FolderOf(generation.state(), generation.number());
-  if (generation.folder != folder) return Unusable("its manifest belongs elsewhere");
-  if (manifest.sealed_size() != manifest.assignment().shards_size()) {
-    return Unusable("its manifest has another number of seals than shards");
-  }
-  if (manifest.phase() < v1::SHARD_PHASE_BUILDING || manifest.phase() > v1::SHARD_PHASE_VERIFIED) {
-    return Unusable("its phase is unknown");
-  }
-  const std::set<std::string> elsewhere = FilesElsewhere(manifest);
-  for (const ShardPlaces::File& file : generation.places.files) {
-    if (elsewhere.contains(file.name)) continue;
-    std::error_code error;
-    const auto bytes = fs::file_size(absl::StrCat(folder, "/", file.name), error);
-    if (error || static_cast<int64_t>(bytes) < file.bytes) {
-      return Unusable(absl::StrCat("its file ", file.name, " is missing or cut short"));
-    }
-  }
-  return absl::OkStatus();
-}
-
 void BufferStore::SetAside(const std::string& folder, const std::string& why) {
-  const fs::path aside = fs::path(options_.directory) / kAside;
-  std::error_code error;
-  fs::create_directories(aside, error);
-  const fs::path path(folder);
-  constexpr size_t kNameBytes = 200;  // of the 255 that a file's name may have
-  std::string stem =
-      absl::StrCat(path.parent_path().filename().string(), ".", path.filename().string());
-  stem.resize(std::min(stem.size(), kNameBytes));
-  fs::path target;
-  for (int i = 0; target.empty() || fs::exists(target, error); ++i)
-    target = aside / absl::StrCat(stem, ".", i);
-  fs::rename(path, target, error);
-  if (error) all_known_ = false;
-  notes_.push_back(
-      error ? absl::StrCat("cannot set ", folder, " aside (", error.message(), "): ", why)
-            : absl::StrCat("set ", folder, " aside: ", why));
+  const absl::Status done = MoveAside(options_.directory, folder);
+  if (!done.ok()) all_known_ = false;
+  notes_.push_back(done.ok() ? absl::StrCat("set ", folder, " aside: ", why)
+                             : absl::StrCat("cannot set ", folder, " aside (",
+                                            std::string(done.message()), "): ", why));
 }
 
 // First out of the way, so that a crash in the middle leaves no half of it.
@@ -231,10 +144,6 @@ void BufferStore::Remove(const std::string& folder) {
   fs::rename(folder, trash, error);
   fs::remove_all(error ? folder : trash, error);
   fs::remove(fs::path(folder).parent_path(), error);  // if this was the last
-}
-
-std::string BufferStore::FolderOf(const std::string& state, int64_t generation) const {
-  return absl::StrCat(options_.directory, "/", StateFolder(state), "/", generation);
 }
 
 const Generation* BufferStore::Find(const std::string& state, int64_t generation) const {
@@ -275,7 +184,8 @@ absl::StatusOr<Generation> BufferStore::Begin(const v1::Assignment& assignment,
   generation.manifest.set_cluster_uid(cluster_uid_);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), false);
   NameSegments(options_.segments, generation);
-  generation.folder = FolderOf(assignment.state(), assignment.generation());
+  generation.folder =
+      GenerationFolder(options_.directory, assignment.state(), assignment.generation());
   RETURN_IF_ERROR(CheckAbsent(generation));
   const Key key(generation.state(), generation.number());
   int64_t taken_over = 0;

@@ -19,6 +19,7 @@
 #include "worker/store/buffer_file.h"
 #include "worker/store/buffer_pool.h"
 #include "worker/store/device_segments.h"
+#include "worker/store/generation.h"
 #include "worker/store/lent_shards.h"
 #include "worker/store/mapped_shards.h"
 #include "worker/store/memory_space.h"
@@ -26,38 +27,6 @@
 #include "worker/store/shard_places.h"
 
 namespace remesh::worker {
-
-// Memory that a generation takes over from an earlier one while it is made.
-struct TakenOver {
-  std::unique_ptr<KeptFiles> from;
-  std::map<int, MappedFile> files;  // by index into ShardPlaces::files
-};
-
-// What this host holds of one generation of a state.
-struct Generation {
-  worker::GenerationManifest manifest;
-  ShardPlaces places;
-  std::string folder;
-  std::shared_ptr<TakenOver> taken_over = nullptr;  // until it is mapped; or null
-  // What lies in the memory of devices, by index into places.files. Fill() makes it.
-  std::shared_ptr<std::map<int, DeviceSegment>> segments =
-      std::make_shared<std::map<int, DeviceSegment>>();
-
-  bool lent = false;  // in memory of a trainer: nothing of it is on file
-
-  const std::string& state() const { return manifest.assignment().state(); }
-  const std::string& state_uid() const { return manifest.assignment().state_uid(); }
-  int64_t number() const { return manifest.assignment().generation(); }
-  v1::ShardPhase phase() const { return manifest.phase(); }
-  // Of an execution that has not committed: not the trainers' yet.
-  bool pending() const;
-  int64_t sealed_shards() const;
-  // Of the shard's file; null for one that is in the memory of a device.
-  const DeviceSegment* SegmentOf(int shard) const;
-  std::string PathOf(int shard) const;
-  int64_t host_bytes() const;  // of the files
-  v1::StateManifest Summary() const;
-};
 
 // The buffers of a host: files in one directory, best a tmpfs, and memory of devices; trainers map
 // both too. Whatever a call changed is on file when it returns; a later life of the worker on the same boot of the
@@ -171,14 +140,13 @@ class BufferStore {
   // UNAVAILABLE: not now; nothing was moved or removed for it.
   absl::Status Adopt();
   absl::Status AdoptFolder(const std::string& folder);
-  // What is wrong with the generation in `folder`, if anything; read into `generation`.
-  absl::Status Read(const std::string& folder, Generation& generation) const;
+  // Those of a folder; what cannot be listed is noted, and left out.
+  std::vector<std::string> Folders(const std::string& folder);
   // Frees what the keeper has of generations that are no more, or were never made to their end.
   void DropUnknownSegments();
   void SetAside(const std::string& folder, const std::string& why);
   void Remove(const std::string& folder);
   absl::Status Write(const Generation& generation) const;
-  std::string FolderOf(const std::string& state, int64_t generation) const;
 
   const Options options_;
   std::string cluster_uid_;

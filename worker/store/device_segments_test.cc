@@ -250,6 +250,19 @@ TEST_F(DeviceSegmentsTest, MemoryOfAnotherDeviceIsNotTakenForThisOnes) {
   EXPECT_TRUE(KeeperHas(2));  // whoever set it aside may want it back
 }
 
+TEST_F(DeviceSegmentsTest, WhatCannotBeSetAsideKeepsItsMemory) {
+  {
+    Life life = Start();
+    ASSERT_TRUE(life->Create(OnTwoDevices(1), v1::SHARD_PHASE_BUILDING).ok());
+  }
+  std::ofstream(directory_ + "/.aside") << "in the way";
+  Life life = Start("sim:7");
+  ASSERT_THAT(life->notes(), SizeIs(1));
+  EXPECT_THAT(life->notes()[0], HasSubstr("cannot set"));
+  life.segments = nullptr;  // ends with all that it was to drop
+  EXPECT_TRUE(KeeperHas(2));
+}
+
 TEST_F(DeviceSegmentsTest, WithAManifestThatCannotBeReadNothingUnknownIsFreed) {
   {
     Life life = Start();
@@ -258,7 +271,8 @@ TEST_F(DeviceSegmentsTest, WithAManifestThatCannotBeReadNothingUnknownIsFreed) {
   }
   Life life = Start();
   EXPECT_EQ(life->Find(kSegmentState, 1), nullptr);
-  absl::SleepFor(absl::Milliseconds(50));  // for a drop that must not come
+  life.store = nullptr;
+  life.segments = nullptr;  // ends with all that it was to drop
   EXPECT_TRUE(KeeperHas(2));
 }
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "absl/status/status.h"
-#include "worker/store/buffer_store.h"
 #include "worker/store/device_segments.h"
+#include "worker/store/generation.h"
 
 namespace remesh::worker {
 

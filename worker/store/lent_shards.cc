@@ -9,9 +9,9 @@
 
 namespace remesh::worker {
 
-absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& device_uuid,
-                                   int local_device, int fd, int64_t bytes,
-                                   DeviceSegments* segments) {
+absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::string& device_uuid,
+                                         int local_device, int fd, int64_t bytes,
+                                         DeviceSegments* segments) {
   LentMemory lent;
   if (kind == "host") {
     ASSIGN_OR_RETURN(lent.host, MappedFile::OfMemory(fd, bytes));

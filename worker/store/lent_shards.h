@@ -31,8 +31,8 @@ struct LentShards {
 
 // Maps what is behind a descriptor, which stays the caller's. kind: "host", or that of `segments`'
 // devices (which may be null: there are none). INVALID_ARGUMENT.
-absl::StatusOr<LentMemory> MapLent(const std::string& kind, const std::string& device_uuid,
-                                   int local_device, int fd, int64_t bytes,
-                                   DeviceSegments* segments);
+absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::string& device_uuid,
+                                         int local_device, int fd, int64_t bytes,
+                                         DeviceSegments* segments);
 
 }  // namespace remesh::worker

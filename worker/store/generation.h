@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "remesh/v1/worker.pb.h"
+#include "worker/manifest.pb.h"
+#include "worker/store/buffer_file.h"
+#include "worker/store/buffer_pool.h"
+#include "worker/store/device_segments.h"
+#include "worker/store/shard_places.h"
+
+namespace remesh::worker {
+
+// Memory that a generation takes over from an earlier one while it is made.
+struct TakenOver {
+  std::unique_ptr<KeptFiles> from;
+  std::map<int, MappedFile> files;  // by index into ShardPlaces::files
+};
+
+// What this host holds of one generation of a state.
+struct Generation {
+  worker::GenerationManifest manifest;
+  ShardPlaces places;
+  std::string folder;
+  std::shared_ptr<TakenOver> taken_over = nullptr;  // until it is mapped; or null
+  // What lies in the memory of devices, by index into places.files. Fill() makes it.
+  std::shared_ptr<std::map<int, DeviceSegment>> segments =
+      std::make_shared<std::map<int, DeviceSegment>>();
+
+  bool lent = false;  // in memory of a trainer: nothing of it is on file
+
+  const std::string& state() const { return manifest.assignment().state(); }
+  const std::string& state_uid() const { return manifest.assignment().state_uid(); }
+  int64_t number() const { return manifest.assignment().generation(); }
+  v1::ShardPhase phase() const { return manifest.phase(); }
+  // Of an execution that has not committed: not the trainers' yet.
+  bool pending() const;
+  int64_t sealed_shards() const;
+  // Of the shard's file; null for one that is in the memory of a device.
+  const DeviceSegment* SegmentOf(int shard) const;
+  std::string PathOf(int shard) const;
+  int64_t host_bytes() const;  // of the files
+  v1::StateManifest Summary() const;
+};
+
+}  // namespace remesh::worker
