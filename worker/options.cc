@@ -22,6 +22,7 @@
 #include "proto/convert/presets.h"
 #include "service/config_check.h"
 #include "service/log.h"
+#include "worker/local/handle_socket.h"
 
 namespace remesh::worker {
 namespace {
@@ -106,7 +107,8 @@ absl::Status CheckOneOf(const char* key, const std::string& value,
 }
 
 absl::Status CheckSocketPath(const std::string& path) {
-  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  // Another socket beside it has a longer name.
+  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - sizeof(kHandlesSuffix);
   if (!path.empty() && path.size() <= kMost) return absl::OkStatus();
   return InvalidField("socket_path", path, absl::StrCat("must be of 1 to ", kMost, " bytes"));
 }

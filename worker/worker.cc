@@ -335,7 +335,7 @@ absl::Status Worker::Serve() {
   builder.experimental().SetInterceptorCreators(
       service::RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_));
-  ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_));
+  ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_, &gate_));
   return absl::OkStatus();
 }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "worker/keeper/keeper_client.h"
 #include "worker/keeper/keeper_table.h"
+#include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {
 namespace {
@@ -140,6 +141,9 @@ TEST_F(KeeperTest, ASocketThatIsInUseOrNoSocketIsLeftAlone) {
   const auto answer = [](Packet) { return PacketServer::Reply(); };
   const auto second = PacketServer::Start(path_, 0600, "socket-path", answer);
   EXPECT_TRUE(absl::IsInvalidArgument(second.status())) << second.status();
+  const auto other_type = ListenAt(path_, SOCK_STREAM, 0600, "socket-path");
+  EXPECT_TRUE(absl::IsInvalidArgument(other_type.status())) << other_type.status();
+  EXPECT_TRUE(KeeperClient(path_, "a").List().ok());
   const std::string file = path_ + ".file";
   std::ofstream(file) << "something";
   EXPECT_TRUE(

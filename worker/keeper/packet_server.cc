@@ -17,19 +17,20 @@ namespace remesh::worker {
 
 absl::StatusOr<std::unique_ptr<PacketServer>> PacketServer::Start(const std::string& path, int mode,
                                                                   const std::string& field,
-                                                                  Answer answer) {
+                                                                  Answer answer, Admit admit) {
   ASSIGN_OR_RETURN(Fd listener, ListenForPackets(path, mode, field));
   Fd wake(eventfd(0, EFD_CLOEXEC));
   if (!wake) return absl::ResourceExhaustedError("no file descriptor is left");
-  return std::unique_ptr<PacketServer>(
-      new PacketServer(path, std::move(listener), std::move(wake), std::move(answer)));
+  return std::unique_ptr<PacketServer>(new PacketServer(path, std::move(listener), std::move(wake),
+                                                        std::move(answer), std::move(admit)));
 }
 
-PacketServer::PacketServer(std::string path, Fd listener, Fd wake, Answer answer)
+PacketServer::PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit)
     : path_(std::move(path)),
       listener_(std::move(listener)),
       wake_(std::move(wake)),
       answer_(std::move(answer)),
+      admit_(std::move(admit)),
       thread_([this] { Run(); }) {}
 
 PacketServer::~PacketServer() {
@@ -62,6 +63,7 @@ void PacketServer::Run() {
 void PacketServer::Accept() {
   Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   const bool no_descriptor = !connection && (errno == EMFILE || errno == ENFILE);
+  if (connection && admit_ && !admit_(connection.get())) return;
   const bool crowded = connection && connections_.size() >= kConnectionsMax;
   if ((no_descriptor || crowded) && !connections_.empty()) connections_.pop_front();
   if (no_descriptor) usleep(10'000);  // the listener stays readable

@@ -24,6 +24,8 @@ class PacketServer {
   };
   // Called on the server's thread; must not block.
   using Answer = std::function<Reply(Packet)>;
+  // Whether a connection that was just accepted may stay; empty: all may. The same.
+  using Admit = std::function<bool(int connection)>;
 
   static constexpr size_t kPacketBytesMax = 4096;
   static constexpr size_t kConnectionsMax = 256;
@@ -31,11 +33,11 @@ class PacketServer {
   // Errors: as ListenForPackets().
   static absl::StatusOr<std::unique_ptr<PacketServer>> Start(const std::string& path, int mode,
                                                              const std::string& field,
-                                                             Answer answer);
+                                                             Answer answer, Admit admit = {});
   ~PacketServer();
 
  private:
-  PacketServer(std::string path, Fd listener, Fd wake, Answer answer);
+  PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit);
   void Run();
   void Accept();
   // Whether the connection stays.
@@ -45,6 +47,7 @@ class PacketServer {
   const Fd listener_;
   const Fd wake_;  // readable: it ends
   const Answer answer_;
+  const Admit admit_;
   std::list<Fd> connections_;  // the thread's own; the longest silent first
   std::thread thread_;         // last: it uses all of the above
 };

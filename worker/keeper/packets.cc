@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/keeper/packets.h"
 
-#include <fcntl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "base/error.h"
-#include "base/status_macros.h"
+#include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {
 namespace {
@@ -26,38 +20,6 @@ constexpr size_t kDescriptorsMax = 8;
 
 absl::Status Unavailable(const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
-}
-
-absl::StatusOr<sockaddr_un> AddressAt(const std::string& path, const std::string& field) {
-  sockaddr_un address{};
-  if (path.empty() || path.size() >= sizeof(address.sun_path)) {
-    return InvalidField(field, path,
-                        absl::StrCat("must be of 1 to ", sizeof(address.sun_path) - 1, " bytes"));
-  }
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
-absl::StatusOr<Fd> ConnectTo(const sockaddr_un& address) {
-  Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-  if (!fd || connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    return Unavailable(absl::StrCat("connecting to ", address.sun_path));
-  return fd;
-}
-
-absl::Status MakeRoom(const sockaddr_un& address, const std::string& field) {
-  const std::string path = address.sun_path;
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::absolute(path).parent_path(), ignored);
-  struct stat info;
-  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
-  if (!S_ISSOCK(info.st_mode))
-    return InvalidField(field, path, "must not be something other than a socket");
-  if (ConnectTo(address).ok())
-    return InvalidField(field, path, "must not be in use by another process");
-  unlink(path.c_str());
-  return absl::OkStatus();
 }
 
 std::vector<Fd> DescriptorsOf(msghdr& message) {
@@ -124,23 +86,11 @@ absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes) {
 }
 
 absl::StatusOr<Fd> ListenForPackets(const std::string& path, int mode, const std::string& field) {
-  ASSIGN_OR_RETURN(const sockaddr_un address, AddressAt(path, field));
-  RETURN_IF_ERROR(MakeRoom(address, field));
-  Fd fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  // The socket must never be there with more rights than it is to have.
-  const mode_t before = umask(0777 & ~mode);
-  const bool bound =
-      fd && bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  umask(before);
-  if (bound && chmod(path.c_str(), mode) == 0 && listen(fd.get(), SOMAXCONN) == 0) return fd;
-  return InvalidField(
-      field, path,
-      absl::StrCat("must be a place where a socket can be made: ", std::strerror(errno)));
+  return ListenAt(path, SOCK_SEQPACKET, mode, field);
 }
 
 absl::StatusOr<Fd> ConnectForPackets(const std::string& path) {
-  ASSIGN_OR_RETURN(const sockaddr_un address, AddressAt(path, "path"));
-  return ConnectTo(address);
+  return ConnectTo(path, SOCK_SEQPACKET);
 }
 
 }  // namespace remesh::worker

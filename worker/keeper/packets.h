@@ -26,11 +26,8 @@ absl::Status SendPacket(int socket, std::string_view bytes, int fd);
 // than one descriptor.
 absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes);
 
-// A socket of that type that listens at `path`, with `mode`; what a process that is gone left there
-// makes room. INVALID_ARGUMENT naming `field`.
+// As ListenAt() and ConnectTo(), of that type.
 absl::StatusOr<Fd> ListenForPackets(const std::string& path, int mode, const std::string& field);
-
-// A connection to it. UNAVAILABLE when nobody listens there.
 absl::StatusOr<Fd> ConnectForPackets(const std::string& path);
 
 }  // namespace remesh::worker

@@ -6,7 +6,8 @@
 namespace remesh::worker {
 
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
-                                                           HandleTable* handles) {
+                                                           HandleTable* handles,
+                                                           const SocketGate* gate) {
   const auto answer = [handles](Packet packet) -> PacketServer::Reply {
     if (packet.bytes == "lend") {
       if (!packet.fd) return {"a descriptor must come with it"};
@@ -16,7 +17,8 @@ absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& so
     if (handle == nullptr) return {"no memory has this token (any more)"};
     return {"ok", std::move(handle)};
   };
-  return PacketServer::Start(socket_path + ".handles", 0660, "socket_path", answer);
+  return PacketServer::Start(socket_path + kHandlesSuffix, 0660, "socket_path", answer,
+                             [gate](int connection) { return gate->MayConnect(connection); });
 }
 
 }  // namespace remesh::worker

@@ -95,8 +95,9 @@ absl::StatusOr<Arrangement> Arrange(const v1::LendRequest& request,
 
 }  // namespace
 
-absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Assignment& assignment,
-                                   const ShardPlaces& places, BufferStore& store) {
+absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
+                                         const v1::Assignment& assignment,
+                                         const ShardPlaces& places, BufferStore& store) {
   if (request.memories_size() > kMemoriesMax)
     return InvalidField("memories", absl::StrCat(request.memories_size()),
                         absl::StrCat("must be at most ", kMemoriesMax));
@@ -114,8 +115,8 @@ absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Ass
     if (!handle)
       return InvalidField(Path("memories", i, "token"), memory.token(),
                           "must be one that the socket of handles gave within a minute");
-    auto mapped = MapLent(memory.kind(), memory.device_uuid(), made.device_of[i], handle.get(),
-                          memory.bytes(), store.segments());
+    auto mapped = MapLentMemory(memory.kind(), memory.device_uuid(), made.device_of[i],
+                                handle.get(), memory.bytes(), store.segments());
     if (!mapped.ok()) return AtField(absl::StrCat("memories[", i, "]"), mapped.status());
     lent.memories.push_back(*std::move(mapped));
   }

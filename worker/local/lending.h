@@ -10,7 +10,8 @@ namespace remesh::worker {
 // The shards of an assignment, every one of them once, in the memory that a trainer lends: mapped.
 // Its tokens are used up. INVALID_ARGUMENT naming the field ("shards[3].offset",
 // "memories[0].token").
-absl::StatusOr<LentShards> MapLent(const v1::LendRequest& request, const v1::Assignment& assignment,
-                                   const ShardPlaces& places, BufferStore& store);
+absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
+                                         const v1::Assignment& assignment,
+                                         const ShardPlaces& places, BufferStore& store);
 
 }  // namespace remesh::worker

@@ -43,9 +43,10 @@ void LocalCalls::Lend(CallId id, const v1::LendRequest& request, Done<v1::SealRe
         *response = *std::move(lent);
         return v1::ShardsResponse();
       },
-      [response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
+      [this, response, done = std::move(done)](absl::StatusOr<v1::ShardsResponse> result) mutable {
         if (!result.ok()) return done(result.status());
         done(std::move(*response));
+        Retry();  // others may wait for what is readable now
       });
 }
 

@@ -48,6 +48,22 @@ Reactor* RunOn(Strand* strand, Response* response, Call call) {
   return reactor;
 }
 
+// The same for calls that may wait, until the caller gives up.
+template <typename Request, typename Response>
+Reactor* RunWaiting(Strand* strand, LocalCalls* calls, LocalCalls::CallId id,
+                    const Request& request, Response* response,
+                    void (LocalCalls::*call)(LocalCalls::CallId, const Request&,
+                                             LocalCalls::Done<Response>)) {
+  auto* reactor = new Reactor([=] { strand->Post([=] { calls->Cancel(id); }); });
+  const bool posted = strand->Post([=, request = request] {
+    (calls->*call)(id, request, [reactor, response](absl::StatusOr<Response> result) {
+      Answer(reactor, response, std::move(result));
+    });
+  });
+  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
+  return reactor;
+}
+
 // The call's end when its caller may not make it, else null.
 template <typename Request>
 Reactor* RefusedCall(const SocketGate& gate, const grpc::CallbackServerContext& context,
@@ -65,47 +81,21 @@ grpc::ServerUnaryReactor* LocalService::Allocate(grpc::CallbackServerContext* co
                                                  const v1::AllocateRequest* request,
                                                  v1::ShardsResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  const uint64_t id = next_call_++;
-  auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
-  const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
-    calls_->Allocate(id, request, [reactor, response](auto result) {
-      Answer(reactor, response, std::move(result));
-    });
-  });
-  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
-  return reactor;
+  return RunWaiting(strand_, calls_, next_call_++, *request, response, &LocalCalls::Allocate);
 }
 
 grpc::ServerUnaryReactor* LocalService::GetShards(grpc::CallbackServerContext* context,
                                                   const v1::GetShardsRequest* request,
                                                   v1::ShardsResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  const uint64_t id = next_call_++;
-  auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
-  const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
-    calls_->GetShards(id, request, [reactor, response](auto result) {
-      Answer(reactor, response, std::move(result));
-    });
-  });
-  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
-  return reactor;
+  return RunWaiting(strand_, calls_, next_call_++, *request, response, &LocalCalls::GetShards);
 }
 
 grpc::ServerUnaryReactor* LocalService::Lend(grpc::CallbackServerContext* context,
                                              const v1::LendRequest* request,
                                              v1::SealResponse* response) {
   if (auto* refused = RefusedCall(*gate_, *context, *request)) return refused;
-  const uint64_t id = next_call_++;
-  auto* reactor = new Reactor([this, id] { strand_->Post([this, id] { calls_->Cancel(id); }); });
-  const bool posted = strand_->Post([this, id, request = *request, reactor, response] {
-    calls_->Lend(id, request, [this, reactor, response](auto result) {
-      const bool lent = result.ok();
-      Answer(reactor, response, std::move(result));
-      if (lent) calls_->Retry();
-    });
-  });
-  if (!posted) reactor->Finish(StatusToGrpc(Stopping()));
-  return reactor;
+  return RunWaiting(strand_, calls_, next_call_++, *request, response, &LocalCalls::Lend);
 }
 
 grpc::ServerUnaryReactor* LocalService::Seal(grpc::CallbackServerContext* context,

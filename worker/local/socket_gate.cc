@@ -74,18 +74,36 @@ absl::StatusOr<SocketRules> MakeSocketRules(const std::vector<std::string>& uids
   return rules;
 }
 
-void SocketGate::Admit(int fd) {
+std::optional<SocketGate::Caller> SocketGate::CallerAt(int fd) {
   ucred credentials{};
   socklen_t length = sizeof(credentials);
-  const bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) == 0;
+  if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
   std::vector<gid_t> groups(NGROUPS_MAX);
   length = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
   const bool grouped = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length) == 0;
   groups.resize(grouped ? length / sizeof(gid_t) : 0);
   groups.push_back(credentials.gid);
+  return Caller{.uid = credentials.uid, .gids = std::move(groups)};
+}
+
+void SocketGate::Admit(int fd) {
+  std::optional<Caller> caller = CallerAt(fd);
   absl::MutexLock lock(&mutex_);
   callers_.erase(fd);  // of an earlier connection
-  if (known) callers_[fd] = {.uid = credentials.uid, .gids = std::move(groups)};
+  if (caller) callers_[fd] = *std::move(caller);
+}
+
+bool SocketGate::MayConnect(int fd) const {
+  const std::optional<Caller> caller = CallerAt(fd);
+  absl::MutexLock lock(&mutex_);
+  return caller && Listed(*caller);
+}
+
+bool SocketGate::Listed(const Caller& caller) const {
+  if (rules_.uids.empty() && rules_.gids.empty()) return true;
+  return rules_.uids.contains(caller.uid) ||
+         std::any_of(caller.gids.begin(), caller.gids.end(),
+                     [&](gid_t gid) { return rules_.gids.contains(gid); });
 }
 
 void SocketGate::SetRules(SocketRules rules) {
@@ -107,11 +125,7 @@ absl::Status SocketGate::Check(const std::string& peer, const std::string& state
 }
 
 absl::Status SocketGate::CheckCaller(const Caller& caller, const std::string& job) const {
-  const bool open = rules_.uids.empty() && rules_.gids.empty();
-  const bool listed = rules_.uids.contains(caller.uid) ||
-                      std::any_of(caller.gids.begin(), caller.gids.end(),
-                                  [&](gid_t gid) { return rules_.gids.contains(gid); });
-  if (!open && !listed) {
+  if (!Listed(caller)) {
     return Refused("SOCKET_CALLER_REFUSED", caller.uid, job,
                    "neither socket_allowed_uids nor socket_allowed_gids has it");
   }

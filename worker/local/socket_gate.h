@@ -38,6 +38,8 @@ class SocketGate {
   void Admit(int fd);
   void SetRules(SocketRules rules);
 
+  // Whether whoever is at the other end of a connection may call at all, about some state.
+  bool MayConnect(int fd) const;
   // Whether `peer`, as gRPC calls it ("fd:7"), may call about a state. PERMISSION_DENIED
   // (SOCKET_CALLER_REFUSED, SOCKET_JOB_REFUSED) naming uid and job.
   absl::Status Check(const std::string& peer, const std::string& state) const;
@@ -47,6 +49,8 @@ class SocketGate {
     uid_t uid = 0;
     std::vector<gid_t> gids;  // all of the process's
   };
+  static std::optional<Caller> CallerAt(int fd);
+  bool Listed(const Caller& caller) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status CheckCaller(const Caller& caller, const std::string& job) const
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 

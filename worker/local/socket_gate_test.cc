@@ -16,6 +16,7 @@
 #include "base/fd.h"
 #include "google/protobuf/dynamic_message.h"
 #include "service/error_info.h"
+#include "worker/local/handle_socket.h"
 #include "worker/local/local_service.h"
 #include "worker/local/unix_socket.h"
 
@@ -100,6 +101,23 @@ class SocketGateTest : public ::testing::Test {
   std::unique_ptr<UnixServer> server_;
   std::shared_ptr<grpc::Channel> channel_;
 };
+
+TEST_F(SocketGateTest, TheSocketOfHandlesIsForTheSameUsers) {
+  HandleTable handles;
+  const auto server = ServeHandles(directory_ + "/s", &handles, &gate_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto ask = [&] {
+    const auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
+    if (!connection.ok()) return connection.status();
+    SendPacket(connection->get(), "no token", -1).IgnoreError();  // it may be closed by now
+    return ReceivePacket(connection->get(), 100).status();
+  };
+  EXPECT_TRUE(ask().ok());
+  SetRules({Other()}, {}, "");
+  EXPECT_TRUE(absl::IsUnavailable(ask()));
+  SetRules({Own()}, {}, "");
+  EXPECT_TRUE(ask().ok());
+}
 
 TEST_F(SocketGateTest, WithoutRulesTheSocketsModeDecides) {
   for (const auto& [method, end] : CallAll("jobs/a/states/b")) {

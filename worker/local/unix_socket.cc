@@ -2,75 +2,18 @@
 #include "worker/local/unix_socket.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
-#include "base/error.h"
 #include "base/status_macros.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
+#include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {
 namespace {
-
-// REQUIRES: the path fits.
-sockaddr_un AddressAt(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  return address;
-}
-
-bool SomebodyListens(const std::string& path) {
-  const sockaddr_un address = AddressAt(path);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return false;
-  const bool connected =
-      connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  close(fd);
-  return connected;
-}
-
-absl::Status MakeRoom(const std::string& path) {
-  if (path.empty() || path.size() >= sizeof(sockaddr_un::sun_path)) {
-    return InvalidField(
-        "socket_path", path,
-        absl::StrCat("must be of 1 to ", sizeof(sockaddr_un::sun_path) - 1, " bytes"));
-  }
-  std::error_code ignored;
-  std::filesystem::create_directories(std::filesystem::absolute(path).parent_path(), ignored);
-  struct stat info;
-  if (lstat(path.c_str(), &info) != 0) return absl::OkStatus();
-  if (!S_ISSOCK(info.st_mode))
-    return InvalidField("socket_path", path, "must not be something other than a socket");
-  if (SomebodyListens(path))
-    return InvalidField("socket_path", path, "must not be in use by another process");
-  unlink(path.c_str());
-  return absl::OkStatus();
-}
-
-absl::StatusOr<Fd> Listen(const std::string& path) {
-  RETURN_IF_ERROR(MakeRoom(path));
-  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const sockaddr_un address = AddressAt(path);
-  // The socket must never be there with more rights than it is to have.
-  const mode_t before = umask(0117);
-  const bool bound =
-      fd && bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  umask(before);
-  if (bound && chmod(path.c_str(), 0660) == 0 && listen(fd.get(), SOMAXCONN) == 0) return fd;
-  return InvalidField(
-      "socket_path", path,
-      absl::StrCat("must be a place where a socket can be made: ", std::strerror(errno)));
-}
 
 // What keeps a caller that does not read, or does nothing, from staying for ever.
 void AddArguments(grpc::ServerBuilder& builder) {
@@ -95,7 +38,7 @@ absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilde
                                                               const std::string& path,
                                                               SocketGate& gate) {
   std::vector<Fd> listeners;
-  ASSIGN_OR_RETURN(listeners.emplace_back(), Listen(path));
+  ASSIGN_OR_RETURN(listeners.emplace_back(), ListenAt(path, SOCK_STREAM, 0660, "socket_path"));
   grpc::EnableDefaultHealthCheckService(true);
   AddArguments(builder);
   std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
