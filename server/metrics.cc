@@ -5,6 +5,7 @@
 
 #include "absl/strings/ascii.h"
 #include "service/log.h"
+#include "service/one_gauge.h"
 
 namespace remesh::server {
 namespace {
@@ -52,42 +53,24 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                   .Name("remesh_states")
                   .Help("States, by phase.")
                   .Register(registry)),
-      other_version_(prometheus::BuildGauge()
-                         .Name("remesh_workers_other_version")
-                         .Help("Workers that are alive and of another release than the server.")
-                         .Register(registry)
-                         .Add({})),
-      running_(prometheus::BuildGauge()
-                   .Name("remesh_executions_running")
-                   .Help("Executions that have not ended.")
-                   .Register(registry)
-                   .Add({})),
-      workers_drained_(prometheus::BuildGauge()
-                           .Name("remesh_workers_drained")
-                           .Help("Registered workers on which nothing new may be placed.")
-                           .Register(registry)
-                           .Add({})),
-      owed_generations_(prometheus::BuildGauge()
-                            .Name("remesh_owed_generations")
-                            .Help("Generations on workers that can be neither used nor proved to "
-                                  "be free.")
-                            .Register(registry)
-                            .Add({})),
-      owed_bytes_(prometheus::BuildGauge()
-                      .Name("remesh_owed_bytes")
-                      .Help("Bytes of them.")
-                      .Register(registry)
-                      .Add({})),
-      journal_behind_(prometheus::BuildGauge()
-                          .Name("remesh_journal_behind")
-                          .Help("1 when a worker was told of a later journal: nothing is decided.")
-                          .Register(registry)
-                          .Add({})),
-      journal_full_(prometheus::BuildGauge()
-                        .Name("remesh_journal_full")
-                        .Help("1 when the journal lives on the room kept back for decisions.")
-                        .Register(registry)
-                        .Add({})),
+      other_version_(
+          service::OneGauge(registry, "remesh_workers_other_version",
+                            "Workers that are alive and of another release than the server.")),
+      running_(service::OneGauge(registry, "remesh_executions_running",
+                                 "Executions that have not ended.")),
+      workers_drained_(service::OneGauge(registry, "remesh_workers_drained",
+                                         "Registered workers on which nothing new may be placed.")),
+      owed_generations_(
+          service::OneGauge(registry, "remesh_owed_generations",
+                            "Generations on workers that can be neither used nor proved to "
+                            "be free.")),
+      owed_bytes_(service::OneGauge(registry, "remesh_owed_bytes", "Bytes of them.")),
+      journal_behind_(
+          service::OneGauge(registry, "remesh_journal_behind",
+                            "1 when a worker was told of a later journal: nothing is decided.")),
+      journal_full_(
+          service::OneGauge(registry, "remesh_journal_full",
+                            "1 when the journal lives on the room kept back for decisions.")),
       planning_seconds_(
           prometheus::BuildHistogram()
               .Name("remesh_planning_seconds")

@@ -1,23 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/config_metrics.h"
 
+#include "service/one_gauge.h"
+
 namespace remesh::service {
-namespace {
-
-prometheus::Gauge& AddConfigGauge(prometheus::Registry& registry, const char* name,
-                                  const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
-}
-
-}  // namespace
-
 ConfigMetrics::ConfigMetrics(prometheus::Registry& registry, absl::Time started)
-    : successful_(AddConfigGauge(registry, "remesh_config_last_reload_successful",
-                                 "1: the settings file as it is now was taken, 0: it was refused")),
-      success_time_(AddConfigGauge(registry, "remesh_config_last_reload_success_timestamp_seconds",
-                                   "When a settings file was taken last")),
-      restart_required_(AddConfigGauge(registry, "remesh_config_restart_required",
-                                       "1: the settings file has values that need a restart")) {
+    : successful_(OneGauge(registry, "remesh_config_last_reload_successful",
+                           "1: the settings file as it is now was taken, 0: it was refused")),
+      success_time_(OneGauge(registry, "remesh_config_last_reload_success_timestamp_seconds",
+                             "When a settings file was taken last")),
+      restart_required_(OneGauge(registry, "remesh_config_restart_required",
+                                 "1: the settings file has values that need a restart")) {
   Succeeded(started);
 }
 

@@ -25,6 +25,8 @@ ConfigReload::ConfigReload(Options options, ConfigMetrics& metrics)
     : options_(std::move(options)),
       metrics_(metrics),
       watch_(FolderOf(options_.path), options_.poll),
+      // What lies beside was read at some time before now: it is read again, once.
+      asked_(!options_.beside.empty()),
       seen_(ContentOf(options_.text)) {
   thread_ = std::thread([this] { Run(); });
 }

@@ -57,7 +57,7 @@ class ConfigReload {
   const Options options_;
   ConfigMetrics& metrics_;
   FolderWatch watch_;
-  std::atomic<bool> asked_ = false;
+  std::atomic<bool> asked_;
   std::atomic<bool> stopping_ = false;
 
   // The thread's own.

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
+#include "service/one_gauge.h"
 
 namespace remesh::worker {
 namespace {
@@ -26,10 +27,6 @@ const prometheus::Histogram::BucketBoundaries kSeconds = {0.001, 0.003, 0.01, 0.
 prometheus::Family<prometheus::Counter>& Counters(prometheus::Registry& registry, const char* name,
                                                   const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
-}
-
-prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name, const char* help) {
-  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
 }
 
 prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& registry,
@@ -55,12 +52,13 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
       window_seconds_(Histograms(registry, "remesh_worker_window_seconds",
                                  "Seconds from the start of a window to its end on this host.")
                           .Add({}, kSeconds)),
-      buffer_bytes_(OneGauge(registry, "remesh_worker_buffer_bytes",
-                             "Bytes reserved for shards and staging.")),
-      buffer_bytes_max_(OneGauge(registry, "remesh_worker_buffer_max_bytes",
-                                 "Bytes that shards and staging may take; 0: no limit.")),
-      device_buffer_bytes_(OneGauge(registry, "remesh_worker_device_buffer_bytes",
-                                    "Bytes reserved for shards in the memory of devices.")),
+      buffer_bytes_(service::OneGauge(registry, "remesh_worker_buffer_bytes",
+                                      "Bytes reserved for shards and staging.")),
+      buffer_bytes_max_(service::OneGauge(registry, "remesh_worker_buffer_max_bytes",
+                                          "Bytes that shards and staging may take; 0: no limit.")),
+      device_buffer_bytes_(
+          service::OneGauge(registry, "remesh_worker_device_buffer_bytes",
+                            "Bytes reserved for shards in the memory of devices.")),
       recycling_(Counters(registry, "remesh_worker_recycled_files_total",
                           "Files of retired generations that a later one asked for, by outcome.")),
       recycled_(recycling_.Add({{"outcome", "recycled"}})),
@@ -71,8 +69,8 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
       heartbeats_(
           Counters(registry, "remesh_worker_heartbeats_total", "Heartbeats sent to the planner.")
               .Add({})),
-      attached_(OneGauge(registry, "remesh_worker_attached",
-                         "1 while the planner has welcomed this worker.")) {
+      attached_(service::OneGauge(registry, "remesh_worker_attached",
+                                  "1 while the planner has welcomed this worker.")) {
   auto& phases = Histograms(registry, "remesh_worker_phase_seconds",
                             "Seconds that attempts spent in each phase on this host.");
   for (const char* phase : kPhases)

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+
+namespace remesh::service {
+
+// A gauge of one series, without labels. `registry` must outlive it.
+inline prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name,
+                                   const char* help) {
+  return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});
+}
+
+}  // namespace remesh::service
