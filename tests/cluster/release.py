@@ -34,7 +34,7 @@ def metrics(address: str, port: int) -> dict:
 class Release:
     def __init__(self, cluster):
         self.cluster = cluster
-        self.shared = cluster.root / "shared"  # every trainer pod's /work
+        self.shared = cluster.root / "shared"  # every trainer pod's /trainer
         self.hosts = [node.name for node in cluster.nodes]
         self._tls = False
         for name in ("journal", "shared/before", "shared/after"):
@@ -97,7 +97,7 @@ class Release:
         volumes.append({"name": "work", "hostPath": {"path": str(self.shared)}})
         container = {"name": "trainer", "image": IMAGE, "command": ["sleep", "infinity"],
                      "env": [{"name": "REMESH_SERVER", "value": SERVER}],
-                     "volumeMounts": [*({"name": name, "mountPath": path} for name, path in mounts.items()), {"name": "work", "mountPath": "/work"}]}
+                     "volumeMounts": [*({"name": name, "mountPath": path} for name, path in mounts.items()), {"name": "work", "mountPath": "/trainer"}]}
         return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"trainer-{host}", "namespace": SPACE},
                 "spec": {"nodeName": host, "restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": [container], "volumes": volumes,
                          "securityContext": {"runAsUser": 1000, "runAsGroup": 1000, "supplementalGroups": [65532], "runAsNonRoot": True}}}
@@ -109,7 +109,7 @@ class Release:
 
     def remeshctl(self, host: str, *arguments, **options):
         """In the trainer's pod of that host; with the admin's certificate once TLS is on."""
-        environment = [f"{name}=/work/admin/{file}" for name, file in TLS_ENVIRONMENT.items()] if self._tls else []
+        environment = [f"{name}=/trainer/admin/{file}" for name, file in TLS_ENVIRONMENT.items()] if self._tls else []
         return self.cluster.kubectl("exec", "--namespace", SPACE, f"trainer-{host}", "--", "env", *environment, "remeshctl", *arguments, **options)
 
     # ---- certificates ----
@@ -153,9 +153,9 @@ class Release:
             self._write(f"{layout}.json", {
                 "device_lists": {"all": {"range": {"start": 0, "count": 8}}}, "shardings": {"all": {"hlo_text": text, "devices": {"ref": "all"}}},
                 "arrays": [{"name": name, "sharding": {"ref": "all"}} for name in ARRAYS]})
-        self.remeshctl(self.hosts[0], "states", "create", "-f", "/work/state.json")
+        self.remeshctl(self.hosts[0], "states", "create", "-f", "/trainer/state.json")
         for host in self.hosts:
-            wait_for(f"{host} knows the state", lambda h=host: self.remeshctl(h, "put", STATE, "/work/before"), seconds=30)
+            wait_for(f"{host} knows the state", lambda h=host: self.remeshctl(h, "put", STATE, "/trainer/before"), seconds=30)
 
     def _write(self, name: str, value: dict) -> None:
         (self.shared / name).write_text(json.dumps(value))
@@ -169,7 +169,7 @@ class Release:
         return int(state["generation"])
 
     def reshard(self, layout: str, *arguments, **options):
-        return self.remeshctl(self.hosts[0], "reshard", STATE, "-f", f"/work/{layout}.json", *arguments, **options)
+        return self.remeshctl(self.hosts[0], "reshard", STATE, "-f", f"/trainer/{layout}.json", *arguments, **options)
 
     def check(self) -> None:
         """Every byte of every shard is what was written, read by the trainers of all hosts."""
@@ -178,7 +178,7 @@ class Release:
         after.mkdir()
         after.chmod(0o777)
         for host in self.hosts:
-            self.remeshctl(host, "get", STATE, "/work/after")
+            self.remeshctl(host, "get", STATE, "/trainer/after")
         for name in ARRAYS:
             before, found = (np.load(self.shared / folder / f"{name}.npy", mmap_mode="r") for folder in ("before", "after"))
             assert np.array_equal(before, found), f"{name}: {np.count_nonzero(before != found)} elements differ"

@@ -176,7 +176,7 @@ def memory_limit(r):
         "device_lists": {"one": {"ids": [0]}}, "shardings": {"whole": {"hlo_text": "{replicated}", "devices": {"ref": "one"}}},
         "arrays": [{"name": "huge", "shape": [3 << 30], "element_type": "u8", "sharding": {"ref": "whole"}}]}}
     (r.shared / "large.json").write_text(json.dumps(spec))
-    r.remeshctl(r.hosts[0], "states", "create", "-f", "/work/large.json")
+    r.remeshctl(r.hosts[0], "states", "create", "-f", "/trainer/large.json")
     refused = wait_for("a refusal", lambda: _refused_for_memory(r), seconds=30)
     r.remeshctl(r.hosts[0], "states", "delete", "jobs/test/states/large")
     for pod in r.workers().values():
@@ -188,7 +188,7 @@ def memory_limit(r):
 
 def _refused_for_memory(r):
     """The last line of the refusal; None while the worker does not know the state yet."""
-    done = r.remeshctl(r.hosts[0], "put", "jobs/test/states/large", "/work/before", check=False)
+    done = r.remeshctl(r.hosts[0], "put", "jobs/test/states/large", "/trainer/before", check=False)
     assert done.returncode == 1, done.stdout
     return done.stderr.strip().splitlines()[-1][:160] if "MEMORY" in done.stderr else None
 
