@@ -15,9 +15,11 @@ namespace {
 int64_t CeilBytes(int64_t bits) { return bits / 8 + (bits % 8 != 0 ? 1 : 0); }
 
 void SumBytes(const Atoms& atoms, const std::vector<Segment>& segments,
-              const std::vector<Move>& moves, const Network& network, PlanSummary& summary) {
+              const std::vector<Move>& moves, const Network& network, PlanSummary& summary,
+              Budget& budget) {
   int64_t kept = 0, local = 0, crossing = 0, relayed = 0;
   for (const Move& move : moves) {
+    if (budget.Spent()) return;
     const int64_t bits = move.hi - move.lo;
     const bool same_memory = atoms.tapes[segments[move.segment].tape].same_memory;
     if (move.to_space == Space::kStaging) {
@@ -58,7 +60,7 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
 
 Figures MakeFigures(const Atoms& atoms, const Routings& routings,
                     const std::vector<Segment>& segments, const Timeline& timeline,
-                    const Network& network) {
+                    const Network& network, Budget& budget) {
   const Bound& lower = routings.lower;
   const Bound& reachable = routings.reachable;
   Figures figures{
@@ -71,8 +73,8 @@ Figures MakeFigures(const Atoms& atoms, const Routings& routings,
   summary.messages = timeline.messages;
   summary.predicted_seconds = timeline.predicted_seconds;
   summary.windows = timeline.moves.empty() ? 0 : timeline.schedule.windows();
-  SumBytes(atoms, segments, timeline.moves, network, summary);
-  const Cost cost = Estimate(timeline.moves, Links(network));
+  SumBytes(atoms, segments, timeline.moves, network, summary, budget);
+  const Cost cost = Estimate(timeline.moves, Links(network), budget);
   summary.bottleneck_bytes = cost.bottleneck_bytes;
   summary.bottleneck_seconds = cost.bottleneck_seconds;
   summary.schedule_price =

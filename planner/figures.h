@@ -21,6 +21,6 @@ absl::Status CheckMissing(const ReshardRequest& request, const std::vector<Missi
 // enter every domain once, unless this plan undercuts that by entering one again.
 Figures MakeFigures(const Atoms& atoms, const Routings& routings,
                     const std::vector<Segment>& segments, const Timeline& timeline,
-                    const Network& network);
+                    const Network& network, Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

@@ -31,10 +31,10 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
   RETURN_IF_ERROR(budget.Check());
   ASSIGN_OR_RETURN(const Timeline timeline, MakeTimeline(request, atoms, moves, network, budget));
   RETURN_IF_ERROR(budget.Check());
-  const Figures figures = MakeFigures(atoms, routings, moves.segments, timeline, network);
+  const Figures figures = MakeFigures(atoms, routings, moves.segments, timeline, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  Plan plan(
-      Pack(std::move(target_order), network.host_of, atoms, moves.segments, timeline, figures));
+  Plan plan(Pack(std::move(target_order), network.host_of, atoms, moves.segments, timeline, figures,
+                 budget));
   RETURN_IF_ERROR(budget.Check());
   return plan;
 }

@@ -6,9 +6,11 @@
 namespace remesh::planner {
 namespace {
 
-void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& moves, PlanRep& rep) {
+void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& moves, PlanRep& rep,
+               Budget& budget) {
   rep.moves.reserve(moves.size());
   for (const Move& move : moves) {
+    if (budget.Spent()) return;
     const bool whole = move.lo == 0 && move.hi == segments[move.segment].size();
     if (!whole) {
       rep.stripes.push_back({static_cast<int32_t>(rep.moves.size()), move.lo, move.hi});
@@ -24,10 +26,11 @@ void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& mo
   rep.stripes.shrink_to_fit();
 }
 
-void PackSegments(const std::vector<Segment>& segments, PlanRep& rep) {
+void PackSegments(const std::vector<Segment>& segments, PlanRep& rep, Budget& budget) {
   rep.segment_tape.reserve(segments.size());
   rep.segment_hi.reserve(segments.size());
   for (const Segment& segment : segments) {
+    if (budget.Spent()) return;
     rep.segment_tape.push_back(segment.tape);
     rep.segment_hi.push_back(segment.hi);
   }
@@ -38,11 +41,12 @@ void PackSegments(const std::vector<Segment>& segments, PlanRep& rep) {
 std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
                                     const std::vector<int32_t>& host_of, const Atoms& atoms,
                                     const std::vector<Segment>& segments, const Timeline& timeline,
-                                    const Figures& figures) {
+                                    const Figures& figures, Budget& budget) {
   auto rep = std::make_shared<PlanRep>();
   rep->target_order = std::move(target_order);
-  PackMoves(segments, timeline.moves, *rep);
-  PackSegments(segments, *rep);
+  PackMoves(segments, timeline.moves, *rep, budget);
+  PackSegments(segments, *rep, budget);
+  if (budget.SpentNow()) return rep;
   rep->tape_begin.reserve(atoms.tapes.size() + 1);
   for (const Tape& tape : atoms.tapes) rep->tape_begin.push_back(tape.first_atom);
   rep->tape_begin.push_back(static_cast<int32_t>(atoms.numbers.size()));

@@ -16,7 +16,7 @@ namespace remesh::planner {
 std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
                                     const std::vector<int32_t>& host_of, const Atoms& atoms,
                                     const std::vector<Segment>& segments, const Timeline& timeline,
-                                    const Figures& figures);
+                                    const Figures& figures, Budget& budget = Budget::Unlimited());
 
 // The inverse, as far as moves go. UnpackedMoves() REQUIRES: CheckRep().
 std::vector<Segment> UnpackedSegments(const PlanRep& rep);

@@ -69,6 +69,7 @@ DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& unit
   SumInside(problem.groups);
   Bound ingress = IngressBound(demand, units);
   TransportationSolution solution = SolveTransportation(problem, ingress.t, budget);
+  if (budget.SpentNow()) return routing;
   size_t item = 0;
   for (const std::vector<Crossing>& crossings : routing.crossings) {
     routing.sent.emplace_back();

@@ -13,10 +13,11 @@ namespace {
 class ForestMaker {
  public:
   ForestMaker(const std::vector<int32_t>& edge_bin, int32_t items, int32_t bins,
-              std::vector<int64_t>& flow)
+              std::vector<int64_t>& flow, Budget& budget)
       : edge_bin_(edge_bin),
         items_(items),
         flow_(flow),
+        budget_(budget),
         edges_of_(items + bins),
         top_(items + bins),
         seen_(items + bins, 0),
@@ -45,11 +46,13 @@ class ForestMaker {
     return node < items_ ? items_ + edge_bin_[edge] : edge_item_[edge];
   }
 
+  // Nothing once the budget is spent.
   bool FindPath(int32_t from, int32_t to) {
     ++mark_;
     queue_.assign(1, from);
     seen_[from] = mark_;
     for (size_t q = 0; q < queue_.size(); ++q) {
+      if (budget_.Spent()) return false;
       const int32_t node = queue_[q];
       if (node == to) return true;
       for (int64_t edge : edges_of_[node]) {
@@ -95,6 +98,7 @@ class ForestMaker {
   const std::vector<int32_t>& edge_bin_;
   const int32_t items_;
   std::vector<int64_t>& flow_;
+  Budget& budget_;
   std::vector<std::vector<int64_t>> edges_of_;
   std::vector<int32_t> top_;
   std::vector<int32_t> edge_item_;
@@ -110,7 +114,7 @@ void CancelCycles(const std::vector<int32_t>& edge_bin, const std::vector<int64_
                   int32_t bin_count, const std::vector<bool>& fixed, std::vector<int64_t>& flow,
                   Budget& budget) {
   const int32_t items = static_cast<int32_t>(first_edge.size()) - 1;
-  ForestMaker maker(edge_bin, items, bin_count, flow);
+  ForestMaker maker(edge_bin, items, bin_count, flow, budget);
   for (int32_t i = 0; i < items; ++i) {
     if (fixed[i]) continue;
     for (int64_t e = first_edge[i]; e < first_edge[i + 1]; ++e) {

@@ -78,9 +78,9 @@ namespace {
 using Sent = std::vector<std::vector<int64_t>>;
 
 // Root and copies of each class together.
-Sent AddUp(const TransportationSolution& solution) {
+Sent AddUp(const TransportationSolution& solution, Budget& budget) {
   Sent sent;
-  for (size_t i = 0; i + 1 < solution.flow.size(); i += 2) {
+  for (size_t i = 0; i + 1 < solution.flow.size() && !budget.Spent(); i += 2) {
     sent.push_back(solution.flow[i + 1]);
     for (size_t k = 0; k < solution.flow[i].size(); ++k) sent.back()[k] += solution.flow[i][k];
   }
@@ -93,8 +93,9 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportationP
                                     const Rational& t, Budget& budget) {
   std::vector<int64_t> room;
   for (int64_t capacity : problem.capacity) room.push_back(t.CeilTimes(capacity));
-  Sent sent = DealWholeCopies(demand, room);
+  Sent sent = DealWholeCopies(demand, room, budget);
   for (size_t a = 0; a < demand.classes.size(); ++a) {
+    if (budget.Spent()) return std::nullopt;
     const DemandClass& one = demand.classes[a];
     const auto sum = [&](size_t begin, size_t end) {
       return std::accumulate(sent[a].begin() + begin, sent[a].begin() + end, int64_t{0});
@@ -111,6 +112,7 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportationP
   problem.capacity = room;
   for (int64_t& capacity : problem.capacity) capacity = std::max<int64_t>(capacity, 1);
   const Sent rest = FillTransportation(problem, {1, 1}, budget);
+  if (budget.SpentNow()) return std::nullopt;
   for (size_t a = 0; a < sent.size(); ++a) {
     for (size_t side : {2 * a, 2 * a + 1}) {
       int64_t missing = problem.items[side].demand;
@@ -146,7 +148,7 @@ Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Netw
   if (std::find(even.begin(), even.end(), true) == even.end()) {
     whole = RouteWholeFirst(demand, problem, solution.t, budget);
   }
-  routing.sent = whole.has_value() ? *std::move(whole) : AddUp(solution);
+  routing.sent = whole.has_value() ? *std::move(whole) : AddUp(solution, budget);
   for (int32_t item : solution.tight_items) {
     (item % 2 == 0 ? routing.tight_roots : routing.tight_copies).push_back(item / 2);
   }

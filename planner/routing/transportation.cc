@@ -24,6 +24,7 @@ class Flow {
         items_(static_cast<int32_t>(problem.items.size())),
         bins_(static_cast<int32_t>(problem.capacity.size())) {
     for (const auto& item : problem.items) {
+      if (budget.Spent()) return;
       first_edge_.push_back(static_cast<int64_t>(edge_bin_.size()));
       edge_bin_.insert(edge_bin_.end(), item.bins.begin(), item.bins.end());
     }
@@ -81,12 +82,15 @@ class Flow {
     }
   }
 
+  // Of no use once the budget is spent.
   std::vector<std::vector<int64_t>> TakeFlow() {
+    if (budget_.SpentNow()) return {};
     std::vector<bool> fixed;
     for (const auto& item : problem_.items) fixed.push_back(item.even);
     CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_, budget_);
     std::vector<std::vector<int64_t>> flow;
     for (int32_t i = 0; i < items_; ++i) {
+      if (budget_.Spent()) return {};
       flow.emplace_back(flow_.begin() + first_edge_[i], flow_.begin() + first_edge_[i + 1]);
     }
     return flow;
@@ -95,12 +99,16 @@ class Flow {
  private:
   void IndexBins() {
     bin_first_.assign(bins_ + 1, 0);
-    for (int32_t bin : edge_bin_) ++bin_first_[bin + 1];
+    for (int32_t bin : edge_bin_) {
+      if (budget_.Spent()) return;
+      ++bin_first_[bin + 1];
+    }
     for (int32_t j = 0; j < bins_; ++j) bin_first_[j + 1] += bin_first_[j];
     bin_edges_.resize(edge_bin_.size());
     edge_item_.resize(edge_bin_.size());
     std::vector<int64_t> next(bin_first_.begin(), bin_first_.end() - 1);
     for (int32_t i = 0; i < items_; ++i) {
+      if (budget_.Spent()) return;
       for (int64_t e = first_edge_[i]; e < first_edge_[i + 1]; ++e) {
         edge_item_[e] = i;
         bin_edges_[next[edge_bin_[e]]++] = e;

@@ -32,7 +32,7 @@ int64_t DealTo(const std::vector<int32_t>& hosts, size_t begin, size_t end, int6
 }  // namespace
 
 std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
-                                                  std::vector<int64_t>& room) {
+                                                  std::vector<int64_t>& room, Budget& budget) {
   std::vector<size_t> order(demand.classes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -42,6 +42,7 @@ std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
   // Every class's root before anybody's further copies.
   for (bool root : {true, false}) {
     for (size_t a : order) {
+      if (budget.Spent()) return sent;
       const DemandClass& one = demand.classes[a];
       std::vector<int32_t> hosts = one.holders;
       hosts.insert(hosts.end(), one.needers.begin(), one.needers.end());

@@ -14,6 +14,7 @@ namespace remesh::planner {
 // gets more than |needers| copies; a class of which no holder sends one keeps at least one copy
 // undealt, because the root must leave a holder. `room` (bits, by host) falls by what is dealt.
 std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
-                                                  std::vector<int64_t>& room);
+                                                  std::vector<int64_t>& room,
+                                                  Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

@@ -5,9 +5,10 @@
 
 namespace remesh::planner {
 
-Cost Estimate(const std::vector<Move>& moves, const Links& links) {
+Cost Estimate(const std::vector<Move>& moves, const Links& links, Budget& budget) {
   std::vector<int64_t> bits(links.count(), 0);
   for (const Move& move : moves) {
+    if (budget.Spent()) return {};
     links.ForEachOnPath(move.from_device, move.to_device,
                         [&](int32_t link) { bits[link] += move.hi - move.lo; });
   }

@@ -19,7 +19,9 @@ struct Cost {
   double fabric_seconds = 0;  // busiest device inside a host
 };
 
-Cost Estimate(const std::vector<Move>& moves, const Links& links);
+// Of no use once the budget is spent.
+Cost Estimate(const std::vector<Move>& moves, const Links& links,
+              Budget& budget = Budget::Unlimited());
 
 // The sharing model of predictions, by name: PlanSummary and its readers say it.
 inline constexpr char kSharingModel[] = "proportional shares in each window";

@@ -152,14 +152,17 @@ class Dealer {
   void Halve(std::vector<Parcel> parcels, int64_t half, int64_t rounds,
              std::vector<Parcel> (&sides)[2]) {
     Measure(parcels, half, rounds);
+    if (budget_.SpentNow()) return;
     std::vector<Parcel> all = Idle(parcels);
     const size_t idle = all.size();
     all.insert(all.end(), parcels.begin(), parcels.end());
     Halves halves(all, static_cast<int32_t>(room_.size()), budget_);
     halves.Split(half, rounds);
+    if (budget_.SpentNow()) return;
     for (const Parcel& parcel : parcels) first_of_[parcel.from] = first_of_[parcel.to] = 0;
     for (size_t i = idle; i < all.size(); ++i) Count(all[i], halves.first(i));
     for (size_t i = idle; i < all.size(); ++i) {
+      if (budget_.Spent()) return;
       if (halves.IsCut(i)) MakeWhole(all[i], halves.first(i));
       for (const int side : {0, 1}) {
         Parcel part = all[i];

@@ -17,11 +17,12 @@ constexpr int64_t kCrowdedPart = 16;
 // Hosts where the fabric of a device has more to send than any NIC has in time t, and more than
 // any device there has to receive: others could send some of it.
 std::vector<bool> CrowdedHosts(const std::vector<Move>& moves, const Rational& t,
-                               const Network& network) {
+                               const Network& network, Budget& budget) {
   std::vector<int64_t> sent(network.host_of.size(), 0);
   std::vector<int64_t> most_got(network.hosts.size(), 0);
   std::vector<int64_t> got(network.host_of.size(), 0);
   for (const Move& move : moves) {
+    if (budget.Spent()) return {};
     const int32_t host = network.host_of[move.to_device];
     if (move.from_device == move.to_device || network.host_of[move.from_device] != host) continue;
     sent[move.from_device] += move.hi - move.lo;
@@ -61,10 +62,14 @@ Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const Ro
   const std::vector<RoutedSegment> routed = CutTapes(atoms, demand, routes.routes, budget);
   Moves moves;
   moves.segments.reserve(routed.size());
-  for (const RoutedSegment& one : routed) moves.segments.push_back(one.segment);
+  for (const RoutedSegment& one : routed) {
+    if (budget.Spent()) return moves;
+    moves.segments.push_back(one.segment);
+  }
   moves.moves = MovesOf(atoms, routed, moves.segments, routes.t, network, {}, budget);
   if (budget.SpentNow()) return moves;
-  std::vector<bool> crowded = CrowdedHosts(moves.moves, routes.t, network);
+  std::vector<bool> crowded = CrowdedHosts(moves.moves, routes.t, network, budget);
+  if (budget.SpentNow()) return moves;
   if (std::find(crowded.begin(), crowded.end(), true) == crowded.end()) return moves;
   moves.moves =
       MovesOf(atoms, routed, moves.segments, routes.t, network, std::move(crowded), budget);

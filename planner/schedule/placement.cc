@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "planner/schedule/halving.h"
 #include "planner/values/rational.h"
+#include "planner/values/stable_order.h"
 
 namespace remesh::planner {
 namespace {
@@ -46,8 +47,12 @@ class Placer {
         bits_max_(bits_max),
         network_(shares.links().network()),
         packer_(shares.links(), bits_max, kMessagesPerWindowMax),
-        budget_(budget),
-        moves_(moves.moves) {
+        budget_(budget) {
+    moves_.reserve(moves.moves.size());
+    for (const Move& move : moves.moves) {
+      if (budget.Spent()) return;
+      moves_.push_back(move);
+    }
     for (const PairWork& pair : list.pairs) {
       if (budget.Spent()) return;
       part_bits_.push_back(PartBitsOf(MovesOf(pair)));
@@ -131,12 +136,13 @@ class Placer {
       if (budget_.SpentNow() || FitHosts(parcels)) break;
     }
     if (budget_.SpentNow()) return parcels;
-    std::stable_sort(parcels.begin(), parcels.end(),
-                     [](const Parcel& a, const Parcel& b) { return a.id < b.id; });
+    StableSort(
+        parcels, [](const Parcel& a, const Parcel& b) { return a.id < b.id; }, budget_);
     return parcels;
   }
 
-  // Whether no host has too many parcels in a round, nor too many pairs in all.
+  // Whether no host has too many parcels in a round, nor too many pairs in all. Of no use once the
+  // budget is spent.
   bool FitHosts(const std::vector<Parcel>& parcels) const {
     std::vector<int64_t> in_round(network_.hosts.size() * rounds_, 0);
     std::vector<int64_t> in_all(network_.hosts.size(), 0);
@@ -147,11 +153,14 @@ class Placer {
         if (round >= 0) ++in_round[host * rounds_ + round];
       }
     };
-    for (size_t i = 0; i < list_.pairs.size(); ++i) {
+    for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
       const PairWork& pair = list_.pairs[i];
       if (!heavy_[i] && pair.from != pair.to) count(pair, -1);
     }
-    for (const Parcel& parcel : parcels) count(list_.pairs[parcel.id], parcel.round);
+    for (const Parcel& parcel : parcels) {
+      if (budget_.Spent()) return false;
+      count(list_.pairs[parcel.id], parcel.round);
+    }
     const int64_t most = rounds_ * kMessagesPerWindowMax / 100 * kFilledMax;
     return *std::max_element(in_round.begin(), in_round.end()) <= kMessagesPerWindowMax &&
            *std::max_element(in_all.begin(), in_all.end()) <= most;

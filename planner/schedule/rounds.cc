@@ -12,13 +12,16 @@ namespace remesh::planner {
 PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
   int32_t devices = 0;
   for (const Move& move : moves) {
+    if (budget.Spent()) return {};
     devices = std::max({devices, move.from_device + 1, move.to_device + 1});
   }
   PairList list;
-  list.order =
-      StableOrder(InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; });
+  list.order = StableOrder(
+      InOrder(moves.size()), devices, [&](int32_t m) { return moves[m].to_device; }, budget);
   if (budget.SpentNow()) return list;
-  list.order = StableOrder(list.order, devices, [&](int32_t m) { return moves[m].from_device; });
+  list.order = StableOrder(
+      list.order, devices, [&](int32_t m) { return moves[m].from_device; }, budget);
+  if (budget.SpentNow()) return list;
   for (size_t i = 0; i < list.order.size(); ++i) {
     if (budget.Spent()) return list;
     const Move& move = moves[list.order[i]];
@@ -29,8 +32,8 @@ PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
     list.pairs.back().bits += move.hi - move.lo;
     ++list.pairs.back().count;
   }
-  std::stable_sort(list.pairs.begin(), list.pairs.end(),
-                   [](const PairWork& a, const PairWork& b) { return a.bits > b.bits; });
+  StableSort(
+      list.pairs, [](const PairWork& a, const PairWork& b) { return a.bits > b.bits; }, budget);
   return list;
 }
 
@@ -38,16 +41,20 @@ namespace {
 
 // Size of the smallest pair that is heavy among those inside hosts, or across. Pairs come largest
 // first.
-int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bool inside) {
+int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bool inside,
+                  Budget& budget) {
   const auto counts = [&](const PairWork& pair) {
     return pair.from != pair.to &&
            (network.host_of[pair.from] == network.host_of[pair.to]) == inside;
   };
   int64_t total = 0;
-  for (const PairWork& pair : pairs) total += counts(pair) ? pair.bits : 0;
+  for (const PairWork& pair : pairs) {
+    if (budget.Spent()) return 0;
+    total += counts(pair) ? pair.bits : 0;
+  }
   int64_t left = total;
   for (const PairWork& pair : pairs) {
-    if (!counts(pair)) continue;
+    if (budget.Spent() || !counts(pair)) continue;
     left -= pair.bits;
     if (left <= total / 100) return pair.bits;
   }
@@ -56,11 +63,13 @@ int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bo
 
 }  // namespace
 
-int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least) {
+int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least,
+                   Budget& budget) {
   if (least == 1) return least;
-  const int64_t heavy_from = HeavyFrom(pairs, network, false);
+  const int64_t heavy_from = HeavyFrom(pairs, network, false, budget);
   std::vector<int64_t> messages(2 * network.nics.size(), 0);
   for (const PairWork& pair : pairs) {
+    if (budget.Spent()) return least;
     if (network.host_of[pair.from] == network.host_of[pair.to] || pair.bits < heavy_from) continue;
     ++messages[2 * network.nic_of[pair.from]];
     ++messages[2 * network.nic_of[pair.to] + 1];
@@ -75,10 +84,12 @@ int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, i
 }
 
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
-                       int64_t messages_max) {
-  const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false), HeavyFrom(pairs, network, true)};
+                       int64_t messages_max, Budget& budget) {
+  const int64_t heavy_from[2] = {HeavyFrom(pairs, network, false, budget),
+                                 HeavyFrom(pairs, network, true, budget)};
   std::vector<int64_t> messages(network.host_count(), 0);
   for (const PairWork& pair : pairs) {
+    if (budget.Spent()) return 1;
     const int32_t from = network.host_of[pair.from];
     const int32_t to = network.host_of[pair.to];
     if (pair.from == pair.to || pair.bits < heavy_from[from == to]) continue;

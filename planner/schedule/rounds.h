@@ -32,11 +32,12 @@ PairList CollectPairs(const std::vector<Move>& moves, Budget& budget = Budget::U
 // Fewest rounds in which no host has more than `messages_max` heavy pairs: those that carry all
 // but a hundredth of what crosses hosts, and of what moves inside them.
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
-                       int64_t messages_max);
+                       int64_t messages_max, Budget& budget = Budget::Unlimited());
 
 // The number of rounds in [least, 2 * least] over which the heavy messages of the busiest NIC are
 // spread most evenly: n messages over r rounds take r * ceil(n / r) turns. `least` where that is 1.
-int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least);
+int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least,
+                   Budget& budget = Budget::Unlimited());
 
 // Puts work into rounds under limits on bits per device and pairs per host.
 class RoundPacker {

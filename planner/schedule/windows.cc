@@ -54,7 +54,7 @@ struct Busiest {
   int64_t moves = 0;  // with an end on the device
 };
 
-Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
+Busiest FindBusiest(const Network& network, const std::vector<Move>& moves, Budget& budget) {
   std::vector<Busiest> devices(network.device_count());
   Busiest busiest;
   const auto add = [&](int32_t device, int64_t bits) {
@@ -62,6 +62,7 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
     busiest.moves = std::max(busiest.moves, ++devices[device].moves);
   };
   for (const Move& move : moves) {
+    if (budget.Spent()) break;
     add(move.from_device, move.hi - move.lo);
     if (move.from_device != move.to_device) add(move.to_device, move.hi - move.lo);
   }
@@ -70,14 +71,18 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves) {
 
 // By round, then hop. Nothing once the budget is spent.
 std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedule, Budget& budget) {
-  std::vector<int32_t> order =
-      StableOrder(InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; });
+  std::vector<int32_t> order = StableOrder(
+      InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; }, budget);
   if (budget.SpentNow()) return {};
-  order = StableOrder(order, schedule.rounds, [&](int32_t m) { return moves[m].round; });
+  order = StableOrder(
+      order, schedule.rounds, [&](int32_t m) { return moves[m].round; }, budget);
   if (budget.SpentNow()) return {};
   std::vector<Move> sorted;
   sorted.reserve(moves.size());
-  for (const int32_t m : order) sorted.push_back(moves[m]);
+  for (const int32_t m : order) {
+    if (budget.Spent()) break;
+    sorted.push_back(moves[m]);
+  }
   return sorted;
 }
 
@@ -134,7 +139,8 @@ class Scheduler {
   // Nothing where it takes too many windows.
   std::optional<Timeline> Run() && {
     if (budget_.SpentNow()) return std::nullopt;
-    const int64_t least = RoundsForHeavy(list_.pairs, links_.network(), kMessagesPerWindowMax);
+    const int64_t least =
+        RoundsForHeavy(list_.pairs, links_.network(), kMessagesPerWindowMax, budget_);
     Try(least);
     if (least > 1) TryMore(least);
     if (!best_) return std::nullopt;
@@ -163,11 +169,11 @@ class Scheduler {
   // More rounds than that, where those are too uneven.
   void TryMore(int64_t least) {
     if (budget_.SpentNow()) return;
-    const Cost cost = Estimate(moves_.moves, links_);
+    const Cost cost = Estimate(moves_.moves, links_, budget_);
     if (budget_.SpentNow()) return;
     const double bound = std::max(cost.bottleneck_seconds, cost.fabric_seconds);
     const auto uneven = [&](double most) { return !best_ || best_->steady > most * bound; };
-    const int64_t even = EvenRounds(list_.pairs, links_.network(), least);
+    const int64_t even = EvenRounds(list_.pairs, links_.network(), least, budget_);
     if (uneven(kUnevenMax) && even != least) Try(even);
     if (uneven(kVeryUnevenMax)) Try(kMoreRounds * least);
   }
@@ -235,7 +241,8 @@ absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
                                          const Network& network, int64_t window_bytes,
                                          int64_t parts_min, Budget& budget) {
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
-  const Busiest busiest = FindBusiest(network, moves.moves);
+  const Busiest busiest = FindBusiest(network, moves.moves, budget);
+  RETURN_IF_ERROR(budget.Check());
   const Schedule schedule = BareSchedule(moves, busiest, window_bits);
   if (schedule.hops > kHopsMax) return TooManyWindows(window_bytes);
   RETURN_IF_ERROR(budget.Check());

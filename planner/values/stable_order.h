@@ -1,25 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
 #include <vector>
 
+#include "planner/values/budget.h"
+
 namespace remesh::planner {
 
 // `order`, indices of anything, sorted by key(index) in [0, key_count), equal keys in the order
 // they came: a counting sort, whose cost is the number of indices plus that of keys. Applied by the
-// lesser key first, it sorts by several.
+// lesser key first, it sorts by several. Of no use once the budget is spent.
 template <typename Key>
 std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_count,
-                                 const Key& key) {
+                                 const Key& key, Budget& budget = Budget::Unlimited()) {
   std::vector<int32_t> next(static_cast<size_t>(key_count) + 1, 0);
-  for (const int32_t i : order) ++next[key(i) + 1];
+  for (const int32_t i : order) {
+    if (budget.Spent()) return {};
+    ++next[key(i) + 1];
+  }
   std::partial_sum(next.begin(), next.end(), next.begin());
   std::vector<int32_t> sorted(order.size());
-  for (const int32_t i : order) sorted[next[key(i)]++] = i;
+  for (const int32_t i : order) {
+    if (budget.Spent()) return {};
+    sorted[next[key(i)]++] = i;
+  }
   return sorted;
+}
+
+// std::stable_sort() that looks at the budget; of no use once it is spent. Runs are sorted and then
+// merged, two into one, until one is left.
+template <typename T, typename Less>
+void StableSort(std::vector<T>& values, const Less& less, Budget& budget) {
+  constexpr size_t kRun = 4096;
+  const size_t size = values.size();
+  for (size_t i = 0; i < size; i += kRun) {
+    if (budget.Spent()) return;
+    std::stable_sort(values.begin() + i, values.begin() + std::min(i + kRun, size), less);
+  }
+  std::vector<T> merged;
+  for (size_t run = kRun; run < size; run *= 2) {
+    merged.clear();
+    merged.reserve(size);
+    for (size_t i = 0; i < size; i += 2 * run) {
+      size_t a = i, b = std::min(i + run, size);
+      const size_t a_end = b, b_end = std::min(b + run, size);
+      while (a < a_end || b < b_end) {
+        if (budget.Spent()) return;
+        const bool first = b == b_end || (a < a_end && !less(values[b], values[a]));
+        merged.push_back(values[first ? a++ : b++]);
+      }
+    }
+    values.swap(merged);
+  }
 }
 
 // 0 .. count - 1.

@@ -22,7 +22,7 @@
 #include "service/heap.h"
 #include "tests/benchmark/spec_builder.h"
 
-namespace remesh::worker {
+namespace remesh::planner {
 namespace {
 
 // Of this thread's CPU time: what the machine does besides does not count.
@@ -176,15 +176,15 @@ void Measure(const Case& one) {
 }
 
 }  // namespace
-}  // namespace remesh::worker
+}  // namespace remesh::planner
 
 int main(int argc, char** argv) {
   absl::InitializeSymbolizer(argv[0]);
   remesh::service::KeepFreedMemory();  // as the server does
   const std::vector<std::string> asked(argv + 1, argv + argc);
-  for (const remesh::worker::Case& one : remesh::worker::Cases()) {
+  for (const remesh::planner::Case& one : remesh::planner::Cases()) {
     if (asked.empty() || std::count(asked.begin(), asked.end(), one.name) > 0)
-      remesh::worker::Measure(one);
+      remesh::planner::Measure(one);
   }
   return 0;
 }
