@@ -74,6 +74,61 @@ TEST_P(TransportConformance, PairsManyMessagesByTagInAnyOrder) {
     EXPECT_TRUE(message.got == message.data) << message.tag.index;
 }
 
+// Cuts `bytes` into runs, some of them empty.
+std::vector<std::span<std::byte>> CutIntoRuns(Bytes& bytes, size_t longest, std::mt19937& random) {
+  std::vector<std::span<std::byte>> runs;
+  for (size_t at = 0; at < bytes.size();) {
+    const size_t size = std::min<size_t>(random() % (longest + 1), bytes.size() - at);
+    runs.push_back(std::span(bytes).subspan(at, size));
+    at += size;
+  }
+  return runs;
+}
+
+TEST_P(TransportConformance, RunsOfOneEndAreNotThoseOfTheOther) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  if (!mesh.transport(0).gathers()) GTEST_SKIP() << "takes no runs";
+  mesh.OpenAll("g");
+  std::mt19937 random(3);
+  struct Message {
+    Bytes data, got;
+  };
+  std::vector<Message> messages;
+  for (const size_t size : {0u, 1u, 1000u, 65536u, 300000u, 5u << 20})
+    for (int i = 0; i < 4; ++i) messages.push_back({Pattern(size, i), Bytes(size)});
+  std::shuffle(messages.begin(), messages.end(), random);
+  std::vector<Outcome*> outcomes;
+  for (uint32_t i = 0; i < messages.size(); ++i) {
+    auto& [data, got] = messages[i];
+    const auto from = CutIntoRuns(data, data.size() / 900 + 3, random);
+    const auto to = CutIntoRuns(got, got.size() / (1 + random() % 2000) + 3, random);
+    outcomes.push_back(mesh.NewOutcome());
+    mesh.group(0).SendRuns(1, Tag(i), {from.begin(), from.end()}, mesh.Watch(0, outcomes.back()));
+    outcomes.push_back(mesh.NewOutcome());
+    mesh.group(1).ReceiveRuns(0, Tag(i), to, mesh.Watch(1, outcomes.back()));
+    if (i % 3 == 0) mesh.Progress();
+  }
+  ASSERT_TRUE(mesh.Finish(outcomes));
+  for (const Outcome* outcome : outcomes) EXPECT_TRUE(outcome->ok()) << outcome->status;
+  for (const Message& message : messages) EXPECT_TRUE(message.got == message.data);
+}
+
+TEST_P(TransportConformance, RunsAreCountedTogether) {
+  const auto world = GetParam().make();
+  Mesh mesh(*world, 2);
+  if (!mesh.transport(0).gathers()) GTEST_SKIP() << "takes no runs";
+  mesh.OpenAll("g");
+  Bytes data = Pattern(5000, 1), got(4999);
+  Outcome* const send = mesh.NewOutcome();
+  const auto half = std::span<const std::byte>(data).first(2500);
+  mesh.group(0).SendRuns(1, Tag(1), {half, half}, mesh.Watch(0, send));
+  Outcome* const receive = mesh.Receive(1, 0, Tag(1), got);
+  ASSERT_TRUE(mesh.Finish({send, receive}));
+  EXPECT_EQ(receive->code(), absl::StatusCode::kInvalidArgument) << receive->status;
+  EXPECT_TRUE(got == Bytes(4999));
+}
+
 TEST_P(TransportConformance, DifferentSizesFailTheReceiveAndNothingElse) {
   const auto world = GetParam().make();
   Mesh mesh(*world, 2);

@@ -23,6 +23,7 @@ DataThread::DataThread(std::unique_ptr<Transport> transport,
       name_(transport_->name()),
       address_(transport_->address()),
       windowed_(transport_->windowed()),
+      gathers_(transport_->gathers()),
       devices_(std::move(devices)),
       thread_([this] { Run(); }) {
   REMESH_CHECK(!devices_.empty());

@@ -38,6 +38,7 @@ class DataThread {
   // Any thread may do with them what any may; see Device.
   LocalDevices devices() const;
   bool windowed() const { return windowed_; }
+  bool gathers() const { return gathers_; }
   const std::string& transport_name() const { return name_; }
   const std::string& transport_address() const { return address_; }
 
@@ -67,6 +68,7 @@ class DataThread {
   const std::string name_;
   const std::string address_;
   const bool windowed_;
+  const bool gathers_;
 
   absl::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);

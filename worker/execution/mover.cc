@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "worker/device/chunks.h"
+#include "worker/execution/direct_runs.h"
 
 namespace remesh::worker {
 namespace {
@@ -25,17 +26,11 @@ std::vector<int64_t> WorkOf(const MoveList& list) {
 
 }  // namespace
 
-std::byte* DirectBytes(const MoveList& list, const Slice& slice) {
-  const SlicePiece& piece = list.messages.PiecesOf(slice).front();
-  const BoundMove& move = list.moves[piece.move];
-  if (slice.piece_count > 1) return nullptr;
-  return (move.source != nullptr ? move.source : move.target)->Contiguous(piece.lo, piece.hi);
-}
-
-SlotShape Mover::SlotsFor(const MoveList& list, const Options& options) {
+SlotShape Mover::SlotsFor(const MoveList& list, const Options& options, bool gathers) {
   int64_t slot_bytes = 0;
   for (const Slice& slice : list.messages.slices()) {
-    if (list.messages.MessageOf(slice).peer >= 0 && DirectBytes(list, slice) == nullptr)
+    if (list.messages.MessageOf(slice).peer >= 0 &&
+        DirectRuns(list, slice, gathers, options.run_bytes).empty())
       slot_bytes = std::max(slot_bytes, PartBytes(slice.bytes * 8));
   }
   if (slot_bytes == 0) return {};
@@ -57,7 +52,7 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
       slices_(messages_.slices().size()),
       started_at_(list_.program.windows()),
       schedule_(WorkOf(list_)),
-      slots_(windowed_ ? SlotShape() : SlotsFor(list_, options),
+      slots_(windowed_ ? SlotShape() : SlotsFor(list_, options, transport->gathers()),
              list_.slots == nullptr ? std::span<std::byte>() : list_.slots->bytes()) {
   REMESH_CHECK(options.slices_in_flight > 0);
 }
@@ -169,10 +164,8 @@ bool Mover::Place(int index) {
     return true;
   }
   if (remote_in_flight_ >= options_.slices_in_flight) return false;
-  if (std::byte* there = DirectBytes(list_, slice); there != nullptr) {
-    state.bytes = {there, static_cast<size_t>(slice.bytes)};
-    return true;
-  }
+  state.runs = DirectRuns(list_, slice, transport_->gathers(), options_.run_bytes);
+  if (!state.runs.empty()) return true;
   if (!slots_.has_free()) return false;
   state.slot = slots_.Take();
   state.bytes = slots_.bytes(state.slot, slice.bytes);

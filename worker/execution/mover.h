@@ -14,6 +14,7 @@
 #include "absl/status/status.h"
 #include "base/clock.h"
 #include "worker/device/device.h"
+#include "worker/execution/direct_runs.h"
 #include "worker/execution/moves.h"
 #include "worker/execution/slot_pool.h"
 #include "worker/execution/transit.h"
@@ -58,6 +59,7 @@ class Mover {
   struct Options {
     int slices_in_flight = 32;
     int64_t staging_bytes = int64_t{64} << 20;  // for packed slices
+    int64_t run_bytes = kDirectRunBytes;        // see DirectRuns()
     const Clock* clock = &SteadyClock();
   };
   struct Events {
@@ -67,9 +69,9 @@ class Mover {
         verified;  // answers Verify(); an error is the last event
   };
 
-  // What list.slots must hold, unless the transport is windowed(): then list.transit holds what
-  // LayOutTransit() says.
-  static SlotShape SlotsFor(const MoveList& list, const Options& options);
+  // What list.slots must hold for a transport that does or does not gather(), unless it is
+  // windowed(): then list.transit holds what LayOutTransit() says.
+  static SlotShape SlotsFor(const MoveList& list, const Options& options, bool gathers);
 
   // Devices and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots of
   // at least SlotsFor(), null for 0 bytes; or list.transit. Messages of one slice where the
@@ -107,7 +109,8 @@ class Mover {
     int waits = 0;  // moves that bring what it reads, not done
     bool admitted = false;
     int operations = 0;             // of the transport, not ended
-    std::span<std::byte> bytes;     // on their way: packed, or where they lie
+    std::span<std::byte> bytes;     // on their way, packed
+    Runs runs;                      // where they lie, of one that is not packed
     std::vector<uint64_t> digests;  // on their way
     bool done = false;
   };

@@ -99,7 +99,7 @@ Device* Mover::DeviceOf(int index) const {
   return devices_.Of(list_.local_device[message.outgoing ? message.from : message.to]);
 }
 
-bool Mover::IsPacked(int slice) const { return windowed_ || slices_[slice].slot >= 0; }
+bool Mover::IsPacked(int slice) const { return slices_[slice].runs.empty(); }
 
 void Mover::BeginLocal(int slice) {
   DeviceOf(slice)->Copy(PartsOf(slice), OnDevice([this, slice](const Mismatch& found) {
@@ -113,7 +113,8 @@ void Mover::BeginSend(int slice) {
   std::vector<SlicePart> parts = PartsOf(slice);
   const bool packed = IsPacked(slice);
   // A relay passes on what the origin said, not what it has.
-  if (!packed && parts.front().carried) return Packed(slice);
+  if (!packed) std::erase_if(parts, [](const SlicePart& part) { return part.carried; });
+  if (parts.empty()) return Packed(slice);
   DeviceOf(slice)->Pack(std::move(parts), packed ? slices_[slice].bytes.data() : nullptr,
                         OnDevice([this, slice](const Mismatch&) { Packed(slice); }));
 }
@@ -153,7 +154,12 @@ void Mover::SendSlice(int index) {
   };
   const int peer = messages_.MessageOf(slice).peer;
   PeerGroup::Done data = OnTransfer(index, sent), digests = OnTransfer(index, sent);
-  group_->Send(peer, messages_.TagOf(slice, false), state.bytes, std::move(data));
+  const MessageTag tag = messages_.TagOf(slice, false);
+  if (state.runs.size() > 1) {
+    group_->SendRuns(peer, tag, ConstRuns(state.runs.begin(), state.runs.end()), std::move(data));
+  } else {
+    group_->Send(peer, tag, state.runs.empty() ? state.bytes : state.runs.front(), std::move(data));
+  }
   group_->Send(peer, messages_.TagOf(slice, true), std::as_bytes(std::span(state.digests)),
                std::move(digests));
 }
@@ -169,7 +175,13 @@ void Mover::BeginReceive(int index) {
   }
   const auto received = [this, index] { Received(index); };
   PeerGroup::Done data = OnTransfer(index, received), digests = OnTransfer(index, received);
-  group_->Receive(peer, messages_.TagOf(slice, false), state.bytes, std::move(data));
+  const MessageTag tag = messages_.TagOf(slice, false);
+  if (state.runs.size() > 1) {
+    group_->ReceiveRuns(peer, tag, state.runs, std::move(data));
+  } else {
+    group_->Receive(peer, tag, state.runs.empty() ? state.bytes : state.runs.front(),
+                    std::move(data));
+  }
   group_->Receive(peer, messages_.TagOf(slice, true),
                   std::as_writable_bytes(std::span(state.digests)), std::move(digests));
 }
@@ -200,7 +212,7 @@ void Mover::Received(int slice) {
   });
   if (IsPacked(slice))
     return DeviceOf(slice)->Unpack(std::move(parts), state.bytes.data(), std::move(done));
-  std::swap(parts.front().source, parts.front().target);
+  for (SlicePart& part : parts) std::swap(part.source, part.target);
   DeviceOf(slice)->Check(std::move(parts), std::move(done));
 }
 

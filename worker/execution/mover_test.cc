@@ -41,13 +41,14 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
       gpus_.push_back(std::make_unique<SimGpus>(2));
       return gpus_.back()->NewTransport(fabric_.NewTransport(absl::StrCat("host-", host)));
     }
-    auto transport = GetParam() == "tcp" ? NewTcpTransport({}) : NewUcxTransport({});
+    auto transport = GetParam() == "ucx" ? NewUcxTransport({}) : NewTcpTransport({});
     EXPECT_TRUE(transport.ok()) << transport.status();
     return *std::move(transport);
   }
 
   void Start(const TestCase& c, Mover::Options options = {}, std::optional<Tap> tap = {}) {
     case_ = c;
+    if (GetParam() == "tcp_in_runs") options.run_bytes = 1;  // however short they are
     std::vector<std::string> addresses;
     for (int h = 0; h < c.hosts; ++h) {
       auto transport = NewTransport(h);
@@ -186,6 +187,24 @@ TEST_P(MoverTest, LargeBoxesGoInPieces) {
   Run(c, {.slices_in_flight = 3, .staging_bytes = 8 << 20});
   EXPECT_EQ(hosts_[1]->bytes.received, hosts_[0]->bytes.sent);
   EXPECT_EQ(hosts_[1]->bytes.received + hosts_[1]->bytes.copied, 3001 * 5003);
+}
+
+// Rows of more than a page leave from where they lie and arrive where they belong.
+TEST_P(MoverTest, LongRowsNeedNoBuffers) {
+  if (OnGpus()) GTEST_SKIP() << "GPUs have transit areas";
+  TestCase c;
+  c.windows = 1;
+  c.arrays = {{"rows", {300, 20000}, "u8"}};
+  Append(c.source, Cut(c, 0, 0, {0, 1}));
+  Append(c.target, Cut(c, 0, 1, {2, 3}));
+  AddNaiveOperations(c);
+  Run(c);
+  TestHost& host = *hosts_[0];
+  const auto list = host.Bind(c);
+  ASSERT_TRUE(list.ok()) << list.status();
+  EXPECT_GT(Mover::SlotsFor(*list, {}, /*gathers=*/false).bytes(), 0);
+  EXPECT_EQ(Mover::SlotsFor(*list, {}, /*gathers=*/true).bytes(), 0);
+  EXPECT_GT(Mover::SlotsFor(*list, {.run_bytes = 20001}, /*gathers=*/true).bytes(), 0);
 }
 
 TEST_P(MoverTest, RelaysPassOnWhatTheOriginSaid) {
@@ -401,7 +420,8 @@ TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
   for (auto& host : hosts_) ExpectElements(*host, host->source());
 }
 
-INSTANTIATE_TEST_SUITE_P(Transports, MoverTest, ::testing::Values("memory", "tcp", "ucx", "nccl"),
+INSTANTIATE_TEST_SUITE_P(Transports, MoverTest,
+                         ::testing::Values("memory", "tcp", "tcp_in_runs", "ucx", "nccl"),
                          [](const auto& info) { return info.param; });
 
 // What BindMoves() must refuse, each by its own words.

@@ -68,7 +68,7 @@ size_t TcpConnection::head_bytes() const {
   return sizeof(tcp::Frame);
 }
 
-bool TcpConnection::OnHead(std::span<const std::byte> head, std::span<std::byte>& body) {
+bool TcpConnection::OnHead(std::span<const std::byte> head, Runs& body) {
   switch (state_) {
     case State::kConnecting:
       return false;

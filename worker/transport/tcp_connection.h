@@ -60,9 +60,8 @@ class TcpConnection final : private tcp::Stream::Reader {
   bool Read() { return stream_.Read(*this); }
 
   template <typename Head>
-  void Queue(const Head& head, std::span<const std::byte> body = {},
-             absl::AnyInvocable<void()> written = nullptr) {
-    stream_.Queue(head, body, std::move(written));
+  void Queue(const Head& head, ConstRuns body = {}, absl::AnyInvocable<void()> written = nullptr) {
+    stream_.Queue(head, std::move(body), std::move(written));
     groups_->OnOutput(this);
   }
 
@@ -70,7 +69,7 @@ class TcpConnection final : private tcp::Stream::Reader {
   enum class State { kConnecting, kAwaitsChallenge, kAwaitsHello, kAwaitsAnswer, kOpen };
 
   size_t head_bytes() const override;
-  bool OnHead(std::span<const std::byte> head, std::span<std::byte>& body) override;
+  bool OnHead(std::span<const std::byte> head, Runs& body) override;
   void OnBody() override { group_->OnBody(peer_); }
   bool OnChallenge(const tcp::Challenge& challenge);
   bool OnHello(const tcp::DialerHello& hello);

@@ -15,6 +15,13 @@ namespace {
 // Receives that a peer may have waiting for our sends: more than any program has at once.
 constexpr size_t kGrantsMax = size_t{1} << 16;
 
+template <typename AnyRuns>
+uint64_t BytesOf(const AnyRuns& runs) {
+  uint64_t bytes = 0;
+  for (const auto& run : runs) bytes += run.size();
+  return bytes;
+}
+
 }  // namespace
 
 TcpGroup::TcpGroup(TcpTransport* transport, int self, std::vector<Peer> peers,
@@ -53,10 +60,10 @@ bool TcpGroup::Begin(PeerState& state, Done& done) {
   return false;
 }
 
-void TcpGroup::Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) {
+void TcpGroup::SendRuns(int peer, const MessageTag& tag, ConstRuns runs, Done done) {
   PeerState& state = peers_.at(peer);
   if (!Begin(state, done)) return;
-  Outgoing outgoing{data, std::move(done)};
+  Outgoing outgoing{std::move(runs), std::move(done)};
   if (const auto grant = state.grants.find(tag); grant != state.grants.end()) {
     const uint64_t bytes = grant->second;
     state.grants.erase(grant);
@@ -67,25 +74,26 @@ void TcpGroup::Send(int peer, const MessageTag& tag, std::span<const std::byte> 
 
 void TcpGroup::Transmit(PeerState& state, const MessageTag& tag, Outgoing outgoing,
                         uint64_t bytes) {
-  const uint64_t own = outgoing.data.size();
+  const uint64_t own = BytesOf(outgoing.runs);
   if (own != bytes) {
     state.dialled->Queue(tcp::Frame{.tag = tag, .bytes = own, .kind = tcp::Frame::Kind::kRefuse});
     return End(std::move(outgoing.done), SizesDiffer(state.peer, tag, own, bytes));
   }
   REMESH_CHECK(state.being_sent.try_emplace(tag, std::move(outgoing.done)).second);
   state.dialled->Queue(tcp::Frame{.tag = tag, .bytes = own, .kind = tcp::Frame::Kind::kData},
-                       outgoing.data, [this, &state, tag] {
+                       std::move(outgoing.runs), [this, &state, tag] {
                          auto sent = state.being_sent.extract(tag);
                          End(std::move(sent.mapped()), absl::OkStatus());
                        });
 }
 
-void TcpGroup::Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) {
+void TcpGroup::ReceiveRuns(int peer, const MessageTag& tag, Runs runs, Done done) {
   PeerState& state = peers_.at(peer);
   if (!Begin(state, done)) return;
-  REMESH_CHECK(state.receives.try_emplace(tag, Incoming{buffer, std::move(done)}).second);
-  if (state.accepted != nullptr)
-    state.accepted->Queue(tcp::Frame{.tag = tag, .bytes = buffer.size()});
+  const uint64_t bytes = BytesOf(runs);
+  Incoming incoming{std::move(runs), bytes, std::move(done)};
+  REMESH_CHECK(state.receives.try_emplace(tag, std::move(incoming)).second);
+  if (state.accepted != nullptr) state.accepted->Queue(tcp::Frame{.tag = tag, .bytes = bytes});
 }
 
 void TcpGroup::OnOpen(int peer, TcpConnection* connection) {
@@ -100,11 +108,11 @@ void TcpGroup::OnOpen(int peer, TcpConnection* connection) {
   place = connection;
   if (connection->dialled()) return;
   for (const auto& [tag, incoming] : state.receives)
-    connection->Queue(tcp::Frame{.tag = tag, .bytes = incoming.buffer.size()});
+    connection->Queue(tcp::Frame{.tag = tag, .bytes = incoming.bytes});
 }
 
 bool TcpGroup::OnFrame(int peer, const TcpConnection& connection, const tcp::Frame& frame,
-                       std::span<std::byte>& body) {
+                       Runs& body) {
   PeerState& state = peers_[peer];
   if (connection.dialled()) {
     if (frame.kind != tcp::Frame::Kind::kGrant || state.grants.size() >= kGrantsMax) return false;
@@ -115,7 +123,7 @@ bool TcpGroup::OnFrame(int peer, const TcpConnection& connection, const tcp::Fra
   }
   const auto receive = state.receives.find(frame.tag);
   if (receive == state.receives.end()) return false;
-  const uint64_t wanted = receive->second.buffer.size();
+  const uint64_t wanted = receive->second.bytes;
   if (frame.kind == tcp::Frame::Kind::kRefuse) {
     Done done = std::move(receive->second.done);
     state.receives.erase(receive);
@@ -124,8 +132,8 @@ bool TcpGroup::OnFrame(int peer, const TcpConnection& connection, const tcp::Fra
   }
   if (frame.kind != tcp::Frame::Kind::kData || frame.bytes != wanted) return false;
   state.arriving = frame.tag;
-  body = receive->second.buffer;
-  if (body.empty()) OnBody(peer);
+  body = std::move(receive->second.runs);
+  if (wanted == 0) OnBody(peer);
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -48,8 +49,14 @@ class TcpGroup : public PeerGroup {
            std::vector<SocketAddress> addresses);
   ~TcpGroup() override;
 
-  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
-  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
+  void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override {
+    SendRuns(peer, tag, {data}, std::move(done));
+  }
+  void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override {
+    ReceiveRuns(peer, tag, {buffer}, std::move(done));
+  }
+  void SendRuns(int peer, const MessageTag& tag, ConstRuns runs, Done done) override;
+  void ReceiveRuns(int peer, const MessageTag& tag, Runs runs, Done done) override;
   void Abort() override;
   bool quiesced() const override { return aborted_ && unfinished_ == 0; }
 
@@ -64,8 +71,7 @@ class TcpGroup : public PeerGroup {
   // A connection has proved itself.
   void OnOpen(int peer, TcpConnection* connection);
   // False: a record that breaks the rules.
-  bool OnFrame(int peer, const TcpConnection& connection, const tcp::Frame& frame,
-               std::span<std::byte>& body);
+  bool OnFrame(int peer, const TcpConnection& connection, const tcp::Frame& frame, Runs& body);
   void OnBody(int peer);
   void OnLost(int peer, std::string_view why);
   // An operation's callback begins.
@@ -73,11 +79,12 @@ class TcpGroup : public PeerGroup {
 
  private:
   struct Outgoing {
-    std::span<const std::byte> data;
+    ConstRuns runs;
     Done done;
   };
   struct Incoming {
-    std::span<std::byte> buffer;
+    Runs runs;
+    uint64_t bytes;  // of all runs
     Done done;
   };
   struct PeerState {

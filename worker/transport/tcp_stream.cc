@@ -18,7 +18,7 @@ namespace {
 // So that one connection does not keep others waiting.
 constexpr size_t kTurnBytes = size_t{4} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
-constexpr size_t kVectors = 64;
+constexpr size_t kVectors = 256;
 
 bool IsWait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
@@ -27,8 +27,9 @@ bool IsWait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error
 void Stream::Close() {
   fd_ = Fd();
   queue_.clear();
-  written_ = 0;
-  body_ = {};
+  place_ = written_ = 0;
+  body_.clear();
+  run_ = arrived_ = 0;
   filled_ = 0;
 }
 
@@ -41,17 +42,14 @@ bool Stream::Write() {
   bool any = false;
   for (size_t turn = 0; open() && !queue_.empty() && turn < kTurnBytes;) {
     std::array<iovec, kVectors> vectors;
-    size_t count = 0, skip = written_, wanted = 0;
-    const auto add = [&](const std::byte* data, size_t size) {
-      const size_t skipped = std::min(skip, size);
-      skip -= skipped;
-      if (size == skipped) return;
-      vectors[count++] = {const_cast<std::byte*>(data) + skipped, size - skipped};
-      wanted += size - skipped;
-    };
-    for (auto it = queue_.begin(); it != queue_.end() && count + 2 <= kVectors; ++it) {
-      add(it->head.data(), it->head.size());
-      add(it->body.data(), it->body.size());
+    size_t count = 0, wanted = 0, place = place_, written = written_;
+    for (auto it = queue_.begin(); it != queue_.end() && count < kVectors; ++it, place = 0) {
+      for (; place < it->places() && count < kVectors; ++place, written = 0) {
+        const std::span<const std::byte> rest = it->place(place).subspan(written);
+        if (rest.empty()) continue;
+        vectors[count++] = {const_cast<std::byte*>(rest.data()), rest.size()};
+        wanted += rest.size();
+      }
     }
     msghdr message{};
     message.msg_iov = vectors.data();
@@ -70,13 +68,19 @@ bool Stream::Write() {
 }
 
 void Stream::Wrote(size_t bytes) {
-  written_ += bytes;
   while (!queue_.empty()) {
-    const size_t size = queue_.front().head.size() + queue_.front().body.size();
-    if (written_ < size) return;
-    written_ -= size;
-    auto done = std::move(queue_.front().written);
+    Record& record = queue_.front();
+    for (; place_ < record.places(); ++place_, written_ = 0) {
+      const size_t left = record.place(place_).size() - written_;
+      if (bytes < left) {
+        written_ += bytes;
+        return;
+      }
+      bytes -= left;
+    }
+    auto done = std::move(record.written);
     queue_.pop_front();
+    place_ = 0;
     if (done) done();
   }
 }
@@ -85,12 +89,19 @@ bool Stream::Read(Reader& reader) {
   if (buffer_.empty()) buffer_.resize(kBufferBytes);
   bool any = false;
   for (size_t turn = 0; open() && turn < kTurnBytes;) {
-    std::array<iovec, 2> vectors;
-    int count = 0;
-    if (!body_.empty()) vectors[count++] = {body_.data(), body_.size()};
-    vectors[count++] = {buffer_.data() + filled_, buffer_.size() - filled_};
-    const size_t room = body_.size() + buffer_.size() - filled_;
-    const ssize_t got = readv(fd_.get(), vectors.data(), count);
+    std::array<iovec, kVectors> vectors;
+    size_t count = 0, straight = 0;
+    for (size_t run = run_, skip = arrived_; run < body_.size() && count < kVectors;
+         ++run, skip = 0) {
+      vectors[count++] = {body_[run].data() + skip, body_[run].size() - skip};
+      straight += vectors[count - 1].iov_len;
+    }
+    size_t room = straight;
+    if (count < kVectors) {  // all of the body, and what follows it
+      vectors[count++] = {buffer_.data() + filled_, buffer_.size() - filled_};
+      room += buffer_.size() - filled_;
+    }
+    const ssize_t got = readv(fd_.get(), vectors.data(), static_cast<int>(count));
     if (got < 0 && IsWait(errno)) return any;
     any = true;
     if (got <= 0) {
@@ -98,11 +109,11 @@ bool Stream::Read(Reader& reader) {
       return any;
     }
     turn += static_cast<size_t>(got);
-    const size_t straight = std::min(static_cast<size_t>(got), body_.size());
+    straight = std::min(straight, static_cast<size_t>(got));
     filled_ += static_cast<size_t>(got) - straight;
     if (straight > 0) {
-      body_ = body_.subspan(straight);
-      if (body_.empty()) reader.OnBody();
+      BodyArrived(straight);
+      if (!body_missing()) reader.OnBody();
     }
     if (!Parse(reader)) return any;
     if (static_cast<size_t>(got) < room) return any;
@@ -110,17 +121,29 @@ bool Stream::Read(Reader& reader) {
   return any;
 }
 
+void Stream::BodyArrived(size_t bytes) {
+  while (body_missing() && bytes >= body_[run_].size() - arrived_) {
+    bytes -= body_[run_++].size() - arrived_;
+    arrived_ = 0;
+  }
+  arrived_ += bytes;
+}
+
 // What is in the buffer. False once the stream is closed.
 bool Stream::Parse(Reader& reader) {
   size_t at = 0;
   while (open()) {
-    if (!body_.empty()) {
-      const size_t copied = std::min(filled_ - at, body_.size());
-      std::memcpy(body_.data(), buffer_.data() + at, copied);
+    if (body_missing()) {
+      const std::span<std::byte> rest = body_[run_].subspan(arrived_);
+      const size_t copied = std::min(filled_ - at, rest.size());
+      std::memcpy(rest.data(), buffer_.data() + at, copied);
       at += copied;
-      body_ = body_.subspan(copied);
-      if (!body_.empty()) break;
-      reader.OnBody();
+      BodyArrived(copied);
+      if (!body_missing()) {
+        reader.OnBody();
+      } else if (at == filled_) {
+        break;
+      }
       continue;
     }
     const size_t head = reader.head_bytes();
@@ -128,7 +151,10 @@ bool Stream::Parse(Reader& reader) {
     if (filled_ - at < head) break;
     const auto bytes = std::span(buffer_).subspan(at, head);
     at += head;
+    body_.clear();
+    run_ = arrived_ = 0;
     if (!reader.OnHead(bytes, body_)) Fail("it broke the protocol");
+    std::erase_if(body_, [](const auto& run) { return run.empty(); });
   }
   if (!open()) return false;
   std::memmove(buffer_.data(), buffer_.data() + at, filled_ - at);

@@ -11,6 +11,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "base/fd.h"
+#include "worker/transport/transport.h"
 
 namespace remesh::worker::tcp {
 
@@ -25,9 +26,9 @@ class Stream {
     virtual ~Reader() = default;
     // How many bytes the next head has.
     virtual size_t head_bytes() const = 0;
-    // A head is there. Sets `body` to where its body goes; empty: it has none. False: it breaks
+    // A head is there. Sets `body` to where its body goes; no runs: it has none. False: it breaks
     // the rules, and the stream is to be closed.
-    virtual bool OnHead(std::span<const std::byte> head, std::span<std::byte>& body) = 0;
+    virtual bool OnHead(std::span<const std::byte> head, Runs& body) = 0;
     // The body is there, whole; not called for heads without.
     virtual void OnBody() = 0;
   };
@@ -41,14 +42,13 @@ class Stream {
   // The same, and why() says why.
   void Fail(std::string why);
 
-  // Queues head and body; `written` is called from Write() when the kernel has all of it. `body`
-  // must stay until then, or until Close().
+  // Queues head and body; `written` is called from Write() when the kernel has all of it. What
+  // `body` points to must stay until then, or until Close().
   template <typename Head>
-  void Queue(const Head& head, std::span<const std::byte> body = {},
-             absl::AnyInvocable<void()> written = nullptr) {
+  void Queue(const Head& head, ConstRuns body = {}, absl::AnyInvocable<void()> written = nullptr) {
     static_assert(std::is_trivially_copyable_v<Head>);
     const auto bytes = std::as_bytes(std::span(&head, 1));
-    queue_.push_back({{bytes.begin(), bytes.end()}, body, std::move(written)});
+    queue_.push_back({{bytes.begin(), bytes.end()}, std::move(body), std::move(written)});
   }
   bool has_output() const { return !queue_.empty(); }
 
@@ -62,20 +62,31 @@ class Stream {
  private:
   struct Record {
     std::vector<std::byte> head;
-    std::span<const std::byte> body;
+    ConstRuns body;
     absl::AnyInvocable<void()> written;
+
+    // The head, then the body's runs.
+    size_t places() const { return 1 + body.size(); }
+    std::span<const std::byte> place(size_t i) const {
+      return i == 0 ? std::span<const std::byte>(head) : body[i - 1];
+    }
   };
 
+  bool body_missing() const { return run_ < body_.size(); }
+  void BodyArrived(size_t bytes);
   bool Parse(Reader& reader);
   void Wrote(size_t bytes);
 
   Fd fd_;
   std::string why_;
   std::deque<Record> queue_;
-  size_t written_ = 0;  // of the first record
+  size_t place_ = 0;    // of the first record, that is being written
+  size_t written_ = 0;  // of that place
   std::vector<std::byte> buffer_;
   size_t filled_ = 0;
-  std::span<std::byte> body_;  // what is missing of the body that arrives; then the buffer is empty
+  Runs body_;           // of what arrives; while any of it is missing, the buffer is empty
+  size_t run_ = 0;      // the first of its runs that is not full
+  size_t arrived_ = 0;  // of that run
 };
 
 }  // namespace remesh::worker::tcp

@@ -8,10 +8,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
 #include "absl/status/statusor.h"
+#include "base/check.h"
 
 namespace remesh::worker {
 
@@ -33,6 +35,10 @@ struct MessageTag {
 // Random bytes (16) that only the workers of one attempt know. A message with another token is
 // refused unread.
 using AttemptToken = std::string;
+
+// Where the bytes of one message lie, in the order in which they travel.
+using ConstRuns = std::vector<std::span<const std::byte>>;
+using Runs = std::vector<std::span<std::byte>>;
 
 // A member of a peer group as the planner's peer table tells it.
 struct Peer {
@@ -66,6 +72,15 @@ class PeerGroup {
   // Receives exactly buffer.size() bytes of the message `tag` of `peer`, wherever possible straight
   // into `buffer`.
   virtual void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) = 0;
+
+  // The same for a message whose bytes lie in several runs, which need not be the other end's.
+  // REQUIRES: Transport::gathers().
+  virtual void SendRuns(int peer, const MessageTag& tag, ConstRuns runs, Done done) {
+    REMESH_CHECK(false);
+  }
+  virtual void ReceiveRuns(int peer, const MessageTag& tag, Runs runs, Done done) {
+    REMESH_CHECK(false);
+  }
 
   // A link may start all operations of a window at once (NCCL: one group). Then windowed() is true:
   // before the first operation Expect() says how many each window will have, in rising windows; a
@@ -101,6 +116,10 @@ class Transport {
 
   // Whether groups are windowed().
   virtual bool windowed() const { return false; }
+
+  // Whether groups take messages in runs: what lies in runs that are not too short need not be
+  // packed for them.
+  virtual bool gathers() const { return false; }
 
   // Advances everything without blocking; returns whether anything happened.
   virtual bool Progress() = 0;

@@ -120,7 +120,7 @@ class TestHost {
       for (const int64_t bytes : LayOutTransit(*list).bytes)
         list->transit.push_back(Allocate(static_cast<int>(list->transit.size()), bytes));
     } else {
-      list->slots = Memory(Mover::SlotsFor(*list, options_).bytes());
+      list->slots = Memory(Mover::SlotsFor(*list, options_, transport_->gathers()).bytes());
     }
     return list;
   }
