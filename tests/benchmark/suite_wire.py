@@ -36,8 +36,8 @@ shared memory (one host) or `--mca btl tcp,self` (four); best and median of as m
 once more at its origin before the commit. *Processor seconds* are the workers', which on a machine that does other things as well say more than wall time.
 Load average before: {load}."""
 
-BOUNDS = """What a byte costs, in the order of its way: packed at its origin, and hashed while it is in the cache; copied into the socket; out of it; hashed and unpacked on arrival; hashed
-at the origin again. A byte inside a host: gathered, hashed and put in its place, 16 KiB at a time; the source hashed again."""
+BOUNDS = """What a byte costs, in the order of its way: hashed at its origin; copied from there, in rows of a page or more, into the socket; out of it into its place; hashed there; hashed
+at the origin again. Shorter rows are packed before and unpacked after. A byte inside a host: gathered, hashed and put in its place, 16 KiB at a time; the source hashed again."""
 
 
 @dataclasses.dataclass
