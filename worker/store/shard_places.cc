@@ -59,9 +59,7 @@ absl::StatusOr<ShardPlaces::Shard> ReadShard(const v1::ShardSpec& message,
   return shard;
 }
 
-int64_t Aligned(int64_t bytes) {
-  return (bytes + kShardAlignment - 1) / kShardAlignment * kShardAlignment;
-}
+int64_t Aligned(int64_t bytes) { return planner::RoundedUp(bytes, kShardAlignment); }
 
 }  // namespace
 

@@ -7,12 +7,13 @@
 
 #include "absl/status/statusor.h"
 #include "planner/values/box.h"
+#include "planner/values/packing.h"
 #include "remesh/v1/worker.pb.h"
 
 namespace remesh::worker {
 
 // Buffers start on multiples of this many bytes.
-inline constexpr int64_t kShardAlignment = 64;
+using planner::kShardAlignment;
 
 // Where the shards of one generation lie in its files: one file per local device and memory kind,
 // shards packed in the order of the assignment. A function of the assignment alone, so that a later
