@@ -170,8 +170,9 @@ class Replay {
     return absl::OkStatus();
   }
 
-  // No device above its peak, no peak above the limit. With donation what a device holds at once
-  // depends on all that need it: then only that the target fits is checked here.
+  // No device above its peak, no peak above the limit. What a device stages or has on its way is not
+  // looked at here, and with donation, where what it holds at once depends on all that need it, only
+  // that the target fits.
   absl::Status CheckMemory() {
     std::map<int64_t, int64_t> bits;  // device ->
     const auto add = [&](const Placement& placement, int32_t width) {
@@ -184,11 +185,6 @@ class Replay {
     for (const ArraySpec& array : request_.arrays) {
       add(array.target, BitWidth(array.element_type));
       if (!request_.options.donate) add(array.source, BitWidth(array.element_type));
-    }
-    for (const auto& [place, boxes] : staging_) {
-      if (request_.options.donate) break;
-      const auto& [array, device] = place.first;
-      bits[device] += VolumeOf(boxes) * BitWidth(request_.arrays[array].element_type);
     }
     for (const auto& [device, held] : bits) {
       if (network_.lost[device] || held <= plan_.peak_bytes()[device] * 8) continue;

@@ -193,7 +193,7 @@ absl::StatusOr<Agent::Options> Worker::LoadRecord() {
   return Agent::Options{
       .identity = Identity(),
       .memory = std::move(memory),
-      .mover = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes}};
+      .mover = {.limits = {static_cast<int>(options_.slices_in_flight), options_.staging_bytes}}};
 }
 
 v1::Register Worker::Identity() const {

@@ -13,7 +13,7 @@ namespace remesh::planner {
 // Raised when the bytes below change, and whenever the planner comes to answer a request otherwise
 // than before: bytes of another format are refused, so that plans on disk are made anew instead of
 // being served as they were.
-inline constexpr int kPlanBytesFormat = 7;
+inline constexpr int kPlanBytesFormat = 8;
 
 // A canonical request and the plan that answers it.
 struct AnsweredRequest {

@@ -11,6 +11,12 @@ Interval PartOf(const Work& work, const Schedule& schedule, int32_t turn) {
   return part < 0 ? Interval{0, 0} : parts.RangeOf(work.stripe, part);
 }
 
+int64_t StagedAt(const Work& work, const Schedule& schedule, int32_t turn) {
+  if (work.staged == nullptr) return -1;
+  const SegmentParts parts(schedule, work.segment, work.segment_number, work.tape->unit_bits);
+  return work.staged->AddressOf(parts.PartIn(turn));
+}
+
 void Expansion::ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const {
   ForEachPart([&](int32_t window, const Work& work, Interval range) {
     bool wanted = true;

@@ -7,6 +7,7 @@
 #include "absl/functional/function_ref.h"
 #include "planner/atoms/tape.h"
 #include "planner/plan/transfer.h"
+#include "planner/schedule/relay_areas.h"
 #include "planner/schedule/timeline.h"
 
 namespace remesh::planner {
@@ -22,7 +23,11 @@ struct Work {
   int32_t segment_number = 0;  // in the plan: says when short segments move
   Interval stripe;             // of the segment
   const TapeRuns* tape = nullptr;
+  const StagedPiece* staged = nullptr;  // where the receiver stages it; null: not said, or nowhere
 };
+
+// Where in the receiver's area the work's part of `turn` is staged; -1 where Work::staged is null.
+int64_t StagedAt(const Work& work, const Schedule& schedule, int32_t turn);
 
 // Range of the tape that the work takes in `turn`: at most one part of the segment, nothing in the
 // turns in which it rests.

@@ -5,6 +5,8 @@
 
 #include "planner/plan/expansion.h"
 #include "planner/plan/plan_rep.h"
+#include "planner/schedule/moved_segments.h"
+#include "planner/schedule/relay_areas.h"
 
 namespace remesh::planner {
 namespace {
@@ -202,30 +204,51 @@ void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Tr
   expansion.ForEachTransfer(visit);
 }
 
+namespace {
+
+// What relays keep of a program's moves: whole for those of its own host.
+RelayAreas RelaysOf(const HostProgram& program, const std::vector<TapeRuns>& tapes) {
+  MovedSegments moved{.schedule = program.schedule,
+                      .segments = program.segments,
+                      .numbers = program.segment_numbers,
+                      .unit_bits = {},
+                      .cuts = program.cuts,
+                      .cut_begin = program.cut_begin};
+  for (const TapeRuns& tape : tapes) moved.unit_bits.push_back(tape.unit_bits);
+  int32_t devices = 0;
+  for (const Move& move : program.moves) devices = std::max(devices, move.to_device + 1);
+  return LayOutRelays(moved, program.moves, devices);
+}
+
+}  // namespace
+
 void ForEachStretch(const HostProgram& program, absl::FunctionRef<bool(const Stretch&)> visit) {
   const std::vector<TapeRuns> tapes = TapesOf(program);
+  const RelayAreas relays = RelaysOf(program, tapes);
   Expansion expansion(program.geometry, program.schedule, program.windows);
   for (const Move& move : program.moves) {
-    const absl::Span<const int64_t> cuts = program.CutsOf(move.segment);
-    int64_t lo = move.lo;
-    for (auto cut = std::upper_bound(cuts.begin(), cuts.end(), lo);
-         cut != cuts.end() && *cut < move.hi; ++cut) {
-      expansion.Add(move.round, WorkOf(program, tapes, move, {lo, *cut}));
-      lo = *cut;
-    }
-    expansion.Add(move.round, WorkOf(program, tapes, move, {lo, move.hi}));
+    ForEachPiece(program.CutsOf(move.segment), {move.lo, move.hi}, [&](Interval piece) {
+      Work work = WorkOf(program, tapes, move, piece);
+      if (move.to_space == Space::kStaging && piece.size() > 0) {
+        work.staged = &relays.PieceAt(move.to_device, move.segment, piece.lo);
+      }
+      expansion.Add(move.round, work);
+    });
   }
   expansion.ForEachPart([&](int32_t window, const Work& work, Interval range) {
     const Interval rounded =
         program.geometry.Rounded(*work.tape, range, program.schedule.slack_bits);
-    return rounded.lo == rounded.hi || visit({.window = window,
-                                              .tape = work.segment.tape,
-                                              .lo = rounded.lo,
-                                              .hi = rounded.hi,
-                                              .from_device = work.from_device,
-                                              .to_device = work.to_device,
-                                              .from_space = work.from_space,
-                                              .to_space = work.to_space});
+    if (rounded.lo == rounded.hi) return true;
+    const int32_t turn = window / program.schedule.rounds - work.hop;
+    return visit({.window = window,
+                  .tape = work.segment.tape,
+                  .lo = rounded.lo,
+                  .hi = rounded.hi,
+                  .from_device = work.from_device,
+                  .to_device = work.to_device,
+                  .from_space = work.from_space,
+                  .to_space = work.to_space,
+                  .staged_at = StagedAt(work, program.schedule, turn)});
   });
 }
 

@@ -62,6 +62,9 @@ struct Stretch {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;
+  // In the area for what to_device stages (relay_areas.h), which only that device's own host knows;
+  // -1 where it is not staged.
+  int64_t staged_at = -1;
 
   friend bool operator==(const Stretch&, const Stretch&) = default;
 };

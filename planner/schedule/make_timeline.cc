@@ -14,7 +14,8 @@ namespace {
 
 // Parts so thin that source memory is given back about as fast as target memory is taken.
 constexpr int64_t kDonationParts = 64;
-constexpr int64_t kDonationPartsMax = 4096;
+// More parts are not made to keep within a limit on memory.
+constexpr int64_t kPartsMax = 4096;
 
 absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
   return MakeError(
@@ -41,7 +42,7 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
                                       const Moves& moves, const Network& network, Budget& budget) {
   const PlanOptions& options = canonical.options;
   int64_t needed = 0;
-  for (int64_t parts = options.donate ? kDonationParts : 1;; parts *= 2) {
+  for (int64_t parts = options.donate ? kDonationParts : 1;;) {
     absl::StatusOr<Timeline> timeline =
         ScheduleWindows(moves, atoms, network, options.window_bytes, parts, budget);
     RETURN_IF_ERROR(budget.Check());
@@ -53,7 +54,8 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
     RETURN_IF_ERROR(budget.Check());
     const int64_t peak = Most(timeline->peak_bytes);
     needed = needed == 0 ? peak : std::min(needed, peak);
-    if (!options.donate || parts >= kDonationPartsMax) break;
+    while (parts <= timeline->schedule.parts) parts *= 2;
+    if (parts > kPartsMax) break;
   }
   return MemoryLimitExceeded(options.memory_limit_bytes, needed);
 }

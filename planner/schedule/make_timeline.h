@@ -10,8 +10,8 @@
 
 namespace remesh::planner {
 
-// Windows and the peaks they lead to; with donation in more windows where the limit on memory asks
-// for that. RESOURCE_EXHAUSTED: TOO_MANY_WINDOWS, or MEMORY_LIMIT with the least that was needed.
+// Windows and the peaks they lead to; in more and narrower ones where the limit on memory asks for
+// that. RESOURCE_EXHAUSTED: TOO_MANY_WINDOWS, or MEMORY_LIMIT with the least that was needed.
 absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Atoms& atoms,
                                       const Moves& moves, const Network& network, Budget& budget);
 

@@ -7,25 +7,42 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
+#include "base/int_math.h"
+#include "planner/schedule/moved_segments.h"
+#include "planner/schedule/relay_areas.h"
 #include "planner/schedule/segment_parts.h"
+#include "planner/schedule/transit.h"
+#include "planner/values/packing.h"
 #include "planner/values/stable_order.h"
 
 namespace remesh::planner {
 namespace {
 
-// Adds the shards of `placement`, `copies` times, to every device's bytes.
-void AddShards(const Placement& placement, int element_bits, int64_t copies,
-               std::vector<int64_t>& bytes) {
+// What shards take, and how much of that is not theirs but due to where they begin.
+struct ShardBits {
+  std::vector<int64_t> bits;  // by device
+  std::vector<int64_t> padding;
+};
+
+// Adds the shards of `placement`, `copies` times, to every device's.
+void AddShards(const Placement& placement, int element_bits, int64_t copies, ShardBits& sum) {
   for (const Tile& tile : placement.layout->tiles) {
-    int64_t shard = 0;
-    for (const Box& box : tile.boxes) shard += (box.element_count() * element_bits + 7) / 8;
-    for (int32_t position : tile.positions) bytes[(*placement.devices)[position]] += shard * copies;
+    int64_t bits = 0, padding = 0;
+    for (const Box& box : tile.boxes) {
+      const int64_t of_box = box.element_count() * element_bits;
+      bits += of_box;
+      padding += StoredBytes(of_box) * 8 - of_box;
+    }
+    for (const int32_t position : tile.positions) {
+      sum.bits[(*placement.devices)[position]] += bits * copies;
+      sum.padding[(*placement.devices)[position]] += padding * copies;
+    }
   }
 }
 
-// Bytes of all arrays before (source) or after; arrays that share a placement are looked at once.
-std::vector<int64_t> ShardBytes(const ReshardRequest& request, Placement ArraySpec::*side,
-                                const Network& network) {
+// All arrays before (source) or after; arrays that share a placement are looked at once.
+ShardBits ShardsOf(const ReshardRequest& request, Placement ArraySpec::*side,
+                   const Network& network) {
   using Key = std::tuple<const Layout*, const DeviceList*, int>;
   absl::flat_hash_map<Key, size_t> index_of;
   std::vector<std::tuple<const Placement*, int, int64_t>> counted;  // placement, width, arrays
@@ -37,9 +54,10 @@ std::vector<int64_t> ShardBytes(const ReshardRequest& request, Placement ArraySp
     if (inserted) counted.emplace_back(&placement, bits, 0);
     ++std::get<2>(counted[entry->second]);
   }
-  std::vector<int64_t> bytes(network.device_count(), 0);
-  for (const auto& [placement, bits, copies] : counted) AddShards(*placement, bits, copies, bytes);
-  return bytes;
+  const std::vector<int64_t> none(network.device_count(), 0);
+  ShardBits sum{none, none};
+  for (const auto& [placement, bits, copies] : counted) AddShards(*placement, bits, copies, sum);
+  return sum;
 }
 
 // What changes on one device: a stripe of a segment comes, or a whole segment goes, part by part.
@@ -63,9 +81,8 @@ std::vector<Change> ChangesOf(const Atoms& atoms, const std::vector<Segment>& se
   for (const Move& m : moves) {
     const Interval stripe = {m.lo, m.hi};
     const bool whole = m.lo == 0 && m.hi == segments[m.segment].size();
+    if (m.to_space == Space::kStaging) continue;
     changes.push_back({m.to_device, m.segment, m.hop, true, whole, stripe});
-    if (m.to_space != Space::kStaging) continue;
-    changes.push_back({m.to_device, m.segment, depth[m.segment], false, whole, stripe});
   }
   for (size_t s = 0; s < segments.size(); ++s) {
     const Tape& tape = atoms.tapes[segments[s].tape];
@@ -148,8 +165,10 @@ std::vector<int64_t> MissingBits(const Atoms& atoms, const Network& network) {
   return bits;
 }
 
-std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const Network& network,
-                                      const Atoms& atoms, const std::vector<Segment>& segments,
+// The most bits of source and target shards at once, but for their padding.
+std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source_bits,
+                                      const Network& network, const Atoms& atoms,
+                                      const std::vector<Segment>& segments,
                                       const Timeline& timeline, int64_t steps_max, Budget& budget) {
   const std::vector<Change> changes =
       ChangesOf(atoms, segments, timeline.moves, network.device_count());
@@ -171,15 +190,34 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
       std::vector<int64_t>& side = next->comes ? comes : goes;
       blocks.ForEach(*next, [&](int64_t block, int64_t bits) { side[block] += bits; });
     }
-    int64_t level = source[d] * 8 + missing[d];
-    int64_t most = level;
+    int64_t level = source_bits[d] + missing[d];
+    peak[d] = level;
     for (size_t b = 0; b < comes.size(); ++b) {
-      most = std::max(most, level += comes[b]);
+      peak[d] = std::max(peak[d], level += comes[b]);
       level -= goes[b];
     }
-    peak[d] = network.lost[d] ? 0 : (most + 7) / 8;
   }
   return peak;
+}
+
+// The areas that hosts lay out beside shards, both of each device together.
+std::vector<int64_t> AreaBytes(const Network& network, const Atoms& atoms,
+                               const std::vector<Segment>& segments, const Timeline& timeline,
+                               Budget& budget) {
+  const SegmentCuts cuts = CutsOfMoves(timeline.moves, segments, budget);
+  MovedSegments moved{.schedule = timeline.schedule,
+                      .segments = segments,
+                      .numbers = {},
+                      .unit_bits = {},
+                      .cuts = cuts.cuts,
+                      .cut_begin = cuts.begin};
+  for (const Tape& tape : atoms.tapes) moved.unit_bits.push_back(tape.unit_bits);
+  if (budget.SpentNow()) return std::vector<int64_t>(network.device_count(), 0);
+  std::vector<int64_t> bytes =
+      TransitBytes(moved, timeline.moves, network.host_of, kTransitStepsMax, budget);
+  const RelayAreas relays = LayOutRelays(moved, timeline.moves, network.device_count(), budget);
+  for (int32_t d = 0; d < network.device_count(); ++d) bytes[d] += relays.bytes[d];
+  return bytes;
 }
 
 }  // namespace
@@ -187,16 +225,19 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source, const 
 std::vector<int64_t> PeakBytes(const ReshardRequest& canonical, const Network& network,
                                const Atoms& atoms, const std::vector<Segment>& segments,
                                const Timeline& timeline, int64_t steps_max, Budget& budget) {
-  const std::vector<int64_t> source = ShardBytes(canonical, &ArraySpec::source, network);
+  const ShardBits source = ShardsOf(canonical, &ArraySpec::source, network);
+  const ShardBits target = ShardsOf(canonical, &ArraySpec::target, network);
+  std::vector<int64_t> shard_bits(network.device_count());
   if (canonical.options.donate) {
-    return PeakWithDonation(source, network, atoms, segments, timeline, steps_max, budget);
+    shard_bits =
+        PeakWithDonation(source.bits, network, atoms, segments, timeline, steps_max, budget);
+  } else {
+    for (size_t d = 0; d < shard_bits.size(); ++d) shard_bits[d] = source.bits[d] + target.bits[d];
   }
-  std::vector<int64_t> peak = ShardBytes(canonical, &ArraySpec::target, network);
-  for (const Move& move : timeline.moves) {
-    if (move.to_space == Space::kStaging) peak[move.to_device] += (move.hi - move.lo + 7) / 8;
-  }
+  std::vector<int64_t> peak = AreaBytes(network, atoms, segments, timeline, budget);
   for (int32_t d = 0; d < network.device_count(); ++d) {
-    peak[d] = network.lost[d] ? 0 : peak[d] + source[d];
+    peak[d] += BytesOfBits(shard_bits[d] + source.padding[d] + target.padding[d]);
+    if (network.lost[d]) peak[d] = 0;
   }
   return peak;
 }

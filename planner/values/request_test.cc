@@ -146,12 +146,12 @@ TEST(RequestTest, DataThatOnlyLostDevicesHoldNeedsAFallback) {
 
 TEST(RequestTest, APeakAboveTheLimitIsRefusedWithTheNumber) {
   ReshardRequest request = Good();
-  request.options.memory_limit_bytes = 15;
+  request.options.memory_limit_bytes = 671;
   const auto refused = MakePlan(Canonicalize(request)->canonical);
   EXPECT_EQ(refused.status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(GetErrorInfo(refused.status()).reason, "MEMORY_LIMIT");
-  EXPECT_EQ(GetErrorInfo(refused.status()).metadata["needed_bytes"], "16");
-  request.options.memory_limit_bytes = 16;
+  EXPECT_EQ(GetErrorInfo(refused.status()).metadata["needed_bytes"], "672");
+  request.options.memory_limit_bytes = 672;
   EXPECT_TRUE(MakePlan(Canonicalize(request)->canonical).ok());
 }
 

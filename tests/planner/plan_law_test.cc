@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "base/error.h"
 #include "planner/make_plan.h"
 #include "planner/plan/host_program.h"
 #include "planner/plan/plan.h"
@@ -232,19 +233,68 @@ TEST(PlanLawTest, AFreeOrderIsBoundNoHigher) {
   }
 }
 
+// Of arrays that are large against what memory is counted in, to a hundredth: parts of a few bits
+// take whole messages.
 TEST(PlanLawTest, DonationSavesMemory) {
+  int large = 0;
+  for (uint64_t seed : Seeds(2000)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ReshardRequest request = RandomRequest(
+        seed, {.elements_max = 1 << 24, .lost_devices = false, .small_windows = false});
+    const auto kept = PlanFor(request);
+    request.options.donate = true;
+    const auto donated = PlanFor(request);
+    ASSERT_TRUE(kept.ok() && donated.ok()) << kept.status() << donated.status();
+    const int64_t most = kept->plan.summary().max_peak_bytes;
+    if (most < 1 << 16) continue;
+    ++large;
+    EXPECT_LE(donated->plan.summary().max_peak_bytes, most + most / 100);
+  }
+  EXPECT_GT(large, 400);
+}
+
+TEST(PlanLawTest, DonatedPlansAreRightAndKeepWithinTheirPeak) {
   for (uint64_t seed : Seeds(2000)) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     ReshardRequest request = RandomRequest(seed, {.lost_devices = false, .small_windows = false});
-    const auto kept = PlanFor(request);
     request.options.donate = true;
     CheckPlan(request, true);
     const auto donated = PlanFor(request);
-    ASSERT_TRUE(kept.ok() && donated.ok()) << kept.status() << donated.status();
-    EXPECT_LE(donated->plan.summary().max_peak_bytes, kept->plan.summary().max_peak_bytes);
+    ASSERT_TRUE(donated.ok()) << donated.status();
     request.options.memory_limit_bytes = donated->plan.summary().max_peak_bytes;
     EXPECT_TRUE(PlanFor(request).ok());
   }
+}
+
+// A limit below what a plan takes in wide windows gets narrower ones, or the number that it takes.
+TEST(PlanLawTest, ALimitOnMemoryIsKeptByNarrowerWindows) {
+  int narrower = 0, refused = 0;
+  for (uint64_t seed : Seeds(500)) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    ReshardRequest request = RandomRequest(
+        seed, {.elements_max = 1 << 20, .lost_devices = false, .small_windows = false});
+    const auto wide = PlanFor(request);
+    ASSERT_TRUE(wide.ok()) << wide.status();
+    const PlanSummary& summary = wide->plan.summary();
+    if (summary.crossing_bytes == 0) continue;
+    const int64_t limit = summary.max_peak_bytes - 1;
+    request.options.memory_limit_bytes = limit;
+    const auto narrow = PlanFor(request);
+    if (narrow.ok()) {
+      ++narrower;
+      EXPECT_LE(narrow->plan.summary().max_peak_bytes, limit);
+      EXPECT_GT(narrow->plan.summary().windows, summary.windows);
+      continue;
+    }
+    ++refused;
+    const ErrorInfo refusal = GetErrorInfo(narrow.status());
+    ASSERT_EQ(refusal.reason, "MEMORY_LIMIT") << narrow.status();
+    request.options.memory_limit_bytes = std::stoll(refusal.metadata.at("needed_bytes"));
+    EXPECT_GT(request.options.memory_limit_bytes, limit);
+    EXPECT_TRUE(PlanFor(request).ok());
+  }
+  EXPECT_GT(narrower, 0);
+  EXPECT_GT(refused, 0);
 }
 
 TEST(PlanLawTest, ProgramsOfHostsAddUp) {

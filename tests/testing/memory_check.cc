@@ -22,7 +22,20 @@ using Element = std::tuple<int32_t, int64_t, int64_t>;
 
 class Memory {
  public:
-  explicit Memory(const ReshardRequest& request) : request_(request) {
+  Memory(const ReshardRequest& request, const std::vector<Transfer>& transfers)
+      : request_(request) {
+    int32_t host = 0;
+    for (const planner::Host& one : request.topology.hosts) {
+      for (const int64_t device : one.device_ids) host_of_[device] = host;
+      ++host;
+    }
+    for (const Transfer& t : transfers) {
+      if (t.from_space != Space::kStaging) continue;
+      ForEachIndex(request.arrays[t.array].shape, t.box, [&](int64_t index) {
+        int32_t& last = passed_on_[{t.from_device, t.array, t.tape, index}];
+        last = std::max(last, t.window);
+      });
+    }
     const std::vector<int64_t>& lost = request.options.lost_device_ids;
     lost_.insert(lost.begin(), lost.end());
     for (size_t a = 0; a < request.arrays.size(); ++a) {
@@ -43,21 +56,34 @@ class Memory {
 
   void Arrive(const Transfer& t) {
     const planner::ArraySpec& array = request_.arrays[t.array];
+    const bool remote = host_of_.at(t.from_device) != host_of_.at(t.to_device);
     ForEachIndex(array.shape, t.box, [&](int64_t index) {
+      const int64_t bits = BitsOf(t.array);
+      if (remote) {
+        Stay(t.from_device, bits, t.window + 2);
+        Stay(t.to_device, bits, t.window + 2);
+      }
+      if (t.to_space == Space::kStaging) {
+        Stay(t.to_device, bits, passed_on_[{t.to_device, t.array, t.tape, index}] + 2);
+        return;
+      }
+      if (request_.options.donate) Add(t.to_device, bits);
       const Element element = {t.array, ValueOf(t), index};
-      const bool needed = t.to_space == Space::kTarget;
-      if (!needed || request_.options.donate) Add(t.to_device, BitsOf(t.array));
-      if (!needed) places_[element].push_back(t.to_device);
-      if (needed && --needers_[element] == 0) complete_.push_back(element);
+      if (--needers_[element] == 0) complete_.push_back(element);
     });
   }
 
-  void CloseWindow() {
+  // What leaves before `window`, in which something comes.
+  void EndBefore(int32_t window) {
     for (const Element& element : complete_) {
       if (!request_.options.donate) break;
       for (int64_t device : places_[element]) level_[device] -= BitsOf(std::get<0>(element));
     }
     complete_.clear();
+    for (; !leaving_.empty() && leaving_.begin()->first <= window;
+         leaving_.erase(leaving_.begin())) {
+      for (const auto& [device, bits] : leaving_.begin()->second) level_[device] -= bits;
+    }
   }
 
   absl::Status Check(const std::vector<int64_t>& peak_bytes) const {
@@ -72,6 +98,12 @@ class Memory {
  private:
   int64_t BitsOf(int32_t array) const {
     return planner::BitWidth(request_.arrays[array].element_type);
+  }
+
+  // Bits that are there until `window` begins.
+  void Stay(int64_t device, int64_t bits, int32_t window) {
+    leaving_[window][device] += bits;
+    Add(device, bits);
   }
 
   void Add(int64_t device, int64_t bits) {
@@ -111,9 +143,13 @@ class Memory {
 
   const ReshardRequest& request_;
   std::set<int64_t> lost_;
-  std::map<Element, std::vector<int64_t>> places_;  // devices with it in source or staging
-  std::map<Element, int64_t> needers_;              // that have not got it
-  std::vector<Element> complete_;                   // in this window
+  std::map<int64_t, int32_t> host_of_;
+  // By which window a device has passed on what it staged: device, array, tape, index.
+  std::map<std::tuple<int64_t, int32_t, int32_t, int64_t>, int32_t> passed_on_;
+  std::map<int32_t, std::map<int64_t, int64_t>> leaving_;  // window -> device -> bits
+  std::map<Element, std::vector<int64_t>> places_;         // devices with it in the source
+  std::map<Element, int64_t> needers_;                     // that have not got it
+  std::vector<Element> complete_;                          // in this window
   std::map<std::pair<int32_t, int32_t>, int64_t> value_of_tape_;
   std::map<int64_t, int64_t> level_;  // device -> bits
   std::map<int64_t, int64_t> peak_;
@@ -123,9 +159,10 @@ class Memory {
 
 absl::Status CheckPeaks(const ReshardRequest& request, const std::vector<Transfer>& transfers,
                         const std::vector<int64_t>& peak_bytes) {
-  Memory memory(request);
+  Memory memory(request, transfers);
   for (size_t i = 0; i < transfers.size(); ++i) {
-    if (i > 0 && transfers[i].window != transfers[i - 1].window) memory.CloseWindow();
+    if (i > 0 && transfers[i].window != transfers[i - 1].window)
+      memory.EndBefore(transfers[i].window);
     memory.Arrive(transfers[i]);
   }
   return memory.Check(peak_bytes);

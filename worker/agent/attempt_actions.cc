@@ -181,8 +181,8 @@ absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) con
     }
     return absl::OkStatus();
   }
-  if (const int64_t bytes = Mover::SlotsFor(moves, options_.mover, data_->gathers()).bytes();
-      bytes > 0) {
+  const int64_t bytes = SlicePlaces::HostBytesFor(moves, options_.mover.limits, data_->gathers());
+  if (bytes > 0) {
     ASSIGN_OR_RETURN(moves.slots, store_->ReserveScratch(bytes, &cancelled));
   }
   return absl::OkStatus();

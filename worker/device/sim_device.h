@@ -55,6 +55,9 @@ class SimDevice final : public Device {
   bool Drain() override;
   int pending() const override { return pending_; }
 
+  // The most memory that was allocated at once.
+  int64_t most_bytes() const { return memory_.most_bytes(); }
+
   // When `works` more have run, everything else ends in DeviceError(), as with a context of CUDA in
   // error; and then `on_finished` is not called any more.
   void FailAfter(int64_t works);

@@ -78,7 +78,7 @@ void FreeSegment(const std::byte* address) {
 }  // namespace
 
 SimMemory::SimMemory(std::string device, int64_t limit_bytes)
-    : device_(std::move(device)), budget_(std::make_shared<Budget>()) {
+    : device_(std::move(device)), limit_bytes_(limit_bytes), budget_(std::make_shared<Budget>()) {
   absl::MutexLock lock(&budget_->mutex);
   budget_->free_bytes = limit_bytes;
 }
@@ -88,7 +88,13 @@ absl::Status SimMemory::Spend(int64_t bytes) {
   if (bytes > budget_->free_bytes)
     return DeviceMemoryExhausted(device_, bytes, budget_->free_bytes);
   budget_->free_bytes -= bytes;
+  budget_->most_bytes = std::max(budget_->most_bytes, limit_bytes_ - budget_->free_bytes);
   return absl::OkStatus();
+}
+
+int64_t SimMemory::most_bytes() const {
+  absl::MutexLock lock(&budget_->mutex);
+  return budget_->most_bytes;
 }
 
 std::shared_ptr<std::byte> SimMemory::GiveOut(int file, int64_t bytes) const {

@@ -27,6 +27,9 @@ class SimMemory {
   absl::StatusOr<SharedMemory> Share(int64_t bytes);
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes);
 
+  // The most that was out at once.
+  int64_t most_bytes() const;
+
   // Other addresses of memory of the host, of the same kind: until what is returned is gone, which
   // `host` must outlive.
   static std::shared_ptr<std::byte> Alias(std::span<std::byte> host);
@@ -39,6 +42,7 @@ class SimMemory {
   struct Budget {
     absl::Mutex mutex;
     int64_t free_bytes ABSL_GUARDED_BY(mutex);
+    int64_t most_bytes ABSL_GUARDED_BY(mutex) = 0;
   };
 
   absl::Status Spend(int64_t bytes);
@@ -46,6 +50,7 @@ class SimMemory {
   std::shared_ptr<std::byte> GiveOut(int file, int64_t bytes) const;
 
   const std::string device_;
+  const int64_t limit_bytes_;
   const std::shared_ptr<Budget> budget_;
 };
 

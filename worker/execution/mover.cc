@@ -26,18 +26,6 @@ std::vector<int64_t> WorkOf(const MoveList& list) {
 
 }  // namespace
 
-SlotShape Mover::SlotsFor(const MoveList& list, const Options& options, bool gathers) {
-  int64_t slot_bytes = 0;
-  for (const Slice& slice : list.messages.slices()) {
-    if (list.messages.MessageOf(slice).peer >= 0 &&
-        DirectRuns(list, slice, gathers, options.run_bytes).empty())
-      slot_bytes = std::max(slot_bytes, PartBytes(slice.bytes * 8));
-  }
-  if (slot_bytes == 0) return {};
-  const int64_t fit = std::max<int64_t>(options.staging_bytes / slot_bytes, 1);
-  return {static_cast<int>(std::min<int64_t>(fit, options.slices_in_flight)), slot_bytes};
-}
-
 Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
              Transport* transport, LocalDevices devices, Events events)
     : list_(std::move(list)),
@@ -46,15 +34,13 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
       transport_(transport),
       devices_(std::move(devices)),
       windowed_(transport->windowed()),
-      transit_(windowed_ ? LayOutTransit(list_) : TransitLayout()),
       events_(std::move(events)),
       moves_(list_.moves.size()),
       slices_(messages_.slices().size()),
       started_at_(list_.program.windows()),
       schedule_(WorkOf(list_)),
-      slots_(windowed_ ? SlotShape() : SlotsFor(list_, options, transport->gathers()),
-             list_.slots == nullptr ? std::span<std::byte>() : list_.slots->bytes()) {
-  REMESH_CHECK(options.slices_in_flight > 0);
+      places_(&list_, *transport, options.limits) {
+  REMESH_CHECK(options.limits.slices_in_flight > 0);
 }
 
 Mover::~Mover() { REMESH_CHECK(stopped()); }
@@ -154,22 +140,15 @@ void Mover::AdmitRemote() {
 
 // Finds where a slice lies on its way; false while there is no room.
 bool Mover::Place(int index) {
-  const Slice& slice = messages_.slices()[index];
-  SliceState& state = slices_[index];
-  if (windowed_) {  // there is room for all of a window
-    const Message& message = messages_.MessageOf(slice);
-    const int local = list_.local_device[message.outgoing ? message.from : message.to];
-    state.bytes = {list_.transit[local].get() + transit_.offsets[index],
-                   static_cast<size_t>(BytesWithDigests(slice))};
-    return true;
+  if (!windowed_) {  // there is room for all of a window
+    if (remote_in_flight_ >= options_.limits.slices_in_flight) return false;
+    slices_[index].runs = DirectRuns(list_, messages_.slices()[index], transport_->gathers(),
+                                     options_.limits.run_bytes);
+    if (!slices_[index].runs.empty()) return true;
   }
-  if (remote_in_flight_ >= options_.slices_in_flight) return false;
-  state.runs = DirectRuns(list_, slice, transport_->gathers(), options_.run_bytes);
-  if (!state.runs.empty()) return true;
-  if (!slots_.has_free()) return false;
-  state.slot = slots_.Take();
-  state.bytes = slots_.bytes(state.slot, slice.bytes);
-  return true;
+  const auto bytes = places_.Take(index);
+  if (bytes) slices_[index].bytes = *bytes;
+  return bytes.has_value();
 }
 
 // A slice that waits for another holds nothing here, and nobody on the network waits for it.
@@ -200,7 +179,7 @@ void Mover::SliceDone(int index) {
     --local_in_flight_;
   } else {
     --remote_in_flight_;
-    if (state.slot >= 0) slots_.Give(state.slot);
+    places_.Give(index);
   }
   state = {};
   state.done = true;

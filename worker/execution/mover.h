@@ -16,8 +16,7 @@
 #include "worker/device/device.h"
 #include "worker/execution/direct_runs.h"
 #include "worker/execution/moves.h"
-#include "worker/execution/slot_pool.h"
-#include "worker/execution/transit.h"
+#include "worker/execution/slice_places.h"
 #include "worker/execution/window_schedule.h"
 #include "worker/transport/transport.h"
 
@@ -57,9 +56,7 @@ std::optional<ChunkName> ChunkNamedIn(const absl::Status& status);
 class Mover {
  public:
   struct Options {
-    int slices_in_flight = 32;
-    int64_t staging_bytes = int64_t{64} << 20;  // for packed slices
-    int64_t run_bytes = kDirectRunBytes;        // see DirectRuns()
+    StreamLimits limits;
     const Clock* clock = &SteadyClock();
   };
   struct Events {
@@ -69,13 +66,9 @@ class Mover {
         verified;  // answers Verify(); an error is the last event
   };
 
-  // What list.slots must hold for a transport that does or does not gather(), unless it is
-  // windowed(): then list.transit holds what LayOutTransit() says.
-  static SlotShape SlotsFor(const MoveList& list, const Options& options, bool gathers);
-
-  // Devices and `transport` must outlive the mover. peer_names: for errors. REQUIRES: list.slots of
-  // at least SlotsFor(), null for 0 bytes; or list.transit. Messages of one slice where the
-  // transport is windowed().
+  // Devices and `transport` must outlive the mover. peer_names: for errors. REQUIRES: memory in the
+  // list for what is on its way (SlicePlaces), and messages of one slice where the transport is
+  // windowed().
   Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
         Transport* transport, LocalDevices devices, Events events);
   // REQUIRES: stopped().
@@ -105,7 +98,6 @@ class Mover {
     bool done = false;
   };
   struct SliceState {
-    int slot = -1;
     int waits = 0;  // moves that bring what it reads, not done
     bool admitted = false;
     int operations = 0;             // of the transport, not ended
@@ -158,14 +150,13 @@ class Mover {
   Transport* const transport_;
   const LocalDevices devices_;
   const bool windowed_;
-  const TransitLayout transit_;
   Events events_;
 
   std::vector<MoveState> moves_;
   std::vector<SliceState> slices_;
   std::vector<Timestamp> started_at_;  // per window
   WindowSchedule schedule_;
-  SlotPool slots_;
+  SlicePlaces places_;
   std::unique_ptr<PeerGroup> group_;
   int self_ = 0;  // in peer_names_
   MoverBytes bytes_;

@@ -12,6 +12,7 @@
 #include "base/int_math.h"
 #include "base/status_macros.h"
 #include "planner/values/element_type.h"
+#include "planner/values/packing.h"
 #include "worker/execution/box_index.h"
 
 namespace remesh::worker {
@@ -21,10 +22,6 @@ using planner::Space;
 using planner::Stretch;
 
 namespace {
-
-int64_t StagedBytes(const Stretch& stretch) {
-  return CeilDiv(BytesOfBits(stretch.hi - stretch.lo), kShardAlignment) * kShardAlignment;
-}
 
 bool Staged(const Stretch& stretch, const AttemptDevices& devices) {
   return stretch.to_space == Space::kStaging && devices.here(stretch.to_device);
@@ -192,9 +189,8 @@ class Binder {
 
   absl::Status BindTarget(const Stretch& stretch, BoundMove& move) {
     if (stretch.to_space == Space::kStaging) {
-      std::byte*& next = staging_[devices_.device(move.to).local];
-      std::byte* const data = std::exchange(next, next + StagedBytes(stretch));
-      move.target = &list_.views.emplace_back(data, stretch.lo, stretch.hi);
+      std::byte* const area = staging_[devices_.device(move.to).local];
+      move.target = &list_.views.emplace_back(area + stretch.staged_at, stretch.lo, stretch.hi);
     } else {
       filled_bits_ += stretch.hi - stretch.lo;
       filled_[{stretch.tape, move.to}].push_back({stretch.lo, stretch.hi});
@@ -236,7 +232,7 @@ class Binder {
 
   const Program& program_;
   const AttemptDevices& devices_;
-  std::vector<std::byte*> staging_;  // by local device: what is left of it
+  const std::vector<std::byte*> staging_;  // by local device
   ShardIndex source_;
   ShardIndex target_;
   MoveList& list_;
@@ -255,8 +251,8 @@ std::vector<int64_t> StagingBytes(const Program& program, const AttemptDevices& 
   for (const Stretch& stretch : program.stretches) {
     if (!Staged(stretch, devices)) continue;
     int64_t& of_device = bytes[devices.device(stretch.to_device).local];
-    // Saturates far beyond any memory.
-    if (of_device < (int64_t{1} << 55)) of_device += StagedBytes(stretch);
+    of_device =
+        std::max(of_device, stretch.staged_at + planner::StoredBytes(stretch.hi - stretch.lo));
   }
   return bytes;
 }

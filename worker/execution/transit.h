@@ -11,17 +11,20 @@ namespace remesh::worker {
 // A slice whose digests travel behind it, in one piece of memory.
 int64_t DigestOffset(const Slice& slice);
 inline int64_t BytesWithDigests(const Slice& slice) {
-  return DigestOffset(slice) + slice.chunks * static_cast<int64_t>(sizeof(uint64_t));
+  return DigestOffset(slice) + slice.chunks * kDigestBytes;
 }
 
-// Where slices lie on their way over a windowed link: each device has an area of two halves, for
-// windows in turn. A window starts when all of the one before the last is done, so that nothing is
-// ever allocated, and nothing is overwritten that anybody needs.
+// Where slices lie on their way, in the areas of this host's devices (planner/schedule/transit.h).
 struct TransitLayout {
-  std::vector<int64_t> offsets;  // of each slice, in the area of the device that is here
+  std::vector<int64_t> offsets;  // of each slice, in the area of the device that is here; -1: none
   std::vector<int64_t> bytes;    // of the areas, by local device
+
+  int64_t all_bytes() const;
 };
 
+// All slices to and from other hosts, with their digests: on windowed links.
 TransitLayout LayOutTransit(const MoveList& list);
+// Those that are packed, without: on links that stream. See DirectRuns().
+TransitLayout LayOutPacked(const MoveList& list, bool gathers, int64_t run_bytes);
 
 }  // namespace remesh::worker

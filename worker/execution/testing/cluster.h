@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "planner/values/element_type.h"
+#include "planner/values/packing.h"
 #include "worker/device/host_device.h"
 #include "worker/execution/mover.h"
 #include "worker/execution/testing/program.h"
@@ -45,6 +46,8 @@ struct TestCase {
   std::vector<TestShard> target;
   std::vector<TestOperation> operations;
   int windows = 1;
+  std::vector<v1::HostProgram> programs = {};  // by host, of fingerprint "print"; or none: those of
+                                               // the operations
 
   int host_of(int device) const { return device / devices_per_host; }
 };
@@ -110,6 +113,7 @@ class TestHost {
     if (!program.ok()) return program.status();
     std::vector<std::byte*> staging;
     for (const int64_t bytes : StagingBytes(*program, *devices)) {
+      staging_bytes_ += bytes;
       staging_.push_back(Allocate(static_cast<int>(staging_.size()), bytes));
       staging.push_back(staging_.back().get());
     }
@@ -120,7 +124,10 @@ class TestHost {
       for (const int64_t bytes : LayOutTransit(*list).bytes)
         list->transit.push_back(Allocate(static_cast<int>(list->transit.size()), bytes));
     } else {
-      list->slots = Memory(Mover::SlotsFor(*list, options_, transport_->gathers()).bytes());
+      const int64_t bytes =
+          SlicePlaces::HostBytesFor(*list, options_.limits, transport_->gathers());
+      host_bytes_ += bytes;
+      list->slots = Memory(bytes);
     }
     return list;
   }
@@ -168,6 +175,14 @@ class TestHost {
   Transport& transport() { return *transport_; }
   const MappedShards& source() const { return *source_; }
   const MappedShards& target() const { return *target_; }
+  // Most bytes of memory that were taken on a local device at once, or on this host by all.
+  int64_t most_bytes(int local) const {
+    return dynamic_cast<const SimDevice&>(*devices_[local]).most_bytes();
+  }
+  int64_t host_bytes() const { return host_bytes_; }
+  // What this host's devices stage in.
+  int64_t staging_bytes() const { return staging_bytes_; }
+
   // What local device `device` stages.
   std::byte* staging(int device) { return staging_[device].get(); }
 
@@ -197,7 +212,8 @@ class TestHost {
     return LocalDevices(std::move(devices));
   }
   std::shared_ptr<std::byte> Allocate(int local, int64_t bytes) {
-    return *Devices().Of(local)->Allocate(std::max<int64_t>(bytes, 1));
+    host_bytes_ += bytes;
+    return bytes == 0 ? nullptr : *Devices().Of(local)->Allocate(bytes);
   }
   void Transfer(const MappedShards& shards, size_t i, std::byte* to, const std::byte* from,
                 size_t bytes) {
@@ -227,13 +243,15 @@ class TestHost {
       spec.set_array(shard.array);
       spec.set_local_device(shard.device % c.devices_per_host);
       const int bits = planner::BitWidth(*planner::ParseElementType(c.arrays[shard.array].type));
-      const int64_t bytes = PackedBytes(shard.box, bits) + 1;
+      const int64_t bytes =
+          planner::StoredBytes(std::max<int64_t>(shard.box.element_count() * bits, 1));
       if (transport_->windowed()) {
         memory_.push_back(Allocate(shard.device % c.devices_per_host, bytes));
         shards->shards.push_back({memory_.back().get(), shard.box, bits});
         continue;
       }
       const std::string path = PathOf(side, shards->files.size());
+      host_bytes_ += bytes;
       REMESH_CHECK(CreateReservedFile(path, bytes).ok());
       auto file = MappedFile::Open(path, bytes);
       REMESH_CHECK(file.ok());
@@ -255,6 +273,7 @@ class TestHost {
   }
 
   v1::HostProgram Chunk(const TestCase& c) const {
+    if (!c.programs.empty()) return c.programs[index_];
     std::vector<proto::NamedProgram::Array> arrays;
     for (const TestArray& array : c.arrays)
       arrays.push_back(
@@ -270,6 +289,8 @@ class TestHost {
   }
 
   const int index_;
+  int64_t host_bytes_ = 0;
+  int64_t staging_bytes_ = 0;
   std::vector<std::shared_ptr<std::byte>> staging_;  // by local device
   std::vector<std::shared_ptr<std::byte>> memory_;   // of shards
   std::string directory_ = "/dev/shm/remesh_host.XXXXXX";

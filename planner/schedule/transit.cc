@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "planner/schedule/transit.h"
+
+#include <utility>
+
+#include "planner/values/packing.h"
+#include "planner/values/stable_order.h"
+
+namespace remesh::planner {
+namespace {
+
+// What a move between hosts has on its way, at either end.
+struct Load {
+  const Move* move = nullptr;
+  Interval cycles;  // from its first part to its last
+  int64_t parts = 0;
+  int64_t bytes = 0;  // of any part, at most
+};
+
+struct End {
+  int32_t load = 0;
+  int32_t device = 0;
+  int32_t message = 0;  // the same for all that travel together: the peer's number, and a direction
+};
+
+// Sums up what one device has on its way, round by round.
+class Meter {
+ public:
+  explicit Meter(int64_t rounds) : rounds_(rounds) {}
+
+  // So many bytes in these cycles. Most come with the cycles of those before.
+  void Add(Interval cycles, int64_t bytes) {
+    if (cycles != last_) AddLast();
+    last_ = cycles;
+    last_bytes_ += bytes;
+  }
+
+  // What was added is all of `round`.
+  void EndRound(int32_t round) {
+    AddLast();
+    std::sort(changes_.begin(), changes_.end());
+    int64_t bytes = 0;
+    for (size_t i = 0; i + 1 < changes_.size(); ++i) {
+      bytes += changes_[i].second;
+      const int64_t cycles = changes_[i + 1].first - changes_[i].first;
+      const int64_t window = changes_[i].first * rounds_ + round;
+      if (cycles > 0) area_.Fit(window, bytes);
+      if (cycles > 1) area_.Fit(window + rounds_, bytes);
+    }
+    changes_.clear();
+  }
+
+  // The bytes of all rounds' area; begins anew.
+  int64_t EndDevice() { return std::exchange(area_, TransitArea()).bytes(); }
+
+ private:
+  void AddLast() {
+    if (last_bytes_ == 0) return;
+    changes_.emplace_back(last_.lo, last_bytes_);
+    changes_.emplace_back(last_.hi, -last_bytes_);
+    last_bytes_ = 0;
+  }
+
+  const int64_t rounds_;
+  Interval last_;
+  int64_t last_bytes_ = 0;
+  std::vector<std::pair<int64_t, int64_t>> changes_;  // cycle, bytes more
+  TransitArea area_;
+};
+
+class TransitMeasure {
+ public:
+  TransitMeasure(const MovedSegments& moved, absl::Span<const Move> moves,
+                 absl::Span<const int32_t> host_of, int64_t steps_max, Budget& budget)
+      : moved_(moved), meter_(moved.schedule.rounds), messages_(2 * host_of.size()) {
+    for (const Move& move : moves) {
+      if (budget.Spent()) return;
+      if (host_of[move.from_device] == host_of[move.to_device] || move.lo == move.hi) continue;
+      const auto load = static_cast<int32_t>(loads_.size());
+      loads_.push_back(LoadOf(move));
+      ends_.push_back({load, move.from_device, 2 * move.to_device});
+      ends_.push_back({load, move.to_device, 2 * move.from_device + 1});
+    }
+    order_ = StableOrder(
+        InOrder(ends_.size()), static_cast<int32_t>(host_of.size()),
+        [&](int32_t e) { return ends_[e].device; }, budget);
+    parts_max_ = steps_max / std::max<int64_t>(1, std::ssize(ends_));
+  }
+
+  std::vector<int64_t> Run(int64_t device_count, Budget& budget) {
+    std::vector<int64_t> bytes(device_count, 0);
+    for (size_t i = 0; i < order_.size() && !budget.Spent(); ++i) {
+      const End& end = ends_[order_[i]];
+      AddEnd(end);
+      const bool last = i + 1 == order_.size();
+      const End& next = ends_[order_[last ? i : i + 1]];
+      const bool last_of_device = last || next.device != end.device;
+      const int32_t round = loads_[end.load].move->round;
+      if (!last_of_device && loads_[next.load].move->round == round) continue;
+      AddPadding();
+      meter_.EndRound(round);
+      if (last_of_device) bytes[end.device] = meter_.EndDevice();
+    }
+    return bytes;
+  }
+
+ private:
+  Load LoadOf(const Move& move) const {
+    Load load{.move = &move};
+    ForEachPiece(moved_.CutsOf(move.segment), {move.lo, move.hi}, [&](Interval piece) {
+      load.bytes += TravellingBytes(moved_.PartBitsMax(move.segment, piece));
+    });
+    const SegmentParts parts = moved_.PartsOf(move.segment);
+    load.parts = parts.count();
+    load.cycles = {move.hop, move.hop + load.parts};
+    if (load.parts < moved_.schedule.parts) {
+      load.cycles = {move.hop + parts.TurnOf(0), move.hop + parts.TurnOf(load.parts - 1) + 1};
+    }
+    return load;
+  }
+
+  void AddEnd(const End& end) {
+    const Load& load = loads_[end.load];
+    Interval& message = messages_[end.message];
+    if (message.size() == 0) {
+      begun_.push_back(end.message);
+      message = load.cycles;
+    }
+    message = {std::min(message.lo, load.cycles.lo), std::max(message.hi, load.cycles.hi)};
+    if (load.cycles.size() == load.parts || load.parts > parts_max_) {
+      return meter_.Add(load.cycles, load.bytes);
+    }
+    const SegmentParts parts = moved_.PartsOf(load.move->segment);
+    for (int64_t part = 0; part < load.parts; ++part) {
+      const int64_t cycle = parts.TurnOf(part) + load.move->hop;
+      meter_.Add({cycle, cycle + 1}, load.bytes);
+    }
+  }
+
+  // Of the round's messages up to their alignment: stretches and digests take multiples of
+  // kDigestBytes.
+  void AddPadding() {
+    for (const int32_t message : begun_) {
+      meter_.Add(std::exchange(messages_[message], Interval()), kMessageAlignment - kDigestBytes);
+    }
+    begun_.clear();
+  }
+
+  const MovedSegments& moved_;
+  std::vector<Load> loads_;
+  std::vector<End> ends_;
+  std::vector<int32_t> order_;  // of ends_, by device, then round
+  int64_t parts_max_ = 0;       // of a segment, to look at each
+  Meter meter_;
+  std::vector<Interval> messages_;  // of the round at hand: the cycles of each
+  std::vector<int32_t> begun_;      // of messages_, those that there are
+};
+
+}  // namespace
+
+std::vector<int64_t> TransitBytes(const MovedSegments& moved, absl::Span<const Move> moves,
+                                  absl::Span<const int32_t> host_of, int64_t steps_max,
+                                  Budget& budget) {
+  TransitMeasure measure(moved, moves, host_of, steps_max, budget);
+  return measure.Run(std::ssize(host_of), budget);
+}
+
+}  // namespace remesh::planner

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tests/testing/element_oracle.h"
+#include "worker/execution/testing/cluster.h"
+#include "worker/transport/tcp_transport.h"
+#include "worker/transport/testing/memory_transport.h"
+#include "worker/transport/testing/tapped_transport.h"
+#include "worker/transport/ucx_transport.h"
+
+namespace remesh::worker {
+
+inline testing::OracleArray OracleOf(const TestArray& array, uint64_t salt = 7) {
+  return {testing::ArrayKey(array.name), *planner::ParseElementType(array.type), array.shape, salt};
+}
+
+// The hosts of a test over the transport that the parameter names, driven on the calling thread.
+class MoverTest : public ::testing::TestWithParam<std::string> {
+ protected:
+  ~MoverTest() override {
+    for (auto& host : hosts_) host->mover().Stop();
+    Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); });
+  }
+
+  static bool OnGpus() { return GetParam() == "nccl"; }
+
+  std::unique_ptr<Transport> NewTransport(int host) {
+    if (GetParam() == "memory") return fabric_.NewTransport(absl::StrCat("host-", host));
+    if (OnGpus()) {
+      gpus_.push_back(std::make_unique<SimGpus>(case_.devices_per_host));
+      return gpus_.back()->NewTransport(fabric_.NewTransport(absl::StrCat("host-", host)));
+    }
+    auto transport = GetParam() == "ucx" ? NewUcxTransport({}) : NewTcpTransport({});
+    EXPECT_TRUE(transport.ok()) << transport.status();
+    return *std::move(transport);
+  }
+
+  void Start(const TestCase& c, Mover::Options options = {}, std::optional<Tap> tap = {}) {
+    case_ = c;
+    if (GetParam() == "tcp_in_runs") options.limits.run_bytes = 1;  // however short they are
+    std::vector<std::string> addresses;
+    for (int h = 0; h < c.hosts; ++h) {
+      auto transport = NewTransport(h);
+      addresses.push_back(transport->address());
+      if (tap) transport = std::make_unique<TappedTransport>(std::move(transport), *tap);
+      hosts_.push_back(std::make_unique<TestHost>(c, h, std::move(transport), options));
+      Fill(*hosts_.back());
+    }
+    for (auto& host : hosts_) {
+      const absl::Status status = host->Open(c, addresses);
+      ASSERT_TRUE(status.ok()) << status;
+    }
+  }
+
+  void Fill(TestHost& host) {
+    const MappedShards& shards = host.source();
+    for (size_t i = 0; i < shards.shards.size(); ++i) {
+      std::vector<std::byte> bytes(shards.shards[i].bytes());
+      testing::FillBox(OracleOf(case_.arrays[shards.assignment.shards(i).array()]),
+                       shards.shards[i].frame, absl::MakeSpan(bytes));
+      host.Write(shards, i, bytes);
+    }
+  }
+
+  void ExpectElements(TestHost& host, const MappedShards& shards) {
+    for (size_t i = 0; i < shards.shards.size(); ++i) {
+      const ShardView& shard = shards.shards[i];
+      const TestArray& array = case_.arrays[shards.assignment.shards(i).array()];
+      const auto wrong = testing::CheckBox(OracleOf(array), shard.frame, host.Read(shards, i));
+      EXPECT_FALSE(wrong.has_value()) << array.name << shard.frame.DebugString();
+    }
+  }
+
+  template <typename Predicate>
+  bool All(Predicate predicate) {
+    return std::all_of(hosts_.begin(), hosts_.end(), [&](auto& host) { return predicate(*host); });
+  }
+
+  // Drives every host until `done`; gives up when nothing moves for long.
+  template <typename Predicate>
+  bool Until(Predicate done) {
+    for (int idle = 0; idle < 20000;) {
+      if (done()) return true;
+      bool moved = false;
+      for (auto& host : hosts_) moved |= host->Turn();
+      idle = moved ? 0 : idle + 1;
+      if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
+    return done();
+  }
+
+  void GrantAll() {
+    for (auto& host : hosts_) host->mover().Grant(case_.windows);
+  }
+  bool Transferred() {
+    return Until([&] { return All([&](TestHost& h) { return h.done_windows == case_.windows; }); });
+  }
+  void ExpectVerified() {
+    for (auto& host : hosts_) host->mover().Verify();
+    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.verified.has_value(); }); }));
+    for (auto& host : hosts_) EXPECT_TRUE(host->verified->ok()) << *host->verified;
+  }
+  void Run(const TestCase& c, Mover::Options options = {}) {
+    Start(c, options);
+    GrantAll();
+    ASSERT_TRUE(Transferred());
+    for (auto& host : hosts_) ExpectElements(*host, host->target());
+    ExpectVerified();
+  }
+
+  TestCase case_;
+  MemoryFabric fabric_;
+  std::vector<std::unique_ptr<SimGpus>> gpus_;
+  std::vector<std::unique_ptr<TestHost>> hosts_;
+};
+
+}  // namespace remesh::worker
