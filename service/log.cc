@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
@@ -87,13 +89,17 @@ std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
   return Suppressed{.like_it = *like_it, .in_all = budget.TakeDroppedInAll()};
 }
 
+// Empty where it says no more than the code.
+std::string ReasonOf(const absl::Status& status) {
+  std::string reason = GetErrorInfo(status).reason;
+  return reason == absl::StatusCodeToString(status.code()) ? "" : reason;
+}
+
 }  // namespace
 
 LogValue::LogValue(const absl::Status& status)
-    : text_(status.ToString(absl::StatusToStringMode::kWithNoExtraData)) {
-  const std::string reason = GetErrorInfo(status).reason;
-  if (reason != absl::StatusCodeToString(status.code())) reason_ = reason;
-}
+    : text_(status.ToString(absl::StatusToStringMode::kWithNoExtraData)),
+      reason_(ReasonOf(status)) {}
 
 std::string FormatLog(LogLevel level, std::string_view message, LogFields fields,
                       LogFormat format) {
@@ -126,7 +132,12 @@ void SayLast(std::string_view program, const absl::Status& why) {
   if (format_now.load(std::memory_order_relaxed) == LogFormat::kJson) {
     return LogError("the process ends", {{"program", program}, {"error", why}});
   }
-  std::cerr << program << ": " << why.message() << "\n";
+  // One line, for whoever looks at the last one: others' messages may have more.
+  std::string line = absl::StrReplaceAll(why.message(), {{"\n", "; "}});
+  if (const std::string reason = ReasonOf(why); !reason.empty()) {
+    absl::StrAppend(&line, " (", reason, ")");
+  }
+  std::cerr << program << ": " << line << "\n";
 }
 
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name) {

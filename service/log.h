@@ -68,7 +68,8 @@ absl::StatusOr<LogFormat> ParseLogFormat(std::string_view name);
 // Both at once, or neither.
 absl::Status SetLog(std::string_view level, std::string_view format);
 
-// What a process ends with, on stderr: "program: message", or in LogFormat::kJson a line as others.
+// What a process ends with, one line on stderr: "program: message (REASON)", or in LogFormat::kJson
+// a line as others.
 void SayLast(std::string_view program, const absl::Status& why);
 
 // The line without time and newline: for tests.

@@ -66,6 +66,19 @@ TEST(LogTest, AJsonLogIsAnObjectALine) {
   EXPECT_EQ(count, 2);
 }
 
+// An operator looks up the reason: docs/runbooks/RemeshServerDown.md.
+TEST(LogTest, TheLastLineNamesTheReason) {
+  const absl::Status damaged =
+      MakeError(absl::StatusCode::kDataLoss, "journal j is damaged: two\nlines",
+                {.reason = "JOURNAL_CORRUPT", .metadata = {}});
+  testing::internal::CaptureStderr();
+  SayLast("remesh-test", damaged);
+  SayLast("remesh-test", absl::UnavailableError("no disk"));
+  EXPECT_EQ(testing::internal::GetCapturedStderr(),
+            "remesh-test: journal j is damaged: two; lines (JOURNAL_CORRUPT)\n"
+            "remesh-test: no disk\n");
+}
+
 TEST(LogTest, LevelsHaveNames) {
   EXPECT_TRUE(SetLog("error", "logfmt").ok());
   EXPECT_EQ(GetErrorInfo(SetLog("loud", "json")).metadata["value"], "loud");

@@ -132,7 +132,7 @@ class OperationTest(ClusterTest):
                                     capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
         self.assertEqual(second.returncode, 1)
         self.assertEqual(second.stderr.splitlines()[-1],
-                         f"remesh-server: cannot listen on {self.cluster.server_address}: Address already in use")
+                         f"remesh-server: cannot listen on {self.cluster.server_address}: Address already in use (LISTEN_FAILED)")
         self.assertNotIn("gRPC", second.stderr)
 
     @unittest.skipUnless(os.geteuid() == 0, "the limit is set for a user with no other process")
