@@ -3,6 +3,7 @@
 
 #include <sqlite3.h>
 
+#include "absl/strings/str_cat.h"
 #include "server/journal/journal_writer.h"
 
 namespace remesh::server {
@@ -88,6 +89,21 @@ TEST_F(JournalTest, AFolderThatIsNotThereIsNamed) {
   const absl::Status status = Journal::Open("/nowhere/at/all/journal.db", {}).status();
   EXPECT_EQ(GetErrorInfo(status).reason, "JOURNAL_IO");
   EXPECT_EQ(GetErrorInfo(status).metadata.at("path"), "/nowhere/at/all/journal.db");
+}
+
+// As a copy is that somebody restored as root. SQLite alone says "disk I/O error".
+TEST_F(JournalTest, AFileThatMayNotBeWrittenIsAnErrorThatSaysSo) {
+  MustOpen();
+  std::filesystem::permissions(directory_, std::filesystem::perms(0755));
+  std::filesystem::permissions(path_, std::filesystem::perms(0444));
+  const uid_t user = geteuid();
+  const uid_t other = user == 0 ? 65534 : user;  // root may write everything
+  ASSERT_EQ(seteuid(other), 0);
+  const absl::Status status = Open().status();
+  ASSERT_EQ(seteuid(user), 0);
+  EXPECT_EQ(GetErrorInfo(status).reason, "JOURNAL_IO") << status;
+  EXPECT_EQ(status.message(),
+            absl::StrCat("journal ", path_, ": user ", other, " may not write the file"));
 }
 
 TEST_F(JournalTest, EveryLifeIsALeadershipThatEndsWhereTheNextBegins) {

@@ -2,6 +2,7 @@
 #include "server/sqlite/database.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <utility>
@@ -40,12 +41,23 @@ bool IsFull(int code, int system_error) {
 
 void Database::Finalize::operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
 
+absl::Status Database::Make(absl::StatusCode code, const char* reason,
+                            const std::string& what) const {
+  return MakeError(code, absl::StrCat(kind_.name, " ", path_, ": ", what),
+                   {.reason = absl::StrCat(kind_.reason_prefix, reason),
+                    .metadata = {{"path", path_}, {"error", what}}});
+}
+
+// SQLite opens for reading what it may not write, and then fails with "disk I/O error".
+absl::Status Database::NotWritable() const {
+  return Make(absl::StatusCode::kUnavailable, "_IO",
+              absl::StrCat("user ", geteuid(), " may not write the file"));
+}
+
 absl::Status Database::Error(int code) const {
   const std::string what = database_ == nullptr ? "out of memory" : sqlite3_errmsg(database_);
   const auto make = [&](absl::StatusCode status_code, const char* reason) {
-    return MakeError(status_code, absl::StrCat(kind_.name, " ", path_, ": ", what),
-                     {.reason = absl::StrCat(kind_.reason_prefix, reason),
-                      .metadata = {{"path", path_}, {"error", what}}});
+    return Make(status_code, reason, what);
   };
   if (database_ != nullptr && IsFull(code, sqlite3_system_errno(database_))) {
     return make(absl::StatusCode::kResourceExhausted, "_FULL");
@@ -69,6 +81,7 @@ absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path
                       SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
   std::unique_ptr<Database> database(new Database(path, kind, handle));
   if (code != SQLITE_OK) return database->Error(code);
+  if (sqlite3_db_readonly(handle, "main") == 1) return database->NotWritable();
   sqlite3_extended_result_codes(handle, 1);
   return database;
 }

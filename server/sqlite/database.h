@@ -43,7 +43,8 @@ class Database {
     const char* name;
     const char* reason_prefix;
   };
-  // Opens or creates the file, without a look at what is in it.
+  // Opens or creates the file, without a look at what is in it. UNAVAILABLE (_IO) where it may not
+  // be written.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Kind kind);
   ~Database();
 
@@ -77,6 +78,9 @@ class Database {
  private:
   Database(std::string path, Kind kind, sqlite3* database)
       : path_(std::move(path)), kind_(kind), database_(database) {}
+
+  absl::Status Make(absl::StatusCode code, const char* reason, const std::string& what) const;
+  absl::Status NotWritable() const;
 
   const std::string path_;
   const Kind kind_;
