@@ -47,7 +47,7 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                  .Register(registry)),
       workers_(prometheus::BuildGauge()
                    .Name("remesh_workers")
-                   .Help("Registered workers, by whether they are alive.")
+                   .Help("Hosts that the server knows, by whether their worker is alive.")
                    .Register(registry)),
       states_(prometheus::BuildGauge()
                   .Name("remesh_states")

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/controller/answers.h"
 
+#include <map>
+#include <string>
+
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
 #include "server/controller/names.h"
@@ -21,6 +24,16 @@ v1::Worker ToProto(const WorkerEntry& worker, const ControllerView& view) {
     *shards.mutable_manifest() = entry->manifest;
     shards.set_reason(entry->reason);
   }
+  return message;
+}
+
+// Of a host that has not come back to this life of the server only its name is known.
+v1::Worker WorkerOf(const std::string& host, const ControllerView& view) {
+  if (const WorkerEntry* worker = view.workers().Find(host)) return ToProto(*worker, view);
+  v1::Worker message;
+  message.set_name(absl::StrCat("workers/", host));
+  message.mutable_registration()->set_host(host);
+  message.set_drained(view.membership.drained(host));
   return message;
 }
 
@@ -68,10 +81,12 @@ absl::StatusOr<Reply> Answer(const v1::ListExecutionsRequest& request, const Con
 absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const ControllerView& view) {
   ASSIGN_OR_RETURN(const PageStart start,
                    ParsePage(request.page_size(), request.page_token(), "workers"));
+  std::map<std::string, std::string> hosts;
+  for (const auto& [host, entry] : view.membership.hosts()) hosts.emplace(host, host);
   v1::ListWorkersResponse response;
   response.set_next_page_token(FillPage(
-      view.workers().workers(), start, "workers", [](const WorkerEntry&) { return true; },
-      [&](const WorkerEntry& worker) { return ToProto(worker, view); }, view.options.page_bytes_max,
+      hosts, start, "workers", [](const std::string&) { return true; },
+      [&](const std::string& host) { return WorkerOf(host, view); }, view.options.page_bytes_max,
       *response.mutable_workers()));
   return response;
 }
@@ -79,7 +94,7 @@ absl::StatusOr<Reply> Answer(const v1::ListWorkersRequest& request, const Contro
 ControllerGauges GaugesOf(const ControllerView& view) {
   const auto& workers = view.workers().workers();
   ControllerGauges gauges;
-  gauges.workers = static_cast<int64_t>(workers.size());
+  gauges.workers = static_cast<int64_t>(view.membership.hosts().size());
   for (const auto& [host, worker] : workers) {
     gauges.workers_alive += worker.alive();
     gauges.workers_drained += view.membership.drained(host);

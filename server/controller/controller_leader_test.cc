@@ -49,6 +49,23 @@ TEST_F(ControllerLeaderTest, WhoComesBackToItsLeaderRaisesNothing) {
   EXPECT_EQ(controller_->epoch(), epoch);
 }
 
+// Its machine died with the server's, as machines of one rack do: an operator must be told.
+TEST_F(ControllerLeaderTest, AHostThatHasNotComeBackIsCountedAndListedAsAway) {
+  Attach("a");
+  Attach("b");
+  Create({"a", "b"});
+  StartServer();
+  Attach("b");
+  EXPECT_EQ(controller_->gauges().workers, 2);
+  EXPECT_EQ(controller_->gauges().workers_alive, 1);
+  const auto listed =
+      std::get<v1::ListWorkersResponse>(*replies_.at(Ask(v1::ListWorkersRequest())));
+  ASSERT_EQ(listed.workers_size(), 2);
+  EXPECT_EQ(listed.workers(0).name(), "workers/a");
+  EXPECT_FALSE(listed.workers(0).alive());
+  EXPECT_TRUE(listed.workers(1).alive());
+}
+
 // Its epoch is ours by number only.
 TEST_F(ControllerLeaderTest, AWorkerOfAnotherLeaderOfOurEpochRaisesIt) {
   const uint64_t epoch = controller_->epoch();

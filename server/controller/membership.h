@@ -52,6 +52,8 @@ class Membership {
   // INVALID_ARGUMENT as WorkerRegistry::SetRules().
   absl::Status SetTopologyRules(TopologyRules rules, Outbox& out);
   bool knows(const std::string& host) const { return hosts_.contains(host); }
+  // Known hosts by name. Those that attached to earlier leaders only are not in workers().
+  const std::map<std::string, HostEntry>& hosts() const { return hosts_; }
   // The journal has the host, or will have it with what is on its way there.
   bool durable(const std::string& host) const;
 
