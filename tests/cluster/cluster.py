@@ -3,8 +3,11 @@
 import json
 import pathlib
 import signal
+import ssl
 import threading
 import time
+import urllib.parse
+import urllib.request
 from typing import List
 
 from machine import Process, run, wait_for
@@ -17,9 +20,11 @@ class Cluster:
     """Up when it is made. `programs`: folder of kube's names, helm and etcd; `root`: an empty folder for all that it writes."""
 
     def __init__(self, root: pathlib.Path, programs: pathlib.Path, nodes: int, images: List[pathlib.Path]):
-        self.root, self._programs, self._images = root, programs, images
+        self.root, self.programs, self._images = root, programs, images
         self.kubeconfig = root / "kubeconfig"
-        self._names, self._processes = {}, []
+        self._processes = []
+        trusting = urllib.request.HTTPSHandler(context=ssl._create_unverified_context())  # its certificate is one of a test
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), trusting)
         (root / "logs").mkdir(parents=True)
         self._make_lan()
         self._start_control_plane()
@@ -31,15 +36,21 @@ class Cluster:
     # ---- what tests call ----
 
     def kubectl(self, *arguments, **options):
-        return run(self._programs / "kubectl", "--kubeconfig", self.kubeconfig, *arguments, **options)
+        return run(self.programs / "kubectl", "--kubeconfig", self.kubeconfig, *arguments, **options)
 
     def helm(self, *arguments, **options):
         home = self.root / "helm"
-        return run(self._programs / "helm", "--kubeconfig", self.kubeconfig, *arguments,
+        return run(self.programs / "helm", "--kubeconfig", self.kubeconfig, *arguments,
                    env={"HELM_CACHE_HOME": str(home), "HELM_CONFIG_HOME": str(home), "HELM_DATA_HOME": str(home)}, **options)
 
     def get(self, *arguments) -> dict:
         return json.loads(self.kubectl("get", *arguments, "--output=json").stdout)
+
+    def ask(self, path: str, **arguments) -> dict:
+        """A GET of the API server without a process for it: for what is asked every second."""
+        request = urllib.request.Request(f"{API}{path}?{urllib.parse.urlencode(arguments)}", headers={"Authorization": "Bearer admin"})
+        with self._opener.open(request, timeout=5) as answer:
+            return json.load(answer)
 
     def apply(self, *objects, arguments=(), **options):
         return self.kubectl("apply", *arguments, "--filename=-", text=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}), **options)
@@ -54,6 +65,10 @@ class Cluster:
         self._connect(node)
         node.join()
 
+    def start(self, name: str, *argv) -> None:
+        """A process beside the control plane, until the cluster ends."""
+        self._processes.append(Process(argv, self.root / "logs" / f"{name}.log"))
+
     def close(self) -> None:
         for node in self.nodes:
             node.kill()
@@ -64,9 +79,6 @@ class Cluster:
 
     # ---- how it comes up ----
 
-    def _start(self, name: str, *argv) -> None:
-        self._processes.append(Process(argv, self.root / "logs" / f"{name}.log"))
-
     def _make_lan(self) -> None:
         run("ip", "link", "set", "lo", "up")
         run("ip", "link", "add", "lan", "type", "bridge")
@@ -75,7 +87,7 @@ class Cluster:
         run("sysctl", "-qw", "net.ipv4.ip_forward=1")
 
     def _add_node(self, number: int) -> Node:
-        node = Node(number, self.root, self._programs, self.kubeconfig)
+        node = Node(number, self.root, self.programs, self.kubeconfig)
         self._connect(node)
         for image in self._images:
             node.import_image(image)
@@ -101,18 +113,18 @@ class Cluster:
         self.kubeconfig.write_text(json.dumps({
             "apiVersion": "v1", "kind": "Config", "current-context": "test", "contexts": [{"name": "test", "context": {"cluster": "test", "user": "admin"}}],
             "clusters": [{"name": "test", "cluster": {"server": API, "insecure-skip-tls-verify": True}}], "users": [{"name": "admin", "user": {"token": "admin"}}]}))
-        programs, etcd = self._programs, "http://127.0.0.1:2379"
-        self._start("etcd", programs / "etcd", f"--data-dir={self.root}/etcd", "--unsafe-no-fsync", f"--listen-client-urls={etcd}",
+        programs, etcd = self.programs, "http://127.0.0.1:2379"
+        self.start("etcd", programs / "etcd", f"--data-dir={self.root}/etcd", "--unsafe-no-fsync", f"--listen-client-urls={etcd}",
                     f"--advertise-client-urls={etcd}", "--listen-peer-urls=http://127.0.0.1:2380", "--log-level=warn")
-        self._start("apiserver", programs / "kube-apiserver", f"--etcd-servers={etcd}", f"--cert-dir={self.root}/pki", f"--bind-address={DNS}",
+        self.start("apiserver", programs / "kube-apiserver", f"--etcd-servers={etcd}", f"--cert-dir={self.root}/pki", f"--bind-address={DNS}",
                     "--secure-port=6443", "--service-cluster-ip-range=10.248.0.0/24", "--authorization-mode=Node,RBAC",
                     f"--token-auth-file={self.root}/tokens.csv", "--service-account-issuer=https://kubernetes.default.svc",
                     f"--service-account-key-file={public}", f"--service-account-signing-key-file={key}", "--allow-privileged=true",
                     "--kubelet-preferred-address-types=InternalIP")
         wait_for("the API server", lambda: self.kubectl("get", "--raw=/readyz", check=False).returncode == 0)
-        self._start("controllers", programs / "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--service-account-private-key-file={key}",
+        self.start("controllers", programs / "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--service-account-private-key-file={key}",
                     "--leader-elect=false", "--node-monitor-grace-period=20s")
-        self._start("scheduler", programs / "kube-scheduler", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false")
+        self.start("scheduler", programs / "kube-scheduler", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false")
 
     # ---- names of services ----
 
@@ -124,7 +136,7 @@ class Cluster:
         self._dns = Process(["dnsmasq", "--keep-in-foreground", "--no-resolv", "--no-hosts", *local, f"--listen-address={DNS}", "--bind-interfaces",
                              f"--addn-hosts={self.root}/names", "--pid-file=", "--user=root"], self.root / "logs" / "dns.log")
         self._processes.append(self._dns)
-        self._watch = Process(["sh", "-c", f"while :; do {self._programs}/kubectl --kubeconfig={self.kubeconfig} get services --all-namespaces --watch "
+        self._watch = Process(["sh", "-c", f"while :; do {self.programs}/kubectl --kubeconfig={self.kubeconfig} get services --all-namespaces --watch "
                                "--output='jsonpath={.spec.clusterIP} {.metadata.name}.{.metadata.namespace}{\"\\n\"}'; sleep 1; done"],
                               self.root / "logs" / "services.log")
         self._processes.append(self._watch)

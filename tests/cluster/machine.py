@@ -13,9 +13,9 @@ from typing import Callable, List
 STOP_SECONDS = 10.0
 
 
-def run(*argv, check: bool = True, text: str = "", timeout: float = 120, env=None) -> subprocess.CompletedProcess:
+def run(*argv, check: bool = True, text: str = "", timeout: float = 120, env=None, cwd=None) -> subprocess.CompletedProcess:
     """A command to its end. Raises RuntimeError with its words unless it succeeds."""
-    done = subprocess.run([str(part) for part in argv], input=text, capture_output=True, text=True, timeout=timeout, check=False,
+    done = subprocess.run([str(part) for part in argv], input=text, capture_output=True, text=True, timeout=timeout, check=False, cwd=cwd,
                           env={**os.environ, **(env or {})})
     if check and done.returncode != 0:
         raise RuntimeError(f"{' '.join(map(str, argv))[:300]}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-4000:]}")

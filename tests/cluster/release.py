@@ -37,14 +37,19 @@ class Release:
         self.shared = cluster.root / "shared"  # every trainer pod's /trainer
         self.hosts = [node.name for node in cluster.nodes]
         self._tls = False
-        for name in ("journal", "shared/before", "shared/after"):
+        self.monitored = all(cluster.kubectl("get", "crd", f"{kind}.monitoring.coreos.com", check=False).returncode == 0
+                             for kind in ("podmonitors", "prometheusrules"))
+        self.prometheus = None
+        for name in ("shared/before", "shared/after"):
             (cluster.root / name).mkdir(parents=True)
         self.shared.chmod(0o777)
 
     # ---- the chart ----
 
     def values(self) -> dict:
-        return {"worker": {"nodes": {host: index * DEVICES for index, host in enumerate(self.hosts)}, "devices": DEVICES, "bufferGiB": 2,
+        monitoring = {"podMonitor": {"enabled": self.monitored, "interval": "5s"}, "prometheusRule": {"enabled": self.monitored}}
+        return {"monitoring": monitoring,
+                "worker": {"nodes": {host: index * DEVICES for index, host in enumerate(self.hosts)}, "devices": DEVICES, "bufferGiB": 2,
                            "overheadGiB": 1, "cpu": "100m"},
                 "server": {"persistence": {"storageClassName": "local"}, "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}}}}
 
@@ -57,14 +62,17 @@ class Release:
     def upgrade(self, *arguments, **options):
         return self.install(*arguments, verb="upgrade", **options)
 
-    def make_volume(self) -> None:
-        """Both nodes reach it: they share this machine's disk, as nodes of a cluster share network storage."""
+    def make_volume(self, name: str) -> None:
+        """In the cluster's default class. Both nodes reach it: they share this machine's disk, as nodes of a cluster share network storage."""
+        folder = self.cluster.root / name
+        folder.mkdir()
         self.cluster.apply(
-            {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "local"},
+            {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+             "metadata": {"name": "local", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
              "provisioner": "kubernetes.io/no-provisioner", "volumeBindingMode": "WaitForFirstConsumer"},
-            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "journal"}, "spec": {
+            {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": name}, "spec": {
                 "capacity": {"storage": "8Gi"}, "accessModes": ["ReadWriteOncePod"], "storageClassName": "local",
-                "persistentVolumeReclaimPolicy": "Retain", "local": {"path": str(self.cluster.root / "journal")},
+                "persistentVolumeReclaimPolicy": "Retain", "local": {"path": str(folder)},
                 "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                     {"key": "kubernetes.io/hostname", "operator": "In", "values": self.hosts}]}]}}}})
 
@@ -78,6 +86,13 @@ class Release:
         """Node -> its worker's pod."""
         pods = self.cluster.get("pods", "--namespace", SPACE, "--selector", "app.kubernetes.io/component=worker")["items"]
         return {pod["spec"]["nodeName"]: pod for pod in pods if "deletionTimestamp" not in pod["metadata"]}
+
+    def scale_server(self, replicas: int) -> None:
+        self.cluster.kubectl("scale", "statefulset/remesh-server", f"--replicas={replicas}", "--namespace", SPACE)
+
+    def stop_server(self) -> None:
+        self.scale_server(0)
+        wait_for("no server", lambda: self.cluster.kubectl("get", "pod", "remesh-server-0", "--namespace", SPACE, check=False).returncode != 0)
 
     def server_metrics(self) -> dict:
         return metrics(self.server()["status"]["podIP"], 7071)
@@ -171,30 +186,35 @@ class Release:
     def reshard(self, layout: str, *arguments, **options):
         return self.remeshctl(self.hosts[0], "reshard", STATE, "-f", f"/trainer/{layout}.json", *arguments, **options)
 
+    def plan_ahead(self) -> None:
+        """For one node less. Generations are rows and columns in turn, and the axis with more than one part can shrink."""
+        self.remeshctl(self.hosts[0], "plans", "precompute", "--state", STATE, "--axis", str(1 - self.generation() % 2), "--plus-minus", "1")
+
     def check(self) -> None:
         """Every byte of every shard is what was written, read by the trainers of all hosts."""
+        self.read_back(STATE, self.hosts, ARRAYS)
+
+    def read_back(self, state: str, hosts: list, arrays) -> None:
         after = self.shared / "after"
         shutil.rmtree(after)
         after.mkdir()
         after.chmod(0o777)
-        for host in self.hosts:
-            self.remeshctl(host, "get", STATE, "/trainer/after")
-        for name in ARRAYS:
+        for host in hosts:
+            self.remeshctl(host, "get", state, "/trainer/after")
+        for name in arrays:
             before, found = (np.load(self.shared / folder / f"{name}.npy", mmap_mode="r") for folder in ("before", "after"))
             assert np.array_equal(before, found), f"{name}: {np.count_nonzero(before != found)} elements differ"
 
     # ---- measures ----
 
-    def seconds_until_attached(self, hurt) -> float:
-        """Does `hurt`, then waits until a server that was not there before says that every worker is attached."""
+    def seconds_until_attached(self, hurt) -> tuple:
+        """Does `hurt`, then waits until a server that was not there before says that every worker is attached: the seconds in all, and those
+        of them after it first answered, in which Kubernetes has no part."""
         server = self.server()
         address, born = server["status"]["podIP"], self.server_metrics()["process_start_time_seconds"]
         begin = time.monotonic()
         hurt(server)
-
-        def back():
-            values = metrics(address, 7071)
-            return values["process_start_time_seconds"] != born and values.get('remesh_workers{alive="true"}') == len(self.hosts)
-
-        wait_for("a new server with all workers", back, pause=0.03)
-        return time.monotonic() - begin
+        wait_for("a new server", lambda: metrics(address, 7071)["process_start_time_seconds"] != born, pause=0.03)
+        answered = time.monotonic()
+        wait_for("all workers at it", lambda: metrics(address, 7071).get('remesh_workers{alive="true"}') == len(self.hosts), pause=0.03)
+        return time.monotonic() - begin, time.monotonic() - answered

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is done to remesh on the cluster, in this order. A step raises, or returns what it found out in a few words."""
 import json
+import os
+import pathlib
 import statistics
 import threading
 import time
 
+import alerts
 import issuer
 from machine import run, wait_for
+from newcomer import as_a_new_user
+from node_loss import lose_a_node
 from release import ARRAYS, CHART, IMAGE, SPACE, STATE, metrics
 
 REPEATS = 10
@@ -19,7 +24,7 @@ class Skip(Exception):
 
 
 def install(r):
-    r.make_volume()
+    r.make_volume("journal")
     r.install()
     r.wait_attached()
     r.start_trainers()
@@ -98,13 +103,15 @@ def uninstall_reinstall(r):
 
 def kill_server(r):
     """kill -9 of the process. A new pod before each, else the kubelet makes the second wait."""
-    seconds = []
+    measured = []
     for _ in range(REPEATS):
-        seconds.append(r.seconds_until_attached(
+        measured.append(r.seconds_until_attached(
             lambda server: r.cluster.node(server["spec"]["nodeName"]).kill_container(server["status"]["containerStatuses"][0]["containerID"])))
-        _replace_server(r)
+        _replace_server(r, "--grace-period=1")  # nobody measures this one
     r.check()
-    return _spread(seconds)
+    whole, own = zip(*measured)
+    load = pathlib.Path("/proc/loadavg").read_text().split()[0]
+    return f"{_spread(whole)}; from the new process's first answer on {_spread(own)}; load {load} on {os.cpu_count()} cores"
 
 
 def delete_server_pod(r):
@@ -112,9 +119,9 @@ def delete_server_pod(r):
     return _spread(seconds)
 
 
-def _replace_server(r) -> float:
+def _replace_server(r, *arguments) -> float:
     uid, begin = r.server()["metadata"]["uid"], time.monotonic()
-    r.cluster.kubectl("delete", "pod", "remesh-server-0", "--namespace", SPACE, "--wait=false")
+    r.cluster.kubectl("delete", "pod", "remesh-server-0", "--namespace", SPACE, "--wait=false", *arguments)
     wait_for("another pod of the server with all workers", lambda: r.server()["metadata"]["uid"] != uid and r.attached())
     return time.monotonic() - begin
 
@@ -131,43 +138,6 @@ def delete_worker_pod(r):
         seconds.append(time.monotonic() - begin)
     r.check()  # over the socket in the same trainer pods: not stale
     return _spread(seconds) + "; trainers' sockets not stale"
-
-
-def lose_a_node(r):
-    """The plug of the node with the server is pulled; the volume's other node takes over once an operator says that it is off."""
-    lost = r.cluster.node(r.server()["spec"]["nodeName"])
-    begin = time.monotonic()
-    lost.kill()
-    r.cluster.kubectl("wait", "--for=condition=Ready=Unknown", f"node/{lost.name}", "--timeout=120s")
-    noticed = time.monotonic() - begin
-    taint = "node.kubernetes.io/out-of-service=nodeshutdown:NoExecute"
-    r.cluster.kubectl("taint", "nodes", lost.name, taint)
-    begin = time.monotonic()
-    wait_for("the server runs on the other node", lambda: r.server()["spec"]["nodeName"] != lost.name
-             and r.server_metrics()['remesh_workers{alive="true"}'] == 1, seconds=180)
-    moved = time.monotonic() - begin
-    r.cluster.boot(lost)
-    r.cluster.kubectl("taint", "nodes", lost.name, taint + "-")
-    r.cluster.kubectl("wait", "--for=condition=Ready", f"node/{lost.name}", "--timeout=90s")
-    r.wait_attached(180)
-    phase = _lost_state(r, lost.name)
-    return f"NotReady after {noticed:.0f} s, server elsewhere {moved:.0f} s after the taint; its tmpfs was empty: the state is {phase}, as it must be; made anew"
-
-
-def _lost_state(r, host: str) -> str:
-    """A node without power has lost its shards: no node may pretend otherwise. Makes the state anew for what follows."""
-    r.cluster.kubectl("delete", "pod", f"trainer-{host}", "--namespace", SPACE, "--force", "--ignore-not-found")
-    wait_for("the trainer is gone", lambda: r.cluster.kubectl("get", "pod", f"trainer-{host}", "--namespace", SPACE, check=False).returncode != 0)
-    r.start_trainers([host])
-    other = next(name for name in r.hosts if name != host)
-    state = json.loads(r.remeshctl(other, "states", "get", STATE, "-o", "json").stdout)
-    assert state["phase"] == "LOST", state["phase"]
-    r.remeshctl(other, "states", "delete", STATE)
-    wait_for("the state is deleted", lambda: r.remeshctl(other, "states", "get", STATE, check=False).returncode != 0)
-    r.create_state()
-    wait_for("the state is sealed", lambda: r.generation() >= 1)
-    r.check()
-    return "LOST"
 
 
 def memory_limit(r):
@@ -187,10 +157,10 @@ def memory_limit(r):
 
 
 def _refused_for_memory(r):
-    """The last line of the refusal; None while the worker does not know the state yet."""
+    """The words of the refusal; None while the worker does not know the state yet."""
     done = r.remeshctl(r.hosts[0], "put", "jobs/test/states/large", "/trainer/before", check=False)
     assert done.returncode == 1, done.stdout
-    return done.stderr.strip().splitlines()[-1][:160] if "MEMORY" in done.stderr else None
+    return next((line[:160] for line in done.stderr.splitlines() if "MEMORY" in line), None)
 
 
 def pod_security(r):
@@ -235,7 +205,7 @@ def two_servers(r):
     r.check()
     r.cluster.kubectl("patch", "service", "remesh-server", "--namespace", SPACE, "--type=json",
                       "--patch", '[{"op": "remove", "path": "/spec/selector/second"}]')
-    return f"the older was refused: {(older.stderr.strip().splitlines() or ['?'])[-1][:140]}"
+    return f"the older was refused: {_words(older)}"
 
 
 def _second_server(old: dict, journal) -> dict:
@@ -253,12 +223,11 @@ def _leads(r, name: str) -> bool:
 
 def back_to_one_server(r):
     """The second goes, the first takes the journal that is ahead: as an operator moves a server."""
-    r.cluster.kubectl("scale", "statefulset/remesh-server", "--replicas=0", "--namespace", SPACE)
+    r.stop_server()
     r.cluster.kubectl("delete", "pod", "second-server", "--namespace", SPACE)
-    wait_for("no server", lambda: r.cluster.kubectl("get", "pod", "remesh-server-0", "--namespace", SPACE, check=False).returncode != 0)
     run("rm", "-r", r.cluster.root / "journal")
     run("cp", "--archive", r.cluster.root / "copy", r.cluster.root / "journal")
-    r.cluster.kubectl("scale", "statefulset/remesh-server", "--replicas=1", "--namespace", SPACE)
+    r.scale_server(1)
     wait_for("all workers are attached", r.attached)
     r.check()
 
@@ -267,7 +236,7 @@ def tls(r):
     """cert-manager's mode with an issuer of our own, then another CA under load, as docs/security.md says."""
     if r.cluster.kubectl("get", "crd", "certificates.cert-manager.io", check=False).returncode != 0:
         raise Skip("the API server does not know cert-manager's Certificates")
-    authorities = [issuer.Authority(r.cluster.root / name, name) for name in ("first", "second")]
+    authorities = [issuer.Authority(r.cluster.root / f"ca-{name}", name) for name in ("first", "second")]
     settings = ["--set", "tls.mode=certManager,tls.certManager.issuerRef.name=ours,tls.caConfigMap=cas"]
     r.bundle(*authorities[:1])
     r.upgrade(*settings, wait=False)
@@ -282,7 +251,7 @@ def tls(r):
     r.check()
     refused = r.cluster.kubectl("exec", "--namespace", SPACE, f"trainer-{r.hosts[0]}", "--", "remeshctl", "states", "list", "--timeout", "5", check=False)
     assert refused.returncode == 1, refused.stdout
-    return "attached, a move, helm test; without a certificate: " + refused.stderr.strip().splitlines()[-1][:120] + "; " + _rotate(r, authorities)
+    return "attached, a move, helm test; without a certificate: " + _words(refused) + "; " + _rotate(r, authorities)
 
 
 def _rotate(r, authorities) -> str:
@@ -327,9 +296,16 @@ def examples(r):
     return ", ".join(path.stem for path in sorted(folder.glob("*.yaml")))
 
 
+def _words(done) -> str:
+    """What a command in a pod said, without what kubectl adds."""
+    return " ".join(line.strip() for line in done.stderr.splitlines() if not line.startswith("command terminated"))[:160]
+
+
 def _spread(seconds) -> str:
-    return f"attached again after {statistics.median(seconds):.1f} s (median), {max(seconds):.1f} s (maximum) of {len(seconds)}"
+    return f"attached after {statistics.median(seconds):.1f} s (median), {max(seconds):.1f} s (maximum) of {len(seconds)}"
 
 
-STEPS = [install, create_seal_reshard, examples, upgrade_and_rollback, uninstall_reinstall, kill_server, delete_server_pod, delete_worker_pod,
-         memory_limit, pod_security, upgrade_in_mid_move, two_servers, back_to_one_server, tls, lose_a_node]
+STEPS = [as_a_new_user, install, create_seal_reshard, examples, alerts.monitoring, upgrade_and_rollback, uninstall_reinstall, kill_server,
+         delete_server_pod, delete_worker_pod, memory_limit, pod_security, upgrade_in_mid_move, alerts.alert_workers_lost,
+         alerts.alert_worker_detached, alerts.alert_buffers_nearly_full, alerts.alert_server_down, lose_a_node, two_servers, back_to_one_server, tls,
+         alerts.boards]
