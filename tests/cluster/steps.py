@@ -160,7 +160,7 @@ def _refused_for_memory(r):
     """The words of the refusal; None while the worker does not know the state yet."""
     done = r.remeshctl(r.hosts[0], "put", "jobs/test/states/large", "/trainer/before", check=False)
     assert done.returncode == 1, done.stdout
-    return next((line[:160] for line in done.stderr.splitlines() if "MEMORY" in line), None)
+    return _words(done) if "MEMORY" in done.stderr else None
 
 
 def pod_security(r):
