@@ -100,9 +100,12 @@ class Prometheus:
         selector = ",".join(f"{key}={value}" for key, value in self._monitor["spec"]["selector"]["matchLabels"].items())
         targets = [target for pod in self._cluster.ask(f"/api/v1/namespaces/{self._space}/pods", labelSelector=selector)["items"]
                    for target in _targets(pod, endpoint["port"])]
+        text, file = json.dumps(targets), self._folder / "targets.json"
+        if file.exists() and file.read_text() == text:
+            return  # Prometheus looks at every file that changes
         new = self._folder / "targets.new"
-        new.write_text(json.dumps(targets))
-        new.rename(self._folder / "targets.json")
+        new.write_text(text)
+        new.rename(file)
 
 
 def _targets(pod: dict, port_name: str) -> list:
