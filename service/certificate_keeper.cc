@@ -52,16 +52,15 @@ absl::StatusOr<std::shared_ptr<CertificateKeeper>> CertificateKeeper::Start(Opti
 CertificateKeeper::CertificateKeeper(Options options, Certificates first, TlsMetrics& metrics)
     : options_(std::move(options)),
       metrics_(metrics),
+      watch_({options_.files.ca, options_.files.certificate, options_.files.key}, options_.poll),
       current_(std::make_shared<const Certificates>(std::move(first))) {
   metrics_.SetTimes(*current());
   thread_ = std::thread([this] { Run(); });
 }
 
 CertificateKeeper::~CertificateKeeper() {
-  {
-    absl::MutexLock lock(&mutex_);
-    stopping_ = true;
-  }
+  stopping_ = true;
+  watch_.Wake();
   thread_.join();
 }
 
@@ -70,21 +69,12 @@ std::shared_ptr<const Certificates> CertificateKeeper::current() const {
   return current_;
 }
 
-void CertificateKeeper::Reload() {
-  absl::MutexLock lock(&mutex_);
-  asked_ = true;
-}
+void CertificateKeeper::Reload() { watch_.Wake(); }
 
 void CertificateKeeper::Run() {
-  while (true) {
-    {
-      absl::MutexLock lock(&mutex_);
-      mutex_.AwaitWithTimeout(absl::Condition(this, &CertificateKeeper::Due),
-                              absl::FromChrono(options_.poll));
-      if (stopping_) return;
-      asked_ = false;
-    }
-    Read();
+  while (!stopping_) {
+    Read();  // first what changed since the first reading
+    watch_.Wait();
   }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <memory>
 #include <string>
@@ -14,6 +15,7 @@
 #include "prometheus/gauge.h"
 #include "prometheus/registry.h"
 #include "service/certificates.h"
+#include "service/folder_watch.h"
 
 namespace remesh::service {
 
@@ -30,8 +32,8 @@ struct TlsMetrics {
   void SetTimes(const Certificates& certificates);
 };
 
-// The certificates in force: reads the files again every `poll`, and replaces what it has once what
-// they hold now passes the checks. Files that do not leave everything as it is, with a warning and a
+// The certificates in force: reads the files again when they change (see FolderWatch), and replaces
+// what it has once what they hold now passes the checks. Files that do not leave everything as it is, with a warning and a
 // count for each new reason, so that half a rotation closes no door. Thread-safe.
 class CertificateKeeper {
  public:
@@ -56,16 +58,15 @@ class CertificateKeeper {
   CertificateKeeper(Options options, Certificates first, TlsMetrics& metrics);
   void Run();
   void Read();
-  bool Due() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return stopping_ || asked_; }
 
   const Options options_;
   TlsMetrics& metrics_;
+  FolderWatch watch_;
+  std::atomic<bool> stopping_ = false;
   std::string refusal_;  // the thread's own: why the files are not taken now; "": they are
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Certificates> current_ ABSL_GUARDED_BY(mutex_);
-  bool asked_ ABSL_GUARDED_BY(mutex_) = false;
-  bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
 
   std::thread thread_;  // last: it uses all of the above
 };

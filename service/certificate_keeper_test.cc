@@ -55,6 +55,40 @@ TEST_F(CertificateKeeperTest, TakesNewFilesByItself) {
   EXPECT_GT(metrics_.expiry->Value(), absl::ToUnixSeconds(absl::Now()));
 }
 
+TEST_F(CertificateKeeperTest, NoticesAtOnceWhatIsWrittenAndWhatAFlippedLinkLeadsTo) {
+  const std::filesystem::path root = std::filesystem::path(folder_.files().ca).parent_path();
+  for (const char* name : {"one", "two"}) {
+    std::filesystem::create_directory(root / name);
+    for (const char* file : {"ca.crt", "tls.crt", "tls.key"}) {
+      std::filesystem::copy_file(root / file, root / name / file);
+    }
+  }
+  std::filesystem::create_directory_symlink("one", root / "now");
+  const auto keeper = *CertificateKeeper::Start({.files = {.ca = root / "now/ca.crt",
+                                                           .certificate = root / "now/tls.crt",
+                                                           .key = root / "now/tls.key"},
+                                                 .poll = std::chrono::hours(1)},
+                                                metrics_);
+  const auto write = [&](const char* name, const Certificates& certificates) {
+    CertificateFolder::WriteFile(root / name / "ca.crt", certificates.ca);
+    CertificateFolder::WriteFile(root / name / "tls.crt", certificates.certificate);
+    CertificateFolder::WriteFile(root / name / "tls.key", certificates.key);
+  };
+  const auto takes = [&](const Certificates& certificates) {
+    return Within20Seconds([&] { return keeper->current()->key == certificates.key; });
+  };
+  const Certificates second = authority_.Credentials(""), third = authority_.Credentials(""),
+                     fourth = authority_.Credentials("");
+  write("one", second);
+  EXPECT_TRUE(takes(second));
+  write("two", third);
+  std::filesystem::create_directory_symlink("two", root / "next");
+  std::filesystem::rename(root / "next", root / "now");
+  EXPECT_TRUE(takes(third));
+  write("two", fourth);  // in the folder that it leads to now
+  EXPECT_TRUE(takes(fourth));
+}
+
 TEST_F(CertificateKeeperTest, BadFilesLeaveTheOldOnesInForceAndCountOnce) {
   const auto keeper = Start(std::chrono::hours(1));
   CertificateFolder::WriteFile(folder_.files().key, authority_.Issue({}).key);

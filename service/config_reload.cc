@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/config_reload.h"
 
-#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -14,9 +13,10 @@
 namespace remesh::service {
 namespace {
 
-std::string FolderOf(const std::string& path) {
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return folder.empty() ? "." : folder.string();
+std::vector<std::string> FilesOf(const ConfigReload::Options& options) {
+  std::vector<std::string> files = options.beside;
+  files.push_back(options.path);
+  return files;
 }
 
 }  // namespace
@@ -24,7 +24,7 @@ std::string FolderOf(const std::string& path) {
 ConfigReload::ConfigReload(Options options, ConfigMetrics& metrics)
     : options_(std::move(options)),
       metrics_(metrics),
-      watch_(FolderOf(options_.path), options_.poll),
+      watch_(FilesOf(options_), options_.poll),
       // What lies beside was read at some time before now: it is read again, once.
       asked_(!options_.beside.empty()),
       seen_(ContentOf(options_.text)) {

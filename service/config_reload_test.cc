@@ -149,7 +149,9 @@ TEST_F(ConfigReloadTest, AHangUpReadsAgainWhatHasNotChanged) {
 }
 
 TEST_F(ConfigReloadTest, AFileBesideCountsAsPartOfTheText) {
-  const std::string tokens = (folder_ / "tokens").string();
+  // In another folder, which is watched too.
+  fs::create_directory(folder_ / "secrets");
+  const std::string tokens = (folder_ / "secrets" / "tokens").string();
   std::ofstream(tokens) << "one\n";
   Start(kNever, {tokens});
   std::ofstream(tokens) << "two\n";

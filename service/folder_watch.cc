@@ -8,20 +8,30 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <set>
+#include <utility>
 
 #include "base/check.h"
 
 namespace remesh::service {
 namespace {
 
+namespace fs = std::filesystem;
+
 // Not IN_CREATE or IN_MODIFY: a file that is still being written is not worth reading.
-Fd Watched(const std::string& folder) {
-  Fd fd(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
-  if (fd && inotify_add_watch(fd.get(), folder.c_str(),
-                              IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_ONLYDIR) < 0) {
-    fd.Reset();
+constexpr uint32_t kEvents = IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_ONLYDIR;
+
+// The folder of the file, and those of links on the way to it.
+void AddFolders(const std::string& file, std::set<std::string>& folders) {
+  std::error_code error;
+  const fs::path whole = fs::absolute(file, error);
+  fs::path way;
+  for (const fs::path& part : whole.parent_path()) {
+    way /= part;
+    if (fs::is_symlink(way, error)) folders.insert(way.parent_path().string());
   }
-  return fd;
+  folders.insert(whole.parent_path().string());
 }
 
 // Empties a nonblocking descriptor whose readers need to know only that there was something.
@@ -33,15 +43,32 @@ void Drain(const Fd& fd) {
 
 }  // namespace
 
-FolderWatch::FolderWatch(const std::string& folder, std::chrono::milliseconds poll)
-    : poll_(poll), wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), changes_(Watched(folder)) {
+FolderWatch::FolderWatch(std::vector<std::string> files, std::chrono::milliseconds poll)
+    : files_(std::move(files)),
+      poll_(poll),
+      wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      changes_(inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
   REMESH_CHECK(wake_);
+  Follow();
+}
+
+// A folder that is watched already stays so; one that cannot be is polled.
+void FolderWatch::Follow() {
+  if (!changes_) return;
+  std::set<std::string> folders;
+  for (const std::string& file : files_) {
+    if (!file.empty()) AddFolders(file, folders);
+  }
+  for (const std::string& folder : folders) {
+    inotify_add_watch(changes_.get(), folder.c_str(), kEvents);
+  }
 }
 
 void FolderWatch::Wait() {
   if (WaitFor(poll_, /*changes=*/true)) return;
   WaitFor(kSettle, /*changes=*/false);
   Drain(changes_);
+  Follow();
 }
 
 // True: woken.
