@@ -19,9 +19,9 @@ bool IsLimited(std::string_view method) {
 }
 
 absl::Status CallLimits::Take(const std::string& caller) {
-  if (options_.per_second <= 0) return absl::OkStatus();
   const Timestamp now = clock_.Now();
   absl::MutexLock lock(&mutex_);
+  if (options_.per_second <= 0) return absl::OkStatus();
   Bucket& bucket = Find(caller, now);
   const std::chrono::duration<double> passed = now - bucket.filled;
   bucket.tokens = std::min(options_.burst, bucket.tokens + passed.count() * options_.per_second);
@@ -38,6 +38,12 @@ absl::Status CallLimits::Take(const std::string& caller) {
       {.reason = "RATE_LIMITED",
        .metadata = {
            {"caller", caller}, {"calls_per_second", rate}, {"retry_after_seconds", wait}}});
+}
+
+void CallLimits::SetRate(double per_second, double burst) {
+  absl::MutexLock lock(&mutex_);
+  options_.per_second = per_second;
+  options_.burst = burst;
 }
 
 CallLimits::Bucket& CallLimits::Find(const std::string& caller, Timestamp now) {

@@ -24,11 +24,14 @@ class CallLimits {
     double burst = 1;             // calls at once, after a rest; >= 1
     size_t callers_max = 10'000;  // that are remembered
   };
-  CallLimits(Options options, const Clock& clock) : options_(options), clock_(clock) {}
+  CallLimits(Options options, const Clock& clock) : clock_(clock), options_(options) {}
 
   // RESOURCE_EXHAUSTED (RATE_LIMITED) with the time to wait as `retry_after_seconds`, which
   // StatusToProto() makes a RetryInfo of.
   absl::Status Take(const std::string& caller);
+
+  // From now on, for callers who are known already, too.
+  void SetRate(double per_second, double burst);
 
  private:
   struct Bucket {
@@ -38,9 +41,9 @@ class CallLimits {
   };
   Bucket& Find(const std::string& caller, Timestamp now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  const Options options_;
   const Clock& clock_;
   absl::Mutex mutex_;
+  Options options_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Bucket> buckets_ ABSL_GUARDED_BY(mutex_);
   std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // callers, the last one heard first
 };

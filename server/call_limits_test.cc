@@ -33,6 +33,17 @@ TEST_F(CallLimitsTest, ABurstThenARateForEachCaller) {
   EXPECT_EQ(Passing(limits, "a"), 5);
 }
 
+TEST_F(CallLimitsTest, AnotherRateHoldsForThoseWhoAreKnown) {
+  CallLimits limits({.per_second = 10, .burst = 50}, clock_);
+  ASSERT_TRUE(limits.Take("a").ok());
+  limits.SetRate(1, 3);
+  EXPECT_EQ(Passing(limits, "a"), 3);  // what it had saved up counts no more
+  clock_.Advance(std::chrono::seconds(2));
+  EXPECT_EQ(Passing(limits, "a"), 2);
+  limits.SetRate(0, 1);
+  EXPECT_EQ(Passing(limits, "a"), 1000);
+}
+
 TEST_F(CallLimitsTest, WithoutARateThereIsNoLimit) {
   CallLimits limits({.per_second = 0, .burst = 1}, clock_);
   EXPECT_EQ(Passing(limits, "a"), 1000);

@@ -113,7 +113,7 @@ class AuditLog::Factory : public grpc::experimental::ServerInterceptorFactoryInt
   explicit Factory(std::shared_ptr<AuditLog> log) : log_(std::move(log)) {}
 
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    const bool ours = std::string_view(info->method()).starts_with(kPackage);
+    const bool ours = log_->writes_ && std::string_view(info->method()).starts_with(kPackage);
     return ours ? new Interceptor(log_, info) : nullptr;
   }
 
@@ -128,14 +128,38 @@ absl::StatusOr<std::shared_ptr<AuditLog>> AuditLog::Open(Options options,
                                   .Help("Lines of the audit log that could not be written.")
                                   .Register(registry)
                                   .Add({});
-  if (options.path.empty()) return nullptr;
-  std::shared_ptr<AuditLog> log(new AuditLog(std::move(options)));
-  ASSIGN_OR_RETURN(log->file_, AuditFile::Open({.path = log->options_.path,
-                                                .on_lost = [&lost] { lost.Increment(); }}));
+  std::shared_ptr<AuditLog> log(new AuditLog(std::move(options.is_read), lost));
+  ASSIGN_OR_RETURN(Change first, log->Prepare(options.path, options.reads));
+  log->Apply(std::move(first));
   return log;
 }
 
+absl::StatusOr<AuditLog::Change> AuditLog::Prepare(const std::string& path, bool reads) const {
+  Change change{.path = path, .reads = reads};
+  {
+    absl::MutexLock lock(&mutex_);
+    if (path == path_) return change;
+  }
+  if (path.empty()) return change;
+  ASSIGN_OR_RETURN(
+      change.file,
+      AuditFile::Open({.path = path, .on_lost = [&lost = lost_] { lost.Increment(); }}));
+  return change;
+}
+
+void AuditLog::Apply(Change change) {
+  absl::ReleasableMutexLock lock(&mutex_);
+  reads_ = change.reads;
+  if (change.path == path_) return;
+  path_ = change.path;
+  std::swap(file_, change.file);
+  writes_ = file_ != nullptr;
+  lock.Release();
+  change.file = nullptr;  // writes what waits, which may take its time
+}
+
 void AuditLog::SetResource(const grpc::ServerContextBase& context, const std::string& name) {
+  if (!writes_) return;
   absl::MutexLock lock(&mutex_);
   const auto call = resources_.find(&context);
   if (call != resources_.end()) call->second = name;
@@ -158,13 +182,15 @@ std::string AuditLog::TakeResource(const grpc::ServerContextBase* context) {
 }
 
 void AuditLog::OnEnd(AuditEntry entry, const grpc::Status& status) {
-  const bool read = options_.is_read(NameOfMethod(entry.method));
-  if (read && !options_.reads && !IsDenied(status.error_code())) return;
+  const bool read = is_read_(NameOfMethod(entry.method));
+  if (read && !reads() && !IsDenied(status.error_code())) return;
   entry.time = absl::Now();
   if (entry.caller_id.empty()) entry.caller_id = entry.caller_address;
   entry.status_code = absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code()));
   if (!status.ok()) entry.reason = GetErrorInfo(StatusFromGrpc(status)).reason;
-  file_->Append(FormatAudit(entry));
+  std::string line = FormatAudit(entry);
+  absl::MutexLock lock(&mutex_);
+  if (file_ != nullptr) file_->Append(std::move(line));
 }
 
 }  // namespace remesh::service

@@ -3,8 +3,10 @@
 
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_interceptor.h>
+#include <prometheus/counter.h>
 #include <prometheus/registry.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -37,14 +39,24 @@ std::string FormatAudit(const AuditEntry& entry);
 class AuditLog {
  public:
   struct Options {
-    std::string path;  // see AuditFile; "": no log
+    std::string path;  // see AuditFile; "": nothing is written
     bool reads = false;
     std::function<bool(std::string_view method)> is_read;  // of "GetState"
   };
-  // Null without a path. Errors: see AuditFile::Open(). Lost lines are counted in
-  // remesh_audit_lines_lost_total; `registry` must outlive the log.
+  // Errors: see AuditFile::Open(). Lost lines are counted in remesh_audit_lines_lost_total;
+  // `registry` must outlive the log.
   static absl::StatusOr<std::shared_ptr<AuditLog>> Open(Options options,
                                                         prometheus::Registry& registry);
+
+  // Another path, or other calls, from now on: what can fail, then what cannot. Calls that run while
+  // the log has no path yet have no line. For one thread at a time.
+  struct Change {
+    std::string path;
+    bool reads = false;
+    std::unique_ptr<AuditFile> file;  // null: the one in use, or none
+  };
+  absl::StatusOr<Change> Prepare(const std::string& path, bool reads) const;
+  void Apply(Change change);  // returns when the old file has its lines
 
   // What the call is about. Of no effect once it has ended.
   void SetResource(const grpc::ServerContextBase& context, const std::string& name);
@@ -57,14 +69,23 @@ class AuditLog {
   class Interceptor;
   class Factory;
 
-  explicit AuditLog(Options options) : options_(std::move(options)) {}
+  AuditLog(std::function<bool(std::string_view)> is_read, prometheus::Counter& lost)
+      : is_read_(std::move(is_read)), lost_(lost) {}
   void Begin(const grpc::ServerContextBase* context);
   std::string TakeResource(const grpc::ServerContextBase* context);
+  bool reads() const {
+    absl::MutexLock lock(&mutex_);
+    return reads_;
+  }
   void OnEnd(AuditEntry entry, const grpc::Status& status);
 
-  const Options options_;
-  std::unique_ptr<AuditFile> file_;
-  absl::Mutex mutex_;
+  const std::function<bool(std::string_view method)> is_read_;
+  prometheus::Counter& lost_;
+  std::atomic<bool> writes_ = false;  // there is a file
+  mutable absl::Mutex mutex_;
+  std::string path_ ABSL_GUARDED_BY(mutex_);
+  bool reads_ ABSL_GUARDED_BY(mutex_) = false;
+  std::unique_ptr<AuditFile> file_ ABSL_GUARDED_BY(mutex_);
   // Of the calls that have not ended.
   absl::flat_hash_map<const grpc::ServerContextBase*, std::string> resources_
       ABSL_GUARDED_BY(mutex_);
