@@ -15,6 +15,7 @@
 #include "server/controller/journal_past.h"
 #include "server/journal/ballast.h"
 #include "server/journal/head_file.h"
+#include "server/journal/journal_copy.h"
 #include "server/journal/journal_database.h"
 #include "server/journal/rows.h"
 
@@ -51,6 +52,13 @@ class Journal {
   // (JOURNAL_IO). After an error the transaction may be there or not: open the journal again.
   // REQUIRES: `sequence` is above past().sequence and every earlier one.
   absl::Status Write(uint64_t sequence, const std::vector<Record>& records);
+
+  const std::string& path() const { return database_->path(); }
+
+  // A copy into a new file at `path`, to be ended before the journal is: see JournalCopy.
+  absl::StatusOr<std::unique_ptr<JournalCopy>> BeginCopy(const std::string& path) {
+    return JournalCopy::Begin(database_->sql(), path);
+  }
 
   // The ballast, PATH.ballast, does not stand for want of room: only decisions should be written.
   bool full() const { return full_; }

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "absl/synchronization/mutex.h"
+#include "server/journal/journal_backup.h"
 #include "server/journal/journal_test.h"
 #include "server/journal/journal_writer.h"
 
@@ -208,6 +209,37 @@ TEST_F(JournalFullTest, TheWriterTellsThatItIsFullAndThatThereIsRoomAgain) {
     disk.FreeDisk();  // and nobody writes any more
     mutex.Await(absl::Condition(&has_room));
     Require(told == sequence, "tells no other sequence");
+  });
+}
+
+// What the journal needs is left, and the copy is gone.
+TEST_F(JournalFullTest, ABackupTakesNoRoomFromDecisions) {
+  OnDisk("size=80m", [](const std::string& directory) {
+    SmallDisk disk(directory);
+    for (int i = 0; i < 100; ++i) {
+      RequireOk(disk.Put("state/" + std::to_string(i), std::string(100'000, 'x')), "written");
+    }
+    uint64_t sequence = disk.sequence();
+    const std::string path = disk.path();
+    JournalWriter writer(disk.Give(),
+                         {.persisted = [](uint64_t, bool full) { Require(!full, "has room"); },
+                          .failed = [](absl::Status status) { RequireOk(status, "writes"); }});
+    JournalBackups backups(path, writer);
+    int steps = 0;
+    const auto full_at_the_third_step = [&] {
+      if (++steps == 3) Fill(directory + "/filler");
+      return true;
+    };
+    absl::Status status = backups.Take(full_at_the_third_step).status();
+    Require(GetErrorInfo(status).reason == "BACKUP_FULL", "a disk that fills meanwhile");
+    Require(!std::filesystem::exists(path + ".backup.tmp"), "leaves nothing behind");
+    steps = 10;
+    status = backups.Take(full_at_the_third_step).status();
+    Require(GetErrorInfo(status).reason == "BACKUP_FULL", "a disk that is full");
+    Require(steps == 11, "is refused before anything is copied");
+    std::filesystem::remove(directory + "/filler");
+    writer.Write({.sequence = ++sequence, .records = {{"n", "x"}}});
+    RequireOk(backups.Take([] { return true; }).status(), "a disk with room");
   });
 }
 

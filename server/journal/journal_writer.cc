@@ -4,6 +4,10 @@
 #include <iterator>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
+#include "base/status_macros.h"
+#include "server/journal/journal_copy.h"
+
 namespace remesh::server {
 
 JournalWriter::JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbacks,
@@ -56,6 +60,41 @@ void JournalWriter::LookForRoom() {
   if (failed_ || !journal_->full()) return;
   if (journal_->LookForRoom()) callbacks_.persisted(told_, false);
   LookForRoomLater();
+}
+
+// One caller of Copy(), who waits.
+struct JournalWriter::Copying {
+  const std::string& path;
+  absl::FunctionRef<bool()> wanted;
+  std::unique_ptr<JournalCopy> copy = nullptr;
+  absl::Status status = absl::OkStatus();
+  absl::Notification ended = {};
+};
+
+absl::Status JournalWriter::Copy(const std::string& path, absl::FunctionRef<bool()> wanted) {
+  Copying copying{.path = path, .wanted = wanted};
+  if (!queue_.Post([&] { CopySome(copying); }))
+    return absl::UnavailableError("the journal is closed");
+  copying.ended.WaitForNotification();
+  return copying.status;
+}
+
+void JournalWriter::CopySome(Copying& copying) {
+  const absl::StatusOr<bool> whole = CopyStep(copying);
+  if (whole.ok() && !*whole && queue_.Post([&] { CopySome(copying); })) return;
+  copying.copy = nullptr;
+  copying.status =
+      whole.ok() && !*whole ? absl::UnavailableError("the journal is closed") : whole.status();
+  copying.ended.Notify();
+}
+
+absl::StatusOr<bool> JournalWriter::CopyStep(Copying& copying) {
+  if (failed_) return absl::UnavailableError("the journal cannot be written any more");
+  if (!copying.wanted()) return absl::CancelledError("nobody waits for the copy any more");
+  if (copying.copy == nullptr) {
+    ASSIGN_OR_RETURN(copying.copy, journal_->BeginCopy(copying.path));
+  }
+  return copying.copy->Step();
 }
 
 }  // namespace remesh::server

@@ -3,10 +3,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "base/task_queue.h"
@@ -39,12 +42,20 @@ class JournalWriter {
   // REQUIRES: rising sequences, above the journal's past().sequence.
   void Write(Persist persist);
 
+  // Copies the journal into a new file at `path`, in steps between the writes, none of which waits
+  // long: what it is after the last step. Blocks. CANCELLED once `wanted` says no, which the writer's
+  // thread asks; UNAVAILABLE after a failure of the journal; other errors of JournalCopy::Begin().
+  absl::Status Copy(const std::string& path, absl::FunctionRef<bool()> wanted);
+
  private:
+  struct Copying;
   // Tasks of queue_.
   void WriteWaiting();
   void LookForRoomLater();
   void LookForRoom();
   absl::Status WriteBatch(std::vector<Persist> batch);
+  void CopySome(Copying& copying);
+  absl::StatusOr<bool> CopyStep(Copying& copying);
 
   absl::Mutex mutex_;
   std::vector<Persist> waiting_ ABSL_GUARDED_BY(mutex_);

@@ -5,9 +5,11 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
@@ -75,10 +77,23 @@ absl::Status Database::Error(int code) const {
 }
 
 absl::StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Kind kind) {
+  return OpenAs(path, path, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, kind);
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenUnchanging(const std::string& path,
+                                                                   Kind kind) {
+  const std::string whole = std::filesystem::absolute(path).string();
+  const std::string uri = absl::StrCat(
+      "file://", absl::StrReplaceAll(whole, {{"%", "%25"}, {"?", "%3f"}, {"#", "%23"}}),
+      "?immutable=1");
+  return OpenAs(path, uri, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, kind);
+}
+
+absl::StatusOr<std::unique_ptr<Database>> Database::OpenAs(const std::string& path,
+                                                           const std::string& name, int flags,
+                                                           Kind kind) {
   sqlite3* handle = nullptr;
-  const int code =
-      sqlite3_open_v2(path.c_str(), &handle,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_FULLMUTEX, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
   std::unique_ptr<Database> database(new Database(path, kind, handle));
   if (code != SQLITE_OK) return database->Error(code);
   if (sqlite3_db_readonly(handle, "main") == 1) return database->NotWritable();

@@ -46,6 +46,10 @@ class Database {
   // Opens or creates the file, without a look at what is in it. UNAVAILABLE (_IO) where it may not
   // be written.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Kind kind);
+  // Opens a file that nobody changes meanwhile, to read it. Nothing is written, locked or looked for
+  // beside it: what a WAL beside it holds is not seen.
+  static absl::StatusOr<std::unique_ptr<Database>> OpenUnchanging(const std::string& path,
+                                                                  Kind kind);
   ~Database();
 
   Database(const Database&) = delete;
@@ -76,6 +80,9 @@ class Database {
   static int64_t Number(sqlite3_stmt* row, int column);
 
  private:
+  static absl::StatusOr<std::unique_ptr<Database>> OpenAs(const std::string& path,
+                                                          const std::string& name, int flags,
+                                                          Kind kind);
   Database(std::string path, Kind kind, sqlite3* database)
       : path_(std::move(path)), kind_(kind), database_(database) {}
 
