@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/log_budget.h"
+#include "service/recent_log.h"
 
 namespace remesh::service {
 namespace {
@@ -118,6 +119,7 @@ void Log(LogLevel level, std::string_view message, LogFields fields) {
     pairs.emplace_back("suppressed_in_all", absl::StrCat(suppressed->in_all));
   }
   const std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
+  RememberLogLine(std::string_view(line).substr(0, line.size() - 1));
   // There is nobody to tell of a stderr that cannot be written.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
