@@ -69,6 +69,8 @@ void AddCommands(CLI::App& app, Command& command) {
   AddReshard(app, command);
   AddExecutions(app, command);
   AddWorkers(app, command);
+  AddJournal(app, command);
+  AddDebug(app, command);
   AddConfig(app, command);
   AddDemo(app, command);
   AddCompletion(app, command);

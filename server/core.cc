@@ -105,6 +105,7 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
                      return PlaceState(spec, nullptr);
                    }));
   restored.past = journal->past();
+  const std::string journal_path = journal->path();
   controller_ =
       std::make_unique<Controller>(options_.controller, MachineRandom, std::move(restored));
   writer_ = std::make_unique<JournalWriter>(
@@ -115,6 +116,7 @@ absl::Status Core::Restore(std::unique_ptr<Journal> journal) {
                 Post([this, sequence, full] { Handle(Persisted{sequence, full}); });
               },
           .failed = [this](absl::Status status) { observer_.OnFatal(status); }});
+  backups_ = std::make_unique<JournalBackups>(journal_path, *writer_);
   Post([this] { Perform(controller_->Start(Now())); });
   return absl::OkStatus();
 }

@@ -8,6 +8,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/any_invocable.h"
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/synchronization/notification.h"
@@ -16,6 +17,7 @@
 #include "server/cache/plan_cache.h"
 #include "server/cache/plan_store.h"
 #include "server/controller/controller.h"
+#include "server/journal/journal_backup.h"
 #include "server/journal/journal_writer.h"
 #include "server/planning/plan_desk.h"
 #include "server/planning/precompute.h"
@@ -108,6 +110,11 @@ class Core {
   ThreadPool& lookups() { return lookups_; }
   ThreadPool& streamers() { return streamers_; }
 
+  // See JournalBackups::Take(). Blocks.
+  absl::StatusOr<JournalBackup> BackUpJournal(absl::FunctionRef<bool()> wanted) {
+    return backups_->Take(wanted);
+  }
+
   // Puts settings in force; see Reconfigure and LiveOptions. UNAVAILABLE when the controller does
   // not answer within a second. Blocks.
   absl::Status SetLive(LiveOptions options, const MemoryTier::Limits& plans);
@@ -172,6 +179,7 @@ class Core {
   Precomputer precomputer_;
   Strand strand_;
   std::unique_ptr<JournalWriter> writer_;
+  std::unique_ptr<JournalBackups> backups_;
 
   absl::Mutex ticker_mutex_;
   bool ticker_stops_ ABSL_GUARDED_BY(ticker_mutex_) = false;

@@ -12,7 +12,8 @@ namespace remesh::server {
 
 // The server's services, for tests that call all there is.
 inline constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
-                                            "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
+                                            "remesh.v1.ReshardService", "remesh.v1.WorkerService",
+                                            "remesh.v1.AdminService"};
 
 // Calls "/service/method" of any kind with one empty message and returns how it ended. request_id:
 // as the header x-request-id; empty: none.

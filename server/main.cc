@@ -2,6 +2,7 @@
 #include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <iostream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -11,10 +12,12 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/check_journal.h"
 #include "server/join_tokens.h"
 #include "server/metrics.h"
 #include "server/options.h"
 #include "server/roles.h"
+#include "server/server_info.h"
 #include "server/server_readiness.h"
 #include "server/settings_reload.h"
 #include "service/audit_log.h"
@@ -39,6 +42,11 @@ absl::StatusOr<std::unique_ptr<Journal>> OpenJournal(const ServerOptions& option
   absl::StatusOr<std::unique_ptr<Journal>> journal = Journal::Open(
       options.journal_path,
       {.cluster_uid = options.cluster_uid, .accept_older = options.accept_older_journal});
+  if (journal.ok()) {
+    LogInfo("journal opened", {{"path", options.journal_path},
+                               {"cluster_uid", (*journal)->past().cluster_uid},
+                               {"journal_uid", (*journal)->past().journal_uid}});
+  }
   if (!absl::IsDataLoss(journal.status())) return journal;
   const char* way_out =
       options.recover_from_workers
@@ -86,8 +94,8 @@ Server::Options WithInterceptors(Server::Options options,
   options.extend = [registry, audit = options.audit](grpc::ServerBuilder& builder) {
     auto creators = service::RpcMetricsInterceptors(
         registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
-                   "remesh.v1.WorkerService"});
-    if (audit != nullptr) creators.push_back(service::AuditLog::NewInterceptors(audit));
+                   "remesh.v1.WorkerService", "remesh.v1.AdminService"});
+    creators.push_back(service::AuditLog::NewInterceptors(audit));
     builder.experimental().SetInterceptorCreators(std::move(creators));
   };
   return options;
@@ -107,6 +115,23 @@ struct Start {
   const service::Settings& settings;
   const ServerOptions& options;
 };
+
+absl::StatusOr<std::shared_ptr<service::AuditLog>> OpenAudit(const ServerOptions& options,
+                                                             prometheus::Registry& registry) {
+  return service::AuditLog::Open(
+      {.path = options.audit_log_file, .reads = options.audit_reads, .is_read = IsRead}, registry);
+}
+
+ServerDescription::Parts PartsOf(const Start& start, const JournalPast& past,
+                                 const std::shared_ptr<prometheus::Registry>& registry,
+                                 ServerReadiness& readiness) {
+  return {.started = absl::Now(),
+          .journal_uid = past.journal_uid,
+          .cluster_uid = past.cluster_uid,
+          .registry = registry,
+          .checks = readiness.Checks(),
+          .settings = start.settings.Values()};
+}
 
 // From the signal to the end: whoever has work elsewhere goes there, what runs may end, then calls.
 void Stop(const ServerOptions& options, int signal, Core& core, Server& server) {
@@ -139,9 +164,7 @@ absl::Status Run(const Start& start) {
                    ServeMetrics(options, registry, readiness));
   ASSIGN_OR_RETURN(std::unique_ptr<Journal> journal, OpenJournal(options));
   readiness.Enter(ServerReadiness::Phase::kStarting);
-  LogInfo("journal opened", {{"path", options.journal_path},
-                             {"cluster_uid", journal->past().cluster_uid},
-                             {"journal_uid", journal->past().journal_uid}});
+  ServerDescription description(PartsOf(start, journal->past(), registry, readiness));
   Core::Options core_options = CoreOptionsOf(options);
   ASSIGN_OR_RETURN(core_options.controller.join_token_hashes, JoinTokensOf(options));
   ASSIGN_OR_RETURN(const std::unique_ptr<Core> core,
@@ -150,10 +173,9 @@ absl::Status Run(const Start& start) {
   const absl::Cleanup forget_core = [&] { readiness.SetCore(nullptr); };
   Server::Options grpc_options = GrpcOptionsOf(options);
   grpc_options.certificates = keeper;
-  ASSIGN_OR_RETURN(grpc_options.audit, service::AuditLog::Open({.path = options.audit_log_file,
-                                                                .reads = options.audit_reads,
-                                                                .is_read = IsRead},
-                                                               *registry));
+  ASSIGN_OR_RETURN(const std::shared_ptr<service::AuditLog> audit, OpenAudit(options, *registry));
+  grpc_options.audit = audit;
+  grpc_options.describe = [&description] { return description.Describe(); };
   grpc_options = WithInterceptors(std::move(grpc_options), registry);
   ASSIGN_OR_RETURN(const std::unique_ptr<Server> server,
                    Server::Start(std::move(grpc_options), *core));
@@ -161,14 +183,21 @@ absl::Status Run(const Start& start) {
   const int metrics_port = endpoint == nullptr ? 0 : endpoint->port();
   LogInfo("server started", {{"listen_port", server->port()}, {"metrics_port", metrics_port}});
   WritePortFile(options.port_file, server->port(), metrics_port);
-  const std::unique_ptr<service::ConfigReload> reload =
-      ReloadServerSettings(start.read, start.settings, options, *core, config_metrics);
+  const std::unique_ptr<service::ConfigReload> reload = ReloadServerSettings(
+      start.read, start.settings, options, {*core, *server, *audit, description}, config_metrics);
   ReloadAtHangUp(keeper.get(), reload.get(), shutdown);
 
   const int signal = shutdown.Wait();
   readiness.Enter(ServerReadiness::Phase::kStopping);
   Stop(options, signal, *core, *server);
   return absl::OkStatus();
+}
+
+int CheckJournalFile(const std::string& path) {
+  const absl::StatusOr<std::string> text = DescribeJournal(path);
+  if (text.ok()) std::cout << *text << std::flush;
+  if (!text.ok()) service::SayLast("remesh-server", text.status());
+  return text.ok() && std::cout ? 0 : 1;
 }
 
 int Main(int argc, char** argv) {
@@ -180,7 +209,11 @@ int Main(int argc, char** argv) {
   AddSettings(options, settings);
   const service::ReadResult read =
       service::ReadSettings(argc, argv, "The remesh server: plans reshards and drives the workers.",
-                            settings, [&] { return Problems(options); });
+                            settings, [&] { return Problems(options); },
+                            {{"--check-journal",
+                              "Check a backup of the journal, or one that no server has open, say "
+                              "what it holds or what is wrong, and end. Nothing is written.",
+                              CheckJournalFile}});
   if (read.exit_code) return *read.exit_code;
   const absl::Status status = Run({read, settings, options});
   if (status.ok()) return 0;

@@ -50,7 +50,7 @@ void AddTls(ServerOptions& o, Settings& settings) {
       "tls_certificate_file", &o.tls.certificate,
       "PEM file of the gRPC port's certificate, then of those between it and its CA. "
       "All three files or none; none: no TLS, and whoever reaches the port may do "
-      "everything. Files that change are read again within 10s, or at SIGHUP.");
+      "everything. Files that change are read again at once, or within 10s, or at SIGHUP.");
   settings.AddString("tls_key_file", &o.tls.key, "PEM file of its key, without a passphrase.");
   settings.AddString("tls_client_ca_file", &o.tls.ca,
                      "PEM file of the CAs that sign clients' certificates. A client without one is "
@@ -231,7 +231,8 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                        "Time that calls under way get at shutdown.");
   settings.Live({"log_level", "log_format", "execution_deadline", "states_max",
                  "finished_executions_max", "topology", "plan_cache_bytes", "plan_cache_entries",
-                 "plan_cache_age"});
+                 "plan_cache_age", "calls_per_second", "calls_burst", "audit_log_file",
+                 "audit_reads"});
 }
 
 absl::Status Validate(const ServerOptions& o) {
@@ -293,6 +294,10 @@ MemoryTier::Limits PlanLimitsOf(const ServerOptions& o) {
           .max_age = absl::FromChrono(o.plan_cache_age)};
 }
 
+CallLimits::Options CallLimitsOf(const ServerOptions& o) {
+  return {.per_second = o.calls_per_second, .burst = static_cast<double>(o.calls_burst)};
+}
+
 Server::Options GrpcOptionsOf(const ServerOptions& o) {
   Server::Options grpc;
   grpc.listen_address = o.listen_address;
@@ -302,7 +307,7 @@ Server::Options GrpcOptionsOf(const ServerOptions& o) {
   grpc.keepalive_timeout = o.keepalive_timeout;
   grpc.max_connection_age = o.max_connection_age;
   grpc.shutdown_grace = o.shutdown_grace;
-  grpc.limits = {.per_second = o.calls_per_second, .burst = static_cast<double>(o.calls_burst)};
+  grpc.limits = CallLimitsOf(o);
   if (!o.tls.empty()) grpc.authorizer = AuthorizeByRole(o.tls_trust_domain);
   return grpc;
 }

@@ -82,6 +82,7 @@ std::vector<absl::Status> Problems(const ServerOptions& options);
 Core::Options CoreOptionsOf(const ServerOptions& options);
 LiveOptions LiveOptionsOf(const ServerOptions& options);  // but for join tokens
 MemoryTier::Limits PlanLimitsOf(const ServerOptions& options);
+CallLimits::Options CallLimitsOf(const ServerOptions& options);
 Server::Options GrpcOptionsOf(const ServerOptions& options);
 
 }  // namespace remesh::server

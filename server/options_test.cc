@@ -69,5 +69,21 @@ TEST(ServerOptionsTest, ABadRuleIsNamedByItsPlaceInTheFile) {
   EXPECT_FALSE(Load("topology: fast").status.ok());
 }
 
+// GetServer shows them all to whoever may look.
+TEST(ServerOptionsTest, SettingsNameTheFilesOfSecretsAndHoldNone) {
+  ServerOptions options;
+  service::Settings settings;
+  AddSettings(options, settings);
+  int secrets = 0;
+  for (const auto& [key, value] : settings.Values()) {
+    for (const char* word : {"token", "secret", "password", "key_", "credential"}) {
+      if (key.find(word) == std::string::npos) continue;
+      ++secrets;
+      EXPECT_TRUE(key.ends_with("_file")) << key;
+    }
+  }
+  EXPECT_EQ(secrets, 2);  // tls_key_file, join_token_file
+}
+
 }  // namespace
 }  // namespace remesh::server

@@ -129,6 +129,8 @@ const std::vector<MethodRule>& MethodRules() {
       {"WorkerService", "DrainWorker", kAdmins},
       {"WorkerService", "UndrainWorker", kAdmins},
       {"WorkerService", "DiscardShards", kAdmins},
+      {"AdminService", "GetServer", {Role::kViewer, Role::kAdmin}},
+      {"AdminService", "BackUpJournal", kAdmins},
       {"LocalService", "Allocate", kSocket},
       {"LocalService", "Seal", kSocket},
       {"LocalService", "Lend", kSocket},

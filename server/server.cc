@@ -15,8 +15,12 @@
 namespace remesh::server {
 namespace {
 
-constexpr const char* kServices[] = {"", "remesh.v1.StateService", "remesh.v1.PlanService",
-                                     "remesh.v1.ReshardService", "remesh.v1.WorkerService"};
+constexpr const char* kServices[] = {"",
+                                     "remesh.v1.StateService",
+                                     "remesh.v1.PlanService",
+                                     "remesh.v1.ReshardService",
+                                     "remesh.v1.WorkerService",
+                                     "remesh.v1.AdminService"};
 
 constexpr auto kHandshakeMax = std::chrono::seconds(5);
 constexpr auto kIdleMax = std::chrono::minutes(5);
@@ -42,6 +46,7 @@ Server::Server(Options options, Core& core)
       plans_(backend_),
       reshards_(backend_),
       workers_(backend_),
+      admin_(backend_, options_.describe),
       credentials_(service::MakeServerCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
@@ -78,8 +83,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           server->credentials_);
   server->AddArguments(builder);
-  for (grpc::Service* service : std::initializer_list<grpc::Service*>{
-           &server->states_, &server->plans_, &server->reshards_, &server->workers_}) {
+  for (grpc::Service* service :
+       std::initializer_list<grpc::Service*>{&server->states_, &server->plans_, &server->reshards_,
+                                             &server->workers_, &server->admin_}) {
     builder.RegisterService(service);
   }
   o.extend(builder);

@@ -13,6 +13,7 @@
 #include "absl/status/statusor.h"
 #include "server/call_limits.h"
 #include "server/core.h"
+#include "server/grpc/admin_service.h"
 #include "server/grpc/plan_service.h"
 #include "server/grpc/reshard_service.h"
 #include "server/grpc/state_service.h"
@@ -25,6 +26,7 @@
 namespace remesh::server {
 
 // Every service of remesh-server, with health and reflection, on one port and in this process.
+// A field for each: it has more than 12 fields.
 class Server {
  public:
   struct Options {
@@ -39,6 +41,7 @@ class Server {
     CallLimits::Options limits;                                      // default: none
     std::shared_ptr<service::AuditLog> audit;                        // null: none is kept
     std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
+    std::function<v1::ServerInfo()> describe = [] { return v1::ServerInfo(); };  // for GetServer
     // Adds what the services do not know of, such as interceptors.
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
   };
@@ -50,6 +53,8 @@ class Server {
 
   int port() const { return port_; }
   std::shared_ptr<grpc::Channel> InProcessChannel();
+
+  void SetCallRate(double per_second, double burst) { limits_.SetRate(per_second, burst); }
 
   // Tells load balancers to go elsewhere; calls are still served.
   void SetNotServing();
@@ -68,6 +73,7 @@ class Server {
   PlanService plans_;
   ReshardService reshards_;
   WorkerService workers_;
+  AdminService admin_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
   std::unique_ptr<grpc::Server> server_;          // uses all of the above

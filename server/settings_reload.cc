@@ -15,7 +15,8 @@ using service::Settings;
 namespace {
 
 absl::StatusOr<service::SettingsCandidate> ParseServerSettings(const std::string& text,
-                                                               const Settings& flags, Core& core) {
+                                                               const Settings& flags,
+                                                               LiveParts parts) {
   ServerOptions options;
   Settings settings;
   AddSettings(options, settings);
@@ -24,8 +25,15 @@ absl::StatusOr<service::SettingsCandidate> ParseServerSettings(const std::string
   RETURN_IF_ERROR(Validate(options));
   LiveOptions live = LiveOptionsOf(options);
   ASSIGN_OR_RETURN(live.join_token_hashes, JoinTokensOf(options));
-  const auto apply = [options, live = std::move(live), &core]() -> absl::Status {
-    RETURN_IF_ERROR(core.SetLive(live, PlanLimitsOf(options)));
+  const auto apply = [options, live = std::move(live), values = settings.Values(),
+                      parts]() -> absl::Status {
+    ASSIGN_OR_RETURN(service::AuditLog::Change audit,
+                     parts.audit.Prepare(options.audit_log_file, options.audit_reads));
+    RETURN_IF_ERROR(parts.core.SetLive(live, PlanLimitsOf(options)));
+    parts.audit.Apply(std::move(audit));
+    const CallLimits::Options calls = CallLimitsOf(options);
+    parts.server.SetCallRate(calls.per_second, calls.burst);
+    parts.description.SetLive(values);
     return service::SetLog(options.log_level, options.log_format);
   };
   return service::SettingsCandidate{.values = settings.Values(), .apply = apply};
@@ -35,15 +43,15 @@ absl::StatusOr<service::SettingsCandidate> ParseServerSettings(const std::string
 
 std::unique_ptr<ConfigReload> ReloadServerSettings(const service::ReadResult& started,
                                                    const Settings& settings,
-                                                   const ServerOptions& options, Core& core,
+                                                   const ServerOptions& options, LiveParts parts,
                                                    service::ConfigMetrics& metrics) {
   if (started.config_path.empty()) return nullptr;
   ConfigReload::Options reload{
       .path = started.config_path,
       .text = started.config_text,
       .values = settings.Values(),
-      .parse = [&settings, &core](
-                   const std::string& text) { return ParseServerSettings(text, settings, core); },
+      .parse = [&settings, parts](
+                   const std::string& text) { return ParseServerSettings(text, settings, parts); },
       .beside = {}};
   if (!options.join_token_file.empty()) reload.beside.push_back(options.join_token_file);
   return std::make_unique<ConfigReload>(std::move(reload), metrics);

@@ -5,17 +5,28 @@
 
 #include "server/core.h"
 #include "server/options.h"
+#include "server/server.h"
+#include "server/server_info.h"
+#include "service/audit_log.h"
 #include "service/config_reload.h"
 #include "service/read_settings.h"
 
 namespace remesh::server {
+
+// What live settings are put in force in.
+struct LiveParts {
+  Core& core;
+  Server& server;
+  service::AuditLog& audit;
+  ServerDescription& description;
+};
 
 // Keeps what Settings::Live names, and join tokens, as the settings file has them now. Null when the
 // process was started without a file. What it is given must outlive it.
 std::unique_ptr<service::ConfigReload> ReloadServerSettings(const service::ReadResult& started,
                                                             const service::Settings& settings,
                                                             const ServerOptions& options,
-                                                            Core& core,
+                                                            LiveParts parts,
                                                             service::ConfigMetrics& metrics);
 
 // Of the file that the options name; none without one.

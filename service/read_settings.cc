@@ -53,7 +53,8 @@ struct Options {
 
 // The code to exit with, unless the command line is to be followed.
 std::optional<int> ParseFlags(int argc, char** argv, const std::string& description,
-                              Settings& settings, Options& options) {
+                              const std::vector<OtherUse>& others, Settings& settings,
+                              Options& options) {
   CLI::App app(description);
   app.set_version_flag("--version", std::string(kVersion));
   app.add_option("--config", options.config_path, "YAML file with settings; flags override it.")
@@ -63,12 +64,20 @@ std::optional<int> ParseFlags(int argc, char** argv, const std::string& descript
   app.add_flag("--check-config", options.check_config,
                "Check file, flags and the files that they name, print \"ok\" or every error, and "
                "end. Nothing is opened, reached or written.");
+  std::function<int()> other;
+  for (const OtherUse& use : others) {
+    const auto chosen = [&](const std::string& file) {
+      other = [&use, file] { return use.run(file); };
+    };
+    app.add_option_function<std::string>(use.flag, chosen, use.help)->type_name("FILE");
+  }
   settings.AddFlags(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }
+  if (other) return other();
   return std::nullopt;
 }
 
@@ -134,9 +143,11 @@ absl::StatusOr<std::string> ReadSettingsFile(const std::string& path) {
 }
 
 ReadResult ReadSettings(int argc, char** argv, const std::string& description, Settings& settings,
-                        const CheckSettings& check) {
+                        const CheckSettings& check, const std::vector<OtherUse>& others) {
   Options options;
-  if (const auto code = ParseFlags(argc, argv, description, settings, options)) return {code};
+  if (const auto code = ParseFlags(argc, argv, description, others, settings, options)) {
+    return {code};
+  }
   absl::StatusOr<std::string> text = std::string();
   if (!options.config_path.empty()) text = ReadSettingsFile(options.config_path);
   if (!text.ok()) return {Refuse({{options.config_path, "", text.status()}})};

@@ -21,13 +21,20 @@ struct ReadResult {
   std::string config_text = "";  // of that file
 };
 
+// What a program can do with one file instead of what it is for.
+struct OtherUse {
+  std::string flag;  // "--check-journal"
+  std::string help;
+  std::function<int(const std::string& file)> run;  // returns the code to exit with
+};
+
 // The start of a main(): reads --config FILE, then flags, into `settings`. The program shall end
 // with 0 after --help, --version, --print-config (InForce() of what file and flags set) and
 // --check-config, which prints "ok" when `check` finds nothing; with 2 after a usage error or a bad
 // file, with the reasons on stderr: those of --check-config all, as FILE:LINE where the file has
-// the key.
+// the key. After one of `others` with that one's code, settings unread.
 ReadResult ReadSettings(int argc, char** argv, const std::string& description, Settings& settings,
-                        const CheckSettings& check);
+                        const CheckSettings& check, const std::vector<OtherUse>& others = {});
 
 // The text of a settings file; NOT_FOUND or INVALID_ARGUMENT says why it cannot be read.
 absl::StatusOr<std::string> ReadSettingsFile(const std::string& path);

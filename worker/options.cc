@@ -157,10 +157,11 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
       "Time a probe may take before the connection ends and is made anew: the planner's "
       "process may stand still for as long without failing an execution.",
       std::chrono::milliseconds(1));
-  settings.AddString("tls_ca_file", &options.tls.ca,
-                     "PEM file of the CAs that sign the planner's certificate. All three files or "
-                     "none; none: no TLS. Files that change are read again within 10s, or at "
-                     "SIGHUP.");
+  settings.AddString(
+      "tls_ca_file", &options.tls.ca,
+      "PEM file of the CAs that sign the planner's certificate. All three files or "
+      "none; none: no TLS. Files that change are read again at once, or within 10s, or at "
+      "SIGHUP.");
   settings.AddString("tls_certificate_file", &options.tls.certificate,
                      "PEM file of this host's certificate, whose SPIFFE id ends in /worker/HOST, "
                      "then of those between it and its CA.");

@@ -10,11 +10,13 @@ void AddCache(CLI::App& app, Command& command);
 void AddConfig(CLI::App& app, Command& command);
 // Of the commands that `app` has by then.
 void AddCompletion(CLI::App& app, Command& command);
+void AddDebug(CLI::App& app, Command& command);
 void AddDemo(CLI::App& app, Command& command);
 void AddExecutions(CLI::App& app, Command& command);
 void AddGet(CLI::App& app, Command& command);
 void AddHelp(CLI::App& app, Command& command);
 void AddVersion(CLI::App& app, Command& command);
+void AddJournal(CLI::App& app, Command& command);
 void AddLayout(CLI::App& app, Command& command);
 void AddPlan(CLI::App& app, Command& command);
 void AddPlans(CLI::App& app, Command& command);

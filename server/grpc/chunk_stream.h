@@ -33,6 +33,12 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     return true;
   }
 
+  // Whether nobody reads any more.
+  bool gone() {
+    absl::MutexLock lock(&mutex_);
+    return broken_;
+  }
+
   void End(const absl::Status& status) {
     {
       absl::MutexLock lock(&mutex_);
@@ -80,6 +86,7 @@ class ChunkWriter {
   }
 
   bool Write(T chunk) { return stream_->Write(std::move(chunk)); }
+  bool gone() { return stream_->gone(); }
   void End(const absl::Status& status) { std::exchange(stream_, nullptr)->End(status); }
 
  private:

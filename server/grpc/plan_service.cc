@@ -14,6 +14,7 @@
 #include "server/controller/digest.h"
 #include "server/controller/pagination.h"
 #include "server/grpc/chunk_stream.h"
+#include "server/grpc/fill_stream.h"
 #include "server/grpc/plan_watch.h"
 #include "server/grpc/refused_stream.h"
 #include "server/planning/create_plan.h"
@@ -208,23 +209,6 @@ ServerUnaryReactor* PlanService::LookUp(CallbackServerContext* context, const ch
   return AskPool(backend_, backend_.core.lookups(), context, method, resource, response, answer);
 }
 
-template <typename Chunk, typename Fill>
-grpc::ServerWriteReactor<Chunk>* PlanService::Stream(CallbackServerContext* context,
-                                                     const char* method,
-                                                     const service::Resource& resource, Fill fill) {
-  const absl::Status status = backend_.Authorize(*context, method, resource);
-  if (!status.ok()) return new RefusedStream<Chunk>(status);
-  auto* stream = new ChunkStream<Chunk>(context);
-  auto writer = std::make_shared<ChunkWriter<Chunk>>(stream);
-  ThreadPool& streamers = backend_.core.streamers();
-  const bool taken = streamers.Post([fill = std::move(fill), writer]() mutable {
-    const absl::Status end = fill(*writer);
-    writer->End(end);
-  });
-  if (!taken) writer->End(NotTaken(streamers));
-  return stream;
-}
-
 void PlanService::Observe(const v1::CreatePlanResponse& response) {
   backend_.core.observer().OnPlanned(response.planning(), response.plan().compute_seconds());
 }
@@ -285,10 +269,10 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
-  return Stream<v1::Plan>(context, "StreamPlan", {},
-                          [this, request = *request](ChunkWriter<v1::Plan>& writer) {
-                            return server::StreamPlan(backend_.core.plans(), request, writer);
-                          });
+  return FillStream<v1::Plan>(backend_, context, "StreamPlan", {},
+                              [this, request = *request](ChunkWriter<v1::Plan>& writer) {
+                                return server::StreamPlan(backend_.core.plans(), request, writer);
+                              });
 }
 
 ServerUnaryReactor* PlanService::ListPlans(CallbackServerContext* context,
@@ -337,8 +321,8 @@ ServerUnaryReactor* PlanService::FlushPlans(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
     CallbackServerContext* context, const v1::ExportPlanRequest* request) {
-  return Stream<v1::ExportPlanResponse>(
-      context, "ExportPlan", {},
+  return FillStream<v1::ExportPlanResponse>(
+      backend_, context, "ExportPlan", {},
       [this, request = *request](ChunkWriter<v1::ExportPlanResponse>& writer) {
         return StreamExport(backend_.core.plans(), request, writer);
       });
@@ -378,8 +362,8 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
-  return Stream<v1::HostProgram>(
-      context, "GetHostProgram", {.host = request->host()},
+  return FillStream<v1::HostProgram>(
+      backend_, context, "GetHostProgram", {.host = request->host()},
       [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
@@ -399,8 +383,8 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
-  return Stream<v1::RenderPlanResponse>(
-      context, "RenderPlan", {},
+  return FillStream<v1::RenderPlanResponse>(
+      backend_, context, "RenderPlan", {},
       [this, request = *request, context](ChunkWriter<v1::RenderPlanResponse>& writer) {
         const auto wanted = [context] {
           return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();

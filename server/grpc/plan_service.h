@@ -67,10 +67,6 @@ class PlanService : public v1::PlanService::CallbackService {
   template <typename Response, typename Answer>
   grpc::ServerUnaryReactor* LookUp(grpc::CallbackServerContext* context, const char* method,
                                    const std::string& resource, Response* response, Answer answer);
-  // A stream that `fill(writer)` writes on a thread; it returns how the stream ends.
-  template <typename Chunk, typename Fill>
-  grpc::ServerWriteReactor<Chunk>* Stream(grpc::CallbackServerContext* context, const char* method,
-                                          const service::Resource& resource, Fill fill);
 
   const Backend backend_;
 };

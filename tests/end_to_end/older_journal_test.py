@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The journal goes back in time, or belongs to another cluster: nothing that workers hold is lost, and somebody is told."""
+import pathlib
 import shutil
+import subprocess
+import tempfile
 import unittest
 import urllib.request
 
 import grpc
 from remesh.v1 import state_pb2, worker_pb2, worker_pb2_grpc
 
-from harness import CALL_SECONDS, Array, ClusterTest, targets, text_sharding
+from harness import BIN_DIR, CALL_SECONDS, Array, ClusterTest, targets, text_sharding
 
 NAME = "jobs/test/states/kept"
 ARRAYS = [Array("w", "f32", (8, 8), 1)]
@@ -48,19 +51,67 @@ class OlderJournalTest(ClusterTest):
         self.move(NAME, 1, targets(ARRAYS, COLUMNS))
         self.wait_until("generation 1 has gone", lambda: not self.readable(1))
 
+        self.restore(copies)  # PATH.head as well: only the workers can know
+        self.is_told_and_accepted()
+
+    def test_a_backup_restored_as_the_manual_says(self):
+        self.create_and_write(NAME, ARRAYS, COLUMNS)
+        self.move(NAME, 1, targets(ARRAYS, ROWS))  # whose generation is 2
+        backup = pathlib.Path(tempfile.mkdtemp(prefix="remesh-backup-")) / "journal.db"
+        self.addCleanup(shutil.rmtree, backup.parent)
+        self.backup(backup)
+        facts = dict(line.split(": ", 1) for line in self.check(backup).stdout.splitlines())
+        self.assertEqual((facts["states"], facts["hosts"], facts["bytes"]), ("1", "2", str(backup.stat().st_size)))
+        self.assertIn("FILE_EXISTS", self.backup(backup, code=1).stderr)
+        self.assertEqual([path.name for path in backup.parent.iterdir()], ["journal.db"])
+        self.assertFalse(list(self.cluster.root.glob("*.backup.tmp")))
+
+        self.move(NAME, 2, targets(ARRAYS, COLUMNS))
+        self.wait_until("generation 2 has gone", lambda: not self.readable(2))
+        self.restore({self.cluster.root / "journal.db": backup.read_bytes()})
+        self.is_told_and_accepted(newest=3)
+
+    def test_a_damaged_backup_is_told(self):
+        backup = pathlib.Path(tempfile.mkdtemp(prefix="remesh-backup-")) / "journal.db"
+        self.addCleanup(shutil.rmtree, backup.parent)
+        self.create_and_write(NAME, ARRAYS, ROWS)
+        self.addCleanup(lambda: self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS))
+        self.backup(backup)
+        content = bytearray(backup.read_bytes())
+        content[content.rindex(NAME.encode())] ^= 1
+        backup.write_bytes(content)
+        self.assertRegex(self.check(backup, code=1).stderr, r"remesh-server: journal .* is damaged: the digest of key .* differs")
+        self.assertIn("there is no journal at", self.check(backup.parent / "nothing", code=1).stderr)
+
+    def backup(self, file, code=0):
+        return self.run_to_end(code, "remeshctl", "journal", "backup", str(file), "--server", self.cluster.server_address)
+
+    def check(self, file, code=0):
+        return self.run_to_end(code, "remesh-server", "--check-journal", str(file))
+
+    def run_to_end(self, code, binary, *words):
+        done = subprocess.run([BIN_DIR / binary, *words], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done
+
+    def restore(self, copies):
+        """These files and no others, as the server finds them when it starts."""
         self.cluster.kill_server()
         for path in self.files():
             path.unlink()
-        for path, content in copies.items():  # PATH.head as well: only the workers can know
+        for path, content in copies.items():
             path.write_bytes(content)
         self.cluster.start_server()
+
+    def is_told_and_accepted(self, newest=2):
+        """A journal that ends before the newest generation."""
         self.wait_until("the journal is known to be behind", lambda: self.gauge("remesh_journal_behind") == 1)
         self.wait_until("the server answers", self.answers)
         with self.assertRaises(grpc.RpcError) as refused:
             self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS)
         self.assertEqual(refused.exception.code(), grpc.StatusCode.FAILED_PRECONDITION)
         self.assertIn("--accept-older-journal=", refused.exception.details())
-        self.check_everywhere(NAME, 2, ARRAYS)  # was: told to free generation 2, the only one
+        self.check_everywhere(NAME, newest, ARRAYS)  # was: told to free the newest generation, the only one
 
         journal = refused.exception.details().split("--accept-older-journal=")[1].split()[0].rstrip(".;,")
         self.assertIn(f"journal_uid={journal}", self.cluster.server.log.read_text())
@@ -70,10 +121,10 @@ class OlderJournalTest(ClusterTest):
         self.cluster.start_server()
         self.wait_until("both are attached", lambda: self.answers() and len(self.get().newer_hosts) == 2)
         self.assertEqual(self.gauge("remesh_journal_behind"), 0)
-        self.assertEqual((self.get().phase, self.get().generation), (state_pb2.State.LOST, 1))
-        self.check_everywhere(NAME, 2, ARRAYS)
+        self.assertEqual((self.get().phase, self.get().generation), (state_pb2.State.LOST, newest - 1))
+        self.check_everywhere(NAME, newest, ARRAYS)
         self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
-        self.wait_until("what was deleted has gone", lambda: not self.readable(2))
+        self.wait_until("what was deleted has gone", lambda: not self.readable(newest))
 
     def test_a_truncated_write_ahead_log_is_refused_at_start(self):
         self.create_and_write(NAME, ARRAYS, ROWS)

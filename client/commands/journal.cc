@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "base/status_macros.h"
+#include "client/commands/commands.h"
+#include "client/files/new_file.h"
+#include "client/silence_limit.h"
+#include "remesh/v1/admin.grpc.pb.h"
+#include "service/sha256.h"
+
+namespace remesh::client {
+namespace {
+
+using AdminStub = v1::AdminService::Stub;
+using BackupPart = v1::BackUpJournalResponse;
+
+// The server says nothing while it copies and checks: for a large journal that takes its time.
+constexpr double kBackupSilenceSeconds = 300;
+
+struct JournalOptions {
+  Endpoint server;
+  OutputFormat format = OutputFormat::kTable;
+  std::string file;
+  bool force = false;
+};
+
+// One call of BackUpJournal.
+class BackupReader {
+ public:
+  explicit BackupReader(const Endpoint& server)
+      : server_(server),
+        stub_(v1::AdminService::NewStub(ConnectServer(server))),
+        silence_(context_, server.timeout_seconds),
+        reader_(stub_->BackUpJournal(&context_, {})) {}
+  ~BackupReader() { context_.TryCancel(); }
+
+  bool Read(BackupPart& part) {
+    silence_.Start();
+    const bool read = reader_->Read(&part);
+    silence_.Stop();
+    return read;
+  }
+
+  // REQUIRES: Read() said no.
+  absl::Status End() {
+    const grpc::Status status = reader_->Finish();
+    if (!silence_.passed()) return FromGrpcStatus(status, server_);
+    const std::string seconds = absl::StrCat(server_.timeout_seconds);
+    return MakeError(absl::StatusCode::kDeadlineExceeded,
+                     absl::StrCat(server_.address, " said nothing for ", seconds, " s (--timeout)"),
+                     {.reason = "CALL_FAILED",
+                      .metadata = {{"address", server_.address}, {"timeout_seconds", seconds}}});
+  }
+
+ private:
+  const Endpoint& server_;
+  grpc::ClientContext context_;
+  const std::unique_ptr<AdminStub> stub_;
+  SilenceLimit silence_;
+  const std::unique_ptr<grpc::ClientReader<BackupPart>> reader_;
+};
+
+absl::Status NotWhole(const Endpoint& server, const std::string& what) {
+  return MakeError(absl::StatusCode::kDataLoss,
+                   absl::StrCat(server.address, ": the backup did not arrive whole: ", what),
+                   {.reason = "BACKUP_NOT_WHOLE", .metadata = {{"address", server.address}}});
+}
+
+// Into `file`, with what came beside: its header and its trailer.
+absl::Status Receive(const JournalOptions& options, NewFile& file, v1::JournalHeader& header,
+                     v1::JournalTrailer& trailer) {
+  BackupReader reader(options.server);
+  service::Sha256 sha256;
+  int64_t bytes = 0;
+  for (BackupPart part; reader.Read(part);) {
+    if (part.has_header()) header = part.header();
+    if (part.has_trailer()) trailer = part.trailer();
+    sha256.Add(part.data());
+    bytes += std::ssize(part.data());
+    RETURN_IF_ERROR(file.Write(part.data()));
+  }
+  RETURN_IF_ERROR(reader.End());
+  if (bytes == 0 || bytes != header.file_bytes()) {
+    return NotWhole(options.server,
+                    absl::StrCat(bytes, " bytes of ", header.file_bytes(), " came"));
+  }
+  if (sha256.Hex() == trailer.sha256()) return absl::OkStatus();
+  return NotWhole(options.server, "its digest differs");
+}
+
+absl::Status BackUp(const JournalOptions& options) {
+  using Existing = NewFile::Existing;
+  ASSIGN_OR_RETURN(NewFile file, NewFile::Open(options.file, options.force ? Existing::kReplace
+                                                                           : Existing::kKeep));
+  v1::JournalHeader header;
+  v1::JournalTrailer trailer;
+  RETURN_IF_ERROR(Receive(options, file, header, trailer));
+  RETURN_IF_ERROR(file.Commit());
+  Print(options.format, header, [&] {
+    Table table({"FILE", "BYTES", "JOURNAL", "SEQUENCE", "SHA-256"}, {"CLUSTER"});
+    table.AddRow({options.file, FormatBytes(header.file_bytes()), header.journal_uid(),
+                  absl::StrCat(header.sequence()), trailer.sha256(), header.cluster_uid()});
+    return table;
+  });
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void AddJournal(CLI::App& app, Command& command) {
+  CLI::App* journal = app.add_subcommand("journal", "The server's journal");
+  journal->require_subcommand(1);
+  CLI::App* sub = journal->add_subcommand(
+      "backup", "Write the journal as it is now, checked, to a file; the server goes on meanwhile");
+  auto options = std::make_shared<JournalOptions>();
+  options->server.timeout_seconds = kBackupSilenceSeconds;
+  AddServerFlag(*sub, options->server, "Address of remesh-server, HOST:PORT")
+      ->capture_default_str();
+  sub->add_option("--timeout", options->server.timeout_seconds,
+                  "Longest time without a word from the server, seconds")
+      ->transform(Seconds())
+      ->capture_default_str();
+  AddOutputFlag(*sub, options->format);
+  sub->add_option("FILE", options->file, "File to write; remesh-server --check-journal reads it")
+      ->required();
+  sub->add_flag("--force", options->force, "Replace a file that is there");
+  sub->callback([&command, options] { command = [options] { return BackUp(*options); }; });
+}
+
+}  // namespace remesh::client

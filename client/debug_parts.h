@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/connection.h"
+
+namespace remesh::client {
+
+// A file of a debug bundle.
+struct DebugPart {
+  std::string name;
+  absl::StatusOr<std::string> content;
+  std::string note = "";  // what is not in it
+};
+
+// What the server tells the caller of itself and of what it manages, in parts of at most 16 MiB each.
+// A part that cannot be had has an error. UNREACHABLE ends it: nothing can be had.
+absl::StatusOr<std::vector<DebugPart>> CollectDebugParts(const Endpoint& server);
+
+}  // namespace remesh::client

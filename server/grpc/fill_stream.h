@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/support/server_callback.h>
+
+#include <memory>
+#include <utility>
+
+#include "server/grpc/chunk_stream.h"
+#include "server/grpc/refused_stream.h"
+#include "server/grpc/unary.h"
+
+namespace remesh::server {
+
+// A stream that `fill(writer)` writes on a thread for streams; it returns how the stream ends.
+template <typename Chunk, typename Fill>
+grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend,
+                                            grpc::CallbackServerContext* context,
+                                            const char* method, const service::Resource& resource,
+                                            Fill fill) {
+  const absl::Status status = backend.Authorize(*context, method, resource);
+  if (!status.ok()) return new RefusedStream<Chunk>(status);
+  auto* stream = new ChunkStream<Chunk>(context);
+  auto writer = std::make_shared<ChunkWriter<Chunk>>(stream);
+  ThreadPool& streamers = backend.core.streamers();
+  const bool taken = streamers.Post([fill = std::move(fill), writer]() mutable {
+    const absl::Status end = fill(*writer);
+    writer->End(end);
+  });
+  if (!taken) writer->End(NotTaken(streamers));
+  return stream;
+}
+
+}  // namespace remesh::server

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <prometheus/registry.h>
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+#include "remesh/v1/admin.pb.h"
+#include "service/process_metrics.h"
+#include "service/readiness.h"
+#include "service/settings.h"
+
+namespace remesh::server {
+
+// What GetServer answers. Thread-safe.
+class ServerDescription {
+ public:
+  struct Parts {
+    absl::Time started;
+    std::string journal_uid;
+    std::string cluster_uid;
+    std::shared_ptr<prometheus::Registry> registry;
+    std::vector<service::ReadinessCheck> checks;
+    std::map<std::string, service::Settings::Value> settings;
+  };
+  explicit ServerDescription(Parts parts) : parts_(std::move(parts)), settings_(parts_.settings) {}
+
+  v1::ServerInfo Describe() const;
+  // Of `values` those that are live are in force from now on.
+  void SetLive(const std::map<std::string, service::Settings::Value>& values);
+
+ private:
+  std::string Metrics() const;
+
+  const Parts parts_;
+  const service::ProcessMetrics process_;
+  mutable absl::Mutex mutex_;
+  std::map<std::string, service::Settings::Value> settings_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace remesh::server
