@@ -42,6 +42,7 @@ class AdminTest : public ServerFixture {
   // Journals three megabytes.
   void CreateLargeState() {
     v1::State state = MakeState(kRows);
+    state.set_name("jobs/a/states/large");
     v1::StateArray array = state.spec().arrays(0);
     state.mutable_spec()->clear_arrays();
     for (int i = 0; i < 3000; ++i) {

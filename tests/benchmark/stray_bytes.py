@@ -143,7 +143,7 @@ def main():
 
         idle, told = stay(ports[0], options.idle), Told(options.strings)
         before, begun, beside = lines(cluster), time.monotonic(), []
-        senders = [threading.Thread(target=babble, args=(ports[1], n, told)) for n in range(SENDERS)]
+        senders = [threading.Thread(target=babble, args=(ports[1], n, told), daemon=True) for n in range(SENDERS)]
         for sender in senders:
             sender.start()
         while any(sender.is_alive() for sender in senders):
