@@ -96,7 +96,8 @@ absl::StatusOr<std::unique_ptr<Database>> Database::OpenAs(const std::string& pa
   const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_FULLMUTEX, nullptr);
   std::unique_ptr<Database> database(new Database(path, kind, handle));
   if (code != SQLITE_OK) return database->Error(code);
-  if (sqlite3_db_readonly(handle, "main") == 1) return database->NotWritable();
+  const bool to_write = (flags & SQLITE_OPEN_READWRITE) != 0;
+  if (to_write && sqlite3_db_readonly(handle, "main") == 1) return database->NotWritable();
   sqlite3_extended_result_codes(handle, 1);
   return database;
 }
