@@ -27,7 +27,7 @@ bool Staged(const Stretch& stretch, const AttemptDevices& devices) {
   return stretch.to_space == Space::kStaging && devices.here(stretch.to_device);
 }
 
-absl::Status Mismatch(const Program::Place& place, int device, const char* why) {
+absl::Status ProgramMismatch(const Program::Place& place, int device, const char* why) {
   const std::string box = place.box.DebugString(), where = absl::StrCat(device);
   return MakeError(absl::StatusCode::kFailedPrecondition,
                    absl::StrCat("the program does not fit the state: box ", box, " of ",
@@ -36,8 +36,9 @@ absl::Status Mismatch(const Program::Place& place, int device, const char* why) 
                     {{"array", place.array}, {"box", box}, {"device", where}, {"why", why}}});
 }
 
-absl::Status Mismatch(const Program& program, const Stretch& stretch, int device, const char* why) {
-  return Mismatch(program.PlaceOn(stretch.tape, stretch.lo, stretch.hi), device, why);
+absl::Status ProgramMismatch(const Program& program, const Stretch& stretch, int device,
+                             const char* why) {
+  return ProgramMismatch(program.PlaceOn(stretch.tape, stretch.lo, stretch.hi), device, why);
 }
 
 // Finds the shard of one generation that holds a box.
@@ -142,15 +143,16 @@ class Binder {
       for (const Box& box : boxes) index.Add(box);
       for (const Box& box : boxes) {
         if (index.Meeting(box).size() == 1) continue;
-        return Mismatch({program_.arrays[place.first].name, box}, place.second, "is on two tapes");
+        return ProgramMismatch({program_.arrays[place.first].name, box}, place.second,
+                               "is on two tapes");
       }
     }
     for (auto& [place, ranges] : filled_) {
       std::sort(ranges.begin(), ranges.end());
       for (size_t i = 1; i < ranges.size(); ++i) {
         if (ranges[i].lo >= ranges[i - 1].hi) continue;
-        return Mismatch(program_.PlaceOn(place.first, ranges[i].lo, ranges[i].hi), place.second,
-                        "is brought twice");
+        return ProgramMismatch(program_.PlaceOn(place.first, ranges[i].lo, ranges[i].hi),
+                               place.second, "is brought twice");
       }
     }
     if (filled_bits_ == BitsOf(list_.target.get())) return absl::OkStatus();
@@ -175,11 +177,11 @@ class Binder {
     const auto brought =
         brought_.find({stretch.tape, stretch.lo, stretch.from_device, stretch.from_space});
     if (brought == brought_.end() || list_.moves[brought->second].hi != stretch.hi)
-      return Mismatch(program_, stretch, stretch.from_device, "was not brought before");
+      return ProgramMismatch(program_, stretch, stretch.from_device, "was not brought before");
     const BoundMove& earlier = list_.moves[brought->second];
     if (earlier.window == stretch.window) {
-      return Mismatch(program_, stretch, stretch.from_device,
-                      "is passed on in the window it comes in");
+      return ProgramMismatch(program_, stretch, stretch.from_device,
+                             "is passed on in the window it comes in");
     }
     move.carries = brought->second;
     move.origin = earlier.origin;
@@ -199,7 +201,7 @@ class Binder {
     const Place place{stretch.tape, stretch.lo, stretch.to_device, stretch.to_space};
     if (brought_.try_emplace(place, static_cast<int>(list_.moves.size())).second)
       return absl::OkStatus();
-    return Mismatch(program_, stretch, stretch.to_device, "is brought twice");
+    return ProgramMismatch(program_, stretch, stretch.to_device, "is brought twice");
   }
 
   // Where the whole of the stretch's tape lies on a device here.
@@ -218,7 +220,7 @@ class Binder {
           const Box box = one.AtomBox(tape.atoms[run.first_atom + c]);
           const ShardView* shard = shards.Find(array, local, box);
           if (shard == nullptr) {
-            return Mismatch(
+            return ProgramMismatch(
                 {program_.arrays[array].name, box}, device,
                 space == Space::kSource ? "is in no source shard" : "is in no target shard");
           }
