@@ -6,55 +6,34 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
-#include "client/silence_limit.h"
+#include "client/server_stream.h"
 
 namespace remesh::client {
 
 struct PlanStream::Call {
-  Endpoint server;
   std::unique_ptr<v1::PlanService::Stub> stub;
-  grpc::ClientContext context;
-  std::unique_ptr<grpc::ClientReader<v1::Plan>> reader;
-  SilenceLimit silence;
+  ServerStream<v1::Plan> stream;
   v1::Plan head;
   v1::Plan first;  // transfers that came with the head
 
-  explicit Call(const Endpoint& endpoint)
-      : server(endpoint),
-        stub(v1::PlanService::NewStub(ConnectServer(endpoint))),
-        silence(context, endpoint.timeout_seconds) {}
-
-  bool Read(v1::Plan& part) {
-    silence.Start();
-    const bool read = reader->Read(&part);
-    silence.Stop();
-    return read;
-  }
-
-  absl::Status End() {
-    const grpc::Status status = reader->Finish();
-    if (!silence.passed()) return FromGrpcStatus(status, server);
-    const std::string seconds = absl::StrCat(server.timeout_seconds);
-    return MakeError(absl::StatusCode::kDeadlineExceeded,
-                     absl::StrCat(server.address, ": said nothing for ", seconds, " s"),
-                     {.reason = "CALL_FAILED",
-                      .metadata = {{"address", server.address}, {"timeout_seconds", seconds}}});
-  }
+  Call(const Endpoint& server, const v1::GetPlanRequest& request)
+      : stub(v1::PlanService::NewStub(ConnectServer(server))),
+        stream(server,
+               [&](grpc::ClientContext* context) { return stub->StreamPlan(context, request); }) {}
 };
 
 PlanStream::PlanStream(std::unique_ptr<Call> call) : call_(std::move(call)) {}
 
-PlanStream::~PlanStream() { call_->context.TryCancel(); }
+PlanStream::~PlanStream() = default;
 
 absl::StatusOr<std::unique_ptr<PlanStream>> PlanStream::Open(const Endpoint& server,
                                                              const std::string& name) {
-  auto call = std::make_unique<Call>(server);
   v1::GetPlanRequest request;
   request.set_name(name);
   request.set_view(v1::FULL);
-  call->reader = call->stub->StreamPlan(&call->context, request);
-  if (!call->Read(call->head)) {
-    RETURN_IF_ERROR(call->End());
+  auto call = std::make_unique<Call>(server, request);
+  if (!call->stream.Read(call->head)) {
+    RETURN_IF_ERROR(call->stream.End());
     return MakeError(absl::StatusCode::kInternal, absl::StrCat(server.address, ": sent no plan"),
                      {.reason = "CALL_FAILED", .metadata = {{"address", server.address}}});
   }
@@ -68,8 +47,8 @@ absl::Status PlanStream::ForEachTransfer(absl::FunctionRef<void(const v1::Transf
   v1::Plan part = std::move(call_->first);
   do {
     for (const v1::Transfer& transfer : part.transfers()) visit(transfer);
-  } while (call_->Read(part));
-  return call_->End();
+  } while (call_->stream.Read(part));
+  return call_->stream.End();
 }
 
 }  // namespace remesh::client

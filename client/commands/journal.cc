@@ -8,14 +8,13 @@
 #include "base/status_macros.h"
 #include "client/commands/commands.h"
 #include "client/files/new_file.h"
-#include "client/silence_limit.h"
+#include "client/server_stream.h"
 #include "remesh/v1/admin.grpc.pb.h"
 #include "service/sha256.h"
 
 namespace remesh::client {
 namespace {
 
-using AdminStub = v1::AdminService::Stub;
 using BackupPart = v1::BackUpJournalResponse;
 
 // The server says nothing while it copies and checks: for a large journal that takes its time.
@@ -28,42 +27,6 @@ struct JournalOptions {
   bool force = false;
 };
 
-// One call of BackUpJournal.
-class BackupReader {
- public:
-  explicit BackupReader(const Endpoint& server)
-      : server_(server),
-        stub_(v1::AdminService::NewStub(ConnectServer(server))),
-        silence_(context_, server.timeout_seconds),
-        reader_(stub_->BackUpJournal(&context_, {})) {}
-  ~BackupReader() { context_.TryCancel(); }
-
-  bool Read(BackupPart& part) {
-    silence_.Start();
-    const bool read = reader_->Read(&part);
-    silence_.Stop();
-    return read;
-  }
-
-  // REQUIRES: Read() said no.
-  absl::Status End() {
-    const grpc::Status status = reader_->Finish();
-    if (!silence_.passed()) return FromGrpcStatus(status, server_);
-    const std::string seconds = absl::StrCat(server_.timeout_seconds);
-    return MakeError(absl::StatusCode::kDeadlineExceeded,
-                     absl::StrCat(server_.address, " said nothing for ", seconds, " s (--timeout)"),
-                     {.reason = "CALL_FAILED",
-                      .metadata = {{"address", server_.address}, {"timeout_seconds", seconds}}});
-  }
-
- private:
-  const Endpoint& server_;
-  grpc::ClientContext context_;
-  const std::unique_ptr<AdminStub> stub_;
-  SilenceLimit silence_;
-  const std::unique_ptr<grpc::ClientReader<BackupPart>> reader_;
-};
-
 absl::Status NotWhole(const Endpoint& server, const std::string& what) {
   return MakeError(absl::StatusCode::kDataLoss,
                    absl::StrCat(server.address, ": the backup did not arrive whole: ", what),
@@ -73,17 +36,20 @@ absl::Status NotWhole(const Endpoint& server, const std::string& what) {
 // Into `file`, with what came beside: its header and its trailer.
 absl::Status Receive(const JournalOptions& options, NewFile& file, v1::JournalHeader& header,
                      v1::JournalTrailer& trailer) {
-  BackupReader reader(options.server);
+  const auto stub = v1::AdminService::NewStub(ConnectServer(options.server));
+  ServerStream<BackupPart> stream(options.server, [&](grpc::ClientContext* context) {
+    return stub->BackUpJournal(context, {});
+  });
   service::Sha256 sha256;
   int64_t bytes = 0;
-  for (BackupPart part; reader.Read(part);) {
+  for (BackupPart part; stream.Read(part);) {
     if (part.has_header()) header = part.header();
     if (part.has_trailer()) trailer = part.trailer();
     sha256.Add(part.data());
     bytes += std::ssize(part.data());
     RETURN_IF_ERROR(file.Write(part.data()));
   }
-  RETURN_IF_ERROR(reader.End());
+  RETURN_IF_ERROR(stream.End());
   if (bytes == 0 || bytes != header.file_bytes()) {
     return NotWhole(options.server,
                     absl::StrCat(bytes, " bytes of ", header.file_bytes(), " came"));

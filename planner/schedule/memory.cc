@@ -205,13 +205,7 @@ std::vector<int64_t> AreaBytes(const Network& network, const Atoms& atoms,
                                const std::vector<Segment>& segments, const Timeline& timeline,
                                Budget& budget) {
   const SegmentCuts cuts = CutsOfMoves(timeline.moves, segments, budget);
-  MovedSegments moved{.schedule = timeline.schedule,
-                      .segments = segments,
-                      .numbers = {},
-                      .unit_bits = {},
-                      .cuts = cuts.cuts,
-                      .cut_begin = cuts.begin};
-  for (const Tape& tape : atoms.tapes) moved.unit_bits.push_back(tape.unit_bits);
+  const MovedSegments moved = SegmentsOfPlan(timeline.schedule, segments, cuts, atoms.tapes);
   if (budget.SpentNow()) return std::vector<int64_t>(network.device_count(), 0);
   std::vector<int64_t> bytes =
       TransitBytes(moved, timeline.moves, network.host_of, kTransitStepsMax, budget);

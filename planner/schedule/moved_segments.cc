@@ -8,6 +8,18 @@
 
 namespace remesh::planner {
 
+MovedSegments SegmentsOfPlan(const Schedule& schedule, const std::vector<Segment>& segments,
+                             const SegmentCuts& cuts, const std::vector<Tape>& tapes) {
+  MovedSegments moved{.schedule = schedule,
+                      .segments = segments,
+                      .numbers = {},
+                      .unit_bits = {},
+                      .cuts = cuts.cuts,
+                      .cut_begin = cuts.begin};
+  for (const Tape& tape : tapes) moved.unit_bits.push_back(tape.unit_bits);
+  return moved;
+}
+
 SegmentCuts CutsOfMoves(const std::vector<Move>& moves, const std::vector<Segment>& segments,
                         Budget& budget) {
   std::vector<std::pair<int32_t, int64_t>> places;

@@ -7,6 +7,7 @@
 
 #include "absl/types/span.h"
 #include "base/int_math.h"
+#include "planner/atoms/atoms.h"
 #include "planner/schedule/moves.h"
 #include "planner/schedule/segment_parts.h"
 #include "planner/schedule/timeline.h"
@@ -65,6 +66,10 @@ struct SegmentCuts {
   std::vector<int64_t> cuts;
   std::vector<int32_t> begin;
 };
+// The segments of a whole plan; `cuts` are those of its moves.
+MovedSegments SegmentsOfPlan(const Schedule& schedule, const std::vector<Segment>& segments,
+                             const SegmentCuts& cuts, const std::vector<Tape>& tapes);
+
 // Of no use once the budget is spent.
 SegmentCuts CutsOfMoves(const std::vector<Move>& moves, const std::vector<Segment>& segments,
                         Budget& budget = Budget::Unlimited());

@@ -17,13 +17,7 @@ namespace {
 void ExpectTransitNoLess(const Timeline& timeline, const Atoms& atoms,
                          const std::vector<Segment>& segments, const Network& network) {
   const SegmentCuts cuts = CutsOfMoves(timeline.moves, segments);
-  MovedSegments moved{.schedule = timeline.schedule,
-                      .segments = segments,
-                      .numbers = {},
-                      .unit_bits = {},
-                      .cuts = cuts.cuts,
-                      .cut_begin = cuts.begin};
-  for (const Tape& tape : atoms.tapes) moved.unit_bits.push_back(tape.unit_bits);
+  const MovedSegments moved = SegmentsOfPlan(timeline.schedule, segments, cuts, atoms.tapes);
   const std::vector<int64_t> exact = TransitBytes(moved, timeline.moves, network.host_of);
   const std::vector<int64_t> coarse = TransitBytes(moved, timeline.moves, network.host_of, 1);
   for (size_t d = 0; d < exact.size(); ++d) EXPECT_GE(coarse[d], exact[d]) << "device " << d;

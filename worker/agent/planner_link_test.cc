@@ -11,8 +11,14 @@
 namespace remesh::worker {
 namespace {
 
-// Answers the first message of each Attach with a Welcome.
+// Answers the first message of each Attach with a Welcome, and then listens, or ends the stream as a
+// planner that stops does while its connections still stand.
 class WelcomingPlanner final : public v1::WorkerService::Service {
+ public:
+  enum class Then { kListens, kStops };
+  explicit WelcomingPlanner(Then then) : then_(then) {}
+
+ private:
   grpc::Status Attach(
       grpc::ServerContext*,
       grpc::ServerReaderWriter<v1::AttachResponse, v1::AttachRequest>* stream) override {
@@ -21,9 +27,12 @@ class WelcomingPlanner final : public v1::WorkerService::Service {
     v1::AttachResponse welcome;
     welcome.mutable_welcome();
     stream->Write(welcome);
+    if (then_ == Then::kStops) return grpc::Status(grpc::StatusCode::UNAVAILABLE, "it stops");
     while (stream->Read(&request)) continue;
     return grpc::Status::OK;
   }
+
+  const Then then_;
 };
 
 std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
@@ -36,7 +45,7 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
 
 // With pauses of ten minutes it attaches only because the pause ends early.
 TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
-  WelcomingPlanner planner;
+  WelcomingPlanner planner(WelcomingPlanner::Then::kListens);
   int port = 0;
   Serve(planner, port)->Shutdown();  // nobody listens there any more
   PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});
@@ -60,23 +69,9 @@ TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
   server->Shutdown();
 }
 
-// Ends each stream after the Welcome, as a planner that stops does while its connections still stand.
-class StoppingPlanner final : public v1::WorkerService::Service {
-  grpc::Status Attach(
-      grpc::ServerContext*,
-      grpc::ServerReaderWriter<v1::AttachResponse, v1::AttachRequest>* stream) override {
-    v1::AttachRequest request;
-    stream->Read(&request);
-    v1::AttachResponse welcome;
-    welcome.mutable_welcome();
-    stream->Write(welcome);
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "it stops");
-  }
-};
-
 // The channel hears later than the stream that the planner is away.
 TEST(PlannerLinkTest, APauseEndsThoughTheConnectionOutlivedTheStream) {
-  StoppingPlanner planner;
+  WelcomingPlanner planner(WelcomingPlanner::Then::kStops);
   int port = 0;
   std::unique_ptr<grpc::Server> server = Serve(planner, port);
   PlannerChannel channel({.address = absl::StrCat("127.0.0.1:", port)});

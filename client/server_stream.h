@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
+#include "client/connection.h"
+#include "client/silence_limit.h"
+
+namespace remesh::client {
+
+// What a server streams in answer to one call. It ends when the server says nothing for
+// `server.timeout_seconds`, and with this. For one thread.
+template <typename Part>
+class ServerStream {
+ public:
+  using Reader = std::unique_ptr<grpc::ClientReader<Part>>;
+
+  // `call` makes the call with the context that it is given.
+  ServerStream(const Endpoint& server, absl::FunctionRef<Reader(grpc::ClientContext*)> call)
+      : server_(server), silence_(context_, server.timeout_seconds), reader_(call(&context_)) {}
+  ~ServerStream() { context_.TryCancel(); }
+
+  // False: nothing more comes; End() says why.
+  bool Read(Part& part) {
+    silence_.Start();
+    const bool read = reader_->Read(&part);
+    silence_.Stop();
+    return read;
+  }
+
+  // REQUIRES: Read() said no. DEADLINE_EXCEEDED (CALL_FAILED) after a silence.
+  absl::Status End() {
+    const grpc::Status status = reader_->Finish();
+    if (!silence_.passed()) return FromGrpcStatus(status, server_);
+    const std::string seconds = absl::StrCat(server_.timeout_seconds);
+    return MakeError(
+        absl::StatusCode::kDeadlineExceeded,
+        absl::StrCat(server_.address, ": said nothing for ", seconds, " s (--timeout)"),
+        {.reason = "CALL_FAILED",
+         .metadata = {{"address", server_.address}, {"timeout_seconds", seconds}}});
+  }
+
+ private:
+  const Endpoint server_;
+  grpc::ClientContext context_;
+  SilenceLimit silence_;
+  const Reader reader_;
+};
+
+}  // namespace remesh::client
