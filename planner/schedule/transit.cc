@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/schedule/transit.h"
 
+#include <tuple>
 #include <utility>
 
 #include "planner/values/packing.h"
@@ -11,7 +12,8 @@ namespace {
 
 // What a move between hosts has on its way, at either end.
 struct Load {
-  const Move* move = nullptr;
+  int32_t segment = 0;
+  int32_t hop = 0;
   Interval cycles;  // from its first part to its last
   int64_t parts = 0;
   int64_t bytes = 0;  // of any part, at most
@@ -21,6 +23,7 @@ struct End {
   int32_t load = 0;
   int32_t device = 0;
   int32_t message = 0;  // the same for all that travel together: the peer's number, and a direction
+  int32_t round = 0;
 };
 
 // Sums up what one device has on its way, round by round.
@@ -78,8 +81,8 @@ class TransitMeasure {
       if (host_of[move.from_device] == host_of[move.to_device] || move.lo == move.hi) continue;
       const auto load = static_cast<int32_t>(loads_.size());
       loads_.push_back(LoadOf(move));
-      ends_.push_back({load, move.from_device, 2 * move.to_device});
-      ends_.push_back({load, move.to_device, 2 * move.from_device + 1});
+      ends_.push_back({load, move.from_device, 2 * move.to_device, move.round});
+      ends_.push_back({load, move.to_device, 2 * move.from_device + 1, move.round});
     }
     order_ = StableOrder(
         InOrder(ends_.size()), static_cast<int32_t>(host_of.size()),
@@ -95,28 +98,39 @@ class TransitMeasure {
       const bool last = i + 1 == order_.size();
       const End& next = ends_[order_[last ? i : i + 1]];
       const bool last_of_device = last || next.device != end.device;
-      const int32_t round = loads_[end.load].move->round;
-      if (!last_of_device && loads_[next.load].move->round == round) continue;
+      if (!last_of_device && next.round == end.round) continue;
       AddPadding();
-      meter_.EndRound(round);
+      meter_.EndRound(end.round);
       if (last_of_device) bytes[end.device] = meter_.EndDevice();
     }
     return bytes;
   }
 
  private:
-  Load LoadOf(const Move& move) const {
-    Load load{.move = &move};
-    ForEachPiece(moved_.CutsOf(move.segment), {move.lo, move.hi}, [&](Interval piece) {
-      load.bytes += TravellingBytes(moved_.PartBitsMax(move.segment, piece));
-    });
-    const SegmentParts parts = moved_.PartsOf(move.segment);
-    load.parts = parts.count();
+  Load LoadOf(const Move& move) {
+    Load load{.segment = move.segment, .hop = move.hop};
+    std::tie(load.parts, load.bytes) = PartsAndBytesOf(move);
     load.cycles = {move.hop, move.hop + load.parts};
     if (load.parts < moved_.schedule.parts) {
+      const SegmentParts parts = moved_.PartsOf(move.segment);
       load.cycles = {move.hop + parts.TurnOf(0), move.hop + parts.TurnOf(load.parts - 1) + 1};
     }
     return load;
+  }
+
+  // How many parts the move has, and the bytes of any, at most. Most moves are of whole segments,
+  // and most segments as large as the one before: those are not computed again.
+  std::pair<int64_t, int64_t> PartsAndBytesOf(const Move& move) {
+    const Segment& segment = moved_.segments[move.segment];
+    const absl::Span<const int64_t> cuts = moved_.CutsOf(move.segment);
+    const std::pair<int64_t, int32_t> size = {segment.size(), moved_.unit_bits[segment.tape]};
+    if (cuts.empty() && size == last_size_) return last_whole_;
+    std::pair<int64_t, int64_t> result = {moved_.schedule.PartsOf(segment.size()), 0};
+    ForEachPiece(cuts, {move.lo, move.hi}, [&](Interval piece) {
+      result.second += TravellingBytes(moved_.PartBitsMax(move.segment, piece));
+    });
+    if (cuts.empty()) std::tie(last_size_, last_whole_) = std::tie(size, result);
+    return result;
   }
 
   void AddEnd(const End& end) {
@@ -130,9 +144,9 @@ class TransitMeasure {
     if (load.cycles.size() == load.parts || load.parts > parts_max_) {
       return meter_.Add(load.cycles, load.bytes);
     }
-    const SegmentParts parts = moved_.PartsOf(load.move->segment);
+    const SegmentParts parts = moved_.PartsOf(load.segment);
     for (int64_t part = 0; part < load.parts; ++part) {
-      const int64_t cycle = parts.TurnOf(part) + load.move->hop;
+      const int64_t cycle = parts.TurnOf(part) + load.hop;
       meter_.Add({cycle, cycle + 1}, load.bytes);
     }
   }
@@ -147,6 +161,8 @@ class TransitMeasure {
   }
 
   const MovedSegments& moved_;
+  std::pair<int64_t, int32_t> last_size_;   // of a segment, and its unit: of the last without cuts
+  std::pair<int64_t, int64_t> last_whole_;  // its parts and the bytes of each
   std::vector<Load> loads_;
   std::vector<End> ends_;
   std::vector<int32_t> order_;  // of ends_, by device, then round
