@@ -33,6 +33,8 @@ class DrainTest : public ServerFixture {
     const ControllerOptions& now = core_options_.controller;
     return {.execution_deadline = now.execution_deadline,
             .states_max = now.states_max,
+            .states_per_job = now.states_per_job,
+            .bytes_per_job = now.bytes_per_job,
             .finished_executions_max = now.finished_executions_max,
             .join_token_hashes = {},
             .topology_rules = now.topology_rules};
@@ -92,6 +94,23 @@ TEST_F(DrainTest, LimitsHoldFromWhenTheyChange) {
   live.states_max = 2;
   ASSERT_TRUE(core_->SetLive(live, {.max_bytes = 1 << 20}).ok());
   EXPECT_TRUE(Create(other).ok());
+}
+
+TEST_F(DrainTest, QuotasOfJobsHoldFromWhenTheyChange) {
+  AttachWorkers();
+  CreateReadyState();
+  v1::State other = MakeState(kRows);
+  other.set_name("jobs/a/states/other");
+  const auto refusal_with = [&](int64_t states, int64_t bytes) {
+    LiveOptions live = Live();
+    live.states_per_job = states;
+    live.bytes_per_job = bytes;
+    EXPECT_TRUE(core_->SetLive(live, {.max_bytes = 1 << 20}).ok());
+    return std::string(Create(other).status().message());
+  };
+  EXPECT_THAT(refusal_with(1, 0), testing::HasSubstr("states_per_job 1"));
+  EXPECT_THAT(refusal_with(0, 1), testing::HasSubstr("bytes_per_job 1"));
+  EXPECT_EQ(refusal_with(2, 0), "");
 }
 
 TEST_F(DrainTest, ATopologyThatAWorkerDoesNotFitChangesNothing) {

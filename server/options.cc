@@ -229,10 +229,10 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                        "readiness period.");
   settings.AddDuration("shutdown_grace", &o.shutdown_grace,
                        "Time that calls under way get at shutdown.");
-  settings.Live({"log_level", "log_format", "execution_deadline", "states_max",
-                 "finished_executions_max", "topology", "plan_cache_bytes", "plan_cache_entries",
-                 "plan_cache_age", "calls_per_second", "calls_burst", "audit_log_file",
-                 "audit_reads"});
+  settings.Live({"log_level", "log_format", "execution_deadline", "states_max", "states_per_job",
+                 "bytes_per_job", "finished_executions_max", "topology", "plan_cache_bytes",
+                 "plan_cache_entries", "plan_cache_age", "calls_per_second", "calls_burst",
+                 "audit_log_file", "audit_reads"});
 }
 
 absl::Status Validate(const ServerOptions& o) {
@@ -283,6 +283,8 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
 LiveOptions LiveOptionsOf(const ServerOptions& o) {
   return {.execution_deadline = o.execution_deadline,
           .states_max = static_cast<size_t>(o.states_max),
+          .states_per_job = o.states_per_job,
+          .bytes_per_job = o.bytes_per_job,
           .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
           .join_token_hashes = {},
           .topology_rules = *RulesOf(o)};

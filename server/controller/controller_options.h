@@ -36,6 +36,8 @@ struct ControllerOptions {
 struct LiveOptions {
   Timestamp execution_deadline{0};
   size_t states_max = 0;
+  int64_t states_per_job = 0;
+  int64_t bytes_per_job = 0;
   size_t finished_executions_max = 0;
   std::set<std::string> join_token_hashes = {};
   TopologyRules topology_rules = {};
