@@ -47,13 +47,6 @@ absl::Status CheckHost(const Host& host, absl::flat_hash_set<std::string_view>& 
   return CheckCapacity("fabric_bytes_per_second", host.fabric_bytes_per_second);
 }
 
-// What the NICs of a host carry together, bytes per second. A NIC counts only when a device uses
-// it.
-double Capacity(const Host& host) {
-  const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));
-  return nics * std::min(host.nic_bytes_per_second, kCapacityMax);
-}
-
 absl::Status CheckDomain(const Domain& domain, absl::flat_hash_set<std::string_view>& names) {
   RETURN_IF_ERROR(CheckName(domain.name, names));
   RETURN_IF_ERROR(CheckCapacity("egress_bytes_per_second", domain.egress_bytes_per_second));
@@ -88,6 +81,12 @@ absl::Status CheckAcyclic(const std::vector<Domain>& domains, const DomainIndex&
 
 }  // namespace
 
+int64_t NicCapacity(const Host& host) {
+  const double nics = std::min<double>(host.nics, static_cast<double>(host.device_ids.size()));
+  const double rate = std::round(std::clamp(host.nic_bytes_per_second, 1.0, kCapacityMax));
+  return static_cast<int64_t>(std::min(nics * rate, 2 * kCapacitySumMax));
+}
+
 absl::Status ValidateTopology(const Topology& topology) {
   if (topology.hosts.empty()) return InvalidField("hosts", "", "must name a host");
   absl::flat_hash_set<std::string_view> domain_names;
@@ -104,13 +103,13 @@ absl::Status ValidateTopology(const Topology& topology) {
   host_names.reserve(topology.hosts.size());
   OwnerOf owner_of;
   owner_of.reserve(topology.hosts.size() * topology.hosts.front().device_ids.size());
-  double capacity = 0;
+  int64_t capacity = 0;
   for (size_t i = 0; i < topology.hosts.size(); ++i) {
     const Host& host = topology.hosts[i];
     RETURN_IF_ERROR(AtIndex("hosts", i, CheckHost(host, host_names, owner_of)));
     RETURN_IF_ERROR(AtIndex("hosts", i, CheckParent(host.parent, index_of)));
-    capacity += Capacity(host);
-    if (capacity > kCapacitySumMax) {
+    capacity += NicCapacity(host);
+    if (capacity > static_cast<int64_t>(kCapacitySumMax)) {
       return InvalidField(absl::StrCat("hosts[", i, "].nic_bytes_per_second"),
                           absl::StrCat(host.nic_bytes_per_second),
                           "brings the NICs of all hosts above 2^60 bytes per second");

@@ -45,6 +45,10 @@ struct Topology {
 inline constexpr double kCapacityMax = 70368744177664.0;          // 2^46
 inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
 
+// What the NICs of a host count as together, at most 2 * kCapacitySumMax. A NIC counts only when a
+// device uses it. An integer, so that a sum is the same in any order.
+int64_t NicCapacity(const Host& host);
+
 // INVALID_ARGUMENT unless: there is a host; host names and domain names are unique and not empty;
 // device ids are unique and >= 0; every host has a device and 1 <= nics; capacities are finite and
 // > 0, within kCapacitySumMax together; parents exist and make no cycle. Fields: "hosts[i].nics"

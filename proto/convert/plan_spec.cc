@@ -86,8 +86,12 @@ absl::StatusOr<ArraySpec> ToArray(const v1::ArraySpec& array, int index, Shardin
 
 absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology* fallback) {
   if (topology.hosts().empty() && topology.domains().empty()) {
-    if (fallback != nullptr) return *fallback;
-    return InvalidField("hosts", "", "must name a host, for no workers are known here");
+    if (fallback == nullptr) {
+      return InvalidField("hosts", "", "must name a host, for no workers are known here");
+    }
+    // What is made of it may be kept, and is checked when it is read back.
+    RETURN_IF_ERROR(planner::ValidateTopology(*fallback));
+    return *fallback;
   }
   Topology value;
   for (int i = 0; i < topology.hosts_size(); ++i) {

@@ -13,6 +13,10 @@ class ControllerWorkersTest : public ControllerTestWorld {
     wanted.mutable_state_wanted()->set_state(state);
     Say(stream, wanted);
   }
+  void Reload(const LiveOptions& live) {
+    Handle(Reconfigure{.call = ++last_call_, .options = std::make_shared<LiveOptions>(live)});
+    EXPECT_TRUE(replies_.at(last_call_).ok()) << replies_.at(last_call_).status();
+  }
   // Why it was refused; empty: it was not.
   std::string CreateOther(const std::string& host) {
     CreateState create{.request = {}, .placed = Place(SpecOn({host}))};
@@ -112,6 +116,30 @@ TEST_F(ControllerWorkersTest, LargeAssignmentsComeInParts) {
     joined.MergeFrom(part);
   }
   EXPECT_EQ(joined.SerializeAsString(), before.SerializeAsString());
+}
+
+// A host in a rack that is no more once made the planner's threads look for it, and throw.
+TEST_F(ControllerWorkersTest, ATopologyThatChangesWhileAHostIsAdmittedIsChecked) {
+  LiveOptions live{.join_token_hashes = {HashSecret("token")}};
+  v1::TopologyRules rules;
+  v1::Domain& rack = *rules.add_domains();
+  rack.set_name("rack");
+  rack.set_egress_bytes_per_second(1e9);
+  rack.set_ingress_bytes_per_second(1e9);
+  live.topology_rules = TopologyRules::Make(rules).value();
+  Reload(live);
+  v1::Register registration = Identity("a");
+  registration.set_parent("rack");
+  registration.set_join_token("token");
+  disk_stops_ = true;
+  const StreamId a = Attach(registration);
+  live.topology_rules = TopologyRules();
+  Reload(live);
+  disk_stops_ = false;
+  Write();
+  ASSERT_TRUE(closed_.contains(a));
+  EXPECT_EQ(GetErrorInfo(closed_[a]).metadata["field"], "register.parent") << closed_[a];
+  EXPECT_EQ(controller_->gauges().workers_alive, 0);
 }
 
 TEST_F(ControllerWorkersTest, ADrainedHostTakesNoNewStateUntilItIsTakenBack) {

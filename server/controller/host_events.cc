@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/status_macros.h"
 #include "server/controller/overloaded.h"
 #include "server/controller/removal.h"
 #include "server/controller/settle.h"
@@ -60,6 +61,12 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
   out.Persist(std::move(records), HostAdmitted{.stream = stream,
                                                .host = registration.host(),
                                                .epoch = leadership.highest_epoch()});
+}
+
+// Meanwhile another host may have taken its devices, or a reload the rack that it is in.
+absl::Status CheckStillFits(const Membership& membership, const v1::Register& registration) {
+  RETURN_IF_ERROR(membership.workers().Check(registration));
+  return CheckRoom(membership, registration, membership.durable(registration.host()));
 }
 
 // What a stream said while it waited; nothing more once that has closed it.
@@ -136,9 +143,8 @@ void OnHostAdmitted(const HostAdmitted& admitted, Machines& machines, Moment now
   machines.leadership.Adopt(admitted.epoch);
   Membership& membership = machines.membership;
   const auto parked = machines.parked.Take(admitted.stream);
-  // Another host may have taken its devices meanwhile.
   const absl::Status status =
-      parked ? CheckDevicesFree(membership, parked->registration) : absl::OkStatus();
+      parked ? CheckStillFits(membership, parked->registration) : absl::OkStatus();
   if (parked && status.ok()) {
     Attach(admitted.stream, parked->registration, machines, now, out);
     return Resume(admitted.stream, parked->messages, machines, now, out);

@@ -116,7 +116,7 @@ absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bo
   } else {
     RETURN_IF_ERROR(CheckUnproven(registration, leadership_));
   }
-  RETURN_IF_ERROR(CheckDevicesFree(*this, registration));
+  RETURN_IF_ERROR(CheckRoom(*this, registration, enrolment.entry.durable));
   return enrolment;
 }
 
@@ -313,6 +313,13 @@ absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& 
     }
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckRoom(const Membership& membership, const v1::Register& registration,
+                       bool durable) {
+  RETURN_IF_ERROR(CheckDevicesFree(membership, registration));
+  return membership.workers().CheckNicCapacity(registration,
+                                               durable ? kNicCapacityMax : kNicCapacityMax / 2);
 }
 
 absl::Status CheckNotDrained(const Membership& membership, const std::string& host) {

@@ -59,7 +59,7 @@ class Membership {
 
   // Whether the worker may attach, and as which life of its host; unknown hosts make way for one
   // that proves itself. `vouched`, errors: see Enrol(); errors also of WorkerRegistry::Check(),
-  // ValidateHeld() and CheckDevicesFree().
+  // ValidateHeld() and CheckRoom().
   absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, bool vouched, Moment now,
                                   Outbox& out, HostFacts& facts);
   // Takes the enrolment for true, and assigns device ids where they are left to the server; `records`
@@ -112,6 +112,10 @@ absl::Status CheckKnown(const Membership& membership, const std::string& host);
 absl::Status CheckAway(const Membership& membership, const std::string& host);
 // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
 absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& registration);
+// The same, and INVALID_ARGUMENT as WorkerRegistry::CheckNicCapacity(): what a topology may have.
+// Hosts that are not `durable` leave half of it to those that prove themselves.
+absl::Status CheckRoom(const Membership& membership, const v1::Register& registration,
+                       bool durable);
 // FAILED_PRECONDITION (HOST_DRAINED): nothing new may be placed on the host.
 absl::Status CheckNotDrained(const Membership& membership, const std::string& host);
 

@@ -6,7 +6,18 @@
 namespace remesh::server {
 namespace {
 
-using MembershipTest = MembershipTestWorld;
+class MembershipTest : public MembershipTestWorld {
+ protected:
+  // Of a quarter of all that NICs may have together.
+  static v1::Register Endless(const std::string& host) {
+    v1::Register registration = Registration(host);
+    registration.clear_devices();
+    for (int i = 0; i < 4096; ++i) registration.add_devices()->set_id(host[0] * 4096 + i);
+    registration.set_nics(4096);
+    registration.set_nic_bytes_per_second(1e300);
+    return registration;
+  }
+};
 
 TEST_F(MembershipTest, AnUnknownHostThatLeavesIsForgottenWithWhatItHeld) {
   v1::Register registration = Registration("a");
@@ -63,6 +74,28 @@ TEST_F(MembershipTest, TheTopologyIsMadeAnewOnlyWhenItChanges) {
   Attach("b");
   ASSERT_EQ(Did<TopologyChanged>().size(), 1u);
   EXPECT_EQ(Did<TopologyChanged>()[0].topology->hosts.size(), 2u);
+}
+
+// Five such hosts once made a topology that nothing could be planned on, and states on it that no
+// later life of the server could read.
+TEST_F(MembershipTest, AHostThatBringsAllNicsAboveTheirSumIsRefused) {
+  for (const char* host : {"a", "b"}) {
+    HostFacts facts;
+    ASSERT_TRUE(membership_.Enrol(Endless(host), false, now_, out_, facts).ok());
+    Attach(Endless(host));
+  }
+  HostFacts facts;
+  // Half of the sum is left to hosts that prove themselves.
+  absl::Status refused =
+      membership_.Enrol(Endless("c"), /*vouched=*/false, now_, out_, facts).status();
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "nic_bytes_per_second") << refused;
+  for (const char* host : {"c", "d"}) Attach(Endless(host), /*vouched=*/true);
+  refused = membership_.Enrol(Endless("e"), /*vouched=*/true, now_, out_, facts).status();
+  EXPECT_EQ(GetErrorInfo(refused).metadata["field"], "nic_bytes_per_second") << refused;
+  EXPECT_TRUE(planner::ValidateTopology(*membership_.workers().topology()).ok());
+  Attach(Endless("d"), /*vouched=*/true);  // again: it counts once
+  membership_.EndStream(1, now_, out_);    // a is forgotten
+  Attach(Endless("e"), /*vouched=*/true);
 }
 
 TEST_F(MembershipTest, WhileTheJournalIsBehindNobodyIsCommanded) {

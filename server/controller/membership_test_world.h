@@ -39,10 +39,11 @@ class MembershipTestWorld : public testing::Test {
   }
 
   // The whole way in, as the dispatcher goes it; returns the facts of it.
-  HostFacts Attach(const v1::Register& registration) {
+  HostFacts Attach(const v1::Register& registration, bool vouched = false) {
     HostFacts facts;
     std::vector<Record> records;
-    absl::StatusOr<Enrolment> enrolment = membership_.Enrol(registration, false, now_, out_, facts);
+    absl::StatusOr<Enrolment> enrolment =
+        membership_.Enrol(registration, vouched, now_, out_, facts);
     EXPECT_TRUE(enrolment.ok()) << enrolment.status();
     const v1::Register accepted =
         membership_.Accept(registration, *std::move(enrolment), now_, records);

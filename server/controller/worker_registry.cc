@@ -20,6 +20,8 @@ using google::protobuf::util::TimeUtil;
 
 namespace {
 
+using planner::NicCapacity;
+
 constexpr int kDevicesMax = 4096;
 constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // beyond, no later life could be newer
 constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64, kUidBytesMax = 64;
@@ -31,6 +33,14 @@ constexpr size_t kSecretBytes = 32, kNonceBytes = 16, kTokenBytesMax = 1024;
 absl::Status CheckCapacity(std::string_view field, double value) {
   if (std::isfinite(value) && value > 0) return absl::OkStatus();
   return InvalidField(field, absl::StrCat(value), "must be finite and > 0");
+}
+
+// Of a host whose NICs have `own` beside those of all others.
+absl::Status CheckSum(int64_t own, int64_t others, int64_t most) {
+  if (own <= most - others) return absl::OkStatus();
+  return InvalidField(
+      "nic_bytes_per_second", absl::StrCat(own, " of all NICs"),
+      absl::StrCat("must leave the NICs of all hosts within ", most, " bytes per second"));
 }
 
 // Ids are each worker's own, or all are left to the server.
@@ -209,18 +219,34 @@ void WorkerRegistry::Forget(const std::string& host) {
   for (const v1::WorkerDevice& device : worker->second.registration.devices()) {
     owners_.erase(device.id());
   }
+  nic_capacity_ -= NicCapacity(rules_.HostOf(worker->second.registration));
   workers_.erase(worker);
 }
 
 absl::Status WorkerRegistry::SetRules(TopologyRules rules) {
+  int64_t capacity = 0;
   for (const auto& [host, worker] : workers_) {
-    const absl::Status fits = rules.Check(worker.registration);
-    if (fits.ok()) continue;
-    return InvalidField("topology", host,
-                        absl::StrCat("must fit the worker of that host: ", fits.message()));
+    absl::Status fits = rules.Check(worker.registration);
+    const int64_t own = NicCapacity(rules.HostOf(worker.registration));
+    if (fits.ok()) fits = CheckSum(own, capacity, kNicCapacityMax);
+    if (!fits.ok()) {
+      return InvalidField("topology", host,
+                          absl::StrCat("must fit the worker of that host: ", fits.message()));
+    }
+    capacity += own;
   }
   rules_ = std::move(rules);
+  nic_capacity_ = capacity;
   return absl::OkStatus();
+}
+
+// A sum that is kept: with all hosts of a large cluster attaching, none may look at all others.
+absl::Status WorkerRegistry::CheckNicCapacity(const v1::Register& registration,
+                                              int64_t most) const {
+  const WorkerEntry* before = Find(registration.host());
+  const int64_t others =
+      nic_capacity_ - (before != nullptr ? NicCapacity(rules_.HostOf(before->registration)) : 0);
+  return CheckSum(NicCapacity(rules_.HostOf(registration)), others, most);
 }
 
 absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
@@ -229,7 +255,10 @@ absl::Status WorkerRegistry::Check(const v1::Register& registration) const {
 }
 
 StreamId WorkerRegistry::Attach(StreamId stream, const v1::Register& registration, Moment now) {
-  WorkerEntry& worker = workers_[registration.host()];
+  const auto [found, is_new] = workers_.try_emplace(registration.host());
+  WorkerEntry& worker = found->second;
+  if (!is_new) nic_capacity_ -= NicCapacity(rules_.HostOf(worker.registration));
+  nic_capacity_ += NicCapacity(rules_.HostOf(registration));
   for (const v1::WorkerDevice& device : worker.registration.devices()) owners_.erase(device.id());
   for (const v1::WorkerDevice& device : registration.devices()) {
     owners_[device.id()] = registration.host();

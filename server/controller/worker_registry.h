@@ -44,6 +44,8 @@ struct WorkerEntry {
                                     int64_t generation) const;
 };
 
+// What a topology may have: see planner::ValidateTopology().
+inline constexpr auto kNicCapacityMax = static_cast<int64_t>(planner::kCapacitySumMax);
 inline constexpr int kHostManifestsMax = 100'000;
 
 // INVALID_ARGUMENT unless host, secrets, incarnations, devices and capacities make sense, and nothing
@@ -62,12 +64,15 @@ class WorkerRegistry {
  public:
   explicit WorkerRegistry(TopologyRules rules = {}) : rules_(std::move(rules)) {}
 
-  // INVALID_ARGUMENT (field "topology") when a worker that registered does not fit them: then the
-  // old ones stay.
+  // INVALID_ARGUMENT (field "topology") when a worker that registered does not fit them, or all
+  // together do not: then the old ones stay.
   absl::Status SetRules(TopologyRules rules);
 
   // INVALID_ARGUMENT: see ValidateRegister and TopologyRules::Check.
   absl::Status Check(const v1::Register& registration) const;
+  // INVALID_ARGUMENT, field "nic_bytes_per_second": with this registration the NICs of all workers
+  // would have more than `most` bytes per second.
+  absl::Status CheckNicCapacity(const v1::Register& registration, int64_t most) const;
   // The host that registered a device of that id; null: none.
   const std::string* OwnerOf(int64_t device) const;
   // Whether topology() would be the same with this registration.
@@ -104,6 +109,7 @@ class WorkerRegistry {
  private:
   TopologyRules rules_;
   std::map<std::string, WorkerEntry> workers_;
+  int64_t nic_capacity_ = 0;  // of all workers together, as planner::NicCapacity() counts
   absl::flat_hash_map<StreamId, std::string> hosts_;  // of attached streams
   absl::flat_hash_map<int64_t, std::string> owners_;  // of devices
 };

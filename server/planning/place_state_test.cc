@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/planning/place_state.h"
+
+#include <gtest/gtest.h>
+
+#include "absl/strings/str_cat.h"
+#include "server/controller/records.h"
+
+namespace remesh::server {
+namespace {
+
+// Four of them have all that NICs may have together.
+planner::Topology Endless(int hosts) {
+  planner::Topology topology;
+  for (int64_t h = 0; h < hosts; ++h) {
+    planner::Host& host =
+        topology.hosts.emplace_back(planner::Host{.name = absl::StrCat("host-", h),
+                                                  .device_ids = {},
+                                                  .nic_bytes_per_second = 1e300,
+                                                  .nics = 4096,
+                                                  .fabric_bytes_per_second = 1e9});
+    for (int64_t d = 0; d < 4096; ++d) host.device_ids.push_back(h * 4096 + d);
+  }
+  return topology;
+}
+
+// An array f32[8] on device 0, on the workers' own topology.
+v1::StateSpec SpecOfWorkers() {
+  v1::StateSpec spec;
+  v1::StateArray& array = *spec.add_arrays();
+  array.set_name("w");
+  array.add_shape(8);
+  array.set_element_type("f32");
+  array.mutable_sharding()->set_hlo_text("{replicated}");
+  array.mutable_sharding()->mutable_devices()->add_ids(0);
+  return spec;
+}
+
+// A topology that the registry gave and nobody checked was once written to the journal, which no
+// later life of the server could open.
+TEST(RecordsTest, WhateverCreateStateTakesIsReadBack) {
+  for (const int hosts : {1, 4, 5}) {
+    const planner::Topology workers = Endless(hosts);
+    const auto placed = PlaceState(SpecOfWorkers(), &workers);
+    EXPECT_EQ(placed.ok(), hosts <= 4) << hosts << " hosts: " << placed.status();
+    if (!placed.ok()) continue;
+    v1::State state;
+    state.set_name("jobs/j/states/s");
+    *state.mutable_spec() = (*placed)->spec;
+    const Record record = StateRecord(state);
+    const auto restored = ReadRecords({{record.key, *record.bytes}}, [](const v1::StateSpec& spec) {
+      return PlaceState(spec, nullptr);
+    });
+    EXPECT_TRUE(restored.ok()) << hosts << " hosts: " << restored.status();
+  }
+}
+
+}  // namespace
+}  // namespace remesh::server
