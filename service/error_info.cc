@@ -17,6 +17,7 @@ namespace {
 
 // gRPC peers refuse 8 KiB of trailers by default.
 constexpr size_t kMessageBytesMax = 1536;
+constexpr size_t kReasonBytesMax = 128;
 constexpr size_t kMetadataBytesMax = 3072;  // keys and values together
 constexpr size_t kMetadataValueBytesMax = 512;
 constexpr char kRetryAfter[] = "retry_after_seconds";
@@ -52,7 +53,7 @@ std::string Shortened(std::string_view text, size_t size) {
 
 void FillErrorInfo(const absl::Status& status, google::rpc::ErrorInfo& message) {
   const ErrorInfo info = GetErrorInfo(status);
-  message.set_reason(info.reason);
+  message.set_reason(Shortened(info.reason, kReasonBytesMax));
   message.set_domain(kErrorDomain);
   size_t bytes = 0;
   for (const auto& [key, value] : info.metadata) {

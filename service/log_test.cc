@@ -12,6 +12,7 @@
 #include "service/authorization.h"
 #include "service/library_log.h"
 #include "service/log_budget.h"
+#include "service/recent_log.h"
 
 namespace remesh::service {
 namespace {
@@ -120,6 +121,14 @@ TEST(LogBudgetTest, WhatIsForgottenIsToldOf) {
   for (int i = 0; i < 1'000; ++i)  // so many messages are remembered
     budget.Take(absl::StrCat("line ", i), std::chrono::hours(1) + std::chrono::seconds(i));
   EXPECT_EQ(budget.TakeDroppedInAll(), 3);
+}
+
+// GetServer shows it, in a message that must be UTF-8.
+TEST(LogTest, ALineThatIsRememberedIsCutBetweenCharacters) {
+  RememberLogLine(std::string(4095, 'x') + "\u00e9");
+  EXPECT_EQ(RecentLogLines().back(), std::string(4095, 'x'));
+  RememberLogLine(std::string(4094, 'x') + "\u00e9");
+  EXPECT_EQ(RecentLogLines().back(), std::string(4094, 'x') + "\u00e9");
 }
 
 TEST(LogTest, WhatWasSuppressedIsSaid) {

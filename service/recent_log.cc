@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/recent_log.h"
 
+#include <algorithm>
 #include <deque>
 
 #include "absl/synchronization/mutex.h"
+#include "base/utf8.h"
 
 namespace remesh::service {
 namespace {
@@ -33,9 +35,11 @@ std::vector<std::string> RecentLogLines() {
 }
 
 void RememberLogLine(std::string_view line) {
+  size_t bytes = std::min(line.size(), kRecentLineBytesMax);
+  while (bytes > 0 && !BeginsCharacter(line, bytes)) --bytes;
   RecentLines& recent = Recent();
   absl::MutexLock lock(&recent.mutex);
-  recent.lines.emplace_back(line.substr(0, kRecentLineBytesMax));
+  recent.lines.emplace_back(line.substr(0, bytes));
   recent.bytes += recent.lines.back().size();
   while (recent.lines.size() > kRecentLinesMax || recent.bytes > kRecentBytesMax) {
     recent.bytes -= recent.lines.front().size();

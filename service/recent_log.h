@@ -10,7 +10,7 @@ namespace remesh::service {
 // What this process logged last, without newlines: at most 1000 lines and 512 KiB. Thread-safe.
 std::vector<std::string> RecentLogLines();
 
-// For Log(). A line is shortened to 4 KiB.
+// For Log(). A line is shortened to 4 KiB, between characters.
 void RememberLogLine(std::string_view line);
 
 }  // namespace remesh::service

@@ -21,11 +21,13 @@ google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
 }
 
-// What a host said, with its name.
+// What a host said, with its name; as short as an error of the server's own, for it goes into the
+// journal, the log and every answer. What it calls an error is one.
 google::rpc::Status NamedBy(const std::string& host, const google::rpc::Status& error) {
   google::rpc::Status named = error;
   named.set_message(absl::StrCat("host ", host, ": ", error.message()));
-  return named;
+  if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  return StatusToProto(service::StatusFromProto(named));
 }
 
 }  // namespace
@@ -230,7 +232,6 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   const int index = hosts_.IndexOf(host);
   if (index < 0) return;
   google::rpc::Status named = NamedBy(host, error);
-  if (named.code() == 0) named.set_code(static_cast<int>(absl::StatusCode::kInternal));
   if (step_ == Step::kCommitting && !hosts_[index].committed) {
     *resource_.mutable_error() = std::move(named);
     return hosts_.CommitFailed(index, now.steady);  // the decision stands: it is repeated

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/error.h"
+#include "google/rpc/error_details.pb.h"
 #include "service/error_info.h"
 
 namespace remesh::server {
@@ -98,6 +99,21 @@ class ExecutionTest : public testing::Test {
   const absl::Status lost_ =
       MakeError(absl::StatusCode::kUnavailable, "lost", {.reason = "WORKER_LOST", .metadata = {}});
 };
+
+// Up to a message of gRPC once went into the journal, the log and every answer.
+TEST_F(ExecutionTest, AnErrorOfAWorkerIsKeptShort) {
+  google::rpc::Status error;
+  error.set_code(static_cast<int>(absl::StatusCode::kInternal));
+  error.set_message(std::string(1 << 20, 'x'));
+  google::rpc::ErrorInfo info;
+  info.set_reason(std::string(1 << 20, 'y'));
+  (*info.mutable_metadata())["key"] = std::string(1 << 20, 'z');
+  error.add_details()->PackFrom(info);
+  Start();
+  execution_.OnAttemptFailed("a", error, now_, out_);
+  EXPECT_EQ(execution_.resource().error().message().rfind("host a: xxx", 0), 0u);
+  EXPECT_LT(execution_.resource().error().ByteSizeLong(), 8192u);
+}
 
 TEST_F(ExecutionTest, SucceedsStepByStep) {
   Start();
