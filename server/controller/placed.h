@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -14,6 +15,13 @@
 #include "remesh/v1/worker.pb.h"
 
 namespace remesh::server {
+
+// Bytes of states together stop here: more than any limit, and far from where a sum would wrap.
+inline constexpr int64_t kBytesSumMax = int64_t{1} << 62;
+// REQUIRES: sum <= kBytesSumMax, more >= 0.
+inline int64_t AddBytes(int64_t sum, int64_t more) {
+  return sum > kBytesSumMax - std::min(more, kBytesSumMax) ? kBytesSumMax : sum + more;
+}
 
 // Devices of a host that a state or a plan names.
 struct HostDevices {

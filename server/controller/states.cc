@@ -99,12 +99,12 @@ absl::Status States::CheckQuota(const std::string& name, int64_t more_states,
   const auto& all = registry_.states();
   for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at) {
     ++states;
-    bytes += at->second.placed->total_bytes;
+    bytes = AddBytes(bytes, at->second.placed->total_bytes);
   }
   for (auto at = creates_.lower_bound(prefix);
        at != creates_.end() && at->first.starts_with(prefix); ++at) {
     ++states;
-    bytes += at->second.entry.placed->total_bytes;
+    bytes = AddBytes(bytes, at->second.entry.placed->total_bytes);
   }
   const std::string job = prefix.substr(0, prefix.size() - 1);
   if (more_states > 0 && options_.states_per_job > 0 && states > options_.states_per_job) {

@@ -111,6 +111,17 @@ TEST_F(QuotaTest, AJobsStatesAreCounted) {
   EXPECT_EQ(Why("jobs/j2/states/1", 10), "");  // another job, though its name begins alike
 }
 
+// Sums once became negative, and below every limit.
+TEST_F(QuotaTest, SumsOfBytesDoNotWrap) {
+  Attach("a");
+  constexpr int64_t kHuge = (int64_t{1} << 62) + 1;
+  EXPECT_EQ(Why("jobs/j/states/1", kHuge), "");
+  EXPECT_EQ(Why("jobs/j/states/2", kHuge), "");
+  options_.bytes_per_job = 100;
+  EXPECT_EQ(Why("jobs/j/states/3", 1),
+            "jobs/j may have bytes_per_job 100, and with this it would have 4611686018427387904");
+}
+
 TEST_F(QuotaTest, AJobsBytesAreCountedAndItsMovesToo) {
   options_.bytes_per_job = 100;
   Attach("a");

@@ -90,7 +90,7 @@ class Placing {
     shard.set_local_device(place.local);
     *shard.mutable_box() = proto::ToProto(box);
     shard.set_memory_kind(MemoryKindName(value.placement.memory_kind));
-    placed_.total_bytes += BytesOf(box, value.element_type);
+    placed_.total_bytes = AddBytes(placed_.total_bytes, BytesOf(box, value.element_type));
   }
 
   static void AddArrayTo(v1::Assignment& assignment, const PlacedArray& value) {

@@ -55,5 +55,20 @@ TEST(RecordsTest, WhateverCreateStateTakesIsReadBack) {
   }
 }
 
+// 2^63 bytes were once negative, and below every quota.
+TEST(PlaceStateTest, SumsOfBytesDoNotWrap) {
+  v1::StateSpec spec;
+  for (int i = 0; i < 32; ++i) {
+    v1::StateArray& array = *spec.add_arrays();
+    array = SpecOfWorkers().arrays(0);
+    array.set_name(absl::StrCat("w", i));
+    array.set_shape(0, int64_t{1} << 56);
+  }
+  const planner::Topology workers = Endless(1);
+  const auto placed = PlaceState(spec, &workers);
+  ASSERT_TRUE(placed.ok()) << placed.status();
+  EXPECT_EQ((*placed)->total_bytes, int64_t{1} << 62);
+}
+
 }  // namespace
 }  // namespace remesh::server
