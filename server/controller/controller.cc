@@ -26,7 +26,7 @@ Actions Controller::Start(Moment now) {
   machines_.membership.Restore(restored, now);
   machines_.states.Restore(restored);
   for (const auto& [execution, state] : machines_.executions.Restore(restored, now, out)) {
-    machines_.states.BeginExecution(state, execution);
+    machines_.states.BeginExecution(state, execution, machines_.executions.Find(execution)->target);
   }
   return Finish(out);
 }
@@ -118,7 +118,7 @@ void Controller::OnPlanned(const Planned& planned, Outbox& out) {
   std::optional<Launch> launch = machines_.starts.OnPlanned(planned, out);
   if (!launch) return;
   const v1::Execution& resource = launch->entry.execution.resource();
-  machines_.states.BeginExecution(resource.state(), resource.name());
+  machines_.states.BeginExecution(resource.state(), resource.name(), launch->entry.target);
   machines_.executions.Add(std::move(launch->entry));
   PersistWithHosts(std::move(launch->reliance), machines_, out);
 }

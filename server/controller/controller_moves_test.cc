@@ -16,6 +16,12 @@ class ControllerMovesTest : public ControllerTestWorld {
     Seal(b_, Manifest(uid_, 1));
   }
 
+  static std::shared_ptr<const PlacedState> WithBytes(const std::vector<std::string>& hosts,
+                                                      int64_t bytes) {
+    auto placed = std::make_shared<PlacedState>(*Place(SpecOn(hosts)));
+    placed->total_bytes = bytes;
+    return placed;
+  }
   // Returns the name.
   std::string StartMove(int64_t generation = 1, const std::string& state = kState,
                         const std::vector<std::string>& target = {"a", "b"}, int32_t device = 0) {
@@ -24,14 +30,15 @@ class ControllerMovesTest : public ControllerTestWorld {
     return reply.ok() ? std::get<v1::Execution>(*reply).name() : "";
   }
   absl::StatusOr<Reply> TryMove(int64_t generation, const std::string& state,
-                                const std::vector<std::string>& target, int32_t device = 0) {
+                                const std::vector<std::string>& target, int32_t device = 0,
+                                int64_t bytes = 0) {
     v1::StartExecutionRequest request;
     request.set_state(state);
     request.set_expected_generation(generation);
     request.set_plan("plans/p");
     const CallId call = Ask(request);
     PlannedExecution move;
-    move.target = Place(SpecOn(target));
+    move.target = WithBytes(target, bytes);
     std::set<std::string> hosts = {"a", "b"};
     hosts.insert(target.begin(), target.end());
     for (const std::string& host : hosts) {
@@ -104,6 +111,25 @@ class ControllerMovesTest : public ControllerTestWorld {
   StreamId a_ = 0, b_ = 0;
   std::string uid_;
 };
+
+// What many moves at once grow by was once counted when they had committed.
+TEST_F(ControllerMovesTest, AJobsMovesThatRunCountTowardsItsBytes) {
+  const std::string other = "jobs/j/states/other";
+  CreateState create{.request = {}, .placed = WithBytes({"a", "b"}, 10)};
+  create.request.mutable_state()->set_name(other);
+  const auto created = replies_.at(Ask(create));
+  const std::string uid = std::get<v1::State>(*created).uid();
+  for (const StreamId stream : {a_, b_}) Seal(stream, Manifest(uid, 1, other));
+  Handle(Reconfigure{.call = ++last_call_,
+                     .options = std::make_shared<LiveOptions>(
+                         LiveOptions{.states_max = 10, .bytes_per_job = 100})});
+  EXPECT_TRUE(TryMove(1, kState, {"a", "b"}, 0, 60).ok());  // from 0
+  EXPECT_EQ(GetErrorInfo(TryMove(1, other, {"a", "b"}, 0, 41).status()).reason, "JOB_QUOTA");
+  create.request.mutable_state()->set_name("jobs/j/states/third");
+  create.placed = WithBytes({"a"}, 31);
+  EXPECT_EQ(GetErrorInfo(replies_.at(Ask(create)).status()).reason, "JOB_QUOTA");
+  EXPECT_TRUE(TryMove(1, other, {"a", "b"}, 0, 40).ok());
+}
 
 TEST_F(ControllerMovesTest, TheSourceIsRetiredWhenEveryHostHasSaidThatItHoldsTheTarget) {
   const std::string name = UntilCommitting();

@@ -49,7 +49,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
         {.id = Did<StartPlanning>().back().id, .move = MoveTo(host, windows)}, out_);
     EXPECT_TRUE(launch.has_value());
     const std::string name = launch->entry.execution.resource().name();
-    states_.BeginExecution(kState, name);
+    states_.BeginExecution(kState, name, nullptr);
     membership_.Keep(launch->reliance.hosts);
     executions_.Add(std::move(launch->entry));
     return name;

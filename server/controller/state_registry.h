@@ -23,9 +23,10 @@ namespace remesh::server {
 struct StateEntry {
   v1::State declared;  // name, uid, generation, step, labels, create_time; no spec
   std::shared_ptr<const PlacedState> placed;
-  std::string request_id;      // of the CreateState; may be empty
-  std::string request_digest;  // of the CreateState
-  std::string execution;       // that runs; empty: none
+  std::string request_id;                     // of the CreateState; may be empty
+  std::string request_digest;                 // of the CreateState
+  std::string execution;                      // that runs; empty: none
+  std::shared_ptr<const PlacedState> target;  // of it; null: none, or not known any more
   bool deleting = false;
   std::set<std::string> newer_hosts;  // that hold a newer generation than the journal knows
 

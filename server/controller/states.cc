@@ -4,6 +4,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -60,6 +61,12 @@ std::vector<Record> RecordsOf(const StateEntry& entry) {
           CreateRequestRecord(entry.name(), entry.request_id, entry.request_digest)};
 }
 
+// What it takes now or, if that is more, will take when the move that runs has committed.
+int64_t BytesOf(const StateEntry& state) {
+  const int64_t now = state.placed->total_bytes;
+  return state.target == nullptr ? now : std::max(now, state.target->total_bytes);
+}
+
 absl::Status JobQuota(const std::string& job, const char* quota, int64_t limit, int64_t use) {
   const std::string most = absl::StrCat(limit), would = absl::StrCat(use);
   return MakeError(
@@ -99,7 +106,7 @@ absl::Status States::CheckQuota(const std::string& name, int64_t more_states,
   const auto& all = registry_.states();
   for (auto at = all.lower_bound(prefix); at != all.end() && at->first.starts_with(prefix); ++at) {
     ++states;
-    bytes = AddBytes(bytes, at->second.placed->total_bytes);
+    bytes = AddBytes(bytes, BytesOf(at->second));
   }
   for (auto at = creates_.lower_bound(prefix);
        at != creates_.end() && at->first.starts_with(prefix); ++at) {
@@ -235,14 +242,18 @@ void States::OnDeleted(const StateDeleted& deleted, Outbox& out) {
   out.Touch(deleted.name);
 }
 
-void States::BeginExecution(const std::string& state, const std::string& execution) {
-  registry_.Find(state)->execution = execution;
+void States::BeginExecution(const std::string& name, const std::string& execution,
+                            std::shared_ptr<const PlacedState> target) {
+  StateEntry& state = *registry_.Find(name);
+  state.execution = execution;
+  state.target = std::move(target);
 }
 
 // Who holds what of the target is what the workers themselves said.
 void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
   StateEntry& state = *registry_.Find(end.state);
   state.execution.clear();
+  state.target = nullptr;
   state.declared.set_abandoned_generation(end.abandoned_generation);
   if (end.target != nullptr) {
     state.declared.set_generation(end.generation);

@@ -41,8 +41,8 @@ class States {
   const Tombstones& tombstones() const { return tombstones_; }
   bool creating(const std::string& name) const { return creates_.contains(name); }
 
-  // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have so much more. Shards of moves that
-  // run do not count.
+  // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have so much more. A state that moves
+  // counts as the larger of its source and its target.
   absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
 
   // Answers, or returns what to write first; then StateCreated.
@@ -54,7 +54,8 @@ class States {
               const std::map<StateKey, std::set<std::string>>& gone, Outbox& out);
   void OnDeleted(const StateDeleted& deleted, Outbox& out);
 
-  void BeginExecution(const std::string& state, const std::string& execution);
+  void BeginExecution(const std::string& name, const std::string& execution,
+                      std::shared_ptr<const PlacedState> target);
   void EndExecution(const ExecutionEnd& end, Outbox& out);
   // These hosts hold a newer generation than the journal knows.
   void SetNewerHosts(const StateKey& state, std::set<std::string> hosts, Outbox& out);

@@ -54,13 +54,13 @@ TEST_F(StatesTest, ADeletedStateIsRememberedUntilItsHostsConfirm) {
 TEST_F(StatesTest, OnlyAnExecutionThatSucceededMovesTheState) {
   Attach("a");
   Create({"a"});
-  states_.BeginExecution(kState, "jobs/j/executions/e");
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
   EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::MOVING);
   states_.EndExecution({.state = kState, .abandoned_generation = 2, .generation = 2, .target = {}},
                        out_);
   EXPECT_EQ(Find()->generation(), 1);
   EXPECT_EQ(Find()->declared.abandoned_generation(), 2);
-  states_.BeginExecution(kState, "jobs/j/executions/f");
+  states_.BeginExecution(kState, "jobs/j/executions/f", nullptr);
   states_.EndExecution({.state = kState, .generation = 3, .target = PlaceOn({"b"})}, out_);
   EXPECT_EQ(Find()->generation(), 3);
   EXPECT_TRUE(Find()->placed->hosts.contains("b"));
