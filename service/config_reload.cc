@@ -65,13 +65,16 @@ void ConfigReload::Read() {
   if (content == seen_ && !asked) return;
   seen_ = std::move(content);
   const absl::Status taken = Take(text);
+  const bool again = absl::IsUnavailable(taken);
+  if (again) asked_ = true;  // by the next poll: a file that stays as it is would not be read
   // Once a reason: a file that stays as it is would fill the log.
   const std::string refusal(taken.message());
   const bool is_new = std::exchange(refusal_, refusal) != refusal;
   if (taken.ok()) return metrics_.Succeeded(absl::Now());
   metrics_.Failed();
   if (!is_new) return;
-  LogWarning("new settings are refused, the old ones stay in force",
+  LogWarning(again ? "new settings cannot be put in force now, they are tried again"
+                   : "new settings are refused, the old ones stay in force",
              {{"file", options_.path}, {"error", taken}});
 }
 

@@ -19,7 +19,8 @@ namespace remesh::service {
 // Settings of a file that passed every check.
 struct SettingsCandidate {
   std::map<std::string, Settings::Value> values;
-  // Puts those that are live in force, all or none: an error leaves everything as it was.
+  // Puts those that are live in force, all or none: an error leaves everything as it was. But for
+  // UNAVAILABLE: some may be in force, or come in force later, and it is tried again.
   std::function<absl::Status()> apply;
 };
 

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
@@ -71,8 +72,11 @@ class ConfigReloadTest : public ::testing::Test {
   absl::StatusOr<SettingsCandidate> Parse(const std::string& text) {
     Rows rows;
     if (absl::Status status = rows.table.Load(text); !status.ok()) return status;
-    return SettingsCandidate{rows.table.Values(), [this, live = rows.live] {
+    return SettingsCandidate{rows.table.Values(), [this, live = rows.live]() -> absl::Status {
                                absl::MutexLock lock(&mutex_);
+                               if (std::exchange(busy_, false)) {
+                                 return absl::UnavailableError("the controller does not answer");
+                               }
                                live_ = live;
                                ++applied_;
                                return absl::OkStatus();
@@ -101,6 +105,7 @@ class ConfigReloadTest : public ::testing::Test {
   absl::Mutex mutex_;
   int64_t live_ = 1;
   int applied_ = 0;
+  bool busy_ = false;  // the next apply() is not answered
   std::optional<ConfigReload> reload_;
 };
 
@@ -115,6 +120,18 @@ TEST_F(ConfigReloadTest, APollNoticesWhatNoEventTells) {
   // Behind the link: no event of the watched folder.
   std::ofstream(folder_ / "..1" / "config.yaml") << "live: 3\n";
   EXPECT_TRUE(Becomes(3));
+}
+
+// A reload that met a busy controller was once forgotten until the file changed again.
+TEST_F(ConfigReloadTest, WhatCouldNotBeAppliedIsTriedAgain) {
+  {
+    absl::MutexLock lock(&mutex_);
+    busy_ = true;
+  }
+  Start(std::chrono::milliseconds(20));
+  Mount("live: 2\n");
+  EXPECT_TRUE(Becomes(2));
+  EXPECT_TRUE(GaugeBecomes("remesh_config_last_reload_successful", 1));
 }
 
 TEST_F(ConfigReloadTest, ABadFileChangesNothingAndIsMeteredUntilItIsRight) {
