@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "base/error.h"
 #include "worker/local/state_buffers.h"
@@ -47,8 +48,12 @@ class LendingTest : public ::testing::Test {
   LendingTest() {
     std::string path = ::testing::TempDir() + "/remesh_lending.XXXXXX";
     directory_ = mkdtemp(path.data());
-    store_ = *BufferStore::Open(
-        {.directory = directory_, .boot_id = "boot", .devices = 2, .handles = &handles_});
+    cgroup_ = directory_ + "_cgroup";  // no limit, unless a test writes one
+    store_ = *BufferStore::Open({.directory = directory_,
+                                 .boot_id = "boot",
+                                 .devices = 2,
+                                 .cgroup_root = cgroup_,
+                                 .handles = &handles_});
     buffers_ = std::make_unique<StateBuffers>(
         "host-a", store_.get(), &queue_,
         StateBuffers::Hooks{
@@ -57,7 +62,10 @@ class LendingTest : public ::testing::Test {
             .reserved = [](const std::string&, const absl::Status&) {}});
     buffers_->Assign(TwoShards());
   }
-  ~LendingTest() override { std::filesystem::remove_all(directory_); }
+  ~LendingTest() override {
+    std::filesystem::remove_all(directory_);
+    std::filesystem::remove_all(cgroup_);
+  }
 
   // Memory of a trainer that begins with these bytes.
   static Fd Memory(const std::string& bytes, int64_t size = 64, int seals = F_SEAL_SHRINK) {
@@ -66,6 +74,16 @@ class LendingTest : public ::testing::Test {
     EXPECT_EQ(pwrite(fd.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
     if (seals != 0) EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
     return fd;
+  }
+  // Of the worker, 150 bytes from its limit.
+  void LimitMemory() {
+    std::filesystem::create_directories(cgroup_ + "/memory");
+    for (const char* file : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
+      std::ofstream(cgroup_ + file) << "1000\n";
+    }
+    for (const char* file : {"/memory.current", "/memory/memory.usage_in_bytes"}) {
+      std::ofstream(cgroup_ + file) << "850\n";
+    }
   }
   // Both shards in one memory: "w" of device 10 at 0, of 11 at 16.
   v1::LendRequest Request(Fd memory, int64_t bytes = 64) {
@@ -85,7 +103,7 @@ class LendingTest : public ::testing::Test {
   }
   absl::Status Refusal(const v1::LendRequest& request) { return buffers_->Lend(request).status(); }
 
-  std::string directory_;
+  std::string directory_, cgroup_;
   HandleTable handles_;
   std::unique_ptr<BufferStore> store_;
   bool moving_ = false;
@@ -107,6 +125,18 @@ TEST_F(LendingTest, WhatIsLentIsTheSourceAtOnceAndTakesNoRoom) {
   EXPECT_EQ((*mapped)->shards[1].data[11], std::byte{'b'});
   EXPECT_EQ(store_->bytes(), 0);
   EXPECT_TRUE((*mapped)->CheckWhole().ok());
+}
+
+// Who touches a page first pays for it: a worker that read the holes of a trainer's file was once
+// killed for it in the middle of a move.
+TEST_F(LendingTest, MemoryThatIsNotThereYetMustFitIntoTheWorkersCgroup) {
+  constexpr int64_t kPages = 1 << 20;
+  LimitMemory();
+  const absl::Status refused = Refusal(Request(Memory("aaaa", kPages), kPages));
+  EXPECT_EQ(GetErrorInfo(refused).reason, "CGROUP_MEMORY") << refused;
+  EXPECT_THAT(changes_, SizeIs(0));
+  const auto lent = buffers_->Lend(Request(Memory(std::string(kPages, 'a'), kPages), kPages));
+  EXPECT_TRUE(lent.ok()) << lent.status();
 }
 
 TEST_F(LendingTest, TheMemoryStaysThoughTheTrainerEndsAndGoesWithTheGeneration) {

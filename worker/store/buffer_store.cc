@@ -219,6 +219,9 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), true);
   generation.lent = true;
   RETURN_IF_ERROR(CheckAbsent(generation));
+  int64_t missing = 0;
+  for (const LentMemory& memory : lent.memories) missing += memory.missing_bytes;
+  RETURN_IF_ERROR(CheckLent(missing));
   auto mapped = std::make_shared<MappedShards>();
   mapped->assignment = assignment;
   for (size_t i = 0; i < lent.places.size(); ++i) {
@@ -248,6 +251,14 @@ absl::Status BufferStore::TakeSpace(int64_t bytes, int64_t taken_over) const {
 }
 
 int64_t BufferStore::FreeKept() const { return pool_.Trim() + scratch_->Trim(); }
+
+// Lent files are memory wherever the store's own are. Who accesses a page first is charged for it.
+absl::Status BufferStore::CheckLent(int64_t missing_bytes) const {
+  if (missing_bytes == 0) return absl::OkStatus();
+  const absl::Status status = space_->CheckMemory(missing_bytes);
+  if (status.ok() || FreeKept() == 0) return status;
+  return space_->CheckMemory(missing_bytes);
+}
 
 absl::Status BufferStore::CheckCgroup(int64_t bytes) const {
   const absl::Status status = space_->CheckCgroup(bytes);

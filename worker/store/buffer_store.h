@@ -72,7 +72,8 @@ class BufferStore {
                       const v1::AttemptId& attempt = {});
 
   // The assignment's shards, in memory that a trainer lends: READY at once, and gone with this
-  // process. REQUIRES: lent.places are of the assignment's shards. Errors: as Create().
+  // process. REQUIRES: lent.places are of the assignment's shards. Errors: as Create();
+  // RESOURCE_EXHAUSTED (CGROUP_MEMORY) for pages that are not there yet.
   absl::Status Lend(const v1::Assignment& assignment, LentShards lent);
 
   // Create() in three steps, for those who must not be held up while the kernel finds the memory:
@@ -133,6 +134,7 @@ class BufferStore {
   absl::Status CheckAbsent(const Generation& generation) const;
   absl::Status TakeSpace(int64_t bytes, int64_t taken_over) const;
   absl::Status CheckCgroup(int64_t bytes) const;
+  absl::Status CheckLent(int64_t missing_bytes) const;
   // All that is kept for later; returns how many bytes.
   int64_t FreeKept() const;
   absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/store/lent_shards.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +11,16 @@
 #include "base/status_macros.h"
 
 namespace remesh::worker {
+namespace {
+
+// At most: holes after the first `bytes` count too, for pages there prove nothing of those before.
+int64_t MissingBytes(int fd, int64_t bytes) {
+  struct stat info {};
+  if (fstat(fd, &info) != 0) return bytes;
+  return std::clamp<int64_t>(info.st_size - info.st_blocks * 512, 0, bytes);
+}
+
+}  // namespace
 
 absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::string& device_uuid,
                                          int local_device, int fd, int64_t bytes,
@@ -15,6 +28,7 @@ absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::str
   LentMemory lent;
   if (kind == "host") {
     ASSIGN_OR_RETURN(lent.host, MappedFile::OfMemory(fd, bytes));
+    lent.missing_bytes = MissingBytes(fd, bytes);
     return lent;
   }
   const std::string ours = segments == nullptr ? "" : segments->KindOf(local_device);

@@ -16,6 +16,7 @@ namespace remesh::worker {
 struct LentMemory {
   MappedFile host;
   std::shared_ptr<std::byte> device;  // null: it is the host's
+  int64_t missing_bytes = 0;          // at most: pages that the first access makes
 };
 
 // The shards of a generation in memory that a trainer lends.

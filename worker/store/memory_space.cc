@@ -82,7 +82,10 @@ void MemorySpace::GiveKept(int64_t bytes) {
 }
 
 absl::Status MemorySpace::CheckCgroup(int64_t bytes) const {
-  if (!IsMemory(directory_)) return absl::OkStatus();
+  return IsMemory(directory_) ? CheckMemory(bytes) : absl::OkStatus();
+}
+
+absl::Status MemorySpace::CheckMemory(int64_t bytes) const {
   const auto cgroup = OwnCgroupMemory(cgroup_root_);
   if (!cgroup || bytes <= cgroup->free_bytes()) return absl::OkStatus();
   const std::string needed = absl::StrCat(bytes), limit = absl::StrCat(cgroup->limit_bytes),

@@ -30,6 +30,8 @@ class MemorySpace {
   // Whether so much more can be filled now without the kernel killing somebody for it.
   // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, needed_bytes, folder).
   absl::Status CheckCgroup(int64_t bytes) const;
+  // The same for memory that is not in `directory`.
+  absl::Status CheckMemory(int64_t bytes) const;
 
   int64_t bytes() const;  // in use
 
