@@ -59,9 +59,10 @@ absl::StatusOr<JournalBackup> JournalBackups::Take(absl::FunctionRef<bool()> wan
   }
   const absl::Cleanup remove = [this] { unlink(path_.c_str()); };
   RETURN_IF_ERROR(writer_.Copy(path_, wanted));
-  JournalBackup backup{.turn = std::move(turn)};
+  JournalBackup backup;
   ASSIGN_OR_RETURN(backup.head, CheckCopy(path_));
   RETURN_IF_ERROR(OpenCopy(path_, backup));
+  backup.turn = std::move(turn);  // not before: without it `remove` could meet the next one's file
   return backup;
 }
 
