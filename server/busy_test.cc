@@ -2,6 +2,7 @@
 // What callers see while every planning thread is busy.
 #include <gtest/gtest.h>
 
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "server/caller.h"
 #include "server/planning/planning_test_spec.h"
@@ -47,10 +48,10 @@ class BusyTest : public ServerFixture {
     }
   }
 
- private:
-  void Hold(ThreadPool& pool) {
+  // Holds one thread of the pool.
+  void Hold(ThreadPool& pool, const std::string& caller = "") {
     absl::Notification begun;
-    ASSERT_TRUE(pool.Post([this, &begun] {
+    ASSERT_TRUE(pool.Post({.caller = caller}, [this, &begun] {
       begun.Notify();
       free_.WaitForNotification();
     }));
@@ -131,6 +132,35 @@ TEST_F(BusyTest, AMoveThatIsKnownIsAnswered) {
   const auto known = StartExecution(request);
   ASSERT_TRUE(known.ok()) << known.status();
   EXPECT_EQ(known->planning().cache(), v1::Planning::HIT);
+}
+
+// Eight who read a plan a chunk a minute once stopped the executions of all jobs, whose workers
+// fetch their programs when they prepare.
+TEST_F(BusyTest, HostProgramsDoNotWaitForReadersWhoTrickle) {
+  const auto made = CreatePlan(SpecOfRows(8));
+  ASSERT_TRUE(made.ok()) << made.status();
+  for (int reader = 0; reader < core_options_.stream_threads; ++reader) {
+    Hold(core_->streamers(), absl::StrCat("reader ", reader));
+  }
+  v1::GetHostProgramRequest request;
+  request.set_plan(made->plan().name());
+  request.set_host("host-0");
+  const auto program = Ask<v1::HostProgram>([&](auto* context, auto* response) {
+    auto stream = plans_->GetHostProgram(context, request);
+    while (stream->Read(response)) continue;
+    return stream->Finish();
+  });
+  EXPECT_TRUE(program.ok()) << program.status();
+}
+
+TEST_F(BusyTest, NoReaderHasAllThreadsOfStreams) {
+  for (int stream = 0; stream + 1 < core_options_.stream_threads; ++stream) {
+    Hold(core_->streamers(), "a");
+  }
+  ASSERT_TRUE(core_->streamers().Post({.caller = "a"}, [this] { free_.WaitForNotification(); }));
+  auto answered = std::make_shared<absl::Notification>();
+  ASSERT_TRUE(core_->streamers().Post({.caller = "b"}, [answered] { answered->Notify(); }));
+  EXPECT_TRUE(answered->WaitForNotificationWithTimeout(absl::Seconds(20)));
 }
 
 TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {

@@ -84,7 +84,9 @@ Core::Core(Options options, CoreObserver& observer)
                      .waiting_max = options_.waiting_max,
                      .nice = kPatientNice,
                      .fair = true}),
-      streamers_(options_.stream_threads, options_.waiting_max),
+      streamers_(
+          {.threads = options_.stream_threads, .waiting_max = options_.waiting_max, .fair = true}),
+      programs_(options_.stream_threads, options_.waiting_max),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
             {quick_planners_, planners_, kPlanningQuantum}, options_.planning),
       precomputer_(plans_, planners_, desk_) {}
@@ -130,6 +132,7 @@ Core::~Core() {
   if (ticker_.joinable()) ticker_.join();
   for (ThreadPool* pool : {&quick_planners_, &planners_, &lookups_, &long_lookups_}) pool->Stop();
   streamers_.Stop();
+  programs_.Stop();
   strand_.Stop();
   writer_ = nullptr;  // what was asked for is still written
 }

@@ -70,7 +70,7 @@ class Core {
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
     int planner_threads = 2;        // for large plans; more for small ones and for executions
     PlanningLimits planning;
-    int stream_threads = 8;      // that expand plans for GetHostProgram and StreamPlan
+    int stream_threads = 8;      // that expand plans for GetHostProgram; as many for other streams
     size_t waiting_max = 10000;  // questions that may wait for a thread
   };
 
@@ -108,7 +108,11 @@ class Core {
   // For calls that look into the plan cache and its disk but plan nothing: they do not wait for
   // those that do.
   ThreadPool& lookups() { return lookups_; }
+  // For streams, each as slow as its reader.
   ThreadPool& streamers() { return streamers_; }
+  // For GetHostProgram, which workers wait for in the middle of a move: readers of other streams do
+  // not hold them up. Not fair, for many workers may share an address.
+  ThreadPool& programs() { return programs_; }
 
   // See JournalBackups::Take(). Blocks.
   absl::StatusOr<JournalBackup> BackUpJournal(absl::FunctionRef<bool()> wanted) {
@@ -116,7 +120,7 @@ class Core {
   }
 
   // Puts settings in force; see Reconfigure and LiveOptions. UNAVAILABLE when the controller does
-  // not answer within a second. Blocks.
+  // not answer within a second; they may come in force yet. Asking twice does no harm. Blocks.
   absl::Status SetLive(LiveOptions options, const MemoryTier::Limits& plans);
   // Ends executions, see remesh::Drain: gives those that run `patience` to end by themselves, then
   // fails what is not decided. Returns when none runs, or soon after. Blocks; nothing runs: not.
@@ -175,6 +179,7 @@ class Core {
   ThreadPool lookups_;
   ThreadPool long_lookups_;
   ThreadPool streamers_;
+  ThreadPool programs_;
   PlanDesk desk_;
   Precomputer precomputer_;
   Strand strand_;

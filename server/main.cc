@@ -76,7 +76,7 @@ int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwn = 24;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + MetricsEndpoint::kThreads +
-         static_cast<int>(options.planner_threads + options.stream_threads);
+         static_cast<int>(options.planner_threads + 2 * options.stream_threads);
 }
 
 // Either may be null; both must outlive the wait for signals.

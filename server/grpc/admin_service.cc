@@ -75,7 +75,7 @@ grpc::ServerUnaryReactor* AdminService::GetServer(grpc::CallbackServerContext* c
 grpc::ServerWriteReactor<BackupPart>* AdminService::BackUpJournal(
     grpc::CallbackServerContext* context, const v1::BackUpJournalRequest*) {
   return FillStream<BackupPart>(
-      backend_, context, "BackUpJournal", service::Resource{},
+      backend_, backend_.core.streamers(), context, "BackUpJournal", service::Resource{},
       [this](ChunkWriter<BackupPart>& writer) { return StreamBackup(backend_.core, writer); });
 }
 

@@ -12,9 +12,10 @@
 
 namespace remesh::server {
 
-// A stream that `fill(writer)` writes on a thread for streams; it returns how the stream ends.
+// A stream that `fill(writer)` writes on a thread of the pool in the caller's turn; it returns how
+// the stream ends.
 template <typename Chunk, typename Fill>
-grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend,
+grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, ThreadPool& pool,
                                             grpc::CallbackServerContext* context,
                                             const char* method, const service::Resource& resource,
                                             Fill fill) {
@@ -22,12 +23,12 @@ grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend,
   if (!status.ok()) return new RefusedStream<Chunk>(status);
   auto* stream = new ChunkStream<Chunk>(context);
   auto writer = std::make_shared<ChunkWriter<Chunk>>(stream);
-  ThreadPool& streamers = backend.core.streamers();
-  const bool taken = streamers.Post([fill = std::move(fill), writer]() mutable {
+  const Turn turn{.caller = CallerOf(*context)};
+  const bool taken = pool.Post(turn, [fill = std::move(fill), writer]() mutable {
     const absl::Status end = fill(*writer);
     writer->End(end);
   });
-  if (!taken) writer->End(NotTaken(streamers));
+  if (!taken) writer->End(NotTaken(pool));
   return stream;
 }
 

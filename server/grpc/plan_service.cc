@@ -269,7 +269,7 @@ ServerUnaryReactor* PlanService::GetPlan(CallbackServerContext* context,
 
 grpc::ServerWriteReactor<v1::Plan>* PlanService::StreamPlan(CallbackServerContext* context,
                                                             const v1::GetPlanRequest* request) {
-  return FillStream<v1::Plan>(backend_, context, "StreamPlan", {},
+  return FillStream<v1::Plan>(backend_, backend_.core.streamers(), context, "StreamPlan", {},
                               [this, request = *request](ChunkWriter<v1::Plan>& writer) {
                                 return server::StreamPlan(backend_.core.plans(), request, writer);
                               });
@@ -322,7 +322,7 @@ ServerUnaryReactor* PlanService::FlushPlans(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::ExportPlanResponse>* PlanService::ExportPlan(
     CallbackServerContext* context, const v1::ExportPlanRequest* request) {
   return FillStream<v1::ExportPlanResponse>(
-      backend_, context, "ExportPlan", {},
+      backend_, backend_.core.streamers(), context, "ExportPlan", {},
       [this, request = *request](ChunkWriter<v1::ExportPlanResponse>& writer) {
         return StreamExport(backend_.core.plans(), request, writer);
       });
@@ -342,7 +342,7 @@ grpc::ServerWriteReactor<v1::WatchPlansResponse>* PlanService::WatchPlans(
   absl::Status status = backend_.Authorize(*context, "WatchPlans", request->filter().state());
   if (status.ok()) status = AtField("filter", ValidateFilter(request->filter()));
   if (!status.ok()) return new RefusedStream<v1::WatchPlansResponse>(status);
-  return PlanWatchStream::Start(backend_.core, request->filter());
+  return PlanWatchStream::Start(backend_.core, CallerOf(*context), request->filter());
 }
 
 ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
@@ -363,7 +363,7 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
   return FillStream<v1::HostProgram>(
-      backend_, context, "GetHostProgram", {.host = request->host()},
+      backend_, backend_.core.programs(), context, "GetHostProgram", {.host = request->host()},
       [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;
@@ -384,7 +384,7 @@ ServerUnaryReactor* PlanService::ExplainPlan(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::RenderPlanResponse>* PlanService::RenderPlan(
     CallbackServerContext* context, const v1::RenderPlanRequest* request) {
   return FillStream<v1::RenderPlanResponse>(
-      backend_, context, "RenderPlan", {},
+      backend_, backend_.core.streamers(), context, "RenderPlan", {},
       [this, request = *request, context](ChunkWriter<v1::RenderPlanResponse>& writer) {
         const auto wanted = [context] {
           return HasGone(*context) ? absl::CancelledError("the caller has gone") : absl::OkStatus();

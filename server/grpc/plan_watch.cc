@@ -25,8 +25,9 @@ absl::Status WatchTooSlow() {
 
 }  // namespace
 
-PlanWatchStream* PlanWatchStream::Start(Core& core, const v1::PlanFilter& filter) {
-  std::shared_ptr<PlanWatchStream> stream(new PlanWatchStream(core, filter));
+PlanWatchStream* PlanWatchStream::Start(Core& core, std::string caller,
+                                        const v1::PlanFilter& filter) {
+  std::shared_ptr<PlanWatchStream> stream(new PlanWatchStream(core, std::move(caller), filter));
   stream->self_ = stream;
   stream->watch_ = core.plans().watchers().Add(stream);
   absl::ReleasableMutexLock lock(&stream->mutex_);
@@ -112,7 +113,8 @@ void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SA
   }
   if (!end_ && next_page_ && !loading_) {
     loading_ = true;
-    const bool posted = core_.streamers().Post([stream = self_] { stream->LoadPage(); });
+    const bool posted =
+        core_.streamers().Post({.caller = caller_}, [stream = self_] { stream->LoadPage(); });
     if (posted) return;
     end_ = ShuttingDown();
   }

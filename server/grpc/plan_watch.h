@@ -6,6 +6,8 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/plan.pb.h"
@@ -22,7 +24,7 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   static constexpr size_t kWaitingMax = 1024;
 
   // REQUIRES: a valid filter.
-  static PlanWatchStream* Start(Core& core, const v1::PlanFilter& filter);
+  static PlanWatchStream* Start(Core& core, std::string caller, const v1::PlanFilter& filter);
 
   void Offer(const PlanEventPtr& event) override;
   void End(const absl::Status& status) override;
@@ -32,7 +34,8 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   void OnDone() override;
 
  private:
-  PlanWatchStream(Core& core, const v1::PlanFilter& filter) : core_(core), filter_(filter) {}
+  PlanWatchStream(Core& core, std::string caller, const v1::PlanFilter& filter)
+      : core_(core), caller_(std::move(caller)), filter_(filter) {}
 
   // On a thread: appends the next page of what is there.
   void LoadPage();
@@ -41,6 +44,7 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   void Proceed(absl::ReleasableMutexLock& lock);
 
   Core& core_;
+  const std::string caller_;  // whose turn it takes
   const v1::PlanFilter filter_;
   uint64_t watch_ = 0;
   std::shared_ptr<PlanWatchStream> self_;
