@@ -24,6 +24,7 @@ namespace {
 
 constexpr auto kLeast = std::chrono::milliseconds(1);  // of times that cannot be nothing
 // Less is not enough for plans of some size.
+constexpr std::string_view kAes = "aes-256-gcm";
 constexpr int64_t kPlanningMemoryLeast = int64_t{16} << 20;
 // Half of what gRPC's clients take unless they are told otherwise.
 constexpr int64_t kPageBytesMax = int64_t{2} << 20;
@@ -74,6 +75,10 @@ void AddTimes(ServerOptions& o, Settings& settings) {
                      "File of tokens of 16 to 1024 characters, one a line: a worker that is not "
                      "known, or lost its secret, must have one of them. Empty: whoever reaches the "
                      "server may be a worker. The file is read again when it changes.");
+  settings.AddString("data_encryption", &o.data_encryption,
+                     "What workers send each other: none, or aes-256-gcm, which needs TLS, for the "
+                     "keys come with what the server tells workers, and transport tcp on each of "
+                     "them. Holds for executions that begin from now on.");
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
                   "Executions to remember; the oldest that ended go first.", 1);
@@ -165,6 +170,13 @@ absl::Status CheckTimesAndSizes(const ServerOptions& o) {
 
 absl::Status CheckTls(const ServerOptions& o) {
   RETURN_IF_ERROR(service::CheckAllOrNone(o.tls, TlsFields()));
+  if (o.data_encryption != "none" && o.data_encryption != kAes) {
+    return InvalidField("data_encryption", o.data_encryption, "must be none or aes-256-gcm");
+  }
+  if (o.data_encryption == kAes && o.tls.empty()) {
+    return InvalidField("data_encryption", o.data_encryption,
+                        "needs TLS (tls_certificate_file): without it the keys can be read");
+  }
   if (o.tls.empty() || !o.tls_trust_domain.empty()) return absl::OkStatus();
   return InvalidField("tls_trust_domain", "", "must be set with TLS");
 }
@@ -229,10 +241,10 @@ void AddSettings(ServerOptions& o, Settings& settings) {
                        "readiness period.");
   settings.AddDuration("shutdown_grace", &o.shutdown_grace,
                        "Time that calls under way get at shutdown.");
-  settings.Live({"log_level", "log_format", "execution_deadline", "states_max", "states_per_job",
-                 "bytes_per_job", "finished_executions_max", "topology", "plan_cache_bytes",
-                 "plan_cache_entries", "plan_cache_age", "calls_per_second", "calls_burst",
-                 "audit_log_file", "audit_reads"});
+  settings.Live({"log_level", "log_format", "execution_deadline", "data_encryption", "states_max",
+                 "states_per_job", "bytes_per_job", "finished_executions_max", "topology",
+                 "plan_cache_bytes", "plan_cache_entries", "plan_cache_age", "calls_per_second",
+                 "calls_burst", "audit_log_file", "audit_reads"});
 }
 
 absl::Status Validate(const ServerOptions& o) {
@@ -260,6 +272,7 @@ Core::Options CoreOptionsOf(const ServerOptions& o) {
       .states_max = static_cast<size_t>(o.states_max),
       .states_per_job = o.states_per_job,
       .bytes_per_job = o.bytes_per_job,
+      .encrypts_data = o.data_encryption == kAes,
       .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
       .topology_rules = *RulesOf(o),
       .version = std::string(service::kVersion)};
@@ -285,6 +298,7 @@ LiveOptions LiveOptionsOf(const ServerOptions& o) {
           .states_max = static_cast<size_t>(o.states_max),
           .states_per_job = o.states_per_job,
           .bytes_per_job = o.bytes_per_job,
+          .encrypts_data = o.data_encryption == kAes,
           .finished_executions_max = static_cast<size_t>(o.finished_executions_max),
           .join_token_hashes = {},
           .topology_rules = *RulesOf(o)};

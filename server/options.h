@@ -36,6 +36,7 @@ struct ServerOptions {
   int64_t windows_ahead = 8;
   int64_t states_max = 10'000;
   int64_t finished_executions_max = 1000;
+  std::string data_encryption = "none";
   int64_t states_per_job = 0;
   int64_t bytes_per_job = 0;
 

@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "base/check.h"
+#include "base/data_encryption.h"
 #include "base/error.h"
 #include "service/one_gauge.h"
 
@@ -36,11 +37,17 @@ prometheus::Family<prometheus::Histogram>& Histograms(prometheus::Registry& regi
 
 }  // namespace
 
-WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& transport)
+WorkerMetrics::Wire WorkerMetrics::AddWire(const std::string& transport) {
+  return {.sent = &bytes_.Add({{"direction", "sent"}, {"transport", transport}}),
+          .received = &bytes_.Add({{"direction", "received"}, {"transport", transport}})};
+}
+
+WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& transport,
+                             bool encrypts)
     : bytes_(Counters(registry, "remesh_worker_transfer_bytes_total",
                       "Bytes moved in windows that are done.")),
-      sent_(bytes_.Add({{"direction", "sent"}, {"transport", transport}})),
-      received_(bytes_.Add({{"direction", "received"}, {"transport", transport}})),
+      in_clear_(AddWire(transport)),
+      encrypted_(encrypts ? AddWire(transport + kEncryptedTransport) : in_clear_),
       copied_(bytes_.Add({{"direction", "copied"}, {"transport", "local"}})),
       chunks_verified_(Counters(registry, "remesh_worker_chunks_verified_total",
                                 "Chunks (16 KiB) that arrived with the origin's digest.")
@@ -78,9 +85,10 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
   for (const char* reason : kExpectedErrors) errors_.Add({{"reason", reason}});
 }
 
-void WorkerMetrics::WindowDone(const MoverBytes& delta, double seconds) {
-  sent_.Increment(static_cast<double>(delta.sent));
-  received_.Increment(static_cast<double>(delta.received));
+void WorkerMetrics::WindowDone(const MoverBytes& delta, double seconds, bool encrypted) {
+  const Wire& wire = encrypted ? encrypted_ : in_clear_;
+  wire.sent->Increment(static_cast<double>(delta.sent));
+  wire.received->Increment(static_cast<double>(delta.received));
   copied_.Increment(static_cast<double>(delta.copied));
   chunks_verified_.Increment(static_cast<double>(delta.chunks_verified));
   window_seconds_.Observe(seconds);

@@ -24,10 +24,10 @@ namespace remesh::worker {
 class WorkerMetrics {
  public:
   // `registry` must outlive it.
-  WorkerMetrics(prometheus::Registry& registry, const std::string& transport);
+  WorkerMetrics(prometheus::Registry& registry, const std::string& transport, bool encrypts);
 
-  // `delta`: since the attempt's window before.
-  void WindowDone(const MoverBytes& delta, double seconds);
+  // `delta`: since the attempt's window before; `encrypted`: what was sent and received.
+  void WindowDone(const MoverBytes& delta, double seconds, bool encrypted);
   // An attempt has left `phase`, which is not kOver.
   void PhaseDone(Attempt::Phase phase, double seconds);
   // What ended a mover; counted when digests did not match.
@@ -43,8 +43,14 @@ class WorkerMetrics {
 
  private:
   prometheus::Family<prometheus::Counter>& bytes_;
-  prometheus::Counter& sent_;
-  prometheus::Counter& received_;
+  struct Wire {
+    prometheus::Counter* sent;
+    prometheus::Counter* received;
+  };
+  Wire AddWire(const std::string& transport);
+
+  const Wire in_clear_;
+  const Wire encrypted_;  // that in the clear, where the transport does not encrypt
   prometheus::Counter& copied_;
   prometheus::Counter& chunks_verified_;
   prometheus::Family<prometheus::Counter>& mismatches_;

@@ -3,7 +3,9 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/nearest.h"
 #include "base/status_macros.h"
@@ -38,6 +40,8 @@ std::string DeviceIds(const v1::Register& registration) {
 std::string Transports(const v1::Register& registration) {
   std::string text;
   for (const v1::DataAddress& address : registration.data_addresses()) {
+    // The same address once more: -o yaml shows it.
+    if (absl::EndsWith(address.transport(), kEncryptedTransport)) continue;
     absl::StrAppend(&text, text.empty() ? "" : " ", address.transport(), "=", address.address());
   }
   return OrDash(text);

@@ -298,6 +298,42 @@ TEST_F(ControllerTransportTest, OverNcclAHostServesOneExecutionAtATime) {
   EXPECT_EQ(Count(b_, Command::kPrepare), 2);
 }
 
+class ControllerEncryptionTest : public ControllerMovesTest {
+ protected:
+  // a and b come back with addresses of these transports.
+  void Return(const std::string& of_a, const std::string& of_b) {
+    options_.encrypts_data = true;
+    StartServer();
+    for (const auto& [host, transport] : {std::pair("a", of_a), std::pair("b", of_b)}) {
+      v1::Register registration = Identity(host);
+      *registration.add_manifests() = Manifest(uid_, 1);
+      for (const std::string& name : {std::string("tcp"), transport})
+        registration.add_data_addresses()->set_transport(name);
+      (*host == 'a' ? a_ : b_) = Attach(registration);
+    }
+  }
+};
+
+TEST_F(ControllerEncryptionTest, OnlyAddressesThatEncryptAreTold) {
+  Return("tcp+aes-256-gcm", "tcp+aes-256-gcm");
+  StartMove();
+  ASSERT_EQ(sent_[b_].back().command_case(), Command::kPrepare);
+  const v1::Prepare prepare = sent_[b_].back().prepare();
+  ASSERT_EQ(prepare.peers_size(), 2);
+  for (const v1::PeerEntry& peer : prepare.peers()) {
+    ASSERT_EQ(peer.data_addresses_size(), 1);
+    EXPECT_EQ(peer.data_addresses(0).transport(), "tcp+aes-256-gcm");
+  }
+}
+
+TEST_F(ControllerEncryptionTest, AHostThatDoesNotEncryptTakesPartInNothing) {
+  Return("tcp+aes-256-gcm", "nccl");
+  const absl::Status refused = TryMove(1, kState, {"a", "b"}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(GetErrorInfo(refused).reason, "DATA_NOT_ENCRYPTED");
+  EXPECT_EQ(GetErrorInfo(refused).metadata["host"], "b");
+}
+
 // It was cut off while it reserved memory, and the server restarted meanwhile.
 TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesBack) {
   const std::string name = StartMove();

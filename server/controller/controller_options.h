@@ -22,6 +22,7 @@ struct ControllerOptions {
   size_t states_max = 10'000;
   int64_t states_per_job = 0;             // 0: no limit but states_max
   int64_t bytes_per_job = 0;              // of all shards of its states; 0: no limit
+  bool encrypts_data = false;             // what hosts send each other
   size_t finished_executions_max = 1000;  // older ones are dropped
   size_t tombstones_max = 10'000;         // deletions that are remembered
   // Between ticks. One that comes later than twice this tells that the server itself stood still.
@@ -38,6 +39,7 @@ struct LiveOptions {
   size_t states_max = 0;
   int64_t states_per_job = 0;
   int64_t bytes_per_job = 0;
+  bool encrypts_data = false;
   size_t finished_executions_max = 0;
   std::set<std::string> join_token_hashes = {};
   TopologyRules topology_rules = {};

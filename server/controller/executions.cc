@@ -9,6 +9,7 @@
 #include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/data_addresses.h"
 #include "server/controller/names.h"
 
 namespace remesh::server {
@@ -59,14 +60,16 @@ std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const Pl
 }
 
 std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegistry& workers,
-                                     const RandomBits& random) {
+                                     const RandomBits& random, bool encrypts_data) {
+  // What stays on a host is sent to nobody.
+  const bool encrypted = encrypts_data && spec.participants.size() > 1;
   std::vector<v1::PeerEntry> peers;
   for (const Participant& participant : spec.participants) {
     const v1::Register& registration = workers.Find(participant.host)->registration;
     v1::PeerEntry& peer = peers.emplace_back();
     peer.set_host(participant.host);
     peer.set_incarnation(registration.incarnation());
-    *peer.mutable_data_addresses() = registration.data_addresses();
+    *peer.mutable_data_addresses() = AddressesOf(registration.data_addresses(), encrypted);
     peer.set_token(MakeToken(random));
     *peer.mutable_device_ids() = {participant.device_ids.begin(), participant.device_ids.end()};
   }
@@ -428,7 +431,9 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
     Execution& execution = entries_.at(name).execution;
     if (execution.step() != Execution::Step::kQueued) continue;
     ExecutionActions actions;
-    execution.Start(MakePeers(execution.spec(), membership_.workers(), random_), actions);
+    execution.Start(
+        MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data),
+        actions);
     Apply(name, std::move(actions), now, out);
   }
 }

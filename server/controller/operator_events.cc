@@ -12,6 +12,7 @@ void OnReconfigure(const Reconfigure& change, Machines& machines, Outbox& out) {
   options.states_max = asked.states_max;
   options.states_per_job = asked.states_per_job;
   options.bytes_per_job = asked.bytes_per_job;
+  options.encrypts_data = asked.encrypts_data;
   options.finished_executions_max = asked.finished_executions_max;
   options.join_token_hashes = asked.join_token_hashes;
   out.Reply(change.call, google::protobuf::Empty());

@@ -11,6 +11,7 @@
 #include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/data_addresses.h"
 #include "server/controller/digest.h"
 #include "server/controller/names.h"
 
@@ -268,7 +269,14 @@ absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution
   for (const auto& [host, devices] : move.hosts) {
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, devices));
   }
-  return absl::OkStatus();
+  return CheckEncryption(move);
+}
+
+absl::Status Starts::CheckEncryption(const PlannedExecution& move) const {
+  if (!options_.encrypts_data || move.hosts.size() < 2) return absl::OkStatus();
+  std::set<std::string> hosts;
+  for (const auto& [host, devices] : move.hosts) hosts.insert(host);
+  return CheckEncrypts(hosts, membership_.workers());
 }
 
 std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GB/s of messages between two processes on loopback: transport_benchmark [--transport tcp|ucx]
-// [--in-flight N] [--both-ways] [--rendezvous BYTES] [--tls TLS]. Every message has memory of its
+// [--encrypt] [--in-flight N] [--both-ways] [--rendezvous BYTES] [--tls TLS]. Every message has memory of its
 // own, 256 MiB in all, so that nothing stays in the cache.
 #include <spawn.h>
 #include <sys/wait.h>
@@ -30,6 +30,7 @@ struct Flags {
   int in_flight = 16;
   int64_t total_bytes = int64_t{2} << 30;  // in each round
   bool both_ways = false;
+  bool encrypt = false;
   std::string first_address;  // set in the second process
 };
 
@@ -143,6 +144,7 @@ int Main(int argc, char** argv) {
   app.add_option("--bytes", flags.total_bytes);
   app.add_option("--tls", flags.ucx.tls);
   app.add_option("--devices", flags.ucx.net_devices);
+  app.add_flag("--encrypt", flags.encrypt, "of tcp");
   app.add_flag("--both-ways", flags.both_ways);
   app.add_option("--first", flags.first_address);
   CLI11_PARSE(app, argc, argv);
@@ -152,7 +154,8 @@ int Main(int argc, char** argv) {
     std::printf("%s\n", transport->address().c_str());
     std::fflush(stdout);
     Run(*transport, flags, 1,
-        {{flags.first_address, tokens[0]}, {transport->address(), tokens[1]}});
+        {{flags.first_address, tokens[0], 0, flags.encrypt},
+         {transport->address(), tokens[1], 0, flags.encrypt}});
     return 0;
   }
   std::FILE* output;
@@ -161,7 +164,8 @@ int Main(int argc, char** argv) {
   REMESH_CHECK(std::fgets(line, sizeof(line), output) != nullptr);
   std::string second(line);
   second.pop_back();
-  Run(*transport, flags, 0, {{transport->address(), tokens[0]}, {second, tokens[1]}});
+  Run(*transport, flags, 0,
+      {{transport->address(), tokens[0], 0, flags.encrypt}, {second, tokens[1], 0, flags.encrypt}});
   waitpid(pid, nullptr, 0);
   return 0;
 }

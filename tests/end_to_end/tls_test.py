@@ -39,7 +39,7 @@ class TlsTest(harness.ClusterTest):
         cls.TLS, cls.CLUSTER_TLS = cls.folders["job/tls/trainer"].tls(), cls.folders["admin/test"].tls()
         server = cls.folders["server"].now
         cls.SERVER_CONFIG = [f"tls_certificate_file: {server}/tls.crt", f"tls_key_file: {server}/tls.key",
-                             f"tls_client_ca_file: {server}/ca.crt"]
+                             f"tls_client_ca_file: {server}/ca.crt", "data_encryption: aes-256-gcm"]
         cls.WORKER_CONFIG = [f"tls_{kind}_file: {cls.root}/worker-{{host}}/now/{name}" for kind, name in (
             ("ca", "ca.crt"), ("certificate", "tls.crt"), ("key", "tls.key"))]
         super().setUpClass()
@@ -72,11 +72,16 @@ class TlsTest(harness.ClusterTest):
 
     # ---- the tests, in this order ----
 
-    def test_1_a_reshard_works(self):
+    def test_1_a_reshard_works_and_is_encrypted(self):
         arrays = [harness.Array("w", "f32", (64, 64))]
         self.create_and_write(STATE, arrays, harness.text_sharding(ROWS, 0, 1, 2, 3))
         self.move(STATE, 1, harness.targets(arrays, harness.text_sharding(COLUMNS, 0, 1, 2, 3)))
         self.check_everywhere(STATE, 2, arrays)
+        for host in self.cluster.host_names:
+            for direction in ("sent", "received"):
+                series = f'remesh_worker_transfer_bytes_total{{direction="{direction}",transport="%s"}}'
+                self.assertEqual(self.metric(host, series % "tcp+aes-256-gcm"), 4096)
+                self.assertEqual(self.metric(host, series % "tcp"), 0)
 
     def test_2_strangers_are_told_why(self):
         self.assertIn("the connection was closed; does it want TLS (--tls-ca)?", self.remeshctl("states", "list"))
@@ -124,6 +129,12 @@ class TlsTest(harness.ClusterTest):
             "--tls-key-file", str(self.folders["admin/test"].now / "tls.key")], capture_output=True, text=True, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn("must be the key of the certificate in tls_certificate_file", done.stderr)
+
+    def test_5_keys_are_not_sent_in_the_clear(self):
+        done = subprocess.run([harness.BIN_DIR / "remesh-server", "--check-config", "--data-encryption", "aes-256-gcm"],
+                              capture_output=True, text=True, timeout=30, check=False)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn('data_encryption: value "aes-256-gcm" needs TLS', done.stdout + done.stderr)
 
     def test_6_another_ca_under_load(self):
         load = Load(self.cluster.server_address, self.TLS)

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/error_info.h"
@@ -83,6 +84,11 @@ v1::Register Agent::Attaching() {
   v1::DataAddress& address = *message.add_data_addresses();
   address.set_transport(data_->transport_name());
   address.set_address(data_->transport_address());
+  if (data_->encrypts()) {
+    v1::DataAddress& encrypted = *message.add_data_addresses();
+    encrypted.set_transport(absl::StrCat(address.transport(), kEncryptedTransport));
+    encrypted.set_address(address.address());
+  }
   message.set_highest_epoch(record.highest_epoch());
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(record.incarnation());

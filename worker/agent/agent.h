@@ -139,7 +139,7 @@ class Agent {
   absl::StatusOr<std::vector<Peer>> PeersOf(const v1::Prepare& prepare) const;
   absl::Status SetTargetPhase(const Entry& entry, v1::ShardPhase phase);
   void Stop(const std::string& key, Entry& entry);
-  Mover::Events MakeEvents(const std::string& key);
+  Mover::Events MakeEvents(const std::string& key, bool encrypted);
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
   void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);
   void Fail(const v1::AttemptId& id, const absl::Status& status);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <utility>
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "base/data_encryption.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/error_info.h"
@@ -129,13 +131,17 @@ struct Agent::Making {
 };
 
 absl::StatusOr<std::vector<Peer>> Agent::PeersOf(const v1::Prepare& prepare) const {
+  const std::string encrypting = absl::StrCat(data_->transport_name(), kEncryptedTransport);
   std::vector<Peer> peers;
   for (const v1::PeerEntry& entry : prepare.peers()) {
     Peer& peer = peers.emplace_back();
     peer.token = entry.token();
     peer.devices = entry.device_ids_size();
     for (const v1::DataAddress& address : entry.data_addresses()) {
-      if (address.transport() == data_->transport_name()) peer.address = address.address();
+      const bool encrypted = data_->encrypts() && address.transport() == encrypting;
+      if (!encrypted && address.transport() != data_->transport_name()) continue;
+      peer.address = address.address();
+      peer.encrypted = encrypted;
     }
     if (peer.address.empty()) {
       return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -188,13 +194,14 @@ absl::Status Agent::Make(Making& making, const std::atomic<bool>& cancelled) con
   return absl::OkStatus();
 }
 
-Mover::Events Agent::MakeEvents(const std::string& key) {
+Mover::Events Agent::MakeEvents(const std::string& key, bool encrypted) {
   Mover::Events events;
-  events.window_done = [this, key, before = MoverBytes()](const WindowReport& report) mutable {
+  events.window_done = [this, key, encrypted,
+                        before = MoverBytes()](const WindowReport& report) mutable {
     const MoverBytes& now = report.bytes;
     metrics_->WindowDone({now.sent - before.sent, now.received - before.received,
                           now.copied - before.copied, now.chunks_verified - before.chunks_verified},
-                         std::chrono::duration<double>(report.duration).count());
+                         std::chrono::duration<double>(report.duration).count(), encrypted);
     before = now;
     PostEvent(key, [report](Entry& e) { return e.attempt.WindowDone(report); });
   };
@@ -216,6 +223,8 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
     PostEvent(key, [status = peers.status()](Entry& e) { return e.attempt.Opened(status); });
     return;
   }
+  const bool encrypted =
+      std::any_of(peers->begin(), peers->end(), [](const Peer& peer) { return peer.encrypted; });
   auto making = std::make_shared<Making>(Making{.devices = entry.devices,
                                                 .program = std::move(entry.program),
                                                 .source = std::move(entry.source),
@@ -223,7 +232,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
                                                 .opening = {.self = prepare.self(),
                                                             .peers = *std::move(peers),
                                                             .options = options_.mover,
-                                                            .events = MakeEvents(key)}});
+                                                            .events = MakeEvents(key, encrypted)}});
   for (const v1::PeerEntry& peer : prepare.peers())
     making->opening.peer_names.push_back(peer.host());
   entry.reserving = files_.Post(

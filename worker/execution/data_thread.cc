@@ -24,6 +24,7 @@ DataThread::DataThread(std::unique_ptr<Transport> transport,
       address_(transport_->address()),
       windowed_(transport_->windowed()),
       gathers_(transport_->gathers()),
+      encrypts_(transport_->encrypts()),
       devices_(std::move(devices)),
       thread_([this] { Run(); }) {
   REMESH_CHECK(!devices_.empty());

@@ -39,6 +39,7 @@ class DataThread {
   LocalDevices devices() const;
   bool windowed() const { return windowed_; }
   bool gathers() const { return gathers_; }
+  bool encrypts() const { return encrypts_; }
   const std::string& transport_name() const { return name_; }
   const std::string& transport_address() const { return address_; }
 
@@ -69,6 +70,7 @@ class DataThread {
   const std::string address_;
   const bool windowed_;
   const bool gathers_;
+  const bool encrypts_;
 
   absl::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);

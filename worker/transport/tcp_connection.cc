@@ -84,10 +84,26 @@ bool TcpConnection::OnHead(std::span<const std::byte> head, Runs& body) {
   return group_->OnFrame(peer_, *this, As<tcp::Frame>(head), body);
 }
 
+tcp::Secrets TcpConnection::SecretsOf(const TcpGroup& group, int peer) const {
+  const Peer& other = group.peer(peer);
+  if (dialled_) return {other.token, group.token(), other.encrypted};
+  return {group.token(), other.token, other.encrypted};
+}
+
+void TcpConnection::BecomeOpen(const tcp::Secrets& secrets) {
+  state_ = State::kOpen;
+  if (secrets.encrypted) {
+    const tcp::ConnectionKeys keys = tcp::KeysOf(secrets, challenge_, hello_);
+    stream_.Seal(dialled_ ? keys.to_acceptor : keys.to_dialer,
+                 dialled_ ? keys.to_dialer : keys.to_acceptor);
+  }
+  group_->OnOpen(peer_, this);
+}
+
 bool TcpConnection::OnChallenge(const tcp::Challenge& challenge) {
   if (challenge.magic != tcp::kMagic) return false;
   challenge_ = challenge;
-  hello_ = tcp::MakeHello(group_->peer(peer_).token, group_->token(), challenge);
+  hello_ = tcp::MakeHello(SecretsOf(*group_, peer_), challenge);
   state_ = State::kAwaitsAnswer;
   Queue(hello_);
   return true;
@@ -99,32 +115,33 @@ bool TcpConnection::OnHello(const tcp::DialerHello& hello) {
   TcpGroup* const group = groups_->FindGroup(hello.acceptor, answer.code);
   const int peer = group == nullptr ? -1 : group->PeerOf(hello.dialer);
   if (group != nullptr) answer.code = tcp::Code::kRefused;
-  if (peer >= 0 && !group->wants(peer)) answer.code = tcp::Code::kLeft;
-  const bool proved = peer >= 0 && group->wants(peer) &&
-                      tcp::Holds(hello, group->token(), group->peer(peer).token, challenge_);
-  if (proved) answer = tcp::MakeAnswer(group->token(), group->peer(peer).token, challenge_, hello);
+  const bool wanted = peer >= 0 && group->wants(peer);
+  if (peer >= 0 && !wanted) answer.code = tcp::Code::kLeft;
+  const tcp::Secrets secrets = wanted ? SecretsOf(*group, peer) : tcp::Secrets();
+  const bool proved = wanted && tcp::Holds(hello, secrets, challenge_);
+  if (proved) answer = tcp::MakeAnswer(secrets, challenge_, hello);
   Queue(answer);
   // Who did not prove itself reads the answer and goes; what else it says is not read.
   if (!proved) {
     stream_.Write();
     return false;
   }
-  state_ = State::kOpen;
+  hello_ = hello;
   group_ = group;
   peer_ = peer;
-  group_->OnOpen(peer_, this);
+  BecomeOpen(secrets);
   return true;
 }
 
 bool TcpConnection::OnAnswer(const tcp::Answer& answer) {
   answer_ = answer.code;
   if (answer.code != tcp::Code::kAccepted) return false;
-  if (!tcp::Holds(answer, group_->peer(peer_).token, group_->token(), challenge_, hello_)) {
+  const tcp::Secrets secrets = SecretsOf(*group_, peer_);
+  if (!tcp::Holds(answer, secrets, challenge_, hello_)) {
     answer_ = tcp::Code::kRefused;
     return false;
   }
-  state_ = State::kOpen;
-  group_->OnOpen(peer_, this);
+  BecomeOpen(secrets);
   return true;
 }
 

@@ -71,6 +71,9 @@ class TcpConnection final : private tcp::Stream::Reader {
   size_t head_bytes() const override;
   bool OnHead(std::span<const std::byte> head, Runs& body) override;
   void OnBody() override { group_->OnBody(peer_); }
+  tcp::Secrets SecretsOf(const TcpGroup& group, int peer) const;
+  // Both have proved themselves.
+  void BecomeOpen(const tcp::Secrets& secrets);
   bool OnChallenge(const tcp::Challenge& challenge);
   bool OnHello(const tcp::DialerHello& hello);
   bool OnAnswer(const tcp::Answer& answer);

@@ -22,10 +22,11 @@ Nonce MakeNonce() {
 }
 
 // `role` keeps an answer from being sent back as a hello.
-Proof Prove(std::string_view role, const AttemptToken& acceptor, const AttemptToken& dialer,
-            const Nonce& challenge, const Nonce& hello) {
-  const std::string key = acceptor + dialer;
+Proof Prove(std::string_view role, const Secrets& secrets, const Nonce& challenge,
+            const Nonce& hello) {
+  const std::string key = secrets.acceptor + secrets.dialer;
   std::string text(role);
+  if (secrets.encrypted) text.append(" aes-256-gcm");
   text.append(challenge.begin(), challenge.end()).append(hello.begin(), hello.end());
   Proof proof;
   unsigned int size = 0;
@@ -58,27 +59,35 @@ TokenId IdOf(const AttemptToken& token) {
 
 Challenge MakeChallenge() { return {.nonce = MakeNonce()}; }
 
-DialerHello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
-                      const Challenge& challenge) {
-  DialerHello hello{.acceptor = IdOf(acceptor), .dialer = IdOf(dialer), .nonce = MakeNonce()};
-  hello.proof = Prove(kDialer, acceptor, dialer, challenge.nonce, hello.nonce);
+DialerHello MakeHello(const Secrets& secrets, const Challenge& challenge) {
+  DialerHello hello{
+      .acceptor = IdOf(secrets.acceptor), .dialer = IdOf(secrets.dialer), .nonce = MakeNonce()};
+  hello.proof = Prove(kDialer, secrets, challenge.nonce, hello.nonce);
   return hello;
 }
 
-bool Holds(const DialerHello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
-           const Challenge& challenge) {
-  return Equal(hello.proof, Prove(kDialer, acceptor, dialer, challenge.nonce, hello.nonce));
+bool Holds(const DialerHello& hello, const Secrets& secrets, const Challenge& challenge) {
+  return Equal(hello.proof, Prove(kDialer, secrets, challenge.nonce, hello.nonce));
 }
 
-Answer MakeAnswer(const AttemptToken& acceptor, const AttemptToken& dialer,
-                  const Challenge& challenge, const DialerHello& hello) {
+Answer MakeAnswer(const Secrets& secrets, const Challenge& challenge, const DialerHello& hello) {
   return {.code = Code::kAccepted,
-          .proof = Prove(kAcceptor, acceptor, dialer, challenge.nonce, hello.nonce)};
+          .proof = Prove(kAcceptor, secrets, challenge.nonce, hello.nonce)};
 }
 
-bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToken& dialer,
-           const Challenge& challenge, const DialerHello& hello) {
-  return Equal(answer.proof, Prove(kAcceptor, acceptor, dialer, challenge.nonce, hello.nonce));
+bool Holds(const Answer& answer, const Secrets& secrets, const Challenge& challenge,
+           const DialerHello& hello) {
+  return Equal(answer.proof, Prove(kAcceptor, secrets, challenge.nonce, hello.nonce));
+}
+
+ConnectionKeys KeysOf(const Secrets& secrets, const Challenge& challenge,
+                      const DialerHello& hello) {
+  REMESH_CHECK(secrets.encrypted);
+  const std::string tokens = secrets.acceptor + secrets.dialer;
+  std::string nonces(challenge.nonce.begin(), challenge.nonce.end());
+  nonces.append(hello.nonce.begin(), hello.nonce.end());
+  return {.to_acceptor = DerivePipeKey(tokens, nonces, "remesh data to acceptor"),
+          .to_dialer = DerivePipeKey(tokens, nonces, "remesh data to dialer")};
 }
 
 }  // namespace remesh::worker::tcp

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "worker/transport/sealed_pipe.h"
 #include "worker/transport/transport.h"
 
 // How two workers of one attempt prove to each other that they know both tokens, before either
@@ -15,7 +16,10 @@
 //   dialer -> acceptor   DialerHello{who is asked for, who asks, nonce, proof}
 //   acceptor -> dialer   Answer{code, proof}
 //
-// Tokens never travel: a group is named by a hash of its token. There is no encryption.
+// Tokens never travel: a group is named by a hash of its token. Where the attempt's peer table says
+// so, all that follows is encrypted (sealed_pipe.h) under keys of this connection alone, made by
+// HKDF-SHA256 (RFC 5869) of both tokens and both nonces. The proofs tell such a connection from one
+// in the clear: hosts that take it for different ones refuse each other.
 namespace remesh::worker::tcp {
 
 using Nonce = std::array<uint8_t, 16>;
@@ -52,20 +56,30 @@ struct Answer {
 
 static_assert(sizeof(Challenge) == 24 && sizeof(DialerHello) == 88 && sizeof(Answer) == 33);
 
+// What the two must know.
+struct Secrets {
+  AttemptToken acceptor;
+  AttemptToken dialer;
+  bool encrypted = false;
+};
+
 // First bytes of the token's SHA-256: finds a group without telling how to enter it.
 TokenId IdOf(const AttemptToken& token);
 
 // With a nonce from the kernel.
 Challenge MakeChallenge();
-DialerHello MakeHello(const AttemptToken& acceptor, const AttemptToken& dialer,
-                      const Challenge& challenge);
+DialerHello MakeHello(const Secrets& secrets, const Challenge& challenge);
 // Compares in constant time.
-bool Holds(const DialerHello& hello, const AttemptToken& acceptor, const AttemptToken& dialer,
-           const Challenge& challenge);
+bool Holds(const DialerHello& hello, const Secrets& secrets, const Challenge& challenge);
 // kAccepted, proved to the one who said `hello`.
-Answer MakeAnswer(const AttemptToken& acceptor, const AttemptToken& dialer,
-                  const Challenge& challenge, const DialerHello& hello);
-bool Holds(const Answer& answer, const AttemptToken& acceptor, const AttemptToken& dialer,
-           const Challenge& challenge, const DialerHello& hello);
+Answer MakeAnswer(const Secrets& secrets, const Challenge& challenge, const DialerHello& hello);
+bool Holds(const Answer& answer, const Secrets& secrets, const Challenge& challenge,
+           const DialerHello& hello);
+
+struct ConnectionKeys {
+  PipeKey to_acceptor;
+  PipeKey to_dialer;
+};
+ConnectionKeys KeysOf(const Secrets& secrets, const Challenge& challenge, const DialerHello& hello);
 
 }  // namespace remesh::worker::tcp

@@ -20,6 +20,10 @@ constexpr size_t kTurnBytes = size_t{4} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
 constexpr size_t kVectors = 256;
 
+std::string Why(int error) {
+  return error == EBADMSG ? "what it sent is not authentic" : std::strerror(error);
+}
+
 bool IsWait(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
 
 }  // namespace
@@ -38,12 +42,33 @@ void Stream::Fail(std::string why) {
   Close();
 }
 
+void Stream::Seal(const PipeKey& out, const PipeKey& in) {
+  REMESH_CHECK(sealed_ == nullptr);
+  sealed_ = std::make_unique<SealedPipe>(out, in);
+  in_clear_ = queue_.size();
+}
+
+ssize_t Stream::WriteSome(std::span<const iovec> vectors) {
+  if (sealed_ != nullptr && in_clear_ == 0) return sealed_->Write(fd_.get(), vectors);
+  msghdr message{};
+  message.msg_iov = const_cast<iovec*>(vectors.data());
+  message.msg_iovlen = vectors.size();
+  return sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+ssize_t Stream::ReadSome(std::span<const iovec> vectors) {
+  if (sealed_ != nullptr) return sealed_->Read(fd_.get(), vectors);
+  return readv(fd_.get(), vectors.data(), static_cast<int>(vectors.size()));
+}
+
 bool Stream::Write() {
   bool any = false;
   for (size_t turn = 0; open() && !queue_.empty() && turn < kTurnBytes;) {
     std::array<iovec, kVectors> vectors;
     size_t count = 0, wanted = 0, place = place_, written = written_;
-    for (auto it = queue_.begin(); it != queue_.end() && count < kVectors; ++it, place = 0) {
+    const auto end =
+        in_clear_ > 0 ? queue_.begin() + static_cast<ptrdiff_t>(in_clear_) : queue_.end();
+    for (auto it = queue_.begin(); it != end && count < kVectors; ++it, place = 0) {
       for (; place < it->places() && count < kVectors; ++place, written = 0) {
         const std::span<const std::byte> rest = it->place(place).subspan(written);
         if (rest.empty()) continue;
@@ -51,18 +76,16 @@ bool Stream::Write() {
         wanted += rest.size();
       }
     }
-    msghdr message{};
-    message.msg_iov = vectors.data();
-    message.msg_iovlen = count;
-    const ssize_t sent = sendmsg(fd_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+    const ssize_t sent = WriteSome(std::span(vectors).first(count));
     if (sent < 0) {
-      if (!IsWait(errno)) Fail(std::strerror(errno));
+      if (!IsWait(errno)) Fail(Why(errno));
       return any;
     }
     any = true;
     turn += static_cast<size_t>(sent);
     Wrote(static_cast<size_t>(sent));
-    if (static_cast<size_t>(sent) < wanted) return any;
+    // Short of all means that the socket is full; a record is short in any case.
+    if (sealed_ == nullptr && static_cast<size_t>(sent) < wanted) return any;
   }
   return any;
 }
@@ -80,6 +103,7 @@ void Stream::Wrote(size_t bytes) {
     }
     auto done = std::move(record.written);
     queue_.pop_front();
+    if (in_clear_ > 0) --in_clear_;
     place_ = 0;
     if (done) done();
   }
@@ -88,7 +112,9 @@ void Stream::Wrote(size_t bytes) {
 bool Stream::Read(Reader& reader) {
   if (buffer_.empty()) buffer_.resize(kBufferBytes);
   bool any = false;
-  for (size_t turn = 0; open() && turn < kTurnBytes;) {
+  // What the pipe has read no event tells of: it is taken in the same turn.
+  for (size_t turn = 0;
+       open() && (turn < kTurnBytes || (sealed_ != nullptr && sealed_->has_input()));) {
     std::array<iovec, kVectors> vectors;
     size_t count = 0, straight = 0;
     for (size_t run = run_, skip = arrived_; run < body_.size() && count < kVectors;
@@ -101,11 +127,11 @@ bool Stream::Read(Reader& reader) {
       vectors[count++] = {buffer_.data() + filled_, buffer_.size() - filled_};
       room += buffer_.size() - filled_;
     }
-    const ssize_t got = readv(fd_.get(), vectors.data(), static_cast<int>(count));
+    const ssize_t got = ReadSome(std::span(vectors).first(count));
     if (got < 0 && IsWait(errno)) return any;
     any = true;
     if (got <= 0) {
-      Fail(got == 0 ? "it closed the connection" : std::strerror(errno));
+      Fail(got == 0 ? "it closed the connection" : Why(errno));
       return any;
     }
     turn += static_cast<size_t>(got);
@@ -116,7 +142,7 @@ bool Stream::Read(Reader& reader) {
       if (!body_missing()) reader.OnBody();
     }
     if (!Parse(reader)) return any;
-    if (static_cast<size_t>(got) < room) return any;
+    if (sealed_ == nullptr && static_cast<size_t>(got) < room) return any;
   }
   return any;
 }
@@ -153,8 +179,13 @@ bool Stream::Parse(Reader& reader) {
     at += head;
     body_.clear();
     run_ = arrived_ = 0;
+    const bool in_clear = sealed_ == nullptr;
     if (!reader.OnHead(bytes, body_)) Fail("it broke the protocol");
     std::erase_if(body_, [](const auto& run) { return run.empty(); });
+    if (open() && in_clear && sealed_ != nullptr) {
+      sealed_->Feed(std::span(buffer_).subspan(at, filled_ - at));
+      at = filled_;
+    }
   }
   if (!open()) return false;
   std::memmove(buffer_.data(), buffer_.data() + at, filled_ - at);

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <type_traits>
@@ -11,6 +12,7 @@
 
 #include "absl/functional/any_invocable.h"
 #include "base/fd.h"
+#include "worker/transport/sealed_pipe.h"
 #include "worker/transport/transport.h"
 
 namespace remesh::worker::tcp {
@@ -42,6 +44,10 @@ class Stream {
   // The same, and why() says why.
   void Fail(std::string why);
 
+  // Encrypts what is queued and decrypts what arrives from now on; from inside Reader::OnHead(), whose
+  // head was the last in the clear.
+  void Seal(const PipeKey& out, const PipeKey& in);
+
   // Queues head and body; `written` is called from Write() when the kernel has all of it. What
   // `body` points to must stay until then, or until Close().
   template <typename Head>
@@ -72,6 +78,9 @@ class Stream {
     }
   };
 
+  // As sendmsg(2) and readv(2).
+  ssize_t WriteSome(std::span<const iovec> vectors);
+  ssize_t ReadSome(std::span<const iovec> vectors);
   bool body_missing() const { return run_ < body_.size(); }
   void BodyArrived(size_t bytes);
   bool Parse(Reader& reader);
@@ -79,6 +88,8 @@ class Stream {
 
   Fd fd_;
   std::string why_;
+  std::unique_ptr<SealedPipe> sealed_;  // null: in the clear
+  size_t in_clear_ = 0;                 // of the queue's records, those queued before Seal()
   std::deque<Record> queue_;
   size_t place_ = 0;    // of the first record, that is being written
   size_t written_ = 0;  // of that place

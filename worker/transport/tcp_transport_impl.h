@@ -27,6 +27,7 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   absl::Status Listen();
 
   bool gathers() const override { return true; }
+  bool encrypts() const override { return true; }
   std::string_view name() const override { return "tcp"; }
   std::string address() const override { return address_; }
   absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override;

@@ -42,9 +42,12 @@ class TcpTransportTest : public testing::Test {
   }
 
   // In which the peer is `other_`, or whoever has its token.
-  void OpenGroup() {
-    group_ = *transport_->Open(0, {{transport_->address(), kOurs}, {other_->address(), kPeers}});
+  void OpenGroup() { group_ = *transport_->Open(0, Table()); }
+  std::vector<Peer> Table() const {
+    return {{transport_->address(), kOurs, 0, encrypted_},
+            {other_->address(), kPeers, 0, encrypted_}};
   }
+  tcp::Secrets secrets() const { return {kOurs, kPeers, encrypted_}; }
 
   bool Until(const std::function<bool()>& done) {
     const auto deadline = steady_clock::now() + std::chrono::seconds(20);
@@ -91,17 +94,17 @@ class TcpTransportTest : public testing::Test {
     Fd fd = Dial();
     tcp::Challenge challenge;
     EXPECT_TRUE(Receive(fd, challenge));
-    const tcp::DialerHello hello = tcp::MakeHello(kOurs, kPeers, challenge);
+    const tcp::DialerHello hello = tcp::MakeHello(secrets(), challenge);
     Send(fd, hello);
     tcp::Answer answer;
     EXPECT_TRUE(Receive(fd, answer));
-    EXPECT_TRUE(tcp::Holds(answer, kOurs, kPeers, challenge, hello));
+    EXPECT_TRUE(tcp::Holds(answer, secrets(), challenge, hello));
     return fd;
   }
 
   // A message arrives from a peer that keeps to the rules.
   void ExpectThatPeersAreServed() {
-    auto peers = *other_->Open(1, {{transport_->address(), kOurs}, {other_->address(), kPeers}});
+    auto peers = *other_->Open(1, Table());
     std::vector<std::byte> data(100000, std::byte{7}), got(data.size());
     absl::Status sent = absl::UnknownError(""), received = absl::UnknownError("");
     peers->Send(0, MessageTag{.index = 1}, data, [&](absl::Status s) { sent = s; });
@@ -114,6 +117,7 @@ class TcpTransportTest : public testing::Test {
 
   std::unique_ptr<Transport> transport_, other_;
   std::unique_ptr<PeerGroup> group_;
+  bool encrypted_ = false;
 };
 
 TEST_F(TcpTransportTest, RefusesAddressesItCannotListenOn) {
@@ -158,7 +162,7 @@ TEST_F(TcpTransportTest, RandomAndMutatedBytesEndTheirConnectionAndNothingElse) 
     const Fd fd = Dial();
     tcp::Challenge challenge;
     ASSERT_TRUE(Receive(fd, challenge));
-    tcp::DialerHello hello = tcp::MakeHello(kOurs, kPeers, challenge);
+    tcp::DialerHello hello = tcp::MakeHello(secrets(), challenge);
     auto* bytes = reinterpret_cast<unsigned char*>(&hello);
     if (i % 2 == 0) {
       for (size_t k = 0; k < sizeof(hello); ++k) bytes[k] = static_cast<unsigned char>(random());
@@ -222,7 +226,7 @@ TEST_F(TcpTransportTest, WithoutTheGroupADialerIsTold) {
     const Fd fd = Dial();
     tcp::Challenge challenge;
     ASSERT_TRUE(Receive(fd, challenge));
-    Send(fd, tcp::MakeHello(kOurs, kPeers, challenge));
+    Send(fd, tcp::MakeHello(secrets(), challenge));
     tcp::Answer answer;
     ASSERT_TRUE(Receive(fd, answer));
     EXPECT_EQ(answer.code, was_open ? tcp::Code::kLeft : tcp::Code::kNotHere);
@@ -268,8 +272,60 @@ TEST_F(TcpTransportTest, ASecondConnectionOfAPeerEndsBoth) {
   const Fd second = Dial();
   tcp::Challenge challenge;
   ASSERT_TRUE(Receive(second, challenge));
-  Send(second, tcp::MakeHello(kOurs, kPeers, challenge));
+  Send(second, tcp::MakeHello(secrets(), challenge));
   EXPECT_TRUE(Until([&] { return Ended(first) && Ended(second); }));
+}
+
+class EncryptedTransportTest : public TcpTransportTest {
+ protected:
+  EncryptedTransportTest() { encrypted_ = true; }
+};
+
+TEST_F(EncryptedTransportTest, PeersAreServed) {
+  OpenGroup();
+  ExpectThatPeersAreServed();
+}
+
+// Whoever knows the tokens but takes the attempt for one in the clear is kept out, on either side.
+TEST_F(EncryptedTransportTest, NobodyIsSpokenToInTheClear) {
+  OpenGroup();
+  const Fd plain = Dial();
+  tcp::Challenge challenge;
+  ASSERT_TRUE(Receive(plain, challenge));
+  Send(plain, tcp::MakeHello({kOurs, kPeers, false}, challenge));
+  tcp::Answer answer;
+  ASSERT_TRUE(Receive(plain, answer));
+  EXPECT_EQ(answer.code, tcp::Code::kRefused);
+  EXPECT_TRUE(Until([&] { return Ended(plain); }));
+
+  encrypted_ = false;
+  auto peers = *other_->Open(1, Table());
+  bool done = false;
+  absl::Status sent;
+  const std::vector<std::byte> data(100);
+  peers->Send(0, MessageTag{.index = 1}, data, [&](absl::Status s) { sent = s, done = true; });
+  EXPECT_TRUE(Until([&] { return done; }));
+  EXPECT_EQ(sent.code(), StatusCode::kUnavailable) << sent;
+  peers->Abort();
+  EXPECT_TRUE(Until([&] { return peers->quiesced(); }));
+}
+
+// Frames in the clear behind a good handshake reach no memory.
+TEST_F(EncryptedTransportTest, AFrameThatIsNotSealedEndsThePeer) {
+  OpenGroup();
+  std::vector<std::byte> buffer(8, std::byte{0xee});
+  absl::Status received;
+  bool done = false;
+  group_->Receive(1, MessageTag{.index = 1}, buffer,
+                  [&](absl::Status s) { received = s, done = true; });
+  const Fd peer = DialAsPeer();
+  const tcp::Frame frame{.tag = {.index = 1}, .bytes = 8, .kind = tcp::Frame::Kind::kData};
+  Send(peer, frame);
+  Send(peer, uint64_t{0});
+  EXPECT_TRUE(Until([&] { return done && Ended(peer); }));
+  EXPECT_EQ(received.code(), StatusCode::kUnavailable) << received;
+  EXPECT_NE(received.message().find("not authentic"), std::string::npos) << received;
+  EXPECT_EQ(buffer, std::vector<std::byte>(8, std::byte{0xee}));
 }
 
 }  // namespace

@@ -42,9 +42,10 @@ using Runs = std::vector<std::span<std::byte>>;
 
 // A member of a peer group as the planner's peer table tells it.
 struct Peer {
-  std::string address;  // what Transport::address() said there
-  AttemptToken token;   // of that peer's incarnation in this attempt
-  int devices = 0;      // of the attempt, there; tags count devices through the peer table
+  std::string address;     // what Transport::address() said there
+  AttemptToken token;      // of that peer's incarnation in this attempt
+  int devices = 0;         // of the attempt, there; tags count devices through the peer table
+  bool encrypted = false;  // what goes to it and comes from it. REQUIRES: Transport::encrypts()
 };
 
 // The connections among the hosts of one attempt. Every posted operation ends exactly once, by its
@@ -120,6 +121,9 @@ class Transport {
   // Whether groups take messages in runs: what lies in runs that are not too short need not be
   // packed for them.
   virtual bool gathers() const { return false; }
+
+  // Whether it can encrypt what goes to peers.
+  virtual bool encrypts() const { return false; }
 
   // Advances everything without blocking; returns whether anything happened.
   virtual bool Progress() = 0;

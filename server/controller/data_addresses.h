@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <set>
+#include <string>
+
+#include "absl/status/status.h"
+#include "remesh/v1/worker.pb.h"
+#include "server/controller/worker_registry.h"
+
+namespace remesh::server {
+
+using DataAddresses = google::protobuf::RepeatedPtrField<v1::DataAddress>;
+
+// Those of `all` at which what is sent is encrypted, or those at which it is not.
+DataAddresses AddressesOf(const DataAddresses& all, bool encrypted);
+
+// FAILED_PRECONDITION (DATA_NOT_ENCRYPTED), naming the first host that has no address at which data
+// are encrypted.
+absl::Status CheckEncrypts(const std::set<std::string>& hosts, const WorkerRegistry& workers);
+
+}  // namespace remesh::server

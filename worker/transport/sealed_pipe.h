@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <openssl/evp.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+// What goes over a connection, encrypted and authenticated: records under AES-256-GCM (NIST SP
+// 800-38D), each direction with a key of its own.
+//
+//   record: bytes of plaintext (u32, little endian, 1 to 65,536) | ciphertext | tag (16)
+//
+// As in TLS 1.3 (RFC 8446, 5.3) the nonce of a record is its number in the direction, XORed with
+// the key's IV, so that a record that is changed, cut, left out, repeated or moved is not authentic.
+// The length is authenticated too. After 2^20 records a key is followed by the next one, derived
+// from it: no key sees more than 64 GiB.
+namespace remesh::worker::tcp {
+
+struct PipeKey {
+  std::array<uint8_t, 32> key{};
+  std::array<uint8_t, 12> iv{};
+};
+
+// HKDF-SHA256.
+PipeKey DerivePipeKey(std::string_view secret, std::string_view salt, std::string_view label);
+
+inline constexpr size_t kSealedBytesMax = size_t{64} << 10;  // of plaintext, in a record
+inline constexpr size_t kSealedHeadBytes = 4, kSealedTagBytes = 16;
+inline constexpr uint64_t kRecordsOfAKey = uint64_t{1} << 20;
+
+// One direction's records, numbered: seals all of them, or opens all.
+class RecordCipher {
+ public:
+  explicit RecordCipher(const PipeKey& key, uint64_t records_of_a_key = kRecordsOfAKey);
+
+  // The next record of the first bytes of `plain`, at most kSealedBytesMax, which are not none; sets
+  // `record`, returns how many.
+  size_t Seal(std::span<const iovec> plain, std::vector<std::byte>& record);
+  // Of the next record, whole; sets `plain`. False: it is not authentic, and `plain` is of no use.
+  bool Open(std::span<const std::byte> record, std::vector<std::byte>& plain);
+
+ private:
+  struct Free {
+    void operator()(EVP_CIPHER_CTX* context) const { EVP_CIPHER_CTX_free(context); }
+  };
+  void BeginRecord(bool seals);
+
+  PipeKey key_;
+  const uint64_t records_of_a_key_;
+  uint64_t record_ = 0;  // under this key
+  const std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
+};
+
+// A non-blocking socket as sendmsg(2) and readv(2) see it, with records under way. Not thread-safe.
+class SealedPipe {
+ public:
+  SealedPipe(const PipeKey& out, const PipeKey& in) : out_(out), in_(in) {}
+
+  // How many of the first bytes of `vectors` the kernel has, all of their record; -1 with errno.
+  // After EAGAIN the next call must begin with the same bytes.
+  ssize_t Write(int fd, std::span<const iovec> vectors);
+  // How many bytes have come, 0 at the end; -1 with errno, EBADMSG when they are not authentic. Short
+  // only when no whole record is there any more.
+  ssize_t Read(int fd, std::span<const iovec> vectors);
+  // Whether Read() has bytes for which the socket need not be asked.
+  bool has_input() const { return opened_at_ < opened_.size(); }
+  // What was read from the socket before the pipe was there. REQUIRES: nothing was read by it.
+  void Feed(std::span<const std::byte> bytes);
+
+ private:
+  enum class Next { kOpened, kIncomplete, kForged };
+  Next OpenNext();
+  ssize_t Fill(int fd);
+  size_t CopyOpened(std::span<const iovec> vectors, size_t skip);
+
+  RecordCipher out_;
+  std::vector<std::byte> sealed_;  // the record that is being written
+  size_t sealed_at_ = 0;
+  size_t sealed_plain_ = 0;  // of how many bytes
+
+  RecordCipher in_;
+  std::vector<std::byte> arrived_;  // filled up to arrived_end_
+  size_t arrived_at_ = 0, arrived_end_ = 0;
+  bool forged_ = false;            // from here on nothing is
+  std::vector<std::byte> opened_;  // the last record; Read() has had opened_at_ bytes of it
+  size_t opened_at_ = 0;
+};
+
+}  // namespace remesh::worker::tcp
