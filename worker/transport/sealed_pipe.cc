@@ -148,23 +148,30 @@ void SealedPipe::Feed(std::span<const std::byte> bytes) {
   arrived_end_ = bytes.size();
 }
 
-SealedPipe::Next SealedPipe::OpenNext() {
+SealedPipe::Next SealedPipe::NextRecord() const {
   if (forged_) return Next::kForged;
-  const auto there = std::span(arrived_).subspan(arrived_at_, arrived_end_ - arrived_at_);
   uint32_t length = 0;
-  if (there.size() < sizeof(length)) return Next::kIncomplete;
-  std::memcpy(&length, there.data(), sizeof(length));
+  const size_t there = arrived_end_ - arrived_at_;
+  if (there < sizeof(length)) return Next::kIncomplete;
+  std::memcpy(&length, arrived_.data() + arrived_at_, sizeof(length));
   if (length == 0 || length > kSealedBytesMax) return Next::kForged;
+  return there < kSealedHeadBytes + length + kSealedTagBytes ? Next::kIncomplete : Next::kWhole;
+}
+
+SealedPipe::Next SealedPipe::OpenNext() {
+  const Next next = NextRecord();
+  if (next != Next::kWhole) return next;
+  uint32_t length = 0;
+  std::memcpy(&length, arrived_.data() + arrived_at_, sizeof(length));
   const size_t bytes = kSealedHeadBytes + length + kSealedTagBytes;
-  if (there.size() < bytes) return Next::kIncomplete;
   opened_at_ = 0;
-  if (!in_.Open(there.first(bytes), opened_)) {
+  if (!in_.Open(std::span(arrived_).subspan(arrived_at_, bytes), opened_)) {
     opened_.clear();
     forged_ = true;
     return Next::kForged;
   }
   arrived_at_ += bytes;
-  return Next::kOpened;
+  return Next::kWhole;
 }
 
 // Appends one reading of the socket to what arrived: as read(2) answers.
@@ -189,7 +196,7 @@ size_t SealedPipe::CopyOpened(std::span<const iovec> vectors, size_t skip) {
     std::memcpy(static_cast<std::byte*>(vector.iov_base) + skip, opened_.data() + opened_at_, now);
     opened_at_ += now;
     skip = 0;
-    if (!has_input()) break;
+    if (opened_at_ == opened_.size()) break;
   }
   return opened_at_ - before;
 }
@@ -197,12 +204,12 @@ size_t SealedPipe::CopyOpened(std::span<const iovec> vectors, size_t skip) {
 ssize_t SealedPipe::Read(int fd, std::span<const iovec> vectors) {
   const size_t room = BytesOf(vectors);
   for (size_t got = 0; got < room;) {
-    if (has_input()) {
+    if (opened_at_ < opened_.size()) {
       got += CopyOpened(vectors, got);
       continue;
     }
     const Next next = OpenNext();
-    if (next == Next::kOpened) continue;
+    if (next == Next::kWhole) continue;
     if (got > 0) return static_cast<ssize_t>(got);  // a forged record is met again
     if (next == Next::kForged) {
       errno = EBADMSG;

@@ -71,12 +71,16 @@ class SealedPipe {
   // only when no whole record is there any more.
   ssize_t Read(int fd, std::span<const iovec> vectors);
   // Whether Read() has bytes for which the socket need not be asked.
-  bool has_input() const { return opened_at_ < opened_.size(); }
+  bool has_input() const {
+    return opened_at_ < opened_.size() || NextRecord() != Next::kIncomplete;
+  }
   // What was read from the socket before the pipe was there. REQUIRES: nothing was read by it.
   void Feed(std::span<const std::byte> bytes);
 
  private:
-  enum class Next { kOpened, kIncomplete, kForged };
+  enum class Next { kWhole, kIncomplete, kForged };
+  // Of what arrived and is not opened.
+  Next NextRecord() const;
   Next OpenNext();
   ssize_t Fill(int fd);
   size_t CopyOpened(std::span<const iovec> vectors, size_t skip);

@@ -191,6 +191,23 @@ TEST_F(SealedPipeTest, WhatWasReadBeforeThePipeComesFirst) {
   EXPECT_EQ(got, expected);
 }
 
+// Was: a record that had come with the one before, to a reader whose room was full, was never told of.
+TEST_F(SealedPipeTest, AWholeRecordThatCameAlongIsInput) {
+  RecordCipher sealer(kKey);
+  Bytes both = Seal(sealer, Random(300, 1));
+  const Bytes second = Seal(sealer, Random(300, 2));
+  both.insert(both.end(), second.begin(), second.end());
+  ASSERT_EQ(send(near_.get(), both.data(), both.size(), 0), static_cast<ssize_t>(both.size()));
+  Bytes got(300);
+  const iovec room = Vector(got);
+  for (const uint32_t seed : {1, 2}) {
+    EXPECT_EQ(in_.has_input(), seed == 2);
+    EXPECT_EQ(in_.Read(far_.get(), {&room, 1}), 300);
+    EXPECT_EQ(got, Random(300, seed));
+  }
+  EXPECT_FALSE(in_.has_input());
+}
+
 TEST_F(SealedPipeTest, TheEndIsTold) {
   near_ = Fd();
   Bytes got(10);
