@@ -115,8 +115,11 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
                        "A plan that takes longer is given up.", kLeast);
   settings.AddBytes("planning_memory_limit", &o.planning_memory_limit,
                     "A plan that takes more memory while it is made is given up.");
-  settings.AddInt("stream_threads", &o.stream_threads,
-                  "Threads that expand plans into host programs.", 1, 1024);
+  settings.AddInt(
+      "stream_threads", &o.stream_threads,
+      "Threads that expand plans into host programs, and as many again that send other long "
+      "answers.",
+      1, 1024);
 }
 
 void AddTopology(ServerOptions& o, Settings& settings) {

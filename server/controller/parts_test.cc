@@ -159,6 +159,10 @@ TEST(WorkerRegistryTest, NamesTheFieldThatIsWrong) {
               for (int i = 0; i <= 100'000; ++i) r.add_manifests();
             }),
             "manifests");
+  EXPECT_EQ(field([](v1::Register& r) {
+              for (int i = 1; i <= 4096; ++i) r.add_devices()->set_id(i);
+            }),
+            "devices");
   const auto held = [](void (*spoil)(v1::Register&)) {
     v1::Register registration;
     registration.add_manifests()->set_state("jobs/j/states/s");

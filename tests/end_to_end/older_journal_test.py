@@ -123,8 +123,22 @@ class OlderJournalTest(ClusterTest):
         self.assertEqual(self.gauge("remesh_journal_behind"), 0)
         self.assertEqual((self.get().phase, self.get().generation), (state_pb2.State.LOST, newest - 1))
         self.check_everywhere(NAME, newest, ARRAYS)
+        self.is_listed_and_discarded(newest)
         self.controller.states.DeleteState(state_pb2.DeleteStateRequest(name=NAME), timeout=CALL_SECONDS, wait_for_ready=True)
         self.wait_until("what was deleted has gone", lambda: not self.readable(newest))
+
+    def is_listed_and_discarded(self, newest):
+        """As an operator does it: on host-1 by `discard`, which leaves host-0 alone."""
+        at = ("--server", self.cluster.server_address)
+        rows = [line.split() for line in self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout.splitlines()]
+        self.assertEqual([row[0] for row in rows[1:]], ["host-0", "host-1"], rows)
+        uid = self.get().uid
+        self.assertTrue(all(NAME in row and uid in row and str(newest) in row for row in rows[1:]), rows)
+        self.run_to_end(1, "remeshctl", "workers", "discard", "host-1", NAME, "another", *at)
+        self.run_to_end(0, "remeshctl", "workers", "discard", "host-1", NAME, uid, *at)
+        self.wait_until("host-1 owes nothing", lambda: "host-1" not in self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout)
+        self.assertIn("host-0", self.run_to_end(0, "remeshctl", "workers", "owed", *at).stdout)
+        self.assertTrue(self.readable(newest))
 
     def test_a_truncated_write_ahead_log_is_refused_at_start(self):
         self.create_and_write(NAME, ARRAYS, ROWS)
