@@ -33,7 +33,9 @@ void ExpectPlanningEndsAnywhere(const ReshardRequest& request, int64_t stride) {
   const auto whole = CanonicalizeAndPlan(request, enough);
   const auto unlimited = CanonicalizeAndPlan(request, Budget::Unlimited());
   ASSERT_EQ(whole.status(), unlimited.status());
-  if (whole.ok()) EXPECT_TRUE(*whole == *unlimited);
+  if (whole.ok()) {
+    EXPECT_TRUE(*whole == *unlimited);
+  }
   for (int64_t last = 1; last <= all; last += stride) {
     int64_t looks = 0;
     Budget budget = SpentAt(last, looks);

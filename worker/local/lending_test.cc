@@ -72,7 +72,9 @@ class LendingTest : public ::testing::Test {
     Fd fd(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     EXPECT_EQ(ftruncate(fd.get(), size), 0);
     EXPECT_EQ(pwrite(fd.get(), bytes.data(), bytes.size(), 0), static_cast<ssize_t>(bytes.size()));
-    if (seals != 0) EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+    if (seals != 0) {
+      EXPECT_EQ(fcntl(fd.get(), F_ADD_SEALS, seals), 0);
+    }
     return fd;
   }
   // Of the worker, 150 bytes from its limit.
