@@ -26,11 +26,12 @@ class BufferFolder {
   }
   const std::string& path() const { return path_; }
 
-  std::unique_ptr<worker::BufferStore> Open() const {
+  std::unique_ptr<worker::BufferStore> Open(worker::HandleTable* handles = nullptr) const {
     auto store = worker::BufferStore::Open({.directory = path_ + "/buffers",
                                             .memory_limit_bytes = kMemoryBytes,
                                             .boot_id = "boot",
-                                            .devices = 2});
+                                            .devices = 2,
+                                            .handles = handles});
     REMESH_CHECK(store.ok());
     return *std::move(store);
   }

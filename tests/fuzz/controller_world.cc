@@ -97,6 +97,12 @@ void ControllerWorld::Do(const Step& step) {
       return Ask(step.list_workers());
     case Step::kForgetWorker:
       return Ask(step.forget_worker());
+    case Step::kResetWorker:
+    case Step::kDrainWorker:
+    case Step::kUndrainWorker:
+    case Step::kResolveExecution:
+    case Step::kDiscardShards:
+      return Operate(step);
     case Step::kWatch:
       return Handle(server::WatchStarted{.id = ++last_call_, .name = step.watch()});
     case Step::kUnwatch:
@@ -114,6 +120,21 @@ void ControllerWorld::Do(const Step& step) {
     case Step::WHAT_NOT_SET:
       return;
   }
+}
+
+// What an operator asks for.
+void ControllerWorld::Operate(const Step& step) {
+  if (step.has_reset_worker()) return Ask(step.reset_worker());
+  if (step.has_drain_worker()) return Ask(step.drain_worker());
+  if (step.has_undrain_worker()) return Ask(step.undrain_worker());
+  if (step.has_resolve_execution()) {
+    v1::ResolveExecutionRequest request = step.resolve_execution();
+    if (request.name().empty()) request.set_name(last_execution_);
+    return Ask(request);
+  }
+  v1::DiscardShardsRequest request = step.discard_shards();
+  if (request.state_uid().empty()) request.set_state_uid(last_uid_);
+  Ask(request);
 }
 
 namespace {

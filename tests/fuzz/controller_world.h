@@ -29,6 +29,7 @@ class ControllerWorld {
   void Take(server::Actions actions);
   void Take(server::Action& action);
   void Say(const Step::Said& said);
+  void Operate(const Step& step);
   void Create(const v1::CreateStateRequest& request);
   void Plan(const Step::Planned& planned);
   void Write(uint32_t writes);
