@@ -2,12 +2,13 @@
 #include "server/core.h"
 
 #include <algorithm>
-#include <random>
+#include <cstring>
 #include <utility>
 
 #include "absl/time/clock.h"
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/random_bytes.h"
 #include "base/status_macros.h"
 #include "server/caller.h"
 #include "server/planning/create_plan.h"
@@ -22,8 +23,10 @@ namespace {
 Moment Now() { return {.steady = SteadyClock().Now(), .wall = absl::Now()}; }
 
 uint64_t MachineRandom() {
-  thread_local std::random_device device;  // the kernel's: attempt tokens are secrets
-  return (uint64_t{device()} << 32) | device();
+  uint64_t bits;
+  const std::string bytes = RandomBytes(sizeof(bits));  // the kernel's: attempt tokens are secrets
+  std::memcpy(&bits, bytes.data(), sizeof(bits));
+  return bits;
 }
 
 absl::Duration TickInterval(Timestamp lost_after) {

@@ -81,13 +81,25 @@ absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_do
   return NoRole(id);
 }
 
-std::string WorkerOf(std::string_view id) {
-  if (!id.starts_with(kScheme)) return "";
+namespace {
+
+// Of any trust domain.
+std::optional<RoleOfPeer> WorkersRole(std::string_view id) {
+  if (!id.starts_with(kScheme)) return std::nullopt;
   std::string_view rest = id.substr(kScheme.size());
   const auto peer = RoleOf(id, TakeSegment(rest));
-  const bool named = peer.ok() && peer->role == Role::kWorker && peer->name != kAnyHost;
-  return named ? peer->name : "";
+  if (!peer.ok() || peer->role != Role::kWorker) return std::nullopt;
+  return *peer;
 }
+
+}  // namespace
+
+std::string WorkerOf(std::string_view id) {
+  const std::optional<RoleOfPeer> worker = WorkersRole(id);
+  return worker && worker->name != kAnyHost ? worker->name : "";
+}
+
+bool IsWorker(std::string_view id) { return WorkersRole(id).has_value(); }
 
 const std::vector<MethodRule>& MethodRules() {
   // Plans belong to all jobs: what takes them from others, or gives them others' words for plans,

@@ -25,6 +25,9 @@ absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_do
 // HOST of a worker's id, "" of any other and of "any".
 std::string WorkerOf(std::string_view id);
 
+// Whether it is the id of a worker, of any host.
+bool IsWorker(std::string_view id);
+
 // Who may call a method. What is about a job or a host, those of another one never may.
 struct MethodRule {
   const char* service;  // "StateService"

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "base/status_macros.h"
 #include "server/join_tokens.h"
 #include "service/log.h"
@@ -14,8 +15,21 @@ using service::Settings;
 
 namespace {
 
+// The one live setting that rests on others that wait for a restart.
+absl::Status CheckTls(const ServerOptions& candidate, const ServerOptions& started) {
+  if (candidate.tls.empty() == started.tls.empty()) return absl::OkStatus();
+  if (candidate.tls.empty()) {
+    return InvalidField("tls_certificate_file", "",
+                        "must stay until the server stops: it was started with TLS");
+  }
+  if (candidate.data_encryption == "none") return absl::OkStatus();
+  return InvalidField("data_encryption", candidate.data_encryption,
+                      "needs TLS in force: the server was started without, restart it");
+}
+
 absl::StatusOr<service::SettingsCandidate> ParseServerSettings(const std::string& text,
                                                                const Settings& flags,
+                                                               const ServerOptions& started,
                                                                LiveParts parts) {
   ServerOptions options;
   Settings settings;
@@ -23,8 +37,9 @@ absl::StatusOr<service::SettingsCandidate> ParseServerSettings(const std::string
   RETURN_IF_ERROR(settings.Load(text));
   RETURN_IF_ERROR(settings.ApplyFlagsOf(flags));
   RETURN_IF_ERROR(Validate(options));
+  RETURN_IF_ERROR(CheckTls(options, started));
   LiveOptions live = LiveOptionsOf(options);
-  ASSIGN_OR_RETURN(live.join_token_hashes, JoinTokensOf(options));
+  ASSIGN_OR_RETURN(live.join_token_hashes, JoinTokensOf(started));  // its path waits for a restart
   const auto apply = [options, live = std::move(live), values = settings.Values(),
                       parts]() -> absl::Status {
     ASSIGN_OR_RETURN(service::AuditLog::Change audit,
@@ -46,13 +61,14 @@ std::unique_ptr<ConfigReload> ReloadServerSettings(const service::ReadResult& st
                                                    const ServerOptions& options, LiveParts parts,
                                                    service::ConfigMetrics& metrics) {
   if (started.config_path.empty()) return nullptr;
-  ConfigReload::Options reload{
-      .path = started.config_path,
-      .text = started.config_text,
-      .values = settings.Values(),
-      .parse = [&settings, parts](
-                   const std::string& text) { return ParseServerSettings(text, settings, parts); },
-      .beside = {}};
+  ConfigReload::Options reload{.path = started.config_path,
+                               .text = started.config_text,
+                               .values = settings.Values(),
+                               .parse =
+                                   [&settings, options, parts](const std::string& text) {
+                                     return ParseServerSettings(text, settings, options, parts);
+                                   },
+                               .beside = {}};
   if (!options.join_token_file.empty()) reload.beside.push_back(options.join_token_file);
   return std::make_unique<ConfigReload>(std::move(reload), metrics);
 }

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
@@ -18,6 +19,8 @@ std::vector<std::string> FilesOf(const ConfigReload::Options& options) {
   files.push_back(options.path);
   return files;
 }
+
+bool IsBlank(const std::string& text) { return absl::StripAsciiWhitespace(text).empty(); }
 
 }  // namespace
 
@@ -80,6 +83,10 @@ void ConfigReload::Read() {
 
 absl::Status ConfigReload::Take(const absl::StatusOr<std::string>& text) {
   RETURN_IF_ERROR(text.status());
+  // A file that is being written, or a disk that is full: nobody means to take all settings back.
+  if (IsBlank(*text) && !IsBlank(options_.text)) {
+    return absl::InvalidArgumentError(absl::StrCat(options_.path, " is empty"));
+  }
   ASSIGN_OR_RETURN(const SettingsCandidate candidate, options_.parse(*text));
   RETURN_IF_ERROR(candidate.apply());
   LogInfo("settings read again", {{"file", options_.path}});

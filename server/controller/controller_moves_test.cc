@@ -312,6 +312,15 @@ class ControllerEncryptionTest : public ControllerMovesTest {
       (*host == 'a' ? a_ : b_) = Attach(registration);
     }
   }
+  void Reconfigured(bool encrypts) {
+    auto options = std::make_shared<LiveOptions>();
+    options->execution_deadline = options_.execution_deadline;
+    options->states_max = options_.states_max;
+    options->finished_executions_max = options_.finished_executions_max;
+    options->encrypts_data = encrypts;
+    Handle(Reconfigure{.call = ++last_reconfigured_, .options = options});
+  }
+  CallId last_reconfigured_ = 1'000'000;
 };
 
 TEST_F(ControllerEncryptionTest, OnlyAddressesThatEncryptAreTold) {
@@ -332,6 +341,33 @@ TEST_F(ControllerEncryptionTest, AHostThatDoesNotEncryptTakesPartInNothing) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
   EXPECT_EQ(GetErrorInfo(refused).reason, "DATA_NOT_ENCRYPTED");
   EXPECT_EQ(GetErrorInfo(refused).metadata["host"], "b");
+}
+
+// Was: both hosts prepared, and one failed the move for want of an address of its own transport.
+TEST_F(ControllerEncryptionTest, AQueuedMoveIsToldWhyWhenEncryptionIsTurnedOn) {
+  Return("tcp+aes-256-gcm", "nccl");
+  Reconfigured(false);
+  CreateState create{.request = {}, .placed = Place(SpecOn({"a", "b"}))};
+  create.request.mutable_state()->set_name("jobs/j/states/other");
+  const std::string uid = std::get<v1::State>(*replies_.at(Ask(create))).uid();
+  Seal(a_, Manifest(uid, 1, "jobs/j/states/other"));
+  Seal(b_, Manifest(uid, 1, "jobs/j/states/other"));
+  const std::string first = StartMove();
+  v1::GetExecutionRequest get;
+  get.set_name(StartMove(1, "jobs/j/states/other"));  // on the same devices
+  Reconfigured(true);
+  v1::CancelExecutionRequest cancel;
+  cancel.set_name(first);
+  Ask(cancel);
+  v1::AttachRequest message;
+  *message.mutable_quiesced()->mutable_attempt() = Attempt(first);
+  Say(a_, message);
+  Say(b_, message);
+  const auto failed = std::get<v1::Execution>(*replies_.at(Ask(get)));
+  EXPECT_EQ(failed.phase(), v1::Execution::FAILED);
+  EXPECT_NE(failed.error().message().find("cannot encrypt"), std::string::npos)
+      << failed.error().message();
+  EXPECT_EQ(Count(b_, Command::kPrepare), 1);
 }
 
 // It was cut off while it reserved memory, and the server restarted meanwhile.

@@ -426,14 +426,27 @@ void Executions::Proceed(Moment now, Outbox& out) {
   StartAdmitted(now, out);
 }
 
+absl::Status Executions::CheckEncryption(const std::vector<Participant>& participants) const {
+  if (!options_.encrypts_data || participants.size() < 2) return absl::OkStatus();
+  std::set<std::string> hosts;
+  for (const Participant& participant : participants) hosts.insert(participant.host);
+  return CheckEncrypts(hosts, membership_.workers());
+}
+
 void Executions::StartAdmitted(Moment now, Outbox& out) {
   for (const std::string& name : ledger_.Admit()) {
     Execution& execution = entries_.at(name).execution;
     if (execution.step() != Execution::Step::kQueued) continue;
     ExecutionActions actions;
-    execution.Start(
-        MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data),
-        actions);
+    // It may have been turned on while the move was queued.
+    const absl::Status encrypts = CheckEncryption(execution.spec().participants);
+    if (!encrypts.ok()) {
+      execution.Stop(encrypts, now, actions);
+    } else {
+      execution.Start(
+          MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data),
+          actions);
+    }
     Apply(name, std::move(actions), now, out);
   }
 }

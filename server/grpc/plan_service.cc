@@ -360,10 +360,21 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
                         });
 }
 
+namespace {
+
+// Who is known to be no worker waits with the readers of other streams.
+ThreadPool& ProgramThreads(Core& core, const CallbackServerContext& context) {
+  const bool known = context.auth_context()->IsPeerAuthenticated();
+  return known && !IsWorker(CallerOf(context)) ? core.streamers() : core.programs();
+}
+
+}  // namespace
+
 grpc::ServerWriteReactor<v1::HostProgram>* PlanService::GetHostProgram(
     CallbackServerContext* context, const v1::GetHostProgramRequest* request) {
   return FillStream<v1::HostProgram>(
-      backend_, backend_.core.programs(), context, "GetHostProgram", {.host = request->host()},
+      backend_, ProgramThreads(backend_.core, *context), context, "GetHostProgram",
+      {.host = request->host()},
       [this, request = *request](ChunkWriter<v1::HostProgram>& writer) -> absl::Status {
         ASSIGN_OR_RETURN(const ListedPlan listed, backend_.core.plans().Find(request.plan()));
         const CachedPlan& cached = *listed.plan->cached;

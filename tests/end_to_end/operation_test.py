@@ -74,6 +74,11 @@ class OperationTest(ClusterTest):
                     return float(re.search(rf"^remesh_config_{name} (\S+)$", probe(url)[1], re.M)[1])
                 file.write_text(before + "log_level: loud\n")
                 self.wait_until("it is refused", lambda gauge=gauge: gauge("last_reload_successful") == 0)
+                file.write_text("")  # as a full disk leaves it
+                self.wait_until("it is refused", lambda log=process.log: f"{process.name}.yaml is empty" in log.read_text())
+                if process.name == "server":
+                    file.write_text(before + "tls_certificate_file: a\ntls_key_file: b\ntls_client_ca_file: c\ndata_encryption: aes-256-gcm\n")
+                    self.wait_until("keys would be sent in the clear", lambda log=process.log: "needs TLS in force" in log.read_text())
                 file.write_text(before + "log_format: json\nkeepalive_time: 7s\n")
                 self.wait_until("it is taken", lambda gauge=gauge: gauge("last_reload_successful") == 1)
                 self.wait_until("a restart is asked for", lambda gauge=gauge: gauge("restart_required") == 1)

@@ -77,11 +77,11 @@ class LendingTest : public ::testing::Test {
     }
     return fd;
   }
-  // Of the worker, 150 bytes from its limit.
-  void LimitMemory() {
+  // Of the worker, by default 150 bytes from its limit.
+  void LimitMemory(int64_t left = 150) {
     std::filesystem::create_directories(cgroup_ + "/memory");
     for (const char* file : {"/memory.max", "/memory/memory.limit_in_bytes"}) {
-      std::ofstream(cgroup_ + file) << "1000\n";
+      std::ofstream(cgroup_ + file) << 850 + left << "\n";
     }
     for (const char* file : {"/memory.current", "/memory/memory.usage_in_bytes"}) {
       std::ofstream(cgroup_ + file) << "850\n";
@@ -138,6 +138,22 @@ TEST_F(LendingTest, MemoryThatIsNotThereYetMustFitIntoTheWorkersCgroup) {
   EXPECT_EQ(GetErrorInfo(refused).reason, "CGROUP_MEMORY") << refused;
   EXPECT_THAT(changes_, SizeIs(0));
   const auto lent = buffers_->Lend(Request(Memory(std::string(kPages, 'a'), kPages), kPages));
+  EXPECT_TRUE(lent.ok()) << lent.status();
+}
+
+TEST_F(LendingTest, MemoryThatIsNotThereYetCountsForLaterLends) {
+  constexpr int64_t kPages = 1 << 20;
+  LimitMemory(2 * kPages);
+  v1::Assignment second = TwoShards();
+  second.set_state("jobs/j/states/second");
+  buffers_->Assign(second);
+  v1::LendRequest other = Request(Memory("aaaa", kPages + 16384), kPages + 16384);
+  other.set_state(second.state());
+  ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa", kPages), kPages)).ok());
+  EXPECT_EQ(GetErrorInfo(buffers_->Lend(other).status()).reason, "CGROUP_MEMORY");
+  store_->Drop(kLentState, 1);
+  other.mutable_memories(0)->set_token(handles_.Bring(Memory("aaaa", kPages + 16384), absl::Now()));
+  const auto lent = buffers_->Lend(other);
   EXPECT_TRUE(lent.ok()) << lent.status();
 }
 

@@ -222,6 +222,8 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   int64_t missing = 0;
   for (const LentMemory& memory : lent.memories) missing += memory.missing_bytes;
   RETURN_IF_ERROR(CheckLent(missing));
+  generation.missing_bytes = missing;
+  space_->Expect(missing);
   auto mapped = std::make_shared<MappedShards>();
   mapped->assignment = assignment;
   for (size_t i = 0; i < lent.places.size(); ++i) {
@@ -362,6 +364,7 @@ void BufferStore::Drop(const std::string& state, int64_t generation) {
   mapped_.erase(it->first);
   space_->Give(it->second.host_bytes());
   DropSegments(options_.segments, it->second);
+  space_->Expect(-it->second.missing_bytes);
   generations_.erase(it);
 }
 
@@ -380,6 +383,7 @@ void BufferStore::Recycle(const std::string& state, int64_t generation) {
   }
   std::error_code not_empty;
   fs::remove(fs::path(old.folder).parent_path(), not_empty);
+  space_->Expect(-it->second.missing_bytes);
   generations_.erase(it);
 }
 

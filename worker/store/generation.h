@@ -31,7 +31,8 @@ struct Generation {
   std::shared_ptr<std::map<int, DeviceSegment>> segments =
       std::make_shared<std::map<int, DeviceSegment>>();
 
-  bool lent = false;  // in memory of a trainer: nothing of it is on file
+  bool lent = false;          // in memory of a trainer: nothing of it is on file
+  int64_t missing_bytes = 0;  // of it, that were not there yet when it was lent
 
   const std::string& state() const { return manifest.assignment().state(); }
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }

@@ -85,9 +85,15 @@ absl::Status MemorySpace::CheckCgroup(int64_t bytes) const {
   return IsMemory(directory_) ? CheckMemory(bytes) : absl::OkStatus();
 }
 
+void MemorySpace::Expect(int64_t bytes) {
+  absl::MutexLock lock(&mutex_);
+  expected_ += bytes;
+}
+
 absl::Status MemorySpace::CheckMemory(int64_t bytes) const {
   const auto cgroup = OwnCgroupMemory(cgroup_root_);
-  if (!cgroup || bytes <= cgroup->free_bytes()) return absl::OkStatus();
+  absl::MutexLock lock(&mutex_);
+  if (!cgroup || bytes <= cgroup->free_bytes() - expected_) return absl::OkStatus();
   const std::string needed = absl::StrCat(bytes), limit = absl::StrCat(cgroup->limit_bytes),
                     used = absl::StrCat(cgroup->used_bytes);
   return MakeError(

@@ -33,6 +33,9 @@ class MemorySpace {
   // The same for memory that is not in `directory`.
   absl::Status CheckMemory(int64_t bytes) const;
 
+  // So much that is not in `directory` may be filled at any time, by accesses; less, if negative.
+  void Expect(int64_t bytes);
+
   int64_t bytes() const;  // in use
 
  private:
@@ -42,6 +45,7 @@ class MemorySpace {
   mutable absl::Mutex mutex_;
   int64_t bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   int64_t kept_ ABSL_GUARDED_BY(mutex_) = 0;
+  int64_t expected_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace remesh::worker

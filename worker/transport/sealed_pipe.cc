@@ -18,7 +18,8 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "lengths travel as they lie in memory");
 
 constexpr size_t kRecordBytesMax = kSealedHeadBytes + kSealedBytesMax + kSealedTagBytes;
-constexpr size_t kReadBytes = size_t{4} * kRecordBytesMax;
+constexpr size_t kReadBytesMax = size_t{2} * kRecordBytesMax;
+constexpr size_t kReadBytesMin = 4096;
 
 const unsigned char* In(std::span<const std::byte> bytes) {
   return reinterpret_cast<const unsigned char*>(bytes.data());
@@ -143,7 +144,7 @@ ssize_t SealedPipe::Write(int fd, std::span<const iovec> vectors) {
 
 void SealedPipe::Feed(std::span<const std::byte> bytes) {
   REMESH_CHECK(arrived_.empty());
-  arrived_.resize(std::max(kReadBytes, bytes.size()));
+  arrived_.resize(std::max(kReadBytesMin, bytes.size()));
   std::copy(bytes.begin(), bytes.end(), arrived_.begin());
   arrived_end_ = bytes.size();
 }
@@ -174,14 +175,17 @@ SealedPipe::Next SealedPipe::OpenNext() {
   return Next::kWhole;
 }
 
-// Appends one reading of the socket to what arrived: as read(2) answers.
+// Appends one reading of the socket to what arrived: as read(2) answers. The memory for it grows with
+// what comes at once: most connections carry small records in this direction.
 ssize_t SealedPipe::Fill(int fd) {
-  if (arrived_.empty()) arrived_.resize(kReadBytes);
+  if (arrived_.empty()) arrived_.resize(kReadBytesMin);
   std::memmove(arrived_.data(), arrived_.data() + arrived_at_, arrived_end_ - arrived_at_);
   arrived_end_ -= std::exchange(arrived_at_, 0);
   const ssize_t got =
       recv(fd, arrived_.data() + arrived_end_, arrived_.size() - arrived_end_, MSG_DONTWAIT);
   if (got > 0) arrived_end_ += static_cast<size_t>(got);
+  const bool full = arrived_end_ == arrived_.size();
+  if (full) arrived_.resize(std::min(kReadBytesMax, 4 * arrived_.size()));
   return got;
 }
 

@@ -74,6 +74,7 @@ class SealedPipe {
   bool has_input() const {
     return opened_at_ < opened_.size() || NextRecord() != Next::kIncomplete;
   }
+  size_t arrived_bytes() const { return arrived_.size(); }  // memory for what arrives
   // What was read from the socket before the pipe was there. REQUIRES: nothing was read by it.
   void Feed(std::span<const std::byte> bytes);
 

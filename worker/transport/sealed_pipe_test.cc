@@ -208,6 +208,15 @@ TEST_F(SealedPipeTest, AWholeRecordThatCameAlongIsInput) {
   EXPECT_FALSE(in_.has_input());
 }
 
+// Was: 256 KiB for every connection, from its first moment on.
+TEST_F(SealedPipeTest, AConnectionOfSmallRecordsTakesLittle) {
+  in_.Feed({});
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(Pass(Random(32, 1), 32), Random(32, 1));
+  EXPECT_LE(in_.arrived_bytes(), 4096u);
+  EXPECT_EQ(Pass(Random(1 << 20, 1), 1 << 20), Random(1 << 20, 1));
+  EXPECT_LE(in_.arrived_bytes(), size_t{2} * (65536 + 20));
+}
+
 TEST_F(SealedPipeTest, TheEndIsTold) {
   near_ = Fd();
   Bytes got(10);
