@@ -256,6 +256,10 @@ TEST_F(RolesTest, ForgedIdsHaveNoRole) {
   EXPECT_EQ(WorkerOf("spiffe://remesh.local/worker/a"), "a");
   EXPECT_EQ(WorkerOf("spiffe://remesh.local/worker/any"), "");
   EXPECT_EQ(WorkerOf("spiffe://remesh.local/job/a"), "");
+  EXPECT_TRUE(IsWorker("spiffe://remesh.local/worker/a"));
+  EXPECT_TRUE(IsWorker("spiffe://remesh.local/worker/any"));
+  EXPECT_FALSE(IsWorker("spiffe://remesh.local/viewer/a"));
+  EXPECT_FALSE(IsWorker("10.0.0.7"));
 }
 
 // All jobs are not a job's.
