@@ -15,8 +15,9 @@ using DataAddresses = google::protobuf::RepeatedPtrField<v1::DataAddress>;
 // Those of `all` at which what is sent is encrypted, or those at which it is not.
 DataAddresses AddressesOf(const DataAddresses& all, bool encrypted);
 
-// FAILED_PRECONDITION (DATA_NOT_ENCRYPTED), naming the first host that has no address at which data
-// are encrypted.
-absl::Status CheckEncrypts(const std::set<std::string>& hosts, const WorkerRegistry& workers);
+// Whether the hosts of an attempt, if it is to be `encrypted`, can do so; one alone sends nothing.
+// FAILED_PRECONDITION (DATA_NOT_ENCRYPTED), naming the first host that has no address for it.
+absl::Status CheckEncrypts(bool encrypted, const std::set<std::string>& hosts,
+                           const WorkerRegistry& workers);
 
 }  // namespace remesh::server

@@ -76,6 +76,12 @@ std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegi
   return peers;
 }
 
+std::set<std::string> HostsOf(const ExecutionSpec& spec) {
+  std::set<std::string> hosts;
+  for (const Participant& participant : spec.participants) hosts.insert(participant.host);
+  return hosts;
+}
+
 // What an execution must have for itself. NCCL's groups wait for each other on the GPUs: two executions
 // on other devices of the same hosts, begun in another order on each, would wait for ever.
 std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers) {
@@ -426,20 +432,14 @@ void Executions::Proceed(Moment now, Outbox& out) {
   StartAdmitted(now, out);
 }
 
-absl::Status Executions::CheckEncryption(const std::vector<Participant>& participants) const {
-  if (!options_.encrypts_data || participants.size() < 2) return absl::OkStatus();
-  std::set<std::string> hosts;
-  for (const Participant& participant : participants) hosts.insert(participant.host);
-  return CheckEncrypts(hosts, membership_.workers());
-}
-
 void Executions::StartAdmitted(Moment now, Outbox& out) {
   for (const std::string& name : ledger_.Admit()) {
     Execution& execution = entries_.at(name).execution;
     if (execution.step() != Execution::Step::kQueued) continue;
     ExecutionActions actions;
     // It may have been turned on while the move was queued.
-    const absl::Status encrypts = CheckEncryption(execution.spec().participants);
+    const absl::Status encrypts =
+        CheckEncrypts(options_.encrypts_data, HostsOf(execution.spec()), membership_.workers());
     if (!encrypts.ok()) {
       execution.Stop(encrypts, now, actions);
     } else {

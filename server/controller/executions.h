@@ -78,7 +78,6 @@ class Executions {
                               Outbox& out);
   void Persist(const std::string& name, Save what, Moment now, Outbox& out) const;
   ExecutionEnd End(const std::string& name, Save what, Moment now, Outbox& out);
-  absl::Status CheckEncryption(const std::vector<Participant>& participants) const;
   void StartAdmitted(Moment now, Outbox& out);
   void DropOld(Outbox& out);
 

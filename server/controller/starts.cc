@@ -266,17 +266,12 @@ absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution
   for (const auto& [host, part] : move.target->hosts) {
     RETURN_IF_ERROR(CheckNotDrained(membership_, host));
   }
+  std::set<std::string> hosts;
   for (const auto& [host, devices] : move.hosts) {
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, devices));
+    hosts.insert(host);
   }
-  return CheckEncryption(move);
-}
-
-absl::Status Starts::CheckEncryption(const PlannedExecution& move) const {
-  if (!options_.encrypts_data || move.hosts.size() < 2) return absl::OkStatus();
-  std::set<std::string> hosts;
-  for (const auto& [host, devices] : move.hosts) hosts.insert(host);
-  return CheckEncrypts(hosts, membership_.workers());
+  return CheckEncrypts(options_.encrypts_data, hosts, membership_.workers());
 }
 
 std::optional<Launch> Starts::OnPlanned(const Planned& planned, Outbox& out) {

@@ -56,7 +56,6 @@ class Starts {
   absl::Status CheckFree(const StateEntry& state, int64_t expected_generation) const;
   absl::Status CheckReady(const StateEntry& state, const std::set<std::string>& spared) const;
   absl::Status CheckMove(const PendingStart& start, const PlannedExecution& move) const;
-  absl::Status CheckEncryption(const PlannedExecution& move) const;
   Launch MakeLaunch(const PendingStart& start, const PlannedExecution& move, Outbox& out);
 
   const ControllerOptions& options_;
