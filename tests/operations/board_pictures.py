@@ -82,6 +82,8 @@ def start_prometheus(folder: pathlib.Path, targets: pathlib.Path) -> subprocess.
     process = subprocess.Popen(["prometheus", f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/data",
                                 f"--web.listen-address={PROMETHEUS}", "--log.level=error"])
     for _ in range(100):
+        if process.poll() is not None:
+            sys.exit(f"board-pictures: Prometheus ended; is {PROMETHEUS} in use?")
         try:
             urllib.request.urlopen(f"http://{PROMETHEUS}/-/ready", timeout=2).close()
             return process

@@ -150,7 +150,9 @@ TEST_F(LendingTest, MemoryThatIsNotThereYetCountsForLaterLends) {
   v1::LendRequest other = Request(Memory("aaaa", kPages + 16384), kPages + 16384);
   other.set_state(second.state());
   ASSERT_TRUE(buffers_->Lend(Request(Memory("aaaa", kPages), kPages)).ok());
-  EXPECT_EQ(GetErrorInfo(buffers_->Lend(other).status()).reason, "CGROUP_MEMORY");
+  const absl::Status refused = buffers_->Lend(other).status();
+  EXPECT_EQ(GetErrorInfo(refused).reason, "CGROUP_MEMORY");
+  EXPECT_EQ(GetErrorInfo(refused).metadata["expected_bytes"], std::to_string(kPages - 4096));
   store_->Drop(kLentState, 1);
   other.mutable_memories(0)->set_token(handles_.Bring(Memory("aaaa", kPages + 16384), absl::Now()));
   const auto lent = buffers_->Lend(other);

@@ -95,15 +95,17 @@ absl::Status MemorySpace::CheckMemory(int64_t bytes) const {
   absl::MutexLock lock(&mutex_);
   if (!cgroup || bytes <= cgroup->free_bytes() - expected_) return absl::OkStatus();
   const std::string needed = absl::StrCat(bytes), limit = absl::StrCat(cgroup->limit_bytes),
-                    used = absl::StrCat(cgroup->used_bytes);
+                    used = absl::StrCat(cgroup->used_bytes), expected = absl::StrCat(expected_);
   return MakeError(
       absl::StatusCode::kResourceExhausted,
       absl::StrCat("buffers of ", needed, " bytes do not fit into the memory limit of ", limit,
-                   " bytes of ", cgroup->folder, ", of which ", used, " are in use"),
+                   " bytes of ", cgroup->folder, ", of which ", used, " are in use and ", expected,
+                   " are expected for memory that trainers lent"),
       {"CGROUP_MEMORY",
        {{"needed_bytes", needed},
         {"limit_bytes", limit},
         {"used_bytes", used},
+        {"expected_bytes", expected},
         {"folder", cgroup->folder}}});
 }
 

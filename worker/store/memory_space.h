@@ -28,7 +28,7 @@ class MemorySpace {
   void Reuse(int64_t bytes);
 
   // Whether so much more can be filled now without the kernel killing somebody for it.
-  // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, needed_bytes, folder).
+  // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, expected_bytes, needed_bytes, folder).
   absl::Status CheckCgroup(int64_t bytes) const;
   // The same for memory that is not in `directory`.
   absl::Status CheckMemory(int64_t bytes) const;

@@ -26,17 +26,14 @@ const unsigned char* In(std::span<const std::byte> bytes) {
 }
 unsigned char* Out(std::byte* bytes) { return reinterpret_cast<unsigned char*>(bytes); }
 
-// The first `limit` bytes of `vectors`.
+// Calls take(data, size) for the runs of the first `left` bytes of `vectors`.
 template <typename Take>
-size_t TakeFirst(std::span<const iovec> vectors, size_t limit, Take take) {
-  size_t taken = 0;
+void TakeFirst(std::span<const iovec> vectors, size_t left, Take take) {
   for (const iovec& vector : vectors) {
-    const size_t now = std::min(vector.iov_len, limit - taken);
+    const size_t now = std::min(vector.iov_len, left);
     if (now > 0) take(static_cast<std::byte*>(vector.iov_base), now);
-    taken += now;
-    if (taken == limit) break;
+    left -= now;
   }
-  return taken;
 }
 
 size_t BytesOf(std::span<const iovec> vectors) {
