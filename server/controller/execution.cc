@@ -244,13 +244,14 @@ void Execution::OnHostAway(const std::string& host, const absl::Status& why, Mom
   const int index = hosts_.IndexOf(host);
   if (index < 0 || ended()) return;
   hosts_[index].away = true;
+  // What it has acknowledged may be gone when it comes back, and what it was told may never arrive:
+  // it must say it again.
+  hosts_[index].committed = false;
   if (can_fail()) {
     Fail(StatusToProto(why), v1::Execution::FAILED, now, out);
   } else if (step_ == Step::kAborting) {
     RecordIfQuiesced(out);
   } else if (step_ == Step::kCommitting) {
-    // What it has acknowledged may be gone when it comes back: it must say it again.
-    if (hosts_[index].receives) hosts_[index].committed = false;
     FinishIfCommitted(out);
   }
 }
@@ -264,13 +265,16 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   state.settled = ended();
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
-  if (step_ != Step::kCommitting || state.committed) return;
-  if (!hosts_[index].receives) {
+  // Who only gave may come while the success is being written.
+  const bool finishing = step_ == Step::kFinishing && !state.receives;
+  if ((step_ != Step::kCommitting && !finishing) || state.committed) return;
+  if (!state.receives) {
     // It may live another life and know nothing of the attempt; if it does, the message ends the
     // attempt there.
     TellCommit(index, out);
     state.committed = true;
-    return FinishIfCommitted(out);
+    if (step_ == Step::kCommitting) FinishIfCommitted(out);
+    return;
   }
   if (holds_target) return TellCommit(index, out);
   state.incomplete = true;

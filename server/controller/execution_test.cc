@@ -293,6 +293,45 @@ TEST_F(ExecutionTest, WhoOnlyGaveHoldsUpNoCommit) {
   EXPECT_EQ(Taken(), "save-success");
 }
 
+// Nobody else would end its attempt: a journal that still writes the success says COMMITTING.
+TEST_F(ExecutionTest, AGiverBackWhileTheSuccessIsWrittenIsToldThatItIsOver) {
+  UntilCommitting();
+  execution_.OnCommitted("a", out_);
+  execution_.OnCommitted("b", out_);
+  execution_.OnHostAway("c", lost_, now_, out_);
+  ASSERT_EQ(execution_.step(), Step::kFinishing);
+  Taken();
+  execution_.OnHostReturned("c", false, out_);
+  EXPECT_EQ(Taken(), "c:commit");
+  execution_.OnSaved(Save::kSuccess, now_, out_);
+  EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
+}
+
+// Its stream may have ended before Commit came over it.
+TEST_F(ExecutionTest, AGiverIsToldOfTheCommitEachTimeThatItComesBack) {
+  UntilCommitting();
+  for (int time = 0; time < 2; ++time) {
+    execution_.OnHostAway("c", lost_, now_, out_);
+    Taken();
+    execution_.OnHostReturned("c", false, out_);
+    EXPECT_EQ(Taken(), "c:commit");  // was told once
+  }
+  execution_.OnCommitted("a", out_);
+  execution_.OnCommitted("b", out_);
+  EXPECT_EQ(Taken(), "save-success");
+}
+
+// It holds its part, or the state is LOST: either way the success stands.
+TEST_F(ExecutionTest, AReceiverBackWhileTheSuccessIsWrittenDelaysNothing) {
+  UntilCommitting();
+  for (const char* host : kHosts) execution_.OnCommitted(host, out_);
+  execution_.OnHostAway("a", lost_, now_, out_);
+  Taken();
+  execution_.OnHostReturned("a", false, out_);
+  EXPECT_EQ(Taken(), "");
+  EXPECT_FALSE(execution_.resource().has_error());
+}
+
 TEST_F(ExecutionTest, AHostBackWithoutItsShardsKeepsTheExecutionCommittingAndSaysWhy) {
   UntilCommitting();
   execution_.OnHostAway("b", lost_, now_, out_);
