@@ -146,10 +146,12 @@ void Controller::Change(CallId call, const v1::DeleteStateRequest& request, Mome
                         Outbox& out) {
   const absl::StatusOr<StateRemoval> removal = RemoveState(request.name(), machines_.view());
   if (!removal.ok()) return out.Reply(call, removal.status());
+  Deletion deletion = machines_.states.Delete(call, request.name(), removal->gone);
   if (!removal->given_up.empty()) {
-    machines_.executions.GiveUp(removal->given_up, removal->why, now, out);
+    machines_.executions.GiveUp(removal->given_up, removal->why,
+                                std::exchange(deletion.records, {}), now, out);
   }
-  machines_.states.Delete(call, request.name(), removal->gone, out);
+  out.Persist(std::move(deletion.records), std::move(deletion.then));
 }
 
 void Controller::Change(CallId call, const v1::StartExecutionRequest& request, Moment now,

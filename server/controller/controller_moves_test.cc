@@ -394,6 +394,26 @@ TEST_F(ControllerMovesTest, AStateWhoseReceiverNeverComesBackCanBeDeleted) {
   EXPECT_EQ(Forgotten(a_), std::vector<std::string>{uid_});
 }
 
+// Between two transactions the server may die: a state that is not deleted keeps what is committed.
+TEST_F(ControllerMovesTest, GivingUpACommitForADeletionIsWrittenWithTheDeletion) {
+  const std::string name = UntilCommitting();
+  Answer(a_, v1::AttachRequest::kCommitted, name);
+  Handle(StreamEnded{b_});
+  disk_stops_ = true;
+  v1::DeleteStateRequest request;
+  request.set_name(kState);
+  const CallId call = Ask(request);
+  pending_.erase(pending_.begin() + 1, pending_.end());  // never written
+  Write();
+  EXPECT_EQ(Count(a_, Command::kAbort), 1);
+  EXPECT_FALSE(replies_.contains(call));
+  disk_stops_ = false;
+  StartServer();
+  v1::GetStateRequest get;
+  get.set_name(kState);
+  EXPECT_TRUE(absl::IsNotFound(replies_.at(Ask(get)).status()));  // was: READY, without its target
+}
+
 // c committed, the decision was taken back, and a later one made; then c comes back.
 TEST_F(ControllerMovesTest, WhatWasTakenBackDoesNotMakeALaterGenerationLost) {
   const StreamId c = Attach("c");

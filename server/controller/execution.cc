@@ -170,8 +170,13 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     FinishIfCommitted(out);
   } else if ((what == Save::kSuccess && step_ == Step::kFinishing) ||
              (what == Save::kFailure && step_ == Step::kRecording)) {
+    const bool given_up = what == Save::kFailure && resource_.phase() == v1::Execution::COMMITTING;
     step_ = Step::kEnded;
     resource_ = ToSave(what, now);
+    // What has acknowledged is free of the attempt; whoever judges what hosts hold does the rest.
+    for (size_t i = 0; given_up && i < hosts_.size(); ++i) {
+      if (!hosts_[i].away && !hosts_[i].committed) TellAbort(static_cast<int>(i), out);
+    }
   }
 }
 
@@ -263,7 +268,9 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   state.away = false;
   state.incomplete = false;
   state.settled = ended();
-  const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED;
+  // COMMITTING: the success is being written, or that the decision is given up.
+  const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED &&
+                      resource_.phase() != v1::Execution::COMMITTING;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
   // Who only gave may come while the success is being written.
   const bool finishing = step_ == Step::kFinishing && !state.receives;
@@ -285,12 +292,11 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   *resource_.mutable_error() = StatusToProto(error);
 }
 
-void Execution::GiveUp(const absl::Status& why, ExecutionActions& out) {
+void Execution::GiveUp(const absl::Status& why) {
   REMESH_CHECK(step_ == Step::kCommitting);
   *resource_.mutable_error() = StatusToProto(why);
   end_phase_ = v1::Execution::FAILED;
   step_ = Step::kRecording;
-  out.emplace_back(Save::kFailure);
 }
 
 void Execution::Forgive(Timestamp pause) {

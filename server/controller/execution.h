@@ -88,8 +88,8 @@ class Execution {
   // Ends FAILED with `why`, source intact. REQUIRES: step() is kVerifying at most.
   void Stop(const absl::Status& why, Moment now, ExecutionActions& out);
   // Takes the decision back: ends FAILED with `why`. The caller knows that the source is whole or
-  // no longer wanted. REQUIRES: step() is kCommitting.
-  void GiveUp(const absl::Status& why, ExecutionActions& out);
+  // no longer wanted, and writes Save::kFailure. REQUIRES: step() is kCommitting.
+  void GiveUp(const absl::Status& why);
   // The server itself stood still for `pause`: no time of waiting counts it.
   void Forgive(Timestamp pause);
 

@@ -366,12 +366,41 @@ TEST_F(ExecutionTest, AnAcknowledgementEndsWithTheLifeThatGaveIt) {
 TEST_F(ExecutionTest, ADecisionThatIsGivenUpEndsFailed) {
   UntilCommitting();
   Taken();
-  execution_.GiveUp(lost_, out_);
-  EXPECT_EQ(Taken(), "save-failure");
+  execution_.GiveUp(lost_);
   execution_.OnCommitted("a", out_);  // too late
   execution_.OnSaved(Save::kFailure, now_, out_);
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::FAILED);
   EXPECT_EQ(Reason(), "WORKER_LOST");
+}
+
+// A journal that never came to write it commits on.
+TEST_F(ExecutionTest, NothingIsFreedBeforeItIsWrittenThatTheDecisionIsGivenUp) {
+  UntilCommitting();
+  execution_.OnHostAway("b", lost_, now_, out_);
+  execution_.GiveUp(lost_);
+  Taken();
+  execution_.OnHostReturned("b", true, out_);
+  EXPECT_EQ(Taken(), "");  // was: b:abort
+}
+
+// Where Commit failed, and on who only gave, nothing but the attempt is left.
+TEST_F(ExecutionTest, AttemptsOfADecisionThatIsGivenUpEnd) {
+  UntilCommitting();
+  execution_.OnAttemptFailed("c", {}, now_, out_);
+  execution_.OnHostAway("b", lost_, now_, out_);
+  execution_.OnCommitted("a", out_);
+  execution_.GiveUp(lost_);
+  execution_.OnHostAway("a", lost_, now_, out_);
+  execution_.OnHostReturned("a", true, out_);  // perhaps with an attempt that Commit did not reach
+  Taken();
+  execution_.OnSaved(Save::kFailure, now_, out_);
+  EXPECT_EQ(Taken(), "a:abort c:abort");
+  execution_.OnQuiesced("a", {}, now_, out_);
+  execution_.OnQuiesced("c", {}, now_, out_);
+  EXPECT_FALSE(execution_.forgettable());
+  execution_.OnHostReturned("b", true, out_);
+  EXPECT_EQ(Taken(), "b:abort");
+  EXPECT_TRUE(execution_.forgettable());
 }
 
 // A failed execution's record is what tells a host that comes back what it may free.

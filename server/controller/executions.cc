@@ -4,6 +4,7 @@
 #include <google/protobuf/util/time_util.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -274,14 +275,15 @@ void Executions::Resolve(CallId call, const v1::ResolveExecutionRequest& request
   GiveUp(request.name(),
          MakeError(absl::StatusCode::kAborted, "resolved: the source generation is kept",
                    {.reason = "RESOLVED_KEEP_SOURCE", .metadata = {}}),
-         now, out);
+         {}, now, out);
   out.Reply(call, entries_.at(request.name()).execution.resource());
 }
 
-void Executions::GiveUp(const std::string& name, const absl::Status& why, Moment now, Outbox& out) {
-  ExecutionActions actions;
-  entries_.at(name).execution.GiveUp(why, actions);
-  Apply(name, std::move(actions), now, out);
+void Executions::GiveUp(const std::string& name, const absl::Status& why, std::vector<Record> with,
+                        Moment now, Outbox& out) {
+  entries_.at(name).execution.GiveUp(why);
+  out.Touch(name);
+  Persist(name, Save::kFailure, std::move(with), now, out);
 }
 
 void Executions::OnMessage(const std::string& host, const v1::AttachRequest& message, Moment now,
@@ -360,7 +362,7 @@ std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionAction
     if (Tell* tell = std::get_if<Tell>(&action)) {
       commands_.Send(tell->host, std::move(tell->message), out);
     } else if (const Save* save = std::get_if<Save>(&action)) {
-      Persist(name, *save, now, out);
+      Persist(name, *save, {}, now, out);
     } else {
       const std::string& host = std::get<GiveUpOn>(action).host;
       given_up.push_back({.host = host, .why = NotQuiesced(host)});
@@ -369,7 +371,8 @@ std::vector<HostAway> Executions::Apply(const std::string& name, ExecutionAction
   return given_up;
 }
 
-void Executions::Persist(const std::string& name, Save what, Moment now, Outbox& out) const {
+void Executions::Persist(const std::string& name, Save what, std::vector<Record> with, Moment now,
+                         Outbox& out) const {
   const ExecutionEntry& entry = entries_.at(name);
   const v1::Execution saved = entry.execution.ToSave(what, now);
   std::vector<Record> records = {ExecutionRecord(saved)};
@@ -389,6 +392,7 @@ void Executions::Persist(const std::string& name, Save what, Moment now, Outbox&
     records.push_back(what == Save::kDecision ? NextStateRecord(next) : StateRecord(next));
     if (what == Save::kSuccess) records.push_back(NoNextStateRecord(saved.state()));
   }
+  std::move(with.begin(), with.end(), std::back_inserter(records));
   out.Persist(std::move(records), ExecutionSaved{.name = name, .what = what});
 }
 

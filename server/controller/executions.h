@@ -61,8 +61,9 @@ class Executions {
   void Resolve(CallId call, const v1::ResolveExecutionRequest& request, Moment now, Outbox& out);
   // Fails with `why` whatever has got no further than `last`, which can still fail.
   void Stop(Execution::Step last, const absl::Status& why, Moment now, Outbox& out);
-  // REQUIRES: it is incomplete().
-  void GiveUp(const std::string& name, const absl::Status& why, Moment now, Outbox& out);
+  // Written in one transaction with the records `with`. REQUIRES: it is incomplete().
+  void GiveUp(const std::string& name, const absl::Status& why, std::vector<Record> with,
+              Moment now, Outbox& out);
 
   // What a host says of an attempt.
   void OnMessage(const std::string& host, const v1::AttachRequest& message, Moment now,
@@ -76,7 +77,8 @@ class Executions {
  private:
   std::vector<HostAway> Apply(const std::string& name, ExecutionActions actions, Moment now,
                               Outbox& out);
-  void Persist(const std::string& name, Save what, Moment now, Outbox& out) const;
+  void Persist(const std::string& name, Save what, std::vector<Record> with, Moment now,
+               Outbox& out) const;
   ExecutionEnd End(const std::string& name, Save what, Moment now, Outbox& out);
   void StartAdmitted(Moment now, Outbox& out);
   void DropOld(Outbox& out);

@@ -218,18 +218,18 @@ void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox
   commands_.Send(host, std::move(message), out);
 }
 
-void States::Delete(CallId call, const std::string& name,
-                    const std::map<StateKey, std::set<std::string>>& gone, Outbox& out) {
+Deletion States::Delete(CallId call, const std::string& name,
+                        const std::map<StateKey, std::set<std::string>>& gone) {
   if (StateEntry* state = registry_.Find(name)) state->deleting = true;
-  StateDeleted then{.call = call, .name = name, .gone = {}};
-  std::vector<Record> records = {NoStateRecord(name), NoNextStateRecord(name),
-                                 NoCreateRequestRecord(name)};
+  Deletion deletion{
+      .records = {NoStateRecord(name), NoNextStateRecord(name), NoCreateRequestRecord(name)},
+      .then = {.call = call, .name = name, .gone = {}}};
   for (const auto& [state, hosts] : gone) {
     const Tombstone tombstone = tombstones_.Make(hosts);
-    records.push_back(TombstoneRecord(state, tombstone));
-    then.gone[state] = tombstone;
+    deletion.records.push_back(TombstoneRecord(state, tombstone));
+    deletion.then.gone[state] = tombstone;
   }
-  out.Persist(std::move(records), std::move(then));
+  return deletion;
 }
 
 void States::OnDeleted(const StateDeleted& deleted, Outbox& out) {

@@ -29,6 +29,12 @@ struct ExecutionEnd {
   std::shared_ptr<const PlacedState> target;  // null: the source stays
 };
 
+// What to write of a deletion, and what follows from that.
+struct Deletion {
+  std::vector<Record> records;
+  StateDeleted then;
+};
+
 // Which states exist and which were deleted, and which hosts wait for one. Knows the journal and
 // the hosts; of executions only what it is told. Not thread-safe.
 class States {
@@ -48,10 +54,10 @@ class States {
   // Answers, or returns what to write first; then StateCreated.
   std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
   void OnCreated(const StateCreated& created, Outbox& out);
-  // Of the states of that name `gone`, with the hosts that may hold something of them; then
-  // StateDeleted. REQUIRES: none of them moves.
-  void Delete(CallId call, const std::string& name,
-              const std::map<StateKey, std::set<std::string>>& gone, Outbox& out);
+  // Of the states of that name `gone`, with the hosts that may hold something of them. REQUIRES:
+  // none of them moves.
+  Deletion Delete(CallId call, const std::string& name,
+                  const std::map<StateKey, std::set<std::string>>& gone);
   void OnDeleted(const StateDeleted& deleted, Outbox& out);
 
   void BeginExecution(const std::string& name, const std::string& execution,

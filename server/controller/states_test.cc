@@ -35,11 +35,10 @@ TEST_F(StatesTest, ADeletedStateIsRememberedUntilItsHostsConfirm) {
   Attach("a");
   const StateKey key{.name = kState, .uid = Create({"a"})};
   Clear();
-  states_.Delete(7, kState, {{key, {"a"}}}, out_);
+  const Deletion deletion = states_.Delete(7, kState, {{key, {"a"}}});
   EXPECT_TRUE(Find()->deleting);
-  const std::vector<FollowUp> then = out_.TakeFollowUps();
-  ASSERT_EQ(then.size(), 1u);
-  states_.OnDeleted(std::get<StateDeleted>(then[0]), out_);
+  EXPECT_EQ(deletion.records.size(), 4u);
+  states_.OnDeleted(deletion.then, out_);
   EXPECT_EQ(Find(), nullptr);
   EXPECT_TRUE(states_.tombstones().contains(key));
   EXPECT_EQ(states_.tombstones().WaitingFor("a").size(), 1u);
