@@ -15,12 +15,14 @@ namespace {
 // the workers only.
 bool MustExist(const StateEntry& state) { return state.generation() > 1; }
 
-// What an earlier state of the same name left on the host does not count.
+// What an earlier state of the same name left on the host does not count, nor what an execution that
+// is not known here prepared.
 const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
                                       const std::string& host) {
   const WorkerEntry* worker = workers.Find(host);
   if (worker == nullptr || !worker->alive()) return nullptr;
-  return worker->Manifest(state.name(), state.uid(), state.generation());
+  const v1::StateManifest* held = worker->Manifest(state.name(), state.uid(), state.generation());
+  return held == nullptr || IsPending(*held) ? nullptr : held;
 }
 
 bool LostOn(const StateEntry& state, const WorkerRegistry& workers, const std::string& host) {

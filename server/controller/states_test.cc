@@ -81,6 +81,25 @@ TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
   EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::BUILDING);
 }
 
+// What an execution that is not known here prepared is no part of the generation of that number.
+TEST_F(StatesTest, PendingShardsDoNotStandForCommittedOnes) {
+  Attach("a");
+  const std::string uid = Create({"a"});
+  states_.BeginExecution(kState, "jobs/j/executions/e", nullptr);
+  states_.EndExecution({.state = kState, .generation = 2, .target = PlaceOn({"a"})}, out_);
+  v1::StateManifest manifest = Manifest(kState, uid, 2);
+  for (const auto& [phase, seen] : {std::pair{v1::SHARD_PHASE_PREPARED, v1::State::LOST},
+                                    std::pair{v1::SHARD_PHASE_VERIFIED, v1::State::LOST},
+                                    std::pair{v1::SHARD_PHASE_BUILDING, v1::State::BUILDING},
+                                    std::pair{v1::SHARD_PHASE_READY, v1::State::READY}}) {
+    manifest.set_phase(phase);
+    membership_.Hold("a", manifest);
+    const v1::State state = ToProto(*Find(), membership_.workers());
+    EXPECT_EQ(state.phase(), seen) << v1::ShardPhase_Name(phase);  // was: BUILDING
+    EXPECT_EQ(state.lost_hosts_size(), seen == v1::State::LOST);
+  }
+}
+
 class QuotaTest : public StatesTestWorld {
  protected:
   // Why it was refused; empty: it was not.
