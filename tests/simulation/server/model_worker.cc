@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/simulation/server/model_worker.h"
 
+#include <algorithm>
+
 namespace remesh::server {
 namespace {
 
@@ -48,20 +50,26 @@ v1::Register ModelWorker::Registration() const {
   return message;
 }
 
-bool ModelWorker::holds(const std::string& state_uid, int64_t generation,
-                        const std::string& execution) const {
+std::set<Part> ModelWorker::parts(bool with_pending) const {
+  std::set<Part> parts;
   for (const auto& [key, held] : held_) {
-    if (key.second == generation && held.state_uid == state_uid && held.execution == execution) {
-      return !Pending(held.phase);
-    }
+    if (held.pending() && !with_pending) continue;
+    parts.insert(
+        {.state_uid = held.state_uid, .generation = key.second, .execution = held.execution});
   }
-  return false;
+  return parts;
+}
+
+std::set<std::string> ModelWorker::attempts() const {
+  std::set<std::string> executions;
+  for (const auto& [execution, attempt] : attempts_) executions.insert(execution);
+  return executions;
 }
 
 void ModelWorker::Unseal(uint64_t choice) {
   if (held_.empty()) return;
   const auto chosen = std::next(held_.begin(), static_cast<int64_t>(choice % held_.size()));
-  if (Pending(chosen->second.phase)) return;
+  if (chosen->second.pending()) return;
   SetSealed(chosen->first, chosen->second.phase == v1::SHARD_PHASE_BUILDING);
 }
 
@@ -114,37 +122,59 @@ void ModelWorker::Forget(const v1::ForgetState& forget) {
   std::erase_if(held_, [&](const auto& held) {
     return held.first.first == forget.state() && held.second.state_uid == forget.state_uid();
   });
+  Unassign(forget.state(), forget.state_uid());
+  std::erase_if(attempts_, [&](const auto& attempt) {
+    return attempt.second.state_uid == forget.state_uid();
+  });
   v1::AttachRequest answer;
   answer.mutable_forgotten()->set_state(forget.state());
   answer.mutable_forgotten()->set_state_uid(forget.state_uid());
   callbacks_.say(answer);
+  Take(forget.state());
 }
 
 void ModelWorker::Retire(const v1::Retire& retire) {
   const auto held = held_.find({retire.state(), retire.generation()});
   if (held != held_.end() && held->second.state_uid == retire.state_uid()) held_.erase(held);
+  if (retire.generation() == 1) Unassign(retire.state(), retire.state_uid());
   v1::AttachRequest answer;
   answer.mutable_retired()->set_state(retire.state());
   answer.mutable_retired()->set_state_uid(retire.state_uid());
   answer.mutable_retired()->set_generation(retire.generation());
   callbacks_.say(answer);
+  Take(retire.state());
 }
 
 void ModelWorker::Assign(const v1::Assignment& assignment) {
-  const Key key = {assignment.state(), assignment.generation()};
-  if (assignment.committed() || held_.contains(key)) return;
+  assigned_[assignment.state()] = assignment;
+  Take(assignment.state());
+}
+
+// What trainers wrote first is over.
+void ModelWorker::Unassign(const std::string& state, const std::string& state_uid) {
+  const auto assigned = assigned_.find(state);
+  if (assigned != assigned_.end() && assigned->second.state_uid() == state_uid) {
+    assigned_.erase(assigned);
+  }
+}
+
+// Two states of one name do not lie beside each other: the later one waits until the other is gone.
+void ModelWorker::Take(const std::string& state) {
+  const auto assigned = assigned_.find(state);
+  if (assigned == assigned_.end() || assigned->second.committed()) return;
+  const v1::Assignment& assignment = assigned->second;
+  const Key key = {state, assignment.generation()};
+  const bool taken = std::any_of(held_.begin(), held_.end(), [&](const auto& held) {
+    const bool same = held.second.state_uid == assignment.state_uid();
+    return held.first.first == state && (!same || !held.second.pending());
+  });
+  if (taken) return;
   held_[key] = {.phase = v1::SHARD_PHASE_READY,
                 .execution = "",
                 .shards = assignment.shards_size(),
                 .state_uid = assignment.state_uid()};
   v1::AttachRequest answer;
-  v1::StateManifest& manifest = *answer.mutable_manifest_changed()->mutable_manifest();
-  manifest.set_state(assignment.state());
-  manifest.set_state_uid(assignment.state_uid());
-  manifest.set_generation(assignment.generation());
-  manifest.set_phase(v1::SHARD_PHASE_READY);
-  manifest.set_total_shards(assignment.shards_size());
-  manifest.set_sealed_shards(assignment.shards_size());
+  *answer.mutable_manifest_changed()->mutable_manifest() = Manifest(key);
   callbacks_.say(answer);
 }
 
@@ -168,11 +198,11 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
     return Fail(prepare.attempt(), "another state of the name left shards here");
   }
   auto left = held_.find({target.state(), target.generation()});
-  if (left != held_.end() && !Pending(left->second.phase)) {
+  if (left != held_.end() && !left->second.pending()) {
     return Fail(prepare.attempt(), "the target generation is readable here");
   }
   if (callbacks_.fails()) return Fail(prepare.attempt(), "no memory");
-  attempts_[execution] = {};
+  attempts_[execution] = {.state_uid = target.state_uid()};
   if (!target.shards().empty()) {
     held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
                                                     target.shards_size(), target.state_uid()};
@@ -209,9 +239,15 @@ void ModelWorker::Verify(const v1::Verify& verify) {
 
 void ModelWorker::Commit(const v1::Commit& commit) {
   callbacks_.committing(commit);
-  if (callbacks_.fails()) return Fail(commit.attempt(), "the manifest cannot be written");
-  const bool known = attempts_.erase(commit.attempt().execution()) > 0;
   auto held = held_.find({commit.state(), commit.generation()});
+  const bool written = held != held_.end() && held->second.state_uid == commit.state_uid() &&
+                       held->second.execution == commit.attempt().execution();
+  if (!written) held = held_.end();  // another state's, or another execution's
+  if (held != held_.end() && callbacks_.fails()) {
+    return Fail(commit.attempt(), "the manifest cannot be written");
+  }
+  Unassign(commit.state(), commit.state_uid());
+  const bool known = attempts_.erase(commit.attempt().execution()) > 0;
   if (held == held_.end()) {
     if (!known) return Fail(commit.attempt(), "nothing is verified here");
   } else if (held->second.phase == v1::SHARD_PHASE_PREPARED) {
@@ -229,11 +265,12 @@ void ModelWorker::Abort(const v1::Abort& abort) {
   attempts_.erase(abort.attempt().execution());
   auto held = held_.find({abort.state(), abort.generation()});
   if (held != held_.end() && held->second.execution == abort.attempt().execution()) {
-    if (Pending(held->second.phase) || abort.even_committed()) held_.erase(held);
+    if (held->second.pending() || abort.even_committed()) held_.erase(held);
   }
   v1::AttachRequest answer;
   *answer.mutable_quiesced()->mutable_attempt() = abort.attempt();
   callbacks_.say(answer);
+  Take(abort.state());
 }
 
 }  // namespace remesh::server

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -12,6 +13,14 @@
 #include "remesh/v1/worker.pb.h"
 
 namespace remesh::server {
+
+// One host's part of a generation, as an execution ("": trainers) wrote it.
+struct Part {
+  std::string state_uid;
+  int64_t generation = 0;
+  std::string execution = "";
+  auto operator<=>(const Part&) const = default;
+};
 
 // What a worker remembers and says, without bytes: manifests and its record survive its deaths,
 // attempts do not.
@@ -25,6 +34,10 @@ class ModelWorker {
     std::string execution;  // that writes or wrote it
     int64_t shards = 0;
     std::string state_uid;  // as assigned
+
+    bool pending() const {
+      return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
+    }
   };
   struct Callbacks {
     std::function<void(v1::AttachRequest)> say;
@@ -49,6 +62,7 @@ class ModelWorker {
     ++nonce_;
     incarnation_ = 0;
     attempts_.clear();
+    assigned_.clear();
   }
   // A trainer writes a readable generation again, or is done with that.
   void Unseal(uint64_t choice);
@@ -59,26 +73,23 @@ class ModelWorker {
 
   const std::string& host() const { return host_; }
   const std::map<Key, Held>& held() const { return held_; }
-  // All elements of a generation that an execution ("": trainers) wrote, readable or unsealed.
-  bool holds(const std::string& state_uid, int64_t generation, const std::string& execution) const;
-  // Elements of just this state and generation.
-  bool holds(const v1::State& state) const {
-    auto found = held_.find({state.name(), state.generation()});
-    return found != held_.end() && !Pending(found->second.phase) &&
-           found->second.state_uid == state.uid();
-  }
+  // Its parts that are readable, or unsealed; `with_pending`: and those on their way to that.
+  std::set<Part> parts(bool with_pending) const;
+  bool holds(const Part& part) const { return parts(false).contains(part); }
+  // Executions of which it runs an attempt.
+  std::set<std::string> attempts() const;
 
  private:
   struct Attempt {
+    std::string state_uid;
     int32_t windows_done = 0;
   };
-  static bool Pending(v1::ShardPhase phase) {
-    return phase == v1::SHARD_PHASE_PREPARED || phase == v1::SHARD_PHASE_VERIFIED;
-  }
   v1::StateManifest Manifest(const Key& key) const;
   void SetSealed(const Key& key, bool sealed);
 
   void Assign(const v1::Assignment& assignment);
+  void Take(const std::string& state);
+  void Unassign(const std::string& state, const std::string& state_uid);
   void Prepare(const v1::Prepare& prepare);
   void Grant(const v1::Grant& grant);
   void Verify(const v1::Verify& verify);
@@ -100,7 +111,8 @@ class ModelWorker {
   v1::JournalPosition position_;
 
   std::map<Key, Held> held_;
-  std::map<std::string, Attempt> attempts_;  // by execution
+  std::map<std::string, Attempt> attempts_;         // by execution
+  std::map<std::string, v1::Assignment> assigned_;  // by state, the last one
 };
 
 }  // namespace remesh::server

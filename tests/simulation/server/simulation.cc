@@ -97,6 +97,9 @@ void Simulation::CrashServer(bool accepts_older) {
   deferred_.clear();
   calls_.clear();
   for (int i = 0; i < options_.workers; ++i) BreakStream(i, false);
+  ++handled_;
+  for (Worker& worker : workers_)
+    HearDeaths(worker, worker.deaths);  // the next one believes nobody to be there
   At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
 }
 
@@ -106,10 +109,21 @@ void Simulation::RollBackJournal() {
   if (copies_.size() < 4 || Chance(0.5)) {
     copies_.push_back(disk_);
   } else if (controller_ != nullptr) {
-    disk_ = copies_[random_() % copies_.size()];
-    ++rolled_back_;
+    RestoreCopy(random_() % copies_.size());
     CrashServer();
   }
+}
+
+// Of what was told, decided and freed since, the journal does not know.
+void Simulation::RestoreCopy(size_t copy) {
+  disk_ = copies_[copy];
+  ++rolled_back_;
+  for (Worker& worker : workers_) {
+    for (const Part& part : worker.freed) worker.lost[part] = {};
+  }
+  generations_.clear();
+  committed_by_.clear();
+  std::fill(device_ids_.begin(), device_ids_.end(), -1);
 }
 
 // Somebody reads the log, and starts the server with --accept-older-journal.
@@ -117,6 +131,7 @@ void Simulation::RestartIfBehind() {
   if (controller_ == nullptr || !controller_->gauges().journal_behind) return;
   if (!settling_ && !Chance(0.02)) return;
   ++found_out_;
+  std::fill(device_ids_.begin(), device_ids_.end(), -1);  // what it assigned was never written
   CrashServer(true);
 }
 
@@ -138,6 +153,9 @@ void Simulation::RunDeferred() {
 void Simulation::Handle(Event event) {
   if (controller_ == nullptr) return;
   if (now_ < paused_until_) return WhenRunning([this, event] { Handle(event); });
+  ++handled_;
+  if (const StreamEnded* ended = std::get_if<StreamEnded>(&event))
+    HearEnd(streams_.at(ended->stream));
   Perform(controller_->Handle(std::move(event), {.steady = std::chrono::microseconds(now_),
                                                  .wall = absl::FromUnixMicros(now_)}));
 }
@@ -151,22 +169,27 @@ void Simulation::Do(SendToWorker& action) {
   if (!stream.open) return Violate("sent to a closed stream");
   if (stream.foreign) return Violate("another cluster's worker is commanded");
   NotePlacement(stream.worker, action.message);
+  if (action.message.has_welcome()) {
+    stream.welcomed = true;
+    HearDeaths(workers_[stream.worker], stream.deaths);
+  }
   if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
     moved_uids_[prepare.attempt().execution()] = prepare.target().state_uid();
   stream.last_down = std::max(stream.last_down + 1, Soon(50 * kMillisecond));
-  At(stream.last_down,
-     [this, id = action.stream, index = stream.worker, message = std::move(action.message)] {
-       Worker& worker = workers_[index];
-       if (worker.alive && worker.stream == id) OnCommand(index, message);
-     });
+  At(stream.last_down, [this, id = action.stream, index = stream.worker,
+                        message = std::move(action.message), sent = handled_] {
+    Worker& worker = workers_[index];
+    if (worker.alive && worker.stream == id) OnCommand(index, message, sent);
+  });
 }
 
 void Simulation::Do(CloseStream& action) {
   Stream& stream = streams_.at(action.stream);
   stream.open = false;
+  const bool superseded = GetErrorInfo(action.status).reason == "SUPERSEDED";
+  if (!superseded) HearEnd(stream);
   At(std::max(stream.last_down + 1, Soon(50 * kMillisecond)),
-     [this, id = action.stream, index = stream.worker,
-      superseded = GetErrorInfo(action.status).reason == "SUPERSEDED"] {
+     [this, id = action.stream, index = stream.worker, superseded] {
        if (workers_[index].stream != id) return;
        workers_[index].stream = 0;
        if (superseded) workers_[index].model->Restart();  // it exits; its supervisor starts another
@@ -179,9 +202,6 @@ void Simulation::Do(Persist& action) {
   At(disk_busy_until_, [this, life = life_, action] {
     if (life != life_) return;  // lost with the process
     for (const Record& record : action.records) {
-      if (record.key.rfind("deleted/", 0) == 0) {
-        deleted_uids_.insert(record.key.substr(record.key.find('@') + 1));
-      }
       if (record.bytes)
         disk_.records[record.key] = *record.bytes;
       else
@@ -241,7 +261,7 @@ void Simulation::Attach(int index) {
   if (!worker.alive || worker.stream != 0) return;
   if (controller_ == nullptr) return At(Soon(kSecond), [this, index] { Attach(index); });
   worker.stream = next_stream_++;
-  streams_[worker.stream] = {.worker = index};
+  streams_[worker.stream] = {.worker = index, .deaths = worker.deaths};
   v1::AttachRequest first;
   *first.mutable_register_() = worker.model->Registration();
   Say(index, std::move(first));
@@ -256,7 +276,6 @@ void Simulation::Say(int index, v1::AttachRequest message) {
     if (life != life_) return;
     WhenRunning([this, id, message] {
       if (!streams_.at(id).open) return;
-      if (message.has_register_() && !streams_.at(id).foreign) LayGhost(streams_.at(id).worker);
       Handle(StreamMessage{.stream = id, .message = message});
     });
   });
@@ -334,24 +353,26 @@ void Simulation::ForeignWorker() {
 
 void Simulation::LoseBuffers(int index) {
   Worker& worker = workers_[index];
-  for (const auto& [key, held] : worker.model->held()) worker.lost.insert(held.state_uid);
-  worker.ghost = std::make_unique<ModelWorker>(*worker.model);
+  ++worker.deaths;
+  for (const Part& part : worker.model->parts(true)) worker.lost[part] = {};
+  for (const Part& part : worker.model->parts(false)) {
+    worker.lost[part] = {.death = worker.deaths, .heard = Loss::kUnheard};
+  }
   worker.model->LoseBuffers();
 }
 
-// The server hears that the host is back without what it held; commands sent before are on their
-// way.
-void Simulation::LayGhost(int index) {
-  const ModelWorker* ghost = workers_[index].ghost.get();
-  if (ghost == nullptr) return;
-  At(now_ + kSecond, [this, index, ghost] {
-    if (workers_[index].ghost.get() == ghost) workers_[index].ghost = nullptr;
-  });
+// So many deaths of the worker's machine are what the server knows of now: it may hear late what was
+// said before the last one.
+void Simulation::HearDeaths(Worker& worker, int deaths) {
+  for (auto& [part, loss] : worker.lost) {
+    if (loss.death > deaths) loss.heard = Loss::kUnheard;
+    if (loss.death <= deaths && loss.heard == Loss::kUnheard) loss.heard = handled_;
+  }
 }
 
-bool Simulation::LostSome(const std::string& state_uid) const {
-  return std::any_of(workers_.begin(), workers_.end(),
-                     [&](const Worker& worker) { return worker.lost.contains(state_uid); });
+// The worker is away, whatever it died of. Before its welcome it was so anyway.
+void Simulation::HearEnd(const Stream& stream) {
+  if (stream.welcomed) HearDeaths(workers_[stream.worker], workers_[stream.worker].deaths);
 }
 
 // ---- the callers ----

@@ -48,17 +48,28 @@ class Simulation {
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 
  private:
+  // Of a part that went with its machine, at which of the machine's deaths. Until the server has
+  // heard of it, it believes the worker to be attached with the part.
+  struct Loss {
+    static constexpr uint64_t kUnheard = ~uint64_t{0};
+    int death = 0;
+    uint64_t heard = 0;  // with which of the events that servers handled
+  };
   struct Worker {
     std::unique_ptr<ModelWorker> model;
     StreamId stream = 0;  // 0: not attached
     bool alive = true;
-    std::set<std::string> lost;  // uids of states that it held parts of when its buffers went
-    // What it held then, until the server has heard of it and what it had said is carried out.
-    std::unique_ptr<ModelWorker> ghost;
+    // Parts that it may lack, whoever needs them: they went with its machine, or the server had
+    // them freed before its journal went back to a time when they were needed.
+    std::map<Part, Loss> lost;
+    std::set<Part> freed;  // as the server said
+    int deaths = 0;        // of the machine
   };
   struct Stream {
     int worker = 0;
-    bool open = true;      // from the server's side
+    int deaths = 0;    // of the worker's machine, when it registered
+    bool open = true;  // from the server's side
+    bool welcomed = false;
     bool foreign = false;  // another cluster's worker
     int64_t last_up = 0, last_down = 0;
   };
@@ -75,6 +86,7 @@ class Simulation {
   void StartServer(bool accepts_older = false);
   void CrashServer(bool accepts_older = false);
   void RollBackJournal();
+  void RestoreCopy(size_t copy);
   void RestartIfBehind();
   void WhenRunning(std::function<void()> what);
   void RunDeferred();
@@ -95,20 +107,46 @@ class Simulation {
   void Heartbeat();
   void MakeTrouble();
   void LoseBuffers(int worker);
-  void LayGhost(int worker);
-  bool LostSome(const std::string& state_uid) const;
+  void HearDeaths(Worker& worker, int deaths);
+  void HearEnd(const Stream& stream);
   void ForeignWorker();
-  void OnCommand(int worker, const v1::AttachResponse& command);
+  // `sent`: with which of the events that servers handled.
+  void OnCommand(int worker, const v1::AttachResponse& command, uint64_t sent);
   void CheckDeviceIds(int worker, const v1::Welcome& welcome);
   void NotePlacement(int worker, const v1::AttachResponse& command);
-  std::set<int64_t> CompleteGenerations(const std::string& state_uid, bool with_ghosts) const;
+  static int IndexOf(const std::string& host);
+  static bool LiesOn(const v1::State& state, const std::string& host);
+  static Part PartOf(const v1::State& state, const std::string& writer);
+  std::set<std::string> WritersOf(const v1::State& state) const;
+  bool Deleted(const std::string& state_uid) const;
+  bool HoldsOr(int host, const Part& part, uint64_t unheard_at) const;
+  bool HasComplete(const std::string& state_uid, uint64_t unheard_at) const;
+  std::vector<std::string> Lacking(const v1::State& state, const std::string& writer) const;
   void Ask();
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);
   void AskToMove(const std::string& state);
   void CheckCommit(const v1::Commit& commit);
   void CheckState(const v1::State& state);
+  void CheckLies(const v1::State& state);
   void CheckLostHostsAreSpared(const v1::Execution& execution);
+
+  // After everything has settled.
+  struct Settled {
+    std::map<std::string, v1::State> states;     // by uid
+    std::set<Part> waited_for;                   // targets of executions that cannot complete
+    std::map<std::string, std::set<Part>> owed;  // by host
+  };
+  template <typename Response, typename Question>
+  Response AskNow(Question question);
+  Settled LookAround();
+  bool Incomplete(const v1::State& state);
+  bool InTheWayOf(const v1::State& state) const;
+  static Part PartOf(const v1::StateManifest& manifest);
+  static Part TargetOf(const v1::Execution& execution);
+  void CheckWaits(const v1::Execution& execution);
+  void CheckSettled(const v1::State& state, const Settled& settled);
+  void CheckHeld(const Worker& worker, const Part& part, bool pending, const Settled& settled);
 
   std::shared_ptr<const PlacedState> Place(const v1::StateSpec& spec) const;
   v1::StateSpec RandomSpec(const std::vector<int64_t>& lost = {});
@@ -132,7 +170,8 @@ class Simulation {
   int64_t paused_until_ = 0;  // the server's process stands still
   std::deque<std::function<void()>> deferred_;
   std::unique_ptr<Controller> controller_;
-  uint64_t life_ = 0;  // of the server
+  uint64_t life_ = 0;     // of the server
+  uint64_t handled_ = 0;  // events, by all servers
   int64_t disk_busy_until_ = 0;
   std::vector<Worker> workers_;
   std::map<StreamId, Stream> streams_;
@@ -141,13 +180,12 @@ class Simulation {
   bool settling_ = false;
 
   std::vector<int64_t> device_ids_;  // by worker, as the server said; -1: not yet
-  std::set<std::string> deleted_uids_;
-  // Hosts that hold a part of a generation, as they were told: (uid, generation) -> execution ("":
-  // trainers) -> hosts.
-  std::map<std::pair<std::string, int64_t>, std::map<std::string, std::set<int>>> placements_;
+  // Hosts that hold a part of a generation, as they were told.
+  std::map<Part, std::set<int>> placements_;
   std::map<std::string, std::string> moved_uids_;  // execution -> uid of its state
-  std::map<std::pair<std::string, int64_t>, std::string>
-      committed_by_;                            // (uid, generation) -> execution
+  // Executions that were told to commit a (uid, generation): ever, and since the journal went back.
+  std::map<std::pair<std::string, int64_t>, std::set<std::string>> writers_;
+  std::map<std::pair<std::string, int64_t>, std::string> committed_by_;
   std::map<std::string, std::string> uids_;     // state -> uid, as callers were told
   std::map<std::string, int64_t> generations_;  // uid -> generation, as callers were told
   std::map<std::string, std::string> running_;  // execution -> state, as callers were told

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "tests/simulation/server/simulation.h"
 
 namespace remesh::server {
@@ -36,12 +37,12 @@ v1::StateSpec Simulation::RandomSpec(const std::vector<int64_t>& lost) {
 // Nobody commits before all have verified, and a generation is committed by one execution only.
 void Simulation::CheckCommit(const v1::Commit& commit) {
   const std::string& execution = commit.attempt().execution();
-  auto [known, first] =
-      committed_by_.try_emplace({moved_uids_[execution], commit.generation()}, execution);
-  // A journal that went back decides again, on what it knows.
-  if (known->second != execution && rolled_back_ == 0)
+  const std::pair<std::string, int64_t> target = {moved_uids_[execution], commit.generation()};
+  writers_[target].insert(execution);
+  if (committed_by_.try_emplace(target, execution).first->second != execution) {
     Violate(
         absl::StrCat(commit.state(), " generation ", commit.generation(), " is committed twice"));
+  }
   for (const Worker& worker : workers_) {
     auto held = worker.model->held().find({commit.state(), commit.generation()});
     if (held == worker.model->held().end()) continue;
@@ -59,37 +60,68 @@ void Simulation::NotePlacement(int worker, const v1::AttachResponse& command) {
   const v1::Assignment& target =
       first ? command.assign_state().assignment() : command.prepare().target();
   if (target.shards().empty()) return;
-  placements_[{target.state_uid(), target.generation()}]
-             [first ? "" : command.prepare().attempt().execution()]
-                 .insert(worker);
+  placements_[{.state_uid = target.state_uid(),
+               .generation = target.generation(),
+               .execution = first ? "" : command.prepare().attempt().execution()}]
+      .insert(worker);
 }
 
-// Generations of which every part is there, on workers that are up or will be; or was until a
-// machine died of which the server cannot know yet.
-std::set<int64_t> Simulation::CompleteGenerations(const std::string& state_uid,
-                                                  bool with_ghosts) const {
-  std::set<int64_t> complete;
-  for (auto it = placements_.lower_bound({state_uid, 0});
-       it != placements_.end() && it->first.first == state_uid; ++it) {
-    for (const auto& [execution, hosts] : it->second) {
-      const bool whole = std::all_of(hosts.begin(), hosts.end(), [&](int host) {
-        const Worker& worker = workers_[host];
-        return worker.model->holds(state_uid, it->first.second, execution) ||
-               (with_ghosts && worker.ghost != nullptr &&
-                worker.ghost->holds(state_uid, it->first.second, execution));
-      });
-      if (whole) complete.insert(it->first.second);
-    }
+int Simulation::IndexOf(const std::string& host) {
+  return std::stoi(host.substr(std::string("host-").size()));
+}
+
+bool Simulation::LiesOn(const v1::State& state, const std::string& host) {
+  const auto& hosts = state.spec().topology().hosts();
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](const v1::Host& other) { return other.name() == host; });
+}
+
+Part Simulation::PartOf(const v1::State& state, const std::string& writer) {
+  return {.state_uid = state.uid(), .generation = state.generation(), .execution = writer};
+}
+
+// Trainers write the first generation, executions the others.
+std::set<std::string> Simulation::WritersOf(const v1::State& state) const {
+  if (state.generation() == 1) return {""};
+  const auto found = writers_.find({state.uid(), state.generation()});
+  return found == writers_.end() ? std::set<std::string>() : found->second;
+}
+
+bool Simulation::Deleted(const std::string& state_uid) const {
+  const std::string prefix = "deleted/";
+  for (auto it = disk_.records.lower_bound(prefix);
+       it != disk_.records.end() && it->first.starts_with(prefix); ++it) {
+    if (it->first.ends_with("@" + state_uid)) return true;
   }
-  return complete;
+  return false;
 }
 
-// Whatever a worker is told to free: the last complete generation of a state goes only with it.
+// Whether the host holds its part, or the server had to believe so at its event `unheard_at`.
+bool Simulation::HoldsOr(int host, const Part& part, uint64_t unheard_at) const {
+  const Worker& worker = workers_[host];
+  const auto lost = worker.lost.find(part);
+  return worker.model->holds(part) ||
+         (lost != worker.lost.end() && unheard_at < lost->second.heard);
+}
+
+// Whether some generation is there with every part: on workers that are up or will be, or as far as
+// the server could know.
+bool Simulation::HasComplete(const std::string& state_uid, uint64_t unheard_at) const {
+  for (auto it = placements_.lower_bound({.state_uid = state_uid});
+       it != placements_.end() && it->first.state_uid == state_uid; ++it) {
+    const bool whole = std::all_of(it->second.begin(), it->second.end(),
+                                   [&](int host) { return HoldsOr(host, it->first, unheard_at); });
+    if (whole) return true;
+  }
+  return false;
+}
+
 // A host keeps its device id, and nobody else ever has it.
 void Simulation::CheckDeviceIds(int index, const v1::Welcome& welcome) {
   const int64_t id = welcome.device_ids_size() == 1 ? welcome.device_ids(0) : -1;
   if (id < 0) return Violate(absl::StrCat("host-", index, " has no device id"));
-  if (rolled_back_ > 0) return;
+  // A server whose journal is behind writes nothing, so its successor may assign others.
+  if (controller_ != nullptr && controller_->journal_behind()) return;
   const int64_t before = std::exchange(device_ids_[index], id);
   if (before >= 0 && before != id) {
     Violate(absl::StrCat("host-", index, " had device id ", before, " and has ", id));
@@ -99,38 +131,61 @@ void Simulation::CheckDeviceIds(int index, const v1::Welcome& welcome) {
   }
 }
 
-void Simulation::OnCommand(int index, const v1::AttachResponse& command) {
+// Whatever a worker is told to free: the last complete generation of a state goes only with it.
+void Simulation::OnCommand(int index, const v1::AttachResponse& command, uint64_t sent) {
   const std::string uid = command.has_retire()         ? command.retire().state_uid()
                           : command.has_abort()        ? command.abort().state_uid()
                           : command.has_forget_state() ? command.forget_state().state_uid()
                                                        : "";
-  const bool may_free = !uid.empty() && !deleted_uids_.contains(uid);
-  const bool whole = may_free && !CompleteGenerations(uid, false).empty();
-  workers_[index].model->OnCommand(command);
+  Worker& worker = workers_[index];
+  const bool whole = !uid.empty() && !Deleted(uid) && HasComplete(uid, Loss::kUnheard);
+  std::set<Part> gone = worker.model->parts(true);
+  worker.model->OnCommand(command);
   if (command.has_welcome()) CheckDeviceIds(index, command.welcome());
-  if (whole && CompleteGenerations(uid, true).empty())
+  if (uid.empty()) return;
+  for (const Part& part : worker.model->parts(true)) gone.erase(part);
+  worker.freed.merge(gone);
+  if (whole && !HasComplete(uid, sent))
     Violate(absl::StrCat("the last complete generation is lost: ", command.ShortDebugString()));
 }
 
-// What callers are told never goes back, and lies complete on the workers.
+// Hosts of the state without their part of its generation, as `writer` wrote it, for no reason: a
+// part that is lost is one, unless the server says that the state is READY though it has heard.
+std::vector<std::string> Simulation::Lacking(const v1::State& state,
+                                             const std::string& writer) const {
+  const Part part = PartOf(state, writer);
+  std::vector<std::string> lacking;
+  for (const v1::Host& host : state.spec().topology().hosts()) {
+    const int index = IndexOf(host.name());
+    const bool told_ready = state.phase() == v1::State::READY;
+    const bool excused =
+        HoldsOr(index, part, handled_) || (!told_ready && workers_[index].lost.contains(part));
+    if (!excused) lacking.push_back(host.name());
+  }
+  return lacking;
+}
+
+// What callers are told lies on the workers: all of it, as one execution wrote it.
+void Simulation::CheckLies(const v1::State& state) {
+  if (state.generation() == 1 && state.phase() != v1::State::READY) return;  // being built
+  std::string lacking;
+  for (const std::string& writer : WritersOf(state)) {
+    const std::vector<std::string> hosts = Lacking(state, writer);
+    if (hosts.empty()) return;
+    absl::StrAppend(&lacking, " ", absl::StrJoin(hosts, " "), " as ", writer, " wrote it;");
+  }
+  Violate(absl::StrCat(state.name(), " generation ", state.generation(), " ",
+                       v1::State::Phase_Name(state.phase()), " is not on", lacking));
+}
+
+// What callers are told never goes back, and is there.
 void Simulation::CheckState(const v1::State& state) {
   uids_[state.name()] = state.uid();
   int64_t& told = generations_[state.uid()];
-  if (state.generation() < told && rolled_back_ == 0)
+  if (state.generation() < told)
     Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
-  told = rolled_back_ == 0 ? std::max(told, state.generation()) : state.generation();
-  if (rolled_back_ > 0 && state.phase() != v1::State::READY) return;
-  if (state.generation() == 1 && state.phase() != v1::State::READY) return;  // being built
-  if (LostSome(state.uid()) && state.phase() != v1::State::READY) return;
-  for (const v1::Host& host : state.spec().topology().hosts()) {
-    for (const Worker& worker : workers_) {
-      if (worker.lost.contains(state.uid())) continue;  // and the server may not know it yet
-      if (worker.model->host() == host.name() && !worker.model->holds(state)) {
-        Violate(absl::StrCat(state.name(), " generation ", state.generation(), " is not on ",
-                             host.name()));
-      }
-    }
-  }
+  told = std::max(told, state.generation());
+  CheckLies(state);
 }
 
 // Nothing is asked of a host whose devices are lost.
@@ -139,50 +194,6 @@ void Simulation::CheckLostHostsAreSpared(const v1::Execution& execution) {
     for (const v1::HostProgress& host : execution.hosts()) {
       if (host.host() == absl::StrCat("host-", device))
         Violate(absl::StrCat(execution.name(), " takes part of lost ", host.host()));
-    }
-  }
-}
-
-void Simulation::SettleAndCheck() {
-  settling_ = true;
-  Run(60);
-  if (controller_ == nullptr) return Violate("the server did not come back");
-  const CallId executions = next_call_++, states = next_call_++;
-  std::set<std::pair<std::string, int64_t>> current;  // uid, generation
-  calls_[executions] = [&](const absl::StatusOr<Reply>& reply) {
-    for (const v1::Execution& execution :
-         std::get<v1::ListExecutionsResponse>(*reply).executions()) {
-      if (execution.phase() == v1::Execution::SUCCEEDED && !execution.lost_device_ids().empty()) {
-        ++succeeded_without_lost_;
-      }
-      // What committed and then lost a part of the target waits for it.
-      const bool incomplete = execution.phase() == v1::Execution::COMMITTING &&
-                              LostSome(execution.state_uid()) && execution.has_error();
-      const bool waits = rolled_back_ > 0 || incomplete;
-      if (!execution.has_end_time() && !waits)
-        Violate(absl::StrCat(execution.name(), " did not end: ", execution.ShortDebugString()));
-    }
-  };
-  calls_[states] = [&](const absl::StatusOr<Reply>& reply) {
-    for (const v1::State& state : std::get<v1::ListStatesResponse>(*reply).states()) {
-      current.insert({state.uid(), state.generation()});
-      CheckState(state);
-      if (state.phase() != v1::State::READY && !LostSome(state.uid()) && rolled_back_ == 0)
-        Violate(absl::StrCat(state.name(), " did not settle: ", state.ShortDebugString()));
-    }
-  };
-  Handle(Call{.id = executions, .request = v1::ListExecutionsRequest()});
-  Handle(Call{.id = states, .request = v1::ListStatesRequest()});
-  if (rolled_back_ > 0) return;  // much is owed then: see CompleteGenerations()
-  for (const Worker& worker : workers_) {
-    for (const auto& [key, held] : worker.model->held()) {
-      const bool known = current.contains({held.state_uid, key.second});
-      const bool pending =
-          held.phase == v1::SHARD_PHASE_PREPARED || held.phase == v1::SHARD_PHASE_VERIFIED;
-      if ((pending || !known) && !LostSome(held.state_uid)) {
-        Violate(absl::StrCat(worker.model->host(), " still holds ", key.first, " generation ",
-                             key.second));
-      }
     }
   }
 }

@@ -23,8 +23,7 @@ struct Totals {
 };
 
 void RunSeed(uint64_t seed, double trouble, Totals& totals) {
-  // With machines that die for good there is more that may stay undone, so less to check; with
-  // journals that go back still more.
+  // Machines that die for good, and journals that go back, leave more undone: see CheckSettled().
   Simulation simulation({.seed = seed,
                          .trouble = trouble,
                          .failure = trouble,
