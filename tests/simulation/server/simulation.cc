@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/controller/records.h"
+#include "tests/simulation/server/flipped_journal.h"
 
 namespace remesh::server {
 
@@ -66,6 +67,7 @@ void Simulation::Run(double seconds) {
 
 void Simulation::StartServer(bool accepts_older) {
   ++life_;
+  FlipABit();
   auto restored =
       ReadRecords(disk_.records, [this](const v1::StateSpec& spec) { return Place(spec); });
   if (!restored.ok()) return Violate(std::string(restored.status().message()));
@@ -124,6 +126,21 @@ void Simulation::RestoreCopy(size_t copy) {
   generations_.clear();
   committed_by_.clear();
   std::fill(device_ids_.begin(), device_ids_.end(), -1);
+}
+
+// The server finds its journal with a flipped bit in it. Where that is refused, somebody restores the
+// files as they were, or the newest copy.
+void Simulation::FlipABit() {
+  constexpr int kMost = 2;  // it takes some time
+  const bool flips = options_.flips_bits && !settling_ && disk_.past.sequence > 10 &&
+                     flips_refused_ + flips_harmless_ < kMost;
+  if (!flips) return;
+  const FlippedJournal found = ReopenFlipped(disk_.records, disk_.past.sequence, random_());
+  const bool restores_copy = Chance(0.3) && !copies_.empty();
+  if (!found.wrong.empty()) Violate(found.wrong);
+  ++(found.refused ? flips_refused_ : flips_harmless_);
+  disk_.records = found.records;
+  if (found.refused && restores_copy) RestoreCopy(copies_.size() - 1);
 }
 
 // Somebody reads the log, and starts the server with --accept-older-journal.

@@ -29,6 +29,7 @@ class Simulation {
     double failure = 0.02;      // chance per command that an attempt fails on a worker
     bool buffers_lost = false;  // whether some deaths are those of machines
     bool rolls_back = false;    // whether the journal goes back now and then
+    bool flips_bits = false;    // whether bits of the journal's files flip while the server is down
     bool assigned_ids = false;  // whether workers leave their device ids to the server
   };
 
@@ -44,6 +45,9 @@ class Simulation {
   // purpose.
   int rolled_back() const { return rolled_back_; }
   int found_out() const { return found_out_; }
+  // Journals with a flipped bit that were refused, and in which that changed nothing.
+  int flips_refused() const { return flips_refused_; }
+  int flips_harmless() const { return flips_harmless_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 
@@ -87,6 +91,7 @@ class Simulation {
   void CrashServer(bool accepts_older = false);
   void RollBackJournal();
   void RestoreCopy(size_t copy);
+  void FlipABit();
   void RestartIfBehind();
   void WhenRunning(std::function<void()> what);
   void RunDeferred();
@@ -167,6 +172,7 @@ class Simulation {
   std::vector<Journal> copies_;  // somebody made of it
   uint64_t leaders_ = 0;
   int rolled_back_ = 0, found_out_ = 0;
+  int flips_refused_ = 0, flips_harmless_ = 0;
   int64_t paused_until_ = 0;  // the server's process stands still
   std::deque<std::function<void()>> deferred_;
   std::unique_ptr<Controller> controller_;

@@ -20,6 +20,8 @@ struct Totals {
   int without_lost = 0;  // executions without lost hosts that succeeded, of those known at the end
   int rolled_back = 0;
   int found_out = 0;
+  int flips_refused = 0;
+  int flips_harmless = 0;
 };
 
 void RunSeed(uint64_t seed, double trouble, Totals& totals) {
@@ -29,6 +31,7 @@ void RunSeed(uint64_t seed, double trouble, Totals& totals) {
                          .failure = trouble,
                          .buffers_lost = seed % 3 == 0,
                          .rolls_back = seed % 4 == 0,
+                         .flips_bits = seed % 7 < 2,
                          .assigned_ids = seed % 2 == 1});
   simulation.Run(60);
   simulation.SettleAndCheck();
@@ -37,6 +40,8 @@ void RunSeed(uint64_t seed, double trouble, Totals& totals) {
   totals.without_lost += simulation.succeeded_without_lost();
   totals.rolled_back += simulation.rolled_back();
   totals.found_out += simulation.found_out();
+  totals.flips_refused += simulation.flips_refused();
+  totals.flips_harmless += simulation.flips_harmless();
 }
 
 TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
@@ -55,6 +60,11 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   EXPECT_GT(totals.without_lost, static_cast<int>(seeds) / 10);
   EXPECT_GT(totals.rolled_back, static_cast<int>(seeds) / 100);
   EXPECT_GT(totals.found_out, static_cast<int>(seeds) / 200);
+  // Most bits are refused; those in PATH.head, and in pages of older times, change nothing.
+  EXPECT_GT(totals.flips_refused, static_cast<int>(seeds) / 20);
+  EXPECT_GT(totals.flips_harmless, 0);
+  RecordProperty("flips_refused", totals.flips_refused);
+  RecordProperty("flips_harmless", totals.flips_harmless);
   for (const auto& [phase, count] : totals.outcomes)
     RecordProperty(v1::Execution::Phase_Name(phase), count);
 }
