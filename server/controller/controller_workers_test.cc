@@ -185,6 +185,23 @@ TEST_F(ControllerWorkersTest, ADrainedHostThatIsForgottenComesBackUndrained) {
   EXPECT_EQ(disk_.count("drained/a"), 0u);
 }
 
+// The state would lie on a host that nobody knows, and that a stranger may take the name of.
+TEST_F(ControllerWorkersTest, AHostOfAStateThatIsBeingCreatedIsNotForgotten) {
+  const StreamId a = Attach("a");
+  disk_stops_ = true;
+  CreateState create{.request = {}, .placed = Place(SpecOn({"a"}))};
+  create.request.mutable_state()->set_name(kState);
+  Ask(create);
+  Handle(StreamEnded{a});
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/a");
+  const auto reason = [&] { return GetErrorInfo(replies_.at(Ask(forget)).status()).reason; };
+  EXPECT_EQ(reason(), "WORKER_HOLDS_SHARDS");  // was: OK
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(reason(), "WORKER_HOLDS_SHARDS");
+}
+
 TEST_F(ControllerWorkersTest, OnlyAKnownHostIsDrained) {
   v1::DrainWorkerRequest drain;
   drain.set_name("workers/nobody");

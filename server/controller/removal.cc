@@ -58,6 +58,8 @@ absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerV
 std::string UseOf(const std::string& host, const ControllerView& view) {
   const std::vector<std::string> states = view.states.registry().NamesOn(host);
   if (!states.empty()) return absl::StrCat("holds shards of ", states.front());
+  const std::string creating = view.states.CreatingOn(host);
+  if (!creating.empty()) return absl::StrCat("is to hold shards of ", creating);
   for (const std::string& name : view.executions.running()) {
     if (!view.executions.Find(name)->execution.has_participant(host)) continue;
     return absl::StrCat("takes part in ", name);

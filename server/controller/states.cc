@@ -206,6 +206,13 @@ void States::OnCreated(const StateCreated& created, Outbox& out) {
   out.Touch(name);
 }
 
+std::string States::CreatingOn(const std::string& host) const {
+  for (const auto& [name, pending] : creates_) {
+    if (pending.entry.placed->hosts.contains(host)) return name;
+  }
+  return "";
+}
+
 // A host without shards hears of a state only because a trainer there asked.
 void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
   if (state.placed->hosts.contains(host)) return;

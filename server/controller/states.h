@@ -46,6 +46,8 @@ class States {
   const StateRegistry& registry() const { return registry_; }
   const Tombstones& tombstones() const { return tombstones_; }
   bool creating(const std::string& name) const { return creates_.contains(name); }
+  // The first of the states with shards on the host that are being created; empty: none.
+  std::string CreatingOn(const std::string& host) const;
 
   // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have so much more. A state that moves
   // counts as the larger of its source and its target.
