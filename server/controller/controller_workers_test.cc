@@ -185,6 +185,28 @@ TEST_F(ControllerWorkersTest, ADrainedHostThatIsForgottenComesBackUndrained) {
   EXPECT_EQ(disk_.count("drained/a"), 0u);
 }
 
+// It would be attached without being known, and what is placed on it would rely on a stranger.
+TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew) {
+  options_.join_token_hashes = {HashSecret("token")};
+  StartServer();
+  v1::Register registration = Identity("a");
+  registration.set_join_token("token");
+  Handle(StreamEnded{Attach(registration)});
+  disk_stops_ = true;
+  registration.set_process_nonce(std::string(16, '2'));
+  const StreamId forgotten = Attach(registration);
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/a");
+  EXPECT_TRUE(replies_.at(Ask(forget)).ok());
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(Refused(forgotten), "WORKER_FORGOTTEN");  // was: attached
+  EXPECT_EQ(controller_->gauges().workers_alive, 0);
+  const StreamId anew = Attach(registration);
+  EXPECT_EQ(Refused(anew), "");
+  EXPECT_EQ(disk_.count("host/a"), 1u);
+}
+
 // The state would lie on a host that nobody knows, and that a stranger may take the name of.
 TEST_F(ControllerWorkersTest, AHostOfAStateThatIsBeingCreatedIsNotForgotten) {
   const StreamId a = Attach("a");

@@ -63,8 +63,13 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
                                                .epoch = leadership.highest_epoch()});
 }
 
-// Meanwhile another host may have taken its devices, or a reload the rack that it is in.
+// Meanwhile an operator may have forgotten it, another host taken its devices, or a reload the rack
+// that it is in.
 absl::Status CheckStillFits(const Membership& membership, const v1::Register& registration) {
+  if (!membership.knows(registration.host())) {
+    return WorkerError(absl::StatusCode::kUnavailable, "WORKER_FORGOTTEN", registration.host(),
+                       "was forgotten while it attached: it may attach anew");
+  }
   RETURN_IF_ERROR(membership.workers().Check(registration));
   return CheckRoom(membership, registration, membership.durable(registration.host()));
 }
