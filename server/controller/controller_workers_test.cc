@@ -185,6 +185,23 @@ TEST_F(ControllerWorkersTest, ADrainedHostThatIsForgottenComesBackUndrained) {
   EXPECT_EQ(disk_.count("drained/a"), 0u);
 }
 
+// The stream that waited once took the place of the later one, and ended the worker's process.
+TEST_F(ControllerWorkersTest, AHostThatDialsAgainWhileItIsAdmittedKeepsItsLaterStream) {
+  options_.join_token_hashes = {HashSecret("token")};
+  StartServer();
+  v1::Register registration = Identity("a");
+  registration.set_join_token("token");
+  disk_stops_ = true;
+  const StreamId earlier = Attach(registration);
+  const StreamId later = Attach(registration);
+  EXPECT_EQ(Refused(earlier), "SUPERSEDED");
+  EXPECT_EQ(Count(later, Command::kWelcome), 0);  // the host is not on disk yet
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(Refused(later), "");  // was: SUPERSEDED
+  EXPECT_EQ(Count(later, Command::kWelcome), 1);
+}
+
 // It would be attached without being known, and what is placed on it would rely on a stranger.
 TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew) {
   options_.join_token_hashes = {HashSecret("token")};

@@ -56,7 +56,9 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
     leadership.Adopt(leadership.highest_epoch());  // for the Welcome; no command follows
     records.clear();
   }
-  if (records.empty()) return Attach(stream, accepted, machines, now, out);
+  // What an earlier stream of the host waits for must be on disk for this one, too.
+  const bool waits = machines.parked.Supersede(registration.host(), out) && !leadership.behind();
+  if (records.empty() && !waits) return Attach(stream, accepted, machines, now, out);
   machines.parked.Park(stream, accepted);
   out.Persist(std::move(records), HostAdmitted{.stream = stream,
                                                .host = registration.host(),

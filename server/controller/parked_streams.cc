@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "server/controller/membership.h"
+
 namespace remesh::server {
 
 void ParkedStreams::Park(StreamId stream, v1::Register registration) {
@@ -13,6 +15,15 @@ bool ParkedStreams::Keep(const StreamMessage& message, bool leads) {
   if (leads && !parked_.contains(message.stream)) return false;
   parked_[message.stream].messages.push_back(message);
   return true;
+}
+
+bool ParkedStreams::Supersede(const std::string& host, Outbox& out) {
+  return std::erase_if(parked_, [&](const auto& parked) {
+           if (parked.second.registration.host() != host) return false;
+           out.Close(parked.first,
+                     WorkerError(absl::StatusCode::kAborted, "SUPERSEDED", host, "attached again"));
+           return true;
+         }) > 0;
 }
 
 std::optional<ParkedStreams::Parked> ParkedStreams::Take(StreamId stream) {

@@ -3,10 +3,12 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "remesh/v1/worker.pb.h"
 #include "server/controller/event.h"
+#include "server/controller/outbox.h"
 
 namespace remesh::server {
 
@@ -22,6 +24,8 @@ class ParkedStreams {
   void Park(StreamId stream, v1::Register registration);
   // Whether the message waits: because its stream does, or because nobody leads yet.
   bool Keep(const StreamMessage& message, bool leads);
+  // The host registered by a later stream: closes those that wait; whether there were any.
+  bool Supersede(const std::string& host, Outbox& out);
   // Ends the wait; nothing when the stream does not wait (any more).
   std::optional<Parked> Take(StreamId stream);
   std::vector<StreamId> streams() const;
