@@ -52,6 +52,9 @@ void Simulation::Run(double seconds) {
     }
     At(Soon(end - now_), [this] { Ask(); });
     At(Soon(end - now_), [this] {
+      if (Chance(0.1)) Operate();
+    });
+    At(Soon(end - now_), [this] {
       if (Chance(options_.trouble * 10)) MakeTrouble();
     });
   }
@@ -122,6 +125,8 @@ void Simulation::RestoreCopy(size_t copy) {
   ++rolled_back_;
   for (Worker& worker : workers_) {
     for (const Part& part : worker.freed) worker.lost[part] = {};
+    ++worker.drain_changes;
+    worker.drained_at.reset();
   }
   generations_.clear();
   committed_by_.clear();
@@ -420,8 +425,8 @@ void Simulation::AskToCreate(const std::string& state) {
   CreateState create{.request = {}, .placed = Place(RandomSpec())};
   create.request.mutable_state()->set_name(state);
   const CallId id = next_call_++;
-  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) return CheckState(std::get<v1::State>(*reply));
+  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) return CheckCreated(std::get<v1::State>(*reply), asked);
     if (absl::IsAlreadyExists(reply.status())) uids_[state] = "";  // GetState tells
   };
   Handle(Call{.id = id, .request = std::move(create)});
@@ -444,10 +449,11 @@ void Simulation::AskToMove(const std::string& state) {
   start.mutable_targets();
   if (Chance(0.3)) GiveUpHosts(*start.mutable_options());
   const CallId id = next_call_++;
-  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
+  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
     if (!reply.ok()) return;
     const v1::Execution& execution = std::get<v1::Execution>(*reply);
     running_[execution.name()] = state;
+    asked_[execution.name()] = asked;
     CheckLostHostsAreSpared(execution);
   };
   Handle(Call{.id = id, .request = std::move(start)});

@@ -6,6 +6,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <string>
@@ -30,6 +31,7 @@ class Simulation {
     bool buffers_lost = false;  // whether some deaths are those of machines
     bool rolls_back = false;    // whether the journal goes back now and then
     bool flips_bits = false;    // whether bits of the journal's files flip while the server is down
+    bool operates = false;      // whether an operator does what operators may do
     bool assigned_ids = false;  // whether workers leave their device ids to the server
   };
 
@@ -48,6 +50,8 @@ class Simulation {
   // Journals with a flipped bit that were refused, and in which that changed nothing.
   int flips_refused() const { return flips_refused_; }
   int flips_harmless() const { return flips_harmless_; }
+  // Calls of the operator that were not refused, by what they asked.
+  const std::map<std::string, int>& operated() const { return operated_; }
   // Executions without lost hosts that succeeded while the server still knew them at the end.
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 
@@ -66,8 +70,13 @@ class Simulation {
     // Parts that it may lack, whoever needs them: they went with its machine, or the server had
     // them freed before its journal went back to a time when they were needed.
     std::map<Part, Loss> lost;
-    std::set<Part> freed;  // as the server said
-    int deaths = 0;        // of the machine
+    std::set<Part> freed;      // as the server said
+    std::set<Part> discarded;  // as an operator said: they are part of nothing that must be kept
+    // With which of the events that servers handled it was drained; nothing: it is not, or is not
+    // for long.
+    std::optional<uint64_t> drained_at;
+    int drain_changes = 0;  // that an operator asked for
+    int deaths = 0;         // of the machine
   };
   struct Stream {
     int worker = 0;
@@ -124,6 +133,7 @@ class Simulation {
   static Part PartOf(const v1::State& state, const std::string& writer);
   std::set<std::string> WritersOf(const v1::State& state) const;
   bool Deleted(const std::string& state_uid) const;
+  bool GivenUp(const Part& part, const std::set<int>& hosts) const;
   bool HoldsOr(int host, const Part& part, uint64_t unheard_at) const;
   bool HasComplete(const std::string& state_uid, uint64_t unheard_at) const;
   std::vector<std::string> Lacking(const v1::State& state, const std::string& writer) const;
@@ -131,9 +141,23 @@ class Simulation {
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);
   void AskToMove(const std::string& state);
+  // The operator.
+  void Operate();
+  template <typename Question>
+  void Tell(Question question, std::function<void(const Reply&)> done);
+  void ResolveAnExecution();
+  void CheckSourceIsWhole(const v1::Execution& execution);
+  void DiscardWhatIsOwed();
+  void CheckDiscarded(const v1::Worker& worker, const v1::StateManifest& gone);
+  void ResetWorker(int host);
+  void ForgetWorker(int host);
+  void ChangeDrained(int host);
+  bool DrainedBefore(int host, uint64_t asked) const;
+
   void CheckCommit(const v1::Commit& commit);
   void CheckState(const v1::State& state);
   void CheckLies(const v1::State& state);
+  void CheckCreated(const v1::State& state, uint64_t asked);
   void CheckLostHostsAreSpared(const v1::Execution& execution);
 
   // After everything has settled.
@@ -142,8 +166,19 @@ class Simulation {
     std::set<Part> waited_for;                   // targets of executions that cannot complete
     std::map<std::string, std::set<Part>> owed;  // by host
   };
+  // Of questions that change nothing.
   template <typename Response, typename Question>
-  Response AskNow(Question question);
+  Response AskNow(Question question) {
+    Response response;
+    const CallId id = next_call_++;
+    calls_[id] = [&](const absl::StatusOr<Reply>& reply) {
+      if (!reply.ok()) return Violate(reply.status().ToString());
+      response = std::get<Response>(*reply);
+    };
+    Handle(Call{.id = id, .request = std::move(question)});
+    if (calls_.erase(id) > 0) Violate("a question has no answer");
+    return response;
+  }
   Settled LookAround();
   bool Incomplete(const v1::State& state);
   bool InTheWayOf(const v1::State& state) const;
@@ -195,7 +230,9 @@ class Simulation {
   std::map<std::string, std::string> uids_;     // state -> uid, as callers were told
   std::map<std::string, int64_t> generations_;  // uid -> generation, as callers were told
   std::map<std::string, std::string> running_;  // execution -> state, as callers were told
+  std::map<std::string, uint64_t> asked_;       // execution -> with which event it was asked for
   std::map<v1::Execution::Phase, int> outcomes_;
+  std::map<std::string, int> operated_;
   int succeeded_without_lost_ = 0;
   std::map<CallId, std::function<void(const absl::StatusOr<Reply>&)>> calls_;
   std::vector<std::string> violations_;

@@ -60,9 +60,13 @@ void Simulation::NotePlacement(int worker, const v1::AttachResponse& command) {
   const v1::Assignment& target =
       first ? command.assign_state().assignment() : command.prepare().target();
   if (target.shards().empty()) return;
+  const std::string execution = first ? "" : command.prepare().attempt().execution();
+  const auto asked = asked_.find(execution);
+  if (asked != asked_.end() && DrainedBefore(worker, asked->second))
+    Violate(absl::StrCat(execution, " places shards on drained host-", worker));
   placements_[{.state_uid = target.state_uid(),
                .generation = target.generation(),
-               .execution = first ? "" : command.prepare().attempt().execution()}]
+               .execution = execution}]
       .insert(worker);
 }
 
@@ -104,6 +108,22 @@ bool Simulation::HoldsOr(int host, const Part& part, uint64_t unheard_at) const 
          (lost != worker.lost.end() && unheard_at < lost->second.heard);
 }
 
+// Whether the part is of a generation that an operator gave up: by ResolveExecution, as the journal
+// says, or by DiscardShards on one of its hosts.
+bool Simulation::GivenUp(const Part& part, const std::set<int>& hosts) const {
+  const std::string prefix = "state/";
+  for (auto it = disk_.records.lower_bound(prefix);
+       it != disk_.records.end() && it->first.starts_with(prefix); ++it) {
+    v1::State state;
+    if (!state.ParseFromString(it->second) || state.uid() != part.state_uid) continue;
+    if (part.generation > state.generation() && part.generation <= state.abandoned_generation()) {
+      return true;
+    }
+  }
+  return std::any_of(hosts.begin(), hosts.end(),
+                     [&](int host) { return workers_[host].discarded.contains(part); });
+}
+
 // Whether some generation is there with every part: on workers that are up or will be, or as far as
 // the server could know.
 bool Simulation::HasComplete(const std::string& state_uid, uint64_t unheard_at) const {
@@ -111,7 +131,7 @@ bool Simulation::HasComplete(const std::string& state_uid, uint64_t unheard_at) 
        it != placements_.end() && it->first.state_uid == state_uid; ++it) {
     const bool whole = std::all_of(it->second.begin(), it->second.end(),
                                    [&](int host) { return HoldsOr(host, it->first, unheard_at); });
-    if (whole) return true;
+    if (whole && !GivenUp(it->first, it->second)) return true;
   }
   return false;
 }
@@ -186,6 +206,20 @@ void Simulation::CheckState(const v1::State& state) {
     Violate(absl::StrCat(state.name(), " went back to generation ", state.generation()));
   told = std::max(told, state.generation());
   CheckLies(state);
+}
+
+// Each of its hosts is known to the server, and none was drained before.
+void Simulation::CheckCreated(const v1::State& state, uint64_t asked) {
+  CheckState(state);
+  const auto workers = AskNow<v1::ListWorkersResponse>(v1::ListWorkersRequest());
+  for (const v1::Host& host : state.spec().topology().hosts()) {
+    if (DrainedBefore(IndexOf(host.name()), asked))
+      Violate(absl::StrCat(state.name(), " is created on drained ", host.name()));
+    const bool known = std::any_of(
+        workers.workers().begin(), workers.workers().end(),
+        [&](const v1::Worker& worker) { return worker.registration().host() == host.name(); });
+    if (!known) Violate(absl::StrCat(state.name(), " is created on forgotten ", host.name()));
+  }
 }
 
 // Nothing is asked of a host whose devices are lost.

@@ -8,20 +8,6 @@
 
 namespace remesh::server {
 
-// Of questions that change nothing.
-template <typename Response, typename Question>
-Response Simulation::AskNow(Question question) {
-  Response response;
-  const CallId id = next_call_++;
-  calls_[id] = [&](const absl::StatusOr<Reply>& reply) {
-    if (!reply.ok()) return Violate(reply.status().ToString());
-    response = std::get<Response>(*reply);
-  };
-  Handle(Call{.id = id, .request = std::move(question)});
-  if (calls_.erase(id) > 0) Violate("a question has no answer");
-  return response;
-}
-
 Simulation::Settled Simulation::LookAround() {
   Settled settled;
   const auto states = AskNow<v1::ListStatesResponse>(v1::ListStatesRequest());

@@ -20,6 +20,7 @@ struct Totals {
   int without_lost = 0;  // executions without lost hosts that succeeded, of those known at the end
   int rolled_back = 0;
   int found_out = 0;
+  std::map<std::string, int> operated;
   int flips_refused = 0;
   int flips_harmless = 0;
 };
@@ -32,6 +33,7 @@ void RunSeed(uint64_t seed, double trouble, Totals& totals) {
                          .buffers_lost = seed % 3 == 0,
                          .rolls_back = seed % 4 == 0,
                          .flips_bits = seed % 7 < 2,
+                         .operates = seed % 9 < 6,
                          .assigned_ids = seed % 2 == 1});
   simulation.Run(60);
   simulation.SettleAndCheck();
@@ -40,6 +42,7 @@ void RunSeed(uint64_t seed, double trouble, Totals& totals) {
   totals.without_lost += simulation.succeeded_without_lost();
   totals.rolled_back += simulation.rolled_back();
   totals.found_out += simulation.found_out();
+  for (const auto& [call, count] : simulation.operated()) totals.operated[call] += count;
   totals.flips_refused += simulation.flips_refused();
   totals.flips_harmless += simulation.flips_harmless();
 }
@@ -60,6 +63,11 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   EXPECT_GT(totals.without_lost, static_cast<int>(seeds) / 10);
   EXPECT_GT(totals.rolled_back, static_cast<int>(seeds) / 100);
   EXPECT_GT(totals.found_out, static_cast<int>(seeds) / 200);
+  for (const char* call : {"ResolveExecutionRequest", "DiscardShardsRequest", "ResetWorkerRequest",
+                           "ForgetWorkerRequest", "DrainWorkerRequest", "UndrainWorkerRequest"}) {
+    EXPECT_GT(totals.operated[call], static_cast<int>(seeds) / 100) << call;
+    RecordProperty(call, totals.operated[call]);
+  }
   // Most bits are refused; those in PATH.head, and in pages of older times, change nothing.
   EXPECT_GT(totals.flips_refused, static_cast<int>(seeds) / 20);
   EXPECT_GT(totals.flips_harmless, 0);
