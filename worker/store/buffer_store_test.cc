@@ -19,8 +19,11 @@ namespace remesh::worker {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 constexpr char kState[] = "jobs/a/states/b";
 
@@ -183,6 +186,23 @@ TEST_F(BufferStoreTest, StrangeAndCorruptFoldersAreSetAside) {
   EXPECT_TRUE(fs::exists(directory_ + "/.aside"));
   EXPECT_TRUE(store->Create(Rows(1), v1::SHARD_PHASE_BUILDING).ok());
   EXPECT_TRUE(Open()->notes().empty());
+}
+
+// Aside, the names of a state's folder and of the one in it become one name, which may be too long.
+TEST_F(BufferStoreTest, FoldersWithLongNamesAreSetAside) {
+  const std::string state = directory_ + "/" + std::string(250, 's');
+  for (const char last : {'a', 'b'}) {
+    const std::string folder = state + "/" + std::string(250, 'g') + last;
+    fs::create_directories(folder);
+    std::ofstream(folder + "/shard") << last;
+  }
+  EXPECT_THAT(Open()->notes(), AllOf(SizeIs(2), Each(HasSubstr(" aside: "))));
+  EXPECT_FALSE(fs::exists(state));
+  std::string kept;
+  for (const auto& aside : fs::directory_iterator(directory_ + "/.aside")) {
+    kept += static_cast<char>(std::ifstream(aside.path() / "shard").get());
+  }
+  EXPECT_THAT(kept, UnorderedElementsAre('a', 'b'));
 }
 
 TEST_F(BufferStoreTest, AGenerationIsMadeInStepsOrNotAtAll) {
