@@ -384,6 +384,29 @@ TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesB
   EXPECT_EQ(sent_[back][1].abort().attempt().execution(), name);
 }
 
+// What was written by a move can be written by no trainer again.
+TEST_F(ControllerMovesTest, AHostThatIsMissedIsNamed) {
+  const std::string name = UntilCommitting();
+  for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kCommitted, name);
+  const auto missed = [this] {
+    const absl::Status refusal = TryMove(2, kState, {"a", "b"}).status();
+    EXPECT_EQ(GetErrorInfo(refusal).reason, "STATE_NOT_READY") << refusal;
+    const std::string message(refusal.message());
+    EXPECT_NE(message.find("; away, or back without its shards: b"), message.npos) << message;
+    return GetErrorInfo(refusal).metadata["lost_hosts"];
+  };
+  Handle(StreamEnded{b_});
+  EXPECT_EQ(missed(), "b");
+  warnings_.clear();
+  Attach("b");
+  const std::string line = absl::StrCat(kState, " is LOST: host b came back without its shards");
+  EXPECT_EQ(warnings_, std::vector<std::string>{line});
+  EXPECT_EQ(missed(), "b");
+  warnings_.clear();
+  Attach("b", {Written(2, name)});
+  EXPECT_EQ(warnings_, std::vector<std::string>());
+}
+
 // Its machine burnt. Neither the target nor the source will be whole again.
 TEST_F(ControllerMovesTest, AStateWhoseReceiverNeverComesBackCanBeDeleted) {
   const std::string name = UntilCommitting();

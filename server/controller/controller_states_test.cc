@@ -17,6 +17,13 @@ class ControllerStatesTest : public ControllerTestWorld {
     request.set_request_id(request_id);
     return Ask(request);
   }
+  absl::Status Refusal() {
+    const CallId start = Start("", "plans/p");
+    EndPlanning(plannings_.back());
+    const absl::Status status = replies_.at(start).status();
+    EXPECT_EQ(GetErrorInfo(status).reason, "STATE_NOT_READY") << status;
+    return status;
+  }
   void EndPlanning(uint64_t id) {
     PlannedExecution move;
     move.target = Place(SpecOn({"a"}));
@@ -89,6 +96,11 @@ TEST_F(ControllerStatesTest, AGenerationNewerThanTheJournalStaysAndTheStateIsLos
   EXPECT_EQ(Count(above, Command::kRetire), 0);
   EXPECT_EQ(Get().phase(), v1::State::LOST);
   EXPECT_EQ(OwedBy("a").size(), 1u);
+  ASSERT_EQ(warnings_.size(), 1u);
+  EXPECT_TRUE(warnings_[0].starts_with(absl::StrCat("host a keeps generation 2 of ", kState)));
+  EXPECT_TRUE(warnings_[0].ends_with("; the state is LOST until that is settled")) << warnings_[0];
+  EXPECT_EQ(GetErrorInfo(Refusal()).metadata["newer_hosts"], "a");
+  EXPECT_NE(Refusal().message().find("knows is on a: see remeshctl"), std::string::npos);
   const StreamId elsewhere = Attach("b", {Manifest(made.uid(), 1)});
   EXPECT_EQ(Count(elsewhere, Command::kRetire), 0);
   EXPECT_EQ(OwedBy("b").size(), 1u);
