@@ -105,19 +105,20 @@ std::string BashCases(const std::vector<Node>& nodes) {
   return cases;
 }
 
-// Where nothing of ours fits, files do.
+// Where nothing of ours fits, files do. It is zsh's too, where $path is the search path, and an
+// index of letters would be a modifier.
 std::string Bash(const std::vector<Node>& nodes) {
   return absl::StrCat(R"(# bash: source <(remeshctl completion bash)
 _remeshctl() {
   local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}"
-  local path="" words="" word
-  for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
-    case "${path:+$path }$word" in
+  local at="" words="" word
+  for word in "${COMP_WORDS[@]:1:$((COMP_CWORD - 1))}"; do
+    case "${at:+$at }$word" in
       )",
-                      Paths(nodes, "|"), R"() path="${path:+$path }$word" ;;
+                      Paths(nodes, "|"), R"() at="${at:+$at }$word" ;;
     esac
   done
-  case "$path:$previous" in
+  case "$at:$previous" in
 )",
                       BashCases(nodes), R"(  esac
   COMPREPLY=($(compgen -W "$words" -- "$current"))
@@ -158,11 +159,12 @@ set -g __remeshctl_paths )",
 function __remeshctl_at
     set -l path
     for word in (commandline -opc)[2..-1]
-        if contains -- (string join ' ' $path $word) $__remeshctl_paths
+        if contains -- (string join -- ' ' $path $word) $__remeshctl_paths
             set path $path $word
         end
     end
-    test (string join ' ' $path) = "$argv[1]"
+    set -l at (string join -- ' ' $path)
+    test "$at" = "$argv[1]"
 end
 )");
   for (const Node& node : nodes) {
