@@ -223,6 +223,8 @@ TEST_F(ControllerMovesTest, AnOperatorKeepsTheSourceWhileItIsWhole) {
   Attach("a", {Manifest(uid_, 1)});  // lost its part of the target only
   EXPECT_EQ(Phase(name), v1::Execution::COMMITTING);
   EXPECT_EQ(Resolve(name), "OK");
+  const v1::Execution& answer = std::get<v1::Execution>(*replies_.at(last_call_));
+  EXPECT_EQ(answer.phase(), v1::Execution::FAILED);  // was: COMMITTING
   EXPECT_EQ(Phase(name), v1::Execution::FAILED);
   ASSERT_EQ(Count(b_, Command::kAbort), 1);
   EXPECT_TRUE(sent_[b_].back().abort().even_committed());
@@ -240,6 +242,18 @@ TEST_F(ControllerMovesTest, AnOperatorKeepsTheSourceWhileItIsWhole) {
   v1::GetExecutionRequest get;
   get.set_name(next);
   EXPECT_EQ(std::get<v1::Execution>(*replies_.at(Ask(get))).target_generation(), 3);
+}
+
+TEST_F(ControllerMovesTest, WhoResolvesIsAnsweredWhenThatIsDurable) {
+  v1::ResolveExecutionRequest request;
+  request.set_name(UntilCommitting());
+  request.set_resolution(v1::ResolveExecutionRequest::KEEP_SOURCE);
+  disk_stops_ = true;
+  const CallId call = Ask(request);
+  EXPECT_FALSE(replies_.contains(call));
+  disk_stops_ = false;
+  Write();
+  EXPECT_TRUE(replies_.at(call).ok());
 }
 
 TEST_F(ControllerMovesTest, AReceiverThatDiesAfterTheDecisionHoldsUpNoOtherJob) {

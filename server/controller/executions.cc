@@ -272,11 +272,11 @@ void Executions::Resolve(CallId call, const v1::ResolveExecutionRequest& request
   const absl::Status status =
       CheckResolve(request, *this, states_.registry(), membership_.workers());
   if (!status.ok()) return out.Reply(call, status);
+  entries_.at(request.name()).resolved_by.push_back(call);
   GiveUp(request.name(),
          MakeError(absl::StatusCode::kAborted, "resolved: the source generation is kept",
                    {.reason = "RESOLVED_KEEP_SOURCE", .metadata = {}}),
          {}, now, out);
-  out.Reply(call, entries_.at(request.name()).execution.resource());
 }
 
 void Executions::GiveUp(const std::string& name, const absl::Status& why, std::vector<Record> with,
@@ -425,6 +425,7 @@ ExecutionEnd Executions::End(const std::string& name, Save what, Moment now, Out
   entry.devices.clear();
   entry.execution.DropTargets();
   if (entry.keeps_plan) out.Add(ReleasePlan{.plan = resource.plan()});
+  for (const CallId call : std::exchange(entry.resolved_by, {})) out.Reply(call, resource);
   out.Add(FiguresOf(resource));
   out.Note(absl::StrCat(name, " ended ", v1::Execution::Phase_Name(resource.phase()),
                         resource.has_error() ? ": " : "", resource.error().message()));

@@ -26,7 +26,8 @@ struct ExecutionEntry {
   std::shared_ptr<const PlacedState> target;
   std::set<DeviceKey> devices = {};
   bool keeps_plan = false;
-  std::string request_digest = "";  // of the StartExecution; empty: from a journal without it
+  std::string request_digest = "";       // of the StartExecution; empty: from a journal without it
+  std::vector<CallId> resolved_by = {};  // are answered when the end is durable
 };
 
 // The executions, those that run and those that ended: what they want done, and what their end

@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A worker dies: the execution ends FAILED, the state is as it was, and a restarted worker finds its buffers again."""
+import shutil
+import signal
 import subprocess
+import time
 import unittest
+from typing import Tuple
 
 from remesh.trainer import ExecutionFailed, Trainer
 from remesh.v1 import plan_pb2, reshard_pb2, state_pb2
@@ -12,6 +16,7 @@ from harness import BIN_DIR, Array, ClusterTest, targets, text_sharding
 ARRAYS = [Array(f"w{i}", "f32", (1024, 4096)) for i in range(16)]
 ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
 COLUMNS = text_sharding("{devices=[1,6]<=[6]}", 5, 4, 3, 2, 1, 0)
+ON_HOST_0, ON_HOST_2 = text_sharding("{devices=[2,1]<=[2]}", 0, 1), text_sharding("{devices=[1,2]<=[2]}", 4, 5)
 SLOW = plan_pb2.PlanOptions(window_bytes=64 << 10)
 
 
@@ -55,6 +60,61 @@ class WorkerCrashTest(ClusterTest):
         self.check_everywhere(name, 1, arrays)
         self.move(name, 1, targets(arrays, COLUMNS))
         self.check_everywhere(name, 2, arrays)
+
+    def test_wiped_after_the_decision(self):
+        """As an operator does it: the host is let in again without its secret, then the move that it cannot complete is taken back."""
+        name, victim = "jobs/test/states/wiped", "host-2"
+        self.create_and_write(name, ARRAYS, ON_HOST_0, ["host-0"])
+        execution, generation = self._decided_without(victim, name)
+        at = ("--server", self.cluster.server_address)
+        self._run(1, "workers", "reset", "host-0", *at)  # it is alive
+        shutil.rmtree(self.cluster.buffers / victim)
+        self.cluster.start_worker(victim, wait=False)
+        self.wait_until("it is refused", lambda: "HOST_SECRET" in self.cluster.workers[victim].log_tail())
+        self.cluster.workers[victim].kill()
+        self._run(0, "workers", "reset", victim, *at)
+        self._restart(victim)
+
+        self.assertEqual(self._execution(execution).phase, reshard_pb2.Execution.COMMITTING)
+        self._run(2, "executions", "resolve", execution, *at)
+        self.assertRegex(self._run(0, "executions", "resolve", execution, "--keep-source", *at), "(?m)^phase +FAILED$")
+        self._run(1, "executions", "resolve", execution, "--keep-source", *at)
+        state = self._state(name)
+        self.assertEqual((state.generation, state.phase), (generation, state_pb2.State.READY))
+        self.check_everywhere(name, generation, ARRAYS, ["host-0"])
+        self.move(name, generation, targets(ARRAYS, ON_HOST_2))
+        self.check_everywhere(name, self._state(name).generation, ARRAYS, [victim])
+
+    def _decided_without(self, victim: str, name: str) -> Tuple[str, int]:
+        """Kills the receiver between its word that it has all and the order to commit; the giver is held up meanwhile, as it hashes again."""
+        for _ in range(20):  # where the giver was quicker
+            generation = self._state(name).generation
+            started = self.controller.start_reshard(name, generation, targets(ARRAYS, ON_HOST_2))
+            giver, receiver = (self.cluster.workers[host].popen for host in ("host-0", victim))
+            for seen in self.controller.reshards.WatchExecution(reshard_pb2.WatchExecutionRequest(name=started.name), timeout=60):
+                if seen.phase >= reshard_pb2.Execution.VERIFYING:
+                    break
+            giver.send_signal(signal.SIGSTOP)
+            time.sleep(0.5)
+            receiver.send_signal(signal.SIGSTOP)
+            giver.send_signal(signal.SIGCONT)
+            self.wait_until("the decision", lambda: self._execution(started.name).phase > reshard_pb2.Execution.VERIFYING)
+            if self._execution(started.name).phase == reshard_pb2.Execution.COMMITTING:
+                self.cluster.workers[victim].kill()
+                return started.name, generation
+            receiver.send_signal(signal.SIGCONT)
+            self.wait_until("the state is READY again", lambda: self._state(name).phase == state_pb2.State.READY)
+            if self._state(name).generation > generation:
+                self.move(name, self._state(name).generation, targets(ARRAYS, ON_HOST_0))
+        self.fail("no move was caught between verifying and committing")
+
+    def _run(self, code: int, *words: str) -> str:
+        done = subprocess.run([BIN_DIR / "remeshctl", *words], capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout
+
+    def _execution(self, name: str) -> reshard_pb2.Execution:
+        return self.controller.reshards.GetExecution(reshard_pb2.GetExecutionRequest(name=name), timeout=10)
 
     def _table(self, *words: str) -> str:
         """What remeshctl prints for people."""
