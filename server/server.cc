@@ -23,7 +23,6 @@ constexpr const char* kServices[] = {"",
                                      "remesh.v1.AdminService"};
 
 constexpr auto kHandshakeMax = std::chrono::seconds(5);
-constexpr auto kIdleMax = std::chrono::minutes(5);
 
 int Millis(std::chrono::nanoseconds duration) {
   const auto millis = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -65,8 +64,8 @@ void Server::AddArguments(grpc::ServerBuilder& builder) const {
   }
   // From the first byte to HTTP/2's settings, TLS included. Silence before it: AcceptLoop.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeMax));
-  // Of connections without a call; an Attach stream is one.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(kIdleMax));
+  // An Attach stream is a call.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(options_.idle_max));
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& core) {

@@ -35,7 +35,8 @@ class Server {
     int message_bytes_max = 64 << 20;
     std::chrono::nanoseconds keepalive_time = std::chrono::seconds(10);
     std::chrono::nanoseconds keepalive_timeout = std::chrono::seconds(5);
-    std::chrono::nanoseconds max_connection_age{0};                     // 0: none
+    std::chrono::nanoseconds idle_max = std::chrono::minutes(5);  // of connections without a call
+    std::chrono::nanoseconds max_connection_age{0};               // 0: none
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
     service::Authorizer authorizer = service::AllowAll();
     CallLimits::Options limits;                                      // default: none

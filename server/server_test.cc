@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/server.h"
 
+#include <grpcpp/create_channel.h>
+
+#include "absl/strings/str_cat.h"
 #include "server/server_fixture.h"
 
 namespace remesh::server {
@@ -177,6 +180,26 @@ TEST_F(ServerTest, ShutdownEndsStreamsAndWatchesWithUnavailable) {
   }
   EXPECT_EQ(reader->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   EXPECT_EQ(workers_[0]->AwaitEnd().error_code(), grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(ServerTest, AConnectionEndsWhenItIsWithoutACallForTooLong) {
+  const auto server = *Server::Start({.idle_max = std::chrono::milliseconds(100)}, *core_);
+  grpc::ChannelArguments direct;
+  direct.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  const auto channel = grpc::CreateCustomChannel(absl::StrCat("127.0.0.1:", server->port()),
+                                                 grpc::InsecureChannelCredentials(), direct);
+  const auto within = [](std::chrono::milliseconds time) {
+    return std::chrono::system_clock::now() + time;
+  };
+  grpc::ClientContext context;
+  const auto call = v1::PlanService::NewStub(channel)->WatchPlans(&context, {});
+  ASSERT_TRUE(channel->WaitForConnected(within(std::chrono::seconds(20))));
+  const auto ended = [&](auto time) {
+    return channel->WaitForStateChange(GRPC_CHANNEL_READY, within(time));
+  };
+  EXPECT_FALSE(ended(std::chrono::milliseconds(500)));
+  context.TryCancel();
+  EXPECT_TRUE(ended(std::chrono::seconds(20)));
 }
 
 TEST_F(ServerTest, RepeatedRequestsStartOneExecutionAndOneState) {

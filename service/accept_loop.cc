@@ -42,7 +42,7 @@ AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handl
       stop_(eventfd(0, EFD_CLOEXEC)),
       events_(epoll_create1(EPOLL_CLOEXEC)),
       table_(options.per_address_max) {
-  REMESH_CHECK(stop_ && events_);
+  REMESH_CHECK(stop_ && events_ && options_.opening_bytes <= kOpeningMax);
   Watch(stop_.get());
   for (const Fd& listener : listeners_) Watch(listener.get());
   thread_ = std::thread([this] { Run(); });
@@ -53,9 +53,9 @@ AcceptLoop::~AcceptLoop() {
   thread_.join();
 }
 
-void AcceptLoop::Watch(int fd) {
+void AcceptLoop::Watch(int fd, uint32_t how) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = EPOLLIN | how;
   event.data.fd = fd;
   REMESH_CHECK(epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0);
 }
@@ -81,9 +81,10 @@ void AcceptLoop::OnEvent(int fd) {
 
 void AcceptLoop::OnWord(SilentList::iterator silent) {
   const int fd = silent->connection.get();
-  char first;
-  const ssize_t count = recv(fd, &first, 1, MSG_PEEK | MSG_DONTWAIT);
+  char opening[kOpeningMax];
+  const ssize_t count = recv(fd, opening, options_.opening_bytes, MSG_PEEK | MSG_DONTWAIT);
   if (count < 0 && errno == EAGAIN) return;  // the event was that of a connection closed before
+  if (count > 0 && static_cast<size_t>(count) < options_.opening_bytes) return;
   Fd connection = Remove(silent);
   if (count <= 0) return;  // gone without a word
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
@@ -125,7 +126,7 @@ void AcceptLoop::TakeIn(Fd connection) {
   }
   if (silent_.size() >= kSilentMax) CloseLongestSilent();
   const int fd = connection.get();
-  Watch(fd);
+  Watch(fd, EPOLLET);  // half an opening wakes us once
   silent_.push_back({.connection = std::move(connection),
                      .deadline = std::chrono::steady_clock::now() + options_.silence_max,
                      .address = std::move(address)});

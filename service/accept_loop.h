@@ -17,16 +17,18 @@ namespace remesh::service {
 // Accepts connections, on a thread of its own, so that no number of unknown callers keeps clients
 // out: gRPC's own listener accepts nothing more after it once ran out of descriptors.
 //
-// A connection is handed over when it has said something; one that is silent for too long is
-// closed. When descriptors run short, or an address has too many, the one that has been silent
-// longest makes room for the newest. Where all have spoken and descriptors are short, the address
-// that has most of them loses its newest to one that has fewer; else the newest is closed.
+// A connection is handed over when it has said enough; one that is silent for too long is closed.
+// When descriptors run short, or an address has too many, the one that has been silent longest
+// makes room for the newest. Where all have spoken and descriptors are short, the address that has
+// most of them loses its newest to one that has fewer; else the newest is closed.
 class AcceptLoop {
  public:
   struct Options {
     int per_address_max = 256;
     std::chrono::nanoseconds silence_max = std::chrono::seconds(5);
+    size_t opening_bytes = 1;  // who has said less is silent; kOpeningMax at most
   };
+  static constexpr size_t kOpeningMax = 64;
   // Takes a nonblocking connection, which is the handler's to close. On the loop's thread.
   using Handler = absl::AnyInvocable<void(int connection)>;
 
@@ -47,7 +49,8 @@ class AcceptLoop {
   using SilentList = std::list<Silent>;
 
   void Run();
-  void Watch(int fd);
+  // `how`: besides EPOLLIN.
+  void Watch(int fd, uint32_t how = 0);
   void OnEvent(int fd);
   // A silent connection can be read.
   void OnWord(SilentList::iterator silent);

@@ -84,6 +84,17 @@ TEST_F(AcceptLoopTest, SilenceEndsAConnection) {
   EXPECT_TRUE(IsClosed(Connect(port_)));
 }
 
+TEST_F(AcceptLoopTest, HalfAnOpeningIsSilence) {
+  Start({.silence_max = seconds(2), .opening_bytes = 3});
+  const Fd half = Connect(port_), whole = Connect(port_);
+  for (const Fd* fd : {&half, &whole, &whole, &half, &whole}) Say(*fd);
+  ASSERT_TRUE(AwaitTaken(1));
+  EXPECT_TRUE(IsClosed(half));
+  char all[3];
+  EXPECT_EQ(recv(taken_[0].get(), all, sizeof(all), 0), 3);
+  EXPECT_EQ(taken_.size(), 1u);
+}
+
 TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
   Start({.per_address_max = 2, .silence_max = hours(1)});
   std::vector<Fd> mine;

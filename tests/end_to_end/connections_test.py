@@ -6,6 +6,7 @@ import resource
 import socket
 import tempfile
 import threading
+import time
 import unittest
 
 import grpc
@@ -16,6 +17,7 @@ from remesh.v1 import local_pb2, local_pb2_grpc, worker_pb2, worker_pb2_grpc
 from harness import BIN_DIR, CALL_SECONDS
 
 FILES_MAX = 512
+BESIDE_SECONDS, AFTER_SECONDS = 10.0, 5.0  # until a new client is answered while peers stay, and after; mostly 0.1
 SOURCES = 8  # addresses that the peers come from
 HEALTH = "/grpc.health.v1.Health/Check"
 SERVING = b"\x08\x01"
@@ -23,10 +25,10 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and emp
 
 
 def limited_binaries(folder: pathlib.Path) -> pathlib.Path:
-    """The binaries, each behind a script that lowers the limit of open files, for good."""
+    """The binaries, each behind a script that lowers the limit of open files: for good, and to half of that until it is raised."""
     for name in ["remesh-server", "remesh-worker"]:
         script = folder / name
-        script.write_text(f'#!/bin/sh\nulimit -n {FILES_MAX}\nexec "{BIN_DIR / name}" "$@"\n')
+        script.write_text(f'#!/bin/sh\nulimit -Sn {FILES_MAX // 2}\nulimit -Hn {FILES_MAX}\nexec "{BIN_DIR / name}" "$@"\n')
         script.chmod(0o755)
     return folder
 
@@ -73,20 +75,20 @@ class ConnectionsTest(unittest.TestCase):
         peer.connect(self.cluster.worker_socket(self.host))
         return peer
 
-    def call_server(self):
+    def call_server(self, timeout_seconds: float = BESIDE_SECONDS):
         """A new client's call, which waits for a connection."""
         with self.cluster.channel() as channel:
             listed = worker_pb2_grpc.WorkerServiceStub(channel).ListWorkers(
-                worker_pb2.ListWorkersRequest(), timeout=CALL_SECONDS, wait_for_ready=True)
+                worker_pb2.ListWorkersRequest(), timeout=timeout_seconds, wait_for_ready=True)
             self.assertEqual([worker.alive for worker in listed.workers], [True])
 
     def worker_channel(self) -> grpc.Channel:
         return grpc.insecure_channel(f"unix:{self.cluster.worker_socket(self.host)}", options=CHANNEL_OPTIONS)
 
-    def call_worker(self):
+    def call_worker(self, timeout_seconds: float = BESIDE_SECONDS):
         with self.worker_channel() as channel, self.assertRaises(grpc.RpcError) as refused:
             local_pb2_grpc.LocalServiceStub(channel).GetShards(
-                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1), timeout=CALL_SECONDS, wait_for_ready=True)
+                local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1), timeout=timeout_seconds, wait_for_ready=True)
         self.assertEqual(refused.exception.code(), grpc.StatusCode.NOT_FOUND)
 
     def check(self, connect, call):
@@ -94,7 +96,12 @@ class ConnectionsTest(unittest.TestCase):
         call()  # while they stay
         for peer in peers:
             peer.close()
-        call()
+        call(AFTER_SECONDS)
+
+    def test_the_limit_of_open_files_is_raised(self):
+        for process in [self.cluster.server, self.cluster.workers[self.host]]:
+            limits = pathlib.Path(f"/proc/{process.popen.pid}/limits").read_text()
+            self.assertRegex(limits, rf"Max open files +{FILES_MAX} +{FILES_MAX} ")
 
     def test_the_server_answers_beside_peers(self):
         self.check(self.connect_tcp, self.call_server)
@@ -126,10 +133,16 @@ class ConnectionsTest(unittest.TestCase):
                     pass
 
     def test_half_a_greeting_ends_too(self):
-        with self.connect_tcp(0) as peer:
-            peer.sendall(PREFACE[:10])
-            while peer.recv(1 << 16):  # gRPC's own settings, then the end
-                pass
+        for connect in [self.connect_tcp, self.connect_unix]:
+            with self.subTest(connect=connect.__name__), connect(0) as peer:
+                start = time.monotonic()
+                peer.sendall(PREFACE[:10])
+                try:
+                    while peer.recv(1 << 16):  # gRPC's own settings, then the end
+                        pass
+                except ConnectionResetError:
+                    pass  # a word of ours was never read
+                self.assertLess(time.monotonic() - start, 12)  # 5 s for a handshake; an unanswered ping would end it after 15
 
     def test_the_worker_has_the_health_service_on_its_socket(self):
         with self.worker_channel() as channel:

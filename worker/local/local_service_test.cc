@@ -386,6 +386,19 @@ TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file", gate_).ok());
 }
 
+TEST_F(LocalServiceTest, AConnectionWithoutACallEnds) {
+  LocalService service(&strand_, buffers_.get(), calls_.get(), &gate_);
+  grpc::ServerBuilder builder;
+  builder.RegisterService(&service);
+  const std::string path = directory_ + "/idle.sock";
+  auto server = UnixServer::Start(builder, path, gate_, std::chrono::milliseconds(100));
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto channel = grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials());
+  const auto end = std::chrono::system_clock::now() + std::chrono::seconds(20);
+  ASSERT_TRUE(channel->WaitForConnected(end));
+  EXPECT_TRUE(channel->WaitForStateChange(GRPC_CHANNEL_READY, end));
+}
+
 TEST_F(LocalServiceTest, NobodyWaitsBehindAnAllocate) {
   Assign();
   absl::Notification go;

@@ -16,13 +16,17 @@ namespace remesh::worker {
 namespace {
 
 // What keeps a caller that does not read, or does nothing, from staying for ever.
-void AddArguments(grpc::ServerBuilder& builder) {
+void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, 300'000);
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, static_cast<int>(idle_max.count()));
 }
+
+// HTTP/2's preface and the head of SETTINGS, which every client says at once. gRPC's own limit on
+// waiting for them does not hold for connections that it is given.
+constexpr size_t kOpeningBytes = 24 + 9;
 
 void SetServing(grpc::Server& server, bool serving) {
   for (const char* service : {"", "remesh.v1.LocalService"})
@@ -36,22 +40,23 @@ UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server)
 
 absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilder& builder,
                                                               const std::string& path,
-                                                              SocketGate& gate) {
+                                                              SocketGate& gate,
+                                                              std::chrono::milliseconds idle_max) {
   std::vector<Fd> listeners;
   ASSIGN_OR_RETURN(listeners.emplace_back(), ListenAt(path, SOCK_STREAM, 0660, "socket_path"));
   grpc::EnableDefaultHealthCheckService(true);
-  AddArguments(builder);
+  AddArguments(idle_max, builder);
   std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
   std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
   SetServing(*server->server_, true);
   // The peer() of its calls is "fd:N".
-  server->accepts_ =
-      std::make_unique<service::AcceptLoop>(std::move(listeners), service::AcceptLoop::Options(),
-                                            [to = server->server_.get(), &gate](int connection) {
-                                              gate.Admit(connection);
-                                              grpc::AddInsecureChannelFromFd(to, connection);
-                                            });
+  server->accepts_ = std::make_unique<service::AcceptLoop>(
+      std::move(listeners), service::AcceptLoop::Options{.opening_bytes = kOpeningBytes},
+      [to = server->server_.get(), &gate](int connection) {
+        gate.Admit(connection);
+        grpc::AddInsecureChannelFromFd(to, connection);
+      });
   return server;
 }
 

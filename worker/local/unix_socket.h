@@ -18,10 +18,11 @@ class UnixServer {
  public:
   // Starts `builder`'s server on `path`. A socket that nobody listens on is replaced;
   // INVALID_ARGUMENT (field "socket_path") for a path that is too long, that somebody listens on,
-  // or that is something else. `gate`, which must outlive the server, is told who connects.
-  static absl::StatusOr<std::unique_ptr<UnixServer>> Start(grpc::ServerBuilder& builder,
-                                                           const std::string& path,
-                                                           SocketGate& gate);
+  // or that is something else. `gate`, which must outlive the server, is told who connects. A
+  // connection without a call ends after `idle_max`.
+  static absl::StatusOr<std::unique_ptr<UnixServer>> Start(
+      grpc::ServerBuilder& builder, const std::string& path, SocketGate& gate,
+      std::chrono::milliseconds idle_max = std::chrono::minutes(5));
   // Removes the socket; ends calls.
   ~UnixServer();
 
