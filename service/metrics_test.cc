@@ -4,7 +4,12 @@
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
+#include <chrono>
 #include <functional>
 #include <sstream>
 #include <thread>
@@ -20,6 +25,27 @@
 #include "service/log.h"
 #include "service/metrics_endpoint.h"
 #include "service/rpc_metrics.h"
+
+namespace {
+
+std::atomic<bool> keepalive_fails = false;
+std::atomic<int> send_buffer = 0;  // bytes; 0: the kernel's choice
+
+}  // namespace
+
+// CivetWeb asks for SO_KEEPALIVE on each connection that it accepts: the place to be in its way.
+extern "C" int setsockopt(int fd, int level, int name, const void* value,
+                          socklen_t length) noexcept {
+  const int bytes = send_buffer;
+  if (name == SO_KEEPALIVE && bytes != 0) {
+    syscall(SYS_setsockopt, fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+  }
+  if (name == SO_KEEPALIVE && keepalive_fails) {
+    errno = ENOBUFS;
+    return -1;
+  }
+  return static_cast<int>(syscall(SYS_setsockopt, fd, level, name, value, length));
+}
 
 namespace remesh::service {
 namespace {
@@ -133,13 +159,13 @@ TEST(RpcMetricsTest, CountsCallsOfEveryKind) {
             1);
 }
 
-// A connection over loopback that has asked for `path`, and waits at most 20 s.
-Fd Ask(int port, const std::string& path) {
+// A connection over loopback that has asked for `path`, and waits at most 20 s. `window`: the bytes
+// that may be under way to it unread; 0: the kernel's choice.
+Fd Ask(int port, const std::string& path, int window = 0) {
   Fd fd(socket(AF_INET, SOCK_STREAM, 0));
   const timeval timeout{.tv_sec = 20, .tv_usec = 0};
   setsockopt(fd.get(), SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-  const int small = 4096;
-  setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
+  if (window != 0) setsockopt(fd.get(), SOL_SOCKET, SO_RCVBUF, &window, sizeof(window));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_port = htons(static_cast<uint16_t>(port));
@@ -190,9 +216,29 @@ TEST(MetricsEndpointTest, SlowReadersHoldUpNobody) {
     family.Add({{"series", absl::StrCat(i, std::string(8000, 'x'))}});
   auto endpoint = MetricsEndpoint::Start("127.0.0.1:0", registry, {});
   ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  send_buffer = 1 << 16;
   std::vector<Fd> slow;
-  for (int i = 0; i < 50; ++i) slow.push_back(Ask((*endpoint)->port(), "/metrics"));
+  for (int i = 0; i < 50; ++i) slow.push_back(Ask((*endpoint)->port(), "/metrics", 4096));
+  const auto start = std::chrono::steady_clock::now();
   EXPECT_NE(Get((*endpoint)->port(), "/livez").find("200 OK"), std::string::npos);
+  EXPECT_GT(Get((*endpoint)->port(), "/metrics").size(), 800'000u);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  send_buffer = 0;
+}
+
+TEST(MetricsEndpointTest, WhatItsLibrarySaysIsALineOfOurLog) {
+  auto endpoint =
+      MetricsEndpoint::Start("127.0.0.1:0", std::make_shared<prometheus::Registry>(), {});
+  ASSERT_TRUE(endpoint.ok()) << endpoint.status();
+  testing::internal::CaptureStderr();
+  keepalive_fails = true;
+  EXPECT_NE(Get((*endpoint)->port(), "/livez").find("200 OK"), std::string::npos);
+  keepalive_fails = false;
+  endpoint->reset();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_NE(log.find(" level=warning msg=HTTP cause=\""), std::string::npos) << log;
+  EXPECT_NE(log.find("SO_KEEPALIVE) failed: "), std::string::npos) << log;
+  EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
 }
 
 TEST(MetricsEndpointTest, ReadinessSaysWhatIsMissing) {

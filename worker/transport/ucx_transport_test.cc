@@ -4,12 +4,15 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <ucs/debug/log_def.h>
 #include <unistd.h>
 
 #include <optional>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "worker/transport/socket_address.h"
+#include "worker/transport/ucx_log.h"
 
 namespace remesh::worker {
 namespace {
@@ -28,6 +31,19 @@ TEST(UcxTransportTest, ListensOnTheAddressItTells) {
   ASSERT_TRUE(transport.ok()) << transport.status();
   EXPECT_EQ((*transport)->address().substr(0, 10), "127.0.0.1:");
   EXPECT_TRUE(ParseSocketAddress((*transport)->address()).ok());
+}
+
+TEST(UcxTransportTest, WhatUcxSaysIsALineOfOurLog) {
+  LogUcxAsOurs();
+  testing::internal::CaptureStderr();
+  ucs_log_dispatch("/ucx/src/tcp.c", 7, "f", UCS_LOG_LEVEL_ERROR, &ucs_global_opts.log_component,
+                   "%s: \"bad\"\nmagic", "10.0.0.1");
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(absl::EndsWith(
+      log, " level=warning msg=UCX cause=\"10.0.0.1: \\\"bad\\\"\\nmagic\" at=tcp.c:7\n"))
+      << log;
+  EXPECT_EQ(log.find('\n'), log.size() - 1) << log;
+  ucs_log_pop_handler();
 }
 
 // They stayed for ever, and took all descriptors.
