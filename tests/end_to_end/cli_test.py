@@ -15,7 +15,7 @@ from remesh import oracle
 from remesh.elements import byte_count, numpy_dtype
 from remesh.v1 import plan_pb2
 
-from harness import BIN_DIR, Array, ClusterTest
+from harness import BIN_DIR, Array, ClusterTest, sanitized
 
 STATE = "jobs/cli/states/parameters"
 ARRAYS = [Array("layer/0.weight", "f32", (13, 8)), Array("embedding", "bf16", (10, 6)), Array("codes", "s4", (7, 5)),
@@ -113,6 +113,26 @@ class CommandTest(ClusterTest):
         self.assertEqual(len(table), 1 + len(there["transfers"]))
         bare = there["name"].removeprefix("plans/")
         self.assertEqual(self.json("plans", "get", bare)["name"], there["name"])
+
+    @unittest.skipIf(sanitized(), "a sanitizer owns the heap")
+    def test_a_full_plan_is_written_as_it_is_made(self):
+        """Its text is larger than the memory that the program may take."""
+        devices, most = 64, 300 << 20
+        spec = {**EXAMPLE, "device_lists": {"all": {"range": {"start": 0, "count": devices}}},
+                "topology": {"hosts": [{"name": f"h{i}", "preset": "hgx-h100", "device_ids": list(range(8 * i, 8 * i + 8))} for i in range(devices // 8)]},
+                "shardings": {name: {"hlo_text": f"{{devices=[{tiles}]<=[{devices}]}}", "devices": {"ref": "all"}}
+                              for name, tiles in (("rows", f"{devices},1"), ("cols", f"1,{devices}"))},
+                "arrays": [{**EXAMPLE["arrays"][0], "name": f"w{i}", "shape": [devices, devices]} for i in range(1000)]}
+        file = self.folder / "large.json"
+        file.write_text(json.dumps(spec))
+        with subprocess.Popen([BIN_DIR / "remeshctl", "plan", "--here", "-f", file, "--view", "full", "-o", "json"],
+                              stdout=subprocess.PIPE) as process:
+            self.addCleanup(process.kill)
+            written = sum(len(piece) for piece in iter(lambda: process.stdout.read(1 << 20), b""))
+            _, process.returncode, used = os.wait4(process.pid, 0)
+        self.assertEqual(process.returncode, 0)
+        self.assertGreater(written, most)
+        self.assertLess(used.ru_maxrss << 10, most)
 
     def test_bad_specs_name_the_field(self):
         """Each kind of bad text, in process and on its way to the server."""

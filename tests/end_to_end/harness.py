@@ -41,6 +41,11 @@ def salted(name: str, element_type: str, shape: Tuple[int, ...]) -> List[Array]:
     return [Array(f"{name}.{salt}", element_type, shape, salt) for salt in range(oracle.salt_count(element_type))]
 
 
+def sanitized() -> bool:
+    """Whether the binaries run under a sanitizer, which has a heap of its own."""
+    return any(start in (BIN_DIR / "remesh-server").read_bytes() for start in (b"__asan_init", b"__tsan_init"))
+
+
 def devices(*ids: int) -> sharding_pb2.DeviceList:
     return sharding_pb2.DeviceList(ids=ids)
 

@@ -9,13 +9,17 @@ import socket
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 import urllib.error
+import urllib.parse
 import urllib.request
 
-from remesh.local_cluster import LocalCluster, Process
-from remesh.v1 import worker_pb2, worker_pb2_grpc
+import grpc
 
-from harness import BIN_DIR, CALL_SECONDS, ClusterTest
+from remesh.local_cluster import LocalCluster, Process
+from remesh.v1 import plan_pb2, plan_pb2_grpc, topology_pb2, worker_pb2, worker_pb2_grpc
+
+from harness import BIN_DIR, CALL_SECONDS, ClusterTest, sanitized, text_sharding
 
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 LINE = re.compile(r"time=\S+ level=\w+ msg=")
@@ -87,6 +91,26 @@ class OperationTest(ClusterTest):
                 file.write_text(before)
                 self.wait_until("nothing waits", lambda gauge=gauge: gauge("restart_required") == 0)
 
+    def log_of_a_server(self, *flags) -> str:
+        """What a server says from its start to its end."""
+        with tempfile.TemporaryDirectory() as folder:
+            ports, log = pathlib.Path(folder, "ports"), pathlib.Path(folder, "log")
+            server = Process("server", [str(BIN_DIR / "remesh-server"), *flags, "--metrics-address=127.0.0.1:0", f"--port-file={ports}",
+                                        f"--journal-path={folder}/journal.db"], log)
+            self.addCleanup(server.kill)
+            self.wait_until("it serves", ports.exists)
+            self.assertEqual(server.stop(), 0)
+            return log.read_text()
+
+    def test_an_open_door_is_warned_of(self):
+        with tempfile.NamedTemporaryFile("w") as tokens:
+            print("0123456789abcdef", file=tokens, flush=True)
+            everywhere, token_file = "--listen-address=0.0.0.0:0", f"--join-token-file={tokens.name}"
+            warning = r'level=warning msg="whoever reaches this address may join as a worker: set join_token_file" listen_address=0.0.0.0:0'
+            self.assertRegex(self.log_of_a_server(everywhere), warning)
+            for closed in [[everywhere, token_file], ["--listen-address=127.0.0.1:0"]]:
+                self.assertNotIn("may join as a worker", self.log_of_a_server(*closed))
+
     def test_a_log_that_nobody_reads_ends_nothing(self):
         reader, writer = os.pipe()
         with tempfile.TemporaryDirectory() as folder:
@@ -106,11 +130,12 @@ class OperationTest(ClusterTest):
         """Garbage on every port is one line for each cause, and none of another's form."""
         port = int(self.cluster.server_address.rsplit(":", 1)[1])
         address = re.search(r"data_address=127.0.0.1:(\d+)", self.cluster.workers[self.host].log.read_text())
-        for to in [port, int(address[1])]:
+        urls = [self.cluster.server_metrics_url, self.cluster.worker_metrics_url(self.host)]
+        for to in [port, int(address[1]), *(urllib.parse.urlsplit(url).port for url in urls)]:
             with socket.create_connection(("127.0.0.1", to), CALL_SECONDS) as peer:
-                peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10)
-                peer.shutdown(socket.SHUT_WR)
                 try:
+                    peer.sendall(b"GET / HTTP/1.1\r\n\r\n" * 10 + b"\0\xff" * 10000)
+                    peer.shutdown(socket.SHUT_WR)
                     while peer.recv(1 << 16):
                         pass
                 except OSError:
@@ -123,12 +148,42 @@ class OperationTest(ClusterTest):
                 else:
                     self.assertRegex(line, LINE)
 
+    def test_what_ucx_says_is_pairs(self):
+        with unittest.mock.patch.dict(os.environ, UCX_LOG_LEVEL="info"):
+            with LocalCluster(BIN_DIR, hosts=1, worker_config=["transport: ucx"]) as cluster:
+                lines = cluster.workers["host-0"].log.read_text().splitlines()
+        for line in lines:
+            self.assertRegex(line, LINE)
+        self.assertRegex("\n".join(lines), r' level=info msg=UCX cause=".+" at=\w+\.c:\d+')
+
     def test_a_debug_log_has_each_request(self):
         with LocalCluster(BIN_DIR, hosts=0, server_config=["log_level: debug"]) as cluster:
             self.call(cluster)
             self.wait_until("a line", lambda: re.search(
                 r"level=debug msg=request method=/remesh.v1.WorkerService/ListWorkers peer=\S+ code=OK seconds=",
                 cluster.server.log.read_text()))
+
+    @unittest.skipIf(sanitized(), "a sanitizer owns the heap")
+    def test_memory_of_refused_plans_is_given_back(self):
+        """The heaps of planning threads kept all that a plan had needed before it was refused."""
+        devices, shapes = 64, 10_000
+        hosts = [topology_pb2.Host(name=f"h{i}", device_ids=range(8 * i, 8 * i + 8), nics=8, nic_bytes_per_second=1e9,
+                                   fabric_bytes_per_second=1e10) for i in range(devices // 8)]
+        rows, columns = (text_sharding(f"{{devices=[{tiles}]<=[{devices}]}}", *range(devices)) for tiles in ("64,1", "1,64"))
+        spec = plan_pb2.PlanSpec(topology=topology_pb2.Topology(hosts=hosts), shardings={"rows": rows, "columns": columns}, arrays=[
+            plan_pb2.ArraySpec(name=f"a{i}", shape=[devices + i, devices], element_type="bf16", source={"ref": "rows"}, target={"ref": "columns"})
+            for i in range(shapes)])
+        with LocalCluster(BIN_DIR, hosts=0) as cluster, cluster.channel() as channel:
+            def resident_mib(key: str) -> int:
+                return int(re.search(rf"{key}:\s*(\d+)", pathlib.Path(f"/proc/{cluster.server.popen.pid}/status").read_text())[1]) >> 10
+            self.call(cluster)
+            before = resident_mib("VmRSS")
+            for _ in range(3):
+                with self.assertRaises(grpc.RpcError) as refusal:
+                    plan_pb2_grpc.PlanServiceStub(channel).CreatePlan(plan_pb2.CreatePlanRequest(spec=spec), timeout=60)
+                self.assertIn("more than 4194304 atoms", refusal.exception.details())
+            self.assertGreater(resident_mib("VmHWM"), before + 200)
+            self.wait_until("it is given back", lambda: resident_mib("VmRSS") <= before + 64)
 
     def test_an_address_in_use_is_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
