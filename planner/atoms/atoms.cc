@@ -162,7 +162,7 @@ class AtomMaker {
   void AddMissing(const ArrayClass& array_class, const Atom& atom, const ArraySpec& spec) {
     const Placement& source = spec.source;
     const int64_t subgroup = spec.target.layout->tiles[atom.target_tiles.front()].subgroup;
-    Group lost;
+    std::vector<int32_t> lost;
     for (int32_t tile : atom.source_tiles) {
       for (int32_t position : source.layout->tiles[tile].positions) {
         lost.push_back(static_cast<int32_t>((*source.devices)[position]));

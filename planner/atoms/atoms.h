@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/status/statusor.h"
 #include "planner/atoms/missing_box.h"
 #include "planner/atoms/tape.h"
@@ -13,8 +14,9 @@
 
 namespace remesh::planner {
 
-// A sorted set of devices (or hosts), shared by all that have the same.
-using Group = std::vector<int32_t>;
+// A sorted set of devices (or hosts), shared by all that have the same. There may be millions, most
+// of them small: those stand where they are.
+using Group = absl::InlinedVector<int32_t, 4>;
 
 // All elements, of all arrays, that one group of living devices holds before and one group needs
 // after, as one line of bits: see AtomGeometry.

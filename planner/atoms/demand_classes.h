@@ -12,10 +12,10 @@ namespace remesh::planner {
 // All tapes with the same holder hosts and the same hosts in need: what routing between hosts
 // solves over. A host that holds is never in need: what it holds goes to its other devices inside.
 struct DemandClass {
-  Group holders;               // hosts, not empty
-  Group needers;               // hosts, disjoint from holders, not empty
-  std::vector<int32_t> tapes;  // rising
-  int64_t bits = 0;            // b: what each needer must get once
+  Group holders;                          // hosts, not empty
+  Group needers;                          // hosts, disjoint from holders, not empty
+  absl::InlinedVector<int32_t, 4> tapes;  // rising
+  int64_t bits = 0;                       // b: what each needer must get once
 };
 
 struct DemandClasses {

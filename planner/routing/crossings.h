@@ -20,8 +20,8 @@ struct Crossing {
     int32_t end = 0;
     int32_t crossing = -1;  // between its own children, -1: none
   };
-  int32_t domain = -1;         // -1: the root
-  std::vector<int32_t> hosts;  // that hold or need the class, child by child
+  int32_t domain = -1;  // -1: the root
+  Group hosts;          // that hold or need the class, child by child
   std::vector<Child> children;
   int32_t holding = 0;  // the first so many children hold it
   int64_t copies = 0;   // > 0

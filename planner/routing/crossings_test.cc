@@ -37,7 +37,7 @@ TEST(CrossingsTest, EveryDomainIsEnteredOnce) {
   EXPECT_EQ(crossings[1].domain, 0);  // between racks 1 and 2, whichever is entered
   EXPECT_EQ(crossings[1].copies, 1);
   EXPECT_EQ(crossings[1].holding, 0);
-  EXPECT_EQ(crossings[1].hosts, (std::vector<int32_t>{0, 1, 2}));
+  EXPECT_EQ(crossings[1].hosts, (Group{0, 1, 2}));
   EXPECT_EQ(crossings[1].children[0].crossing, 2);
   EXPECT_EQ(crossings[1].children[1].crossing, -1);
   EXPECT_EQ(crossings[2].domain, 1);
@@ -52,7 +52,7 @@ TEST(CrossingsTest, WhatADomainHoldsStaysInside) {
   ASSERT_EQ(crossings.size(), 2u);
   EXPECT_EQ(crossings[0].domain, 1);
   EXPECT_EQ(crossings[0].holding, 1);
-  EXPECT_EQ(crossings[0].hosts, (std::vector<int32_t>{0, 1}));
+  EXPECT_EQ(crossings[0].hosts, (Group{0, 1}));
   EXPECT_EQ(crossings[1].domain, 3);
 }
 

@@ -76,7 +76,7 @@ DomainRouting RouteThroughDomains(const DemandClasses& demand, const Units& unit
     for (const Crossing& crossing : crossings) {
       const size_t first = item;
       item += crossing.holding > 0 ? 2 : 1;
-      std::vector<int64_t>& sent = solution.flow[item - 1];
+      Served& sent = solution.flow[item - 1];
       for (int32_t k = 0; k < crossing.holding_hosts(); ++k) sent[k] += solution.flow[first][k];
       routing.sent.back().push_back(std::move(sent));
     }

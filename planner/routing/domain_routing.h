@@ -30,9 +30,9 @@ namespace remesh::planner {
 //   4,656 with 1 to 3 racks: above 1.01 of it in 4, above 1.1 in 4, above 1.5 in 2, 1.8 at worst;
 //   4,799 with 1 to 9 racks, up to 16 hosts: in 13, 9 and 1, 1.8 at worst.
 struct DomainRouting {
-  Bound bound;                                          // the least t, and what proves it
-  std::vector<std::vector<Crossing>> crossings;         // by class
-  std::vector<std::vector<std::vector<int64_t>>> sent;  // by class, crossing and host of it: bits
+  Bound bound;                                   // the least t, and what proves it
+  std::vector<std::vector<Crossing>> crossings;  // by class
+  std::vector<std::vector<Served>> sent;         // by class, crossing and host of it: bits
 };
 
 // Domains below the levels that `units` knows count for their ingress only.

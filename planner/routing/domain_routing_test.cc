@@ -51,7 +51,7 @@ TEST(DomainRoutingTest, NicsAndUplinksAreOneProblem) {
   const DomainRouting routing = RouteThroughDomains(demand, Units(network));
   EXPECT_TRUE((routing.bound.t == Rational{900, 100}));
   EXPECT_EQ(routing.bound.certificate.hosts, (std::vector<int32_t>{1}));
-  EXPECT_EQ(routing.sent[0][0], (std::vector<int64_t>{600, 0, 0}));
+  EXPECT_EQ(routing.sent[0][0], (Served{600, 0, 0}));
 }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace remesh::planner {
 namespace {
 
 // Puts edges from few hops to many.
-void SortByDepth(std::vector<RouteEdge>& edges) {
+void SortByDepth(RouteEdges& edges) {
   absl::flat_hash_map<int32_t, size_t> edge_to;  // host -> edge that enters it
   for (size_t e = 0; e < edges.size(); ++e) edge_to[edges[e].to_host] = e;
   std::vector<int32_t> depth(edges.size(), 0);
@@ -35,15 +35,15 @@ void SortByDepth(std::vector<RouteEdge>& edges) {
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return depth[a] < depth[b]; });
-  std::vector<RouteEdge> sorted;
+  RouteEdges sorted;
   for (size_t e : order) sorted.push_back(edges[e]);
   edges = std::move(sorted);
 }
 
 class ClassTrees {
  public:
-  ClassTrees(int64_t bits, const std::vector<Crossing>& crossings,
-             const std::vector<std::vector<int64_t>>& sent, int64_t fan_out, Budget& budget)
+  ClassTrees(int64_t bits, const std::vector<Crossing>& crossings, const std::vector<Served>& sent,
+             int64_t fan_out, Budget& budget)
       : crossings_(crossings), budget_(budget), cuts_({0, bits}) {
     for (size_t w = 0; w < crossings.size(); ++w) {
       const auto relays_from = static_cast<size_t>(crossings[w].holding_hosts());
@@ -93,7 +93,7 @@ class ClassTrees {
     return crossing->hosts[child->begin];
   }
 
-  void AppendEdges(size_t w, std::vector<RouteEdge>& edges) {
+  void AppendEdges(size_t w, RouteEdges& edges) {
     const Crossing& crossing = crossings_[w];
     const auto children = static_cast<int32_t>(crossing.children.size());
     std::vector<int32_t> roots(std::max(crossing.holding, 1));
@@ -106,7 +106,7 @@ class ClassTrees {
     for (const auto* list : {&roots, &others}) {
       for (int32_t c : *list) degrees.push_back(child_degrees_[w][c]);
     }
-    std::vector<RouteEdge> between;  // of children
+    RouteEdges between;  // of children
     AppendTree(roots, others, degrees, between);
     std::vector<int32_t> sender;
     for (const Crossing::Child& child : crossing.children) sender.push_back(child.begin);

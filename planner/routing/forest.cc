@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
+
 namespace remesh::planner {
 namespace {
 
@@ -99,7 +101,7 @@ class ForestMaker {
   const int32_t items_;
   std::vector<int64_t>& flow_;
   Budget& budget_;
-  std::vector<std::vector<int64_t>> edges_of_;
+  std::vector<absl::InlinedVector<int64_t, 2>> edges_of_;
   std::vector<int32_t> top_;
   std::vector<int32_t> edge_item_;
   std::vector<int64_t> seen_;

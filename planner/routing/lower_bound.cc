@@ -58,8 +58,8 @@ Bound IngressOf(const DemandClasses& demand, const Units& units, int32_t unit_en
   return bound;
 }
 
-std::vector<int32_t> UnitsOf(const Group& hosts, int level, const Units& units) {
-  std::vector<int32_t> result;
+Group UnitsOf(const Group& hosts, int level, const Units& units) {
+  Group result;
   for (int32_t host : hosts) result.push_back(units.UnitAt(host, level));
   std::sort(result.begin(), result.end());
   result.erase(std::unique(result.begin(), result.end()), result.end());
@@ -73,8 +73,8 @@ Bound EgressBound(const DemandClasses& demand, const Units& units, int level, co
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
   for (const DemandClass& one : demand.classes) {
     if (budget.Spent()) return {};
-    std::vector<int32_t> holders = UnitsOf(one.holders, level, units);
-    const std::vector<int32_t> needers = UnitsOf(one.needers, level, units);
+    Group holders = UnitsOf(one.holders, level, units);
+    const Group needers = UnitsOf(one.needers, level, units);
     if (std::includes(holders.begin(), holders.end(), needers.begin(), needers.end())) continue;
     problem.items.push_back({.demand = one.bits, .bins = std::move(holders)});
   }

@@ -47,7 +47,7 @@ TransportationProblem MakeProblem(const std::vector<DemandClass>& classes,
     const int32_t holders = static_cast<int32_t>(one.holders.size());
     problem.items.push_back(
         {.demand = one.bits, .bins = one.holders, .priority = 0, .even = even[a]});
-    std::vector<int32_t> all = one.holders;
+    Group all = one.holders;
     all.insert(all.end(), one.needers.begin(), one.needers.end());
     problem.items.push_back({.demand = one.bits * (static_cast<int64_t>(one.needers.size()) - 1),
                              .bins = std::move(all),
@@ -75,7 +75,7 @@ Rational HostIngressBound(const DemandClasses& demand, const Network& network) {
 
 namespace {
 
-using Sent = std::vector<std::vector<int64_t>>;
+using Sent = std::vector<Served>;
 
 // Root and copies of each class together.
 Sent AddUp(const TransportationSolution& solution, Budget& budget) {

@@ -30,7 +30,7 @@ namespace remesh::planner {
 struct Routing {
   Rational t0;
   // sent[a][k] is what host k of class a's list (holders, then needers) sends, in bits.
-  std::vector<std::vector<int64_t>> sent;
+  std::vector<Served> sent;
   // The classes and hosts that prove T0 when more than T_in does; see TransportationSolution.
   std::vector<int32_t> tight_roots;   // classes whose root is in the proof
   std::vector<int32_t> tight_copies;  // classes whose copies are

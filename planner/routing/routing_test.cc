@@ -49,7 +49,7 @@ TEST(RoutingTest, EverySumIsServedWithinT0) {
   std::vector<int64_t> sent(5, 0);
   for (size_t a = 0; a < demand.classes.size(); ++a) {
     const DemandClass& one = demand.classes[a];
-    std::vector<int32_t> hosts = one.holders;
+    Group hosts = one.holders;
     hosts.insert(hosts.end(), one.needers.begin(), one.needers.end());
     for (size_t k = 0; k < hosts.size(); ++k) sent[hosts[k]] += routing.sent[a][k];
     EXPECT_EQ(std::accumulate(routing.sent[a].begin(), routing.sent[a].end(), int64_t{0}),

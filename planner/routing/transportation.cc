@@ -83,12 +83,13 @@ class Flow {
   }
 
   // Of no use once the budget is spent.
-  std::vector<std::vector<int64_t>> TakeFlow() {
+  std::vector<Served> TakeFlow() {
     if (budget_.SpentNow()) return {};
     std::vector<bool> fixed;
     for (const auto& item : problem_.items) fixed.push_back(item.even);
     CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_, budget_);
-    std::vector<std::vector<int64_t>> flow;
+    std::vector<Served> flow;
+    flow.reserve(items_);
     for (int32_t i = 0; i < items_; ++i) {
       if (budget_.Spent()) return {};
       flow.emplace_back(flow_.begin() + first_edge_[i], flow_.begin() + first_edge_[i + 1]);
@@ -352,8 +353,8 @@ TransportationSolution SolveTransportation(const TransportationProblem& problem,
   }
 }
 
-std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem& problem,
-                                                     const Rational& t, Budget& budget) {
+std::vector<Served> FillTransportation(const TransportationProblem& problem, const Rational& t,
+                                       Budget& budget) {
   Flow flow(problem, t, budget);
   flow.Run();
   return flow.TakeFlow();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "planner/values/budget.h"
 #include "planner/values/rational.h"
 
@@ -14,9 +15,10 @@ namespace remesh::planner {
 // ceil(t * C_j)), so that the answer is the same on any machine. Bins may lie in groups, and groups
 // in groups: all bins below group g serve at most t * C_g + inside_g together.
 struct TransportationProblem {
+  using Bins = absl::InlinedVector<int32_t, 4>;
   struct Item {
     int64_t demand = 0;
-    std::vector<int32_t> bins;  // B_i, not empty
+    Bins bins;  // B_i, not empty
     // Items of a lower class get room first, and bins [0, preferred) of the list are tried before
     // the others.
     int32_t priority = 0;
@@ -37,11 +39,14 @@ struct TransportationProblem {
   std::vector<int32_t> group_of;  // bin -> group, -1: none; empty where there are no groups
 };
 
+// What each of a few serves: [k] is of the k-th.
+using Served = absl::InlinedVector<int64_t, 4>;
+
 struct TransportationSolution {
   Rational t;
   // What bin bins[k] of item i serves: flow[i][k]. The pairs with a positive flow form a forest:
   // few items are split.
-  std::vector<std::vector<int64_t>> flow;
+  std::vector<Served> flow;
   // What proves t, when t is above the lower limit: the bins of `tight_items` are all among
   // `tight_bins` or below `tight_groups`, none of which lies below another, and the sum of d_i over
   // tight_items = t * (sum of C over tight_bins and tight_groups) + sum of inside_g over
@@ -60,8 +65,7 @@ TransportationSolution SolveTransportation(const TransportationProblem& problem,
                                            Budget& budget = Budget::Unlimited());
 
 // Flow of the most that t lets through, by priority; less than the demands where t is too small.
-std::vector<std::vector<int64_t>> FillTransportation(const TransportationProblem& problem,
-                                                     const Rational& t,
-                                                     Budget& budget = Budget::Unlimited());
+std::vector<Served> FillTransportation(const TransportationProblem& problem, const Rational& t,
+                                       Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

@@ -76,7 +76,7 @@ std::vector<int64_t> DegreeWheel::DegreesAt(int64_t position) const {
 }
 
 void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> needers,
-                absl::Span<const int64_t> degrees, std::vector<RouteEdge>& edges) {
+                absl::Span<const int64_t> degrees, RouteEdges& edges) {
   std::vector<size_t> order(needers.size());  // needers by falling degree
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
@@ -121,7 +121,7 @@ int DepthOf(const Route& route) {
   return deepest;
 }
 
-Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent, Budget& budget) {
+Route MakeTrees(const DemandClass& demand, absl::Span<const int64_t> sent, Budget& budget) {
   Route route = TreesOf(demand, DegreeWheel(demand.bits, sent), budget);
   if (demand.needers.size() <= kDepthWanted || DepthOf(route) <= kDepthWanted) return route;
   Route bushy =

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "planner/atoms/demand_classes.h"
 
@@ -14,15 +15,17 @@ struct RouteEdge {
   int32_t to_host = 0;
 };
 
+using RouteEdges = absl::InlinedVector<RouteEdge, 2>;
+
 // The bits [begin, end) of a class's 0..b take these edges: every needer is entered exactly once,
 // by a host that holds the class or stands earlier in the list.
 struct RouteSegment {
   int64_t begin = 0;
   int64_t end = 0;
-  std::vector<RouteEdge> edges;
+  RouteEdges edges;
 };
 
-using Route = std::vector<RouteSegment>;  // adjoining, from 0 to b
+using Route = absl::InlinedVector<RouteSegment, 1>;  // adjoining, from 0 to b
 
 // Who serves how many copies where. With b bits, host k sends floor(sent[k] / b) whole copies and a
 // fraction; the fractions, laid end to end in order and wrapped around [0, b), say who serves one
@@ -61,7 +64,7 @@ class DegreeWheel {
 // degrees[holders + k]: breadth first, needers of high degree first, to be shallow. REQUIRES: the
 // degrees sum to the number of needers, and a holder's is positive if there is any.
 void AppendTree(absl::Span<const int32_t> holders, absl::Span<const int32_t> needers,
-                absl::Span<const int64_t> degrees, std::vector<RouteEdge>& edges);
+                absl::Span<const int64_t> degrees, RouteEdges& edges);
 
 // Trees no deeper than this are as they should be.
 inline constexpr int kDepthWanted = 4;
@@ -74,7 +77,7 @@ int DepthOf(const Route& route);
 // Trees that make host k of (holders, then needers) send sent[k] bits: about as many segments as
 // hosts with a fraction, and one; twice that where binary trees replace long chains. REQUIRES: the
 // sum of sent is b * |needers|, that of the holders is at least b.
-Route MakeTrees(const DemandClass& demand, const std::vector<int64_t>& sent,
+Route MakeTrees(const DemandClass& demand, absl::Span<const int64_t> sent,
                 Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

@@ -11,8 +11,8 @@ namespace {
 
 // Deals up to `copies` copies of `bits` bits over hosts [begin, end) of `hosts`, always to the one
 // with most room. Returns how many.
-int64_t DealTo(const std::vector<int32_t>& hosts, size_t begin, size_t end, int64_t bits,
-               int64_t copies, std::vector<int64_t>& room, std::vector<int64_t>& sent) {
+int64_t DealTo(const Group& hosts, size_t begin, size_t end, int64_t bits, int64_t copies,
+               std::vector<int64_t>& room, Served& sent) {
   std::priority_queue<std::pair<int64_t, int64_t>> most_room;  // room, -index
   for (size_t k = begin; k < end; ++k) {
     if (room[hosts[k]] >= bits) most_room.emplace(room[hosts[k]], -static_cast<int64_t>(k));
@@ -31,20 +31,20 @@ int64_t DealTo(const std::vector<int32_t>& hosts, size_t begin, size_t end, int6
 
 }  // namespace
 
-std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
-                                                  std::vector<int64_t>& room, Budget& budget) {
+std::vector<Served> DealWholeCopies(const DemandClasses& demand, std::vector<int64_t>& room,
+                                    Budget& budget) {
   std::vector<size_t> order(demand.classes.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return demand.classes[a].bits > demand.classes[b].bits;
   });
-  std::vector<std::vector<int64_t>> sent(demand.classes.size());
+  std::vector<Served> sent(demand.classes.size());
   // Every class's root before anybody's further copies.
   for (bool root : {true, false}) {
     for (size_t a : order) {
       if (budget.Spent()) return sent;
       const DemandClass& one = demand.classes[a];
-      std::vector<int32_t> hosts = one.holders;
+      Group hosts = one.holders;
       hosts.insert(hosts.end(), one.needers.begin(), one.needers.end());
       sent[a].resize(hosts.size(), 0);
       int64_t left = static_cast<int64_t>(one.needers.size());

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "planner/atoms/demand_classes.h"
+#include "planner/routing/transportation.h"
 
 namespace remesh::planner {
 
@@ -13,8 +14,7 @@ namespace remesh::planner {
 // they have room for (shallow trees), then needers do in turn, those with most room first. No class
 // gets more than |needers| copies; a class of which no holder sends one keeps at least one copy
 // undealt, because the root must leave a holder. `room` (bits, by host) falls by what is dealt.
-std::vector<std::vector<int64_t>> DealWholeCopies(const DemandClasses& demand,
-                                                  std::vector<int64_t>& room,
-                                                  Budget& budget = Budget::Unlimited());
+std::vector<Served> DealWholeCopies(const DemandClasses& demand, std::vector<int64_t>& room,
+                                    Budget& budget = Budget::Unlimited());
 
 }  // namespace remesh::planner

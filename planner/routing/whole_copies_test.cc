@@ -14,7 +14,7 @@ TEST(WholeCopiesTest, HoldersServeBeforeNeedersDo) {
   std::vector<int64_t> room = {20, 100, 100};
   const auto sent =
       DealWholeCopies({.classes = {MakeClass({0}, {1, 2}, 10)}, .class_of = {}}, room);
-  EXPECT_EQ(sent[0], (std::vector<int64_t>{20, 0, 0}));
+  EXPECT_EQ(sent[0], (Served{20, 0, 0}));
   EXPECT_EQ(room, (std::vector<int64_t>{0, 100, 100}));
 }
 

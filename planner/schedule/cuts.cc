@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "absl/container/inlined_vector.h"
 #include "planner/values/rational.h"
 
 namespace remesh::planner {
@@ -10,8 +11,8 @@ namespace {
 
 // How far the tapes of a class have been cut.
 struct Progress {
-  int64_t bits = 0;               // of the tapes so far
-  std::vector<int64_t> cut_bits;  // of them, before each cut of the route
+  int64_t bits = 0;                          // of the tapes so far
+  absl::InlinedVector<int64_t, 2> cut_bits;  // of them, before each cut of the route
 };
 
 class TapeCutter {
@@ -37,7 +38,7 @@ class TapeCutter {
   }
 
  private:
-  void Add(int32_t tape, int64_t lo, int64_t hi, const std::vector<RouteEdge>* edges) {
+  void Add(int32_t tape, int64_t lo, int64_t hi, const RouteEdges* edges) {
     if (lo != hi) segments_.push_back({{tape, lo, hi}, edges});
   }
 

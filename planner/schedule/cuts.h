@@ -14,7 +14,7 @@ namespace remesh::planner {
 // A segment and the edges it takes; null where it stays within the hosts that hold it.
 struct RoutedSegment {
   Segment segment;
-  const std::vector<RouteEdge>* edges = nullptr;
+  const RouteEdges* edges = nullptr;
 };
 
 // The segments of all tapes, in their order. Every tape of a class is cut in the

@@ -58,7 +58,7 @@ int32_t SegmentMover::InMask(int32_t host) {
   return striping_.MaskOf(InHost(*needers_, host, network_));
 }
 
-void SegmentMover::AddDemands(int32_t segment, const std::vector<RouteEdge>& edges) {
+void SegmentMover::AddDemands(int32_t segment, const RouteEdges& edges) {
   Begin(segment);
   for (const RouteEdge& edge : edges) {
     striping_.AddDemand(Direction::kOut, OutMask(edge.from_host), size_);
@@ -66,7 +66,7 @@ void SegmentMover::AddDemands(int32_t segment, const std::vector<RouteEdge>& edg
   }
 }
 
-void SegmentMover::Add(int32_t segment, const std::vector<RouteEdge>* edges) {
+void SegmentMover::Add(int32_t segment, const RouteEdges* edges) {
   Begin(segment);
   edges_ = edges;
   MoveInside();

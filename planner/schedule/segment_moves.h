@@ -42,10 +42,10 @@ class SegmentMover {
                Striping& striping, std::vector<bool> crowded);
 
   // Makes known to the striping what each NIC mask will have to carry for this segment.
-  void AddDemands(int32_t segment, const std::vector<RouteEdge>& edges);
+  void AddDemands(int32_t segment, const RouteEdges& edges);
 
   // The moves of one segment more. REQUIRES: Striping::Solve() after AddDemands() of all segments.
-  void Add(int32_t segment, const std::vector<RouteEdge>* edges);
+  void Add(int32_t segment, const RouteEdges* edges);
 
   // All moves so far.
   std::vector<Move> Take() && { return std::move(moves_); }
@@ -105,7 +105,7 @@ class SegmentMover {
   int64_t unit_ = 1;
   const Group* holders_ = nullptr;
   const Group* needers_ = nullptr;
-  const std::vector<RouteEdge>* edges_ = nullptr;
+  const RouteEdges* edges_ = nullptr;
   std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1
   std::vector<std::pair<int32_t, std::vector<Stripe>>> arrivals_;
   std::vector<Stripe> staged_;

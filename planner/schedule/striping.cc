@@ -71,7 +71,7 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
     if (demand.bits == 0) continue;
     total += demand.bits;
     demands.push_back(&demand);
-    std::vector<int32_t> bins;
+    TransportationProblem::Bins bins;
     for (int32_t nic : masks_[mask].nics) bins.push_back(nic - node.nics.front());
     problem.items.push_back(
         {.demand = demand.bits, .bins = std::move(bins), .preferred = masks_[mask].preferred});

@@ -76,9 +76,19 @@ class TransitMeasure {
   TransitMeasure(const MovedSegments& moved, absl::Span<const Move> moves,
                  absl::Span<const int32_t> host_of, int64_t steps_max, Budget& budget)
       : moved_(moved), meter_(moved.schedule.rounds), messages_(2 * host_of.size()) {
+    const auto travels = [&](const Move& move) {
+      return host_of[move.from_device] != host_of[move.to_device] && move.lo != move.hi;
+    };
+    size_t count = 0;
     for (const Move& move : moves) {
       if (budget.Spent()) return;
-      if (host_of[move.from_device] == host_of[move.to_device] || move.lo == move.hi) continue;
+      count += travels(move);
+    }
+    loads_.reserve(count);  // growing would copy for long without a look at the budget
+    ends_.reserve(2 * count);
+    for (const Move& move : moves) {
+      if (budget.Spent()) return;
+      if (!travels(move)) continue;
       const auto load = static_cast<int32_t>(loads_.size());
       loads_.push_back(LoadOf(move));
       ends_.push_back({load, move.from_device, 2 * move.to_device, move.round});

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long planning goes on without a look at its budget: as long as a cancelled question still
-// takes a thread, in its CPU time. Prints, for the worst requests known, the longest stretches between two looks and
-// the functions that ended them. Usage: planner-looks [CASE...]
+// How long a cancelled question still takes a thread, in its CPU time. Prints, for the worst requests
+// known: the longest stretches between two looks at the budget and the functions that ended them; then
+// how long planning takes to return, with all that it frees, when the budget is spent at one look or
+// another. Usage: planner-looks [CASE...]
 #include <absl/debugging/symbolize.h>
 #include <execinfo.h>
 #include <time.h>
@@ -31,6 +32,8 @@ double Seconds() {
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
+
+constexpr int kTimesCancelled = 16;  // at looks that are as far from each other
 
 struct Stretch {
   double seconds = 0;
@@ -67,6 +70,7 @@ class Watch {
     }
     last_ = Seconds();
   }
+  int64_t looks() const { return looks_; }
   void Print(const std::string& name, const std::string& outcome) const {
     std::printf("%s: %s after %.1f s, %lld looks, longest without one %.0f ms\n", name.c_str(),
                 outcome.c_str(), last_ - start_, static_cast<long long>(looks_),
@@ -157,6 +161,27 @@ std::vector<Case> Cases() {
           {"all-to-all-free-order", [] { return WithFreeOrder(RowsToColumns(1, 1024)); }}};
 }
 
+absl::Status PlanOf(const v1::PlanSpec& spec, planner::Budget& budget) {
+  auto request = proto::ToReshardRequest(spec, nullptr, budget);
+  if (!request.ok()) return request.status();
+  auto canonical = planner::Canonicalize(*request, budget);
+  if (!canonical.ok()) return canonical.status();
+  return planner::MakePlan(canonical->canonical, budget).status();
+}
+
+// Planning that is cancelled at look number `last`, from then until it has returned.
+double SecondsToEnd(const v1::PlanSpec& spec, int64_t last) {
+  int64_t looks = 0;
+  double cancelled = 0;
+  planner::Budget budget([&] {
+    if (++looks < last) return absl::OkStatus();
+    cancelled = Seconds();
+    return absl::CancelledError("nobody waits");
+  });
+  PlanOf(spec, budget).IgnoreError();
+  return cancelled == 0 ? 0 : Seconds() - cancelled;
+}
+
 void Measure(const Case& one) {
   const v1::PlanSpec spec = one.spec();
   Watch watch;
@@ -164,15 +189,15 @@ void Measure(const Case& one) {
     watch.Look();
     return absl::OkStatus();
   });
-  const absl::Status status = [&]() -> absl::Status {
-    auto request = proto::ToReshardRequest(spec, nullptr, budget);
-    if (!request.ok()) return request.status();
-    auto canonical = planner::Canonicalize(*request, budget);
-    if (!canonical.ok()) return canonical.status();
-    return planner::MakePlan(canonical->canonical, budget).status();
-  }();
+  const absl::Status status = PlanOf(spec, budget);
   watch.Look();
   watch.Print(one.name, status.ok() ? "planned" : std::string(status.message().substr(0, 80)));
+  std::printf("  cancelled, ends after (ms):");
+  for (int time = 1; time < kTimesCancelled; ++time) {
+    std::printf(" %.0f", 1e3 * SecondsToEnd(spec, watch.looks() * time / (kTimesCancelled)));
+    std::fflush(stdout);
+  }
+  std::printf("\n");
 }
 
 }  // namespace
