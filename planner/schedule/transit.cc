@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "planner/schedule/transit.h"
 
+#include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "planner/values/packing.h"
-#include "planner/values/stable_order.h"
 
 namespace remesh::planner {
 namespace {
@@ -41,6 +41,33 @@ class Meter {
   // What was added is all of `round`.
   void EndRound(int32_t round) {
     AddLast();
+    if (all_.size() <= kDense * std::ssize(changes_)) {
+      FitEachCycle(round);
+    } else {
+      FitEachChange(round);
+    }
+    changes_.clear();
+    all_ = Interval();
+  }
+
+  // The bytes of all rounds' area; begins anew.
+  int64_t EndDevice() { return std::exchange(area_, TransitArea()).bytes(); }
+
+ private:
+  // So many cycles for each change are walked one by one, which takes less than to sort the changes.
+  static constexpr int64_t kDense = 8;
+
+  void FitEachCycle(int32_t round) {
+    by_cycle_.assign(all_.size() + 1, 0);
+    for (const auto& [cycle, more] : changes_) by_cycle_[cycle - all_.lo] += more;
+    int64_t bytes = 0;
+    for (int64_t cycle = all_.lo; cycle < all_.hi; ++cycle) {
+      area_.Fit(cycle * rounds_ + round, bytes += by_cycle_[cycle - all_.lo]);
+    }
+  }
+
+  // In cycles that are alike two windows tell all: those further on fall into the same halves.
+  void FitEachChange(int32_t round) {
     std::sort(changes_.begin(), changes_.end());
     int64_t bytes = 0;
     for (size_t i = 0; i + 1 < changes_.size(); ++i) {
@@ -50,15 +77,12 @@ class Meter {
       if (cycles > 0) area_.Fit(window, bytes);
       if (cycles > 1) area_.Fit(window + rounds_, bytes);
     }
-    changes_.clear();
   }
 
-  // The bytes of all rounds' area; begins anew.
-  int64_t EndDevice() { return std::exchange(area_, TransitArea()).bytes(); }
-
- private:
   void AddLast() {
     if (last_bytes_ == 0) return;
+    all_ = changes_.empty() ? last_
+                            : Interval{std::min(all_.lo, last_.lo), std::max(all_.hi, last_.hi)};
     changes_.emplace_back(last_.lo, last_bytes_);
     changes_.emplace_back(last_.hi, -last_bytes_);
     last_bytes_ = 0;
@@ -68,6 +92,8 @@ class Meter {
   Interval last_;
   int64_t last_bytes_ = 0;
   std::vector<std::pair<int64_t, int64_t>> changes_;  // cycle, bytes more
+  Interval all_;                                      // cycles of `changes_`
+  std::vector<int64_t> by_cycle_;                     // of all_: bytes more
   TransitArea area_;
 };
 
@@ -79,34 +105,34 @@ class TransitMeasure {
     const auto travels = [&](const Move& move) {
       return host_of[move.from_device] != host_of[move.to_device] && move.lo != move.hi;
     };
-    size_t count = 0;
+    std::vector<int32_t> next(host_of.size() + 1, 0);  // of ends_, by device
     for (const Move& move : moves) {
       if (budget.Spent()) return;
-      count += travels(move);
+      if (!travels(move)) continue;
+      ++next[move.from_device + 1];
+      ++next[move.to_device + 1];
     }
-    loads_.reserve(count);  // growing would copy for long without a look at the budget
-    ends_.reserve(2 * count);
+    std::partial_sum(next.begin(), next.end(), next.begin());
+    ends_.resize(next.back());
+    loads_.reserve(ends_.size() / 2);
     for (const Move& move : moves) {
       if (budget.Spent()) return;
       if (!travels(move)) continue;
       const auto load = static_cast<int32_t>(loads_.size());
       loads_.push_back(LoadOf(move));
-      ends_.push_back({load, move.from_device, 2 * move.to_device, move.round});
-      ends_.push_back({load, move.to_device, 2 * move.from_device + 1, move.round});
+      ends_[next[move.from_device]++] = {load, move.from_device, 2 * move.to_device, move.round};
+      ends_[next[move.to_device]++] = {load, move.to_device, 2 * move.from_device + 1, move.round};
     }
-    order_ = StableOrder(
-        InOrder(ends_.size()), static_cast<int32_t>(host_of.size()),
-        [&](int32_t e) { return ends_[e].device; }, budget);
     parts_max_ = steps_max / std::max<int64_t>(1, std::ssize(ends_));
   }
 
   std::vector<int64_t> Run(int64_t device_count, Budget& budget) {
     std::vector<int64_t> bytes(device_count, 0);
-    for (size_t i = 0; i < order_.size() && !budget.Spent(); ++i) {
-      const End& end = ends_[order_[i]];
+    for (size_t i = 0; i < ends_.size() && !budget.Spent(); ++i) {
+      const End& end = ends_[i];
       AddEnd(end);
-      const bool last = i + 1 == order_.size();
-      const End& next = ends_[order_[last ? i : i + 1]];
+      const bool last = i + 1 == ends_.size();
+      const End& next = ends_[last ? i : i + 1];
       const bool last_of_device = last || next.device != end.device;
       if (!last_of_device && next.round == end.round) continue;
       AddPadding();
@@ -174,9 +200,8 @@ class TransitMeasure {
   std::pair<int64_t, int32_t> last_size_;   // of a segment, and its unit: of the last without cuts
   std::pair<int64_t, int64_t> last_whole_;  // its parts and the bytes of each
   std::vector<Load> loads_;
-  std::vector<End> ends_;
-  std::vector<int32_t> order_;  // of ends_, by device, then round
-  int64_t parts_max_ = 0;       // of a segment, to look at each
+  std::vector<End> ends_;  // by device, then round
+  int64_t parts_max_ = 0;  // of a segment, to look at each
   Meter meter_;
   std::vector<Interval> messages_;  // of the round at hand: the cycles of each
   std::vector<int32_t> begun_;      // of messages_, those that there are
