@@ -104,7 +104,8 @@ void Simulation::CrashServer(bool accepts_older) {
   for (int i = 0; i < options_.workers; ++i) BreakStream(i, false);
   ++handled_;
   for (Worker& worker : workers_)
-    HearDeaths(worker, worker.deaths);  // the next one believes nobody to be there
+    worker.losses.Hear(worker.losses.deaths(),
+                       handled_);  // the next one believes nobody to be there
   At(Soon(2 * kSecond), [this, accepts_older] { StartServer(accepts_older); });
 }
 
@@ -124,13 +125,18 @@ void Simulation::RestoreCopy(size_t copy) {
   disk_ = copies_[copy];
   ++rolled_back_;
   for (Worker& worker : workers_) {
-    for (const Part& part : worker.freed) worker.lost[part] = {};
+    worker.losses.GoBack();
     ++worker.drain_changes;
     worker.drained_at.reset();
   }
   generations_.clear();
   committed_by_.clear();
+  ForgetDeviceIds();
+}
+
+void Simulation::ForgetDeviceIds() {
   std::fill(device_ids_.begin(), device_ids_.end(), -1);
+  device_owners_.clear();
 }
 
 // The server finds its journal with a flipped bit in it. Where that is refused, somebody restores the
@@ -153,7 +159,7 @@ void Simulation::RestartIfBehind() {
   if (controller_ == nullptr || !controller_->gauges().journal_behind) return;
   if (!settling_ && !Chance(0.02)) return;
   ++found_out_;
-  std::fill(device_ids_.begin(), device_ids_.end(), -1);  // what it assigned was never written
+  ForgetDeviceIds();  // what it assigned was never written
   CrashServer(true);
 }
 
@@ -193,7 +199,7 @@ void Simulation::Do(SendToWorker& action) {
   NotePlacement(stream.worker, action.message);
   if (action.message.has_welcome()) {
     stream.welcomed = true;
-    HearDeaths(workers_[stream.worker], stream.deaths);
+    workers_[stream.worker].losses.Hear(stream.deaths, handled_);
   }
   if (const v1::Prepare& prepare = action.message.prepare(); action.message.has_prepare())
     moved_uids_[prepare.attempt().execution()] = prepare.target().state_uid();
@@ -283,7 +289,7 @@ void Simulation::Attach(int index) {
   if (!worker.alive || worker.stream != 0) return;
   if (controller_ == nullptr) return At(Soon(kSecond), [this, index] { Attach(index); });
   worker.stream = next_stream_++;
-  streams_[worker.stream] = {.worker = index, .deaths = worker.deaths};
+  streams_[worker.stream] = {.worker = index, .deaths = worker.losses.deaths()};
   v1::AttachRequest first;
   *first.mutable_register_() = worker.model->Registration();
   Say(index, std::move(first));
@@ -352,7 +358,10 @@ void Simulation::MakeTrouble() {
       if (!worker.alive) return;
       worker.alive = false;
       BreakStream(index, Chance(0.7));
-      if (options_.buffers_lost && Chance(0.3)) LoseBuffers(index);
+      if (options_.buffers_lost && Chance(0.3)) {
+        worker.losses.Die(*worker.model);
+        worker.model->LoseBuffers();
+      }
       At(Soon(8 * kSecond), [this, index] {
         workers_[index].alive = true;
         workers_[index].model->Restart();
@@ -373,99 +382,10 @@ void Simulation::ForeignWorker() {
   Handle(StreamMessage{.stream = id, .message = first});
 }
 
-void Simulation::LoseBuffers(int index) {
-  Worker& worker = workers_[index];
-  ++worker.deaths;
-  for (const Part& part : worker.model->parts(true)) worker.lost[part] = {};
-  for (const Part& part : worker.model->parts(false)) {
-    worker.lost[part] = {.death = worker.deaths, .heard = Loss::kUnheard};
-  }
-  worker.model->LoseBuffers();
-}
-
-// So many deaths of the worker's machine are what the server knows of now: it may hear late what was
-// said before the last one.
-void Simulation::HearDeaths(Worker& worker, int deaths) {
-  for (auto& [part, loss] : worker.lost) {
-    if (loss.death > deaths) loss.heard = Loss::kUnheard;
-    if (loss.death <= deaths && loss.heard == Loss::kUnheard) loss.heard = handled_;
-  }
-}
-
 // The worker is away, whatever it died of. Before its welcome it was so anyway.
 void Simulation::HearEnd(const Stream& stream) {
-  if (stream.welcomed) HearDeaths(workers_[stream.worker], workers_[stream.worker].deaths);
-}
-
-// ---- the callers ----
-
-// The dead, and now and then one that lives; one host is left.
-void Simulation::GiveUpHosts(v1::PlanOptions& options) {
-  for (int i = 0; i < options_.workers; ++i) {
-    if (options.lost_device_ids_size() + 1 == options_.workers) return;
-    if (!workers_[i].alive || Chance(0.1)) options.add_lost_device_ids(i);
-  }
-}
-
-void Simulation::Ask() {
-  if (controller_ == nullptr) return;
-  const std::string state =
-      absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
-  if (!uids_.contains(state)) return AskToCreate(state);
-  if (Chance(0.05)) return AskToDelete(state);
-  if (!running_.empty() && Chance(0.1)) {
-    v1::CancelExecutionRequest cancel;
-    cancel.set_name(running_.begin()->first);
-    return Handle(Call{.id = next_call_++, .request = cancel});
-  }
-  AskToMove(state);
-}
-
-void Simulation::AskToCreate(const std::string& state) {
-  CreateState create{.request = {}, .placed = Place(RandomSpec())};
-  create.request.mutable_state()->set_name(state);
-  const CallId id = next_call_++;
-  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) return CheckCreated(std::get<v1::State>(*reply), asked);
-    if (absl::IsAlreadyExists(reply.status())) uids_[state] = "";  // GetState tells
-  };
-  Handle(Call{.id = id, .request = std::move(create)});
-}
-
-void Simulation::AskToDelete(const std::string& state) {
-  v1::DeleteStateRequest remove;
-  remove.set_name(state);
-  const CallId id = next_call_++;
-  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) uids_.erase(state);
-  };
-  Handle(Call{.id = id, .request = remove});
-}
-
-void Simulation::AskToMove(const std::string& state) {
-  v1::StartExecutionRequest start;
-  start.set_state(state);
-  start.set_expected_generation(std::max<int64_t>(generations_[uids_[state]], 1));
-  start.mutable_targets();
-  if (Chance(0.3)) GiveUpHosts(*start.mutable_options());
-  const CallId id = next_call_++;
-  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
-    if (!reply.ok()) return;
-    const v1::Execution& execution = std::get<v1::Execution>(*reply);
-    running_[execution.name()] = state;
-    asked_[execution.name()] = asked;
-    CheckLostHostsAreSpared(execution);
-  };
-  Handle(Call{.id = id, .request = std::move(start)});
-
-  v1::GetStateRequest get;
-  get.set_name(state);
-  const CallId get_id = next_call_++;
-  calls_[get_id] = [this, state](const absl::StatusOr<Reply>& reply) {
-    if (reply.ok()) return CheckState(std::get<v1::State>(*reply));
-    uids_.erase(state);  // deleted, by a call whose answer was lost
-  };
-  Handle(Call{.id = get_id, .request = get});
+  Losses& losses = workers_[stream.worker].losses;
+  if (stream.welcomed) losses.Hear(losses.deaths(), handled_);
 }
 
 }  // namespace remesh::server

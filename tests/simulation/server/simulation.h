@@ -13,13 +13,14 @@
 #include <vector>
 
 #include "server/controller/controller.h"
+#include "tests/simulation/server/losses.h"
 #include "tests/simulation/server/model_worker.h"
 
 namespace remesh::server {
 
 // A world around the real controller: model workers, streams that delay but keep their order, a
-// disk, callers, and trouble. Everything follows from the seed. Laws are checked as things happen;
-// breaches are collected.
+// disk, callers, and trouble. Everything follows from the seed, but for what a flipped bit hits in a
+// real journal. Laws are checked as things happen; breaches are collected.
 class Simulation {
  public:
   struct Options {
@@ -56,27 +57,15 @@ class Simulation {
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 
  private:
-  // Of a part that went with its machine, at which of the machine's deaths. Until the server has
-  // heard of it, it believes the worker to be attached with the part.
-  struct Loss {
-    static constexpr uint64_t kUnheard = ~uint64_t{0};
-    int death = 0;
-    uint64_t heard = 0;  // with which of the events that servers handled
-  };
   struct Worker {
     std::unique_ptr<ModelWorker> model;
     StreamId stream = 0;  // 0: not attached
     bool alive = true;
-    // Parts that it may lack, whoever needs them: they went with its machine, or the server had
-    // them freed before its journal went back to a time when they were needed.
-    std::map<Part, Loss> lost;
-    std::set<Part> freed;      // as the server said
-    std::set<Part> discarded;  // as an operator said: they are part of nothing that must be kept
+    Losses losses;
     // With which of the events that servers handled it was drained; nothing: it is not, or is not
     // for long.
     std::optional<uint64_t> drained_at;
     int drain_changes = 0;  // that an operator asked for
-    int deaths = 0;         // of the machine
   };
   struct Stream {
     int worker = 0;
@@ -96,10 +85,12 @@ class Simulation {
   }
   void Violate(std::string what);
 
+  // The server.
   void StartServer(bool accepts_older = false);
   void CrashServer(bool accepts_older = false);
   void RollBackJournal();
   void RestoreCopy(size_t copy);
+  void ForgetDeviceIds();
   void FlipABit();
   void RestartIfBehind();
   void WhenRunning(std::function<void()> what);
@@ -115,28 +106,19 @@ class Simulation {
   template <typename Other>
   void Do(Other&) {}
 
+  // The workers.
   void Attach(int worker);
   void Say(int worker, v1::AttachRequest message);
   void BreakStream(int worker, bool tell_server);
   void Heartbeat();
   void MakeTrouble();
-  void LoseBuffers(int worker);
-  void HearDeaths(Worker& worker, int deaths);
   void HearEnd(const Stream& stream);
   void ForeignWorker();
   // `sent`: with which of the events that servers handled.
   void OnCommand(int worker, const v1::AttachResponse& command, uint64_t sent);
   void CheckDeviceIds(int worker, const v1::Welcome& welcome);
   void NotePlacement(int worker, const v1::AttachResponse& command);
-  static int IndexOf(const std::string& host);
-  static bool LiesOn(const v1::State& state, const std::string& host);
-  static Part PartOf(const v1::State& state, const std::string& writer);
-  std::set<std::string> WritersOf(const v1::State& state) const;
-  bool Deleted(const std::string& state_uid) const;
-  bool GivenUp(const Part& part, const std::set<int>& hosts) const;
-  bool HoldsOr(int host, const Part& part, uint64_t unheard_at) const;
-  bool HasComplete(const std::string& state_uid, uint64_t unheard_at) const;
-  std::vector<std::string> Lacking(const v1::State& state, const std::string& writer) const;
+  // The callers.
   void Ask();
   void AskToCreate(const std::string& state);
   void AskToDelete(const std::string& state);
@@ -154,6 +136,16 @@ class Simulation {
   void ChangeDrained(int host);
   bool DrainedBefore(int host, uint64_t asked) const;
 
+  // The laws.
+  static int IndexOf(const std::string& host);
+  static bool LiesOn(const v1::State& state, const std::string& host);
+  static Part PartOf(const v1::State& state, const std::string& writer);
+  std::set<std::string> WritersOf(const v1::State& state) const;
+  bool Deleted(const std::string& state_uid) const;
+  bool GivenUp(const Part& part, const std::set<int>& hosts) const;
+  bool HoldsOr(int host, const Part& part, uint64_t unheard_at) const;
+  bool HasComplete(const std::string& state_uid, uint64_t unheard_at) const;
+  std::vector<std::string> Lacking(const v1::State& state, const std::string& writer) const;
   void CheckCommit(const v1::Commit& commit);
   void CheckState(const v1::State& state);
   void CheckLies(const v1::State& state);
@@ -220,7 +212,8 @@ class Simulation {
   CallId next_call_ = 1;
   bool settling_ = false;
 
-  std::vector<int64_t> device_ids_;  // by worker, as the server said; -1: not yet
+  std::vector<int64_t> device_ids_;       // by worker, as the server said; -1: not yet
+  std::map<int64_t, int> device_owners_;  // the first one to have the id
   // Hosts that hold a part of a generation, as they were told.
   std::map<Part, std::set<int>> placements_;
   std::map<std::string, std::string> moved_uids_;  // execution -> uid of its state

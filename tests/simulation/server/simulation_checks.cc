@@ -102,10 +102,7 @@ bool Simulation::Deleted(const std::string& state_uid) const {
 
 // Whether the host holds its part, or the server had to believe so at its event `unheard_at`.
 bool Simulation::HoldsOr(int host, const Part& part, uint64_t unheard_at) const {
-  const Worker& worker = workers_[host];
-  const auto lost = worker.lost.find(part);
-  return worker.model->holds(part) ||
-         (lost != worker.lost.end() && unheard_at < lost->second.heard);
+  return workers_[host].model->holds(part) || workers_[host].losses.unheard(part, unheard_at);
 }
 
 // Whether the part is of a generation that an operator gave up: by ResolveExecution, as the journal
@@ -121,7 +118,7 @@ bool Simulation::GivenUp(const Part& part, const std::set<int>& hosts) const {
     }
   }
   return std::any_of(hosts.begin(), hosts.end(),
-                     [&](int host) { return workers_[host].discarded.contains(part); });
+                     [&](int host) { return workers_[host].losses.discarded(part); });
 }
 
 // Whether some generation is there with every part: on workers that are up or will be, or as far as
@@ -136,7 +133,7 @@ bool Simulation::HasComplete(const std::string& state_uid, uint64_t unheard_at) 
   return false;
 }
 
-// A host keeps its device id, and nobody else ever has it.
+// A host keeps its device id until it is forgotten, and nobody else ever has it.
 void Simulation::CheckDeviceIds(int index, const v1::Welcome& welcome) {
   const int64_t id = welcome.device_ids_size() == 1 ? welcome.device_ids(0) : -1;
   if (id < 0) return Violate(absl::StrCat("host-", index, " has no device id"));
@@ -146,8 +143,8 @@ void Simulation::CheckDeviceIds(int index, const v1::Welcome& welcome) {
   if (before >= 0 && before != id) {
     Violate(absl::StrCat("host-", index, " had device id ", before, " and has ", id));
   }
-  if (std::count(device_ids_.begin(), device_ids_.end(), id) > 1) {
-    Violate(absl::StrCat("two hosts have device id ", id));
+  if (device_owners_.try_emplace(id, index).first->second != index) {
+    Violate(absl::StrCat("two hosts have had device id ", id));
   }
 }
 
@@ -158,13 +155,13 @@ void Simulation::OnCommand(int index, const v1::AttachResponse& command, uint64_
                           : command.has_forget_state() ? command.forget_state().state_uid()
                                                        : "";
   Worker& worker = workers_[index];
-  const bool whole = !uid.empty() && !Deleted(uid) && HasComplete(uid, Loss::kUnheard);
+  const bool whole = !uid.empty() && !Deleted(uid) && HasComplete(uid, Losses::kNever);
   std::set<Part> gone = worker.model->parts(true);
   worker.model->OnCommand(command);
   if (command.has_welcome()) CheckDeviceIds(index, command.welcome());
   if (uid.empty()) return;
   for (const Part& part : worker.model->parts(true)) gone.erase(part);
-  worker.freed.merge(gone);
+  worker.losses.Free(gone);
   if (whole && !HasComplete(uid, sent))
     Violate(absl::StrCat("the last complete generation is lost: ", command.ShortDebugString()));
 }
@@ -179,7 +176,7 @@ std::vector<std::string> Simulation::Lacking(const v1::State& state,
     const int index = IndexOf(host.name());
     const bool told_ready = state.phase() == v1::State::READY;
     const bool excused =
-        HoldsOr(index, part, handled_) || (!told_ready && workers_[index].lost.contains(part));
+        HoldsOr(index, part, handled_) || (!told_ready && workers_[index].losses.lost(part));
     if (!excused) lacking.push_back(host.name());
   }
   return lacking;

@@ -91,7 +91,7 @@ void Simulation::DiscardWhatIsOwed() {
 void Simulation::CheckDiscarded(const v1::Worker& worker, const v1::StateManifest& gone) {
   const Part part = PartOf(gone);
   const std::string& host = worker.registration().host();
-  workers_[IndexOf(host)].discarded.insert(part);
+  workers_[IndexOf(host)].losses.Discard(part);
   const bool listed =
       std::any_of(worker.owed().begin(), worker.owed().end(),
                   [&](const v1::OwedShards& owed) { return PartOf(owed.manifest()) == part; });

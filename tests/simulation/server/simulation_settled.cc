@@ -48,7 +48,7 @@ void Simulation::CheckWaits(const v1::Execution& execution) {
   for (const int host : placements_[target]) {
     if (workers_[host].model->holds(target)) continue;
     waits = true;
-    if (!workers_[host].lost.contains(target)) {
+    if (!workers_[host].losses.lost(target)) {
       Violate(absl::StrCat("host-", host, " lacks its part of ", execution.name()));
     }
   }

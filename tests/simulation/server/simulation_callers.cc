@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// What callers ask for.
+#include "absl/strings/str_cat.h"
+#include "tests/simulation/server/simulation.h"
+
+namespace remesh::server {
+
+// The dead, and now and then one that lives; one host is left.
+void Simulation::GiveUpHosts(v1::PlanOptions& options) {
+  for (int i = 0; i < options_.workers; ++i) {
+    if (options.lost_device_ids_size() + 1 == options_.workers) return;
+    if (!workers_[i].alive || Chance(0.1)) options.add_lost_device_ids(i);
+  }
+}
+
+void Simulation::Ask() {
+  if (controller_ == nullptr) return;
+  const std::string state =
+      absl::StrCat("jobs/sim/states/s", random_() % static_cast<uint64_t>(options_.states));
+  if (!uids_.contains(state)) return AskToCreate(state);
+  if (Chance(0.05)) return AskToDelete(state);
+  if (!running_.empty() && Chance(0.1)) {
+    v1::CancelExecutionRequest cancel;
+    cancel.set_name(running_.begin()->first);
+    return Handle(Call{.id = next_call_++, .request = cancel});
+  }
+  AskToMove(state);
+}
+
+void Simulation::AskToCreate(const std::string& state) {
+  CreateState create{.request = {}, .placed = Place(RandomSpec())};
+  create.request.mutable_state()->set_name(state);
+  const CallId id = next_call_++;
+  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) return CheckCreated(std::get<v1::State>(*reply), asked);
+    if (absl::IsAlreadyExists(reply.status())) uids_[state] = "";  // GetState tells
+  };
+  Handle(Call{.id = id, .request = std::move(create)});
+}
+
+void Simulation::AskToDelete(const std::string& state) {
+  v1::DeleteStateRequest remove;
+  remove.set_name(state);
+  const CallId id = next_call_++;
+  calls_[id] = [this, state](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) uids_.erase(state);
+  };
+  Handle(Call{.id = id, .request = remove});
+}
+
+void Simulation::AskToMove(const std::string& state) {
+  v1::StartExecutionRequest start;
+  start.set_state(state);
+  start.set_expected_generation(std::max<int64_t>(generations_[uids_[state]], 1));
+  start.mutable_targets();
+  if (Chance(0.3)) GiveUpHosts(*start.mutable_options());
+  const CallId id = next_call_++;
+  calls_[id] = [this, state, asked = handled_ + 1](const absl::StatusOr<Reply>& reply) {
+    if (!reply.ok()) return;
+    const v1::Execution& execution = std::get<v1::Execution>(*reply);
+    running_[execution.name()] = state;
+    asked_[execution.name()] = asked;
+    CheckLostHostsAreSpared(execution);
+  };
+  Handle(Call{.id = id, .request = std::move(start)});
+
+  v1::GetStateRequest get;
+  get.set_name(state);
+  const CallId get_id = next_call_++;
+  calls_[get_id] = [this, state](const absl::StatusOr<Reply>& reply) {
+    if (reply.ok()) return CheckState(std::get<v1::State>(*reply));
+    uids_.erase(state);  // deleted, by a call whose answer was lost
+  };
+  Handle(Call{.id = get_id, .request = get});
+}
+
+}  // namespace remesh::server
