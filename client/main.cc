@@ -14,6 +14,7 @@
 #include "client/commands/commands.h"
 #include "client/contexts.h"
 #include "client/output.h"
+#include "service/command_line.h"
 #include "service/version.h"
 
 namespace remesh::client {
@@ -130,7 +131,7 @@ int Main(int all_count, char** all) {
   Command command;
   AddCommands(app, command);
   try {
-    app.parse(argc, argv);
+    app.parse(service::WordsForCli(argc, argv));
   } catch (const CLI::ParseError& e) {
     if (const std::string problem = UnknownCommand(&app, argc, argv); !problem.empty()) {
       std::cerr << "remeshctl: " << problem << "\n";

@@ -13,6 +13,7 @@
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "base/error.h"
+#include "service/command_line.h"
 #include "service/version.h"
 
 namespace remesh::service {
@@ -55,7 +56,7 @@ struct Options {
 std::optional<int> ParseFlags(int argc, char** argv, const std::string& description,
                               const std::vector<OtherUse>& others, Settings& settings,
                               Options& options) {
-  CLI::App app(description);
+  CLI::App app(description, argc > 0 ? argv[0] : "");
   app.set_version_flag("--version", std::string(kVersion));
   app.add_option("--config", options.config_path, "YAML file with settings; flags override it.")
       ->type_name("FILE");
@@ -73,7 +74,7 @@ std::optional<int> ParseFlags(int argc, char** argv, const std::string& descript
   }
   settings.AddFlags(app);
   try {
-    app.parse(argc, argv);
+    app.parse(WordsForCli(argc, argv));
   } catch (const CLI::ParseError& e) {
     return app.exit(e) == 0 ? 0 : kUsage;
   }

@@ -203,6 +203,15 @@ TEST(SettingsTest, FlagsOverrideTheFile) {
   EXPECT_FALSE(values.reflection);
 }
 
+// Was: the next word was its value, and lost as a flag.
+TEST(SettingsTest, AFlagMayBeEmpty) {
+  Values values;
+  Settings settings = Table(values);
+  ASSERT_EQ(Start(settings, {"--transports=", "--threads", "16"}), std::nullopt);
+  EXPECT_TRUE(values.transports.empty());
+  EXPECT_EQ(values.threads, 16);
+}
+
 TEST(SettingsTest, PrintsWhatIsInForce) {
   const std::string path = testing::TempDir() + "/remesh_settings_print_test.yaml";
   std::ofstream(path) << "threads: 8\nlost_after: 2s\n";
