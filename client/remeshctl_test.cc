@@ -321,8 +321,8 @@ TEST(RemeshctlTest, AnAnswerThatIsNotWrittenIsAFailure) {
 
 TEST(RemeshctlTest, ServersAreHostAndPort) {
   for (const char* address : {"http://127.0.0.1:7070", "127.0.0.1", "localhost:", "localhost:http",
-                              "localhost:99999", "::1:7070"}) {
-    const Result r = Remeshctl(absl::StrCat("states list --server ", address));
+                              "localhost:99999", "::1:7070", ""}) {
+    const Result r = Remeshctl(absl::StrCat("states list --server=", address));
     EXPECT_EQ(r.code, 2) << address;
     EXPECT_NE(r.err.find(absl::StrCat("--server: value \"", address, "\" must be HOST:PORT")),
               std::string::npos)

@@ -47,7 +47,7 @@ CLI::Option* AddServerFlag(CLI::App& app, Endpoint& server, const char* help) {
   AddTlsFlags(app, server);
   return app.add_option("--server", server.address, help)
       ->envname("REMESH_SERVER")
-      ->check(ServerAddress());
+      ->check(ServerAddressOrNone());
 }
 
 void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint) {
@@ -57,7 +57,9 @@ void AddTimeoutFlag(CLI::App& app, Endpoint& endpoint) {
 }
 
 void AddServerFlags(CLI::App& app, Endpoint& server) {
-  AddServerFlag(app, server, "Address of remesh-server, HOST:PORT")->capture_default_str();
+  AddServerFlag(app, server, "Address of remesh-server, HOST:PORT")
+      ->check(ServerAddress())
+      ->capture_default_str();
   AddTimeoutFlag(app, server);
 }
 

@@ -72,12 +72,16 @@ CLI::Validator Seconds() { return AboveZero(kSecondsMax); }
 
 CLI::Validator ServerAddress() {
   const auto check = [](std::string& text) -> std::string {
-    // An empty one is none: `plan` works in process then.
-    if (text.empty() || IsHostAndPort(text) || IsTarget(text)) return "";
+    if (IsHostAndPort(text) || IsTarget(text)) return "";
     return MustBe(text, text.find("://") == std::string::npos
                             ? "HOST:PORT, as in 10.0.0.1:7070"
                             : "HOST:PORT without a scheme, as in 10.0.0.1:7070");
   };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator ServerAddressOrNone() {
+  const auto check = [](std::string& text) { return text.empty() ? "" : ServerAddress()(text); };
   return CLI::Validator(check, "");
 }
 

@@ -21,6 +21,8 @@ CLI::Validator AboveZero(double max = std::numeric_limits<double>::max());
 CLI::Validator Seconds();
 // HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL. For check().
 CLI::Validator ServerAddress();
+// For commands that do without a server where none is given.
+CLI::Validator ServerAddressOrNone();
 
 // "host-b" -> "workers/host-b"; names that have the prefix stay.
 std::string WithPrefix(const std::string& prefix, const std::string& name);

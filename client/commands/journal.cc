@@ -85,6 +85,7 @@ void AddJournal(CLI::App& app, Command& command) {
   auto options = std::make_shared<JournalOptions>();
   options->server.timeout_seconds = kBackupSilenceSeconds;
   AddServerFlag(*sub, options->server, "Address of remesh-server, HOST:PORT")
+      ->check(ServerAddress())
       ->capture_default_str();
   sub->add_option("--timeout", options->server.timeout_seconds,
                   "Longest time without a word from the server, seconds")
