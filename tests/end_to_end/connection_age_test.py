@@ -11,6 +11,7 @@ ARRAYS = [Array("w", "f32", (64, 64))]
 ROWS = text_sharding("{devices=[6,1]<=[6]}", 0, 1, 2, 3, 4, 5)
 COLUMNS = text_sharding("{devices=[1,6]<=[6]}", 5, 4, 3, 2, 1, 0)
 SECONDS = 6.0
+SECONDS_AT_MOST = 60.0  # on a machine where a second holds hardly a move
 
 
 class ConnectionAgeTest(ClusterTest):
@@ -27,13 +28,14 @@ class ConnectionAgeTest(ClusterTest):
     def test_no_move_fails_and_connections_are_replaced(self):
         name = "jobs/test/states/aged"
         self.create_and_write(name, ARRAYS, ROWS)
-        seen, generation, end = set(), 1, time.monotonic() + SECONDS
-        while time.monotonic() < end:
+        seen, generation, begin = set(), 1, time.monotonic()
+        wanted = len(self.trainers) + 2  # the controller's channel has one at a time
+        while time.monotonic() < begin + (SECONDS if len(seen) >= wanted else SECONDS_AT_MOST):
             self.move(name, generation, targets(ARRAYS, COLUMNS if generation % 2 else ROWS))
             generation += 1
             seen |= self.connections()
         self.check_everywhere(name, generation, ARRAYS)
-        self.assertGreater(len(seen), len(self.trainers) + 1, "connections, of which the controller's channel has one at a time")
+        self.assertGreaterEqual(len(seen), wanted, "connections")
         print(f"{generation - 1} moves over {len(seen)} connections")
 
 
