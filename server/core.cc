@@ -53,11 +53,20 @@ constexpr int kLookupThreads = 4;
 constexpr int kLongLookupThreads = 2;
 // What may take long yields to what answers calls.
 constexpr int kPatientNice = 10;
+// A caller has one in so many of the threads that fill streams: they wait for their readers.
+constexpr int kStreamsShare = 4;
 constexpr absl::Duration kReconfigurePatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
 // Of eight callers with the worst requests one after another, another waits for eight of these.
 constexpr absl::Duration kLookupQuantum = absl::Milliseconds(100);
 constexpr absl::Duration kPlanningQuantum = absl::Milliseconds(150);
+
+ThreadPool::Options StreamThreads(const Core::Options& options) {
+  return {.threads = options.stream_threads,
+          .waiting_max = options.waiting_max,
+          .fair = true,
+          .running_max_of_caller = std::max(1, options.stream_threads / kStreamsShare)};
+}
 
 }  // namespace
 
@@ -87,9 +96,8 @@ Core::Core(Options options, CoreObserver& observer)
                      .waiting_max = options_.waiting_max,
                      .nice = kPatientNice,
                      .fair = true}),
-      streamers_(
-          {.threads = options_.stream_threads, .waiting_max = options_.waiting_max, .fair = true}),
-      programs_(options_.stream_threads, options_.waiting_max),
+      streamers_(StreamThreads(options_)),
+      programs_(StreamThreads(options_)),
       desk_(plans_, {lookups_, long_lookups_, kLookupQuantum},
             {quick_planners_, planners_, kPlanningQuantum}, options_.planning),
       precomputer_(plans_, planners_, desk_) {}

@@ -118,7 +118,7 @@ void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.AddInt(
       "stream_threads", &o.stream_threads,
       "Threads that expand plans into host programs, and as many again that send other long "
-      "answers.",
+      "answers. They wait for their readers: one caller has a quarter of either at most.",
       1, 1024);
 }
 

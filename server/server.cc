@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/caller_limits.h"
 #include "service/credentials.h"
 #include "service/listen.h"
 
@@ -49,6 +50,7 @@ Server::Server(Options options, Core& core)
       credentials_(service::MakeServerCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
+  service::LimitCallers(builder);
   builder.SetMaxReceiveMessageSize(options_.message_bytes_max);
   builder.SetMaxSendMessageSize(options_.message_bytes_max);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(options_.keepalive_time));

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/check.h"
 #include "prometheus/counter.h"
 #include "prometheus/histogram.h"
@@ -31,19 +32,11 @@ const prometheus::Histogram::BucketBoundaries kBuckets = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
-const char* TypeName(ServerRpcInfo::Type type) {
-  switch (type) {
-    case ServerRpcInfo::Type::UNARY:
-      return "unary";
-    case ServerRpcInfo::Type::CLIENT_STREAMING:
-      return "client_stream";
-    case ServerRpcInfo::Type::SERVER_STREAMING:
-      return "server_stream";
-    case ServerRpcInfo::Type::BIDI_STREAMING:
-      return "bidi_stream";
-  }
-  return "unknown";
-}
+// Of the services that gRPC brings itself, which no generated code describes.
+constexpr std::pair<const char*, const char*> kMethodsOfGrpc[] = {
+    {"/grpc.health.v1.Health/Check", "unary"},
+    {"/grpc.health.v1.Health/Watch", "server_stream"},
+    {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "bidi_stream"}};
 
 const char* TypeName(const google::protobuf::MethodDescriptor& method) {
   if (method.client_streaming()) return method.server_streaming() ? "bidi_stream" : "client_stream";
@@ -121,10 +114,11 @@ class Factory : public grpc::experimental::ServerInterceptorFactoryInterface {
   Factory(std::shared_ptr<prometheus::Registry> registry, const std::vector<std::string>& services)
       : registry_(std::move(registry)), metrics_(*registry_) {
     for (const std::string& service : services) metrics_.AddService(service);
+    for (const auto& [path, type] : kMethodsOfGrpc) metrics_.AddMethod(path, type);
   }
 
   grpc::experimental::Interceptor* CreateServerInterceptor(ServerRpcInfo* info) override {
-    return new Interceptor(metrics_.OfMethod(info->method(), TypeName(info->type())), info);
+    return new Interceptor(metrics_.OfMethod(info->method()), info);
   }
 
  private:
@@ -145,7 +139,9 @@ RpcMetrics::RpcMetrics(prometheus::Registry& registry)
           prometheus::BuildHistogram()
               .Name("grpc_server_handling_seconds")
               .Help("Seconds from the start of an RPC to its end.")
-              .Register(registry)}) {}
+              .Register(registry)}),
+      unknown_(Make({{"grpc_type", "unknown"}, {"grpc_service", ""}, {"grpc_method", "unknown"}})) {
+}
 
 RpcMetrics::~RpcMetrics() = default;
 
@@ -155,19 +151,24 @@ void RpcMetrics::AddService(const std::string& full_name) {
   REMESH_CHECK(service != nullptr);
   for (int i = 0; i < service->method_count(); ++i) {
     const auto& method = *service->method(i);
-    OfMethod(absl::StrCat("/", full_name, "/", method.name()), TypeName(method));
+    AddMethod(absl::StrCat("/", full_name, "/", method.name()), TypeName(method));
   }
 }
 
-RpcMetrics::Method& RpcMetrics::OfMethod(const std::string& path, const std::string& type) {
-  absl::MutexLock lock(&mutex_);
-  std::unique_ptr<Method>& method = methods_[path];
-  if (method != nullptr) return *method;
-  const size_t slash = path.rfind('/');
-  const prometheus::Labels labels = {{"grpc_type", type},
-                                     {"grpc_service", slash > 0 ? path.substr(1, slash - 1) : ""},
-                                     {"grpc_method", path.substr(slash + 1)}};
-  method = std::make_unique<Method>();
+void RpcMetrics::AddMethod(const std::string& path, const std::string& type) {
+  const std::vector<std::string> names = absl::StrSplit(path, '/');
+  REMESH_CHECK(names.size() == 3);
+  methods_[path] =
+      Make({{"grpc_type", type}, {"grpc_service", names[1]}, {"grpc_method", names[2]}});
+}
+
+RpcMetrics::Method& RpcMetrics::OfMethod(absl::string_view path) const {
+  const auto known = methods_.find(path);
+  return known == methods_.end() ? *unknown_ : *known->second;
+}
+
+std::unique_ptr<RpcMetrics::Method> RpcMetrics::Make(const prometheus::Labels& labels) const {
+  auto method = std::make_unique<Method>();
   method->started = &families_->started.Add(labels);
   method->received = &families_->received.Add(labels);
   method->sent = &families_->sent.Add(labels);
@@ -177,7 +178,7 @@ RpcMetrics::Method& RpcMetrics::OfMethod(const std::string& path, const std::str
     with_code["grpc_code"] = kCodes[code];
     method->handled[code] = &families_->handled.Add(with_code);
   }
-  return *method;
+  return method;
 }
 
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>

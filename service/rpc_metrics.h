@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/synchronization/mutex.h"
+#include "absl/strings/string_view.h"
 #include "prometheus/registry.h"
 
 namespace remesh::service {
@@ -16,7 +16,9 @@ namespace remesh::service {
 // Counts calls under the names that the gRPC ecosystem uses, so that its boards fit:
 // grpc_server_started_total, grpc_server_handled_total{grpc_code}, grpc_server_handling_seconds,
 // grpc_server_msg_received_total, grpc_server_msg_sent_total, with labels grpc_type, grpc_service,
-// grpc_method. Codes are spelled as Go does ("InvalidArgument"). Thread-safe.
+// grpc_method. Codes are spelled as Go does ("InvalidArgument"). What no service has is counted under
+// one method "unknown": callers can name anything, and every series stays for ever. Thread-safe once
+// the methods are known.
 //
 //   builder.experimental().SetInterceptorCreators(RpcMetricsInterceptors(registry,
 //   {"remesh.v1.PlanService"}));
@@ -32,15 +34,20 @@ class RpcMetrics {
   // service.
   void AddService(const std::string& full_name);
 
-  // The series of "/package.Service/Method", made when first seen.
-  Method& OfMethod(const std::string& path, const std::string& type);
+  // "/package.Service/Method".
+  void AddMethod(const std::string& path, const std::string& type);
+
+  // The series of a path, which may be anything.
+  Method& OfMethod(absl::string_view path) const;
 
  private:
   struct Families;
 
+  std::unique_ptr<Method> Make(const prometheus::Labels& labels) const;
+
   const std::unique_ptr<Families> families_;
-  absl::Mutex mutex_;
-  absl::flat_hash_map<std::string, std::unique_ptr<Method>> methods_ ABSL_GUARDED_BY(mutex_);
+  const std::unique_ptr<Method> unknown_;
+  absl::flat_hash_map<std::string, std::unique_ptr<Method>> methods_;
 };
 
 // For ServerBuilder; keeps `registry`. Each call is a debug line in the log too, once it has ended.

@@ -26,7 +26,9 @@ FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
   const size_t share = std::max<size_t>(1, options.waiting_max / kCallersShare);
   return {.waiting_max = options.waiting_max,
           .waiting_max_of_caller = share,
-          .running_max_of_caller = std::max<size_t>(1, threads - 1)};
+          .running_max_of_caller = options.running_max_of_caller > 0
+                                       ? static_cast<size_t>(options.running_max_of_caller)
+                                       : std::max<size_t>(1, threads - 1)};
 }
 
 // Of this thread alone, as Linux has it. Where it is not allowed, order is all there is.

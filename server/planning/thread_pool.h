@@ -24,6 +24,7 @@ class ThreadPool {
     // Whether callers share: none runs tasks on all of `threads` while there is more than one, nor
     // takes more than a quarter of the places to wait.
     bool fair = false;
+    int running_max_of_caller = 0;  // where fair; 0: all threads but one
   };
 
   explicit ThreadPool(Options options);

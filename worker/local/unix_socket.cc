@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "grpcpp/health_check_service_interface.h"
 #include "grpcpp/server_posix.h"
+#include "service/caller_limits.h"
 #include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {
@@ -17,6 +18,7 @@ namespace {
 
 // What keeps a caller that does not read, or does nothing, from staying for ever.
 void AddArguments(std::chrono::milliseconds idle_max, grpc::ServerBuilder& builder) {
+  service::LimitCallers(builder);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 5'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that no client of gRPC makes: whatever their frames say, the server and the worker go on, and take little memory for them."""
+import pathlib
+import re
+import socket
+import struct
+import threading
+import unittest
+import urllib.request
+
+import grpc
+
+from remesh.local_cluster import CHANNEL_OPTIONS, LocalCluster
+from remesh.v1 import state_pb2, state_pb2_grpc
+
+from harness import BIN_DIR, CALL_SECONDS
+
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+HEADERS, SETTINGS, PING = 1, 4, 6
+END_STREAM, END_HEADERS = 1, 4
+PATHS = [b"", b"/", b"a", b"//", b"\x00\xff", b"/a b/\xc3(", b"/remesh.v1.", b"/remesh.v1.StateService/", b"/" + 7000 * b"x"]
+UNKNOWN_METHODS = 500
+REFLECTIONS = 200
+INFLATED_BYTES = 512 << 20
+MEMORY_BYTES = 128 << 20  # more than before, at most
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """RFC 9113, section 4.1."""
+    return struct.pack(">I", len(payload))[1:] + bytes([kind, flags]) + struct.pack(">I", stream) + payload
+
+
+def text(value: bytes) -> bytes:
+    """A string of HPACK (RFC 7541, section 5.2), not compressed."""
+    if len(value) < 127:
+        return bytes([len(value)]) + value
+    rest, length = len(value) - 127, b"\x7f"
+    while rest >= 128:
+        length, rest = length + bytes([rest % 128 | 128]), rest // 128
+    return length + bytes([rest]) + value
+
+
+def call_headers(path: bytes, *more) -> bytes:
+    """POST, http, the path; then literals."""
+    fields = [(b"content-type", b"application/grpc"), (b"te", b"trailers"), (b":authority", b"x"), *more]
+    return b"\x83\x86\x04" + text(path) + b"".join(b"\x00" + text(name) + text(value) for name, value in reversed(fields))
+
+
+class StrangeCallsTest(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = LocalCluster(BIN_DIR, hosts=1, buffer_bytes=16 << 20)
+        cls.addClassCleanup(cls.cluster.close)
+        cls.cluster.__enter__()
+        cls.host = cls.cluster.host_names[0]
+
+    def to_server(self) -> socket.socket:
+        host, port = self.cluster.server_address.rsplit(":", 1)
+        return socket.create_connection((host, int(port)), CALL_SECONDS)
+
+    def to_worker(self) -> socket.socket:
+        peer = socket.socket(socket.AF_UNIX)
+        peer.settimeout(CALL_SECONDS)
+        peer.connect(str(self.cluster.worker_socket(self.host)))
+        return peer
+
+    def check_both_live(self):
+        with grpc.insecure_channel(self.cluster.server_address, options=CHANNEL_OPTIONS) as channel:
+            state_pb2_grpc.StateServiceStub(channel).ListStates(state_pb2.ListStatesRequest(parent="jobs/-"), timeout=CALL_SECONDS)
+        with grpc.insecure_channel(f"unix:{self.cluster.worker_socket(self.host)}", options=CHANNEL_OPTIONS) as channel:
+            self.assertEqual(channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=CALL_SECONDS), b"\x08\x01")
+
+    def say(self, peer: socket.socket, *frames: bytes):
+        """Until the other side has read it all: it answers a PING behind it, or hangs up."""
+        with peer:
+            try:
+                peer.sendall(PREFACE + frame(SETTINGS, 0, 0) + b"".join(frames) + frame(PING, 0, 0, b"the last"))
+                read = b""
+                while b"the last" not in read:
+                    more = peer.recv(1 << 16)
+                    if not more:
+                        return
+                    read += more
+            except ConnectionError:
+                pass
+
+    def test_any_path_is_only_a_path(self):
+        """Was: the process ended at an empty one."""
+        for connect in [self.to_server, self.to_worker]:
+            for path in PATHS:
+                with self.subTest(path=path[:20]):
+                    self.say(connect(), frame(HEADERS, END_STREAM | END_HEADERS, 1, call_headers(path)))
+            self.check_both_live()
+
+    def test_methods_that_nobody_has_are_one_series(self):
+        """Was: some twenty series each, for ever."""
+        frames = [frame(HEADERS, END_STREAM | END_HEADERS, 2 * i + 1, call_headers(b"/invented/%d" % i)) for i in range(UNKNOWN_METHODS)]
+        self.say(self.to_server(), *frames)
+        with urllib.request.urlopen(self.cluster.server_metrics_url, timeout=CALL_SECONDS) as answer:
+            metrics = answer.read().decode()
+        self.assertNotIn("invented", metrics)
+        self.assertIn('grpc_method="unknown"', metrics)
+
+    def test_compressed_messages_are_not_inflated(self):
+        """Was: 2 MB became 2 GB before anybody asked how large it is."""
+        before = self.peak_bytes()
+        options = [*CHANNEL_OPTIONS, ("grpc.max_send_message_length", -1)]
+        with grpc.insecure_channel(self.cluster.server_address, options=options, compression=grpc.Compression.Gzip) as channel:
+            with self.assertRaises(grpc.RpcError) as refused:
+                channel.unary_unary("/remesh.v1.PlanService/CreatePlan")(bytes(INFLATED_BYTES), timeout=3 * CALL_SECONDS)
+        self.assertEqual(refused.exception.code(), grpc.StatusCode.UNIMPLEMENTED, refused.exception.details())
+        self.check_both_live()
+        self.assertLess(self.peak_bytes() - before, MEMORY_BYTES)
+
+    def test_reflection_does_not_take_a_thread_a_call(self):
+        with grpc.insecure_channel(self.cluster.server_address, options=CHANNEL_OPTIONS) as channel:
+            reflect = channel.stream_stream("/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo")
+            calls = [reflect(iter(threading.Event().wait, True)) for _ in range(REFLECTIONS)]
+            self.check_both_live()
+            threads = len(list(pathlib.Path(f"/proc/{self.cluster.server.popen.pid}/task").iterdir()))
+            for call in calls:
+                call.cancel()
+        self.assertLess(threads, REFLECTIONS)
+
+    def peak_bytes(self) -> int:
+        status = pathlib.Path(f"/proc/{self.cluster.server.popen.pid}/status").read_text()
+        return int(re.search(r"VmHWM:\s*(\d+) kB", status).group(1)) * 1024
+
+
+if __name__ == "__main__":
+    unittest.main()
