@@ -91,10 +91,13 @@ void ReloadAtHangUp(CertificateKeeper* keeper, service::ConfigReload* settings,
 
 Server::Options WithInterceptors(Server::Options options,
                                  const std::shared_ptr<prometheus::Registry>& registry) {
-  options.extend = [registry, audit = options.audit](grpc::ServerBuilder& builder) {
+  options.unfinished_calls = std::make_shared<service::UnfinishedCalls>();
+  options.extend = [registry, audit = options.audit,
+                    calls = options.unfinished_calls](grpc::ServerBuilder& builder) {
     auto creators = service::RpcMetricsInterceptors(
         registry, {"remesh.v1.StateService", "remesh.v1.PlanService", "remesh.v1.ReshardService",
                    "remesh.v1.WorkerService", "remesh.v1.AdminService"});
+    creators.push_back(service::UnfinishedCalls::Count(calls, builder));
     creators.push_back(service::AuditLog::NewInterceptors(audit));
     builder.experimental().SetInterceptorCreators(std::move(creators));
   };

@@ -98,7 +98,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
   SetServing(*server->server_, true);
   server->accepts_ = std::make_unique<service::AcceptLoop>(
       std::move(listeners.sockets),
-      service::AcceptLoop::Options{.per_address_max = o.connections_per_address},
+      service::AcceptLoop::Options{.per_address_max = o.connections_per_address,
+                                   .unfinished = o.unfinished_calls},
       [acceptor = std::move(acceptor)](int connection) {
         grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters accepted;
         accepted.fd = connection;

@@ -41,6 +41,7 @@ class Server {
     service::Authorizer authorizer = service::AllowAll();
     CallLimits::Options limits;                                      // default: none
     std::shared_ptr<service::AuditLog> audit;                        // null: none is kept
+    std::shared_ptr<service::UnfinishedCalls> unfinished_calls;      // null: nobody counts them
     std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
     std::function<v1::ServerInfo()> describe = [] { return v1::ServerInfo(); };  // for GetServer
     // Adds what the services do not know of, such as interceptors.

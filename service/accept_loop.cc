@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -26,6 +27,9 @@ constexpr int kPauseMillis = 100;  // when not even one descriptor is left
 // How long a connection that was ended may take to be closed.
 constexpr int kLooksForRoom = 100;
 constexpr int kPauseForRoomMillis = 2;
+constexpr int kFloodMillis = 5;  // between connections that end for a flood
+// An address whose connection ended so; clients of good will try again.
+constexpr auto kBarredFor = std::chrono::seconds(5);
 
 bool IsListener(const std::vector<Fd>& listeners, int fd) {
   return std::any_of(listeners.begin(), listeners.end(),
@@ -45,6 +49,7 @@ AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handl
   REMESH_CHECK(stop_ && events_ && options_.opening_bytes <= kOpeningMax);
   Watch(stop_.get());
   for (const Fd& listener : listeners_) Watch(listener.get());
+  if (options_.unfinished != nullptr) Watch(options_.unfinished->event());
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -63,8 +68,9 @@ void AcceptLoop::Watch(int fd, uint32_t how) {
 void AcceptLoop::Run() {
   while (!stopping_) {
     epoll_event events[64];
-    const int count = epoll_wait(events_.get(), events, std::size(events), MillisToDeadline());
+    const int count = epoll_wait(events_.get(), events, std::size(events), MillisToWait());
     for (int i = 0; i < count; ++i) OnEvent(events[i].data.fd);
+    if (options_.unfinished != nullptr) EndExcessive();
     CloseOverdue();
   }
 }
@@ -117,6 +123,7 @@ void AcceptLoop::TakeIn(Fd connection) {
   if (connection.get() >= ceiling_) connection = MakeRoom(std::move(connection));
   if (!connection) return;
   std::string address = AddressOf(connection.get());
+  if (IsBarred(address)) return;
   const bool admitted = table_.Admit(connection.get(), address) ||
                         (CloseLongestSilent(&address) && table_.Admit(connection.get(), address));
   if (!admitted) {
@@ -179,12 +186,36 @@ bool AcceptLoop::CloseLongestSilent(const std::string* address) {
   return true;
 }
 
+void AcceptLoop::EndExcessive() {
+  for (const std::string& peer : options_.unfinished->TakeExcessive()) {
+    if (const std::optional<int> connection = table_.Take(peer)) End(*connection);
+  }
+  if (!options_.unfinished->flooded()) return;
+  // Whose the calls are is not known yet, but they come from where there is more to read.
+  if (const std::optional<int> connection = table_.TakeFullest()) End(*connection);
+}
+
+void AcceptLoop::End(int connection) {
+  LogWarning("connection ended: it begins calls faster than they can end",
+             {{"peer", PeerOf(connection)}});
+  const std::string address = AddressOf(connection);
+  barred_[address] = std::chrono::steady_clock::now() + kBarredFor;
+  shutdown(connection, SHUT_RDWR);  // whose it is hears of its end
+}
+
+bool AcceptLoop::IsBarred(const std::string& address) {
+  const auto now = std::chrono::steady_clock::now();
+  absl::erase_if(barred_, [&](const auto& entry) { return entry.second <= now; });
+  return barred_.contains(address);
+}
+
 void AcceptLoop::CloseOverdue() {
   const auto now = std::chrono::steady_clock::now();
   while (!silent_.empty() && silent_.front().deadline <= now) CloseLongestSilent();
 }
 
-int AcceptLoop::MillisToDeadline() const {
+int AcceptLoop::MillisToWait() const {
+  if (options_.unfinished != nullptr && options_.unfinished->flooded()) return kFloodMillis;
   if (silent_.empty()) return -1;
   const auto left = silent_.front().deadline - std::chrono::steady_clock::now();
   return std::max(0, static_cast<int>(std::chrono::ceil<std::chrono::milliseconds>(left).count()));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <list>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/functional/any_invocable.h"
 #include "base/fd.h"
 #include "service/connection_table.h"
+#include "service/unfinished_calls.h"
 
 namespace remesh::service {
 
@@ -20,13 +22,15 @@ namespace remesh::service {
 // A connection is handed over when it has said enough; one that is silent for too long is closed.
 // When descriptors run short, or an address has too many, the one that has been silent longest
 // makes room for the newest. Where all have spoken and descriptors are short, the address that has
-// most of them loses its newest to one that has fewer; else the newest is closed.
+// most of them loses its newest to one that has fewer; else the newest is closed. A connection with
+// too many unfinished calls ends, and its address gets no other for a while.
 class AcceptLoop {
  public:
   struct Options {
     int per_address_max = 256;
     std::chrono::nanoseconds silence_max = std::chrono::seconds(5);
     size_t opening_bytes = 1;  // who has said less is silent; kOpeningMax at most
+    std::shared_ptr<UnfinishedCalls> unfinished;  // null: nobody counts them
   };
   static constexpr size_t kOpeningMax = 64;
   // Takes a nonblocking connection, which is the handler's to close. On the loop's thread.
@@ -65,8 +69,11 @@ class AcceptLoop {
   Fd Remove(SilentList::iterator silent);
   // Of this address, or of all. False: there is none.
   bool CloseLongestSilent(const std::string* address = nullptr);
+  void EndExcessive();
+  void End(int connection);
+  bool IsBarred(const std::string& address);
   void CloseOverdue();
-  int MillisToDeadline() const;
+  int MillisToWait() const;
 
   const std::vector<Fd> listeners_;
   const Options options_;
@@ -79,6 +86,7 @@ class AcceptLoop {
   ConnectionTable table_;
   SilentList silent_;  // oldest first
   absl::flat_hash_map<int, SilentList::iterator> by_fd_;
+  absl::flat_hash_map<std::string, std::chrono::steady_clock::time_point> barred_;  // until when
   bool stopping_ = false;
 
   std::thread thread_;  // last: it uses all of the above

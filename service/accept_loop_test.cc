@@ -119,6 +119,45 @@ TEST_F(AcceptLoopTest, TheSilentOfAnAddressMakeRoomForItsNextAndForNoOther) {
 
 // Each side's descriptors are this process's, so that twice as many are used as there are
 // connections.
+TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
+  auto calls = std::make_shared<UnfinishedCalls>(/*max=*/2);
+  Start({.silence_max = hours(1), .unfinished = calls});
+  const Fd hasty = Connect(port_, "127.0.0.2"), other = Connect(port_);
+  Say(hasty);
+  ASSERT_TRUE(AwaitTaken(1));
+  Say(other);
+  ASSERT_TRUE(AwaitTaken(2));
+  const std::string peer = PeerOf(taken_[0].get()), other_peer = PeerOf(taken_[1].get());
+  EXPECT_TRUE(peer.starts_with("ipv4:127.0.0.2:")) << peer;
+  for (int i = 0; i < 2; ++i) calls->Begin(other_peer);
+  for (int i = 0; i < 5; ++i) calls->Begin(peer), calls->End(peer);  // never more than one
+  for (int i = 0; i < 3; ++i) calls->Begin(peer);
+  EXPECT_TRUE(IsClosed(hasty));
+  EXPECT_TRUE(IsClosed(Connect(port_, "127.0.0.2"))) << "its address has no other for a while";
+  Say(Connect(port_));
+  EXPECT_TRUE(AwaitTaken(3)) << "others go on";
+  char byte;
+  EXPECT_EQ(recv(other.get(), &byte, 1, MSG_DONTWAIT), -1) << "and what is not too much";
+}
+
+TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatHasMostToRead) {
+  auto calls = std::make_shared<UnfinishedCalls>();
+  Start({.silence_max = hours(1), .unfinished = calls});
+  const Fd quiet = Connect(port_), flood = Connect(port_, "127.0.0.2");
+  Say(quiet);
+  const std::string much(8192, 'x');
+  ASSERT_EQ(send(flood.get(), much.data(), much.size(), MSG_NOSIGNAL), 8192);
+  ASSERT_TRUE(AwaitTaken(2));
+  for (int i = 0; i < UnfinishedCalls::kWaitingMax; ++i) calls->Arrive();
+  EXPECT_FALSE(calls->flooded());
+  calls->Arrive();
+  EXPECT_TRUE(IsClosed(flood));
+  char byte;
+  EXPECT_EQ(recv(quiet.get(), &byte, 1, MSG_DONTWAIT), -1);
+  calls->Leave();
+  EXPECT_FALSE(calls->flooded());
+}
+
 TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {
   rlimit before{};
   getrlimit(RLIMIT_NOFILE, &before);

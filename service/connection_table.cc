@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -14,6 +15,8 @@
 
 namespace remesh::service {
 namespace {
+
+constexpr int kManyUnreadBytes = 4096;
 
 std::string Text(int family, const void* bytes) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -63,6 +66,22 @@ std::string NetworkOfIpv6(const std::string& address) {
   return inet_pton(AF_INET6, address.c_str(), &bytes) == 1 ? Text6(bytes) : address;
 }
 
+std::string PeerOf(int connection) {
+  sockaddr_storage peer{};
+  socklen_t length = sizeof(peer);
+  getpeername(connection, reinterpret_cast<sockaddr*>(&peer), &length);
+  if (peer.ss_family == AF_INET) {
+    const auto& ip4 = reinterpret_cast<const sockaddr_in&>(peer);
+    return absl::StrCat("ipv4:", Text(AF_INET, &ip4.sin_addr), ":", ntohs(ip4.sin_port));
+  }
+  if (peer.ss_family != AF_INET6) return absl::StrCat("fd:", connection);
+  const auto& ip6 = reinterpret_cast<const sockaddr_in6&>(peer);
+  const int port = ntohs(ip6.sin6_port);
+  if (IN6_IS_ADDR_V4MAPPED(&ip6.sin6_addr))
+    return absl::StrCat("ipv4:", Text(AF_INET, &ip6.sin6_addr.s6_addr[12]), ":", port);
+  return absl::StrCat("ipv6:%5B", Text(AF_INET6, &ip6.sin6_addr), "%5D:", port);
+}
+
 ino_t SocketOf(int fd) {
   struct stat info;
   return fstat(fd, &info) == 0 && S_ISSOCK(info.st_mode) ? info.st_ino : 0;
@@ -75,7 +94,8 @@ bool ConnectionTable::Admit(int fd, const std::string& address) {
       Count(address) >= per_address_max_) {
     return false;
   }
-  entries_[fd] = {.socket = SocketOf(fd), .address = address, .order = next_order_};
+  entries_[fd] = {
+      .socket = SocketOf(fd), .address = address, .peer = PeerOf(fd), .order = next_order_};
   by_address_[address][next_order_++] = fd;
   return true;
 }
@@ -91,6 +111,26 @@ int ConnectionTable::Count(const std::string& address) {
   return left == by_address_.end() ? 0 : static_cast<int>(left->second.size());
 }
 
+std::optional<int> ConnectionTable::Take(const std::string& peer) {
+  for (const auto& [fd, entry] : entries_) {
+    if (entry.peer == peer && SocketOf(fd) == entry.socket) return Taken(fd);
+  }
+  return std::nullopt;
+}
+
+std::optional<int> ConnectionTable::TakeFullest() {
+  std::optional<int> fullest;
+  int most = kManyUnreadBytes;
+  for (const auto& [fd, entry] : entries_) {
+    int unread = 0;
+    if (SocketOf(fd) != entry.socket || ioctl(fd, FIONREAD, &unread) != 0 || unread < most)
+      continue;
+    most = unread;
+    fullest = fd;
+  }
+  return fullest ? Taken(*fullest) : fullest;
+}
+
 std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newcomer) {
   while (!by_address_.empty()) {
     const auto busiest = std::max_element(
@@ -101,10 +141,14 @@ std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newco
     if (Count(address) < known) continue;  // of some nobody had said that they are closed
     if (known <= Count(newcomer) + 1) return std::nullopt;
     const int newest = busiest->second.rbegin()->second;
-    Remove(newest);
-    return newest;
+    return Taken(newest);
   }
   return std::nullopt;
+}
+
+int ConnectionTable::Taken(int fd) {
+  Remove(fd);
+  return fd;
 }
 
 void ConnectionTable::Remove(int fd) {

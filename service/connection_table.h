@@ -28,6 +28,10 @@ std::string AddressOf(int connection);
 // The same of an IPv6 address as text, which is left as it is when it is none.
 std::string NetworkOfIpv6(const std::string& address);
 
+// The other end of a connection as grpc::ServerContext::peer() names it where gRPC was given the
+// descriptor: "ipv4:1.2.3.4:5", "ipv6:%5B::1%5D:5", "fd:7" for a Unix socket.
+std::string PeerOf(int connection);
+
 // Which socket a descriptor stands for, unlike any other while it is open; 0: none.
 ino_t SocketOf(int fd);
 
@@ -41,18 +45,25 @@ class ConnectionTable {
   bool Admit(int fd, const std::string& address);
   // Those of an address that are open.
   int Count(const std::string& address);
-  // Forgets the connection that came last of those of the address with most, and returns it for the
-  // caller to end; nullopt where that would not leave it more than `newcomer` has then.
+  // Forget a connection and return it for the caller to end; nullopt: there is none.
+  // That of this peer (see PeerOf).
+  std::optional<int> Take(const std::string& peer);
+  // The one with most bytes that nobody has read, where they are many.
+  std::optional<int> TakeFullest();
+  // The one that came last of those of the address with most; nullopt too where that would not leave it
+  // more than `newcomer` has then.
   std::optional<int> TakeNewestOfBusiest(const std::string& newcomer);
 
  private:
   struct Entry {
     ino_t socket = 0;
     std::string address;
+    std::string peer;
     uint64_t order = 0;  // rises
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
   void Remove(int fd);
+  int Taken(int fd);
 
   const int per_address_max_;
   absl::flat_hash_map<int, Entry> entries_;

@@ -40,6 +40,10 @@ absl::StatusOr<AddressList> Resolve(const std::string& address) {
   return AddressList(found, freeaddrinfo);
 }
 
+// What a connection that is ended may still have us read: calls are short. It keeps up with 2.5 Gbit/s
+// over a round trip of a millisecond.
+constexpr int kReceiveBytes = 256 << 10;
+
 bool IsAny6(const sockaddr* address) {
   return address->sa_family == AF_INET6 &&
          IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr);
@@ -59,6 +63,7 @@ Fd ListenAt(const sockaddr* address, socklen_t length, std::chrono::nanoseconds 
   Fd fd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
   Set(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+  Set(fd, SOL_SOCKET, SO_RCVBUF, kReceiveBytes);
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, static_cast<int>(user_timeout.count() / 1'000'000));
   if (address->sa_family == AF_INET6) Set(fd, IPPROTO_IPV6, IPV6_V6ONLY, !IsAny6(address));

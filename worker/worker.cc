@@ -332,9 +332,12 @@ absl::Status Worker::Serve() {
       std::make_unique<LocalService>(strand_.get(), &agent_->buffers(), &agent_->calls(), &gate_);
   grpc::ServerBuilder builder;
   builder.RegisterService(service_.get());
-  builder.experimental().SetInterceptorCreators(
-      service::RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"}));
-  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_));
+  auto calls = std::make_shared<service::UnfinishedCalls>();
+  auto creators = service::RpcMetricsInterceptors(registry_, {"remesh.v1.LocalService"});
+  creators.push_back(service::UnfinishedCalls::Count(calls, builder));
+  builder.experimental().SetInterceptorCreators(std::move(creators));
+  ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_,
+                                              {.unfinished_calls = std::move(calls)}));
   ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_, &gate_));
   return absl::OkStatus();
 }

@@ -5,6 +5,7 @@ import re
 import socket
 import struct
 import threading
+import time
 import unittest
 import urllib.request
 
@@ -16,7 +17,7 @@ from remesh.v1 import state_pb2, state_pb2_grpc
 from harness import BIN_DIR, CALL_SECONDS
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-HEADERS, SETTINGS, PING = 1, 4, 6
+HEADERS, RST_STREAM, SETTINGS, PING = 1, 3, 4, 6
 END_STREAM, END_HEADERS = 1, 4
 PATHS = [b"", b"/", b"a", b"//", b"\x00\xff", b"/a b/\xc3(", b"/remesh.v1.", b"/remesh.v1.StateService/", b"/" + 7000 * b"x"]
 UNKNOWN_METHODS = 500
@@ -55,9 +56,9 @@ class StrangeCallsTest(unittest.TestCase):
         cls.cluster.__enter__()
         cls.host = cls.cluster.host_names[0]
 
-    def to_server(self) -> socket.socket:
+    def to_server(self, source: str = "127.0.0.1") -> socket.socket:
         host, port = self.cluster.server_address.rsplit(":", 1)
-        return socket.create_connection((host, int(port)), CALL_SECONDS)
+        return socket.create_connection((host, int(port)), CALL_SECONDS, (source, 0))
 
     def to_worker(self) -> socket.socket:
         peer = socket.socket(socket.AF_UNIX)
@@ -122,6 +123,48 @@ class StrangeCallsTest(unittest.TestCase):
             for call in calls:
                 call.cancel()
         self.assertLess(threads, REFLECTIONS)
+
+    def test_calls_that_are_reset_as_soon_as_they_begin(self):
+        """Rapid reset (CVE-2023-44487). Was: nobody else was answered while they came and for a while after, 5 GB and more."""
+        before = self.peak_bytes()
+        for connect in [lambda: self.to_server("127.0.0.2"), self.to_worker]:
+            for path in [b"/remesh.v1.StateService/ListStates", b"/remesh.v1.LocalService/GetShards", b"/a.b/C"]:
+                with self.subTest(path=path):
+                    self.assertTrue(self.is_ended(connect, path))
+        self.assertLess(self.peak_bytes() - before, 8 * MEMORY_BYTES)
+        self.await_admission()
+        self.check_both_live()
+
+    def is_ended(self, connect, path: bytes) -> bool:
+        """Whether a connection that begins and resets calls ends. Each comes when its address is admitted again."""
+        deadline = time.monotonic() + 3 * CALL_SECONDS
+        headers, stream = call_headers(path), 1
+        with self.admitted(connect, deadline) as peer:
+            while time.monotonic() < deadline:
+                calls = (frame(HEADERS, END_HEADERS, stream + 2 * i, headers) + frame(RST_STREAM, 0, stream + 2 * i, bytes([0, 0, 0, 8])) for i in range(500))
+                stream += 1000
+                try:
+                    peer.sendall(b"".join(calls))
+                except ConnectionError:
+                    return True
+        return False
+
+    def admitted(self, connect, deadline: float) -> socket.socket:
+        while True:
+            peer = connect()
+            try:
+                peer.sendall(PREFACE + frame(SETTINGS, 0, 0))
+                if peer.recv(1 << 16):
+                    return peer
+            except ConnectionError:
+                pass
+            peer.close()
+            self.assertLess(time.monotonic(), deadline, "its address is not admitted again")
+            time.sleep(0.2)
+
+    def await_admission(self):
+        for connect in [self.to_server, self.to_worker]:
+            self.admitted(connect, time.monotonic() + CALL_SECONDS).close()
 
     def peak_bytes(self) -> int:
         status = pathlib.Path(f"/proc/{self.cluster.server.popen.pid}/status").read_text()

@@ -63,7 +63,7 @@ class LocalServiceTest : public ::testing::Test {
   void Serve() {
     grpc::ServerBuilder builder;
     builder.RegisterService(service_.get());
-    auto server = UnixServer::Start(builder, socket_, gate_);
+    auto server = UnixServer::Start(builder, socket_, gate_, {});
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -365,7 +365,7 @@ TEST_F(LocalServiceTest, ReleaseFreesOnlyWhatIsBeingBuilt) {
 
 TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   grpc::ServerBuilder second;
-  EXPECT_THAT(std::string(UnixServer::Start(second, socket_, gate_).status().message()),
+  EXPECT_THAT(std::string(UnixServer::Start(second, socket_, gate_, {}).status().message()),
               HasSubstr("in use by another process"));
   const std::string stale = directory_ + "/stale.sock";
   sockaddr_un address{};
@@ -377,13 +377,13 @@ TEST_F(LocalServiceTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   LocalService service(&strand_, buffers_.get(), calls_.get(), &gate_);
   grpc::ServerBuilder third;
   third.RegisterService(&service);
-  auto server = UnixServer::Start(third, stale, gate_);
+  auto server = UnixServer::Start(third, stale, gate_, {});
   ASSERT_TRUE(server.ok()) << server.status();
   (*server)->Shutdown(std::chrono::seconds(1));
   EXPECT_FALSE(fs::exists(stale));
   std::ofstream(directory_ + "/file") << "x";
   grpc::ServerBuilder fourth;
-  EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file", gate_).ok());
+  EXPECT_FALSE(UnixServer::Start(fourth, directory_ + "/file", gate_, {}).ok());
 }
 
 TEST_F(LocalServiceTest, AConnectionWithoutACallEnds) {
@@ -391,7 +391,8 @@ TEST_F(LocalServiceTest, AConnectionWithoutACallEnds) {
   grpc::ServerBuilder builder;
   builder.RegisterService(&service);
   const std::string path = directory_ + "/idle.sock";
-  auto server = UnixServer::Start(builder, path, gate_, std::chrono::milliseconds(100));
+  auto server =
+      UnixServer::Start(builder, path, gate_, {.idle_max = std::chrono::milliseconds(100)});
   ASSERT_TRUE(server.ok()) << server.status();
   const auto channel = grpc::CreateChannel("unix:" + path, grpc::InsecureChannelCredentials());
   const auto end = std::chrono::system_clock::now() + std::chrono::seconds(20);

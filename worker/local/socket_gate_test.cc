@@ -42,7 +42,7 @@ class SocketGateTest : public ::testing::Test {
     service_.emplace(&strand_, &*buffers_, &*calls_, &gate_);
     grpc::ServerBuilder builder;
     builder.RegisterService(&*service_);
-    server_ = *UnixServer::Start(builder, directory_ + "/s", gate_);
+    server_ = *UnixServer::Start(builder, directory_ + "/s", gate_, {});
     channel_ = grpc::CreateChannel("unix:" + directory_ + "/s", grpc::InsecureChannelCredentials());
   }
   ~SocketGateTest() override {

@@ -42,19 +42,20 @@ UnixServer::UnixServer(std::string path, std::unique_ptr<grpc::Server> server)
 
 absl::StatusOr<std::unique_ptr<UnixServer>> UnixServer::Start(grpc::ServerBuilder& builder,
                                                               const std::string& path,
-                                                              SocketGate& gate,
-                                                              std::chrono::milliseconds idle_max) {
+                                                              SocketGate& gate, Options options) {
   std::vector<Fd> listeners;
   ASSIGN_OR_RETURN(listeners.emplace_back(), ListenAt(path, SOCK_STREAM, 0660, "socket_path"));
   grpc::EnableDefaultHealthCheckService(true);
-  AddArguments(idle_max, builder);
+  AddArguments(options.idle_max, builder);
   std::unique_ptr<grpc::Server> grpc_server = builder.BuildAndStart();
   if (grpc_server == nullptr) return absl::InternalError("gRPC does not start");
   std::unique_ptr<UnixServer> server(new UnixServer(path, std::move(grpc_server)));
   SetServing(*server->server_, true);
   // The peer() of its calls is "fd:N".
   server->accepts_ = std::make_unique<service::AcceptLoop>(
-      std::move(listeners), service::AcceptLoop::Options{.opening_bytes = kOpeningBytes},
+      std::move(listeners),
+      service::AcceptLoop::Options{.opening_bytes = kOpeningBytes,
+                                   .unfinished = std::move(options.unfinished_calls)},
       [to = server->server_.get(), &gate](int connection) {
         gate.Admit(connection);
         grpc::AddInsecureChannelFromFd(to, connection);

@@ -16,13 +16,17 @@ namespace remesh::worker {
 // A gRPC server on a Unix socket, mode 0660, with the health service.
 class UnixServer {
  public:
+  struct Options {
+    std::chrono::milliseconds idle_max = std::chrono::minutes(5);  // of a connection without a call
+    std::shared_ptr<service::UnfinishedCalls> unfinished_calls;    // null: nobody counts them
+  };
+
   // Starts `builder`'s server on `path`. A socket that nobody listens on is replaced;
   // INVALID_ARGUMENT (field "socket_path") for a path that is too long, that somebody listens on,
-  // or that is something else. `gate`, which must outlive the server, is told who connects. A
-  // connection without a call ends after `idle_max`.
-  static absl::StatusOr<std::unique_ptr<UnixServer>> Start(
-      grpc::ServerBuilder& builder, const std::string& path, SocketGate& gate,
-      std::chrono::milliseconds idle_max = std::chrono::minutes(5));
+  // or that is something else. `gate`, which must outlive the server, is told who connects.
+  static absl::StatusOr<std::unique_ptr<UnixServer>> Start(grpc::ServerBuilder& builder,
+                                                           const std::string& path,
+                                                           SocketGate& gate, Options options);
   // Removes the socket; ends calls.
   ~UnixServer();
 
