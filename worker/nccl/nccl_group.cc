@@ -38,21 +38,24 @@ std::chrono::milliseconds ConnectTimeout(const NcclSetup& setup) {
   return setup.options.connect_timeout + ranks * setup.options.connect_timeout_per_rank;
 }
 
-std::unique_ptr<NcclRunner> NewRunner(const NcclSetup& setup) {
-  return std::make_unique<NcclRunner>(
+std::unique_ptr<NcclLink> NewLink(const NcclSetup& setup, bool makes_id) {
+  auto runner = std::make_unique<NcclRunner>(
       setup.api, setup.streams, setup.options.limits, static_cast<int>(setup.ranks.size()),
       LocalsOf(setup), NcclTimeouts{ConnectTimeout(setup), setup.options.window_timeout});
+  return std::make_unique<NcclLink>(setup.api, std::move(runner), makes_id,
+                                    setup.options.abort_timeout / 2, setup.notify);
 }
 
 }  // namespace
 
-NcclGroup::NcclGroup(NcclSetup setup)
+NcclGroup::NcclGroup(NcclSetup setup, std::unique_ptr<NcclLink> made)
     : setup_(std::move(setup)),
-      ids_(IdsFor(setup_)),
+      // Also then all hosts say hello: nobody enters NCCL before all are there, and who exchange watch
+      // each other.
+      ids_(made != nullptr ? 0 : IdsFor(setup_)),
       connect_by_(std::chrono::steady_clock::now() + ConnectTimeout(setup_)),
       bootstrap_(setup_.bootstrap, setup_.self, HostsOf(setup_.ranks), setup_.hosts, setup_.notify),
-      link_(setup_.api, NewRunner(setup_), bootstrap_.MakesId(ids_),
-            setup_.options.abort_timeout / 2, setup_.notify) {
+      link_(ids_ == 0 ? std::move(made) : NewLink(setup_, bootstrap_.MakesId(ids_))) {
   int locals = 0;
   for (size_t i = 0; i < setup_.ranks.size(); ++i) {
     const NcclRank& rank = setup_.ranks[i];
@@ -77,7 +80,8 @@ void NcclGroup::Add(bool send, int peer, const MessageTag& tag, std::span<const 
                     Done done) {
   ++unfinished_;
   if (aborted_) return End(std::move(done), absl::CancelledError("the peer group was aborted"));
-  if (const absl::Status status = link_.status(); !status.ok()) return End(std::move(done), status);
+  if (const absl::Status status = link_->status(); !status.ok())
+    return End(std::move(done), status);
   const Place from = places_.at(tag.from_device), to = places_.at(tag.to_device);
   const Place own = send ? from : to, other = send ? to : from;
   REMESH_CHECK(own.local >= 0 && setup_.ranks[other.rank].host == peer);
@@ -93,10 +97,12 @@ void NcclGroup::End(Done done, absl::Status status) {
 }
 
 bool NcclGroup::Progress() {
-  const bool connected = Connect();
-  StartWindows();
-  CollectEnded();
-  WatchAbort();
+  const bool connected = link_ != nullptr && Connect();
+  if (link_ != nullptr) {
+    StartWindows();
+    CollectEnded();
+    WatchAbort();
+  }
   std::vector<std::pair<Done, absl::Status>> ended = std::exchange(ended_, {});
   for (auto& [done, status] : ended) {
     --unfinished_;
@@ -106,14 +112,18 @@ bool NcclGroup::Progress() {
 }
 
 bool NcclGroup::Connect() {
+  if (phase_ == Phase::kResting) return false;
   // The time to connect begins when it may.
   const bool waits = phase_ == Phase::kMakeId && setup_.may_connect && !setup_.may_connect();
   if (waits) connect_by_ = std::chrono::steady_clock::now() + ConnectTimeout(setup_);
   CheckBootstrap();
-  if (phase_ == Phase::kConnected || !link_.status().ok()) return false;
+  if (phase_ == Phase::kConnected || !link_->status().ok()) return false;
   if (phase_ == Phase::kMakeId) {
-    const std::optional<nccl::UniqueId> own = link_.made_id();
-    if (bootstrap_.MakesId(ids_) && !own.has_value()) return false;
+    std::optional<nccl::UniqueId> own;
+    if (bootstrap_.MakesId(ids_)) {
+      own = link_->made_id();
+      if (!own.has_value()) return false;
+    }
     if (waits) return false;
     bootstrap_.Start(setup_.api->version, ids_, own);
     phase_ = Phase::kGather;
@@ -121,52 +131,76 @@ bool NcclGroup::Connect() {
   }
   const auto ids = bootstrap_.ids();
   if (!ids.has_value()) return false;
-  link_.Connect(*ids);
+  if (ids_ > 0) link_->Connect(*ids);
   phase_ = Phase::kConnected;
   return true;
 }
 
 void NcclGroup::CheckBootstrap() {
+  // Nothing is left that a peer could fail us in, and one that rests already has closed its end.
+  if (finished()) return;
   const absl::Status& status = bootstrap_.status();
   if (absl::IsCancelled(status))
-    return link_.Stop(absl::UnavailableError("the peer group that NCCL connects by was aborted"));
-  if (!status.ok()) return link_.Stop(status);
+    return link_->Stop(absl::UnavailableError("the peer group that NCCL connects by was aborted"));
+  if (!status.ok()) return link_->Stop(status);
   const bool late = std::chrono::steady_clock::now() > connect_by_;
   if (phase_ != Phase::kConnected && late && !bootstrap_.ids().has_value())
-    link_.Stop(bootstrap_.TimedOut());
+    link_->Stop(bootstrap_.TimedOut());
 }
 
 void NcclGroup::StartWindows() {
-  if (phase_ != Phase::kConnected || !link_.status().ok()) return;
-  while (std::optional<NcclWindow> next = windows_.TakeNext()) link_.Post(*std::move(next));
+  if (phase_ != Phase::kConnected || !link_->status().ok()) return;
+  while (std::optional<NcclWindow> next = windows_.TakeNext()) link_->Post(*std::move(next));
 }
 
 void NcclGroup::CollectEnded() {
-  for (NcclWindow& window : link_.TakeDone()) {
+  for (NcclWindow& window : link_->TakeDone()) {
     for (Done& done : window.done) End(std::move(done), absl::OkStatus());
   }
-  if (!link_.gone()) return;
+  if (!link_->gone()) return;
   const absl::Status status =
-      aborted_ ? absl::CancelledError("the peer group was aborted") : link_.status();
-  for (NcclWindow& window : link_.TakeRest()) {
+      aborted_ ? absl::CancelledError("the peer group was aborted") : link_->status();
+  for (NcclWindow& window : link_->TakeRest()) {
     for (Done& done : window.done) End(std::move(done), status);
   }
   for (Done& done : windows_.TakeRest()) End(std::move(done), status);
 }
 
 void NcclGroup::WatchAbort() {
-  const auto stopped_at = link_.stopped_at();
-  if (stuck_ || !stopped_at.has_value() || link_.gone()) return;
-  if (std::chrono::steady_clock::now() < *stopped_at + setup_.options.abort_timeout) return;
+  if (stuck_ || !link_->stuck(setup_.options.abort_timeout)) return;
   stuck_ = true;
   setup_.on_stuck();
 }
 
-void NcclGroup::Abort() {
-  aborted_ = true;
-  link_.Stop(absl::CancelledError("the peer group was aborted"));
+bool NcclGroup::finished() const {
+  return phase_ == Phase::kConnected && unfinished_ == 0 && windows_.all_taken();
 }
 
-bool NcclGroup::quiesced() const { return aborted_ && unfinished_ == 0 && link_.gone(); }
+// Why another attempt may use the communicators, and nothing of this one reaches its memory: an
+// operation of ours has ended when our stream was past its kernel, and every host's operations have.
+// So of every pair's messages none is on its way: each was received whole, or its receive would not
+// have ended. NCCL keeps no address beyond an operation, and it pairs a later send with a later
+// receive only, as all earlier ones are paired.
+bool NcclGroup::Rest() {
+  const bool clean = !aborted_ && finished() && link_->status().ok();
+  if (!clean) Abort();
+  if (clean) phase_ = Phase::kResting;
+  return clean;
+}
+
+std::unique_ptr<NcclLink> NcclGroup::TakeLink() {
+  if (phase_ != Phase::kResting || aborted_) return nullptr;
+  aborted_ = true;
+  return std::move(link_);
+}
+
+void NcclGroup::Abort() {
+  aborted_ = true;
+  if (link_ != nullptr) link_->Stop(absl::CancelledError("the peer group was aborted"));
+}
+
+bool NcclGroup::quiesced() const {
+  return aborted_ && unfinished_ == 0 && (link_ == nullptr || link_->gone());
+}
 
 }  // namespace remesh::worker

@@ -25,6 +25,10 @@ struct NcclOptions {
   std::chrono::milliseconds window_timeout{60000};
   // For an abort; see NcclSetup::on_stuck.
   std::chrono::milliseconds abort_timeout{30000};
+  // How long communicators are kept idle for the next attempt; 0: not at all.
+  std::chrono::milliseconds idle{0};
+  // So much longer they stay than the planner is told: a Prepare that names them may be on its way.
+  std::chrono::milliseconds idle_more{60000};
   int ranks_per_id = 256;  // above that, several hosts make ids and serve those who connect
   NcclLimits limits;
 };
@@ -60,8 +64,9 @@ struct NcclSetup {
 class NcclGroup : public PeerGroup {
  public:
   // Begins to connect. `setup.bootstrap` must live until the group is quiesced, and be aborted, in
-  // whatever order, when the group is.
-  explicit NcclGroup(NcclSetup setup);
+  // whatever order, when the group is. `made`: what TakeLink() of another group with the same setup
+  // gave, on all hosts; null: communicators are made.
+  explicit NcclGroup(NcclSetup setup, std::unique_ptr<NcclLink> made = nullptr);
   ~NcclGroup() override;
 
   // The data thread calls it when notify() was called, after every Progress() of the bootstrap's
@@ -72,6 +77,10 @@ class NcclGroup : public PeerGroup {
   void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
   bool windowed() const override { return true; }
   void Expect(std::vector<int32_t> operations) override;
+  // The bootstrap may end now. False: there is nothing to keep, and all is aborted.
+  bool Rest() override;
+  // What Rest() left: as if just connected. The group has quiesced then. Null: nothing is left.
+  std::unique_ptr<NcclLink> TakeLink();
   void Abort() override;
   bool quiesced() const override;
 
@@ -87,22 +96,23 @@ class NcclGroup : public PeerGroup {
   void End(Done done, absl::Status status);
   bool Connect();
   void CheckBootstrap();
+  bool finished() const;  // connected, and every window is done
   void StartWindows();
   void CollectEnded();
   void WatchAbort();
 
   const NcclSetup setup_;
   absl::flat_hash_map<uint32_t, Place> places_;  // by device
-  const int ids_;
+  const int ids_;                                // 0: the communicators are there
   TimePoint connect_by_;
-  enum class Phase { kMakeId, kGather, kConnected } phase_ = Phase::kMakeId;
+  enum class Phase { kMakeId, kGather, kConnected, kResting } phase_ = Phase::kMakeId;
   bool aborted_ = false;
   bool stuck_ = false;
   int64_t unfinished_ = 0;  // callbacks that have not begun
   std::vector<std::pair<Done, absl::Status>> ended_;
   NcclWindows windows_;
   NcclBootstrap bootstrap_;
-  NcclLink link_;
+  std::unique_ptr<NcclLink> link_;  // null once it was taken
 };
 
 }  // namespace remesh::worker

@@ -77,9 +77,10 @@ absl::Status NcclLink::status() const {
   return shared_.status;
 }
 
-std::optional<NcclLink::TimePoint> NcclLink::stopped_at() const {
+bool NcclLink::stuck(std::chrono::milliseconds after) const {
   absl::MutexLock lock(&mutex_);
-  return shared_.stopped_at;
+  if (!shared_.stopped_at.has_value() || shared_.gone) return false;
+  return std::chrono::steady_clock::now() >= *shared_.stopped_at + after;
 }
 
 bool NcclLink::gone() const {

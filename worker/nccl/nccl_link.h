@@ -17,7 +17,8 @@ namespace remesh::worker {
 
 // The threads of a link: what may block or has to be polled. One makes the id, initialises the
 // communicators and runs the windows; once something fails or Stop() is called, another aborts. The
-// data thread calls everything here.
+// data thread calls everything here. It may serve one group after the other: between them it is idle,
+// and its thread sleeps.
 class NcclLink {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -43,7 +44,8 @@ class NcclLink {
   // Aborts everything. The first reason counts, this or one of the link's own.
   void Stop(absl::Status why);
   absl::Status status() const;  // why; OK while it runs
-  std::optional<TimePoint> stopped_at() const;
+  // It was stopped as long ago and is not gone.
+  bool stuck(std::chrono::milliseconds after) const;
   // Stopped; no communicator is left, nothing is on any stream, nothing calls NCCL.
   bool gone() const;
 

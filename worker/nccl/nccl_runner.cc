@@ -42,10 +42,9 @@ absl::Status NcclRunner::Init(std::span<const nccl::UniqueId> ids) {
 
 absl::Status NcclRunner::Start(NcclWindow window) {
   REMESH_CHECK(!starting_);
-  starting_ = true;
+  starting_ = used_ = true;
   window_ = std::move(window);
-  Expect(timeouts_.window + (any_started_ ? std::chrono::milliseconds(0) : timeouts_.connect));
-  any_started_ = true;
+  Expect(timeouts_.window + (window_->first ? timeouts_.connect : std::chrono::milliseconds(0)));
   return comms_.Post(window_->entries);
 }
 
@@ -93,7 +92,7 @@ absl::StatusOr<std::vector<NcclWindow>> NcclRunner::Step() {
 
 absl::Status NcclRunner::CheckOverdue() const {
   if (idle() || std::chrono::steady_clock::now() < expected_) return absl::OkStatus();
-  if (!any_started_) {
+  if (launched_.empty() && !window_.has_value()) {  // it is Init()
     return MakeError(absl::StatusCode::kUnavailable,
                      "NCCL did not connect in time, though all hosts were there when it began",
                      {"NCCL_TIMEOUT", {{"phase", "connect"}}});
@@ -110,6 +109,7 @@ absl::Status NcclRunner::CheckOverdue() const {
 
 void NcclRunner::Abort() {
   comms_.AbortAll();
+  if (!used_) return;  // the streams are others', perhaps
   for (const NcclLocal& local : comms_.locals()) {
     // A device in error has nothing that runs.
     const absl::StatusOr<GpuStreams::Event> event = streams_->Record(local.device);

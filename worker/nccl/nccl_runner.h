@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <optional>
@@ -16,8 +17,8 @@
 namespace remesh::worker {
 
 struct NcclTimeouts {
-  std::chrono::milliseconds connect{0};  // of all ranks; the first window has as much more, as
-                                         // NCCL connects pairs when they first exchange
+  std::chrono::milliseconds connect{0};  // of all ranks; an attempt's first window has as much
+                                         // more, as NCCL connects pairs when they first exchange
   std::chrono::milliseconds window{0};   // without any window starting or ending
 };
 
@@ -63,7 +64,7 @@ class NcclRunner {
   const NcclTimeouts timeouts_;
   NcclComms comms_;
   bool starting_ = false;
-  bool any_started_ = false;
+  std::atomic<bool> used_ = false;    // a window was started
   std::optional<NcclWindow> window_;  // that is starting
   std::deque<Launched> launched_;
   TimePoint expected_;  // when something is to have happened

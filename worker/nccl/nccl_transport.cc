@@ -2,16 +2,26 @@
 #include "worker/nccl/nccl_transport.h"
 
 #include <algorithm>
+#include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
-#include "base/status_macros.h"
+#include "base/error.h"
 
 namespace remesh::worker {
 namespace {
 
 // A group keeps the time; see NcclGroup::Progress().
 constexpr std::chrono::milliseconds kTick{100};
+constexpr std::chrono::milliseconds kLookEvery{1};  // when all ends
+
+absl::Status Gone(const Lasting& lasting) {
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("communicators ", lasting.name,
+                                ", which were to be used again, are not kept on this host"),
+                   {"COMMUNICATORS_GONE", {{"communicators", lasting.name}}});
+}
 
 // All devices of the peer table, which tags count in its order.
 std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
@@ -31,8 +41,12 @@ std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
 // A group of NCCL with the one that it connects by.
 class NcclTransport::Group : public PeerGroup {
  public:
-  Group(NcclTransport* transport, std::unique_ptr<PeerGroup> base, NcclSetup setup)
-      : transport_(transport), base_(std::move(base)), nccl_(WhenFirst(std::move(setup))) {
+  Group(NcclTransport* transport, std::unique_ptr<PeerGroup> base, NcclSetup setup, Lasting lasting,
+        std::unique_ptr<NcclLink> made)
+      : transport_(transport),
+        base_(std::move(base)),
+        lasting_(std::move(lasting)),
+        nccl_(WhenItMay(std::move(setup)), std::move(made)) {
     transport_->groups_.push_back(this);
   }
   ~Group() override {
@@ -41,6 +55,8 @@ class NcclTransport::Group : public PeerGroup {
   }
 
   bool Progress() { return nccl_.Progress(); }
+  // Something of it may be on the devices.
+  bool at_work() const { return begun_ && !nccl_.quiesced(); }
 
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override {
     nccl_.Send(peer, tag, data, std::move(done));
@@ -50,6 +66,19 @@ class NcclTransport::Group : public PeerGroup {
   }
   bool windowed() const override { return true; }
   void Expect(std::vector<int32_t> operations) override { nccl_.Expect(std::move(operations)); }
+  bool Rest() override {
+    const bool lasts = !lasting_.name.empty() && transport_->keeps_for().count() > 0;
+    const bool rests = lasts && nccl_.Rest();
+    rests ? base_->Abort() : Abort();
+    return rests;
+  }
+  void Keep() override {
+    // Whoever was opened since uses others, and would have ended these.
+    if (transport_->groups_.back() == this) {
+      if (auto link = nccl_.TakeLink()) transport_->shelf_.Put(lasting_, std::move(link));
+    }
+    Abort();
+  }
   void Abort() override {
     nccl_.Abort();
     base_->Abort();
@@ -58,14 +87,19 @@ class NcclTransport::Group : public PeerGroup {
 
  private:
   // Two groups on one device's stream could start their windows in different orders on different
-  // hosts, and wait for each other.
-  NcclSetup WhenFirst(NcclSetup setup) {
-    setup.may_connect = [this] { return transport_->groups_.front() == this; };
+  // hosts, and wait for each other. And NCCL waits for devices when it frees communicators.
+  NcclSetup WhenItMay(NcclSetup setup) {
+    setup.may_connect = [this] {
+      begun_ = transport_->groups_.front() == this && !transport_->shelf_.dropping();
+      return begun_;
+    };
     return setup;
   }
 
   NcclTransport* const transport_;
   const std::unique_ptr<PeerGroup> base_;
+  const Lasting lasting_;
+  bool begun_ = false;
   NcclGroup nccl_;
 };
 
@@ -76,12 +110,19 @@ NcclTransport::NcclTransport(std::unique_ptr<Transport> base, const NcclApi* api
       api_(api),
       streams_(streams),
       options_(options),
-      on_stuck_(std::move(on_stuck)) {}
+      on_stuck_(std::move(on_stuck)),
+      shelf_(options.idle + options.idle_more, options.abort_timeout, on_stuck_) {}
 
-NcclTransport::~NcclTransport() { REMESH_CHECK(groups_.empty()); }
+NcclTransport::~NcclTransport() {
+  REMESH_CHECK(groups_.empty());
+  shelf_.DropAll();
+  while (!shelf_.empty()) {
+    shelf_.Progress(/*may_end=*/true);
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
 
-absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::Open(int self, std::vector<Peer> peers) {
-  if (peers.size() == 1) return base_->Open(self, std::move(peers));  // nobody to exchange with
+NcclSetup NcclTransport::SetupOf(int self, const std::vector<Peer>& peers) {
   NcclSetup setup{.api = api_,
                   .streams = streams_,
                   .self = self,
@@ -90,9 +131,30 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::Open(int self, std::ve
                   .notify = [this] { base_->Wake(); },
                   .on_stuck = on_stuck_};
   for (const Peer& peer : peers) setup.hosts.push_back(peer.address);
-  ASSIGN_OR_RETURN(std::unique_ptr<PeerGroup> base, base_->Open(self, std::move(peers)));
-  setup.bootstrap = base.get();
-  return std::make_unique<Group>(this, std::move(base), std::move(setup));
+  return setup;
+}
+
+absl::StatusOr<std::unique_ptr<PeerGroup>> NcclTransport::OpenLasting(int self,
+                                                                      std::vector<Peer> peers,
+                                                                      const Lasting& lasting) {
+  if (peers.size() == 1) return base_->Open(self, std::move(peers));  // nobody to exchange with
+  std::unique_ptr<NcclLink> made = lasting.reused ? shelf_.Take(lasting) : nullptr;
+  shelf_.DropAll();
+  if (lasting.reused && made == nullptr) return Gone(lasting);
+  NcclSetup setup = SetupOf(self, peers);
+  auto base = base_->Open(self, std::move(peers));
+  if (!base.ok()) {
+    if (made != nullptr) shelf_.Put(lasting, std::move(made));
+    shelf_.DropAll();
+    return base.status();
+  }
+  setup.bootstrap = base->get();
+  return std::make_unique<Group>(this, *std::move(base), std::move(setup), lasting,
+                                 std::move(made));
+}
+
+bool NcclTransport::AnyAtWork() const {
+  return std::any_of(groups_.begin(), groups_.end(), [](Group* group) { return group->at_work(); });
 }
 
 bool NcclTransport::Progress() {
@@ -101,11 +163,12 @@ bool NcclTransport::Progress() {
     // What another's callback has ended is no more.
     if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) any |= group->Progress();
   }
-  return any;
+  return shelf_.Progress(/*may_end=*/!AnyAtWork()) || any;
 }
 
 void NcclTransport::Wait(std::chrono::milliseconds timeout) {
-  base_->Wait(groups_.empty() ? timeout : std::min(timeout, kTick));
+  const bool ticks = !groups_.empty() || shelf_.dropping();
+  base_->Wait(ticks ? std::min(timeout, kTick) : timeout);
 }
 
 }  // namespace remesh::worker

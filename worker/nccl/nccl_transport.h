@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "worker/nccl/nccl_group.h"
+#include "worker/nccl/nccl_shelf.h"
 #include "worker/transport/transport.h"
 
 namespace remesh::worker {
@@ -15,6 +18,7 @@ namespace remesh::worker {
 // ordinary transport, `base`, connects the hosts, proves who they are and notices who is lost. All
 // devices of an attempt are ranks. Attempts exchange one after the other: one connects when those
 // that were opened before it are gone. REQUIRES: hosts open attempts that overlap in one order.
+// Communicators last where they are to: see NcclShelf.
 class NcclTransport : public Transport {
  public:
   // `api` and `streams` must outlive the transport. on_stuck: see NcclSetup.
@@ -26,7 +30,13 @@ class NcclTransport : public Transport {
   std::string_view name() const override { return "nccl"; }
   std::string address() const override { return base_->address(); }
   bool windowed() const override { return true; }
-  absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override;
+  absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) override {
+    return OpenLasting(self, std::move(peers), {});
+  }
+  absl::StatusOr<std::unique_ptr<PeerGroup>> OpenLasting(int self, std::vector<Peer> peers,
+                                                         const Lasting& lasting) override;
+  void DropLasting(const std::string& name) override { shelf_.Drop(name); }
+  std::chrono::milliseconds keeps_for() const override { return options_.idle; }
   bool Progress() override;
   void Wait(std::chrono::milliseconds timeout) override;
   void Wake() override { base_->Wake(); }
@@ -34,11 +44,15 @@ class NcclTransport : public Transport {
  private:
   class Group;
 
+  NcclSetup SetupOf(int self, const std::vector<Peer>& peers);
+  bool AnyAtWork() const;
+
   const std::unique_ptr<Transport> base_;
   const NcclApi* const api_;
   GpuStreams* const streams_;
   const NcclOptions options_;
   const std::function<void()> on_stuck_;
+  NcclShelf shelf_;
   std::vector<Group*> groups_;  // those open
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/nccl/nccl_windows.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/check.h"
@@ -35,7 +36,13 @@ std::optional<NcclWindow> NcclWindows::TakeNext() {
   Gathered& at = windows_[next_];
   if (at.window.entries.size() < at.expected) return std::nullopt;
   ++next_;
+  at.window.first = !std::exchange(any_taken_, true);
   return std::move(at.window);
+}
+
+bool NcclWindows::all_taken() const {
+  return std::all_of(windows_.begin() + next_, windows_.end(),
+                     [](const Gathered& at) { return at.expected == 0; });
 }
 
 std::vector<PeerGroup::Done> NcclWindows::TakeRest() {

@@ -13,6 +13,7 @@ namespace remesh::worker {
 // The operations of one window, and what to call when they end.
 struct NcclWindow {
   int32_t window = 0;
+  bool first = false;  // of the attempt
   std::vector<NcclEntry> entries;
   std::vector<PeerGroup::Done> done;  // of entries
 };
@@ -28,6 +29,8 @@ class NcclWindows {
   void Add(uint32_t window, const NcclEntry& entry, PeerGroup::Done done);
   // The next window, if all its operations are there.
   std::optional<NcclWindow> TakeNext();
+  // No window is left.
+  bool all_taken() const;
   // The operations of windows that were never complete, or never taken.
   std::vector<PeerGroup::Done> TakeRest();
 
@@ -38,6 +41,7 @@ class NcclWindows {
   };
   std::vector<Gathered> windows_;
   size_t next_ = 0;
+  bool any_taken_ = false;
 };
 
 }  // namespace remesh::worker

@@ -48,6 +48,13 @@ struct Peer {
   bool encrypted = false;  // what goes to it and comes from it. REQUIRES: Transport::encrypts()
 };
 
+// Connections that are dear to make: those of one attempt may serve later ones, one after the other.
+struct Lasting {
+  std::string name;     // theirs alone, the same on all hosts; empty: they end with the attempt
+  std::string among;    // between which lives of which hosts, with how many devices
+  bool reused = false;  // an earlier attempt made them, and every host has kept them
+};
+
 // The connections among the hosts of one attempt. Every posted operation ends exactly once, by its
 // callback, inside Transport::Progress(): OK, UNAVAILABLE (peer lost; the message names it),
 // INVALID_ARGUMENT (sizes differ between the ends), or CANCELLED. Until then its buffer belongs to
@@ -90,6 +97,16 @@ class PeerGroup {
   virtual bool windowed() const { return false; }
   virtual void Expect(std::vector<int32_t> operations) {}
 
+  // Instead of Abort(), when every operation of every host has ended OK and no host has another one:
+  // endpoints close. Whether lasting connections stay, idle.
+  virtual bool Rest() {
+    Abort();
+    return false;
+  }
+  // After Rest(), when the attempt has ended well: what stayed may serve another that names it. Then as
+  // Abort(), which ends what stayed, too.
+  virtual void Keep() { Abort(); }
+
   // Starts to end everything: pending operations finish CANCELLED, endpoints close, later
   // operations finish CANCELLED. Idempotent.
   virtual void Abort() = 0;
@@ -114,6 +131,17 @@ class Transport {
   // its group opens wait. Errors: INVALID_ARGUMENT for an unusable address or token; UNAVAILABLE
   // never: a peer that cannot be reached fails its operations.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) = 0;
+
+  // The same, with lasting connections where the transport has them. Others of them that are kept end.
+  // Errors also: FAILED_PRECONDITION (COMMUNICATORS_GONE), those to be reused are not here.
+  virtual absl::StatusOr<std::unique_ptr<PeerGroup>> OpenLasting(int self, std::vector<Peer> peers,
+                                                                 const Lasting& lasting) {
+    return Open(self, std::move(peers));
+  }
+  // Ends kept ones; nothing happens to those that a group has.
+  virtual void DropLasting(const std::string& name) {}
+  // For how long they are kept at least; 0: not at all.
+  virtual std::chrono::milliseconds keeps_for() const { return {}; }
 
   // Whether groups are windowed().
   virtual bool windowed() const { return false; }

@@ -27,6 +27,7 @@ class Registry {
   void Add(FakeComm* comm) {
     const std::lock_guard lock(mutex_);
     living_.insert(comm);
+    ++made_;
   }
   void Remove(FakeComm* comm) {
     const std::lock_guard lock(mutex_);
@@ -38,9 +39,18 @@ class Registry {
     if (!living_.contains(comm)) Die("a communicator that does not exist any more is used");
     return comm;
   }
+  int made() {
+    const std::lock_guard lock(mutex_);
+    return made_;
+  }
+  int living() {
+    const std::lock_guard lock(mutex_);
+    return static_cast<int>(living_.size());
+  }
 
  private:
   std::mutex mutex_;
+  int made_ = 0;
   std::set<FakeComm*> living_;
 };
 
@@ -99,6 +109,8 @@ Result Enqueue(bool send, const void* address, size_t count, int type, int peer,
   auto* fake = static_cast<RemeshFakeStream*>(stream);
   if (fake == nullptr || fake->magic != REMESH_FAKE_STREAM_MAGIC) Die("a stream that is none");
   if (comm->aborted || comm->finalized) Die("a send or receive after abort or finalize");
+  if (comm->state != Result::kSuccess && comm->state != Result::kInProgress)
+    Die("a communicator that has failed is used again");
   if (comm->state != Result::kSuccess || type != nccl::kUint8) return Result::kInvalidArgument;
   if (peer < 0 || peer >= comm->ranks || peer == comm->rank) return Result::kInvalidArgument;
   ++group.depth;
@@ -153,6 +165,10 @@ using remesh::worker::nccl::Config;
 using remesh::worker::nccl::Result;
 using remesh::worker::nccl::Stream;
 using remesh::worker::nccl::UniqueId;
+
+// For tests: communicators that this process ever made, and those that it has not freed.
+REMESH_NCCL_EXPORT int remeshFakeNcclMade() { return fake::registry().made(); }
+REMESH_NCCL_EXPORT int remeshFakeNcclLiving() { return fake::registry().living(); }
 
 REMESH_NCCL_EXPORT Result ncclGetVersion(int* version) {
   *version = 22809;

@@ -391,6 +391,18 @@ TEST_F(FakeNcclDeathTest, UseAfterAbort) {
   EXPECT_DEATH(api_.abort(comm), "does not exist any more");
 }
 
+TEST_F(FakeNcclDeathTest, UseAfterAFailure) {
+  auto again = [&] {
+    setenv("REMESH_FAKE_NCCL_FAILING_GROUP", "1", 1);
+    InitReady(2, {{0}, {1}});
+    Send(0, 1, 1);
+    Receive(1, 0, 1);
+    Within(kPatience, [&] { return State(0) == Result::kRemoteError; });
+    Send(0, 1, 1);
+  };
+  EXPECT_DEATH(again(), "has failed is used again");
+}
+
 TEST_F(FakeNcclDeathTest, DestroyAfterAbort) {
   InitReady(2, {{0, 1}});
   Abort(0);

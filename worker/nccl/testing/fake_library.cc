@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/nccl/testing/fake_library.h"
 
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <filesystem>
 
@@ -21,5 +23,19 @@ const NcclApi& FakeNccl() {
   }();
   return api;
 }
+
+namespace {
+
+int Count(const char* name) {
+  void* library = dlopen(FakeNccl().library.c_str(), RTLD_NOW);
+  auto* count = reinterpret_cast<int (*)()>(dlsym(library, name));
+  REMESH_CHECK(count != nullptr);
+  return count();
+}
+
+}  // namespace
+
+int FakeNcclMade() { return Count("remeshFakeNcclMade"); }
+int FakeNcclLiving() { return Count("remeshFakeNcclLiving"); }
 
 }  // namespace remesh::worker

@@ -13,4 +13,8 @@ std::string LoadableLibrary(const std::string& name);
 // The fake NCCL, found as the true one is.
 const NcclApi& FakeNccl();
 
+// Communicators that this process ever made, and those that it has not freed.
+int FakeNcclMade();
+int FakeNcclLiving();
+
 }  // namespace remesh::worker

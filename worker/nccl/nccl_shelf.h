@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "worker/nccl/nccl_link.h"
+#include "worker/transport/transport.h"
+
+namespace remesh::worker {
+
+// Where communicators lie between attempts. One set at most is kept, as each takes memory of the
+// devices; it ends when it is dropped, or was idle for too long. The data thread calls everything.
+class NcclShelf {
+ public:
+  // idle: for how long they stay. abort_timeout, on_stuck: see NcclOptions and NcclSetup.
+  NcclShelf(std::chrono::milliseconds idle, std::chrono::milliseconds abort_timeout,
+            std::function<void()> on_stuck);
+  // REQUIRES: empty().
+  ~NcclShelf();
+
+  // REQUIRES: `link` is idle.
+  void Put(const Lasting& lasting, std::unique_ptr<NcclLink> link);
+  // Null: none of the name is kept, or it is among others.
+  std::unique_ptr<NcclLink> Take(const Lasting& lasting);
+  void Drop(const std::string& name);
+  void DropAll();
+
+  // Some were dropped and have not ended.
+  bool dropping() const;
+  bool empty() const { return kept_.empty(); }
+
+  // may_end: nothing works on the devices. Returns whether anything happened.
+  bool Progress(bool may_end);
+
+ private:
+  struct Kept {
+    Lasting lasting;
+    std::unique_ptr<NcclLink> link;
+    std::chrono::steady_clock::time_point until;
+    bool dropped = false;
+  };
+
+  const std::chrono::milliseconds idle_;
+  const std::chrono::milliseconds abort_timeout_;
+  const std::function<void()> on_stuck_;
+  bool stuck_ = false;
+  std::vector<Kept> kept_;
+};
+
+}  // namespace remesh::worker
