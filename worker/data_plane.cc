@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/data_plane.h"
 
+#include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/numbers.h"
@@ -21,6 +23,8 @@
 
 namespace remesh::worker {
 namespace {
+
+constexpr std::chrono::hours kIdleMax(24);  // as far as the planner counts
 
 struct BindAddress {
   std::string ip;
@@ -84,9 +88,12 @@ absl::Status OpenGpus(const WorkerOptions& options, std::function<void()> on_stu
   } else {
     AddSimStreams(count, plane);
   }
+  NcclOptions nccl_options;
+  nccl_options.idle = std::chrono::duration_cast<std::chrono::milliseconds>(
+      std::min<std::chrono::nanoseconds>(options.nccl_idle, kIdleMax));
   plane.transport =
       std::make_unique<NcclTransport>(std::move(plane.transport), plane.nccl.get(),
-                                      plane.streams.get(), NcclOptions(), std::move(on_stuck));
+                                      plane.streams.get(), nccl_options, std::move(on_stuck));
   Transport* const woken = plane.transport.get();
   if (options.device == "cuda") {
     CudaOptions cuda{.indices = {}, .on_finished = [woken] { woken->Wake(); }};

@@ -71,6 +71,11 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
       recycled_(recycling_.Add({{"outcome", "recycled"}})),
       still_mapped_(recycling_.Add({{"outcome", "still_mapped"}})),
       no_lease_support_(recycling_.Add({{"outcome", "no_lease_support"}})),
+      communicators_(
+          Counters(registry, "remesh_worker_nccl_communicators_total",
+                   "Attempts that connected by NCCL, by where communicators were from.")),
+      communicators_created_(communicators_.Add({{"outcome", "created"}})),
+      communicators_reused_(communicators_.Add({{"outcome", "reused"}})),
       errors_(Counters(registry, "remesh_worker_errors_total",
                        "Attempts and commands that failed, by reason.")),
       heartbeats_(
@@ -97,6 +102,10 @@ void WorkerMetrics::WindowDone(const MoverBytes& delta, double seconds, bool enc
 void WorkerMetrics::PhaseDone(Attempt::Phase phase, double seconds) {
   REMESH_CHECK(phase != Attempt::Phase::kOver);
   phase_seconds_[static_cast<size_t>(phase)]->Observe(seconds);
+}
+
+void WorkerMetrics::CommunicatorsOpened(bool reused) {
+  (reused ? communicators_reused_ : communicators_created_).Increment();
 }
 
 void WorkerMetrics::MovingFailed(const absl::Status& status) {

@@ -30,6 +30,8 @@ class WorkerMetrics {
   void WindowDone(const MoverBytes& delta, double seconds, bool encrypted);
   // An attempt has left `phase`, which is not kOver.
   void PhaseDone(Attempt::Phase phase, double seconds);
+  // An attempt connects by NCCL.
+  void CommunicatorsOpened(bool reused);
   // What ended a mover; counted when digests did not match.
   void MovingFailed(const absl::Status& status);
   void SetBufferBytes(int64_t bytes);
@@ -65,6 +67,9 @@ class WorkerMetrics {
   prometheus::Counter& recycled_;
   prometheus::Counter& still_mapped_;
   prometheus::Counter& no_lease_support_;
+  prometheus::Family<prometheus::Counter>& communicators_;
+  prometheus::Counter& communicators_created_;
+  prometheus::Counter& communicators_reused_;
   prometheus::Family<prometheus::Counter>& errors_;
   prometheus::Counter& heartbeats_;
   prometheus::Gauge& attached_;

@@ -237,6 +237,10 @@ void AddSettings(WorkerOptions& options, service::Settings& settings) {
   settings.AddString("nccl_library", &options.nccl_library,
                      "The library that transport nccl loads: a path, or a name for the dynamic "
                      "linker.");
+  settings.AddDuration("nccl_idle", &options.nccl_idle,
+                       "How long communicators are kept after a move for the next one among the "
+                       "same hosts; they take memory of the GPUs meanwhile; 0s: not at all.",
+                       std::chrono::nanoseconds(0));
   settings.AddString("data_bind_address", &options.data_bind_address,
                      "IP or IP:PORT that peers reach this host at ([IPv6]:PORT); empty: the "
                      "address on the way to the planner, any port.");

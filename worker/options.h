@@ -45,6 +45,7 @@ struct WorkerOptions {
   std::string device_buffers = "device";
   std::string keeper_socket;
   std::string nccl_library = "libnccl.so.2";
+  std::chrono::nanoseconds nccl_idle = std::chrono::minutes(10);
   std::string data_bind_address;
   std::string ucx_tls = "tcp";
   std::string ucx_net_devices;

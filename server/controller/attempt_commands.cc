@@ -19,7 +19,8 @@ void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Com
 }  // namespace
 
 v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
-                               const std::vector<v1::PeerEntry>& peers) {
+                               const std::vector<v1::PeerEntry>& peers,
+                               const v1::Communicators& communicators) {
   v1::AttachResponse message;
   v1::Prepare& prepare = *message.mutable_prepare();
   *prepare.mutable_attempt() = spec.attempt;
@@ -31,6 +32,7 @@ v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& r
   *prepare.mutable_peers() = {peers.begin(), peers.end()};
   prepare.set_windows(resource.windows());
   prepare.set_window_bytes(spec.window_bytes);
+  if (!communicators.name().empty()) *prepare.mutable_communicators() = communicators;
   return message;
 }
 

@@ -11,9 +11,11 @@ namespace remesh::server {
 
 // What the workers of an execution are told; without epoch.
 
-// For participant `self`; `peers`: one a participant, in their order.
+// For participant `self`; `peers`: one a participant, in their order; `communicators` without a name:
+// unset.
 v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
-                               const std::vector<v1::PeerEntry>& peers);
+                               const std::vector<v1::PeerEntry>& peers,
+                               const v1::Communicators& communicators);
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until);
 v1::AttachResponse MakeVerify(const v1::AttemptId& attempt);
 v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource);

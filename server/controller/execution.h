@@ -63,7 +63,8 @@ class Execution {
   static Execution Restore(ExecutionSpec spec, v1::Execution resource, ExecutionActions& out);
 
   // Its devices are free. `peers`: one a participant, in their order.
-  void Start(const std::vector<v1::PeerEntry>& peers, ExecutionActions& out);
+  void Start(const std::vector<v1::PeerEntry>& peers, const v1::Communicators& communicators,
+             ExecutionActions& out);
 
   // Hosts that take no part, and answers that do not fit the step, are ignored.
   void OnPrepared(const std::string& host, Moment now, ExecutionActions& out);

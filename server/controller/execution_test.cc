@@ -42,7 +42,7 @@ class ExecutionTest : public testing::Test {
     return resource;
   }
 
-  void Start() { execution_.Start(std::vector<v1::PeerEntry>(3), out_); }
+  void Start() { execution_.Start(std::vector<v1::PeerEntry>(3), {}, out_); }
   void AllPrepared() {
     for (const char* host : kHosts) execution_.OnPrepared(host, now_, out_);
   }

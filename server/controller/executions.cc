@@ -125,6 +125,15 @@ int64_t Abandoned(const StateEntry& state, const v1::Execution& execution, Save 
   return given_up ? execution.target_generation() : state.declared.abandoned_generation();
 }
 
+void SendDrops(const std::vector<Communicators::Drop>& drops, const Commands& commands,
+               Outbox& out) {
+  for (const Communicators::Drop& drop : drops) {
+    v1::AttachResponse message;
+    message.mutable_drop_communicators()->set_name(drop.name);
+    commands.Send(drop.host, std::move(message), out);
+  }
+}
+
 const v1::AttemptId& AttemptOf(const v1::AttachRequest& message) {
   switch (message.event_case()) {
     case v1::AttachRequest::kPrepared:
@@ -307,6 +316,8 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
       break;
     case Event::kCommitted:
       execution.OnCommitted(host, actions);
+      communicators_.OnCommitted(attempt.execution(), host, message.committed().communicators(),
+                                 now.steady);
       break;
     case Event::kQuiesced:
       execution.OnQuiesced(host, message.quiesced().error(), now, actions);
@@ -321,6 +332,7 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
 }
 
 void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
+  SendDrops(communicators_.OnHostAway(away.host), commands_, out);
   for (const std::string& name : running_) {
     Execution& execution = entries_.at(name).execution;
     if (!execution.has_participant(away.host)) continue;
@@ -448,9 +460,11 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
     if (!encrypts.ok()) {
       execution.Stop(encrypts, now, actions);
     } else {
-      execution.Start(
-          MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data),
-          actions);
+      const std::vector<v1::PeerEntry> peers =
+          MakePeers(execution.spec(), membership_.workers(), random_, options_.encrypts_data);
+      const Communicators::Named named = communicators_.Name(name, peers, now.steady, random_);
+      SendDrops(named.drops, commands_, out);
+      execution.Start(peers, named.communicators, actions);
     }
     Apply(name, std::move(actions), now, out);
   }

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "server/controller/commands.h"
+#include "server/controller/communicators.h"
 #include "server/controller/controller_options.h"
 #include "server/controller/device_ledger.h"
 #include "server/controller/execution.h"
@@ -90,6 +91,7 @@ class Executions {
   const States& states_;
   const Commands& commands_;
   DeviceLedger ledger_;
+  Communicators communicators_;
   std::map<std::string, ExecutionEntry> entries_;   // by name
   std::map<std::string, std::string> by_age_;       // see by_age()
   std::set<std::string> running_;                   // that have not ended

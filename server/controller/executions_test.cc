@@ -82,6 +82,73 @@ TEST_F(ExecutionsTest, ALostHostFailsItAndTheStateStays) {
   EXPECT_EQ(executions_.Find(name)->execution.resource().phase(), v1::Execution::FAILED);
 }
 
+// Hosts that exchange by NCCL.
+class ExecutionsOverNcclTest : public ExecutionsTest {
+ protected:
+  void SetUp() override {
+    for (const char* host : {"a", "b"}) {
+      v1::Register registration = Registration(host);
+      registration.add_data_addresses()->set_transport("nccl");
+      Attach(registration);
+    }
+    uid_ = Create({"a"});
+    membership_.Hold("a", Manifest(kState, uid_, 1));
+    Clear();
+  }
+
+  // What the last two Prepares said, if it is the same.
+  v1::Communicators Named() {
+    std::vector<v1::Communicators> named;
+    for (const SendToWorker& send : Did<SendToWorker>()) {
+      if (send.message.has_prepare()) named.push_back(send.message.prepare().communicators());
+    }
+    EXPECT_GE(named.size(), 2u);
+    const v1::Communicators last = named.back(), other = named[named.size() - 2];
+    EXPECT_EQ(last.SerializeAsString(), other.SerializeAsString()) << "all or none";
+    return last;
+  }
+  // From its start to what hosts say that they keep.
+  void Succeed(const std::string& name, const std::string& kept) {
+    Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+    Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+    executions_.OnSaved(LastSave(), now_, out_);
+    Say(name, [&](v1::AttachRequest& message) {
+      message.mutable_committed()->mutable_communicators()->set_name(kept);
+      message.mutable_committed()->mutable_communicators()->mutable_kept_for()->set_seconds(60);
+      return message.mutable_committed();
+    });
+    const auto end = executions_.OnSaved(LastSave(), now_, out_);
+    ASSERT_TRUE(end.has_value());
+    // The state itself stays where it was: that is for others.
+    states_.EndExecution({.state = kState}, out_);
+  }
+};
+
+TEST_F(ExecutionsOverNcclTest, TheNextOneIsToldToReuseWhatAllHaveKept) {
+  std::string name = Launch();
+  Stored(name);
+  const v1::Communicators first = Named();
+  EXPECT_FALSE(first.name().empty());
+  EXPECT_FALSE(first.reuse());
+  Succeed(name, first.name());
+  name = Launch();
+  Stored(name);
+  const v1::Communicators second = Named();
+  EXPECT_EQ(second.name(), first.name());
+  EXPECT_TRUE(second.reuse());
+}
+
+TEST_F(ExecutionsOverNcclTest, WhoKeepsThoseOfAHostThatIsAwayIsToldToDropThem) {
+  const std::string name = Launch();
+  Stored(name);
+  const std::string kept = Named().name();
+  Succeed(name, kept);
+  membership_.EndStream(2, now_, out_);
+  executions_.OnHostAway({.host = "b", .why = absl::UnavailableError("gone")}, now_, out_);
+  EXPECT_EQ(Sent(1, v1::AttachResponse::kDropCommunicators), 1);
+  EXPECT_EQ(Did<SendToWorker>().back().message.drop_communicators().name(), kept);
+}
+
 TEST_F(ExecutionsTest, WhoDoesNotQuiesceIsToldOfByName) {
   const std::string name = Launch();
   Stored(name);

@@ -17,7 +17,7 @@ ORDER = [
     ("leadership", "leadership"),
     ("membership", "commands data_addresses membership parked_streams worker_registry"),
     ("states", "state_registry states tombstones"),
-    ("executions", "attempt_commands execution execution_hosts execution_spec executions"),
+    ("executions", "attempt_commands communicators execution execution_hosts execution_spec executions"),
     ("starts", "starts"),
     ("reconcile", "held owed reconcile"),
     ("watches", "watches"),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/agent/agent.h"
 
+#include <google/protobuf/util/time_util.h>
+
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -188,6 +190,8 @@ void Agent::Execute(const v1::AttachResponse& response) {
         Refuse(status);
       }
       return;
+    case v1::AttachResponse::kDropCommunicators:
+      return data_->DropLasting(response.drop_communicators().name());
     case v1::AttachResponse::COMMAND_NOT_SET:
       return;  // of a newer planner
   }
@@ -293,12 +297,19 @@ void Agent::Commit(const v1::Commit& command) {
   calls_.Retry();
 }
 
-void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation) {
+void Agent::SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
+                         const std::string& kept) {
   v1::AttachRequest answer;
   *answer.mutable_committed()->mutable_attempt() = id;
   const Generation* held = store_->Find(state, generation);
   if (held != nullptr && held->manifest.sealed_size() > 0)
     *answer.mutable_committed()->mutable_manifest() = held->Summary();
+  if (!kept.empty()) {
+    v1::KeptCommunicators& communicators = *answer.mutable_committed()->mutable_communicators();
+    communicators.set_name(kept);
+    *communicators.mutable_kept_for() =
+        google::protobuf::util::TimeUtil::MillisecondsToDuration(data_->keeps_for().count());
+  }
   ports_.say(answer);
 }
 

@@ -90,6 +90,7 @@ class Agent {
     std::shared_ptr<const MappedShards> target;
     Program program;
     PhaseTimer phase_timer;
+    bool rests = false;                          // what it has exchanged by stays if it ends well
     std::shared_ptr<FilesQueue::Job> reserving;  // memory; or null
     bool stop_then = false;                      // once it is not reserving any more
   };
@@ -102,7 +103,9 @@ class Agent {
   void Refuse(const absl::Status& why);
   void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);
-  void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation);
+  // `kept`: communicators; empty: none.
+  void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
+                    const std::string& kept = "");
   void Retire(const v1::Retire& command);
   void Forget(const v1::ForgetState& command);
   // Says Forgotten of what was to be forgotten and is in nobody's hands any more.

@@ -14,6 +14,17 @@
 namespace remesh::worker {
 namespace {
 
+// Between which lives of which hosts, and how many of their devices, an attempt connects.
+Lasting LastingOf(const v1::Prepare& prepare) {
+  Lasting lasting{.name = prepare.communicators().name(),
+                  .reused = prepare.communicators().reuse()};
+  for (const v1::PeerEntry& peer : prepare.peers()) {
+    absl::StrAppend(&lasting.among, peer.host(), "\n", peer.incarnation(), "\n",
+                    peer.device_ids_size(), "\n");
+  }
+  return lasting;
+}
+
 // DEVICE_ERROR where a device refuses whatever it is given.
 absl::Status CheckDevices(const LocalDevices& devices) {
   for (Device* device : devices.all()) {
@@ -209,6 +220,12 @@ Mover::Events Agent::MakeEvents(const std::string& key, bool encrypted) {
     metrics_->MovingFailed(status);
     PostEvent(key, [status](Entry& e) { return e.attempt.MovingFailed(status); });
   };
+  events.rests = [this, key] {
+    PostEvent(key, [](Entry& e) {
+      e.rests = true;
+      return Attempt::Actions();
+    });
+  };
   events.verified = [this, key](absl::Status status) {
     metrics_->MovingFailed(status);
     PostEvent(key, [status](Entry& e) { return e.attempt.SourcesChecked(status); });
@@ -231,6 +248,7 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::Open&) {
                                                 .target = std::move(entry.target),
                                                 .opening = {.self = prepare.self(),
                                                             .peers = *std::move(peers),
+                                                            .lasting = LastingOf(prepare),
                                                             .options = options_.mover,
                                                             .events = MakeEvents(key, encrypted)}});
   for (const v1::PeerEntry& peer : prepare.peers())
@@ -249,7 +267,10 @@ void Agent::Made(const std::string& key, Making& making) {
   entry.reserving = nullptr;
   if (entry.stop_then) return Stop(key, entry);
   if (!making.status.ok()) return Run(key, entry.attempt.Opened(making.status));
-  data_->Open(key, std::move(making.opening), [this, key](absl::Status status) {
+  const bool connects = data_->windowed() && making.opening.peers.size() > 1;
+  const bool reused = making.opening.lasting.reused;
+  data_->Open(key, std::move(making.opening), [=, this](absl::Status status) {
+    if (connects && status.ok()) metrics_->CommunicatorsOpened(reused);
     PostEvent(key, [status](Entry& e) { return e.attempt.Opened(status); });
   });
 }
@@ -307,7 +328,9 @@ void Agent::Do(const std::string& key, Entry& entry, const Attempt::StopMoving&)
 void Agent::Stop(const std::string& key, Entry& entry) {
   entry.source.reset();
   entry.target.reset();
-  data_->Stop(key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); });
+  const bool well = entry.attempt.phase() == Attempt::Phase::kCommitted;
+  data_->Stop(
+      key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); }, well);
 }
 
 void Agent::Do(const std::string&, Entry& entry, const Attempt::DropTarget& action) {
@@ -325,7 +348,9 @@ void Agent::Do(const std::string&, Entry& entry, const Attempt::Say& action) {
     metrics_->CountError(service::StatusFromProto(action.message.failed().error()));
   if (action.message.has_committed()) {
     const v1::Assignment& target = entry.attempt.prepare().target();
-    return SayCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation());
+    const std::string& made = entry.attempt.prepare().communicators().name();
+    return SayCommitted(entry.attempt.prepare().attempt(), target.state(), target.generation(),
+                        entry.rests ? made : "");
   }
   ports_.say(action.message);
   if (!action.message.has_failed()) return;

@@ -25,6 +25,7 @@ DataThread::DataThread(std::unique_ptr<Transport> transport,
       windowed_(transport_->windowed()),
       gathers_(transport_->gathers()),
       encrypts_(transport_->encrypts()),
+      keeps_for_(transport_->keeps_for()),
       devices_(std::move(devices)),
       thread_([this] { Run(); }) {
   REMESH_CHECK(!devices_.empty());
@@ -56,7 +57,8 @@ void DataThread::Open(const std::string& attempt, Opening opening,
     auto mover = std::make_unique<Mover>(std::move(opening->moves), std::move(opening->peer_names),
                                          opening->options, transport_.get(), devices(),
                                          std::move(opening->events));
-    const absl::Status status = mover->Open(opening->self, std::move(opening->peers));
+    const absl::Status status =
+        mover->Open(opening->self, std::move(opening->peers), opening->lasting);
     if (!status.ok()) mover->Stop();
     if (status.ok()) REMESH_CHECK(movers_.try_emplace(attempt, std::move(mover)).second);
     opened(status);
@@ -84,13 +86,17 @@ void DataThread::LookAgain(const std::string& attempt, const ChunkName& chunk,
   });
 }
 
-void DataThread::Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped) {
-  Post([this, attempt, stopped = std::move(stopped)]() mutable {
+void DataThread::Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped, bool well) {
+  Post([this, attempt, well, stopped = std::move(stopped)]() mutable {
     const auto it = movers_.find(attempt);
     if (it == movers_.end()) return stopped();
-    it->second->Stop();
+    it->second->Stop(well);
     stopping_[attempt].push_back(std::move(stopped));
   });
+}
+
+void DataThread::DropLasting(const std::string& name) {
+  Post([this, name] { transport_->DropLasting(name); });
 }
 
 void DataThread::Post(Task task) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,7 +19,8 @@ namespace remesh::worker {
 
 // The one thread that drives a transport, the device's results and every mover. It sleeps while
 // nothing happens. Its methods are thread-safe and answer by callbacks, which run on the thread and
-// must not block. An attempt is named by any string.
+// must not block. An attempt is named by any string. It knows its transport's traits by heart, as other
+// threads ask for them: it has more than 12 fields.
 class DataThread {
  public:
   struct Opening {
@@ -26,6 +28,7 @@ class DataThread {
     std::vector<std::string> peer_names;
     int self = 0;
     std::vector<Peer> peers;
+    Lasting lasting;
     Mover::Options options;
     Mover::Events events;
   };
@@ -40,6 +43,7 @@ class DataThread {
   bool windowed() const { return windowed_; }
   bool gathers() const { return gathers_; }
   bool encrypts() const { return encrypts_; }
+  std::chrono::milliseconds keeps_for() const { return keeps_for_; }
   const std::string& transport_name() const { return name_; }
   const std::string& transport_address() const { return address_; }
 
@@ -52,9 +56,11 @@ class DataThread {
   // See Mover::LookAgain(); OK at once where the mover is not open.
   void LookAgain(const std::string& attempt, const ChunkName& chunk,
                  absl::AnyInvocable<void(absl::Status)> looked);
-  // Ends a mover; `stopped` runs when nothing of it is left, at once if it is not open. No event
-  // follows.
-  void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped);
+  // Ends a mover, as Mover::Stop(); `stopped` runs when nothing of it is left, at once if it is not
+  // open. No event follows.
+  void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped, bool well = false);
+  // See Transport::DropLasting().
+  void DropLasting(const std::string& name);
 
  private:
   using Task = absl::AnyInvocable<void()>;
@@ -71,6 +77,7 @@ class DataThread {
   const bool windowed_;
   const bool gathers_;
   const bool encrypts_;
+  const std::chrono::milliseconds keeps_for_;
 
   absl::Mutex mutex_;
   std::vector<Task> tasks_ ABSL_GUARDED_BY(mutex_);

@@ -45,10 +45,10 @@ Mover::Mover(MoveList list, std::vector<std::string> peer_names, const Options& 
 
 Mover::~Mover() { REMESH_CHECK(stopped()); }
 
-absl::Status Mover::Open(int self, std::vector<Peer> peers) {
+absl::Status Mover::Open(int self, std::vector<Peer> peers, const Lasting& lasting) {
   for (const Peer& peer : peers) peer_addresses_.push_back(peer.address);
   self_ = self;
-  ASSIGN_OR_RETURN(group_, transport_->Open(self, std::move(peers)));
+  ASSIGN_OR_RETURN(group_, transport_->OpenLasting(self, std::move(peers), lasting));
   std::vector<int32_t> operations(list_.program.windows(), 0);
   for (const Slice& slice : messages_.slices())
     operations[messages_.MessageOf(slice).window] += messages_.MessageOf(slice).peer >= 0 ? 1 : 0;
@@ -61,9 +61,9 @@ void Mover::Grant(int32_t until) {
   Advance();
 }
 
-void Mover::Stop() {
+void Mover::Stop(bool well) {
   *stopping_ = true;
-  if (group_ != nullptr) group_->Abort();
+  if (group_ != nullptr) well ? group_->Keep() : group_->Abort();
 }
 
 bool Mover::stopped() const {

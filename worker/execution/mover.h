@@ -62,6 +62,7 @@ class Mover {
   struct Events {
     absl::AnyInvocable<void(const WindowReport&)> window_done;  // in order
     absl::AnyInvocable<void(absl::Status)> failed;              // at most once; no event follows
+    absl::AnyInvocable<void()> rests;  // in Verify(): connections stay for Stop(true); null: untold
     absl::AnyInvocable<void(absl::Status)>
         verified;  // answers Verify(); an error is the last event
   };
@@ -75,18 +76,19 @@ class Mover {
   ~Mover();
 
   // Joins the attempt; first.
-  absl::Status Open(int self, std::vector<Peer> peers);
+  absl::Status Open(int self, std::vector<Peer> peers, const Lasting& lasting = {});
   // Windows [0, until) may start.
   void Grant(int32_t until);
   // Hashes again what was read from the source generation: OK, or ABORTED (SOURCE_MODIFIED), or
   // FAILED_PRECONDITION (BUFFER_TRUNCATED), which may also be why the mover failed() before. Every
-  // host is done by now: the connections close. REQUIRES: every window is done here.
+  // host is done by now: the connections close, or rest. REQUIRES: every window is done here.
   void Verify();
   // Ends all moving; no event follows. Where this host read `chunk` from the source, it is hashed again:
   // `looked` gets OK, or ABORTED (SOURCE_MODIFIED) when it is no longer what was read.
   void LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Status)> looked);
-  // Ends everything; no event follows.
-  void Stop();
+  // Ends everything; no event follows. `well`: the target is committed, so connections that rest may
+  // serve another attempt.
+  void Stop(bool well = false);
   // Nothing of the attempt is open, nothing reads or writes any shard any more.
   bool stopped() const;
 

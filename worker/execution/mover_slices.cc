@@ -295,7 +295,7 @@ void Mover::LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Stat
 void Mover::Verify() {
   if (halted()) return;
   REMESH_CHECK(schedule_.all_finished());
-  if (group_ != nullptr) group_->Abort();
+  if (group_ != nullptr && group_->Rest() && events_.rests) events_.rests();
   checking_ = true;
   if (CheckTwins()) CheckSources();
 }

@@ -37,6 +37,7 @@ v1::Register ModelWorker::Registration() const {
   message.set_incarnation(incarnation_);
   message.set_last_incarnation(last_incarnation_);
   message.add_devices()->set_id(device_);
+  message.add_data_addresses()->set_transport("nccl");
   message.set_nics(1);
   message.set_nic_bytes_per_second(1e9);
   message.set_fabric_bytes_per_second(1e10);
@@ -113,6 +114,9 @@ void ModelWorker::OnCommand(const v1::AttachResponse& command) {
       return Abort(command.abort());
     case v1::AttachResponse::kRetire:
       return Retire(command.retire());
+    case v1::AttachResponse::kDropCommunicators:
+      if (communicators_ == command.drop_communicators().name()) communicators_.clear();
+      return;
     default:
       return;
   }
@@ -202,7 +206,9 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
     return Fail(prepare.attempt(), "the target generation is readable here");
   }
   if (callbacks_.fails()) return Fail(prepare.attempt(), "no memory");
-  attempts_[execution] = {.state_uid = target.state_uid()};
+  attempts_[execution] = {.state_uid = target.state_uid(),
+                          .communicators = prepare.communicators().name()};
+  TakeCommunicators(prepare);
   if (!target.shards().empty()) {
     held_[{target.state(), target.generation()}] = {v1::SHARD_PHASE_PREPARED, execution,
                                                     target.shards_size(), target.state_uid()};
@@ -210,6 +216,22 @@ void ModelWorker::Prepare(const v1::Prepare& prepare) {
   v1::AttachRequest answer;
   *answer.mutable_prepared()->mutable_attempt() = prepare.attempt();
   callbacks_.say(answer);
+}
+
+// Those that are not there any more would fail the attempt: what ends them is known to the planner. (Only
+// time ends them in earnest, which here stands still for them.)
+void ModelWorker::TakeCommunicators(const v1::Prepare& prepare) {
+  const v1::Communicators& named = prepare.communicators();
+  if (prepare.peers_size() > 1 && named.name().empty()) {
+    callbacks_.violation(host_ + ": communicators without a name");
+  }
+  if (named.name().empty()) return;
+  if (named.reuse() != (communicators_ == named.name())) {
+    callbacks_.violation(host_ + ": told to " + (named.reuse() ? "reuse" : "make") +
+                         " communicators, and keeps " + communicators_);
+  }
+  communicators_.clear();
+  reused_ += named.reuse() ? 1 : 0;
 }
 
 void ModelWorker::Grant(const v1::Grant& grant) {
@@ -247,7 +269,10 @@ void ModelWorker::Commit(const v1::Commit& commit) {
     return Fail(commit.attempt(), "the manifest cannot be written");
   }
   Unassign(commit.state(), commit.state_uid());
-  const bool known = attempts_.erase(commit.attempt().execution()) > 0;
+  const auto attempt = attempts_.find(commit.attempt().execution());
+  const bool known = attempt != attempts_.end();
+  const std::string kept = known ? attempt->second.communicators : "";
+  if (known) attempts_.erase(attempt);
   if (held == held_.end()) {
     if (!known) return Fail(commit.attempt(), "nothing is verified here");
   } else if (held->second.phase == v1::SHARD_PHASE_PREPARED) {
@@ -258,6 +283,11 @@ void ModelWorker::Commit(const v1::Commit& commit) {
   v1::AttachRequest answer;
   *answer.mutable_committed()->mutable_attempt() = commit.attempt();
   if (held != held_.end()) *answer.mutable_committed()->mutable_manifest() = Manifest(held->first);
+  if (!kept.empty()) {
+    communicators_ = kept;
+    answer.mutable_committed()->mutable_communicators()->set_name(kept);
+    answer.mutable_committed()->mutable_communicators()->mutable_kept_for()->set_seconds(600);
+  }
   callbacks_.say(answer);
 }
 

@@ -63,6 +63,7 @@ class ModelWorker {
     incarnation_ = 0;
     attempts_.clear();
     assigned_.clear();
+    communicators_.clear();
   }
   // A trainer writes a readable generation again, or is done with that.
   void Unseal(uint64_t choice);
@@ -78,11 +79,14 @@ class ModelWorker {
   bool holds(const Part& part) const { return parts(false).contains(part); }
   // Executions of which it runs an attempt.
   std::set<std::string> attempts() const;
+  // Attempts that were to use communicators of an earlier one.
+  int reused() const { return reused_; }
 
  private:
   struct Attempt {
     std::string state_uid;
     int32_t windows_done = 0;
+    std::string communicators = "";  // that it exchanges by
   };
   v1::StateManifest Manifest(const Key& key) const;
   void SetSealed(const Key& key, bool sealed);
@@ -97,6 +101,7 @@ class ModelWorker {
   void Abort(const v1::Abort& abort);
   void Retire(const v1::Retire& retire);
   void Forget(const v1::ForgetState& forget);
+  void TakeCommunicators(const v1::Prepare& prepare);
   void Fail(const v1::AttemptId& attempt, const std::string& why);
 
   const std::string host_;
@@ -113,6 +118,8 @@ class ModelWorker {
   std::map<Key, Held> held_;
   std::map<std::string, Attempt> attempts_;         // by execution
   std::map<std::string, v1::Assignment> assigned_;  // by state, the last one
+  std::string communicators_;                       // that it keeps; empty: none
+  int reused_ = 0;
 };
 
 }  // namespace remesh::server

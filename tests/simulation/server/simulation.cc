@@ -29,6 +29,12 @@ Simulation::Simulation(Options options) : options_(options), random_(options.see
   for (int i = 0; i < options_.workers; ++i) Attach(i);
 }
 
+int Simulation::reused_communicators() const {
+  int reused = 0;
+  for (const Worker& worker : workers_) reused += worker.model->reused();
+  return reused;
+}
+
 void Simulation::At(int64_t time, std::function<void()> what) {
   agenda_[{time, order_++}] = std::move(what);
 }

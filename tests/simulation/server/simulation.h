@@ -53,6 +53,8 @@ class Simulation {
   int flips_harmless() const { return flips_harmless_; }
   // Calls of the operator that were not refused, by what they asked.
   const std::map<std::string, int>& operated() const { return operated_; }
+  // Attempts on hosts with communicators of an earlier one.
+  int reused_communicators() const;
   // Executions without lost hosts that succeeded while the server still knew them at the end.
   int succeeded_without_lost() const { return succeeded_without_lost_; }
 

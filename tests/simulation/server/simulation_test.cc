@@ -23,6 +23,7 @@ struct Totals {
   std::map<std::string, int> operated;
   int flips_refused = 0;
   int flips_harmless = 0;
+  int reused_communicators = 0;
 };
 
 void RunSeed(uint64_t seed, double trouble, Totals& totals) {
@@ -45,6 +46,7 @@ void RunSeed(uint64_t seed, double trouble, Totals& totals) {
   for (const auto& [call, count] : simulation.operated()) totals.operated[call] += count;
   totals.flips_refused += simulation.flips_refused();
   totals.flips_harmless += simulation.flips_harmless();
+  totals.reused_communicators += simulation.reused_communicators();
 }
 
 TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
@@ -58,6 +60,7 @@ TEST(SimulationTest, NothingIsLostOrHalfCommittedInAnyInterleaving) {
   if (only != 0) return;
   // The world must have been one in which things happen.
   EXPECT_GT(totals.outcomes[v1::Execution::SUCCEEDED], static_cast<int>(seeds));
+  EXPECT_GT(totals.reused_communicators, static_cast<int>(seeds) / 4);
   EXPECT_GT(totals.outcomes[v1::Execution::FAILED], static_cast<int>(seeds) / 10);
   EXPECT_GT(totals.outcomes[v1::Execution::CANCELLED], 0);
   EXPECT_GT(totals.without_lost, static_cast<int>(seeds) / 10);

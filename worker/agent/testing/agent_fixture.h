@@ -186,6 +186,7 @@ class AgentTest : public ::testing::Test {
     addresses_[h] = absl::StrCat("host-", h, "-", ++lives_);
     std::unique_ptr<Transport> transport = fabric_.NewTransport(addresses_[h]);
     if (tap_.spoil) transport = std::make_unique<TappedTransport>(std::move(transport), tap_);
+    if (wrap_) transport = wrap_(h, std::move(transport));
     hosts_[h] = std::make_unique<TestAgent>(std::move(transport), directory_, h, make_devices_);
     hosts_[h]->program = ProgramOf(h);
   }
@@ -360,6 +361,7 @@ class AgentTest : public ::testing::Test {
   MemoryFabric fabric_;
   MakeDevices make_devices_ = [](Transport* woken) { return HostMemory(1, woken); };
   Tap tap_;
+  std::function<std::unique_ptr<Transport>(int host, std::unique_ptr<Transport>)> wrap_;
   int lives_ = 0;
   int attempt_ = 1;
   std::string addresses_[2];

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/controller/communicators.h"
+
+#include <algorithm>
+#include <chrono>
+#include <iterator>
+
+#include "absl/strings/str_cat.h"
+#include "server/controller/uid.h"
+
+namespace remesh::server {
+namespace {
+
+// What a worker says is no more than that.
+constexpr int64_t kKeptSecondsMax = 24 * 3600;
+
+bool ByNccl(const std::vector<v1::PeerEntry>& peers) {
+  return peers.size() > 1 && std::all_of(peers.begin(), peers.end(), [](const v1::PeerEntry& peer) {
+           const auto& addresses = peer.data_addresses();
+           return std::any_of(addresses.begin(), addresses.end(),
+                              [](const auto& address) { return address.transport() == "nccl"; });
+         });
+}
+
+// Another life of a host has other GPUs, perhaps, and none of the communicators.
+std::string AmongOf(const std::vector<v1::PeerEntry>& peers) {
+  std::string among;
+  for (const v1::PeerEntry& peer : peers) {
+    absl::StrAppend(&among, peer.host(), "\n", peer.incarnation(), "\n", peer.device_ids_size(),
+                    "\n");
+  }
+  return among;
+}
+
+}  // namespace
+
+std::vector<Communicators::Drop> Communicators::Erase(const std::string& name) {
+  const auto found = sets_.find(name);
+  if (found == sets_.end()) return {};
+  std::vector<Drop> drops;
+  for (const std::string& host : found->second.hosts) {
+    last_.erase(host);
+    drops.push_back({.host = host, .name = name});
+  }
+  sets_.erase(found);
+  return drops;
+}
+
+Communicators::Named Communicators::Name(const std::string& execution,
+                                         const std::vector<v1::PeerEntry>& peers, Timestamp now,
+                                         const RandomBits& random) {
+  if (!ByNccl(peers)) return {};
+  Named named;
+  Set set{.among = AmongOf(peers), .execution = execution};
+  for (const v1::PeerEntry& peer : peers) set.hosts.insert(peer.host());
+  const auto last = last_.find(peers.front().host());
+  const auto kept = last == last_.end() ? sets_.end() : sets_.find(last->second);
+  named.communicators.set_reuse(kept != sets_.end() && kept->second.among == set.among &&
+                                kept->second.kept_by == set.hosts && now < kept->second.until);
+  named.communicators.set_name(named.communicators.reuse() ? kept->first
+                                                           : MakeUid(random(), random()));
+  for (const std::string& host : set.hosts) {
+    const auto other = last_.find(host);
+    if (other == last_.end()) continue;
+    for (Drop& drop : Erase(std::string(other->second))) {
+      // Who takes part ends by itself what was not named.
+      if (!set.hosts.contains(drop.host)) named.drops.push_back(std::move(drop));
+    }
+  }
+  for (const std::string& host : set.hosts) last_[host] = named.communicators.name();
+  sets_[named.communicators.name()] = std::move(set);
+  return named;
+}
+
+void Communicators::OnCommitted(const std::string& execution, const std::string& host,
+                                const v1::KeptCommunicators& kept, Timestamp now) {
+  const auto found = sets_.find(kept.name());
+  if (found == sets_.end()) return;
+  Set& set = found->second;
+  if (set.execution != execution || !set.hosts.contains(host)) return;
+  const Timestamp until = now + std::chrono::seconds(std::clamp<int64_t>(kept.kept_for().seconds(),
+                                                                         0, kKeptSecondsMax));
+  set.until = set.kept_by.empty() ? until : std::min(set.until, until);
+  set.kept_by.insert(host);
+}
+
+std::vector<Communicators::Drop> Communicators::OnHostAway(const std::string& host) {
+  const auto last = last_.find(host);
+  return last == last_.end() ? std::vector<Drop>() : Erase(std::string(last->second));
+}
+
+}  // namespace remesh::server
