@@ -2,7 +2,7 @@
 """Law 2 over real processes: A -> B -> A is the identity for every pair of front ends, memory kinds mixed in."""
 import unittest
 
-from remesh.v1 import sharding_pb2
+from remesh.v1 import reshard_pb2, sharding_pb2
 from remesh.xla import xla_data_pb2
 
 from harness import Array, ClusterTest, devices, salted, targets
@@ -103,6 +103,28 @@ class RoundTripTest(ClusterTest):
             shards = [s for trainer in self.trainers.values() for s in trainer.read(name, generation + 1)]
             expected = {"", "device"} if kind == "device" else {kind}
             self.assertLessEqual({shard.info.memory_kind for shard in shards}, expected)
+
+    def test_a_state_in_memory_of_all_kinds(self):
+        """Arrays of one state in the memory of GPUs and of hosts, which change kinds and layouts in one move."""
+        name, kinds = "jobs/test/states/all-kinds", ("device", "pinned_host", "unpinned_host")
+        arrays = [Array(f"{kind}-{i}", "bf16", (36, 11), i) for i, kind in enumerate(kinds)]
+        def sharding(text, kind):
+            return sharding_pb2.Sharding(hlo_text=text, devices=devices(*_ALL), memory_kind=kind)
+        state = self.state_of(name, arrays, sharding("{devices=[6,1]<=[6]}", ""))
+        for array, kind in zip(state.spec.arrays, kinds):
+            array.sharding.CopyFrom(sharding("{devices=[6,1]<=[6]}", kind))
+        state.spec.shardings.clear()
+        self.controller.create_state(state)
+        self.write_everywhere(name, arrays)
+        self.controller.wait_ready(name, 20)
+        for generation, text in enumerate(("{devices=[1,6]<=[6]}", "{devices=[2,3]<=[6]}", "{devices=[6,1]<=[6]}"), start=1):
+            now = {array.name: kinds[(i + generation) % 3] for i, array in enumerate(arrays)}
+            self.move(name, generation, reshard_pb2.Targets(arrays=[
+                reshard_pb2.TargetArray(name=array, sharding=sharding(text, kind)) for array, kind in now.items()]))
+            self.check_everywhere(name, generation + 1, arrays)
+            for trainer in self.trainers.values():
+                for shard in trainer.read(name, generation + 1):
+                    self.assertEqual(shard.info.memory_kind or "device", now[shard.info.array])
 
 
 if __name__ == "__main__":
