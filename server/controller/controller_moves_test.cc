@@ -312,6 +312,23 @@ TEST_F(ControllerTransportTest, OverNcclAHostServesOneExecutionAtATime) {
   EXPECT_EQ(Count(b_, Command::kPrepare), 2);
 }
 
+// Was: both hosts reserved memory, and then failed the move.
+TEST_F(ControllerMovesTest, HostsWithoutACommonTransportAreRefusedAtTheStart) {
+  StartServer();
+  for (const auto& [host, transport] : {std::pair("a", "nccl"), std::pair("b", "tcp")}) {
+    v1::Register registration = Identity(host);
+    *registration.add_manifests() = Manifest(uid_, 1);
+    registration.add_data_addresses()->set_transport(transport);
+    (*host == 'a' ? a_ : b_) = Attach(registration);
+  }
+  const absl::Status refused = TryMove(1, kState, {"a", "b"}).status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(refused.message(), "hosts a and b have no transport in common: nccl and tcp");
+  EXPECT_EQ(GetErrorInfo(refused).reason, "NO_COMMON_TRANSPORT");
+  EXPECT_EQ(GetErrorInfo(refused).metadata["host"], "b");
+  EXPECT_EQ(Count(a_, Command::kPrepare) + Count(b_, Command::kPrepare), 0);
+}
+
 class ControllerEncryptionTest : public ControllerMovesTest {
  protected:
   // a and b come back with addresses of these transports.

@@ -11,6 +11,22 @@
 #include "base/error.h"
 
 namespace remesh::server {
+namespace {
+
+std::string NamesOf(const DataAddresses& addresses) {
+  return absl::StrJoin(addresses, ", ",
+                       [](std::string* out, const auto& address) { *out += address.transport(); });
+}
+
+bool HaveCommon(const DataAddresses& some, const DataAddresses& others) {
+  return std::any_of(some.begin(), some.end(), [&](const v1::DataAddress& one) {
+    return std::any_of(others.begin(), others.end(), [&](const v1::DataAddress& other) {
+      return one.transport() == other.transport();
+    });
+  });
+}
+
+}  // namespace
 
 DataAddresses AddressesOf(const DataAddresses& all, bool encrypted) {
   DataAddresses chosen;
@@ -27,13 +43,36 @@ absl::Status CheckEncrypts(bool encrypted, const std::set<std::string>& hosts,
   for (const std::string& host : hosts) {
     const DataAddresses& all = workers.Find(host)->registration.data_addresses();
     if (!AddressesOf(all, true).empty()) continue;
-    const std::string transports = absl::StrJoin(
-        all, ", ", [](std::string* out, const auto& address) { *out += address.transport(); });
+    const std::string transports = NamesOf(all);
     return MakeError(
         absl::StatusCode::kFailedPrecondition,
         absl::StrCat("data_encryption is on, and host ", host,
                      " cannot encrypt what it sends: its transport is ", transports),
         {.reason = "DATA_NOT_ENCRYPTED", .metadata = {{"host", host}, {"transport", transports}}});
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCommonTransport(const std::set<std::string>& hosts,
+                                  const WorkerRegistry& workers) {
+  const std::string* first = nullptr;
+  DataAddresses of_first;
+  for (const std::string& host : hosts) {
+    const DataAddresses own = AddressesOf(workers.Find(host)->registration.data_addresses(), false);
+    if (own.empty()) continue;
+    if (first == nullptr) {
+      first = &host;
+      of_first = own;
+    }
+    if (HaveCommon(of_first, own)) continue;
+    return MakeError(absl::StatusCode::kFailedPrecondition,
+                     absl::StrCat("hosts ", *first, " and ", host, " have no transport in common: ",
+                                  NamesOf(of_first), " and ", NamesOf(own)),
+                     {.reason = "NO_COMMON_TRANSPORT",
+                      .metadata = {{"host", host},
+                                   {"transport", NamesOf(own)},
+                                   {"other_host", *first},
+                                   {"other_transport", NamesOf(of_first)}}});
   }
   return absl::OkStatus();
 }

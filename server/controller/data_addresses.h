@@ -20,4 +20,9 @@ DataAddresses AddressesOf(const DataAddresses& all, bool encrypted);
 absl::Status CheckEncrypts(bool encrypted, const std::set<std::string>& hosts,
                            const WorkerRegistry& workers);
 
+// Whether the hosts of an attempt can reach each other. FAILED_PRECONDITION (NO_COMMON_TRANSPORT), naming
+// the first two of which each has another transport; of a host that tells none its peers judge.
+absl::Status CheckCommonTransport(const std::set<std::string>& hosts,
+                                  const WorkerRegistry& workers);
+
 }  // namespace remesh::server

@@ -271,6 +271,7 @@ absl::Status Starts::CheckMove(const PendingStart& start, const PlannedExecution
     RETURN_IF_ERROR(CheckHost(membership_.workers(), host, devices));
     hosts.insert(host);
   }
+  RETURN_IF_ERROR(CheckCommonTransport(hosts, membership_.workers()));
   return CheckEncrypts(options_.encrypts_data, hosts, membership_.workers());
 }
 
