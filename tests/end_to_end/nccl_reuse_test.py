@@ -6,7 +6,7 @@ import unittest
 import urllib.request
 
 from remesh.trainer import ExecutionFailed, Trainer
-from remesh.v1 import reshard_pb2, state_pb2
+from remesh.v1 import plan_pb2, reshard_pb2, state_pb2
 
 from harness import CALL_SECONDS, Array, ClusterTest, targets, text_sharding
 
@@ -14,6 +14,8 @@ ROWS = text_sharding("{devices=[4,1]<=[4]}", 0, 1, 2, 3)
 COLUMNS = text_sharding("{devices=[1,4]<=[4]}", 3, 2, 1, 0)
 ON_HOST_0 = text_sharding("{devices=[2,1]<=[2]}", 0, 1)
 ARRAYS = [Array("w", "f32", (64, 32)), Array("b", "bf16", (16, 8))]
+# In windows so small that there is time to cancel.
+LARGE, SLOW = [Array("w", "f32", (2048, 1024))], plan_pb2.PlanOptions(window_bytes=16 << 10)
 
 
 @unittest.skipUnless(os.environ.get("REMESH_TEST_DEVICE") == "sim", "only GPUs exchange by NCCL")
@@ -32,9 +34,9 @@ class NcclReuseTest(ClusterTest):
     def _since(self, before):
         return [(now[0] - then[0], now[1] - then[1]) for now, then in zip(self._made(), before)]
 
-    def _create(self, what: str) -> str:
+    def _create(self, what: str, arrays=None) -> str:
         name = f"jobs/reuse/states/{what}"
-        self.create_and_write(name, ARRAYS, ROWS)
+        self.create_and_write(name, arrays or ARRAYS, ROWS)
         return name
 
     def _delete(self, name: str) -> None:
@@ -106,18 +108,16 @@ class NcclReuseTest(ClusterTest):
         self._delete(name)
 
     def test_after_a_failed_move_they_are_made_anew(self):
-        name = self._create("failed")
-        self.move(name, 1, targets(ARRAYS, COLUMNS))
-        started = self.controller.start_reshard(name, 2, targets(ARRAYS, ROWS))
-        try:
-            self.controller.reshards.CancelExecution(reshard_pb2.CancelExecutionRequest(name=started.name), timeout=CALL_SECONDS)
-            with self.assertRaises(ExecutionFailed):
-                self.controller.wait_execution(started.name)
-        finally:
-            before = self._made()
-        self.move(name, 2, targets(ARRAYS, ROWS))
+        name = self._create("failed", LARGE)
+        self.move(name, 1, targets(LARGE, COLUMNS))
+        started = self.controller.start_reshard(name, 2, targets(LARGE, ROWS), SLOW)
+        self.controller.reshards.CancelExecution(reshard_pb2.CancelExecutionRequest(name=started.name), timeout=CALL_SECONDS)
+        with self.assertRaises(ExecutionFailed):
+            self.controller.wait_execution(started.name)
+        before = self._made()
+        self.move(name, 2, targets(LARGE, ROWS))
         self.assertEqual(self._since(before), [(1, 0), (1, 0)])
-        self.check_everywhere(name, 3, ARRAYS)
+        self.check_everywhere(name, 3, LARGE)
         self._delete(name)
 
 
