@@ -116,6 +116,18 @@ TEST(PlanProtoTest, ProgramsHoldWhatTouchesTheHost) {
   EXPECT_EQ(GetErrorInfo(unknown).reason, "HOST_NOT_IN_PLAN");
 }
 
+TEST(PlanProtoTest, NoCutsOfEachSegmentAreNoCuts) {
+  const auto [request, plan] = MakePlanned();
+  v1::HostProgram message;
+  WriteProgram(ProgramOfHost(plan, request.canonical, request.binding, 0),
+               [&](const v1::HostProgram& chunk) { return message.MergeFrom(chunk), true; });
+  ASSERT_EQ(message.segments().cuts_size(), 0);
+  const NamedProgram plain = ReadProgram(message).value();
+  for (int s = 0; s < message.segments().sizes_size(); ++s) message.mutable_segments()->add_cuts(0);
+  ASSERT_GT(message.segments().cuts_size(), 0);
+  EXPECT_TRUE(ReadProgram(message).value() == plain);
+}
+
 TEST(PlanProtoTest, AFreeOrderIsReturned) {
   const auto [request, plan] = MakePlanned("options: {free_target_order: true}\n");
   const v1::Plan message = ToProto(plan, request.canonical, request.binding,

@@ -248,6 +248,7 @@ class Reader {
     if (segments.cuts_size() == 0 && segments.cut_positions_size() == 0) return absl::OkStatus();
     RETURN_IF_ERROR(CheckSize("cuts", segments.cuts(), std::ssize(program_.segments)));
     RETURN_IF_ERROR(CheckCounts("cuts", segments.cuts(), 0, segments.cut_positions_size()));
+    if (segments.cut_positions_size() == 0) return absl::OkStatus();  // "none" of each is none
     program_.cuts.assign(segments.cut_positions().begin(), segments.cut_positions().end());
     program_.cut_begin.push_back(0);
     for (const int32_t cuts : segments.cuts()) {
