@@ -1,22 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/join_tokens.h"
 
-#include <fstream>
-
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "server/controller/enrolment.h"
+#include "service/small_file.h"
 
 namespace remesh::server {
 
 absl::StatusOr<std::set<std::string>> ReadJoinTokens(const std::string& path) {
-  std::ifstream file(path);
-  if (!file) return InvalidField("join_token_file", path, "must be a file that can be read");
+  const absl::StatusOr<std::string> text = service::ReadSmallFile(path);
+  if (!text.ok())
+    return InvalidField("join_token_file", path, std::string(text.status().message()));
   std::set<std::string> hashes;
-  std::string line;
-  for (int number = 1; std::getline(file, line); ++number) {
+  int number = 0;
+  for (const absl::string_view line : absl::StrSplit(*text, '\n')) {
+    ++number;
     const std::string token(absl::StripAsciiWhitespace(line));
     if (token.empty()) continue;
     if (token.size() < 16 || token.size() > 1024) {

@@ -2,7 +2,9 @@
 #include "service/audit_file.h"
 
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <utility>
@@ -41,6 +43,10 @@ bool AuditFile::Reopen() {
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
   const int fd = options_.path == "-" ? STDERR_FILENO : open(options_.path.c_str(), kFlags, 0640);
   if (fd < 0) return false;
+  if (struct statfs info; fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC) {
+    close(fd);  // /proc/self/mem can be opened, too
+    return false;
+  }
   if (fd_ >= 0 && fd_ != STDERR_FILENO) close(fd_);
   fd_ = fd;
   torn_ = false;

@@ -88,6 +88,7 @@ TEST_F(AuditFileTest, WhatWaitsIsBounded) {
 TEST_F(AuditFileTest, AFileThatCannotBeWrittenIsRefusedAtTheStart) {
   const auto file = AuditFile::Open({.path = folder_ + "/absent/audit.jsonl"});
   EXPECT_EQ(GetErrorInfo(file.status()).metadata["field"], "audit_log_file");
+  EXPECT_FALSE(AuditFile::Open({.path = "/proc/self/mem"}).ok());
 }
 
 }  // namespace

@@ -8,14 +8,13 @@
 
 #include <algorithm>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "service/small_file.h"
 
 namespace remesh::service {
 namespace {
@@ -43,11 +42,11 @@ struct PemFile {
 };
 
 absl::StatusOr<PemFile> ReadPem(const std::string& field, const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
   PemFile pem{.field = field, .path = path};
-  pem.text.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file || pem.text.empty())
-    return pem.Must("must be a file that can be read and is not empty");
+  absl::StatusOr<std::string> text = ReadSmallFile(path);
+  if (!text.ok()) return pem.Must(std::string(text.status().message()));
+  pem.text = *std::move(text);
+  if (pem.text.empty()) return pem.Must("must not be empty");
   return pem;
 }
 

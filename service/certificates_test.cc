@@ -78,7 +78,7 @@ TEST_F(CertificatesTest, GarbageIsRefused) {
 TEST_F(CertificatesTest, AMissingFileIsRefused) {
   std::filesystem::remove(folder_.files().ca);
   EXPECT_EQ(Refusal(), Says("tls_ca_file", folder_.files().ca,
-                            "must be a file that can be read and is not empty"));
+                            "cannot be read: No such file or directory"));
 }
 
 TEST_F(CertificatesTest, ABundleMayHoldACaThatHasRunOut) {

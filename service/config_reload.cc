@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "service/log.h"
 #include "service/read_settings.h"
+#include "service/small_file.h"
 
 namespace remesh::service {
 namespace {
@@ -55,7 +56,7 @@ void ConfigReload::Run() {
 std::string ConfigReload::ContentOf(const absl::StatusOr<std::string>& text) const {
   std::string all = text.ok() ? *text : text.status().ToString();
   for (const std::string& path : options_.beside) {
-    const absl::StatusOr<std::string> other = ReadSettingsFile(path);
+    const absl::StatusOr<std::string> other = ReadSmallFile(path);
     absl::StrAppend(&all, "\n", path, "\n", other.ok() ? *other : other.status().ToString());
   }
   return all;
@@ -63,7 +64,7 @@ std::string ConfigReload::ContentOf(const absl::StatusOr<std::string>& text) con
 
 void ConfigReload::Read() {
   const bool asked = asked_.exchange(false);
-  const absl::StatusOr<std::string> text = ReadSettingsFile(options_.path);
+  const absl::StatusOr<std::string> text = ReadSmallFile(options_.path);
   std::string content = ContentOf(text);
   if (content == seen_ && !asked) return;
   seen_ = std::move(content);

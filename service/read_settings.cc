@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/read_settings.h"
 
-#include <filesystem>
-#include <fstream>
 #include <iostream>
 #include <iterator>
 #include <string>
@@ -14,6 +12,7 @@
 #include "absl/strings/strip.h"
 #include "base/error.h"
 #include "service/command_line.h"
+#include "service/small_file.h"
 #include "service/version.h"
 
 namespace remesh::service {
@@ -22,7 +21,6 @@ namespace {
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
 // Of a settings file; one larger is some other file.
-constexpr size_t kFileBytesMax = 16 << 20;
 
 // The setting that an error is about: "topology" of "topology.hosts[3].match"; "" when unknown.
 std::string KeyOf(const absl::Status& problem) {
@@ -125,24 +123,6 @@ std::vector<Problem> ProblemsOf(const Options& options, const std::string& text,
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadSettingsFile(const std::string& path) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return absl::InvalidArgumentError("is a directory, not a file");
-  }
-  std::ifstream file(path, std::ios::binary);
-  if (!file.is_open()) return absl::NotFoundError("cannot be read");
-  std::string text;
-  std::vector<char> piece(64 << 10);
-  while (text.size() <= kFileBytesMax &&
-         (file.read(piece.data(), std::ssize(piece)), file.gcount() > 0)) {
-    text.append(piece.data(), static_cast<size_t>(file.gcount()));
-  }
-  if (file.bad()) return absl::NotFoundError("cannot be read");
-  if (text.size() <= kFileBytesMax) return text;
-  return absl::InvalidArgumentError(absl::StrCat("is longer than ", kFileBytesMax, " bytes"));
-}
-
 ReadResult ReadSettings(int argc, char** argv, const std::string& description, Settings& settings,
                         const CheckSettings& check, const std::vector<OtherUse>& others) {
   Options options;
@@ -150,7 +130,7 @@ ReadResult ReadSettings(int argc, char** argv, const std::string& description, S
     return {code};
   }
   absl::StatusOr<std::string> text = std::string();
-  if (!options.config_path.empty()) text = ReadSettingsFile(options.config_path);
+  if (!options.config_path.empty()) text = ReadSmallFile(options.config_path);
   if (!text.ok()) return {Refuse({{options.config_path, "", text.status()}})};
   const std::vector<Problem> problems = ProblemsOf(options, *text, settings, check);
   if (!problems.empty()) return {Refuse(problems)};

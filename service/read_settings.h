@@ -36,7 +36,4 @@ struct OtherUse {
 ReadResult ReadSettings(int argc, char** argv, const std::string& description, Settings& settings,
                         const CheckSettings& check, const std::vector<OtherUse>& others = {});
 
-// The text of a settings file; NOT_FOUND or INVALID_ARGUMENT says why it cannot be read.
-absl::StatusOr<std::string> ReadSettingsFile(const std::string& path);
-
 }  // namespace remesh::service

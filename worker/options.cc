@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <fstream>
 #include <initializer_list>
 #include <set>
 #include <string>
@@ -22,6 +21,7 @@
 #include "proto/convert/presets.h"
 #include "service/config_check.h"
 #include "service/log.h"
+#include "service/small_file.h"
 #include "worker/local/handle_socket.h"
 
 namespace remesh::worker {
@@ -89,15 +89,15 @@ absl::Status CompleteCapacities(WorkerOptions& options) {
 
 absl::Status ReadJoinToken(WorkerOptions& options) {
   if (options.join_token_file.empty()) return absl::OkStatus();
-  options.join_token.clear();
-  std::ifstream file(options.join_token_file);
-  std::getline(file, options.join_token);
-  absl::StripAsciiWhitespace(&options.join_token);
-  if (options.join_token.empty()) {
+  const absl::StatusOr<std::string> text = service::ReadSmallFile(options.join_token_file);
+  if (!text.ok())
     return InvalidField("join_token_file", options.join_token_file,
-                        "must be a file that can be read, with a token in its first line");
-  }
-  return absl::OkStatus();
+                        std::string(text.status().message()));
+  options.join_token = text->substr(0, text->find('\n'));
+  absl::StripAsciiWhitespace(&options.join_token);
+  if (!options.join_token.empty()) return absl::OkStatus();
+  return InvalidField("join_token_file", options.join_token_file,
+                      "must have a token in its first line");
 }
 
 absl::Status CheckOneOf(const char* key, const std::string& value,
