@@ -84,7 +84,7 @@ class LocalWorld {
       Fd file(memfd_create("lent", MFD_CLOEXEC | MFD_ALLOW_SEALING));
       REMESH_CHECK(ftruncate(file.get(), 4096) == 0);
       REMESH_CHECK(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
-      memory.set_token(handles_.Bring(std::move(file), absl::Now()));
+      memory.set_token(handles_.Bring(std::move(file), 0, absl::Now()));
     }
     ++waiting_;
     calls_.Lend(++last_, request, [this](const absl::StatusOr<v1::SealResponse>& response) {

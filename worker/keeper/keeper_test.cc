@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/notification.h"
 #include "worker/keeper/keeper_client.h"
 #include "worker/keeper/keeper_table.h"
 #include "worker/keeper/unix_listener.h"
@@ -135,6 +136,35 @@ TEST_F(KeeperTest, ManyIdleConnectionsKeepNobodyOut) {
   }
   KeeperClient client(path_, "a");
   EXPECT_TRUE(client.Keep("x", 8, "", Memory(1).get()).ok());
+}
+
+TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
+  absl::Notification third;
+  int calls = 0;
+  const auto upkeep = [&] {
+    if (++calls == 3) third.Notify();
+    return calls < 3 ? absl::Milliseconds(1) : absl::InfiniteDuration();
+  };
+  const auto answer = [](Packet) { return PacketServer::Reply(); };
+  const auto server =
+      PacketServer::Start(path_ + ".idle", 0600, "socket-path", answer, /*admit=*/{}, upkeep);
+  ASSERT_TRUE(server.ok()) << server.status();
+  EXPECT_TRUE(third.WaitForNotificationWithTimeout(absl::Seconds(30)));
+}
+
+TEST_F(KeeperTest, APacketSaysWhoseItIs) {
+  uid_t uid = static_cast<uid_t>(-1);
+  const auto answer = [&uid](Packet packet) {
+    uid = packet.uid;
+    return PacketServer::Reply{"ok"};
+  };
+  const auto server = PacketServer::Start(path_ + ".who", 0600, "socket-path", answer);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto connection = ConnectForPackets(path_ + ".who");
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  ASSERT_TRUE(SendPacket(connection->get(), "who am I", -1).ok());
+  ASSERT_TRUE(ReceivePacket(connection->get(), 100).ok());
+  EXPECT_EQ(uid, getuid());
 }
 
 TEST_F(KeeperTest, ASocketThatIsInUseOrNoSocketIsLeftAlone) {

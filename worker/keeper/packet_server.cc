@@ -7,6 +7,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -17,20 +18,24 @@ namespace remesh::worker {
 
 absl::StatusOr<std::unique_ptr<PacketServer>> PacketServer::Start(const std::string& path, int mode,
                                                                   const std::string& field,
-                                                                  Answer answer, Admit admit) {
+                                                                  Answer answer, Admit admit,
+                                                                  Upkeep upkeep) {
   ASSIGN_OR_RETURN(Fd listener, ListenForPackets(path, mode, field));
   Fd wake(eventfd(0, EFD_CLOEXEC));
   if (!wake) return absl::ResourceExhaustedError("no file descriptor is left");
   return std::unique_ptr<PacketServer>(new PacketServer(path, std::move(listener), std::move(wake),
-                                                        std::move(answer), std::move(admit)));
+                                                        std::move(answer), std::move(admit),
+                                                        std::move(upkeep)));
 }
 
-PacketServer::PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit)
+PacketServer::PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit,
+                           Upkeep upkeep)
     : path_(std::move(path)),
       listener_(std::move(listener)),
       wake_(std::move(wake)),
       answer_(std::move(answer)),
       admit_(std::move(admit)),
+      upkeep_(std::move(upkeep)),
       thread_([this] { Run(); }) {}
 
 PacketServer::~PacketServer() {
@@ -44,7 +49,7 @@ void PacketServer::Run() {
   while (true) {
     std::vector<pollfd> waits = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
     for (const Fd& connection : connections_) waits.push_back({connection.get(), POLLIN, 0});
-    if (poll(waits.data(), waits.size(), -1) < 0) continue;
+    if (poll(waits.data(), waits.size(), MillisToUpkeep()) < 0) continue;
     if (waits[0].revents != 0) return;
     auto next = connections_.begin();
     for (size_t i = 2; i < waits.size(); ++i) {
@@ -58,6 +63,14 @@ void PacketServer::Run() {
     }
     if (waits[1].revents != 0) Accept();
   }
+}
+
+int PacketServer::MillisToUpkeep() {
+  constexpr absl::Duration kLongest = absl::Hours(1);
+  const absl::Duration wait = upkeep_ ? upkeep_() : absl::InfiniteDuration();
+  if (wait == absl::InfiniteDuration()) return -1;
+  return static_cast<int>(
+      absl::ToInt64Milliseconds(absl::Ceil(std::min(wait, kLongest), absl::Milliseconds(1))));
 }
 
 void PacketServer::Accept() {

@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "base/fd.h"
 #include "worker/keeper/packets.h"
 
@@ -27,18 +28,24 @@ class PacketServer {
   // Whether a connection that was just accepted may stay; empty: all may. The same.
   using Admit = std::function<bool(int connection)>;
 
+  // Called before each wait, for what has a time limit: how long until it must be called again.
+  // The same.
+  using Upkeep = std::function<absl::Duration()>;
+
   static constexpr size_t kPacketBytesMax = 4096;
   static constexpr size_t kConnectionsMax = 256;
 
   // Errors: as ListenForPackets().
   static absl::StatusOr<std::unique_ptr<PacketServer>> Start(const std::string& path, int mode,
                                                              const std::string& field,
-                                                             Answer answer, Admit admit = {});
+                                                             Answer answer, Admit admit = {},
+                                                             Upkeep upkeep = {});
   ~PacketServer();
 
  private:
-  PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit);
+  PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit, Upkeep upkeep);
   void Run();
+  int MillisToUpkeep();  // -1: none is due
   void Accept();
   // Whether the connection stays.
   bool Serve(int connection);
@@ -48,6 +55,7 @@ class PacketServer {
   const Fd wake_;  // readable: it ends
   const Answer answer_;
   const Admit admit_;
+  const Upkeep upkeep_;
   std::list<Fd> connections_;  // the thread's own; the longest silent first
   std::thread thread_;         // last: it uses all of the above
 };

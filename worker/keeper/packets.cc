@@ -22,6 +22,13 @@ absl::Status Unavailable(const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
 }
 
+uid_t UserAt(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof(peer);
+  const bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
+  return known ? peer.uid : static_cast<uid_t>(-1);
+}
+
 std::vector<Fd> DescriptorsOf(msghdr& message) {
   std::vector<Fd> found;
   for (cmsghdr* part = CMSG_FIRSTHDR(&message); part != nullptr;
@@ -81,6 +88,7 @@ absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes) {
   const bool cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
   if (cut || fds.size() > 1) return absl::InvalidArgumentError("a packet that is too large");
   packet.bytes.resize(static_cast<size_t>(received));
+  packet.uid = UserAt(socket);
   if (!fds.empty()) packet.fd = std::move(fds.front());
   return packet;
 }

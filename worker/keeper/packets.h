@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <string>
 #include <string_view>
 
@@ -15,6 +17,7 @@ namespace remesh::worker {
 struct Packet {
   std::string bytes;
   Fd fd = Fd();
+  uid_t uid = static_cast<uid_t>(-1);  // of who connected, as the kernel says; -1: unknown
 };
 
 // fd: -1: none; it stays the caller's. UNAVAILABLE (errno's text) when the other end is gone or

@@ -92,7 +92,7 @@ class LendingTest : public ::testing::Test {
     v1::LendRequest request;
     request.set_state(kLentState);
     auto* lent = request.add_memories();
-    lent->set_token(handles_.Bring(std::move(memory), absl::Now()));
+    lent->set_token(handles_.Bring(std::move(memory), getuid(), absl::Now()));
     lent->set_bytes(bytes);
     lent->set_kind("host");
     for (int d = 0; d < 2; ++d) {
@@ -154,7 +154,8 @@ TEST_F(LendingTest, MemoryThatIsNotThereYetCountsForLaterLends) {
   EXPECT_EQ(GetErrorInfo(refused).reason, "CGROUP_MEMORY");
   EXPECT_EQ(GetErrorInfo(refused).metadata["expected_bytes"], std::to_string(kPages - 4096));
   store_->Drop(kLentState, 1);
-  other.mutable_memories(0)->set_token(handles_.Bring(Memory("aaaa", kPages + 16384), absl::Now()));
+  other.mutable_memories(0)->set_token(
+      handles_.Bring(Memory("aaaa", kPages + 16384), getuid(), absl::Now()));
   const auto lent = buffers_->Lend(other);
   EXPECT_TRUE(lent.ok()) << lent.status();
 }
@@ -233,13 +234,13 @@ TEST_F(LendingTest, MemoryThatCannotBeReliedOnIsRefused) {
   expect(request, "must be of one device alone");
   request = Request(Memory(""));
   *request.add_memories() = request.memories(0);
-  request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), absl::Now()));
+  request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), getuid(), absl::Now()));
   request.mutable_memories(1)->set_kind("cuda");
   request.mutable_shards(1)->set_memory(1);
   expect(request, "memories[1].kind");
   request.mutable_memories(1)->set_kind("");
-  request.mutable_memories(0)->set_token(handles_.Bring(Memory(""), absl::Now()));
-  request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), absl::Now()));
+  request.mutable_memories(0)->set_token(handles_.Bring(Memory(""), getuid(), absl::Now()));
+  request.mutable_memories(1)->set_token(handles_.Bring(Memory(""), getuid(), absl::Now()));
   expect(request, "memories[1].kind");
   request = Request(Memory(""));
   request.mutable_memories(0)->set_token("0123");
@@ -274,7 +275,7 @@ TEST_F(LendingTest, EveryShardIsThereOnceAndWithinItsMemory) {
 TEST(HandleTableTest, WhatIsBroughtIsTakenOnceAndNotForEver) {
   HandleTable table;
   const absl::Time now = absl::Now();
-  const auto bring = [&](absl::Time at) { return table.Bring(Fd(dup(0)), at); };
+  const auto bring = [&](absl::Time at) { return table.Bring(Fd(dup(0)), 1, at); };
   const std::string token = bring(now);
   EXPECT_FALSE(table.Take("", now));
   EXPECT_TRUE(table.Take(token, now));
@@ -284,6 +285,49 @@ TEST(HandleTableTest, WhatIsBroughtIsTakenOnceAndNotForEver) {
   const std::string first = bring(now);
   for (size_t i = 0; i < HandleTable::kBroughtMax; ++i) bring(now);
   EXPECT_FALSE(table.Take(first, now));
+}
+
+TEST(HandleTableTest, WhoFloodsTheTableLosesHisOwn) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  const auto bring = [&](uid_t uid) { return table.Bring(Fd(dup(0)), uid, now); };
+  const std::string others = bring(1);
+  const std::string oldest = bring(2);
+  for (size_t i = 0; i < 3 * HandleTable::kBroughtMax; ++i) bring(2);
+  const std::string newest = bring(2);
+  EXPECT_TRUE(table.Take(others, now));
+  EXPECT_FALSE(table.Take(oldest, now));
+  EXPECT_TRUE(table.Take(newest, now));
+}
+
+TEST(HandleTableTest, OfUsersWhoHaveAsManyTheNewcomerLoses) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  std::map<uid_t, std::string> firsts;
+  // The one too many makes all five equal.
+  ASSERT_EQ((HandleTable::kBroughtMax + 1) % 5, 0u);
+  for (size_t i = 0; i <= HandleTable::kBroughtMax; ++i) {
+    const uid_t uid = 1 + i % 5;
+    firsts.emplace(uid, table.Bring(Fd(dup(0)), uid, now));  // keeps the first of each
+  }
+  EXPECT_FALSE(table.Take(firsts[5], now));
+  for (uid_t uid = 1; uid < 5; ++uid) EXPECT_TRUE(table.Take(firsts[uid], now)) << uid;
+}
+
+TEST(HandleTableTest, WhatNobodyTakesIsClosedInTime) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  int ends[2];
+  ASSERT_EQ(pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const Fd reader(ends[0]);
+  EXPECT_EQ(table.CloseOld(now), absl::InfiniteDuration());
+  table.Bring(Fd(ends[1]), 1, now);
+  const absl::Duration left = table.CloseOld(now);
+  EXPECT_LE(left, HandleTable::kBroughtAge + absl::Seconds(1));
+  char byte;
+  EXPECT_EQ(read(reader.get(), &byte, 1), -1);  // a writer is there
+  EXPECT_EQ(table.CloseOld(now + left), absl::InfiniteDuration());
+  EXPECT_EQ(read(reader.get(), &byte, 1), 0);  // and is gone
 }
 
 }  // namespace

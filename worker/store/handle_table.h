@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <sys/types.h>
+
 #include <deque>
 #include <map>
 #include <memory>
@@ -18,7 +20,8 @@ namespace remesh::worker {
 // by LocalService may ask for its handle; who brought one tells LocalService its token. Thread-safe.
 class HandleTable {
  public:
-  // Of those that trainers brought: the oldest go.
+  // Of those that trainers brought. When there are more, the oldest goes of the user who has most,
+  // so that one who floods the table loses his own.
   static constexpr size_t kBroughtMax = 1024;
   static constexpr absl::Duration kBroughtAge = absl::Minutes(1);
 
@@ -28,14 +31,19 @@ class HandleTable {
   std::shared_ptr<const Fd> Find(std::string_view token) const;
 
   // Keeps what a trainer brought until it is taken, once, or too old. Returns its token.
-  std::string Bring(Fd handle, absl::Time now);
+  std::string Bring(Fd handle, uid_t uid, absl::Time now);
   // -1 in it when there is none of that token.
   Fd Take(std::string_view token, absl::Time now);
+  // Closes what nobody took in time. How long until the next is too old; infinite: there is none.
+  absl::Duration CloseOld(absl::Time now);
 
  private:
+  // `newcomer` goes before others who have as many.
+  void DropOldestOfBusiest(uid_t newcomer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   struct Brought {
     std::string token;
     Fd handle;
+    uid_t uid;
     absl::Time since;
   };
 
