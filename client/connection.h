@@ -6,7 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "grpcpp/grpcpp.h"
+#include "grpcpp/channel.h"
+#include "grpcpp/client_context.h"
 #include "service/certificates.h"
 
 namespace remesh::client {

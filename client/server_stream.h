@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <grpcpp/grpcpp.h>
+#include <grpcpp/support/sync_stream.h>
 
 #include <memory>
 

@@ -9,6 +9,11 @@
 
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/grpc/admin_service.h"
+#include "server/grpc/plan_service.h"
+#include "server/grpc/reshard_service.h"
+#include "server/grpc/state_service.h"
+#include "server/grpc/worker_service.h"
 #include "service/caller_limits.h"
 #include "service/credentials.h"
 #include "service/listen.h"
@@ -35,18 +40,25 @@ void SetServing(grpc::Server& server, bool serving) {
     server.GetHealthCheckService()->SetServingStatus(service, serving);
 }
 
+std::vector<std::unique_ptr<grpc::Service>> MakeServices(
+    const Backend& backend, const std::function<v1::ServerInfo()>& describe) {
+  std::vector<std::unique_ptr<grpc::Service>> services;
+  services.push_back(std::make_unique<StateService>(backend));
+  services.push_back(std::make_unique<PlanService>(backend));
+  services.push_back(std::make_unique<ReshardService>(backend));
+  services.push_back(std::make_unique<WorkerService>(backend));
+  services.push_back(std::make_unique<AdminService>(backend, describe));
+  return services;
+}
+
 }  // namespace
 
 Server::Server(Options options, Core& core)
     : options_(std::move(options)),
       core_(core),
       limits_(options_.limits, SteadyClock()),
-      backend_{core_, options_.authorizer, limits_, options_.audit.get()},
-      states_(backend_),
-      plans_(backend_),
-      reshards_(backend_),
-      workers_(backend_),
-      admin_(backend_, options_.describe),
+      services_(MakeServices({core_, options_.authorizer, limits_, options_.audit.get()},
+                             options_.describe)),
       credentials_(service::MakeServerCredentials(options_.certificates)) {}
 
 void Server::AddArguments(grpc::ServerBuilder& builder) const {
@@ -84,11 +96,7 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(Options options, Core& cor
           grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD,
           server->credentials_);
   server->AddArguments(builder);
-  for (grpc::Service* service :
-       std::initializer_list<grpc::Service*>{&server->states_, &server->plans_, &server->reshards_,
-                                             &server->workers_, &server->admin_}) {
-    builder.RegisterService(service);
-  }
+  for (const auto& service : server->services_) builder.RegisterService(service.get());
   o.extend(builder);
   server->server_ = builder.BuildAndStart();
   if (server->server_ == nullptr) {

@@ -11,13 +11,9 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "remesh/v1/admin.pb.h"
 #include "server/call_limits.h"
 #include "server/core.h"
-#include "server/grpc/admin_service.h"
-#include "server/grpc/plan_service.h"
-#include "server/grpc/reshard_service.h"
-#include "server/grpc/state_service.h"
-#include "server/grpc/worker_service.h"
 #include "service/accept_loop.h"
 #include "service/audit_log.h"
 #include "service/authorization.h"
@@ -26,7 +22,6 @@
 namespace remesh::server {
 
 // Every service of remesh-server, with health and reflection, on one port and in this process.
-// A field for each: it has more than 12 fields.
 class Server {
  public:
   struct Options {
@@ -70,12 +65,8 @@ class Server {
   const Options options_;
   Core& core_;
   CallLimits limits_;
-  const Backend backend_;
-  StateService states_;
-  PlanService plans_;
-  ReshardService reshards_;
-  WorkerService workers_;
-  AdminService admin_;
+  // As what gRPC knows: whoever includes this file need not compile their callbacks.
+  const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;
   std::unique_ptr<grpc::Server> server_;          // uses all of the above

@@ -18,6 +18,7 @@
 #include "remesh/v1/worker.grpc.pb.h"
 #include "server/scripted_worker.h"
 #include "server/server.h"
+#include "service/error_info.h"
 
 namespace remesh::server {
 

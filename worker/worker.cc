@@ -27,7 +27,11 @@
 #include "service/version.h"
 #include "worker/agent/agent_memory.h"
 #include "worker/agent/planner_channel.h"
+#include "worker/agent/planner_link.h"
+#include "worker/agent/program_fetcher.h"
 #include "worker/agent/refusal.h"
+#include "worker/local/local_service.h"
+#include "worker/local/unix_socket.h"
 
 namespace remesh::worker {
 
@@ -49,6 +53,9 @@ std::string BootId() {
 }
 
 }  // namespace
+
+Worker::Worker(WorkerOptions options, Ended ended)
+    : options_(std::move(options)), ended_(std::move(ended)) {}
 
 absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, DataPlane plane,
                                                       Ended ended) {
@@ -266,7 +273,6 @@ void Worker::MakeLink() {
   events.heartbeat = [this] {
     metrics_->CountHeartbeat();
     if (segments_ != nullptr) metrics_->SetDeviceBufferBytes(segments_->bytes());
-    handles_.Take("", absl::Now());  // what was brought and is too old goes
     strand_->Post([this] { store_->TrimPool(); });
   };
   events.progress = [this] { return pulse_->Beat(); };

@@ -14,19 +14,23 @@
 #include "absl/time/time.h"
 #include "base/strand.h"
 #include "prometheus/registry.h"
+#include "service/certificate_keeper.h"
 #include "service/config_metrics.h"
 #include "service/metrics_endpoint.h"
 #include "worker/agent/agent.h"
-#include "worker/agent/planner_link.h"
-#include "worker/agent/program_fetcher.h"
 #include "worker/agent/strand_pulse.h"
 #include "worker/data_plane.h"
 #include "worker/local/handle_socket.h"
-#include "worker/local/local_service.h"
-#include "worker/local/unix_socket.h"
 #include "worker/options.h"
 
 namespace remesh::worker {
+
+// Whoever includes this file need not compile their gRPC callbacks.
+class LocalService;
+class PlannerChannel;
+class PlannerLink;
+class ProgramFetcher;
+class UnixServer;
 
 // A host's worker, all of it: serves trainers and carries out the planner's commands from Start()
 // until it is destroyed.
@@ -54,8 +58,7 @@ class Worker {
   const std::string& data_address() const { return data_->transport_address(); }
 
  private:
-  Worker(WorkerOptions options, Ended ended)
-      : options_(std::move(options)), ended_(std::move(ended)) {}
+  Worker(WorkerOptions options, Ended ended);
 
   void OpenSegments(const DataPlane& plane);
   absl::Status OpenStore();

@@ -8,7 +8,7 @@ using planner::DomainTraffic;
 
 namespace {
 
-v1::DomainTraffic ToProto(const DomainTraffic& row) {
+v1::DomainTraffic DomainToProto(const DomainTraffic& row) {
   v1::DomainTraffic message;
   const bool is_host = row.kind == DomainTraffic::Kind::kHost;
   message.set_kind(is_host ? v1::DomainTraffic::KIND_HOST : v1::DomainTraffic::KIND_DOMAIN);
@@ -24,7 +24,8 @@ v1::DomainTraffic ToProto(const DomainTraffic& row) {
   return message;
 }
 
-v1::Certificate ToProto(const Certificate& certificate, const planner::Binding& binding) {
+v1::Certificate CertificateToProto(const Certificate& certificate,
+                                   const planner::Binding& binding) {
   v1::Certificate message;
   if (certificate.kind == Certificate::Kind::kNone) return message;
   message.set_kind(certificate.kind == Certificate::Kind::kIngress  ? v1::Certificate::KIND_INGRESS
@@ -48,14 +49,14 @@ v1::Explanation ToProto(const planner::Explanation& explanation, const planner::
   message.set_routing_certificate(explanation.routing_certificate);
   message.set_bottleneck(explanation.bottleneck);
   for (const DomainTraffic& row : explanation.domains) {
-    *message.add_domains() = ToProto(row);
+    *message.add_domains() = DomainToProto(row);
   }
   for (const planner::LevelTraffic& level : explanation.levels) {
     v1::LevelTraffic& out = *message.add_levels();
     out.set_count(level.count);
     out.set_egress_bytes(level.egress_bytes);
     out.set_binding(level.binding);
-    *out.mutable_busiest() = ToProto(level.busiest);
+    *out.mutable_busiest() = DomainToProto(level.busiest);
   }
   for (const planner::StrategyCost& row : explanation.strategies) {
     v1::StrategyCost& out = *message.add_strategies();
@@ -66,9 +67,10 @@ v1::Explanation ToProto(const planner::Explanation& explanation, const planner::
     out.set_seconds(row.seconds);
     out.set_ratio(row.ratio);
   }
-  *message.mutable_lower_bound() = ToProto(plan.lower_bound_certificate(), binding);
+  *message.mutable_lower_bound() = CertificateToProto(plan.lower_bound_certificate(), binding);
   if (!explanation.routing_certificate.empty()) {
-    *message.mutable_routing_bound() = ToProto(plan.routing_bound_certificate(), binding);
+    *message.mutable_routing_bound() =
+        CertificateToProto(plan.routing_bound_certificate(), binding);
   }
   return message;
 }
