@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "server/call_limits.h"
+#include "server/caller.h"
 #include "server/every_method.h"
 #include "server/roles.h"
 #include "server/server_fixture.h"
@@ -17,12 +18,11 @@ namespace {
 
 class AuditTest : public ServerFixture {
  protected:
-  // The log's lines by request id, of every method called once.
-  std::map<std::string, nlohmann::json> LinesOfAllMethods(bool reads,
-                                                          const service::Authorizer& authorizer) {
+  // A server that writes an audit log.
+  std::unique_ptr<Server> StartAudited(bool reads, const service::Authorizer& authorizer) {
     std::filesystem::remove(path_);
-    auto log =
-        service::AuditLog::Open({.path = path_, .reads = reads, .is_read = IsRead}, registry_);
+    auto log = service::AuditLog::Open(
+        {.path = path_, .reads = reads, .is_read = IsRead, .caller_of = CallerOf}, registry_);
     EXPECT_TRUE(log.ok()) << log.status();
     Server::Options options;
     options.authorizer = authorizer;
@@ -32,20 +32,29 @@ class AuditTest : public ServerFixture {
       creators.push_back(service::AuditLog::NewInterceptors(log));
       builder.experimental().SetInterceptorCreators(std::move(creators));
     };
-    *log = nullptr;
-    auto server = *Server::Start(std::move(options), *core_);
+    return *Server::Start(std::move(options), *core_);
+  }
+  // All lines of the log; ends the server, and with it the log, which writes what waits.
+  std::vector<nlohmann::json> LinesOf(std::unique_ptr<Server> server) const {
+    server = nullptr;
+    std::vector<nlohmann::json> lines;
+    std::ifstream file(path_);
+    for (std::string line; std::getline(file, line);) lines.push_back(nlohmann::json::parse(line));
+    return lines;
+  }
+  // The log's lines by request id, of every method called once.
+  std::map<std::string, nlohmann::json> LinesOfAllMethods(bool reads,
+                                                          const service::Authorizer& authorizer) {
+    auto server = StartAudited(reads, authorizer);
     const auto channel = server->InProcessChannel();
     for (const std::string& method : Methods()) {
       // A watch of all plans stays open until somebody ends it.
       if (method.ends_with("/WatchPlans") && authorizer({}, {}, "WatchPlans").ok()) continue;
       CallEmpty(channel, method, method).IgnoreError();  // its line says how it ended
     }
-    server = nullptr;  // and with it the log, which writes what waits
     std::map<std::string, nlohmann::json> lines;
-    std::ifstream file(path_);
-    for (std::string line; std::getline(file, line);) {
-      const auto json = nlohmann::json::parse(line);
-      EXPECT_TRUE(lines.emplace(json["request_id"], json).second) << line;
+    for (const nlohmann::json& line : LinesOf(std::move(server))) {
+      EXPECT_TRUE(lines.emplace(line["request_id"], line).second) << line;
     }
     return lines;
   }
@@ -62,6 +71,11 @@ class AuditTest : public ServerFixture {
   }
   static std::string NameOf(const std::string& method) {
     return method.substr(method.rfind('/') + 1);
+  }
+
+  static absl::Status Deny(const service::Identity&, const service::Resource&, std::string_view) {
+    return MakeError(absl::StatusCode::kPermissionDenied, "no",
+                     {.reason = "ROLE_DENIED", .metadata = {}});
   }
 
   const std::string path_ = directory_ / "audit.jsonl";
@@ -85,12 +99,7 @@ TEST_F(AuditTest, EveryChangeHasALineAndNoRead) {
 }
 
 TEST_F(AuditTest, EveryDenialHasALine) {
-  const service::Authorizer deny = [](const service::Identity&, const service::Resource&,
-                                      std::string_view) {
-    return MakeError(absl::StatusCode::kPermissionDenied, "no",
-                     {.reason = "ROLE_DENIED", .metadata = {}});
-  };
-  const auto lines = LinesOfAllMethods(/*reads=*/false, deny);
+  const auto lines = LinesOfAllMethods(/*reads=*/false, Deny);
   for (const std::string& method : Methods()) {
     ASSERT_TRUE(lines.contains(method)) << method;
     EXPECT_EQ(lines.at(method)["status_code"], "PERMISSION_DENIED") << method;
@@ -101,6 +110,45 @@ TEST_F(AuditTest, EveryDenialHasALine) {
 TEST_F(AuditTest, ReadsAreWrittenWhereTheyAreAskedFor) {
   const auto lines = LinesOfAllMethods(/*reads=*/true, service::AllowAll());
   EXPECT_EQ(lines.size() + 1, Methods().size());  // all but WatchPlans
+}
+
+TEST_F(AuditTest, AFloodOfDeniedCallsIsSummedUp) {
+  constexpr int kCalls = 1000;
+  const auto deny_deleting = [](const auto& identity, const auto& resource, auto method) {
+    return method == "DeletePlan" ? Deny(identity, resource, method) : absl::OkStatus();
+  };
+  auto server = StartAudited(/*reads=*/false, deny_deleting);
+  const auto channel = server->InProcessChannel();
+  for (int i = 0; i < kCalls; ++i) {
+    CallEmpty(channel, "/remesh.v1.PlanService/DeletePlan").IgnoreError();
+  }
+  EXPECT_TRUE(CallEmpty(channel, "/remesh.v1.PlanService/FlushPlans", "change").ok());
+  int denied = 0, summed_up = 0, changes = 0;
+  for (const nlohmann::json& line : LinesOf(std::move(server))) {
+    if (line["type"] == "audit_summary") {
+      summed_up += line["calls"].get<int>();
+      EXPECT_TRUE(line["caller"].get<std::string>().starts_with("peer ")) << line;
+    } else if (line["request_id"] == "change") {
+      ++changes;
+    } else {
+      ++denied;
+    }
+  }
+  EXPECT_EQ(denied + summed_up, kCalls) << "each is told of";
+  EXPECT_GE(denied, service::AuditLog::kOfCaller.burst);
+  EXPECT_LT(denied, kCalls / 2);
+  EXPECT_EQ(changes, 1) << "what changes something has its line";
+}
+
+TEST_F(AuditTest, ARequestThatCannotBeReadIsNotCalledAnUnknownMethod) {
+  auto server = StartAudited(/*reads=*/true, service::AllowAll());
+  const auto channel = server->InProcessChannel();
+  for (const char* method : {"AdminService/BackUpJournal", "StateService/CreateState"}) {
+    EXPECT_FALSE(CallWith("\x07not protobuf", channel, absl::StrCat("/remesh.v1.", method)).ok());
+  }
+  const std::vector<nlohmann::json> lines = LinesOf(std::move(server));
+  ASSERT_EQ(lines.size(), 2u);
+  for (const nlohmann::json& line : lines) EXPECT_EQ(line["reason"], "REQUEST_UNREADABLE") << line;
 }
 
 // No setting lets a method through uncounted because somebody forgot it.

@@ -9,8 +9,8 @@
 
 namespace remesh::server {
 
-absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
-                       const std::string& request_id) {
+absl::Status CallWith(const std::string& message, const std::shared_ptr<grpc::Channel>& channel,
+                      const std::string& method, const std::string& request_id) {
   grpc::GenericStub stub(channel);
   grpc::ClientContext context;
   if (!request_id.empty()) context.AddMetadata("x-request-id", request_id);
@@ -22,7 +22,8 @@ absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std:
   const auto next = [&] { return queue.Next(&tag, &ok) && ok; };
   call->StartCall(nullptr);
   if (next()) {
-    call->WriteLast(grpc::ByteBuffer(nullptr, 0), {}, nullptr);
+    const grpc::Slice bytes(message);
+    call->WriteLast(grpc::ByteBuffer(&bytes, 1), {}, nullptr);
     next();
   }
   grpc::ByteBuffer answer;
@@ -33,6 +34,11 @@ absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std:
   call->Finish(&status, nullptr);
   next();
   return service::StatusFromGrpc(status);
+}
+
+absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
+                       const std::string& request_id) {
+  return CallWith("", channel, method, request_id);
 }
 
 }  // namespace remesh::server

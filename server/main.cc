@@ -12,6 +12,7 @@
 #include "absl/time/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/caller.h"
 #include "server/check_journal.h"
 #include "server/join_tokens.h"
 #include "server/metrics.h"
@@ -121,8 +122,11 @@ struct Start {
 
 absl::StatusOr<std::shared_ptr<service::AuditLog>> OpenAudit(const ServerOptions& options,
                                                              prometheus::Registry& registry) {
-  return service::AuditLog::Open(
-      {.path = options.audit_log_file, .reads = options.audit_reads, .is_read = IsRead}, registry);
+  return service::AuditLog::Open({.path = options.audit_log_file,
+                                  .reads = options.audit_reads,
+                                  .is_read = IsRead,
+                                  .caller_of = CallerOf},
+                                 registry);
 }
 
 ServerDescription::Parts PartsOf(const Start& start, const JournalPast& past,

@@ -4,13 +4,17 @@
 #include <prometheus/counter.h>
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <random>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "service/authorization.h"
@@ -26,6 +30,8 @@ constexpr size_t kFieldBytesMax = 512;  // escaped, a byte takes at most six
 constexpr size_t kIdBytesMax = 64;
 constexpr size_t kLineBytesMax = 4096;
 constexpr std::string_view kPackage = "/remesh.v1.";
+constexpr char kUnread[] = "REQUEST_UNREADABLE";
+constexpr auto kSummedUpEvery = std::chrono::minutes(1);
 
 std::string NewRequestId() {
   thread_local std::mt19937_64 random{std::random_device()()};
@@ -38,9 +44,13 @@ std::string RequestIdOf(const grpc::ServerContextBase& context) {
   return std::string(given->second.data(), std::min(given->second.size(), kIdBytesMax));
 }
 
+std::string TextOf(absl::Time time) {
+  return absl::FormatTime("%E4Y-%m-%dT%H:%M:%E3SZ", time, absl::UTCTimeZone());
+}
+
 nlohmann::ordered_json ToJson(const AuditEntry& entry, size_t field_bytes_max) {
   const auto shortened = [&](const std::string& text) { return text.substr(0, field_bytes_max); };
-  return {{"time", absl::FormatTime("%E4Y-%m-%dT%H:%M:%E3SZ", entry.time, absl::UTCTimeZone())},
+  return {{"time", TextOf(entry.time)},
           {"type", "audit"},
           {"request_id", shortened(entry.request_id)},
           {"caller_id", shortened(entry.caller_id)},
@@ -55,8 +65,24 @@ std::string Dump(const nlohmann::ordered_json& json) {
   return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-bool IsDenied(grpc::StatusCode code) {
-  return code == grpc::StatusCode::PERMISSION_DENIED || code == grpc::StatusCode::UNAUTHENTICATED;
+bool IsDenied(absl::StatusCode code) {
+  return code == absl::StatusCode::kPermissionDenied || code == absl::StatusCode::kUnauthenticated;
+}
+
+// Of other errors it is not known: a change may be on its way, or a caller has not heard of it.
+bool ChangedNothing(absl::StatusCode code) {
+  switch (code) {
+    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kOutOfRange:
+    case absl::StatusCode::kNotFound:
+    case absl::StatusCode::kAlreadyExists:
+    case absl::StatusCode::kFailedPrecondition:
+    case absl::StatusCode::kResourceExhausted:
+    case absl::StatusCode::kUnimplemented:
+      return true;
+    default:
+      return IsDenied(code);
+  }
 }
 
 // "CreateState" of "StateService/CreateState".
@@ -72,11 +98,21 @@ std::string FormatAudit(const AuditEntry& entry) {
   return line.size() <= kLineBytesMax ? line : Dump(ToJson(entry, kFieldBytesMax / 6));
 }
 
+std::string FormatAuditSummary(const std::string& caller, int64_t calls, absl::Time time) {
+  return Dump({{"time", TextOf(time)},
+               {"type", "audit_summary"},
+               {"caller", caller.substr(0, kFieldBytesMax)},
+               {"calls", calls}});
+}
+
 // One call.
 class AuditLog::Interceptor : public grpc::experimental::Interceptor {
  public:
   Interceptor(std::shared_ptr<AuditLog> log, ServerRpcInfo* info)
-      : log_(std::move(log)), context_(info->server_context()) {
+      : log_(std::move(log)),
+        context_(info->server_context()),
+        has_one_request_(info->type() == ServerRpcInfo::Type::UNARY ||
+                         info->type() == ServerRpcInfo::Type::SERVER_STREAMING) {
     entry_.method = std::string(info->method()).substr(kPackage.size());
   }
   // A call that ended before a status was sent.
@@ -84,6 +120,9 @@ class AuditLog::Interceptor : public grpc::experimental::Interceptor {
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
     if (batch->QueryInterceptionHookPoint(HookPoint::POST_RECV_INITIAL_METADATA)) Begin();
+    if (batch->QueryInterceptionHookPoint(HookPoint::POST_RECV_MESSAGE)) {
+      unread_ = has_one_request_ && batch->GetRecvMessage() == nullptr;
+    }
     if (batch->QueryInterceptionHookPoint(HookPoint::PRE_SEND_STATUS)) End(batch->GetSendStatus());
     batch->Proceed();
   }
@@ -94,17 +133,27 @@ class AuditLog::Interceptor : public grpc::experimental::Interceptor {
     log_->Begin(context_);
     entry_.caller_id = IdentityOf(*context_).name;
     entry_.caller_address = context_->peer();
+    caller_ = log_->caller_of_(*context_);
     entry_.request_id = RequestIdOf(*context_);
   }
   void End(const grpc::Status& status) {
     if (std::exchange(ended_, true)) return;
     entry_.resource = log_->TakeResource(context_);
-    log_->OnEnd(std::move(entry_), status);
+    if (unread_) {
+      // gRPC answers UNIMPLEMENTED, as if there were no such method.
+      entry_.reason = kUnread;
+    } else if (!status.ok()) {
+      entry_.reason = GetErrorInfo(StatusFromGrpc(status)).reason;
+    }
+    log_->OnEnd(std::move(entry_), caller_, static_cast<absl::StatusCode>(status.error_code()));
   }
 
   const std::shared_ptr<AuditLog> log_;
   grpc::ServerContextBase* const context_;  // lives as long
+  const bool has_one_request_;
   AuditEntry entry_;
+  std::string caller_;
+  bool unread_ = false;  // the request never came, or is none of its method
   bool ended_ = false;
 };
 
@@ -121,6 +170,14 @@ class AuditLog::Factory : public grpc::experimental::ServerInterceptorFactoryInt
   const std::shared_ptr<AuditLog> log_;
 };
 
+AuditLog::AuditLog(Options options, prometheus::Counter& lost)
+    : is_read_(std::move(options.is_read)), caller_of_(std::move(options.caller_of)), lost_(lost) {}
+
+AuditLog::~AuditLog() {
+  absl::MutexLock lock(&mutex_);
+  SumUp(absl::Now());
+}
+
 absl::StatusOr<std::shared_ptr<AuditLog>> AuditLog::Open(Options options,
                                                          prometheus::Registry& registry) {
   prometheus::Counter& lost = prometheus::BuildCounter()
@@ -128,7 +185,7 @@ absl::StatusOr<std::shared_ptr<AuditLog>> AuditLog::Open(Options options,
                                   .Help("Lines of the audit log that could not be written.")
                                   .Register(registry)
                                   .Add({});
-  std::shared_ptr<AuditLog> log(new AuditLog(std::move(options.is_read), lost));
+  std::shared_ptr<AuditLog> log(new AuditLog(options, lost));
   ASSIGN_OR_RETURN(Change first, log->Prepare(options.path, options.reads));
   log->Apply(std::move(first));
   return log;
@@ -181,16 +238,33 @@ std::string AuditLog::TakeResource(const grpc::ServerContextBase* context) {
   return node.empty() ? "" : node.mapped();
 }
 
-void AuditLog::OnEnd(AuditEntry entry, const grpc::Status& status) {
-  const bool read = is_read_(NameOfMethod(entry.method));
-  if (read && !reads() && !IsDenied(status.error_code())) return;
+void AuditLog::OnEnd(AuditEntry entry, const std::string& caller, absl::StatusCode code) {
   entry.time = absl::Now();
   if (entry.caller_id.empty()) entry.caller_id = entry.caller_address;
-  entry.status_code = absl::StatusCodeToString(static_cast<absl::StatusCode>(status.error_code()));
-  if (!status.ok()) entry.reason = GetErrorInfo(StatusFromGrpc(status)).reason;
-  std::string line = FormatAudit(entry);
+  entry.status_code = absl::StatusCodeToString(code);
   absl::MutexLock lock(&mutex_);
-  if (file_ != nullptr) file_->Append(std::move(line));
+  if (SteadyClock().Now() - summed_up_ >= kSummedUpEvery) SumUp(entry.time);
+  if (file_ == nullptr || !HasLine(entry, caller, code)) return;
+  file_->Append(FormatAudit(entry));
+}
+
+bool AuditLog::HasLine(const AuditEntry& entry, const std::string& caller, absl::StatusCode code) {
+  if (is_read_(NameOfMethod(entry.method)) && !reads_ && !IsDenied(code)) return false;
+  if (!ChangedNothing(code)) return true;
+  const std::optional<int64_t> dropped = budget_.Take(caller, SteadyClock().Now());
+  if (dropped.value_or(0) > 0) file_->Append(FormatAuditSummary(caller, *dropped, entry.time));
+  return dropped.has_value();
+}
+
+void AuditLog::SumUp(absl::Time now) {
+  summed_up_ = SteadyClock().Now();
+  std::vector<std::pair<std::string, int64_t>> dropped = budget_.TakeDropped();
+  if (const int64_t others = budget_.TakeDroppedInAll(); others > 0)
+    dropped.push_back({"", others});
+  if (file_ == nullptr) return;
+  for (const auto& [caller, calls] : dropped) {
+    file_->Append(FormatAuditSummary(caller, calls, now));
+  }
 }
 
 }  // namespace remesh::service

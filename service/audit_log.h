@@ -7,6 +7,7 @@
 #include <prometheus/registry.h>
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -17,6 +18,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 #include "service/audit_file.h"
+#include "service/log_budget.h"
 
 namespace remesh::service {
 
@@ -34,19 +36,30 @@ struct AuditEntry {
 
 // A line of JSON of at most 4 KiB, whatever a caller wrote into the fields.
 std::string FormatAudit(const AuditEntry& entry);
+// The same of `calls` that failed and have no line; "" of callers too many to name.
+std::string FormatAuditSummary(const std::string& caller, int64_t calls, absl::Time time);
 
-// Who changed what, and who was denied what: a line a call, once the call has ended. Thread-safe.
+// Who changed what, and who was denied what: a line a call, once the call has ended. Calls that
+// surely changed nothing have lines as LogBudget allows each caller: the others are summed up, a
+// line a caller, within a minute if any call ends then. Thread-safe.
 class AuditLog {
  public:
+  static constexpr LogBudget::Rate kOfCaller{.burst = 100, .per_second = 1};
+  static constexpr LogBudget::Rate kOfAll{.burst = 1000, .per_second = 20};
+
   struct Options {
     std::string path;  // see AuditFile; "": nothing is written
     bool reads = false;
     std::function<bool(std::string_view method)> is_read;  // of "GetState"
+    // Who shares a budget.
+    std::function<std::string(const grpc::ServerContextBase& context)> caller_of;
   };
   // Errors: see AuditFile::Open(). Lost lines are counted in remesh_audit_lines_lost_total;
   // `registry` must outlive the log.
   static absl::StatusOr<std::shared_ptr<AuditLog>> Open(Options options,
                                                         prometheus::Registry& registry);
+
+  ~AuditLog();
 
   // Another path, or other calls, from now on: what can fail, then what cannot. Calls that run while
   // the log has no path yet have no line. For one thread at a time.
@@ -69,22 +82,24 @@ class AuditLog {
   class Interceptor;
   class Factory;
 
-  AuditLog(std::function<bool(std::string_view)> is_read, prometheus::Counter& lost)
-      : is_read_(std::move(is_read)), lost_(lost) {}
+  AuditLog(Options options, prometheus::Counter& lost);
   void Begin(const grpc::ServerContextBase* context);
   std::string TakeResource(const grpc::ServerContextBase* context);
-  bool reads() const {
-    absl::MutexLock lock(&mutex_);
-    return reads_;
-  }
-  void OnEnd(AuditEntry entry, const grpc::Status& status);
+  void OnEnd(AuditEntry entry, const std::string& caller, absl::StatusCode code);
+  // Whether it is worth a line, and there may be one.
+  bool HasLine(const AuditEntry& entry, const std::string& caller, absl::StatusCode code)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SumUp(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const std::function<bool(std::string_view method)> is_read_;
+  const std::function<std::string(const grpc::ServerContextBase&)> caller_of_;
   prometheus::Counter& lost_;
   std::atomic<bool> writes_ = false;  // there is a file
   mutable absl::Mutex mutex_;
   std::string path_ ABSL_GUARDED_BY(mutex_);
   bool reads_ ABSL_GUARDED_BY(mutex_) = false;
+  LogBudget budget_ ABSL_GUARDED_BY(mutex_){kOfCaller, kOfAll};
+  Timestamp summed_up_ ABSL_GUARDED_BY(mutex_){0};
   std::unique_ptr<AuditFile> file_ ABSL_GUARDED_BY(mutex_);
   // Of the calls that have not ended.
   absl::flat_hash_map<const grpc::ServerContextBase*, std::string> resources_

@@ -11,9 +11,9 @@ constexpr size_t kMessagesMax = 1000;
 
 }  // namespace
 
-void LogBudget::Fill(Bucket& bucket, int burst, int per_second, Timestamp now) {
+void LogBudget::Fill(Bucket& bucket, Rate rate, Timestamp now) {
   const std::chrono::duration<double> since = now - bucket.filled;
-  bucket.tokens = std::min<double>(burst, bucket.tokens + since.count() * per_second);
+  bucket.tokens = std::min<double>(rate.burst, bucket.tokens + since.count() * rate.per_second);
   bucket.filled = now;
 }
 
@@ -22,15 +22,15 @@ LogBudget::Bucket& LogBudget::Of(std::string_view message, Timestamp now) {
     for (const auto& [forgotten, bucket] : by_message_) dropped_in_all_ += bucket.dropped;
     by_message_.clear();
   }
-  auto [found, added] =
-      by_message_.try_emplace(std::string(message), Bucket{.tokens = kBurst, .filled = now});
-  Fill(found->second, kBurst, kPerSecond, now);
+  auto [found, added] = by_message_.try_emplace(std::string(message),
+                                                Bucket{.tokens = 1.0 * each_.burst, .filled = now});
+  Fill(found->second, each_, now);
   return found->second;
 }
 
 std::optional<int64_t> LogBudget::Take(std::string_view message, Timestamp now) {
   Bucket& bucket = Of(message, now);
-  Fill(all_, kBurstOfAll, kPerSecondOfAll, now);
+  Fill(all_, rate_of_all_, now);
   if (bucket.tokens < 1) {
     ++bucket.dropped;
     return std::nullopt;
@@ -42,6 +42,14 @@ std::optional<int64_t> LogBudget::Take(std::string_view message, Timestamp now) 
   --bucket.tokens;
   --all_.tokens;
   return std::exchange(bucket.dropped, 0);
+}
+
+std::vector<std::pair<std::string, int64_t>> LogBudget::TakeDropped() {
+  std::vector<std::pair<std::string, int64_t>> dropped;
+  for (auto& [message, bucket] : by_message_) {
+    if (bucket.dropped > 0) dropped.emplace_back(message, std::exchange(bucket.dropped, 0));
+  }
+  return dropped;
 }
 
 }  // namespace remesh::service

@@ -96,7 +96,7 @@ TEST(LogTest, LevelsHaveNames) {
 TEST(LogBudgetTest, AMessageThatComesTooOftenIsCounted) {
   LogBudget budget;
   Timestamp now = std::chrono::hours(1);
-  for (int i = 0; i < LogBudget::kBurst; ++i) EXPECT_EQ(budget.Take("flood", now), 0);
+  for (int i = 0; i < LogBudget::kEach.burst; ++i) EXPECT_EQ(budget.Take("flood", now), 0);
   for (int i = 0; i < 7; ++i) EXPECT_EQ(budget.Take("flood", now), std::nullopt);
   EXPECT_EQ(budget.Take("other", now), 0) << "others are not held up";
   now += std::chrono::seconds(1);
@@ -109,14 +109,14 @@ TEST(LogBudgetTest, ManyMessagesTogetherAreLimitedToo) {
   int written = 0;
   for (int i = 0; i < 100'000; ++i)
     written += budget.Take(absl::StrCat("line ", i), std::chrono::hours(1)).has_value();
-  EXPECT_EQ(written, LogBudget::kBurstOfAll);
-  EXPECT_EQ(budget.TakeDroppedInAll(), 100'000 - LogBudget::kBurstOfAll) << "each is told of";
+  EXPECT_EQ(written, LogBudget::kAll.burst);
+  EXPECT_EQ(budget.TakeDroppedInAll(), 100'000 - LogBudget::kAll.burst) << "each is told of";
   EXPECT_EQ(budget.TakeDroppedInAll(), 0) << "once";
 }
 
 TEST(LogBudgetTest, WhatIsForgottenIsToldOf) {
   LogBudget budget;
-  for (int i = 0; i < LogBudget::kBurst + 3; ++i) budget.Take("flood", std::chrono::hours(1));
+  for (int i = 0; i < LogBudget::kEach.burst + 3; ++i) budget.Take("flood", std::chrono::hours(1));
   EXPECT_EQ(budget.TakeDroppedInAll(), 0) << "the next of them tells";
   for (int i = 0; i < 1'000; ++i)  // so many messages are remembered
     budget.Take(absl::StrCat("line ", i), std::chrono::hours(1) + std::chrono::seconds(i));
