@@ -2,6 +2,7 @@
 // The plan cache through gRPC: views, lists, files, watches, plans made ahead.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "server/planning/planning_test_spec.h"
@@ -320,6 +321,48 @@ TEST_F(CacheApiTest, AWatcherThatDoesNotReadIsToldSo) {
   }
   EXPECT_EQ(GetErrorInfo(StatusFromGrpc(reader->Finish())).reason, "WATCH_TOO_SLOW");
   EXPECT_TRUE(Eventually([&] { return Stats().watches() == 0; }));  // it hears of the end later
+}
+
+TEST_F(CacheApiTest, PlansThatOthersMakeDoNotEndAWatcherThatIsNotSyncedYet) {
+  constexpr int64_t kPlans = 1'200;  // more than wait for a watcher, or on the way to it
+  std::vector<std::string> names;
+  const auto make = [&] {  // bound to other devices: nothing is planned
+    const int64_t id = 4 * static_cast<int64_t>(names.size());
+    names.push_back(CreatePlan(TestSpec({id, id + 1, id + 2, id + 3}))->plan().name());
+  };
+  for (int64_t i = 0; i < kPlans; ++i) make();
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(60));
+  const auto reader = plans_->WatchPlans(&context, {});
+  Event event;
+  ASSERT_TRUE(reader->Read(&event));
+  for (int64_t i = 0; i < kPlans; ++i) {
+    make();
+    absl::Status status;
+    if (i % 8 == 0) status = core_->plans().Delete(names[i]);
+    if (i % 8 == 1) status = core_->plans().SetPinned(names[i], true).status();
+    if (i % 8 == 2) status = core_->plans().Delete(names[kPlans + i]);
+    ASSERT_TRUE(status.ok()) << status;
+  }
+  using View = std::map<std::string, bool>;  // whether they are pinned
+  View there;
+  PlanCache::Place place;
+  for (bool more = true; more;) {
+    const auto found = core_->plans().After(place, 100, v1::BASIC, more);
+    for (const auto& [at, plan] : found) there[plan.name()] = plan.pinned();
+    if (!found.empty()) place = found.back().place;
+  }
+  View view;
+  bool synced = false;
+  do {
+    synced |= event.event() == Event::SYNCED;
+    if (event.event() == Event::DELETED) view.erase(event.plan().name());
+    if (event.has_plan() && event.event() != Event::DELETED) {
+      view[event.plan().name()] = event.plan().pinned();
+    }
+  } while (!(synced && view == there) && reader->Read(&event));
+  EXPECT_TRUE(synced && view == there) << StatusFromGrpc(reader->Finish());
+  context.TryCancel();
 }
 
 TEST_F(CacheApiTest, AStatesNextMoveIsPlannedAhead) {

@@ -7,6 +7,14 @@
 
 namespace remesh::server {
 
+bool WatchRoom::Take(int64_t events) {
+  int64_t left = left_;
+  while (left >= events) {
+    if (left_.compare_exchange_weak(left, left - events)) return true;
+  }
+  return false;
+}
+
 uint64_t PlanWatchers::Add(std::shared_ptr<PlanWatcher> watcher) {
   const uint64_t id = next_++;
   ++count_;
@@ -25,7 +33,9 @@ void PlanWatchers::Remove(uint64_t id) {
 }
 
 void PlanWatchers::Publish(v1::WatchPlansResponse event) {
-  strand_.Post([this, event = std::make_shared<const v1::WatchPlansResponse>(std::move(event))] {
+  auto numbered = std::make_shared<const PlanEvent>(
+      PlanEvent{.number = ++published_, .told = std::move(event)});
+  strand_.Post([this, event = std::move(numbered)] {
     for (const auto& [id, watcher] : watchers_) watcher->Offer(event);
   });
 }

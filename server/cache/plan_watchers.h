@@ -13,8 +13,27 @@
 
 namespace remesh::server {
 
+struct PlanEvent {
+  uint64_t number = 0;  // rises with each that is published
+  v1::WatchPlansResponse told;
+};
 // Shared by all whom it waits for.
-using PlanEventPtr = std::shared_ptr<const v1::WatchPlansResponse>;
+using PlanEventPtr = std::shared_ptr<const PlanEvent>;
+
+// Room for events, which watchers share for what they cannot do without. Thread-safe.
+class WatchRoom {
+ public:
+  static constexpr int64_t kEvents = 65'536;
+
+  explicit WatchRoom(int64_t events = kEvents) : left_(events) {}
+  // False: less is left, and none was taken.
+  bool Take(int64_t events);
+  void GiveBack(int64_t events) { left_ += events; }
+  int64_t left() const { return left_; }
+
+ private:
+  std::atomic<int64_t> left_;
+};
 
 // Who watches plans. Called on a strand of the watchers' own; must not block.
 class PlanWatcher {
@@ -35,11 +54,15 @@ class PlanWatchers {
   bool any() const { return count_ > 0; }
   int64_t count() const { return count_; }
 
+  WatchRoom& room() { return room_; }
+
   void Publish(v1::WatchPlansResponse event);
   // Ends all, and those that come later at once. Returns when all have been told.
   void EndAll(const absl::Status& status);
 
  private:
+  WatchRoom room_;  // first: watchers give back to it when they go
+  std::atomic<uint64_t> published_{0};
   std::atomic<int64_t> count_{0};
   std::atomic<uint64_t> next_{1};
   // Touched by tasks of the strand only.

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/grpc/plan_watch.h"
 
-#include <iterator>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "server/cache/plan_filter.h"
 #include "server/cache/plan_list.h"
@@ -15,13 +13,6 @@ namespace {
 
 // Each stream holds its own page of what is there until it is read: small, for there may be many.
 constexpr size_t kPageSize = 16;
-
-absl::Status WatchTooSlow() {
-  const std::string most = absl::StrCat(PlanWatchStream::kWaitingMax);
-  return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("more than ", most, " events wait to be read: watch again"),
-                   {.reason = "WATCH_TOO_SLOW", .metadata = {{"events_max", most}}});
-}
 
 }  // namespace
 
@@ -40,35 +31,20 @@ void PlanWatchStream::LoadPage() {
   {
     absl::MutexLock lock(&mutex_);
     if (end_) return;
-    place = *next_page_;
+    place = queue_.BeginPage();
   }
   PlanPage page = PageOfPlans(core_.plans(), kPageSize, place, filter_, v1::BASIC);
   absl::ReleasableMutexLock lock(&mutex_);
   loading_ = false;
-  next_page_ = page.next;
-  for (v1::Plan& plan : page.plans) {
-    auto there = std::make_shared<v1::WatchPlansResponse>();
-    there->set_event(v1::WatchPlansResponse::EXISTING);
-    *there->mutable_plan() = std::move(plan);
-    ready_.push_back(std::move(there));
-  }
-  if (!next_page_) {
-    auto synced = std::make_shared<v1::WatchPlansResponse>();
-    synced->set_event(v1::WatchPlansResponse::SYNCED);
-    ready_.push_back(std::move(synced));
-    std::move(later_.begin(), later_.end(), std::back_inserter(ready_));
-    later_.clear();
-  }
+  if (!end_) queue_.AddPage(std::move(page));
   Proceed(lock);
 }
 
 void PlanWatchStream::Offer(const PlanEventPtr& event) {
-  if (!Matches(filter_, event->plan())) return;
+  const bool wanted = Matches(filter_, event->told.plan());
   absl::ReleasableMutexLock lock(&mutex_);
   if (end_ || finished_) return;
-  std::deque<PlanEventPtr>& queue = next_page_ ? later_ : ready_;
-  queue.push_back(event);
-  if (queue.size() > kWaitingMax + (next_page_ ? 0 : kPageSize)) EndLocked(WatchTooSlow());
+  if (absl::Status status = queue_.AddEvent(event, wanted); !status.ok()) EndLocked(status);
   Proceed(lock);
 }
 
@@ -80,8 +56,7 @@ void PlanWatchStream::End(const absl::Status& status) {
 
 void PlanWatchStream::EndLocked(const absl::Status& status) {
   if (!end_) end_ = status;
-  ready_.clear();  // what follows a gap would mislead
-  later_.clear();
+  queue_.Clear();  // what follows a gap would mislead
 }
 
 void PlanWatchStream::OnWriteDone(bool ok) {
@@ -103,15 +78,14 @@ void PlanWatchStream::OnDone() {
 
 void PlanWatchStream::Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
   if (writing_ || finished_) return;
-  if (!ready_.empty()) {
+  current_ = end_ ? nullptr : queue_.Next();
+  if (current_ != nullptr) {
     writing_ = true;
-    current_ = std::move(ready_.front());
-    ready_.pop_front();
     lock.Release();
-    StartWrite(current_.get());
+    StartWrite(&current_->told);
     return;
   }
-  if (!end_ && next_page_ && !loading_) {
+  if (!end_ && queue_.wants_page() && !loading_) {
     loading_ = true;
     const bool posted =
         core_.streamers().Post({.caller = caller_}, [stream = self_] { stream->LoadPage(); });

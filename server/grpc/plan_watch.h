@@ -3,7 +3,6 @@
 
 #include <grpcpp/support/server_callback.h>
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,18 +10,16 @@
 
 #include "absl/synchronization/mutex.h"
 #include "remesh/v1/plan.pb.h"
+#include "server/cache/plan_watch_queue.h"
 #include "server/core.h"
 
 namespace remesh::server {
 
-// A stream of WatchPlans: the plans that are there, page by page at the reader's pace, then what
-// happens. What happens meanwhile waits, up to kWaitingMax events; more end the stream. Takes no
-// thread while it waits. Lives until gRPC says OnDone.
+// A stream of WatchPlans: what a PlanWatchQueue says, at the reader's pace. Takes no thread while
+// it waits. Lives until gRPC says OnDone.
 class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
                         public PlanWatcher {
  public:
-  static constexpr size_t kWaitingMax = 1024;
-
   // REQUIRES: a valid filter.
   static PlanWatchStream* Start(Core& core, std::string caller, const v1::PlanFilter& filter);
 
@@ -35,9 +32,12 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
 
  private:
   PlanWatchStream(Core& core, std::string caller, const v1::PlanFilter& filter)
-      : core_(core), caller_(std::move(caller)), filter_(filter) {}
+      : core_(core),
+        caller_(std::move(caller)),
+        filter_(filter),
+        queue_(core.plans().watchers().room()) {}
 
-  // On a thread: appends the next page of what is there.
+  // On a thread: reads the next page of what is there.
   void LoadPage();
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
@@ -50,9 +50,7 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   std::shared_ptr<PlanWatchStream> self_;
   PlanEventPtr current_;  // belongs to the write under way
   absl::Mutex mutex_;
-  std::deque<PlanEventPtr> ready_ ABSL_GUARDED_BY(mutex_);
-  std::deque<PlanEventPtr> later_ ABSL_GUARDED_BY(mutex_);  // until all is sent that is there
-  std::optional<PlanCache::Place> next_page_ ABSL_GUARDED_BY(mutex_) = PlanCache::Place();
+  PlanWatchQueue queue_ ABSL_GUARDED_BY(mutex_);
   bool loading_ ABSL_GUARDED_BY(mutex_) = false;
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
