@@ -16,6 +16,14 @@
 namespace remesh::planner {
 namespace {
 
+// Keeps of routings what figures need. Amounts and routes of millions of classes take longer to free
+// than a question that is cancelled may last, with all that is made later.
+void KeepBounds(Routings& routings) {
+  routings.hosts = {.t0 = routings.hosts.t0};
+  routings.domains = {.bound = std::move(routings.domains.bound)};
+  routings.routes = {.t = routings.routes.t};
+}
+
 // One step after the other, each of the floor below the last one's; `request` has its order.
 absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> target_order,
                             Budget& budget) {
@@ -23,18 +31,22 @@ absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> 
   const Network network = MakeNetwork(request);
   ASSIGN_OR_RETURN(const Atoms atoms, MakeAtoms(request, network, budget));
   RETURN_IF_ERROR(CheckMissing(request, atoms.missing));
-  const DemandClasses demand = MakeDemandClasses(atoms, network, budget);
+  DemandClasses demand = MakeDemandClasses(atoms, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  const Routings routings = MakeRoutings(strategy, atoms, demand, network, budget);
+  Routings routings = MakeRoutings(strategy, atoms, demand, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  const Moves moves = MakeMoves(strategy, atoms, demand, routings, network, budget);
+  Moves moves = MakeMoves(strategy, atoms, demand, routings, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  ASSIGN_OR_RETURN(const Timeline timeline, MakeTimeline(request, atoms, moves, network, budget));
+  demand = {};
+  KeepBounds(routings);
+  ASSIGN_OR_RETURN(const TimedMoves timed,
+                   MakeTimeline(request, atoms, std::move(moves), network, budget));
   RETURN_IF_ERROR(budget.Check());
-  const Figures figures = MakeFigures(atoms, routings, moves.segments, timeline, network, budget);
+  const Figures figures =
+      MakeFigures(atoms, routings, timed.segments, timed.timeline, network, budget);
   RETURN_IF_ERROR(budget.Check());
-  Plan plan(Pack(std::move(target_order), network.host_of, atoms, moves.segments, timeline, figures,
-                 budget));
+  Plan plan(Pack(std::move(target_order), network.host_of, atoms, timed.segments, timed.timeline,
+                 figures, budget));
   RETURN_IF_ERROR(budget.Check());
   return plan;
 }

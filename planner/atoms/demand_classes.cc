@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/hash/hash.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -82,6 +83,7 @@ class ClassMaker {
 DemandClasses MakeDemandClasses(const Atoms& atoms, const Network& network, Budget& budget) {
   const HostGroups hosts(atoms, network, budget);
   DemandClasses result;
+  Reserve(result.classes, atoms.tapes.size());  // at most
   result.class_of.assign(atoms.tapes.size(), -1);
   ClassMaker maker(hosts, result.classes);
   for (size_t s = 0; s < atoms.tapes.size(); ++s) {

@@ -3,17 +3,21 @@
 
 #include <utility>
 
+#include "planner/values/chunked_list.h"
+#include "planner/values/resize.h"
+
 namespace remesh::planner {
 namespace {
 
 void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& moves, PlanRep& rep,
                Budget& budget) {
-  rep.moves.reserve(moves.size());
+  Reserve(rep.moves, moves.size());
+  ChunkedList<StripeOfMove> stripes;
   for (const Move& move : moves) {
     if (budget.Spent()) return;
     const bool whole = move.lo == 0 && move.hi == segments[move.segment].size();
     if (!whole) {
-      rep.stripes.push_back({static_cast<int32_t>(rep.moves.size()), move.lo, move.hi});
+      stripes.push_back({static_cast<int32_t>(rep.moves.size()), move.lo, move.hi});
     }
     const int spaces = static_cast<int>(move.from_space) * 4 + static_cast<int>(move.to_space);
     rep.moves.push_back({.segment = move.segment,
@@ -23,7 +27,8 @@ void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& mo
                          .spaces = static_cast<int8_t>(spaces),
                          .whole = whole});
   }
-  rep.stripes.shrink_to_fit();
+  rep.stripes = std::move(stripes).Take(budget);
+  rep.stripes.shrink_to_fit();  // of one chunk: no others have room to spare
 }
 
 void PackSegments(const std::vector<Segment>& segments, PlanRep& rep, Budget& budget) {

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "absl/container/inlined_vector.h"
+#include "planner/values/resize.h"
+#include "planner/values/stable_order.h"
 
 namespace remesh::planner {
 namespace {
@@ -16,16 +18,13 @@ class ForestMaker {
  public:
   ForestMaker(const std::vector<int32_t>& edge_bin, int32_t items, int32_t bins,
               std::vector<int64_t>& flow, Budget& budget)
-      : edge_bin_(edge_bin),
-        items_(items),
-        flow_(flow),
-        budget_(budget),
-        edges_of_(items + bins),
-        top_(items + bins),
-        seen_(items + bins, 0),
-        via_(items + bins, -1) {
-    for (int32_t n = 0; n < items + bins; ++n) top_[n] = n;
-    edge_item_.resize(edge_bin.size());
+      : edge_bin_(edge_bin), items_(items), flow_(flow), budget_(budget) {
+    const size_t nodes = static_cast<size_t>(items) + bins;
+    Resize(edges_of_, nodes, budget);
+    Resize(seen_, nodes, budget);
+    Resize(via_, nodes, budget);
+    Resize(edge_item_, edge_bin.size(), budget);
+    top_ = InOrder(nodes);
   }
 
   void Add(int64_t edge, int32_t item) {
@@ -105,7 +104,7 @@ class ForestMaker {
   std::vector<int32_t> top_;
   std::vector<int32_t> edge_item_;
   std::vector<int64_t> seen_;
-  std::vector<int64_t> via_;
+  std::vector<int64_t> via_;  // edge by which the search came, where seen_
   std::vector<int32_t> queue_;
   int64_t mark_ = 0;
 };

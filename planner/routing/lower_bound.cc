@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "planner/values/resize.h"
+
 namespace remesh::planner {
 namespace {
 
@@ -71,6 +73,7 @@ Bound EgressBound(const DemandClasses& demand, const Units& units, int level, co
                   Budget& budget) {
   TransportationProblem problem;
   for (int32_t u = 0; u < units.count(); ++u) problem.capacity.push_back(units.Capacity(u, true));
+  Reserve(problem.items, demand.classes.size());
   for (const DemandClass& one : demand.classes) {
     if (budget.Spent()) return {};
     Group holders = UnitsOf(one.holders, level, units);

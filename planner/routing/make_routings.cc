@@ -6,6 +6,7 @@
 #include "planner/network/units.h"
 #include "planner/routing/domain_trees.h"
 #include "planner/routing/trees.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 RoutePlan MakeRoutes(const DemandClasses& demand, const Routings& routings, const Network& network,
                      Budget& budget) {
   RoutePlan plan{.routes = {}, .t = routings.hosts.t0};
+  Reserve(plan.routes, demand.classes.size());
   for (size_t a = 0; a < demand.classes.size() && !budget.Spent(); ++a) {
     plan.routes.push_back(MakeTrees(demand.classes[a], routings.hosts.sent[a], budget));
   }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "planner/routing/whole_copies.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -42,6 +43,7 @@ TransportationProblem MakeProblem(const std::vector<DemandClass>& classes,
                                   std::vector<int64_t> capacity, const std::vector<bool>& even,
                                   Budget& budget) {
   TransportationProblem problem{.items = {}, .capacity = std::move(capacity)};
+  Reserve(problem.items, 2 * classes.size());
   for (size_t a = 0; a < classes.size() && !budget.Spent(); ++a) {
     const DemandClass& one = classes[a];
     const int32_t holders = static_cast<int32_t>(one.holders.size());
@@ -80,6 +82,7 @@ using Sent = std::vector<Served>;
 // Root and copies of each class together.
 Sent AddUp(const TransportationSolution& solution, Budget& budget) {
   Sent sent;
+  Reserve(sent, solution.flow.size() / 2);
   for (size_t i = 0; i + 1 < solution.flow.size() && !budget.Spent(); i += 2) {
     sent.push_back(solution.flow[i + 1]);
     for (size_t k = 0; k < solution.flow[i].size(); ++k) sent.back()[k] += solution.flow[i][k];
@@ -114,6 +117,7 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportationP
   const Sent rest = FillTransportation(problem, {1, 1}, budget);
   if (budget.SpentNow()) return std::nullopt;
   for (size_t a = 0; a < sent.size(); ++a) {
+    if (budget.Spent()) return std::nullopt;
     for (size_t side : {2 * a, 2 * a + 1}) {
       int64_t missing = problem.items[side].demand;
       for (size_t k = 0; k < rest[side].size(); ++k) {
@@ -139,14 +143,13 @@ Routing RouteClasses(const Atoms& atoms, const DemandClasses& demand, const Netw
   for (const Network::HostNode& host : network.hosts) {
     capacity.push_back(std::max<int64_t>(host.capacity(), 1));
   }
-  const TransportationProblem problem =
-      MakeProblem(demand.classes, std::move(capacity), even, budget);
+  TransportationProblem problem = MakeProblem(demand.classes, std::move(capacity), even, budget);
   const TransportationSolution solution = SolveTransportation(problem, t_in, budget);
   if (budget.SpentNow()) return {};
   Routing routing{.t0 = solution.t};
   std::optional<Sent> whole;
   if (std::find(even.begin(), even.end(), true) == even.end()) {
-    whole = RouteWholeFirst(demand, problem, solution.t, budget);
+    whole = RouteWholeFirst(demand, std::move(problem), solution.t, budget);
   }
   routing.sent = whole.has_value() ? *std::move(whole) : AddUp(solution, budget);
   for (int32_t item : solution.tight_items) {

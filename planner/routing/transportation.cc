@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "planner/routing/forest.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -23,14 +24,15 @@ class Flow {
         budget_(budget),
         items_(static_cast<int32_t>(problem.items.size())),
         bins_(static_cast<int32_t>(problem.capacity.size())) {
+    Reserve(first_edge_, problem.items.size() + 1);
     for (const auto& item : problem.items) {
       if (budget.Spent()) return;
       first_edge_.push_back(static_cast<int64_t>(edge_bin_.size()));
       edge_bin_.insert(edge_bin_.end(), item.bins.begin(), item.bins.end());
     }
     first_edge_.push_back(static_cast<int64_t>(edge_bin_.size()));
-    flow_.assign(edge_bin_.size(), 0);
-    left_.assign(items_, 0);
+    Resize(flow_, edge_bin_.size(), budget);
+    Resize(left_, items_, budget);
     for (int64_t capacity : problem.capacity) full_.push_back(t.CeilTimes(capacity));
     for (const auto& group : problem.groups) {
       full_.push_back(t.CeilTimes(group.capacity) + group.inside);
@@ -44,12 +46,8 @@ class Flow {
   // Opens priorities one by one, preferred bins first. True when all demands are met.
   bool Run() {
     if (budget_.SpentNow()) return false;
-    std::vector<int32_t> priorities;
-    for (const auto& item : problem_.items) priorities.push_back(item.priority);
-    std::sort(priorities.begin(), priorities.end());
-    priorities.erase(std::unique(priorities.begin(), priorities.end()), priorities.end());
-    for (int32_t priority : priorities) {
-      for (int32_t i = 0; i < items_; ++i) {
+    for (int32_t priority : Priorities()) {
+      for (int32_t i = 0; i < items_ && !budget_.Spent(); ++i) {
         if (problem_.items[i].priority == priority) left_[i] = problem_.items[i].demand;
       }
       opened_ = priority;
@@ -86,10 +84,13 @@ class Flow {
   std::vector<Served> TakeFlow() {
     if (budget_.SpentNow()) return {};
     std::vector<bool> fixed;
-    for (const auto& item : problem_.items) fixed.push_back(item.even);
+    for (const auto& item : problem_.items) {
+      if (budget_.Spent()) return {};
+      fixed.push_back(item.even);
+    }
     CancelCycles(edge_bin_, first_edge_, bins_, fixed, flow_, budget_);
     std::vector<Served> flow;
-    flow.reserve(items_);
+    Reserve(flow, items_);
     for (int32_t i = 0; i < items_; ++i) {
       if (budget_.Spent()) return {};
       flow.emplace_back(flow_.begin() + first_edge_[i], flow_.begin() + first_edge_[i + 1]);
@@ -98,6 +99,19 @@ class Flow {
   }
 
  private:
+  // Of all items, rising. They are few. Incomplete once the budget is spent.
+  std::vector<int32_t> Priorities() const {
+    std::vector<int32_t> priorities;
+    for (const auto& item : problem_.items) {
+      if (budget_.Spent()) break;
+      if (std::find(priorities.begin(), priorities.end(), item.priority) == priorities.end()) {
+        priorities.push_back(item.priority);
+      }
+    }
+    std::sort(priorities.begin(), priorities.end());
+    return priorities;
+  }
+
   void IndexBins() {
     bin_first_.assign(bins_ + 1, 0);
     for (int32_t bin : edge_bin_) {
@@ -105,8 +119,8 @@ class Flow {
       ++bin_first_[bin + 1];
     }
     for (int32_t j = 0; j < bins_; ++j) bin_first_[j + 1] += bin_first_[j];
-    bin_edges_.resize(edge_bin_.size());
-    edge_item_.resize(edge_bin_.size());
+    Resize(bin_edges_, edge_bin_.size(), budget_);
+    Resize(edge_item_, edge_bin_.size(), budget_);
     std::vector<int64_t> next(bin_first_.begin(), bin_first_.end() - 1);
     for (int32_t i = 0; i < items_; ++i) {
       if (budget_.Spent()) return;
@@ -156,9 +170,11 @@ class Flow {
   // Breadth first from the items with demand left; true when a place next to the sink is reached
   // that has room.
   bool Levels() {
+    Reserve(level_, items_ + room_.size());
     level_.assign(items_ + room_.size(), -1);
     queue_.clear();
     for (int32_t i = 0; i < items_; ++i) {
+      if (budget_.Spent()) return false;
       if (left_[i] > 0) Reach(i, 0);
     }
     bool found = false;
@@ -200,6 +216,7 @@ class Flow {
 
   void Augment() {
     while (!budget_.SpentNow() && Levels()) {
+      Reserve(cursor_, level_.size());
       cursor_.assign(level_.size(), 0);
       for (int32_t i = 0; i < items_; ++i) {
         while (left_[i] > 0 && level_[i] == 0 && !budget_.Spent()) {

@@ -6,6 +6,9 @@
 #include <queue>
 #include <utility>
 
+#include "planner/values/resize.h"
+#include "planner/values/stable_order.h"
+
 namespace remesh::planner {
 namespace {
 
@@ -35,10 +38,11 @@ std::vector<Served> DealWholeCopies(const DemandClasses& demand, std::vector<int
                                     Budget& budget) {
   std::vector<size_t> order(demand.classes.size());
   std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return demand.classes[a].bits > demand.classes[b].bits;
-  });
-  std::vector<Served> sent(demand.classes.size());
+  StableSort(
+      order, [&](size_t a, size_t b) { return demand.classes[a].bits > demand.classes[b].bits; },
+      budget);
+  std::vector<Served> sent;
+  Resize(sent, demand.classes.size(), budget);
   // Every class's root before anybody's further copies.
   for (bool root : {true, false}) {
     for (size_t a : order) {

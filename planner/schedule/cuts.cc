@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "absl/container/inlined_vector.h"
+#include "planner/values/chunked_list.h"
 #include "planner/values/rational.h"
 
 namespace remesh::planner {
@@ -34,7 +35,7 @@ class TapeCutter {
         Cut(index, demand_.class_of[s]);
       }
     }
-    return std::move(segments_);
+    return std::move(segments_).Take(budget_);
   }
 
  private:
@@ -69,7 +70,7 @@ class TapeCutter {
   const std::vector<Route>& routes_;
   Budget& budget_;
   std::vector<Progress> progress_;
-  std::vector<RoutedSegment> segments_;
+  ChunkedList<RoutedSegment> segments_;
 };
 
 }  // namespace

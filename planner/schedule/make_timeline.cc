@@ -2,6 +2,7 @@
 #include "planner/schedule/make_timeline.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -38,8 +39,8 @@ absl::Status CheckPeaks(const ReshardRequest& canonical, const std::vector<int64
   return limit == 0 || peak <= limit ? absl::OkStatus() : MemoryLimitExceeded(limit, peak);
 }
 
-absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Atoms& atoms,
-                                      const Moves& moves, const Network& network, Budget& budget) {
+absl::StatusOr<TimedMoves> MakeTimeline(const ReshardRequest& canonical, const Atoms& atoms,
+                                        Moves moves, const Network& network, Budget& budget) {
   const PlanOptions& options = canonical.options;
   int64_t needed = 0;
   for (int64_t parts = options.donate ? kDonationParts : 1;;) {
@@ -48,9 +49,13 @@ absl::StatusOr<Timeline> MakeTimeline(const ReshardRequest& canonical, const Ato
     RETURN_IF_ERROR(budget.Check());
     if (needed > 0 && !timeline.ok()) break;
     RETURN_IF_ERROR(timeline.status());
+    // Without a limit narrower windows are not looked for.
+    if (options.memory_limit_bytes == 0) moves.moves = std::vector<Move>();
     timeline->peak_bytes =
         PeakBytes(canonical, network, atoms, moves.segments, *timeline, kPeakStepsMax, budget);
-    if (CheckPeaks(canonical, timeline->peak_bytes).ok()) return timeline;
+    if (CheckPeaks(canonical, timeline->peak_bytes).ok()) {
+      return TimedMoves{.segments = std::move(moves.segments), .timeline = *std::move(timeline)};
+    }
     RETURN_IF_ERROR(budget.Check());
     const int64_t peak = Most(timeline->peak_bytes);
     needed = needed == 0 ? peak : std::min(needed, peak);

@@ -98,7 +98,7 @@ int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
     const auto place = [&](int32_t m) { return std::make_pair(moves[m].round, moves[m].hop); };
     std::sort(of_pair.begin(), of_pair.end(),
               [&](int32_t a, int32_t b) { return place(a) < place(b); });
-    for (size_t begin = 0, end = 0; begin < of_pair.size(); begin = end) {
+    for (size_t begin = 0, end = 0; begin < of_pair.size() && !budget.Spent(); begin = end) {
       const int32_t round = moves[of_pair[begin]].round;
       while (end < of_pair.size() && moves[of_pair[end]].round == round) ++end;
       messages += cycles.Count(absl::MakeConstSpan(of_pair).subspan(begin, end - begin));

@@ -7,6 +7,7 @@
 #include "planner/schedule/cuts.h"
 #include "planner/schedule/segment_moves.h"
 #include "planner/schedule/striping.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -52,7 +53,7 @@ std::vector<Move> MovesOf(const Atoms& atoms, const std::vector<RoutedSegment>& 
     if (budget.Spent()) return {};
     mover.Add(static_cast<int32_t>(s), routed[s].edges);
   }
-  return std::move(mover).Take();
+  return std::move(mover).Take(budget);
 }
 
 }  // namespace
@@ -61,7 +62,7 @@ Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const Ro
                        const Network& network, Budget& budget) {
   const std::vector<RoutedSegment> routed = CutTapes(atoms, demand, routes.routes, budget);
   Moves moves;
-  moves.segments.reserve(routed.size());
+  Reserve(moves.segments, routed.size());
   for (const RoutedSegment& one : routed) {
     if (budget.Spent()) return moves;
     moves.segments.push_back(one.segment);

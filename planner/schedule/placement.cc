@@ -8,6 +8,7 @@
 #include "absl/types/span.h"
 #include "planner/schedule/halving.h"
 #include "planner/values/rational.h"
+#include "planner/values/resize.h"
 #include "planner/values/stable_order.h"
 
 namespace remesh::planner {
@@ -39,6 +40,7 @@ class Placer {
   Placer(const Moves& moves, const Atoms& atoms, const Schedule& schedule, const PairList& list,
          const Shares& shares, int64_t rounds, int64_t bits_max, Budget& budget)
       : atoms_(atoms),
+        given_(moves.moves),
         segments_(moves.segments),
         schedule_(schedule),
         list_(list),
@@ -48,11 +50,7 @@ class Placer {
         network_(shares.links().network()),
         packer_(shares.links(), bits_max, kMessagesPerWindowMax),
         budget_(budget) {
-    moves_.reserve(moves.moves.size());
-    for (const Move& move : moves.moves) {
-      if (budget.Spent()) return;
-      moves_.push_back(move);
-    }
+    part_bits_.reserve(list.pairs.size());
     for (const PairWork& pair : list.pairs) {
       if (budget.Spent()) return;
       part_bits_.push_back(PartBitsOf(MovesOf(pair)));
@@ -63,6 +61,7 @@ class Placer {
   std::optional<PlacedMoves> Run() && {
     if (budget_.SpentNow() || !Bearable(rounds_)) return std::nullopt;
     const std::vector<Parcel> parcels = HeavyParcels();
+    CopyMoves(parcels.size());
     for (size_t begin = 0, end = 0; begin < parcels.size() && Bearable(); begin = end) {
       while (end < parcels.size() && parcels[end].id == parcels[begin].id) ++end;
       PlaceParcels(absl::MakeConstSpan(parcels).subspan(begin, end - begin));
@@ -91,8 +90,18 @@ class Placer {
 
   int64_t PartBitsOf(absl::Span<const int32_t> moves) const {
     int64_t together = 0;
-    for (int32_t m : moves) together += PartBitsOf(moves_[m]);
+    for (int32_t m : moves) together += PartBitsOf(given_[m]);
     return together;
+  }
+
+  // With room for what is cut off them, so that all are never copied at once: a move is cut where
+  // a parcel ends, once for each.
+  void CopyMoves(size_t parcels) {
+    Reserve(moves_, given_.size() + parcels);
+    for (const Move& move : given_) {
+      if (budget_.Spent()) return;
+      moves_.push_back(move);
+    }
   }
 
   int64_t TakesOf(const PairWork& pair) const {
@@ -234,6 +243,7 @@ class Placer {
   }
 
   const Atoms& atoms_;
+  const std::vector<Move>& given_;
   const std::vector<Segment>& segments_;
   const Schedule& schedule_;
   const PairList& list_;

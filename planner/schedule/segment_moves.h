@@ -11,6 +11,8 @@
 #include "planner/routing/trees.h"
 #include "planner/schedule/moves.h"
 #include "planner/schedule/striping.h"
+#include "planner/values/budget.h"
+#include "planner/values/chunked_list.h"
 
 namespace remesh::planner {
 
@@ -47,8 +49,10 @@ class SegmentMover {
   // The moves of one segment more. REQUIRES: Striping::Solve() after AddDemands() of all segments.
   void Add(int32_t segment, const RouteEdges* edges);
 
-  // All moves so far.
-  std::vector<Move> Take() && { return std::move(moves_); }
+  // All moves so far. Of no use once the budget is spent.
+  std::vector<Move> Take(Budget& budget = Budget::Unlimited()) && {
+    return std::move(moves_).Take(budget);
+  }
 
  private:
   // The stretch [lo, hi) of the segment, present on a device from `ready` on.
@@ -97,7 +101,7 @@ class SegmentMover {
   const Network& network_;
   Striping& striping_;
   const std::vector<bool> crowded_;
-  std::vector<Move> moves_;
+  ChunkedList<Move> moves_;
   std::vector<int64_t> sent_;  // device -> bits over its fabric so far, in crowded hosts
   // Of the segment at hand.
   int32_t segment_ = 0;

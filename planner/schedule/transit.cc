@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "planner/values/packing.h"
+#include "planner/values/resize.h"
 
 namespace remesh::planner {
 namespace {
@@ -113,8 +114,9 @@ class TransitMeasure {
       ++next[move.to_device + 1];
     }
     std::partial_sum(next.begin(), next.end(), next.begin());
-    ends_.resize(next.back());
-    loads_.reserve(ends_.size() / 2);
+    Resize(ends_, next.back(), budget);
+    if (budget.SpentNow()) return;
+    Reserve(loads_, ends_.size() / 2);
     for (const Move& move : moves) {
       if (budget.Spent()) return;
       if (!travels(move)) continue;

@@ -15,6 +15,7 @@
 #include "planner/schedule/placement.h"
 #include "planner/schedule/rounds.h"
 #include "planner/schedule/shares.h"
+#include "planner/values/resize.h"
 #include "planner/values/stable_order.h"
 
 namespace remesh::planner {
@@ -78,7 +79,7 @@ std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedul
       order, schedule.rounds, [&](int32_t m) { return moves[m].round; }, budget);
   if (budget.SpentNow()) return {};
   std::vector<Move> sorted;
-  sorted.reserve(moves.size());
+  Reserve(sorted, moves.size());
   for (const int32_t m : order) {
     if (budget.Spent()) break;
     sorted.push_back(moves[m]);
@@ -86,9 +87,13 @@ std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedul
   return sorted;
 }
 
-std::vector<int32_t> RoundBegins(const std::vector<Move>& moves, int32_t rounds) {
+// Of no use once the budget is spent.
+std::vector<int32_t> RoundBegins(const std::vector<Move>& moves, int32_t rounds, Budget& budget) {
   std::vector<int32_t> begin(rounds + 1, 0);
-  for (const Move& move : moves) ++begin[move.round + 1];
+  for (const Move& move : moves) {
+    if (budget.Spent()) return begin;
+    ++begin[move.round + 1];
+  }
   for (int32_t r = 0; r < rounds; ++r) begin[r + 1] += begin[r];
   return begin;
 }
@@ -154,7 +159,7 @@ class Scheduler {
     if (budget_.SpentNow()) return std::nullopt;
     timeline.moves = Sorted(best_->moves, best_->schedule, budget_);
     if (budget_.SpentNow()) return std::nullopt;
-    timeline.round_begin = RoundBegins(timeline.moves, best_->schedule.rounds);
+    timeline.round_begin = RoundBegins(timeline.moves, best_->schedule.rounds, budget_);
     return timeline;
   }
 
@@ -223,10 +228,12 @@ class Scheduler {
   std::optional<Found> best_;
 };
 
-// What the moves themselves say of their schedule.
-Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window_bits) {
+// What the moves themselves say of their schedule. Of no use once the budget is spent.
+Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window_bits,
+                      Budget& budget) {
   Schedule schedule;
   for (const Move& move : moves.moves) {
+    if (budget.Spent()) return schedule;
     schedule.hops = std::max<int32_t>(schedule.hops, move.hop + 1);
   }
   schedule.min_part_bits = std::max<int64_t>(
@@ -243,9 +250,9 @@ absl::StatusOr<Timeline> ScheduleWindows(const Moves& moves, const Atoms& atoms,
   const int64_t window_bits = EffectiveWindowBytes(window_bytes) * 8;
   const Busiest busiest = FindBusiest(network, moves.moves, budget);
   RETURN_IF_ERROR(budget.Check());
-  const Schedule schedule = BareSchedule(moves, busiest, window_bits);
-  if (schedule.hops > kHopsMax) return TooManyWindows(window_bytes);
+  const Schedule schedule = BareSchedule(moves, busiest, window_bits, budget);
   RETURN_IF_ERROR(budget.Check());
+  if (schedule.hops > kHopsMax) return TooManyWindows(window_bytes);
   const Links links(network);
   PairList list = CollectPairs(moves.moves, budget);
   RETURN_IF_ERROR(budget.Check());

@@ -123,18 +123,19 @@ std::string Walk() {
   absl::StrAppend(&text, AtomsAndTapes(*atoms), Demand(demand));
   const Routings routings = MakeRoutings(Strategy::kOptimal, *atoms, demand, network);
   Budget& budget = Budget::Unlimited();
-  const Moves moves = MakeMoves(Strategy::kOptimal, *atoms, demand, routings, network, budget);
-  const auto timeline = MakeTimeline(planned, *atoms, moves, network, budget);
-  EXPECT_TRUE(timeline.ok()) << timeline.status();
-  const Figures figures = MakeFigures(*atoms, routings, moves.segments, *timeline, network);
+  Moves moves = MakeMoves(Strategy::kOptimal, *atoms, demand, routings, network, budget);
+  const auto timed = MakeTimeline(planned, *atoms, std::move(moves), network, budget);
+  EXPECT_TRUE(timed.ok()) << timed.status();
+  const auto& [segments, timeline] = *timed;
+  const Figures figures = MakeFigures(*atoms, routings, segments, timeline, network);
   const PlanSummary& summary = figures.summary;
   absl::StrAppend(
       &text,
       Line("routing", absl::StrCat("lower bound ", summary.lower_bound_seconds,
                                    " s: ", figures.lower_bound.DebugString())),
-      Line("schedule", absl::StrCat(timeline->moves.size(), " moves of ", moves.segments.size(),
-                                    " segments in ", timeline->schedule.windows(), " windows, ",
-                                    timeline->messages, " messages")));
+      Line("schedule", absl::StrCat(timeline.moves.size(), " moves of ", segments.size(),
+                                    " segments in ", timeline.schedule.windows(), " windows, ",
+                                    timeline.messages, " messages")));
   const auto plan = MakePlan(canonical->canonical);
   EXPECT_TRUE(plan.ok() && ValidatePlan(*plan, canonical->canonical).ok());
   EXPECT_EQ(plan->summary(), summary) << "the same steps";
