@@ -2,6 +2,7 @@
 #include "service/connection_table.h"
 
 #include <arpa/inet.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -16,7 +17,7 @@
 namespace remesh::service {
 namespace {
 
-constexpr int kManyUnreadBytes = 4096;
+constexpr uint64_t kManyBytes = 4096;
 
 std::string Text(int family, const void* bytes) {
   char text[INET6_ADDRSTRLEN] = "";
@@ -30,6 +31,20 @@ std::string Text6(in6_addr address) {
   return absl::StrCat(Text(AF_INET6, &address), "/64");
 }
 
+uint64_t UnreadOf(int connection) {
+  int unread = 0;
+  return ioctl(connection, FIONREAD, &unread) == 0 ? static_cast<uint64_t>(unread) : 0;
+}
+
+// Bytes of a TCP connection that have come and been read, and those that come now.
+std::optional<uint64_t> ReadOf(int connection) {
+  tcp_info info{};
+  socklen_t length = sizeof(info);
+  const uint64_t unread = UnreadOf(connection);  // first: no more is unread than has come
+  if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
+  return info.tcpi_bytes_received - unread;
+}
+
 std::string UserOf(int connection) {
   ucred user{};
   socklen_t length = sizeof(user);
@@ -39,7 +54,7 @@ std::string UserOf(int connection) {
 
 }  // namespace
 
-int RaiseDescriptorLimit() {
+int RaiseDescriptorLimit(int reserved) {
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::numeric_limits<int>::max();
   if (limit.rlim_cur < limit.rlim_max) {
@@ -47,7 +62,7 @@ int RaiseDescriptorLimit() {
     if (setrlimit(RLIMIT_NOFILE, &raised) == 0) limit = raised;
   }
   const rlim_t most = std::min<rlim_t>(limit.rlim_cur, std::numeric_limits<int>::max());
-  return static_cast<int>(most - std::min<rlim_t>(kReservedDescriptors, most / 2));
+  return static_cast<int>(most - std::min<rlim_t>(static_cast<rlim_t>(reserved), most / 2));
 }
 
 std::string AddressOf(int connection) {
@@ -118,17 +133,23 @@ std::optional<int> ConnectionTable::Take(const std::string& peer) {
   return std::nullopt;
 }
 
-std::optional<int> ConnectionTable::TakeFullest() {
-  std::optional<int> fullest;
-  int most = kManyUnreadBytes;
+std::optional<int> ConnectionTable::TakeMostRead() {
+  std::optional<int> found;
+  uint64_t most = kManyBytes;
   for (const auto& [fd, entry] : entries_) {
-    int unread = 0;
-    if (SocketOf(fd) != entry.socket || ioctl(fd, FIONREAD, &unread) != 0 || unread < most)
-      continue;
-    most = unread;
-    fullest = fd;
+    if (SocketOf(fd) != entry.socket) continue;
+    const uint64_t read = ReadOf(fd).value_or(entry.read + UnreadOf(fd));
+    if (read < entry.read + most) continue;
+    most = read - entry.read;
+    found = fd;
   }
-  return fullest ? Taken(*fullest) : fullest;
+  return found ? Taken(*found) : found;
+}
+
+void ConnectionTable::MarkRead() {
+  for (auto& [fd, entry] : entries_) {
+    if (SocketOf(fd) == entry.socket) entry.read = ReadOf(fd).value_or(0);
+  }
 }
 
 std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newcomer) {

@@ -18,8 +18,8 @@ constexpr int kReservedDescriptors = 256;
 
 // Raises this process's limit of open files to what it may have. Returns the lowest descriptor
 // that no connection may keep: the kernel gives out the lowest that is free, so that one from here
-// on means that all below are in use, and those above stay free for what is not a connection.
-int RaiseDescriptorLimit();
+// on means that all below are in use, and the `reserved` ones above stay free for others.
+int RaiseDescriptorLimit(int reserved = kReservedDescriptors);
 
 // Who connected, as far as limits go: the IPv4 address, the /64 of an IPv6 one, the user at the
 // other end of a Unix socket.
@@ -48,8 +48,10 @@ class ConnectionTable {
   // Forget a connection and return it for the caller to end; nullopt: there is none.
   // That of this peer (see PeerOf).
   std::optional<int> Take(const std::string& peer);
-  // The one with most bytes that nobody has read, where they are many.
-  std::optional<int> TakeFullest();
+  // The one of which most has been read since MarkRead(), where that is much. Not the one with most to
+  // read: that is whoever is not read because of another. (A Unix socket tells only that.)
+  std::optional<int> TakeMostRead();
+  void MarkRead();
   // The one that came last of those of the address with most; nullopt too where that would not leave it
   // more than `newcomer` has then.
   std::optional<int> TakeNewestOfBusiest(const std::string& newcomer);
@@ -60,6 +62,7 @@ class ConnectionTable {
     std::string address;
     std::string peer;
     uint64_t order = 0;  // rises
+    uint64_t read = 0;   // bytes, at MarkRead()
   };
   using Descriptors = std::map<uint64_t, int>;  // oldest first
   void Remove(int fd);

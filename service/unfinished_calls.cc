@@ -98,7 +98,17 @@ void UnfinishedCalls::End(const std::string& peer) {
 }
 
 void UnfinishedCalls::Arrive() {
-  if (++waiting_ == kWaitingMax + 1) eventfd_write(event_.get(), 1);
+  ++arrived_;
+  const int waiting = ++waiting_;
+  if (waiting == kWaitingMax / 2 + 1) rose_ = true;
+  if (waiting == kWaitingMax / 2 + 1 || waiting == kWaitingMax + 1) eventfd_write(event_.get(), 1);
+}
+
+UnfinishedCalls::Flood UnfinishedCalls::TakeFlood() {
+  const bool rose = rose_.exchange(false);
+  if (!rose && (!flooded() || arrived_ - told_ < kWaitingMax / 2)) return Flood::kNone;
+  told_ = arrived_.load();
+  return rose ? Flood::kMayBegin : Flood::kGoesOn;
 }
 
 std::vector<std::string> UnfinishedCalls::TakeExcessive() {

@@ -5,6 +5,7 @@
 #include <grpcpp/support/server_interceptor.h>
 
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -41,6 +42,10 @@ class UnfinishedCalls {
   void Leave() { --waiting_; }
   // More wait to begin than do when everybody means well.
   bool flooded() const { return waiting_ > kWaitingMax; }
+  // kMayBegin: more than half as many came to wait. kGoesOn: it is flooded, and so many more calls have
+  // come since either was said last. By who was read meanwhile it can be told whose they are.
+  enum class Flood { kNone, kMayBegin, kGoesOn };
+  Flood TakeFlood();
 
   // Readable while there is something to take.
   int event() const { return event_.get(); }
@@ -55,6 +60,9 @@ class UnfinishedCalls {
   const int max_;
   const Fd event_;  // an eventfd
   std::atomic<int> waiting_ = 0;
+  std::atomic<uint64_t> arrived_ = 0;  // calls, ever
+  std::atomic<uint64_t> told_ = 0;     // how many those were when TakeFlood() last said something
+  std::atomic<bool> rose_ = false;     // see Flood::kMayBegin
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, int> counts_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> excessive_ ABSL_GUARDED_BY(mutex_);
