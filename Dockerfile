@@ -55,7 +55,7 @@ FROM ${BASE} AS runtime
 # hadolint ignore=DL3008
 RUN apt-get update -qq \
  && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      libgrpc++1.51 libprometheus-cpp-pull1.0 libcivetweb1 libucx0 ibverbs-providers libyaml-cpp0.7 libsqlite3-0 libssl3 libxxhash0 libzstd1 \
+      libgrpc++1.51 libprometheus-cpp-core1.0 libucx0 ibverbs-providers libyaml-cpp0.7 libsqlite3-0 libssl3 libxxhash0 libzstd1 \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt /var/log/*
 COPY --from=binaries /dist/bin/ /usr/local/bin/
 COPY --from=nccl /nccl/ /usr/local/

@@ -22,8 +22,7 @@ namespace remesh::service {
 namespace {
 
 constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
-constexpr size_t kSilentMax = 1024;
-constexpr int kPauseMillis = 100;  // when not even one descriptor is left
+constexpr int kPauseMillis = 100;    // when not even one descriptor is left
 // How long a connection that was ended may take to be closed.
 constexpr int kLooksForRoom = 100;
 constexpr int kPauseForRoomMillis = 2;
@@ -40,12 +39,12 @@ bool IsListener(const std::vector<Fd>& listeners, int fd) {
 
 AcceptLoop::AcceptLoop(std::vector<Fd> listeners, Options options, Handler handler)
     : listeners_(std::move(listeners)),
-      options_(options),
+      options_(std::move(options)),
       handler_(std::move(handler)),
-      ceiling_(RaiseDescriptorLimit()),
+      ceiling_(RaiseDescriptorLimit(options_.reserved_descriptors)),
       stop_(eventfd(0, EFD_CLOEXEC)),
       events_(epoll_create1(EPOLL_CLOEXEC)),
-      table_(options.per_address_max) {
+      table_(options_.per_address_max) {
   REMESH_CHECK(stop_ && events_ && options_.opening_bytes <= kOpeningMax);
   Watch(stop_.get());
   for (const Fd& listener : listeners_) Watch(listener.get());
@@ -85,16 +84,23 @@ void AcceptLoop::OnEvent(int fd) {
   }
 }
 
-void AcceptLoop::OnWord(SilentList::iterator silent) {
+bool AcceptLoop::OnWord(SilentList::iterator silent) {
   const int fd = silent->connection.get();
   char opening[kOpeningMax];
   const ssize_t count = recv(fd, opening, options_.opening_bytes, MSG_PEEK | MSG_DONTWAIT);
-  if (count < 0 && errno == EAGAIN) return;  // the event was that of a connection closed before
-  if (count > 0 && static_cast<size_t>(count) < options_.opening_bytes) return;
+  if (count < 0 && errno == EAGAIN) return false;
+  const size_t said = static_cast<size_t>(std::max<ssize_t>(count, 0));
+  const bool opens = IsOpening({opening, said});
+  if (said > 0 && said < options_.opening_bytes && !opens) return false;
   Fd connection = Remove(silent);
-  if (count <= 0) return;  // gone without a word
+  if (!opens) return true;  // gone without a word, or too many and no opening among them
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
   handler_(connection.Release());
+  return true;
+}
+
+bool AcceptLoop::IsOpening(std::string_view said) const {
+  return options_.is_opening ? options_.is_opening(said) : said.size() == options_.opening_bytes;
 }
 
 void AcceptLoop::Accept(int listener) {
@@ -124,20 +130,29 @@ void AcceptLoop::TakeIn(Fd connection) {
   if (!connection) return;
   std::string address = AddressOf(connection.get());
   if (IsBarred(address)) return;
-  const bool admitted = table_.Admit(connection.get(), address) ||
-                        (CloseLongestSilent(&address) && table_.Admit(connection.get(), address));
-  if (!admitted) {
+  if (!Admit(connection.get(), address)) {
     LogWarning("connection refused: its address has too many",
                {{"address", address}, {"limit", options_.per_address_max}});
     return;
   }
-  if (silent_.size() >= kSilentMax) CloseLongestSilent();
+  if (silent_.size() >= options_.silent_max) CloseLongestSilent();
   const int fd = connection.get();
   Watch(fd, EPOLLET);  // half an opening wakes us once
   silent_.push_back({.connection = std::move(connection),
                      .deadline = std::chrono::steady_clock::now() + options_.silence_max,
                      .address = std::move(address)});
   by_fd_[fd] = std::prev(silent_.end());
+}
+
+bool AcceptLoop::Admit(int connection, const std::string& address) {
+  if (options_.forgets_taken) {  // all that count are here: the table, which must look, is slower
+    const auto silent = std::ranges::count(silent_, address, &Silent::address);
+    if (silent >= options_.per_address_max) CloseLongestSilent(&address);
+    return true;
+  }
+  if (table_.Admit(connection, address)) return true;
+  CloseLongestSilent(&address);
+  return table_.Admit(connection, address);
 }
 
 Fd AcceptLoop::MakeRoom(Fd connection) {
@@ -178,21 +193,28 @@ Fd AcceptLoop::Remove(SilentList::iterator silent) {
 }
 
 bool AcceptLoop::CloseLongestSilent(const std::string* address) {
-  const auto oldest = std::find_if(silent_.begin(), silent_.end(), [&](const Silent& silent) {
-    return address == nullptr || silent.address == *address;
-  });
-  if (oldest == silent_.end()) return false;
-  Remove(oldest);
-  return true;
+  for (;;) {
+    const auto oldest = std::find_if(silent_.begin(), silent_.end(), [&](const Silent& silent) {
+      return address == nullptr || silent.address == *address;
+    });
+    if (oldest == silent_.end()) return false;
+    if (OnWord(oldest)) continue;  // it has spoken since, and no event has told us yet
+    Remove(oldest);
+    return true;
+  }
 }
 
 void AcceptLoop::EndExcessive() {
   for (const std::string& peer : options_.unfinished->TakeExcessive()) {
     if (const std::optional<int> connection = table_.Take(peer)) End(*connection);
   }
-  if (!options_.unfinished->flooded()) return;
-  // Whose the calls are is not known yet, but they come from where there is more to read.
-  if (const std::optional<int> connection = table_.TakeFullest()) End(*connection);
+  // Whose the calls are is not known yet, but they come from where most was read.
+  const UnfinishedCalls::Flood flood = options_.unfinished->TakeFlood();
+  if (flood == UnfinishedCalls::Flood::kNone) return;
+  if (flood == UnfinishedCalls::Flood::kGoesOn) {
+    if (const std::optional<int> connection = table_.TakeMostRead()) End(*connection);
+  }
+  table_.MarkRead();
 }
 
 void AcceptLoop::End(int connection) {
@@ -211,7 +233,7 @@ bool AcceptLoop::IsBarred(const std::string& address) {
 
 void AcceptLoop::CloseOverdue() {
   const auto now = std::chrono::steady_clock::now();
-  while (!silent_.empty() && silent_.front().deadline <= now) CloseLongestSilent();
+  while (!silent_.empty() && silent_.front().deadline <= now) Remove(silent_.begin());
 }
 
 int AcceptLoop::MillisToWait() const {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <functional>
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -29,10 +32,17 @@ class AcceptLoop {
   struct Options {
     int per_address_max = 256;
     std::chrono::nanoseconds silence_max = std::chrono::seconds(5);
+    size_t silent_max = 1024;  // connections, of all addresses
     size_t opening_bytes = 1;  // who has said less is silent; kOpeningMax at most
+    // Null: any such bytes are an opening. Else whether what was said, of which opening_bytes are
+    // looked at, is one already; who says as many without one is closed.
+    std::function<bool(std::string_view said)> is_opening;
+    // Who was handed over counts for per_address_max no more: the handler limits them.
+    bool forgets_taken = false;
+    int reserved_descriptors = kReservedDescriptors;
     std::shared_ptr<UnfinishedCalls> unfinished;  // null: nobody counts them
   };
-  static constexpr size_t kOpeningMax = 64;
+  static constexpr size_t kOpeningMax = 8192;
   // Takes a nonblocking connection, which is the handler's to close. On the loop's thread.
   using Handler = absl::AnyInvocable<void(int connection)>;
 
@@ -56,12 +66,15 @@ class AcceptLoop {
   // `how`: besides EPOLLIN.
   void Watch(int fd, uint32_t how = 0);
   void OnEvent(int fd);
-  // A silent connection can be read.
-  void OnWord(SilentList::iterator silent);
+  // Looks at what a silent connection has said. Whether it is silent no longer, or gone.
+  bool OnWord(SilentList::iterator silent);
+  bool IsOpening(std::string_view said) const;
   void Accept(int listener);
   // Whether to go on accepting.
   bool AcceptOne(int listener);
   void TakeIn(Fd connection);
+  // Whether its address may have one more; makes room where it can.
+  bool Admit(int connection, const std::string& address);
   // The connection at a descriptor that it may keep, or none.
   Fd MakeRoom(Fd connection);
   Fd AwaitRoom(const Fd& connection);

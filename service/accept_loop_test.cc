@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -37,6 +38,17 @@ Fd Connect(int port, const char* from = "127.0.0.1") {
 
 void Say(const Fd& fd) { EXPECT_EQ(send(fd.get(), "x", 1, MSG_NOSIGNAL), 1); }
 
+void Send(const Fd& fd, size_t bytes) {
+  const std::string all(bytes, 'x');
+  EXPECT_EQ(send(fd.get(), all.data(), bytes, MSG_NOSIGNAL), static_cast<ssize_t>(bytes));
+}
+
+void ReadAll(const Fd& fd) {
+  char bytes[4096];
+  while (recv(fd.get(), bytes, sizeof(bytes), MSG_DONTWAIT) > 0) {
+  }
+}
+
 // Waits until the other side closes, which it must within 20 s.
 bool IsClosed(const Fd& fd) {
   char byte;
@@ -49,17 +61,34 @@ class AcceptLoopTest : public testing::Test {
   void Start(AcceptLoop::Options options) {
     auto listeners = ListenOn("127.0.0.1:0", seconds(5));
     ASSERT_TRUE(listeners.ok()) << listeners.status();
-    port_ = listeners->port;
-    loop_ = std::make_unique<AcceptLoop>(std::move(listeners->sockets), options, [this](int fd) {
+    Start(*std::move(listeners), std::move(options));
+  }
+
+  void Start(Listeners listeners, AcceptLoop::Options options) {
+    port_ = listeners.port;
+    const auto take = [this](int fd) {
       std::lock_guard lock(mutex_);
       taken_.emplace_back(fd);
       changed_.notify_all();
-    });
+    };
+    loop_ = std::make_unique<AcceptLoop>(std::move(listeners.sockets), std::move(options), take);
   }
 
   bool AwaitTaken(size_t count) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, seconds(20), [&] { return taken_.size() >= count; });
+  }
+
+  // Until the loop has seen all that was there before.
+  void PassTurns() {
+    for (int turn = 0; turn < 3; ++turn) {
+      const size_t before = [this] {
+        std::lock_guard lock(mutex_);
+        return taken_.size();
+      }();
+      Say(Connect(port_));
+      ASSERT_TRUE(AwaitTaken(before + 1));
+    }
   }
 
   int port_ = 0;
@@ -93,6 +122,45 @@ TEST_F(AcceptLoopTest, HalfAnOpeningIsSilence) {
   char all[3];
   EXPECT_EQ(recv(taken_[0].get(), all, sizeof(all), 0), 3);
   EXPECT_EQ(taken_.size(), 1u);
+}
+
+TEST_F(AcceptLoopTest, AnOpeningIsWhatIsSaidToBeOne) {
+  Start({.silence_max = hours(1), .opening_bytes = 3, .is_opening = [](std::string_view said) {
+           return said == "xx";
+         }});
+  const Fd half = Connect(port_), whole = Connect(port_), much = Connect(port_);
+  for (const Fd* fd : {&half, &whole, &whole}) Say(*fd);
+  EXPECT_EQ(send(much.get(), "yyyy", 4, MSG_NOSIGNAL), 4);
+  ASSERT_TRUE(AwaitTaken(1));
+  char all[3];
+  EXPECT_EQ(recv(taken_[0].get(), all, sizeof(all), 0), 2);
+  EXPECT_TRUE(IsClosed(much)) << "more than an opening may have";
+  Say(half);
+  EXPECT_TRUE(AwaitTaken(2)) << "it is silent no longer";
+}
+
+TEST_F(AcceptLoopTest, WhoIsForgottenTakesNoRoom) {
+  Start({.per_address_max = 2, .silence_max = hours(1), .forgets_taken = true});
+  std::vector<Fd> mine;
+  for (int i = 0; i < 4; ++i) Say(mine.emplace_back(Connect(port_)));
+  ASSERT_TRUE(AwaitTaken(4));
+  for (int i = 0; i < 3; ++i) mine.push_back(Connect(port_));
+  EXPECT_TRUE(IsClosed(mine[4])) << "the silent count";
+}
+
+// They come together, so that no event tells of the first one's word before the next need room.
+TEST_F(AcceptLoopTest, WhoHasSpokenMakesNoRoomForTheNext) {
+  auto listeners = ListenOn("127.0.0.1:0", seconds(5));
+  ASSERT_TRUE(listeners.ok()) << listeners.status();
+  port_ = listeners->port;
+  const Fd speaker = Connect(port_);
+  Say(speaker);
+  std::vector<Fd> silent;
+  for (int i = 0; i < 5; ++i) silent.push_back(Connect(port_));
+  Start(*std::move(listeners),
+        {.per_address_max = 2, .silence_max = hours(1), .forgets_taken = true});
+  EXPECT_TRUE(AwaitTaken(1));
+  EXPECT_TRUE(IsClosed(silent[2]));
 }
 
 TEST_F(AcceptLoopTest, OneAddressLeavesRoomForOthersAndClosedOnesForNewOnes) {
@@ -140,20 +208,37 @@ TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
   EXPECT_EQ(recv(other.get(), &byte, 1, MSG_DONTWAIT), -1) << "and what is not too much";
 }
 
-TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatHasMostToRead) {
+// Whoever else had more to read was ended, and shut out: all whose bytes were not read because of the
+// flood, one every 5 ms, also after the flood had ended.
+TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatIsReadMost) {
+  constexpr int kHalf = UnfinishedCalls::kWaitingMax / 2;
   auto calls = std::make_shared<UnfinishedCalls>();
   Start({.silence_max = hours(1), .unfinished = calls});
-  const Fd quiet = Connect(port_), flood = Connect(port_, "127.0.0.2");
-  Say(quiet);
-  const std::string much(8192, 'x');
-  ASSERT_EQ(send(flood.get(), much.data(), much.size(), MSG_NOSIGNAL), 8192);
+  const Fd flood = Connect(port_, "127.0.0.2"), busy = Connect(port_, "127.0.0.3");
+  Send(flood, 8192);
+  ASSERT_TRUE(AwaitTaken(1));
+  Send(busy, 65536);
   ASSERT_TRUE(AwaitTaken(2));
-  for (int i = 0; i < UnfinishedCalls::kWaitingMax; ++i) calls->Arrive();
+  ReadAll(taken_[1]);  // before the flood
+  Send(busy, 16384);
+  for (int i = 0; i < kHalf + 1; ++i) calls->Arrive();
+  PassTurns();
+  ReadAll(taken_[0]);
+  for (int i = 0; i < kHalf - 1; ++i) calls->Arrive();
   EXPECT_FALSE(calls->flooded());
   calls->Arrive();
   EXPECT_TRUE(IsClosed(flood));
+  EXPECT_TRUE(calls->flooded());
+  PassTurns();
   char byte;
-  EXPECT_EQ(recv(quiet.get(), &byte, 1, MSG_DONTWAIT), -1);
+  EXPECT_EQ(recv(busy.get(), &byte, 1, MSG_DONTWAIT), -1);
+  ReadAll(taken_[1]);
+  PassTurns();
+  EXPECT_EQ(recv(busy.get(), &byte, 1, MSG_DONTWAIT), -1) << "no more calls have come";
+  for (int i = 0; i < kHalf; ++i) calls->Arrive();
+  EXPECT_TRUE(IsClosed(busy)) << "now they have";
+  for (int i = 0; i < kHalf; ++i) calls->Leave();
+  EXPECT_TRUE(calls->flooded());
   calls->Leave();
   EXPECT_FALSE(calls->flooded());
 }
@@ -171,6 +256,21 @@ TEST_F(AcceptLoopTest, TheSilentMakeRoomWhenDescriptorsRunShort) {
   EXPECT_TRUE(AwaitTaken(1));
   EXPECT_TRUE(IsClosed(silent[0])) << "the longest silent made room";
   setrlimit(RLIMIT_NOFILE, &before);  // fails unless privileged: the next tests do with less
+}
+
+TEST_F(AcceptLoopTest, WhoReservesFewerDescriptorsIsServedWhenOthersHaveTakenTheirs) {
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit low{1024, 1024};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &low), 0);
+  Start({.silence_max = hours(1), .reserved_descriptors = kReservedDescriptors / 2});
+  std::vector<Fd> files;
+  do {
+    files.emplace_back(eventfd(0, 0));
+  } while (files.back().get() < 1024 - kReservedDescriptors);
+  Say(Connect(port_));
+  EXPECT_TRUE(AwaitTaken(1));
+  setrlimit(RLIMIT_NOFILE, &before);  // see above
 }
 
 TEST_F(AcceptLoopTest, WhenAllHaveSpokenTheNewestOfTheBusiestAddressMakeRoom) {

@@ -7,11 +7,10 @@
 
 #include "absl/status/statusor.h"
 #include "prometheus/registry.h"
+#include "service/accept_loop.h"
+#include "service/http_answers.h"
 #include "service/process_metrics.h"
 #include "service/readiness.h"
-
-struct mg_connection;
-struct mg_context;
 
 namespace remesh::service {
 
@@ -20,37 +19,33 @@ namespace remesh::service {
 //             of a process (see ProcessMetrics)
 //   /livez    200 while the process answers
 //   /readyz   200 when every check is OK, else 503; the body says why
-// Readers and senders that are slow hold up nobody else, up to kThreads of them. Serves until
-// destroyed; thread-safe.
+// No number of clients that are slow to ask or to read holds up one that sends its request at once,
+// nor do checks that take long hold up /livez and /metrics. Serves until destroyed; thread-safe.
 class MetricsEndpoint {
  public:
-  static constexpr int kThreads = 64;
+  // That it has: one accepts, one serves, /metrics and /readyz have one each.
+  static constexpr int kThreads = 4;
 
-  // `address` is HOST:PORT; port 0 takes a free one. INVALID_ARGUMENT or UNAVAILABLE with the
-  // address when it cannot listen.
+  // `address` is HOST:PORT, as ListenOn() reads it; port 0 takes a free one. INVALID_ARGUMENT or
+  // UNAVAILABLE (METRICS_ADDRESS) with the address when it cannot listen.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address, std::shared_ptr<prometheus::Registry> registry,
       std::vector<ReadinessCheck> checks);
-  ~MetricsEndpoint();
 
-  int port() const;
+  int port() const { return port_; }
 
  private:
-  struct Answer {
-    int code = 200;
-    std::string body;
-  };
-
   MetricsEndpoint(std::shared_ptr<prometheus::Registry> registry,
                   std::vector<ReadinessCheck> checks);
-  static int OnRequest(mg_connection* connection);
-  Answer AnswerTo(const std::string& path) const;
-  std::string Metrics() const;
+  HttpAnswer Metrics() const;
+  HttpAnswer Ready() const;
 
   const std::shared_ptr<prometheus::Registry> registry_;
   const std::vector<ReadinessCheck> checks_;
   const ProcessMetrics process_;
-  mg_context* context_ = nullptr;
+  int port_ = 0;
+  HttpAnswers answers_;                  // uses the above
+  std::unique_ptr<AcceptLoop> accepts_;  // last: it uses the answers
 };
 
 }  // namespace remesh::service

@@ -8,6 +8,8 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
+import urllib.request
 
 import grpc
 
@@ -18,8 +20,10 @@ from harness import BIN_DIR, CALL_SECONDS
 
 FILES_MAX = 512
 BESIDE_SECONDS, AFTER_SECONDS = 10.0, 5.0  # until a new client is answered while peers stay, and after; mostly 0.1
+PROBE_SECONDS = 2.0  # until a probe is answered; mostly 0.01
 SOURCES = 8  # addresses that the peers come from
 HEALTH = "/grpc.health.v1.Health/Check"
+OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 SERVING = b"\x08\x01"
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0\4\0\0\0\0\0"  # and empty SETTINGS: a client's first words
 
@@ -91,6 +95,11 @@ class ConnectionsTest(unittest.TestCase):
                 local_pb2.GetShardsRequest(state="jobs/none/states/none", generation=1), timeout=timeout_seconds, wait_for_ready=True)
         self.assertEqual(refused.exception.code(), grpc.StatusCode.NOT_FOUND)
 
+    def probe(self, metrics_url: str):
+        for path in ["livez", "metrics"]:
+            with OPENER.open(urllib.parse.urljoin(metrics_url, path), timeout=PROBE_SECONDS) as answer:
+                self.assertEqual(answer.status, 200)
+
     def check(self, connect, call):
         peers = self.peers(connect)
         call()  # while they stay
@@ -125,6 +134,14 @@ class ConnectionsTest(unittest.TestCase):
     def test_peers_that_speak_http_make_room_for_a_new_address(self):
         self.peers(self.connect_tcp, PREFACE)
         self.call_server()
+        self.probe(self.cluster.server_metrics_url)  # which has descriptors of its own
+
+    def test_probes_are_answered_beside_half_requests_of_their_own_address(self):
+        for url in [self.cluster.server_metrics_url, self.cluster.worker_metrics_url(self.host)]:
+            with self.subTest(url=url):
+                port = urllib.parse.urlsplit(url).port
+                self.peers(lambda _, port=port: socket.create_connection(("127.0.0.1", port), CALL_SECONDS), b"GET /livez HTTP/1.1\r\nHost: ")
+                self.probe(url)
 
     def test_silent_connections_end(self):
         for connect in [self.connect_tcp, self.connect_unix, self.connect_data]:
