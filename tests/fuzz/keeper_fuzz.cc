@@ -15,8 +15,8 @@ REMESH_FUZZ_TEXT(text) {
     const size_t length = std::min<size_t>(static_cast<uint8_t>(text[0]), text.size() - 1);
     const size_t before = table.size();
     const bool with_handle = i % 2 == 0;
-    const worker::PacketServer::Reply reply =
-        table.Answer({std::string(text.substr(1, length)), with_handle ? Fd(dup(0)) : Fd()});
+    worker::Packet packet{std::string(text.substr(1, length)), with_handle ? Fd(dup(0)) : Fd()};
+    const worker::PacketServer::Reply reply = table.Answer(packet);
     worker::KeeperResponse response;
     REMESH_CHECK(response.ParseFromString(reply.bytes));
     REMESH_CHECK(table.size() <= kSegmentsMax);

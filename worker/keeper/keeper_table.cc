@@ -68,7 +68,7 @@ absl::StatusOr<KeeperTable::Kept> KeeperTable::Next(const worker::SegmentName& a
   return Kept{it->second.segment, nullptr};
 }
 
-PacketServer::Reply KeeperTable::Answer(Packet packet) {
+PacketServer::Reply KeeperTable::Answer(Packet& packet) {
   worker::KeeperRequest request;
   absl::StatusOr<Kept> answer = Kept();
   if (!request.ParseFromString(packet.bytes)) {

@@ -21,8 +21,9 @@ class KeeperTable {
   // At most so many segments: each is a file descriptor.
   explicit KeeperTable(size_t segments_max) : segments_max_(segments_max) {}
 
-  // Answers a KeeperRequest with a KeeperResponse, whatever the bytes are.
-  PacketServer::Reply Answer(Packet packet);
+  // Answers a KeeperRequest with a KeeperResponse, whatever the bytes are. Takes the descriptor that
+  // it is to keep.
+  PacketServer::Reply Answer(Packet& packet);
 
   size_t size() const { return segments_.size(); }
 

@@ -2,15 +2,21 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <set>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/notification.h"
 #include "worker/keeper/keeper_client.h"
 #include "worker/keeper/keeper_table.h"
+#include "worker/keeper/testing/descriptors.h"
 #include "worker/keeper/unix_listener.h"
 
 namespace remesh::worker {
@@ -29,13 +35,42 @@ int64_t NumberIn(const Fd& fd) {
   return number;
 }
 
+constexpr uid_t kAnotherUser = 4321;
+
+// While it lives, this thread alone is that user to the kernel. REQUIRES: root.
+class AsUser {
+ public:
+  explicit AsUser(uid_t uid) { Become(uid); }
+  ~AsUser() { Become(0); }
+
+ private:
+  static void Become(uid_t uid) { EXPECT_EQ(syscall(SYS_setresuid, -1, uid, -1), 0); }
+};
+
+// A connection whose reads end after a while, so that a test without an answer fails.
+Fd Connected(const std::string& path) {
+  auto connection = ConnectForPackets(path);
+  EXPECT_TRUE(connection.ok()) << connection.status();
+  if (!connection.ok()) return Fd();
+  constexpr timeval kPatience{.tv_sec = 10, .tv_usec = 0};
+  EXPECT_EQ(setsockopt(connection->get(), SOL_SOCKET, SO_RCVTIMEO, &kPatience, sizeof(kPatience)),
+            0);
+  return *std::move(connection);
+}
+
+absl::Status Ask(const Fd& connection) {
+  // The other end may have closed by now: what it says of that is in the answer.
+  SendPacket(connection.get(), "?", -1).IgnoreError();
+  return ReceivePacket(connection.get(), PacketServer::kPacketBytesMax).status();
+}
+
 class KeeperTest : public testing::Test {
  protected:
   void SetUp() override { Start(); }
   void Start(size_t segments_max = 100) {
     table_ = std::make_unique<KeeperTable>(segments_max);
     auto server = PacketServer::Start(path_, 0600, "socket-path",
-                                      [this](Packet p) { return table_->Answer(std::move(p)); });
+                                      [this](Packet& p) { return table_->Answer(p); });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -138,6 +173,194 @@ TEST_F(KeeperTest, ManyIdleConnectionsKeepNobodyOut) {
   EXPECT_TRUE(client.Keep("x", 8, "", Memory(1).get()).ok());
 }
 
+class FloodTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (getuid() != 0) GTEST_SKIP() << "only root may be several users";
+    const auto answer = [](Packet&) { return PacketServer::Reply{"ok"}; };
+    auto server = PacketServer::Start(path_, 0666, "socket-path", answer);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+  }
+  // Connections of this process's own user, the oldest first, all of them accepted.
+  std::vector<Fd> Flood(size_t count) {
+    std::vector<Fd> connections;
+    for (size_t i = 0; i < count; ++i) connections.push_back(Connected(path_));
+    EXPECT_TRUE(Ask(connections.back()).ok());
+    return connections;
+  }
+  Fd ConnectedAs(uid_t uid) {
+    const AsUser other(uid);
+    return Connected(path_);
+  }
+
+  const std::string path_ = absl::StrCat("/tmp/remesh-flood-", getpid(), ".sock");
+  std::unique_ptr<PacketServer> server_;
+};
+
+TEST_F(FloodTest, WhoConnectsOftenCutsOnlyHisOwn) {
+  const Fd others = ConnectedAs(kAnotherUser);
+  const std::vector<Fd> own = Flood(300);
+  EXPECT_TRUE(Ask(others).ok());
+  EXPECT_TRUE(absl::IsUnavailable(Ask(own.front())));
+}
+
+TEST_F(FloodTest, ANewcomerTakesThePlaceOfTheBusiestUsersLongestSilent) {
+  const std::vector<Fd> own = Flood(PacketServer::kConnectionsMax);
+  EXPECT_TRUE(Ask(own[0]).ok());  // so that it is not the longest silent
+  const Fd others = ConnectedAs(kAnotherUser);
+  EXPECT_TRUE(Ask(others).ok());
+  EXPECT_TRUE(Ask(own[0]).ok());
+  EXPECT_TRUE(absl::IsUnavailable(Ask(own[1])));
+  EXPECT_TRUE(Ask(own[2]).ok());
+}
+
+TEST_F(KeeperTest, NewcomersDoNotWaitForEveryPacketOfOthers) {
+  constexpr int kNewcomers = 8;
+  absl::Notification held, go, all_in;
+  int answered = 0, answered_when_all_in = 0;  // the server's thread's
+  std::set<int> seen;
+  const auto answer = [&](Packet&) {
+    if (++answered == 1) {
+      held.Notify();
+      go.WaitForNotification();
+    }
+    return PacketServer::Reply{"ok"};
+  };
+  const auto admit = [&](int connection) {
+    if (seen.insert(connection).second && seen.size() == 1 + kNewcomers) {
+      answered_when_all_in = answered;
+      all_in.Notify();
+    }
+    return true;
+  };
+  const auto server = PacketServer::Start(path_ + ".busy", 0600, "socket-path", answer, admit);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Fd busy = Connected(path_ + ".busy");
+  for (int i = 0; i < 1 + kNewcomers; ++i) {
+    ASSERT_TRUE(SendPacket(busy.get(), "?", -1).ok());
+  }
+  held.WaitForNotification();
+  std::vector<Fd> newcomers;
+  for (int i = 0; i < kNewcomers; ++i) newcomers.push_back(Connected(path_ + ".busy"));
+  go.Notify();
+  ASSERT_TRUE(all_in.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  EXPECT_LE(answered_when_all_in, 2);
+}
+
+TEST_F(KeeperTest, AnswersThatNobodyReadsHoldFewDescriptors) {
+  constexpr int kQuestions = 100;
+  const auto handle = std::make_shared<const Fd>(Memory(1));
+  absl::Notification all_asked;
+  const auto answer = [&](Packet&) {
+    all_asked.WaitForNotification();
+    return PacketServer::Reply{"ok", handle};
+  };
+  const auto server = PacketServer::Start(path_ + ".unread", 0600, "socket-path", answer);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const Fd silent = Connected(path_ + ".unread");
+  for (int i = 0; i < kQuestions; ++i) ASSERT_TRUE(SendPacket(silent.get(), "?", -1).ok());
+  all_asked.Notify();
+  // Served after it: each round answers one question of each connection.
+  const Fd other = Connected(path_ + ".unread");
+  for (int i = 0; i < kQuestions; ++i) ASSERT_TRUE(Ask(other).ok());
+  // The connection may have been reset, which is said once, before what was answered until then.
+  int answers = 0;
+  for (int errors = 0; errors < 2;) {
+    const bool answered = ReceivePacket(silent.get(), PacketServer::kPacketBytesMax).ok();
+    ++(answered ? answers : errors);
+  }
+  EXPECT_GE(answers, 1);
+  EXPECT_LE(answers, 20);
+}
+
+// A server that can be held up, so that what a peer sends waits until he has closed his own.
+class SlowCloseTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto answer = [this](Packet& packet) {
+      if (packet.bytes == "hold") {
+        held_.Notify();
+        go_.WaitForNotification();
+      }
+      return PacketServer::Reply{"ok"};
+    };
+    const auto upkeep = [this] {
+      ++rounds_;
+      return absl::Milliseconds(1);
+    };
+    auto server = PacketServer::Start(path_, 0600, "socket-path", answer, /*admit=*/{}, upkeep);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    holding_ = Connected(path_);
+    ASSERT_TRUE(SendPacket(holding_.get(), "hold", -1).ok());
+    held_.WaitForNotification();
+    peer_ = Connected(path_);
+  }
+  void TearDown() override { socket_.other.Reset(); }
+  // The peer has sent the socket: its last descriptor is the server's from here on.
+  void Go() {
+    socket_.slow.Reset();
+    go_.Notify();
+  }
+
+  const std::string path_ = absl::StrCat(testing::TempDir(), "/slow-", getpid(), ".sock");
+  absl::Notification held_, go_;
+  std::atomic<int> rounds_ = 0;
+  LingeringSocket socket_ = NewLingeringSocket();
+  std::unique_ptr<PacketServer> server_;
+  Fd holding_, peer_;
+};
+
+TEST_F(SlowCloseTest, ADescriptorThatNobodyAskedForHoldsUpNobody) {
+  SendDescriptors(peer_, {socket_.slow.get()});
+  Go();
+  EXPECT_TRUE(Ask(Connected(path_)).ok());
+}
+
+TEST_F(SlowCloseTest, DescriptorsThatAreTooManyHoldUpNobody) {
+  SendDescriptors(peer_, {socket_.slow.get(), STDERR_FILENO});
+  Go();
+  EXPECT_TRUE(Ask(Connected(path_)).ok());
+}
+
+TEST_F(SlowCloseTest, ADescriptorThatIsNeverReceivedHoldsUpNobody) {
+  ASSERT_TRUE(SendPacket(peer_.get(), std::string(10'000, 'z'), -1).ok());  // ends all
+  SendDescriptors(peer_, {socket_.slow.get()});
+  Go();
+  EXPECT_TRUE(Ask(Connected(path_)).ok());
+}
+
+TEST_F(SlowCloseTest, TheServersEndDoesNotWaitForWhatItHasNotReceived) {
+  const Fd not_accepted = Connected(path_);
+  SendDescriptors(not_accepted, {socket_.slow.get()});
+  absl::Notification ended;
+  std::thread ending([&] {
+    server_ = nullptr;
+    ended.Notify();
+  });
+  while (std::filesystem::exists(path_)) absl::SleepFor(absl::Milliseconds(1));  // until it ends
+  Go();
+  EXPECT_TRUE(ended.WaitForNotificationWithTimeout(absl::Seconds(10)));
+  socket_.other.Reset();
+  ending.join();
+}
+
+TEST_F(SlowCloseTest, DescriptorsThatCannotBeClosedStayFew) {
+  const int before = OpenFiles();
+  SendDescriptors(peer_, {socket_.slow.get()});
+  std::vector<Fd> flood;
+  for (int i = 0; i < 8; ++i) {
+    flood.push_back(Connected(path_));
+    SendDescriptors(flood.back(), std::vector<int>(253, STDERR_FILENO));
+  }
+  Go();
+  for (const int then = rounds_; rounds_ < then + 20;) absl::SleepFor(absl::Milliseconds(1));
+  EXPECT_LT(OpenFiles(), before + 600);
+  socket_.other.Reset();
+  EXPECT_TRUE(Ask(Connected(path_)).ok());
+}
+
 TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
   absl::Notification third;
   int calls = 0;
@@ -145,7 +368,7 @@ TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
     if (++calls == 3) third.Notify();
     return calls < 3 ? absl::Milliseconds(1) : absl::InfiniteDuration();
   };
-  const auto answer = [](Packet) { return PacketServer::Reply(); };
+  const auto answer = [](Packet&) { return PacketServer::Reply(); };
   const auto server =
       PacketServer::Start(path_ + ".idle", 0600, "socket-path", answer, /*admit=*/{}, upkeep);
   ASSERT_TRUE(server.ok()) << server.status();
@@ -154,7 +377,7 @@ TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
 
 TEST_F(KeeperTest, APacketSaysWhoseItIs) {
   uid_t uid = static_cast<uid_t>(-1);
-  const auto answer = [&uid](Packet packet) {
+  const auto answer = [&uid](Packet& packet) {
     uid = packet.uid;
     return PacketServer::Reply{"ok"};
   };
@@ -168,7 +391,7 @@ TEST_F(KeeperTest, APacketSaysWhoseItIs) {
 }
 
 TEST_F(KeeperTest, ASocketThatIsInUseOrNoSocketIsLeftAlone) {
-  const auto answer = [](Packet) { return PacketServer::Reply(); };
+  const auto answer = [](Packet&) { return PacketServer::Reply(); };
   const auto second = PacketServer::Start(path_, 0600, "socket-path", answer);
   EXPECT_TRUE(absl::IsInvalidArgument(second.status())) << second.status();
   const auto other_type = ListenAt(path_, SOCK_STREAM, 0600, "socket-path");

@@ -33,9 +33,8 @@ int Run(const std::string& socket_path) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   KeeperTable table(SegmentsMax());
   // Only for the user that it runs as.
-  auto server = PacketServer::Start(socket_path, 0600, "socket-path", [&table](Packet packet) {
-    return table.Answer(std::move(packet));
-  });
+  auto server = PacketServer::Start(socket_path, 0600, "socket-path",
+                                    [&table](Packet& packet) { return table.Answer(packet); });
   if (!server.ok()) {
     std::cerr << "remesh-keeper: " << server.status().message() << "\n";
     return absl::IsInvalidArgument(server.status()) ? 2 : 1;

@@ -1,20 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/keeper/packet_server.h"
 
-#include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
-#include <vector>
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "worker/keeper/busiest.h"
 
 namespace remesh::worker {
+namespace {
+
+constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
+constexpr useconds_t kPauseMicros = 10'000;
+// Of answers to one connection, about: the kernel doubles it. Descriptors in answers that nobody
+// reads count against this process's user, whom the kernel lets send no more of them at some point.
+constexpr int kUnreadBytesMax = PacketServer::kPacketBytesMax;
+// Descriptors that wait to be closed. Beyond it this process must not get more: it hears nobody.
+constexpr size_t kClosingMax = 256;
+constexpr uid_t kNobody = static_cast<uid_t>(-1);
+
+}  // namespace
 
 absl::StatusOr<std::unique_ptr<PacketServer>> PacketServer::Start(const std::string& path, int mode,
                                                                   const std::string& field,
@@ -43,51 +55,104 @@ PacketServer::~PacketServer() {
   const uint64_t one = 1;
   REMESH_CHECK(write(wake_.get(), &one, sizeof(one)) == sizeof(one));
   thread_.join();
+  closer_.Close(std::move(listener_));  // with those that it has not accepted
 }
 
 void PacketServer::Run() {
   while (true) {
-    std::vector<pollfd> waits = {{wake_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-    for (const Fd& connection : connections_) waits.push_back({connection.get(), POLLIN, 0});
-    if (poll(waits.data(), waits.size(), MillisToUpkeep()) < 0) continue;
-    if (waits[0].revents != 0) return;
-    auto next = connections_.begin();
-    for (size_t i = 2; i < waits.size(); ++i) {
-      const auto here = next++;
-      if (waits[i].revents == 0) continue;
-      if (Serve(here->get())) {
-        connections_.splice(connections_.end(), connections_, here);
-      } else {
-        connections_.erase(here);
-      }
-    }
+    const bool choked = Choked();
+    std::vector<pollfd> waits = Waits(choked);
+    if (poll(waits.data(), waits.size(), MillisToWait(choked)) < 0) continue;
+    if (waits[0].revents != 0) break;
+    if (choked) continue;
+    ServeAll(waits);
     if (waits[1].revents != 0) Accept();
+  }
+  for (Connection& one : connections_) End(std::move(one.fd));
+}
+
+void PacketServer::ServeAll(const std::vector<pollfd>& waits) {
+  auto next = connections_.begin();
+  for (size_t i = 2; i < waits.size() && !Choked(); ++i) {
+    const auto here = next++;
+    if (waits[i].revents == 0) continue;
+    if (Serve(here->fd.get())) {
+      connections_.splice(connections_.end(), connections_, here);
+    } else {
+      End(std::move(here->fd));
+      connections_.erase(here);
+    }
   }
 }
 
-int PacketServer::MillisToUpkeep() {
-  constexpr absl::Duration kLongest = absl::Hours(1);
-  const absl::Duration wait = upkeep_ ? upkeep_() : absl::InfiniteDuration();
+bool PacketServer::Choked() const { return closer_.waiting() >= kClosingMax; }
+
+std::vector<pollfd> PacketServer::Waits(bool choked) const {
+  std::vector<pollfd> waits = {{wake_.get(), POLLIN, 0}};
+  if (choked) return waits;
+  waits.push_back({listener_.get(), POLLIN, 0});
+  for (const Connection& one : connections_) waits.push_back({one.fd.get(), POLLIN, 0});
+  return waits;
+}
+
+int PacketServer::MillisToWait(bool choked) {
+  constexpr absl::Duration kLongest = absl::Hours(1), kChoked = absl::Milliseconds(10);
+  absl::Duration wait = upkeep_ ? upkeep_() : absl::InfiniteDuration();
+  if (choked) wait = std::min(wait, kChoked);
   if (wait == absl::InfiniteDuration()) return -1;
   return static_cast<int>(
       absl::ToInt64Milliseconds(absl::Ceil(std::min(wait, kLongest), absl::Milliseconds(1))));
 }
 
+// Not one a round: else whoever keeps many connections busy holds up all who come.
 void PacketServer::Accept() {
+  for (int i = 0; i < kAcceptedAtOnce; ++i) {
+    if (!AcceptOne()) return;
+  }
+}
+
+bool PacketServer::AcceptOne() {
   Fd connection(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-  const bool no_descriptor = !connection && (errno == EMFILE || errno == ENFILE);
-  if (connection && admit_ && !admit_(connection.get())) return;
-  const bool crowded = connection && connections_.size() >= kConnectionsMax;
-  if ((no_descriptor || crowded) && !connections_.empty()) connections_.pop_front();
-  if (no_descriptor) usleep(10'000);  // the listener stays readable
-  if (connection) connections_.push_back(std::move(connection));
+  if (connection) {
+    TakeIn(std::move(connection));
+    return true;
+  }
+  if (errno == EAGAIN || errno == EWOULDBLOCK) return false;
+  if (errno == EINTR || errno == ECONNABORTED) return true;
+  // No descriptor is left, or no memory. Who waits is not known yet; the listener stays readable.
+  if (!connections_.empty()) DropOldestOfBusiest(kNobody);
+  usleep(kPauseMicros);
+  return false;
+}
+
+void PacketServer::TakeIn(Fd connection) {
+  if (admit_ && !admit_(connection.get())) return End(std::move(connection));
+  setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUF, &kUnreadBytesMax, sizeof(kUnreadBytesMax));
+  const uid_t uid = UserAt(connection.get());
+  connections_.push_back({std::move(connection), uid});
+  if (connections_.size() > kConnectionsMax) DropOldestOfBusiest(uid);
+}
+
+void PacketServer::End(Fd connection) {
+  shutdown(connection.get(), SHUT_RDWR);  // the peer is told now, whenever it is closed
+  closer_.Close(std::move(connection));
+}
+
+void PacketServer::DropOldestOfBusiest(uid_t newcomer) {
+  const auto oldest = OldestOfBusiest(connections_, newcomer);
+  End(std::move(oldest->fd));
+  connections_.erase(oldest);
 }
 
 bool PacketServer::Serve(int connection) {
-  absl::StatusOr<Packet> packet = ReceivePacket(connection, kPacketBytesMax);
+  if (admit_ && !admit_(connection)) return false;
+  std::vector<Fd> left_over;
+  absl::StatusOr<Packet> packet = ReceivePacket(connection, kPacketBytesMax, &left_over);
+  for (Fd& fd : left_over) closer_.Close(std::move(fd));
   if (absl::IsDeadlineExceeded(packet.status())) return true;
   if (!packet.ok()) return false;
-  const Reply reply = answer_(*std::move(packet));
+  const Reply reply = answer_(*packet);
+  closer_.Close(std::move(packet->fd));
   return SendPacket(connection, reply.bytes, reply.fd == nullptr ? -1 : reply.fd->get()).ok();
 }
 

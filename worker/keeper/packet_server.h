@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <poll.h>
+
 #include <functional>
 #include <list>
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "base/fd.h"
+#include "worker/keeper/closer.h"
 #include "worker/keeper/packets.h"
 
 namespace remesh::worker {
 
 // Answers packets on a Unix socket, each connection's in turn, on a thread of its own. A peer that
-// does not read its answer, or sends what no packet may be, loses its connection; when there are
-// too many connections the one that has been silent for longest goes.
+// does not read its answers, or sends what no packet may be, loses its connection; when there are
+// too many connections the longest silent goes of the user (uid) who has most, so that nobody cuts
+// off another by connecting often.
 class PacketServer {
  public:
   struct Reply {
     std::string bytes;
     std::shared_ptr<const Fd> fd = nullptr;
   };
-  // Called on the server's thread; must not block.
-  using Answer = std::function<Reply(Packet)>;
-  // Whether a connection that was just accepted may stay; empty: all may. The same.
+  // Called on the server's thread; must not block. The descriptor that it leaves in the packet is
+  // closed elsewhere, for that may.
+  using Answer = std::function<Reply(Packet&)>;
+  // Whether a connection may stay: asked when it comes and before each of its packets is read.
+  // Empty: all may. The same.
   using Admit = std::function<bool(int connection)>;
 
   // Called before each wait, for what has a time limit: how long until it must be called again.
@@ -43,21 +50,38 @@ class PacketServer {
   ~PacketServer();
 
  private:
+  struct Connection {
+    Fd fd;
+    uid_t uid;  // see UserAt()
+  };
+
   PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit, Upkeep upkeep);
   void Run();
-  int MillisToUpkeep();  // -1: none is due
+  int MillisToWait(bool choked);  // -1: for ever
+  // Each connection that can be read, as `waits` (see Waits()) says.
+  void ServeAll(const std::vector<pollfd>& waits);
+  // Whether it must not receive descriptors for now: too many wait to be closed.
+  bool Choked() const;
   void Accept();
+  // Whether to go on accepting.
+  bool AcceptOne();
+  void TakeIn(Fd connection);
+  void End(Fd connection);
+  void DropOldestOfBusiest(uid_t newcomer);
+  // First wake_, which is alone while it is choked, then the listener and the connections.
+  std::vector<pollfd> Waits(bool choked) const;
   // Whether the connection stays.
   bool Serve(int connection);
 
   const std::string path_;
-  const Fd listener_;
+  Fd listener_;
   const Fd wake_;  // readable: it ends
   const Answer answer_;
   const Admit admit_;
   const Upkeep upkeep_;
-  std::list<Fd> connections_;  // the thread's own; the longest silent first
-  std::thread thread_;         // last: it uses all of the above
+  Closer closer_;                      // of all that comes from outside
+  std::list<Connection> connections_;  // the thread's own; the longest silent first
+  std::thread thread_;                 // last: it uses all of the above
 };
 
 }  // namespace remesh::worker

@@ -3,9 +3,11 @@
 
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -15,18 +17,12 @@
 namespace remesh::worker {
 namespace {
 
-// More than one: all that came must be closed.
-constexpr size_t kDescriptorsMax = 8;
+// All that the kernel lets one send at once (SCM_MAX_FD): those that do not fit it closes itself, on
+// the thread that receives.
+constexpr size_t kDescriptorsMax = 253;
 
 absl::Status Unavailable(const std::string& what) {
   return absl::UnavailableError(absl::StrCat(what, ": ", std::strerror(errno)));
-}
-
-uid_t UserAt(int socket) {
-  ucred peer{};
-  socklen_t bytes = sizeof(peer);
-  const bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
-  return known ? peer.uid : static_cast<uid_t>(-1);
 }
 
 std::vector<Fd> DescriptorsOf(msghdr& message) {
@@ -42,6 +38,13 @@ std::vector<Fd> DescriptorsOf(msghdr& message) {
 }
 
 }  // namespace
+
+uid_t UserAt(int socket) {
+  ucred peer{};
+  socklen_t bytes = sizeof(peer);
+  const bool known = getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
+  return known ? peer.uid : static_cast<uid_t>(-1);
+}
 
 absl::Status SendPacket(int socket, std::string_view bytes, int fd) {
   iovec data{const_cast<char*>(bytes.data()), bytes.size()};
@@ -66,7 +69,7 @@ absl::Status SendPacket(int socket, std::string_view bytes, int fd) {
   return Unavailable("sending");
 }
 
-absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes) {
+absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes, std::vector<Fd>* left_over) {
   Packet packet;
   packet.bytes.resize(max_bytes);
   iovec data{packet.bytes.data(), packet.bytes.size()};
@@ -86,7 +89,10 @@ absl::StatusOr<Packet> ReceivePacket(int socket, size_t max_bytes) {
   std::vector<Fd> fds = DescriptorsOf(message);
   if (received == 0 && fds.empty()) return absl::UnavailableError("the other end has closed");
   const bool cut = (message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0;
-  if (cut || fds.size() > 1) return absl::InvalidArgumentError("a packet that is too large");
+  if (cut || fds.size() > 1) {
+    if (left_over != nullptr) std::move(fds.begin(), fds.end(), std::back_inserter(*left_over));
+    return absl::InvalidArgumentError("a packet that is too large");
+  }
   packet.bytes.resize(static_cast<size_t>(received));
   packet.uid = UserAt(socket);
   if (!fds.empty()) packet.fd = std::move(fds.front());

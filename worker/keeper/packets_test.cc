@@ -5,8 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <cstring>
-#include <filesystem>
+#include "worker/keeper/testing/descriptors.h"
 
 namespace remesh::worker {
 namespace {
@@ -15,13 +14,6 @@ std::pair<Fd, Fd> Pair() {
   int fds[2];
   EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
   return {Fd(fds[0]), Fd(fds[1])};
-}
-
-int OpenFiles() {
-  int files = 0;
-  for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator("/proc/self/fd"))
-    ++files;
-  return files;
 }
 
 TEST(PacketsTest, BytesAndDescriptorArriveTogether) {
@@ -40,21 +32,7 @@ TEST(PacketsTest, BytesAndDescriptorArriveTogether) {
 TEST(PacketsTest, DescriptorsThatNobodyAskedForAreClosed) {
   auto [a, b] = Pair();
   const int before = OpenFiles();
-  char byte = 'x';
-  iovec data{&byte, 1};
-  alignas(cmsghdr) char control[CMSG_SPACE(3 * sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof(control);
-  cmsghdr* const part = CMSG_FIRSTHDR(&message);
-  part->cmsg_level = SOL_SOCKET;
-  part->cmsg_type = SCM_RIGHTS;
-  part->cmsg_len = CMSG_LEN(3 * sizeof(int));
-  const int fds[3] = {0, 1, 2};
-  std::memcpy(CMSG_DATA(part), fds, sizeof(fds));
-  ASSERT_EQ(sendmsg(a.get(), &message, 0), 1);
+  SendDescriptors(a, {0, 1, 2});
   EXPECT_TRUE(absl::IsInvalidArgument(ReceivePacket(b.get(), 100).status()));
   EXPECT_EQ(OpenFiles(), before);
 }

@@ -110,13 +110,14 @@ absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
                           "must be >= 1");
     if (made.device_of[i] < 0)
       return InvalidField(Path("memories", i, "token"), memory.token(), "must hold a shard");
-    const Fd handle =
+    Fd handle =
         store.handles() == nullptr ? Fd() : store.handles()->Take(memory.token(), absl::Now());
     if (!handle)
       return InvalidField(Path("memories", i, "token"), memory.token(),
                           "must be one that the socket of handles gave within a minute");
     auto mapped = MapLentMemory(memory.kind(), memory.device_uuid(), made.device_of[i],
                                 handle.get(), memory.bytes(), store.segments());
+    store.handles()->Close(std::move(handle));
     if (!mapped.ok()) return AtField(absl::StrCat("memories[", i, "]"), mapped.status());
     lent.memories.push_back(*std::move(mapped));
   }

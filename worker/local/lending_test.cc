@@ -4,14 +4,19 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <thread>
 
+#include "absl/synchronization/notification.h"
 #include "base/error.h"
+#include "worker/keeper/testing/descriptors.h"
 #include "worker/local/state_buffers.h"
 
 namespace remesh::worker {
@@ -327,7 +332,47 @@ TEST(HandleTableTest, WhatNobodyTakesIsClosedInTime) {
   char byte;
   EXPECT_EQ(read(reader.get(), &byte, 1), -1);  // a writer is there
   EXPECT_EQ(table.CloseOld(now + left), absl::InfiniteDuration());
-  EXPECT_EQ(read(reader.get(), &byte, 1), 0);  // and is gone
+  pollfd gone{reader.get(), 0, 0};
+  EXPECT_EQ(poll(&gone, 1, 10'000), 1);  // and soon is gone
+}
+
+// Whether it ends before the other end of a socket that whoever closes it waits for is closed.
+bool EndsBefore(LingeringSocket socket, const std::function<void()>& what) {
+  absl::Notification ended;
+  std::thread doing([&] {
+    what();
+    ended.Notify();
+  });
+  const bool in_time = ended.WaitForNotificationWithTimeout(absl::Seconds(10));
+  socket.other.Reset();
+  doing.join();
+  return in_time;
+}
+
+TEST(HandleTableTest, NobodyWaitsUntilWhatNobodyTookIsClosed) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  LingeringSocket socket = NewLingeringSocket();
+  table.Bring(std::move(socket.slow), 1, now);
+  EXPECT_TRUE(
+      EndsBefore(std::move(socket), [&] { table.CloseOld(now + 2 * HandleTable::kBroughtAge); }));
+}
+
+TEST(HandleTableTest, NobodyWaitsUntilWhatIsTooMuchIsClosed) {
+  HandleTable table;
+  const absl::Time now = absl::Now();
+  LingeringSocket socket = NewLingeringSocket();
+  table.Bring(std::move(socket.slow), 1, now);
+  EXPECT_TRUE(EndsBefore(std::move(socket), [&] {
+    for (size_t i = 0; i < HandleTable::kBroughtMax; ++i) table.Bring(Fd(dup(0)), 1, now);
+  }));
+}
+
+TEST_F(LendingTest, NobodyWaitsUntilWhatIsRefusedIsClosed) {
+  LingeringSocket socket = NewLingeringSocket();
+  const v1::LendRequest request = Request(std::move(socket.slow));
+  EXPECT_TRUE(EndsBefore(std::move(socket),
+                         [&] { EXPECT_TRUE(absl::IsInvalidArgument(Refusal(request))); }));
 }
 
 }  // namespace

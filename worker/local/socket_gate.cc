@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/local/socket_gate.h"
 
-#include <limits.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -62,6 +62,21 @@ absl::Status Refused(const char* reason, uid_t uid, const std::string& job,
                    {.reason = reason, .metadata = {{"uid", number}, {"job", job}}});
 }
 
+// Besides the one in SO_PEERCRED. Room for as many as there may be, 256 KiB, would take thirty times
+// as long as the question.
+std::vector<gid_t> GroupsAt(int fd) {
+  std::vector<gid_t> groups(64);
+  const auto ask = [&] {
+    auto length = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
+    const int result = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length);
+    const bool more = result != 0 && errno == ERANGE;  // then it says how many
+    groups.resize(result == 0 || more ? length / sizeof(gid_t) : 0);
+    return more;
+  };
+  if (ask() && ask()) groups.clear();  // they do not change while the connection stands
+  return groups;
+}
+
 }  // namespace
 
 absl::StatusOr<SocketRules> MakeSocketRules(const std::vector<std::string>& uids,
@@ -78,10 +93,7 @@ std::optional<SocketGate::Caller> SocketGate::CallerAt(int fd) {
   ucred credentials{};
   socklen_t length = sizeof(credentials);
   if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &credentials, &length) != 0) return std::nullopt;
-  std::vector<gid_t> groups(NGROUPS_MAX);
-  length = static_cast<socklen_t>(groups.size() * sizeof(gid_t));
-  const bool grouped = getsockopt(fd, SOL_SOCKET, SO_PEERGROUPS, groups.data(), &length) == 0;
-  groups.resize(grouped ? length / sizeof(gid_t) : 0);
+  std::vector<gid_t> groups = GroupsAt(fd);
   groups.push_back(credentials.gid);
   return Caller{.uid = credentials.uid, .gids = std::move(groups)};
 }

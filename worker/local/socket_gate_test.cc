@@ -7,9 +7,11 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <filesystem>
+#include <numeric>
 
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
@@ -117,6 +119,39 @@ TEST_F(SocketGateTest, TheSocketOfHandlesIsForTheSameUsers) {
   EXPECT_TRUE(absl::IsUnavailable(ask()));
   SetRules({Own()}, {}, "");
   EXPECT_TRUE(ask().ok());
+}
+
+TEST_F(SocketGateTest, NewRulesHoldForConnectionsOfTheSocketOfHandlesThatStand) {
+  HandleTable handles;
+  const auto server = ServeHandles(directory_ + "/s", &handles, &gate_);
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const auto ask = [&] {
+    SendPacket(connection->get(), "no token", -1).IgnoreError();  // it may be closed by now
+    return ReceivePacket(connection->get(), 100).status();
+  };
+  EXPECT_TRUE(ask().ok());
+  SetRules({Other()}, {}, "");
+  EXPECT_TRUE(absl::IsUnavailable(ask()));
+}
+
+TEST_F(SocketGateTest, TheLastOfManyGroupsIsEnough) {
+  if (getuid() != 0) GTEST_SKIP() << "only root may join groups";
+  constexpr gid_t kFirst = 100'000, kLast = kFirst + 499;
+  int pair[2];
+  // Of this thread alone, unlike setgroups().
+  std::vector<gid_t> before(getgroups(0, nullptr)), many(500);
+  ASSERT_EQ(getgroups(static_cast<int>(before.size()), before.data()), ssize(before));
+  std::iota(many.begin(), many.end(), kFirst);
+  ASSERT_EQ(syscall(SYS_setgroups, many.size(), many.data()), 0);
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+  ASSERT_EQ(syscall(SYS_setgroups, before.size(), before.data()), 0);
+  const Fd mine(pair[0]), other(pair[1]);
+  SetRules({}, {absl::StrCat(kLast)}, "");
+  EXPECT_TRUE(gate_.MayConnect(mine.get()));
+  SetRules({}, {absl::StrCat(kLast + 1)}, "");
+  EXPECT_FALSE(gate_.MayConnect(mine.get()));
 }
 
 TEST_F(SocketGateTest, WithoutRulesTheSocketsModeDecides) {

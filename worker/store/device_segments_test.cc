@@ -70,7 +70,7 @@ class DeviceSegmentsTest : public ::testing::Test {
     keeper_ = nullptr;
     table_ = std::make_unique<KeeperTable>(100);
     auto server = PacketServer::Start(KeeperPath(), 0600, "socket-path",
-                                      [this](Packet p) { return table_->Answer(std::move(p)); });
+                                      [this](Packet& p) { return table_->Answer(p); });
     EXPECT_TRUE(server.ok()) << server.status();
     keeper_ = *std::move(server);
   }
@@ -217,7 +217,7 @@ TEST_F(DeviceSegmentsTest, AnUnreachableKeeperStopsTheStartAndCostsNothing) {
   }
   table_ = std::move(table);
   keeper_ = *PacketServer::Start(KeeperPath(), 0600, "socket-path",
-                                 [this](Packet p) { return table_->Answer(std::move(p)); });
+                                 [this](Packet& p) { return table_->Answer(p); });
   Life life = Start();
   ASSERT_TRUE(life.store.ok()) << life.store.status();
   EXPECT_THAT(FirstBytes(*life, 1), ElementsAre(42, 42));

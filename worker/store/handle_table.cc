@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/store/handle_table.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "absl/strings/escaping.h"
 #include "base/random_bytes.h"
+#include "worker/keeper/busiest.h"
 
 namespace remesh::worker {
 
@@ -37,23 +37,21 @@ std::string HandleTable::Bring(Fd handle, uid_t uid, absl::Time now) {
   CloseOld(now);
   absl::MutexLock lock(&mutex_);
   brought_.push_back({token, std::move(handle), uid, now});
-  if (brought_.size() > kBroughtMax) DropOldestOfBusiest(uid);
+  if (brought_.size() <= kBroughtMax) return token;
+  const auto oldest = OldestOfBusiest(brought_, uid);
+  Close(std::move(oldest->handle));
+  brought_.erase(oldest);
   return token;
 }
 
 absl::Duration HandleTable::CloseOld(absl::Time now) {
   absl::MutexLock lock(&mutex_);
-  std::erase_if(brought_, [&](const Brought& one) { return now - one.since > kBroughtAge; });
+  for (Brought& one : brought_) {
+    if (now - one.since > kBroughtAge) Close(std::move(one.handle));
+  }
+  std::erase_if(brought_, [](const Brought& one) { return !one.handle; });
   if (brought_.empty()) return absl::InfiniteDuration();
   return brought_.front().since + kBroughtAge + absl::Milliseconds(1) - now;
-}
-
-void HandleTable::DropOldestOfBusiest(uid_t newcomer) {
-  std::map<uid_t, size_t> counts;
-  for (const Brought& one : brought_) ++counts[one.uid];
-  const auto busiest = std::ranges::max_element(
-      counts, {}, [&](const auto& user) { return std::pair(user.second, user.first == newcomer); });
-  brought_.erase(std::ranges::find(brought_, busiest->first, &Brought::uid));
 }
 
 Fd HandleTable::Take(std::string_view token, absl::Time now) {
