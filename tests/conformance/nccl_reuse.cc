@@ -309,6 +309,20 @@ TEST_P(NcclReuse, IdleForTooLongTheyAreFreed) {
   EXPECT_EQ(ReasonAtHost0("x"), "COMMUNICATORS_GONE");
 }
 
+// An attempt that was named them may reserve memory for longer than they are kept idle.
+TEST_P(NcclReuse, AwaitedTheyStayUntilTheyAreUsedOrDropped) {
+  StartHosts(milliseconds(1000));
+  Move(Named("x", false));
+  for (auto& host : hosts_) host->AwaitLasting("x");
+  const auto later = std::chrono::steady_clock::now() + milliseconds(1100);
+  Progress([&] { return std::chrono::steady_clock::now() > later; });
+  EXPECT_EQ(FakeNcclLiving(), kCount);
+  EXPECT_EQ(Move(Named("x", true)), 0);
+  for (auto& host : hosts_) host->AwaitLasting("x");
+  for (auto& host : hosts_) host->DropLasting("x");
+  EXPECT_TRUE(Progress([] { return FakeNcclLiving() == 0; }));
+}
+
 // Nothing that frees works on a device beside windows: NCCL would wait for them.
 TEST_P(NcclReuse, NobodyConnectsBeforeWhatWasDroppedIsFreed) {
   Move(Named("x", false));

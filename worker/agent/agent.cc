@@ -269,6 +269,9 @@ void Agent::Begin(v1::Prepare command) {
   }
   Entry& entry = attempts_.try_emplace(key, command).first->second;
   entry.devices = *std::move(devices);
+  // Reserving may take longer than they are kept idle.
+  if (entry.attempt.prepare().communicators().reuse())
+    data_->AwaitLasting(entry.attempt.prepare().communicators().name());
   Run(key, entry.attempt.Start());
 }
 

@@ -14,7 +14,7 @@ namespace {
 struct Lastings {
   std::mutex mutex;
   std::vector<Lasting> opened;
-  std::vector<std::string> dropped;
+  std::vector<std::string> awaited, dropped;
   bool gone = false;  // what is to be reused
   bool rests = true;
   int rested = 0;
@@ -68,6 +68,11 @@ class LastingTransport : public Transport {
     auto group = transport_->Open(self, std::move(peers));
     if (!group.ok()) return group.status();
     return std::make_unique<LastingGroup>(*std::move(group), lastings_);
+  }
+  void AwaitLasting(const std::string& name) override {
+    std::lock_guard lock(lastings_->mutex);
+    EXPECT_TRUE(lastings_->opened.empty()) << "it comes before all that takes time";
+    lastings_->awaited.push_back(name);
   }
   void DropLasting(const std::string& name) override {
     std::lock_guard lock(lastings_->mutex);
@@ -175,6 +180,25 @@ TEST_F(AgentCommunicatorsTest, ThoseThatAreGoneFailTheAttemptAndTheSourceStays) 
   ++attempt_;
   UntilVerified("y", false);
   EXPECT_EQ(SaidOfHost0().name(), "y");
+}
+
+// Reserving took longer than they are kept: the attempt that was to use them found them gone.
+TEST_F(AgentCommunicatorsTest, ThoseThatAPrepareNamesAreAwaited) {
+  PrepareWith("x", true);
+  for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kPrepared));
+  Abort();
+  std::lock_guard lock(lastings_[0].mutex);
+  EXPECT_EQ(lastings_[0].awaited, std::vector<std::string>{"x"});
+  EXPECT_EQ(lastings_[0].dropped, std::vector<std::string>{"x"}) << "nobody will name them again";
+}
+
+TEST_F(AgentCommunicatorsTest, ThoseThatAreMadeAnewAreNotAwaited) {
+  UntilVerified("x", false);
+  EXPECT_EQ(SaidOfHost0().name(), "x");
+  EXPECT_TRUE(Within20Seconds([](Lastings& lastings) { return lastings.kept == 1; }));
+  std::lock_guard lock(lastings_[0].mutex);
+  EXPECT_TRUE(lastings_[0].awaited.empty());
+  EXPECT_TRUE(lastings_[0].dropped.empty());
 }
 
 TEST_F(AgentCommunicatorsTest, ADropReachesTheTransport) {

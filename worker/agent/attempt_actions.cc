@@ -329,6 +329,8 @@ void Agent::Stop(const std::string& key, Entry& entry) {
   entry.source.reset();
   entry.target.reset();
   const bool well = entry.attempt.phase() == Attempt::Phase::kCommitted;
+  const v1::Communicators& communicators = entry.attempt.prepare().communicators();
+  if (!well && communicators.reuse()) data_->DropLasting(communicators.name());
   data_->Stop(
       key, [this, key] { PostEvent(key, [](Entry& e) { return e.attempt.Stopped(); }); }, well);
 }

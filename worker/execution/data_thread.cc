@@ -95,6 +95,10 @@ void DataThread::Stop(const std::string& attempt, absl::AnyInvocable<void()> sto
   });
 }
 
+void DataThread::AwaitLasting(const std::string& name) {
+  Post([this, name] { transport_->AwaitLasting(name); });
+}
+
 void DataThread::DropLasting(const std::string& name) {
   Post([this, name] { transport_->DropLasting(name); });
 }

@@ -59,7 +59,8 @@ class DataThread {
   // Ends a mover, as Mover::Stop(); `stopped` runs when nothing of it is left, at once if it is not
   // open. No event follows.
   void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped, bool well = false);
-  // See Transport::DropLasting().
+  // See Transport.
+  void AwaitLasting(const std::string& name);
   void DropLasting(const std::string& name);
 
  private:

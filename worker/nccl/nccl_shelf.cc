@@ -33,6 +33,10 @@ std::unique_ptr<NcclLink> NcclShelf::Take(const Lasting& lasting) {
   return nullptr;
 }
 
+void NcclShelf::Await(const std::string& name) {
+  for (Kept& kept : kept_) kept.awaited |= kept.lasting.name == name;
+}
+
 void NcclShelf::Drop(const std::string& name) {
   for (Kept& kept : kept_) kept.dropped |= kept.lasting.name == name;
 }
@@ -48,7 +52,7 @@ bool NcclShelf::dropping() const {
 bool NcclShelf::Progress(bool may_end) {
   const auto now = std::chrono::steady_clock::now();
   for (Kept& kept : kept_) {
-    kept.dropped |= now > kept.until;
+    kept.dropped |= now > kept.until && !kept.awaited;
     if (kept.dropped && may_end)
       kept.link->Stop(absl::CancelledError("the communicators are not kept any longer"));
     if (kept.link->stuck(abort_timeout_) && !std::exchange(stuck_, true)) on_stuck_();

@@ -26,6 +26,8 @@ class NcclShelf {
   void Put(const Lasting& lasting, std::unique_ptr<NcclLink> link);
   // Null: none of the name is kept, or it is among others.
   std::unique_ptr<NcclLink> Take(const Lasting& lasting);
+  // They do not grow too old any more: an attempt that reserves its memory will take them.
+  void Await(const std::string& name);
   void Drop(const std::string& name);
   void DropAll();
 
@@ -41,6 +43,7 @@ class NcclShelf {
     Lasting lasting;
     std::unique_ptr<NcclLink> link;
     std::chrono::steady_clock::time_point until;
+    bool awaited = false;
     bool dropped = false;
   };
 

@@ -35,6 +35,7 @@ class NcclTransport : public Transport {
   }
   absl::StatusOr<std::unique_ptr<PeerGroup>> OpenLasting(int self, std::vector<Peer> peers,
                                                          const Lasting& lasting) override;
+  void AwaitLasting(const std::string& name) override { shelf_.Await(name); }
   void DropLasting(const std::string& name) override { shelf_.Drop(name); }
   std::chrono::milliseconds keeps_for() const override { return options_.idle; }
   bool Progress() override;

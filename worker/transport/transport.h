@@ -138,6 +138,9 @@ class Transport {
                                                                  const Lasting& lasting) {
     return Open(self, std::move(peers));
   }
+  // They are to be reused by an attempt that is being prepared: until then kept ones stay, however long
+  // that takes; DropLasting() where it comes to nothing.
+  virtual void AwaitLasting(const std::string& name) {}
   // Ends kept ones; nothing happens to those that a group has.
   virtual void DropLasting(const std::string& name) {}
   // For how long they are kept at least; 0: not at all.
