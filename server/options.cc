@@ -81,7 +81,9 @@ void AddTimes(ServerOptions& o, Settings& settings) {
                      "them. Holds for executions that begin from now on.");
   settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
-                  "Executions to remember; the oldest that ended go first.", 1);
+                  "Executions to remember; the oldest that ended go first, of jobs with more than "
+                  "their share.",
+                  1);
   settings.AddInt("states_per_job", &o.states_per_job,
                   "Most states that one job may have; 0: no limit of its own.", 0);
   settings.AddBytes("bytes_per_job", &o.bytes_per_job,

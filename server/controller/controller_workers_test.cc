@@ -2,6 +2,7 @@
 // What the controller makes of workers that come, go and come back.
 #include "server/controller/assignment_parts.h"
 #include "server/controller/controller_test_world.h"
+#include "server/controller/parked_streams.h"
 
 namespace remesh::server {
 namespace {
@@ -43,6 +44,18 @@ TEST_F(ControllerWorkersTest, AHostWithoutShardsIsToldWhenItsTrainerAsks) {
   Want(1, kState);  // has shards, and was told of them
   ASSERT_EQ(Count(1, Command::kAssignState), 1);
   EXPECT_EQ(sent_[1].back().assign_state().assignment().shards_size(), 1);
+}
+
+// One that asked for 100,000 states which nobody made had those of all other hosts wait for nothing.
+TEST_F(ControllerWorkersTest, AHostThatWantsTooManyStatesHoldsUpNoOther) {
+  for (const char* host : {"a", "b", "z"}) Attach(host);
+  for (int i = 0; i < 100'000; ++i) Want(3, "jobs/z/states/" + std::to_string(i));
+  Want(2, kState);
+  Create({"a"});
+  EXPECT_EQ(Count(2, Command::kAssignState), 1);  // was: 0
+  EXPECT_EQ(Count(3, Command::kAssignState), 0);
+  Want(3, kState);
+  EXPECT_EQ(Count(3, Command::kAssignState), 1) << "asked again it is told";
 }
 
 TEST_F(ControllerWorkersTest, ALostWorkerIsNoLongerWaitedFor) {
@@ -214,9 +227,10 @@ TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew)
   const StreamId forgotten = Attach(registration);
   v1::ForgetWorkerRequest forget;
   forget.set_name("workers/a");
-  EXPECT_TRUE(replies_.at(Ask(forget)).ok());
+  const CallId asked = Ask(forget);
   disk_stops_ = false;
   Write();
+  EXPECT_TRUE(replies_.at(asked).ok());
   EXPECT_EQ(Refused(forgotten), "WORKER_FORGOTTEN");  // was: attached
   EXPECT_EQ(controller_->gauges().workers_alive, 0);
   const StreamId anew = Attach(registration);
@@ -239,6 +253,44 @@ TEST_F(ControllerWorkersTest, AHostOfAStateThatIsBeingCreatedIsNotForgotten) {
   disk_stops_ = false;
   Write();
   EXPECT_EQ(reason(), "WORKER_HOLDS_SHARDS");
+}
+
+// While a disk stood still a stranger could fill the memory: what he said was kept without end.
+TEST_F(ControllerWorkersTest, WhatIsSaidWhileTheJournalIsWaitedForIsBounded) {
+  disk_stops_ = true;
+  StreamId talks[2];
+  for (StreamId& stream : talks) {
+    v1::Register unknown = Identity(&stream == talks ? "m" : "b");
+    unknown.set_highest_epoch(controller_->epoch());
+    stream = Attach(unknown);
+  }
+  v1::AttachRequest small, large;
+  small.mutable_heartbeat();
+  for (size_t i = 0; i < ParkedStreams::kMessagesMax; ++i) Say(talks[0], small);
+  EXPECT_EQ(Refused(talks[0]), "");
+  Say(talks[0], small);
+  EXPECT_EQ(Refused(talks[0]), "WORKER_TOO_FAST");
+  large.mutable_failed()->mutable_error()->set_message(std::string(ParkedStreams::kBytesMax, 'x'));
+  Say(talks[1], large);
+  EXPECT_EQ(Refused(talks[1]), "WORKER_TOO_FAST");
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(controller_->gauges().workers, 0) << "nobody is left of them";
+}
+
+// A manifest of each of all states that a host may hold is more, and comes in one message.
+TEST_F(ControllerWorkersTest, ALongRegisterMayWaitForTheFirstWriteOfAServer) {
+  disk_stops_ = true;
+  StartServer();
+  v1::Register known = Identity("a");
+  for (int i = 0; i < 20'000; ++i) *known.add_manifests() = Manifest(std::string(40, 'u'), i + 1);
+  ASSERT_GT(known.ByteSizeLong(), ParkedStreams::kBytesMax);
+  const StreamId a = Attach(known);
+  EXPECT_EQ(Count(a, Command::kWelcome), 0);
+  disk_stops_ = false;
+  Write();
+  EXPECT_EQ(Refused(a), "");
+  EXPECT_EQ(Count(a, Command::kWelcome), 1);
 }
 
 TEST_F(ControllerWorkersTest, OnlyAKnownHostIsDrained) {

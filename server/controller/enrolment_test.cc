@@ -120,6 +120,40 @@ TEST_F(EnrolmentTest, WithoutTokensAnOperatorResetsTheHost) {
   EXPECT_EQ(Refused(Attach(WithOtherSecret(Identity("a")))), "");
 }
 
+// An operator was told that it was done, and a server that died before its disk had it knew nothing of it.
+TEST_F(EnrolmentTest, WhoResetsOrForgetsAHostIsAnsweredWhenThatIsDurable) {
+  for (const char* host : {"a", "b"}) Handle(StreamEnded{Attach(Identity(host), /*vouched=*/true)});
+  v1::ResetWorkerRequest reset;
+  reset.set_name("workers/a");
+  v1::ForgetWorkerRequest forget;
+  forget.set_name("workers/b");
+  disk_stops_ = true;
+  const CallId asked[] = {Ask(reset), Ask(forget)};
+  for (const CallId call : asked) EXPECT_FALSE(replies_.contains(call));  // was: OK
+  disk_stops_ = false;
+  Write();
+  for (const CallId call : asked) EXPECT_TRUE(replies_.at(call).ok());
+}
+
+// Whoever came next was taken for the host, which was alive, and its worker ended.
+TEST_F(EnrolmentTest, AHostThatIsResetWhileItIsAdmittedProvesItselfAnew) {
+  Attach("a");
+  Create({"a"});
+  StartServer();
+  disk_stops_ = true;
+  const StreamId reset_meanwhile = Attach("a");
+  v1::ResetWorkerRequest reset;
+  reset.set_name("workers/a");
+  const CallId asked = Ask(reset);
+  disk_stops_ = false;
+  Write();
+  EXPECT_TRUE(replies_.at(asked).ok());
+  EXPECT_EQ(Refused(reset_meanwhile), "WORKER_RESET");  // was: attached, without a secret
+  const StreamId a = Attach("a");
+  EXPECT_EQ(Refused(Attach(WithOtherSecret(Identity("a")))), "HOST_SECRET");
+  EXPECT_EQ(Refused(a), "");
+}
+
 TEST_F(EnrolmentTest, AnUnknownHostNeedsAToken) {
   UseTokens();
   EXPECT_EQ(Refused(Attach("a")), "JOIN_TOKEN");
@@ -207,6 +241,18 @@ TEST_F(EnrolmentTest, OfAnUnknownHostLittleIsRemembered) {
   for (size_t i = 0; i < many.size(); ++i) many[i] = Manifest("u", static_cast<int64_t>(i + 1));
   Attach("z", many);
   EXPECT_EQ(controller_->gauges().owed_generations, 1000);
+}
+
+// What it said one by one, after its Register, once had no such bound.
+TEST_F(EnrolmentTest, OfWhatAnUnknownHostSaysLaterLittleIsRememberedToo) {
+  const StreamId z = Attach("z");
+  for (int i = 0; i < 1500; ++i) Seal(z, Manifest("u", i + 1));
+  EXPECT_EQ(controller_->gauges().owed_generations, 1000);
+  Attach("a");
+  const std::string uid = Create({"a", "z"}).uid();  // it is relied on now
+  Seal(z, Manifest(uid, 1));
+  Seal(2, Manifest(uid, 1));
+  EXPECT_EQ(Get().phase(), v1::State::READY);
 }
 
 TEST_F(EnrolmentTest, WhatAManifestDoesNotHaveIsNotKept) {

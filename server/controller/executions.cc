@@ -23,6 +23,11 @@ bool Ended(v1::Execution::Phase phase) {
          phase == v1::Execution::CANCELLED;
 }
 
+// Of an execution.
+std::string JobOf(const std::string& name) {
+  return ParseExecutionName("name", name).value_or("");  // a journal's own are in order
+}
+
 // What a request_id of StartExecution belongs to.
 std::string RequestKey(const std::string& state, const std::string& state_uid,
                        const std::string& request_id) {
@@ -212,6 +217,7 @@ void Executions::Add(ExecutionEntry entry) {
   const std::string name = resource.name();
   running_.insert(name);
   by_age_[AgeKey(resource)] = name;
+  ++of_job_[JobOf(name)];
   if (!resource.request_id().empty()) {
     request_ids_[RequestKey(resource.state(), resource.state_uid(), resource.request_id())] = name;
   }
@@ -470,17 +476,22 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
   }
 }
 
+// A job that starts many of them drives out its own, not those that others still ask for: each job has
+// its share of what is kept.
 void Executions::DropOld(Outbox& out) {
-  for (auto oldest = by_age_.end();
-       entries_.size() > options_.finished_executions_max && oldest != by_age_.begin();) {
+  const size_t most = options_.finished_executions_max;
+  for (auto oldest = by_age_.end(); entries_.size() > most && oldest != by_age_.begin();) {
     --oldest;
     const std::string name = oldest->second;
     if (running_.contains(name)) continue;
+    const auto job = of_job_.find(JobOf(name));
+    if (job->second <= most / of_job_.size()) continue;
     // Its record is what lets a host that is away free what it holds.
-    const bool room = entries_.size() <= 2 * options_.finished_executions_max;
+    const bool room = entries_.size() <= 2 * most;
     if (room && !entries_.at(name).execution.forgettable()) continue;
     const v1::Execution& resource = entries_.at(name).execution.resource();
     request_ids_.erase(RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
+    if (--job->second == 0) of_job_.erase(job);
     entries_.erase(name);
     oldest = by_age_.erase(oldest);
     out.Persist({NoExecutionRecord(name), NoStartRequestRecord(name)});

@@ -94,6 +94,7 @@ class Executions {
   Communicators communicators_;
   std::map<std::string, ExecutionEntry> entries_;   // by name
   std::map<std::string, std::string> by_age_;       // see by_age()
+  std::map<std::string, size_t> of_job_;            // how many
   std::set<std::string> running_;                   // that have not ended
   std::map<std::string, std::string> request_ids_;  // -> name
 };

@@ -149,6 +149,27 @@ TEST_F(ExecutionsOverNcclTest, WhoKeepsThoseOfAHostThatIsAwayIsToldToDropThem) {
   EXPECT_EQ(Did<SendToWorker>().back().message.drop_communicators().name(), kept);
 }
 
+// A thousand moves of one job, which may take a minute, left nothing of another's end to be asked for.
+TEST_F(ExecutionsTest, AJobThatStartsManyDrivesOutItsOwnOnly) {
+  options_.finished_executions_max = 4;
+  Restored restored;
+  for (const char* name :
+       {"jobs/calm/executions/1", "jobs/calm/executions/2", "jobs/busy/executions/3",
+        "jobs/busy/executions/4", "jobs/busy/executions/5", "jobs/busy/executions/6"}) {
+    v1::Execution& ended = restored.executions.emplace_back();
+    ended.set_name(name);
+    ended.set_phase(v1::Execution::SUCCEEDED);
+    ended.mutable_create_time()->set_seconds(static_cast<int64_t>(restored.executions.size()));
+    ended.mutable_end_time()->set_seconds(100);
+  }
+  executions_.Restore(restored, now_, out_);
+  executions_.Proceed(now_, out_);
+  std::vector<std::string> kept;
+  for (const auto& [name, entry] : executions_.entries()) kept.push_back(name);
+  EXPECT_EQ(kept, (std::vector<std::string>{"jobs/busy/executions/5", "jobs/busy/executions/6",
+                                            "jobs/calm/executions/1", "jobs/calm/executions/2"}));
+}
+
 TEST_F(ExecutionsTest, WhoDoesNotQuiesceIsToldOfByName) {
   const std::string name = Launch();
   Stored(name);

@@ -65,13 +65,10 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
                                                .epoch = leadership.highest_epoch()});
 }
 
-// Meanwhile an operator may have forgotten it, another host taken its devices, or a reload the rack
-// that it is in.
+// Meanwhile an operator may have forgotten or reset it, another host taken its devices, or a reload the
+// rack that it is in.
 absl::Status CheckStillFits(const Membership& membership, const v1::Register& registration) {
-  if (!membership.knows(registration.host())) {
-    return WorkerError(absl::StatusCode::kUnavailable, "WORKER_FORGOTTEN", registration.host(),
-                       "was forgotten while it attached: it may attach anew");
-  }
+  RETURN_IF_ERROR(CheckProven(membership, registration.host()));
   RETURN_IF_ERROR(membership.workers().Check(registration));
   return CheckRoom(membership, registration, membership.durable(registration.host()));
 }
@@ -117,7 +114,7 @@ void OnWorkerMessage(const std::string& host, const v1::AttachRequest& message, 
 }  // namespace
 
 void OnStreamMessage(const StreamMessage& message, Machines& machines, Moment now, Outbox& out) {
-  if (machines.parked.Keep(message, machines.leadership.leads())) return;
+  if (machines.parked.Keep(message, machines.leadership.leads(), out)) return;
   Membership& membership = machines.membership;
   membership.Hear(message, now);
   const std::string* host = membership.workers().HostOf(message.stream);

@@ -249,7 +249,8 @@ std::vector<Record> Membership::Keep(const std::set<std::string>& hosts) {
 
 bool Membership::Hold(const std::string& host, const v1::StateManifest& manifest) {
   auto& manifests = workers_.Find(host)->manifests;
-  if (manifests.size() >= kHostManifestsMax && !manifests.contains(KeyOf(manifest))) return false;
+  const auto most = static_cast<size_t>(RememberedOf(hosts_.at(host)));
+  if (manifests.size() >= most && !manifests.contains(KeyOf(manifest))) return false;
   manifests[KeyOf(manifest)] = manifest;
   return true;
 }
@@ -269,21 +270,21 @@ std::vector<Record> Membership::SetDrained(const std::string& host, bool drained
   return records;
 }
 
-HostFacts Membership::Forget(const std::string& host, Moment now, Outbox& out) {
+HostFacts Membership::Forget(const std::string& host, FollowUp then, Moment now, Outbox& out) {
   HostFacts facts;
   hosts_.at(host).durable = false;
   DropUnproven(host, now, out, facts);
   std::vector<Record> records = SetDrained(host, false);
   records.push_back(NoHostRecord(host));
   device_ids_.Forget(host, records);
-  out.Persist(std::move(records));
+  out.Persist(std::move(records), std::move(then));
   return facts;
 }
 
-void Membership::Reset(const std::string& host, Outbox& out) {
+void Membership::Reset(const std::string& host, FollowUp then, Outbox& out) {
   HostEntry& entry = hosts_.at(host);
   entry.known.secret_hash.clear();
-  out.Persist({HostRecord(host, entry.known)});
+  out.Persist({HostRecord(host, entry.known)}, std::move(then));
   out.Warn(absl::StrCat("host ", host, " was reset: the next worker of that name is taken for it"));
 }
 
@@ -292,6 +293,16 @@ absl::Status CheckKnown(const Membership& membership, const std::string& host) {
   const std::string name = absl::StrCat("workers/", host);
   return MakeError(absl::StatusCode::kNotFound, absl::StrCat(name, " does not exist"),
                    {.reason = "NOT_FOUND", .metadata = {{"name", name}}});
+}
+
+absl::Status CheckProven(const Membership& membership, const std::string& host) {
+  if (!membership.knows(host)) {
+    return WorkerError(absl::StatusCode::kUnavailable, "WORKER_FORGOTTEN", host,
+                       "was forgotten while it attached: it may attach anew");
+  }
+  if (!membership.hosts().at(host).known.secret_hash.empty()) return absl::OkStatus();
+  return WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESET", host,
+                     "was reset while it attached: it may attach anew");
 }
 
 absl::Status CheckAway(const Membership& membership, const std::string& host) {

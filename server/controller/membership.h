@@ -14,6 +14,7 @@
 #include "server/controller/controller_options.h"
 #include "server/controller/device_ids.h"
 #include "server/controller/enrolment.h"
+#include "server/controller/follow_up.h"
 #include "server/controller/leadership.h"
 #include "server/controller/outbox.h"
 #include "server/controller/records.h"
@@ -88,9 +89,9 @@ class Membership {
   // Returns what must be on disk. REQUIRES: CheckKnown().
   std::vector<Record> SetDrained(const std::string& host, bool drained);
 
-  // REQUIRES: CheckAway(), for both.
-  HostFacts Forget(const std::string& host, Moment now, Outbox& out);
-  void Reset(const std::string& host, Outbox& out);
+  // `then` follows when it is on disk. REQUIRES: CheckAway(), for both.
+  HostFacts Forget(const std::string& host, FollowUp then, Moment now, Outbox& out);
+  void Reset(const std::string& host, FollowUp then, Outbox& out);
 
  private:
   HostFacts MakeWayFor(const v1::Register& registration, Moment now, Outbox& out);
@@ -108,6 +109,9 @@ class Membership {
 
 // NOT_FOUND.
 absl::Status CheckKnown(const Membership& membership, const std::string& host);
+// UNAVAILABLE (WORKER_FORGOTTEN, WORKER_RESET): the proof of who a host is, by which it is being
+// admitted, does not count any more.
+absl::Status CheckProven(const Membership& membership, const std::string& host);
 // NOT_FOUND, or FAILED_PRECONDITION (WORKER_ALIVE).
 absl::Status CheckAway(const Membership& membership, const std::string& host);
 // ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.

@@ -119,15 +119,17 @@ TEST_F(MembershipTest, WhileTheJournalIsBehindNobodyIsCommanded) {
 
 TEST(ParkedStreamsTest, KeepWhatIsSaidUntilTheyAreTaken) {
   ParkedStreams parked;
+  Outbox out;
   const StreamMessage message{.stream = 1, .message = {}};
-  EXPECT_FALSE(parked.Keep(message, /*leads=*/true));
-  EXPECT_TRUE(parked.Keep(message, /*leads=*/false));
-  EXPECT_TRUE(parked.Keep(message, /*leads=*/true));
+  EXPECT_FALSE(parked.Keep(message, /*leads=*/true, out));
+  EXPECT_TRUE(parked.Keep(message, /*leads=*/false, out));
+  EXPECT_TRUE(parked.Keep(message, /*leads=*/true, out));
   parked.Park(2, {});
   EXPECT_EQ(parked.streams(), (std::vector<StreamId>{1, 2}));
   EXPECT_EQ(parked.Take(1)->messages.size(), 2u);
   EXPECT_FALSE(parked.Take(1).has_value());
-  EXPECT_FALSE(parked.Keep(message, /*leads=*/true));
+  EXPECT_FALSE(parked.Keep(message, /*leads=*/true, out));
+  EXPECT_TRUE(out.actions().empty());
 }
 
 }  // namespace

@@ -3,17 +3,35 @@
 
 #include <utility>
 
+#include "base/error.h"
 #include "server/controller/membership.h"
 
 namespace remesh::server {
+namespace {
+
+absl::Status TooFast() {
+  return MakeError(absl::StatusCode::kResourceExhausted,
+                   "the worker says more than can wait for the journal",
+                   {.reason = "WORKER_TOO_FAST", .metadata = {}});
+}
+
+}  // namespace
 
 void ParkedStreams::Park(StreamId stream, v1::Register registration) {
   parked_[stream] = {.registration = std::move(registration), .messages = {}};
 }
 
-bool ParkedStreams::Keep(const StreamMessage& message, bool leads) {
+bool ParkedStreams::Keep(const StreamMessage& message, bool leads, Outbox& out) {
   if (leads && !parked_.contains(message.stream)) return false;
-  parked_[message.stream].messages.push_back(message);
+  Parked& parked = parked_[message.stream];
+  const bool first = parked.registration.host().empty() && parked.messages.empty();
+  if (!first) parked.bytes += message.message.ByteSizeLong();
+  if (parked.messages.size() < kMessagesMax && parked.bytes <= kBytesMax) {
+    parked.messages.push_back(message);
+  } else {
+    parked_.erase(message.stream);
+    out.Close(message.stream, TooFast());
+  }
   return true;
 }
 

@@ -21,7 +21,6 @@ namespace {
 constexpr int kLabelsMax = 64;
 constexpr size_t kLabelBytesMax = 1024;
 constexpr size_t kRequestIdBytesMax = 256;
-constexpr size_t kWantedMax = 100'000;  // states that trainers wait for
 
 absl::Status CheckLabels(const v1::State& state) {
   if (state.labels_size() > kLabelsMax) {
@@ -198,9 +197,7 @@ void States::OnCreated(const StateCreated& created, Outbox& out) {
     *assign.mutable_assign_state()->mutable_assignment() = AssignmentOf(state, host);
     commands_.Send(host, std::move(assign), out);
   }
-  if (const auto wanted = wanted_.find(name); wanted != wanted_.end()) {
-    for (const std::string& host : wanted->second) TellAbsent(state, host, out);
-  }
+  for (const std::string& host : wanted_.HostsOf(name)) TellAbsent(state, host, out);
   out.Reply(pending.mapped().calls, ToProto(state, membership_.workers()));
   out.Note(absl::StrCat("created ", name));
   out.Touch(name);
@@ -245,7 +242,7 @@ void States::OnDeleted(const StateDeleted& deleted, Outbox& out) {
     if (!forgotten.empty()) out.Persist(std::move(forgotten));
   }
   registry_.Remove(deleted.name);
-  wanted_.erase(deleted.name);
+  wanted_.DropState(deleted.name);
   out.Touch(deleted.name);
 }
 
@@ -277,8 +274,7 @@ void States::SetNewerHosts(const StateKey& key, std::set<std::string> hosts, Out
 }
 
 void States::OnHostAway(const HostAway& away, Outbox& out) {
-  for (auto& [state, hosts] : wanted_) hosts.erase(away.host);
-  std::erase_if(wanted_, [](const auto& wanted) { return wanted.second.empty(); });
+  wanted_.DropHost(away.host);
   const std::vector<std::string> states = registry_.NamesOn(away.host);
   for (const std::string& name : states) out.Touch(name);
   if (!membership_.workers().alive(away.host)) TellAway(away, states, out);
@@ -316,8 +312,7 @@ void States::Assign(const std::string& host, Outbox& out) {
 void States::OnWanted(const std::string& host, const std::string& name, Outbox& out) {
   // Then it waits until its deadline.
   if (!ParseStateName("state", name).ok()) return;
-  if (wanted_.size() >= kWantedMax && !wanted_.contains(name)) return;
-  wanted_[name].insert(host);
+  wanted_.Add(host, name);
   // A host with shards was told when the state was made, or when it attached.
   if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
 }

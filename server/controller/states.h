@@ -18,6 +18,7 @@
 #include "server/controller/outbox.h"
 #include "server/controller/state_registry.h"
 #include "server/controller/tombstones.h"
+#include "server/controller/wanted.h"
 
 namespace remesh::server {
 
@@ -96,8 +97,8 @@ class States {
   const Commands& commands_;
   StateRegistry registry_;
   Tombstones tombstones_;
-  std::map<std::string, PendingCreate> creates_;         // by state name
-  std::map<std::string, std::set<std::string>> wanted_;  // by state: hosts whose trainers asked
+  std::map<std::string, PendingCreate> creates_;  // by state name
+  Wanted wanted_;
 };
 
 }  // namespace remesh::server

@@ -82,6 +82,23 @@ TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
 }
 
 // What an execution that is not known here prepared is no part of the generation of that number.
+TEST(WantedTest, AHostWaitsForThoseThatItAskedForLast) {
+  Wanted wanted;
+  wanted.Add("b", "first");
+  for (size_t i = 0; i <= Wanted::kOfHostMax; ++i) {
+    wanted.Add("a", i == 0 ? "first" : absl::StrCat("s", i));
+    wanted.Add("a", "s1");  // again
+  }
+  EXPECT_EQ(wanted.HostsOf("first"), std::vector<std::string>{"b"});
+  EXPECT_EQ(wanted.HostsOf("s1"), std::vector<std::string>{"a"});
+  wanted.Add("b", "s1");
+  wanted.DropState("s1");
+  EXPECT_TRUE(wanted.HostsOf("s1").empty());
+  wanted.DropHost("a");
+  EXPECT_TRUE(wanted.HostsOf("s2").empty());
+  EXPECT_EQ(wanted.HostsOf("first"), std::vector<std::string>{"b"});
+}
+
 TEST_F(StatesTest, PendingShardsDoNotStandForCommittedOnes) {
   Attach("a");
   const std::string uid = Create({"a"});

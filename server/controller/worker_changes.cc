@@ -14,16 +14,14 @@ void Controller::Change(CallId call, const v1::ForgetWorkerRequest& request, Mom
                         Outbox& out) {
   const absl::StatusOr<std::string> host = FindUnusedHost(request.name(), machines_.view());
   if (!host.ok()) return out.Reply(call, host.status());
-  Carry(machines_.membership.Forget(*host, now, out), machines_, now, out);
-  out.Reply(call, google::protobuf::Empty());
+  Carry(machines_.membership.Forget(*host, CallPersisted{call}, now, out), machines_, now, out);
 }
 
 void Controller::Change(CallId call, const v1::ResetWorkerRequest& request, Moment now,
                         Outbox& out) {
   const absl::StatusOr<std::string> host = FindAwayHost(request.name(), machines_.view());
   if (!host.ok()) return out.Reply(call, host.status());
-  machines_.membership.Reset(*host, out);
-  out.Reply(call, google::protobuf::Empty());
+  machines_.membership.Reset(*host, CallPersisted{call}, out);
 }
 
 void Controller::Change(CallId call, const v1::DrainWorkerRequest& request, Moment, Outbox& out) {

@@ -16,7 +16,7 @@ ORDER = [
     ("journal queue", "journal_queue"),
     ("leadership", "leadership"),
     ("membership", "commands data_addresses membership parked_streams worker_registry"),
-    ("states", "state_registry states tombstones"),
+    ("states", "state_registry states tombstones wanted"),
     ("executions", "attempt_commands communicators execution execution_hosts execution_spec executions"),
     ("starts", "starts"),
     ("reconcile", "held owed reconcile"),

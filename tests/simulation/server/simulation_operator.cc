@@ -122,6 +122,7 @@ void Simulation::ForgetWorker(int host) {
   forget.set_name("workers/" + name);
   ++workers_[host].drain_changes;
   workers_[host].drained_at.reset();
+  device_ids_[host] = -1;  // the answer may be lost
   Tell(forget, [this, host, name](const Reply&) {
     device_ids_[host] = -1;
     const auto states = AskNow<v1::ListStatesResponse>(v1::ListStatesRequest());

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace remesh::server {
+
+// Which hosts wait for which states, as their trainers asked. A host that asks for too many no longer
+// waits for the one that it asked for first, and no other host waits for less. Not thread-safe.
+class Wanted {
+ public:
+  static constexpr size_t kOfHostMax = 1000;
+
+  void Add(const std::string& host, const std::string& state);
+  // By name.
+  std::vector<std::string> HostsOf(const std::string& state) const;
+  void DropHost(const std::string& host);
+  void DropState(const std::string& state);
+
+ private:
+  void Drop(const std::string& host, const std::string& state);
+
+  std::map<std::string, std::map<std::string, uint64_t>> by_state_;  // host -> when it asked first
+  std::map<std::string, std::map<uint64_t, std::string>> by_host_;   // the same, the first first
+  uint64_t next_ = 0;
+};
+
+}  // namespace remesh::server
