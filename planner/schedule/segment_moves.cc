@@ -14,13 +14,16 @@ namespace {
 // who change from segment to segment.
 constexpr int64_t kScatterMovesMax = 1 << 16;
 constexpr int64_t kTeamMin = 8;
+// Masks that are kept. Who asks for more of them asks for most once only.
+constexpr size_t kMasksKept = 4096;
 
 }  // namespace
 
 absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network& network) {
   const Network::HostNode& node = network.hosts[host];
   const auto begin = std::lower_bound(group.begin(), group.end(), node.first_device);
-  const auto end = std::lower_bound(begin, group.end(), node.first_device + node.device_count);
+  const auto most = std::min<ptrdiff_t>(node.device_count, group.end() - begin);
+  const auto end = std::lower_bound(begin, begin + most, node.first_device + node.device_count);
   return absl::MakeConstSpan(group).subspan(begin - group.begin(), end - begin);
 }
 
@@ -51,18 +54,29 @@ void SegmentMover::Begin(int32_t segment) {
 }
 
 int32_t SegmentMover::OutMask(int32_t host) {
-  return striping_.MaskOf(InHost(*holders_, host, network_), InHost(*needers_, host, network_));
+  return MaskOf({holders_, needers_, host}, InHost(*holders_, host, network_),
+                InHost(*needers_, host, network_));
 }
 
-int32_t SegmentMover::InMask(int32_t host) {
-  return striping_.MaskOf(InHost(*needers_, host, network_));
+int32_t SegmentMover::InMask(int32_t host, absl::Span<const int32_t> needers) {
+  return MaskOf({nullptr, needers_, host}, needers, {});
+}
+
+int32_t SegmentMover::MaskOf(const MaskKey& key, absl::Span<const int32_t> some,
+                             absl::Span<const int32_t> others) {
+  if (some.size() + others.size() == 1) return striping_.MaskOf(some, others);  // that is quick
+  if (const auto kept = masks_.find(key); kept != masks_.end()) return kept->second;
+  const int32_t mask = striping_.MaskOf(some, others);
+  if (masks_.size() < kMasksKept) masks_.emplace(key, mask);
+  return mask;
 }
 
 void SegmentMover::AddDemands(int32_t segment, const RouteEdges& edges) {
   Begin(segment);
   for (const RouteEdge& edge : edges) {
     striping_.AddDemand(Direction::kOut, OutMask(edge.from_host), size_);
-    striping_.AddDemand(Direction::kIn, InMask(edge.to_host), size_);
+    const auto needers = InHost(*needers_, edge.to_host, network_);
+    striping_.AddDemand(Direction::kIn, InMask(edge.to_host, needers), size_);
   }
 }
 
@@ -75,24 +89,27 @@ void SegmentMover::Add(int32_t segment, const RouteEdges* edges) {
 }
 
 void SegmentMover::MoveInside() {
-  for (size_t i = 0; i < needers_->size(); ++i) {
-    const int32_t needer = (*needers_)[i];
-    const int32_t host = network_.host_of[needer];
-    const auto source = [](int32_t device) { return Stripe{0, 0, device, Space::kSource, 0}; };
-    if (Holds(*holders_, needer)) {
-      AddMove(0, size_, source(needer), needer, Space::kTarget);
-      continue;
-    }
-    if (IsCrowded(host)) {
-      if (arrival_of_host_[host] < 0) SpreadFromHolders(host);
-      continue;
-    }
+  for (size_t begin = 0, end = 0; begin < needers_->size(); begin = end) {
+    const int32_t host = network_.host_of[(*needers_)[begin]];
+    while (end < needers_->size() && network_.host_of[(*needers_)[end]] == host) ++end;
     const auto near = InHost(*holders_, host, network_);
-    const int64_t n = static_cast<int64_t>(near.size());
-    for (int64_t k = 0; k < n; ++k) {  // an equal part from each, in whole elements
-      AddMove(PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n),
-              source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
-    }
+    for (size_t i = begin; i < end && !near.empty(); ++i) MoveNear(near, host, i);
+  }
+}
+
+// To needer i from the holders of its host.
+void SegmentMover::MoveNear(absl::Span<const int32_t> near, int32_t host, size_t i) {
+  const int32_t needer = (*needers_)[i];
+  const auto source = [](int32_t device) { return Stripe{0, 0, device, Space::kSource, 0}; };
+  if (Holds(near, needer)) return AddMove(0, size_, source(needer), needer, Space::kTarget);
+  if (IsCrowded(host)) {
+    if (arrival_of_host_[host] < 0) SpreadFromHolders(host, near);
+    return;
+  }
+  const int64_t n = static_cast<int64_t>(near.size());
+  for (int64_t k = 0; k < n; ++k) {  // an equal part from each, in whole elements
+    AddMove(PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n),
+            source(near[(k + static_cast<int64_t>(i)) % n]), needer, Space::kTarget);
   }
 }
 
@@ -101,16 +118,14 @@ int64_t SegmentMover::PartOf(int64_t lo, int64_t hi, int64_t k, int64_t n) const
   return k == n ? hi : lo + MulDiv((hi - lo) / unit_, k, n) * unit_;
 }
 
-void SegmentMover::SpreadFromHolders(int32_t host) {
-  const auto near = InHost(*holders_, host, network_);
+void SegmentMover::SpreadFromHolders(int32_t host, absl::Span<const int32_t> near) {
   const int64_t n = static_cast<int64_t>(near.size());
-  if (n == 0) return;
-  std::vector<Stripe> stripes;
+  Stripes stripes;
   for (int64_t k = 0; k < n; ++k) {
     stripes.push_back({PartOf(0, size_, k, n), PartOf(0, size_, k + 1, n), near[(k + segment_) % n],
                        Space::kSource, 0});
   }
-  Arrive(host, std::move(stripes));
+  Arrive(host, InHost(*needers_, host, network_), std::move(stripes));
 }
 
 void SegmentMover::Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi,
@@ -122,9 +137,9 @@ void SegmentMover::Deal(Direction direction, int32_t mask, int64_t lo, int64_t h
   }
 }
 
-void SegmentMover::FindIngressLanes(int32_t host) {
+void SegmentMover::FindIngressLanes(int32_t host, absl::Span<const int32_t> needers) {
   in_.clear();
-  Deal(Direction::kIn, InMask(host), 0, size_, in_);
+  Deal(Direction::kIn, InMask(host, needers), 0, size_, in_);
 }
 
 void SegmentMover::FindEgressLanes(int32_t host) {
@@ -141,10 +156,10 @@ void SegmentMover::FindEgressLanes(int32_t host) {
 }
 
 void SegmentMover::Follow(const RouteEdge& edge) {
-  FindEgressLanes(edge.from_host);
-  FindIngressLanes(edge.to_host);
   const auto needers = InHost(*needers_, edge.to_host, network_);
-  std::vector<Stripe> arrived;
+  FindEgressLanes(edge.from_host);
+  FindIngressLanes(edge.to_host, needers);
+  Stripes arrived;
   for (size_t o = 0, i = 0; o < out_.size() && i < in_.size();) {
     Lane lane{std::max(out_[o].lo, in_[i].lo), std::min(out_[o].hi, in_[i].hi), out_[o].nic};
     int32_t receiver = DeviceOnNic(needers, in_[i].nic);
@@ -159,12 +174,12 @@ void SegmentMover::Follow(const RouteEdge& edge) {
     }
     (out_[o].hi <= in_[i].hi ? o : i) += 1;
   }
-  Arrive(edge.to_host, std::move(arrived));
+  Arrive(edge.to_host, needers, std::move(arrived));
 }
 
-// Copies what has come to a host to the others in need there.
-void SegmentMover::Arrive(int32_t host, std::vector<Stripe> arrived) {
-  const std::vector<int32_t> needers = InNeed(host);
+// Copies what has come to a host to the others of its needers.
+void SegmentMover::Arrive(int32_t host, absl::Span<const int32_t> all, Stripes arrived) {
+  const Needers needers = InNeed(host, all);
   if (IsCrowded(host)) {
     arrived = Relieve(host, arrived, needers);
   } else {
@@ -175,10 +190,11 @@ void SegmentMover::Arrive(int32_t host, std::vector<Stripe> arrived) {
 }
 
 // Needers of the host that do not hold the segment.
-std::vector<int32_t> SegmentMover::InNeed(int32_t host) const {
-  std::vector<int32_t> devices;
-  for (const int32_t needer : InHost(*needers_, host, network_)) {
-    if (!Holds(*holders_, needer)) devices.push_back(needer);
+SegmentMover::Needers SegmentMover::InNeed(int32_t host, absl::Span<const int32_t> needers) const {
+  const auto holders = InHost(*holders_, host, network_);
+  Needers devices;
+  for (const int32_t needer : needers) {
+    if (!Holds(holders, needer)) devices.push_back(needer);
   }
   return devices;
 }
@@ -190,9 +206,8 @@ void SegmentMover::Copy(const Stripe& stripe, absl::Span<const int32_t> needers)
 }
 
 // The same where devices have too much to send. Returns from whom to take it next.
-std::vector<SegmentMover::Stripe> SegmentMover::Relieve(int32_t host,
-                                                        const std::vector<Stripe>& arrived,
-                                                        const std::vector<int32_t>& needers) {
+SegmentMover::Stripes SegmentMover::Relieve(int32_t host, const Stripes& arrived,
+                                            const Needers& needers) {
   const auto copies = [&](const Stripe& stripe) {
     return static_cast<int64_t>(needers.size()) - (Holds(needers, stripe.device) ? 1 : 0);
   };
@@ -205,7 +220,7 @@ std::vector<SegmentMover::Stripe> SegmentMover::Relieve(int32_t host,
   }
   const int64_t fair = std::accumulate(sends.begin(), sends.end(), int64_t{0}) /
                        static_cast<int64_t>(needers.size());
-  std::vector<Stripe> parts;
+  Stripes parts;
   for (const Stripe& stripe : arrived) {
     const int64_t size = stripe.hi - stripe.lo;
     if (copies(stripe) > 1 && sends[stripe.device - first] > fair + size) {
@@ -221,15 +236,14 @@ std::vector<SegmentMover::Stripe> SegmentMover::Relieve(int32_t host,
 // Gives a part of the stripe to each of a team of needers, who pass it on. Where the host sends the
 // segment on, its device keeps one part as its own, to have something for its NIC too: that goes
 // the same way, in smaller parts.
-void SegmentMover::Scatter(const Stripe& stripe, std::vector<int32_t> needers,
-                           std::vector<Stripe>& parts) {
-  std::erase(needers, stripe.device);
+void SegmentMover::Scatter(const Stripe& stripe, Needers needers, Stripes& parts) {
+  needers.erase(std::remove(needers.begin(), needers.end(), stripe.device), needers.end());
   const int64_t n = static_cast<int64_t>(needers.size());
   const int64_t segments = static_cast<int64_t>(segments_.size());
   const int64_t team =
       std::clamp<int64_t>(kScatterMovesMax / (segments * n), std::min(kTeamMin, n), n);
   std::rotate(needers.begin(), needers.begin() + segment_ % n, needers.end());
-  const auto deal = [&](const Stripe& from, int64_t shares, std::vector<Stripe>* dealt) {
+  const auto deal = [&](const Stripe& from, int64_t shares, Stripes* dealt) {
     for (int64_t k = 0; k < team; ++k) {
       const Stripe part{PartOf(from.lo, from.hi, k, shares),
                         PartOf(from.lo, from.hi, k + 1, shares), needers[k], Space::kTarget,
@@ -290,8 +304,7 @@ SegmentMover::Stripe SegmentMover::SenderAtHolder(int32_t host, const Lane& lane
   return Staged(origin, DeviceOnNic(network_.nics[lane.nic].devices, lane.nic));
 }
 
-SegmentMover::Stripe SegmentMover::SenderAtRelay(const Lane& lane,
-                                                 const std::vector<Stripe>& arrived) {
+SegmentMover::Stripe SegmentMover::SenderAtRelay(const Lane& lane, const Stripes& arrived) {
   const auto found = std::find_if(arrived.begin(), arrived.end(), [&](const Stripe& s) {
     return s.lo <= lane.lo && lane.lo < s.hi;
   });

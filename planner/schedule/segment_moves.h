@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/types/span.h"
 #include "planner/atoms/atoms.h"
 #include "planner/network/network.h"
@@ -64,6 +68,8 @@ class SegmentMover {
     int ready = 0;
     int spread = 1;  // hops until all needers of the host have it
   };
+  using Stripes = absl::InlinedVector<Stripe, 2>;
+  using Needers = absl::InlinedVector<int32_t, 8>;
   // A stretch that is to use a NIC.
   struct Lane {
     int64_t lo = 0;
@@ -71,29 +77,34 @@ class SegmentMover {
     int32_t nic = 0;
   };
 
+  // Who holds (null: it does not matter), who needs, host.
+  using MaskKey = std::tuple<const Group*, const Group*, int32_t>;
+
   void Begin(int32_t segment);
   void MoveInside();
+  void MoveNear(absl::Span<const int32_t> near, int32_t host, size_t i);
   void Follow(const RouteEdge& edge);
   int32_t OutMask(int32_t host);
-  int32_t InMask(int32_t host);
-  void FindIngressLanes(int32_t host);
+  int32_t InMask(int32_t host, absl::Span<const int32_t> needers);
+  int32_t MaskOf(const MaskKey& key, absl::Span<const int32_t> some,
+                 absl::Span<const int32_t> others);
+  void FindIngressLanes(int32_t host, absl::Span<const int32_t> needers);
   void FindEgressLanes(int32_t host);
   void Deal(Direction direction, int32_t mask, int64_t lo, int64_t hi, std::vector<Lane>& lanes);
   Stripe Sender(int32_t host, const Lane& lane);
   Stripe SenderAtHolder(int32_t host, const Lane& lane);
-  Stripe SenderAtRelay(const Lane& lane, const std::vector<Stripe>& arrived);
+  Stripe SenderAtRelay(const Lane& lane, const Stripes& arrived);
   Stripe Staged(const Stripe& origin, int32_t device);
   int32_t DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic) const;
   bool IsCrowded(int32_t host) const { return !crowded_.empty() && crowded_[host]; }
   int64_t PartOf(int64_t lo, int64_t hi, int64_t k, int64_t n) const;
-  void SpreadFromHolders(int32_t host);
-  std::vector<int32_t> InNeed(int32_t host) const;
-  void Arrive(int32_t host, std::vector<Stripe> arrived);
+  void SpreadFromHolders(int32_t host, absl::Span<const int32_t> near);
+  Needers InNeed(int32_t host, absl::Span<const int32_t> needers) const;
+  void Arrive(int32_t host, absl::Span<const int32_t> all, Stripes arrived);
   void Copy(const Stripe& stripe, absl::Span<const int32_t> needers);
-  std::vector<Stripe> Relieve(int32_t host, const std::vector<Stripe>& arrived,
-                              const std::vector<int32_t>& needers);
+  Stripes Relieve(int32_t host, const Stripes& arrived, const Needers& needers);
   bool Sends(int32_t host) const;
-  void Scatter(const Stripe& stripe, std::vector<int32_t> needers, std::vector<Stripe>& parts);
+  void Scatter(const Stripe& stripe, Needers needers, Stripes& parts);
   void AddMove(int64_t lo, int64_t hi, const Stripe& from, int32_t to, Space to_space);
 
   const Atoms& atoms_;
@@ -102,6 +113,7 @@ class SegmentMover {
   Striping& striping_;
   const std::vector<bool> crowded_;
   ChunkedList<Move> moves_;
+  absl::flat_hash_map<MaskKey, int32_t> masks_;
   std::vector<int64_t> sent_;  // device -> bits over its fabric so far, in crowded hosts
   // Of the segment at hand.
   int32_t segment_ = 0;
@@ -111,7 +123,7 @@ class SegmentMover {
   const Group* needers_ = nullptr;
   const RouteEdges* edges_ = nullptr;
   std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1
-  std::vector<std::pair<int32_t, std::vector<Stripe>>> arrivals_;
+  std::vector<std::pair<int32_t, Stripes>> arrivals_;
   std::vector<Stripe> staged_;
   std::vector<Lane> in_;  // of the edge at hand
   std::vector<Lane> out_;
