@@ -2,7 +2,7 @@
 #include "planner/schedule/messages.h"
 
 #include <algorithm>
-#include <utility>
+#include <tuple>
 
 #include "absl/types/span.h"
 #include "planner/schedule/segment_parts.h"
@@ -90,18 +90,24 @@ int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
                       const Atoms& atoms, Budget& budget) {
   CycleCounter cycles(moves, segments, schedule, atoms);
   int64_t messages = 0;
-  std::vector<int32_t> of_pair;
+  const auto is_before = [&](int32_t a, int32_t b) {
+    return std::tie(moves[a].round, moves[a].hop) < std::tie(moves[b].round, moves[b].hop);
+  };
+  std::vector<int32_t> sorted;
   for (const PairWork& pair : list.pairs) {
     if (budget.Spent()) break;
     if (pair.from == pair.to) continue;
-    of_pair.assign(list.order.begin() + pair.first, list.order.begin() + pair.first + pair.count);
-    const auto place = [&](int32_t m) { return std::make_pair(moves[m].round, moves[m].hop); };
-    std::sort(of_pair.begin(), of_pair.end(),
-              [&](int32_t a, int32_t b) { return place(a) < place(b); });
+    absl::Span<const int32_t> of_pair =
+        absl::MakeConstSpan(list.order).subspan(pair.first, pair.count);
+    if (!std::is_sorted(of_pair.begin(), of_pair.end(), is_before)) {
+      sorted.assign(of_pair.begin(), of_pair.end());
+      std::sort(sorted.begin(), sorted.end(), is_before);
+      of_pair = sorted;
+    }
     for (size_t begin = 0, end = 0; begin < of_pair.size() && !budget.Spent(); begin = end) {
       const int32_t round = moves[of_pair[begin]].round;
       while (end < of_pair.size() && moves[of_pair[end]].round == round) ++end;
-      messages += cycles.Count(absl::MakeConstSpan(of_pair).subspan(begin, end - begin));
+      messages += cycles.Count(of_pair.subspan(begin, end - begin));
     }
   }
   return messages;

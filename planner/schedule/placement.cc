@@ -98,10 +98,7 @@ class Placer {
   // a parcel ends, once for each.
   void CopyMoves(size_t parcels) {
     Reserve(moves_, given_.size() + parcels);
-    for (const Move& move : given_) {
-      if (budget_.Spent()) return;
-      moves_.push_back(move);
-    }
+    Append(moves_, given_, budget_);
   }
 
   int64_t TakesOf(const PairWork& pair) const {

@@ -23,7 +23,7 @@ class Budget {
   static constexpr uint32_t kAskedPerLook = 64;
 
   explicit Budget(Look look, uint32_t asked_per_look = kAskedPerLook)
-      : look_(std::move(look)), asked_per_look_(asked_per_look) {}
+      : look_(std::move(look)), asked_per_look_(asked_per_look), asks_left_(asked_per_look) {}
   static Budget& Unlimited() {
     static Budget* const budget = new Budget(nullptr);
     return *budget;
@@ -31,8 +31,9 @@ class Budget {
 
   // Once true, true for ever. For loops of microseconds: does not look every time.
   bool Spent() {
-    if (look_ == nullptr) return false;
-    return ++asked_ % asked_per_look_ == 0 ? SpentNow() : spent_;
+    if (look_ == nullptr || --asks_left_ != 0) return spent_;
+    asks_left_ = asked_per_look_;
+    return SpentNow();
   }
   // For steps of milliseconds.
   bool SpentNow() {
@@ -50,7 +51,7 @@ class Budget {
  private:
   Look look_;
   uint32_t asked_per_look_;
-  uint32_t asked_ = 0;
+  uint32_t asks_left_;  // until it looks
   bool spent_ = false;
   absl::Status status_;
 };

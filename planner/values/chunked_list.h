@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <utility>
 #include <vector>
@@ -18,8 +17,7 @@ namespace remesh::planner {
 template <typename T>
 class ChunkedList {
  public:
-  // Values that are copied between two looks, at most: a megabyte of them.
-  static constexpr size_t kChunk = std::max<size_t>(1, (size_t{1} << 20) / sizeof(T));
+  static constexpr size_t kChunk = kMegabyteOf<T>;
 
   void push_back(const T& value) {
     if (last_.size() == kChunk) BeginChunk();

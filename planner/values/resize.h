@@ -10,6 +10,10 @@
 
 namespace remesh::planner {
 
+// How many values are a megabyte, about: the most that is copied between two looks at a budget.
+template <typename T>
+inline constexpr size_t kMegabyteOf = std::max<size_t>(1, (size_t{1} << 20) / sizeof(T));
+
 // Makes room for `size` values, on huge pages where that is much.
 template <typename T>
 void Reserve(std::vector<T>& values, size_t size) {
@@ -17,12 +21,23 @@ void Reserve(std::vector<T>& values, size_t size) {
   AskForHugePages(values.data(), values.capacity() * sizeof(T));
 }
 
+// Copies values to the end of `to`, which has room for them, and looks at the budget after every
+// megabyte. Of no use once the budget is spent.
+template <typename T>
+void Append(std::vector<T>& to, const std::vector<T>& values, Budget& budget) {
+  constexpr size_t kStep = kMegabyteOf<T>;
+  for (size_t at = 0; at < values.size() && !budget.SpentNow(); at += kStep) {
+    const auto begin = values.begin() + static_cast<ptrdiff_t>(at);
+    to.insert(to.end(), begin, begin + std::min(kStep, values.size() - at));
+  }
+}
+
 // Lengthens a vector to `size` values T() and looks at the budget after every megabyte of them: to
 // touch memory for the first time takes a second for a few gigabytes. Of no use once the budget is
 // spent.
 template <typename T>
 void Resize(std::vector<T>& values, size_t size, Budget& budget) {
-  constexpr size_t kStep = std::max<size_t>(1, (size_t{1} << 20) / sizeof(T));
+  constexpr size_t kStep = kMegabyteOf<T>;
   Reserve(values, size);
   while (values.size() < size && !budget.SpentNow()) {
     values.resize(std::min(size, values.size() + kStep));
