@@ -131,5 +131,30 @@ TEST(PlannerChannelTest, AConnectionThatSwallowsEverythingEnds) {
   server->Shutdown(std::chrono::system_clock::now());
 }
 
+// gRPC would wait 20 s for it: workers came back that late to a server whose pod was replaced.
+TEST(PlannerChannelTest, AnAddressThatAnswersNothingIsGivenUpSoon) {
+  // Whoever connects to a listener whose queue is full is not answered.
+  const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  socklen_t length = sizeof(address);
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), length), 0);
+  ASSERT_EQ(listen(listener, 0), 0);
+  getsockname(listener, reinterpret_cast<sockaddr*>(&address), &length);
+  const int queued = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  ASSERT_EQ(connect(queued, reinterpret_cast<sockaddr*>(&address), length), 0);
+  PlannerChannel planner({.address = absl::StrCat("127.0.0.1:", ntohs(address.sin_port))});
+  const std::shared_ptr<grpc::Channel> channel = planner.Get();
+  const auto deadline = std::chrono::system_clock::now() + std::chrono::seconds(15);
+  grpc_connectivity_state state = channel->GetState(true);
+  while (state != GRPC_CHANNEL_TRANSIENT_FAILURE && channel->WaitForStateChange(state, deadline)) {
+    state = channel->GetState(false);
+  }
+  EXPECT_EQ(state, GRPC_CHANNEL_TRANSIENT_FAILURE);
+  close(queued);
+  close(listener);
+}
+
 }  // namespace
 }  // namespace remesh::worker

@@ -32,7 +32,8 @@ from remesh.v1 import (local_pb2, local_pb2_grpc, plan_pb2, reshard_pb2, reshard
 
 # Answers may be long; a proxy must not stand between loopback and us.
 _CHANNEL_OPTIONS = (("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1),
-                    ("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000))
+                    ("grpc.enable_http_proxy", 0), ("grpc.max_reconnect_backoff_ms", 1000),
+                    ("grpc.min_reconnect_backoff_ms", 5000))  # what an attempt to connect may take
 _CALL_SECONDS = 30.0
 _PAUSE_SECONDS = 0.2
 _SUCCEEDED = reshard_pb2.Execution.SUCCEEDED
