@@ -234,23 +234,28 @@ void HttpAnswers::Ask(Connections::iterator connection, std::string_view path) {
   if (!found->second.waits)
     return Reply(connection, std::make_shared<const HttpAnswer>(found->second.make()));
   absl::MutexLock lock(&mutex_);
-  makers_.find(path)->second.waiting.push_back(connection->first);
+  std::vector<uint64_t>& waiting = makers_.find(path)->second.waiting;
+  // An answer may take for ever: those that have gone meanwhile are not kept.
+  std::erase_if(waiting, [this](uint64_t number) { return !connections_.contains(number); });
+  waiting.push_back(connection->first);
 }
 
 void HttpAnswers::MakeRoom(const std::string& address) {
-  const auto of_address = std::ranges::count_if(
-      connections_, [&](const auto& one) { return one.second.address == address; });
-  if (of_address >= options_.per_address_max) {
-    Abort(Oldest(&address));
-  } else if (static_cast<int>(connections_.size()) >= options_.connections_max) {
-    Abort(Oldest(nullptr));
-  }
+  std::map<std::string_view, int> counts;
+  for (const auto& [number, one] : connections_) ++counts[one.address];
+  if (counts[address] >= options_.per_address_max) return Abort(Oldest(address));
+  if (static_cast<int>(connections_.size()) < options_.connections_max) return;
+  ++counts[address];  // the newcomer
+  const auto busiest = std::ranges::max_element(
+      counts, {}, [&](const auto& one) { return std::pair(one.second, one.first == address); });
+  // Who has most loses one, for no number of addresses shall cut off those that ask now and then.
+  Abort(Oldest(busiest->first));
 }
 
-HttpAnswers::Connections::iterator HttpAnswers::Oldest(const std::string* address) {
+HttpAnswers::Connections::iterator HttpAnswers::Oldest(std::string_view address) {
   auto oldest = connections_.end();
   for (auto at = connections_.begin(); at != connections_.end(); ++at) {
-    if (address != nullptr && at->second.address != *address) continue;
+    if (at->second.address != address) continue;
     if (at->second.answer != nullptr) return at;  // that it is still here is the client's doing
     if (oldest == connections_.end()) oldest = at;
   }

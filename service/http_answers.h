@@ -40,7 +40,7 @@ bool HasHttpHead(std::string_view said);
 //
 // One thread serves all connections and waits for none of them, so that who reads slowly costs
 // memory only. That is bounded: each has so much time in all, and where an address or all together
-// have too many connections, the oldest ends for the newest. A path that may take long has a thread
+// have too many connections, the oldest of the address that has most ends for the newest. A path that may take long has a thread
 // that makes its answers, one after the other; all who asked meanwhile get the next.
 class HttpAnswers {
  public:
@@ -92,8 +92,8 @@ class HttpAnswers {
   void Begin(Fd fd);
   void Ask(Connections::iterator connection, std::string_view path);
   void MakeRoom(const std::string& address);
-  // Of this address, or of all: of those that have their answer, or else of the others.
-  Connections::iterator Oldest(const std::string* address);
+  // Of this address: of those that have their answer, or else of the others.
+  Connections::iterator Oldest(std::string_view address);
   void Reply(Connections::iterator connection, std::shared_ptr<const HttpAnswer> answer);
   void Send(Connections::iterator connection);
   // Whether it can be read further.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/http_answers.h"
 
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
 #include <atomic>
+#include <vector>
 
 #include "absl/synchronization/notification.h"
 
@@ -47,6 +50,30 @@ class HttpAnswersTest : public testing::Test {
               static_cast<ssize_t>(request.size()));
     const timeval patience{.tv_sec = 20, .tv_usec = 0};
     setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+    answers_->Take(std::move(server));
+    return client;
+  }
+
+  // The same from an address of loopback.
+  Fd AskFrom(const char* from, const std::string& path) {
+    sockaddr_in here{}, there{};
+    socklen_t length = sizeof(there);
+    there.sin_family = here.sin_family = AF_INET;
+    there.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    EXPECT_EQ(inet_pton(AF_INET, from, &here.sin_addr), 1);
+    const Fd listener(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&there), length), 0);
+    EXPECT_EQ(listen(listener.get(), 1), 0);
+    getsockname(listener.get(), reinterpret_cast<sockaddr*>(&there), &length);
+    Fd client(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    EXPECT_EQ(bind(client.get(), reinterpret_cast<sockaddr*>(&here), sizeof(here)), 0);
+    EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&there), length), 0);
+    Fd server(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    const std::string request = "GET " + path + " HTTP/1.1\r\n\r\n";
+    EXPECT_EQ(send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+    pollfd come{server.get(), POLLIN, 0};
+    EXPECT_EQ(poll(&come, 1, 20'000), 1);
     answers_->Take(std::move(server));
     return client;
   }
@@ -105,6 +132,22 @@ TEST_F(HttpAnswersTest, TheOldestMakesRoomForTheNewest) {
   AwaitTaken();
   EXPECT_TRUE(IsClosed(first));
   EXPECT_GT(Read(second).size(), kLarge - 1);
+}
+
+// A scrape was reset when callers of two other addresses took all there is, for it was the oldest.
+TEST_F(HttpAnswersTest, AddressesWithManyMakeRoomNotThoseWithOne) {
+  Start({.per_address_max = 4, .connections_max = 8, .time_max = hours(1)});
+  const Fd scrape = AskFrom("127.0.0.5", "/long");
+  begun_.WaitForNotification();
+  std::vector<Fd> flood;
+  for (int i = 0; i < 10; ++i) {
+    for (const char* from : {"127.0.0.2", "127.0.0.3", "127.0.0.4"}) {
+      flood.push_back(AskFrom(from, "/large"));
+    }
+  }
+  EXPECT_TRUE(Read(AskFrom("127.0.0.6", "/quick")).ends_with("\r\n\r\nq"));
+  go_on_.Notify();
+  EXPECT_TRUE(Read(scrape).ends_with("\r\n\r\nlong"));
 }
 
 TEST_F(HttpAnswersTest, WhoDoesNotReadMakesRoomBeforeWhoIsKeptWaiting) {
