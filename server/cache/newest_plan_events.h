@@ -23,6 +23,7 @@ class NewestPlanEvents {
   PlanEventPtr PopOldest();
   void Clear();
 
+  bool Has(absl::string_view name) const { return by_name_.contains(name); }
   bool empty() const { return events_.empty(); }
   size_t size() const { return events_.size(); }
   const std::list<PlanEventPtr>& events() const { return events_; }  // oldest first

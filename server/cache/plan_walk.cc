@@ -30,11 +30,12 @@ void PlanWalk::EndPage(const std::optional<PlanCache::Place>& next) {
   if (next_ && last_ && !ComesBefore(*next_, *last_)) next_.reset();
 }
 
-void PlanWalk::Miss(const PlanCache::Place& place) {
+bool PlanWalk::IsToCome(const PlanCache::Place& place) const {
   // What is being read may have been seen as it was before.
-  const bool to_come =
-      wants_page() && ComesBefore(*next_, place) && (!last_ || !ComesBefore(*last_, place));
-  if (to_come) return;
+  return wants_page() && ComesBefore(*next_, place) && (!last_ || !ComesBefore(*last_, place));
+}
+
+void PlanWalk::Miss(const PlanCache::Place& place) {
   if (!missed_ || ComesBefore(*missed_, place)) missed_ = place;
 }
 

@@ -27,7 +27,9 @@ class PlanWalk {
   // It has been read; `next`: see PlanPage. REQUIRES: reading().
   void EndPage(const std::optional<PlanCache::Place>& next);
 
-  // What became of the plan at this place was not kept: it must be read, again if it has been.
+  // Whether the plan at this place is on pages that nobody has begun to read.
+  bool IsToCome(const PlanCache::Place& place) const;
+  // What became of the plan at this place was not kept: it must be read again.
   void Miss(const PlanCache::Place& place);
   // Pages that have been read must be read again once the walk is at its end.
   bool missed() const { return missed_.has_value(); }

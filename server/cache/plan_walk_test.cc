@@ -22,16 +22,15 @@ void ReadTo(int64_t created, PlanWalk& walk) {
 TEST(PlanWalkTest, WhatIsMissedAheadIsNotReadTwice) {
   PlanWalk walk;
   ReadTo(50, walk);
-  walk.Miss(PlaceAt(40));
-  EXPECT_FALSE(walk.missed());
-  walk.Miss(PlaceAt(60));  // read before
-  EXPECT_TRUE(walk.missed());
+  EXPECT_TRUE(walk.IsToCome(PlaceAt(40)));
+  EXPECT_FALSE(walk.IsToCome(PlaceAt(60)));  // read before
 }
 
 TEST(PlanWalkTest, WhatIsMissedWhileItsPageIsReadIsReadAgain) {
   PlanWalk walk;
   ReadTo(50, walk);
   walk.BeginPage();
+  EXPECT_FALSE(walk.IsToCome(PlaceAt(40)));
   walk.Miss(PlaceAt(40));
   walk.EndPage({});
   EXPECT_TRUE(walk.missed());
@@ -49,10 +48,9 @@ TEST(PlanWalkTest, ASecondWalkEndsWithTheFurthestThatWasMissed) {
   walk.Restart();
   EXPECT_EQ(walk.restarts(), 1);
   ReadTo(75, walk);
-  walk.Miss(PlaceAt(65));
-  EXPECT_FALSE(walk.missed());  // it comes there yet
+  EXPECT_TRUE(walk.IsToCome(PlaceAt(65)));
+  EXPECT_FALSE(walk.IsToCome(PlaceAt(55)));
   walk.Miss(PlaceAt(55));
-  EXPECT_TRUE(walk.missed());  // it does not
   ReadTo(60, walk);
   EXPECT_FALSE(walk.wants_page());
   walk.Restart();

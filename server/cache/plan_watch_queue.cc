@@ -105,7 +105,12 @@ absl::Status PlanWatchQueue::AddGone(const PlanEventPtr& event) {
 }
 
 absl::Status PlanWatchQueue::ForgetChanges() {
-  for (const PlanEventPtr& event : changed_.events()) walk_.Miss(PlaceOf(event->told.plan()));
+  for (const PlanEventPtr& event : changed_.events()) {
+    const PlanCache::Place place = PlaceOf(event->told.plan());
+    // A page to come may have one that was made anew, but before it is told that the former went.
+    const bool after_all = !gone_.Has(event->told.plan().name()) && walk_.IsToCome(place);
+    if (!after_all) walk_.Miss(place);
+  }
   changed_.Clear();
   const bool endless = walk_.missed() && walk_.restarts() >= limits_.restarts;
   return endless ? TooSlow() : absl::OkStatus();

@@ -249,6 +249,22 @@ TEST_F(PlanWatchQueueTest, WhatIsGoneWhileItsPageIsReadIsToldToHaveGone) {
   ExpectExact(world_, queue, view_);
 }
 
+// It was told that a plan is there, then that it has gone, and nothing more.
+TEST_F(PlanWatchQueueTest, APlanMadeAnewIsReadAfterTheFormerOneIsToldToHaveGone) {
+  PlanWatchQueue queue(room_, {.waiting = 1});
+  ASSERT_EQ(queue.Next(), nullptr);  // the first page is wanted, but not begun
+  world_.Make("plans/anew");
+  ASSERT_TRUE(Offer(queue).ok());
+  view_.Apply(queue.Next()->told);
+  world_.Delete("plans/anew");
+  world_.Make("plans/anew");
+  MakePlans(1);  // more than may wait
+  ASSERT_TRUE(Offer(queue).ok());
+  ASSERT_TRUE(queue.wants_page());
+  queue.AddPage(world_.PageAfter(queue.BeginPage(), kPageSize));
+  ExpectExact(world_, queue, view_);
+}
+
 TEST_F(PlanWatchQueueTest, OneWhoIsSyncedHearsEachStepInItsOrderOrIsEnded) {
   MakePlans(1);
   PlanWatchQueue queue(room_);
