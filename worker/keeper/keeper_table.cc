@@ -39,7 +39,7 @@ std::vector<Fd> OpenGpuNodes() {
 
 }  // namespace
 
-absl::Status KeeperTable::Keep(worker::KeptSegment segment, Fd handle) {
+absl::Status KeeperTable::Keep(worker::KeptSegment segment, Fd& handle) {
   RETURN_IF_ERROR(CheckName("keep.owner", segment.owner()));
   RETURN_IF_ERROR(CheckName("keep.name", segment.name()));
   if (!handle) return InvalidField("keep", "", "must come with a handle");
@@ -74,7 +74,7 @@ PacketServer::Reply KeeperTable::Answer(Packet& packet) {
   if (!request.ParseFromString(packet.bytes)) {
     answer = absl::InvalidArgumentError("no KeeperRequest");
   } else if (request.has_keep()) {
-    const absl::Status kept = Keep(std::move(*request.mutable_keep()), std::move(packet.fd));
+    const absl::Status kept = Keep(std::move(*request.mutable_keep()), packet.fd);
     if (!kept.ok()) answer = kept;
   } else if (request.has_find()) {
     answer = Find(request.find());

@@ -34,7 +34,7 @@ class KeeperTable {
     std::shared_ptr<const Fd> handle;
   };
 
-  absl::Status Keep(worker::KeptSegment segment, Fd handle);
+  absl::Status Keep(worker::KeptSegment segment, Fd& handle);
   absl::StatusOr<Kept> Find(const worker::SegmentName& name) const;
   absl::StatusOr<Kept> Next(const worker::SegmentName& after) const;
 
