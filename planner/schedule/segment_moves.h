@@ -113,7 +113,7 @@ class SegmentMover {
   Striping& striping_;
   const std::vector<bool> crowded_;
   ChunkedList<Move> moves_;
-  absl::flat_hash_map<MaskKey, int32_t> masks_;
+  absl::flat_hash_map<MaskKey, int32_t> masks_;  // kMasksKept at most
   std::vector<int64_t> sent_;  // device -> bits over its fabric so far, in crowded hosts
   // Of the segment at hand.
   int32_t segment_ = 0;
