@@ -119,6 +119,9 @@ def alert_server_down(r):
 def boards(r):
     """Every panel of the chart's boards shows something of the time since Prometheus began."""
     panels, empty = 0, {}
+    started = r.server_metrics()["process_start_time_seconds"]
+    # A rate shows nothing of what a process counted before it was asked first.
+    wait_for("Prometheus asks the server that runs now", lambda: r.prometheus.query(f"process_start_time_seconds == {started}"))
     r.plan_ahead()
     time.sleep(25)  # one interval of the rates
     for path in sorted((CHART / "files" / "dashboards").glob("*.json")):
