@@ -196,10 +196,7 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
                      "declares; empty: none.");
 }
 
-}  // namespace
-
-void AddSettings(WorkerOptions& options, service::Settings& settings) {
-  AddHostSettings(options, settings);
+void AddBufferSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Buffers and trainers");
   settings.AddString("buffer_directory", &options.buffer_directory,
                      "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");
@@ -219,6 +216,9 @@ void AddSettings(WorkerOptions& options, service::Settings& settings) {
   settings.AddObject("socket_jobs_by_uid", &options.socket_jobs_by_uid,
                      "Jobs by user: {\"1000\": llama}. Such a user may name states of that job "
                      "only; others are not bound to a job.");
+}
+
+void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Data plane");
   settings.AddString("transport", &options.transport,
                      "How bytes reach other hosts: tcp, ucx for InfiniBand and RoCE, or nccl "
@@ -255,6 +255,9 @@ void AddSettings(WorkerOptions& options, service::Settings& settings) {
                     "Most bytes of packed slices on their way, for one attempt.");
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
                   "Most slices on their way, for one attempt.", 1, 65536);
+}
+
+void AddOperationSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Operation");
   settings.AddDuration("drain", &options.drain,
                        "Time that moves get to end by themselves at SIGTERM; then those that are "
@@ -269,6 +272,15 @@ void AddSettings(WorkerOptions& options, service::Settings& settings) {
   settings.AddString("log_format", &options.log_format,
                      "How lines of the log are written: logfmt, or json, an object a line of the "
                      "same keys.");
+}
+
+}  // namespace
+
+void AddSettings(WorkerOptions& options, service::Settings& settings) {
+  AddHostSettings(options, settings);
+  AddBufferSettings(options, settings);
+  AddDataSettings(options, settings);
+  AddOperationSettings(options, settings);
   settings.Live({"log_level", "log_format", "socket_allowed_uids", "socket_allowed_gids",
                  "socket_jobs_by_uid"});
 }
