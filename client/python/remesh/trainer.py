@@ -14,6 +14,7 @@ Nothing is copied through a call: shards are files that worker and trainer both 
 both map (device_memory.py). Arrays keep it mapped for as long as they live, and a retired generation's memory is free only when its last
 mapping is gone: drop what was replaced.
 """
+import contextlib
 import dataclasses
 import datetime
 import mmap
@@ -102,7 +103,8 @@ class Trainer:
     def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
         """This host's shards, to write into. Waits until somebody has created a state that lies on this host too."""
         request = local_pb2.AllocateRequest(state=state, wait=True)
-        return self._map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
+        with _waiting_until(f"{state} lies on this host", timeout_seconds):
+            return self._map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
 
     def seal(self, state: str) -> local_pb2.SealResponse:
         """Declares every shard of this host written. The state is READY when all hosts have said so."""
@@ -117,7 +119,8 @@ class Trainer:
                                  device_uuid=memory.device_uuid)
         for place in places:
             request.shards.add(array=place.array, device=place.device, memory=place.memory, offset=place.offset, box=place.box)
-        return self.local.Lend(request, timeout=timeout_seconds)
+        with _waiting_until(f"{state} lies on this host", timeout_seconds):
+            return self.local.Lend(request, timeout=timeout_seconds)
 
     def unseal(self, state: str) -> local_pb2.SealResponse:
         """Takes this host's shards back to write into them, or what was lent. Refused while the state is MOVING."""
@@ -171,12 +174,13 @@ class Trainer:
         """This host's shards of a committed generation, to read. Waits for it to be committed here; one that is retired is refused at
         once (NOT_FOUND, GENERATION_RETIRED: latest_generation in its error_info() is what is here)."""
         request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
-        for _ in range(2):
-            try:
-                return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
-            except (FileNotFoundError, ConnectionError):
-                pass  # it was retired between the answer and the mapping: the next answer says so
-        return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+        with _waiting_until(f"generation {generation} of {state} is committed on this host", timeout_seconds):
+            for _ in range(2):
+                try:
+                    return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
+                except (FileNotFoundError, ConnectionError):
+                    pass  # it was retired between the answer and the mapping: the next answer says so
+            return self._map(self.local.GetShards(request, timeout=timeout_seconds).shards, writable=False)
 
     def _map(self, shards, writable: bool) -> List[Shard]:
         """Maps each file or segment of device memory once; the arrays keep it mapped."""
@@ -188,6 +192,17 @@ class Trainer:
                              device_memory.map_memory(self._worker_socket, info.device_memory, writable))
             result.append(Shard(info, maps[key].part(info.offset, info.bytes)))
         return result
+
+
+@contextlib.contextmanager
+def _waiting_until(what: str, seconds: float):
+    """gRPC says only that a deadline was exceeded: the error gets a note of what was waited for (from Python 3.11 on)."""
+    try:
+        yield
+    except grpc.RpcError as error:
+        if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED and hasattr(error, "add_note"):
+            error.add_note(f"after {seconds:g} s of waiting until {what}")
+        raise
 
 
 def _check_address(server: str) -> None:

@@ -3,6 +3,7 @@
 import concurrent.futures
 import pathlib
 import shutil
+import sys
 import tempfile
 import unittest
 
@@ -31,9 +32,11 @@ class FakeWorker(local_pb2_grpc.LocalServiceServicer):
     def __init__(self, folder):
         self.path = folder / "buffer"
         self.path.write_bytes(bytes(128))
-        self.retires = self.retired = False
+        self.retires = self.retired = self.hangs = False
 
     def Allocate(self, request, context):
+        if self.hangs:
+            context.abort(grpc.StatusCode.DEADLINE_EXCEEDED, "Deadline Exceeded")
         common = {"path": str(self.path), "device": 4}
         return local_pb2.ShardsResponse(generation=1, shards=[
             local_pb2.Shard(array="w", box=sharding_pb2.Box(lo=[2, 0], hi=[4, 3]), element_type="bf16", offset=0, bytes=12,
@@ -127,6 +130,17 @@ class TrainerTest(unittest.TestCase):
         with self.assertRaises(grpc.RpcError) as refusal:
             trainer.read("jobs/a/states/b", 1)
         self.assertEqual(refusal.exception.code(), grpc.StatusCode.NOT_FOUND)
+
+    @unittest.skipIf(sys.version_info < (3, 11), "errors have no notes")
+    def test_a_deadline_says_what_was_waited_for(self):
+        trainer = self.start()
+        self.worker.hangs = True
+        for wait, what in ((lambda: trainer.allocate("jobs/a/states/b", 0.2), "jobs/a/states/b lies on this host"),
+                           (lambda: trainer.read("jobs/a/states/b", 9, 0.2), "generation 9 of jobs/a/states/b is committed on this host")):
+            with self.assertRaises(grpc.RpcError) as late:
+                wait()
+            self.assertEqual(late.exception.code(), grpc.StatusCode.DEADLINE_EXCEEDED)
+            self.assertEqual(late.exception.__notes__, [f"after 0.2 s of waiting until {what}"])
 
     def test_waits_over_a_restart_of_the_server(self):
         seen = []

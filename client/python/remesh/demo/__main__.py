@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """python3 -m remesh.demo --bin-dir DIR: a server, four workers and four trainers move Llama-3.2-1B's parameters.
 
-FSDP-8 -> 2×TP-3 (6 devices, uneven) -> FSDP-8 with the devices permuted, over UCX on this machine's loopback; every element is
+FSDP-8 -> 2×TP-3 (6 devices, uneven) -> FSDP-8 with the devices permuted, over TCP on this machine's loopback; every element is
 checked after each move. Exit 0 when all was right, 1 when anything failed, 130 after Ctrl-C. It leaves nothing behind.
 """
 import argparse
@@ -159,8 +159,8 @@ def _log_tails(cluster) -> str:
 
 
 def _parse(argv):
-    parser = argparse.ArgumentParser(prog="remeshctl demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--bin-dir", required=True, type=pathlib.Path, help="folder of remesh-server, remesh-worker and remeshctl")
+    parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--bin-dir", required=True, type=pathlib.Path, help=argparse.SUPPRESS)
     parser.add_argument("--small", action="store_true", help="a hundredth of the bytes: seconds instead of half a minute")
     parser.add_argument("--device", choices=("host", "sim"), default="host",
                         help="sim: simulated GPUs that exchange by a fake NCCL (default host)")
