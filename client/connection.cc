@@ -57,6 +57,7 @@ std::string WhyUnreachable(const std::string& words, bool tls) {
       {"Socket closed", kClosed},
       {"Connection reset", kClosed},
       {"Broken pipe", kClosed},
+      {"http1", ": it speaks HTTP, not gRPC; is that the port of metrics?"},
       {"keepalive", ": it fell silent"},
       {"timed out", ": no answer"},
       {"Timeout", ": no answer"},

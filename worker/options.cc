@@ -119,7 +119,9 @@ absl::Status CheckDataPlane(const WorkerOptions& options) {
   RETURN_IF_ERROR(CheckOneOf("device_buffers", options.device_buffers, {"device", "host"}));
   if ((options.transport == "nccl") == (options.device != "host")) return absl::OkStatus();
   return InvalidField("device", options.device,
-                      "must be cuda or sim with transport nccl, and host with others");
+                      absl::StrCat("must be cuda or sim with transport nccl, and host with others: "
+                                   "transport is ",
+                                   options.transport));
 }
 
 // Fills in what neither network nor files are needed for. The first problem of each kind.

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import urllib.parse
 
 import numpy as np
 from google.protobuf import json_format
@@ -154,6 +155,10 @@ class CommandTest(ClusterTest):
         message = self._error("states", "list", "--server", "127.0.0.1:1", "--timeout", "5")
         self.assertIn("UNREACHABLE", message)
         self.assertIn("127.0.0.1:1", message)
+
+    def test_the_port_of_metrics_is_no_server(self):
+        address = urllib.parse.urlsplit(self.cluster.server_metrics_url).netloc
+        self.assertIn(f"cannot reach {address}: it speaks HTTP, not gRPC", self._error("states", "list", "--server", address, "--timeout", "5"))
 
     # ---- steps ----
 

@@ -41,15 +41,18 @@ absl::Status MemorySpace::Take(int64_t bytes, int64_t taken_over) {
   const int64_t on_disk = FreeOn(directory_);
   int64_t free = on_disk > INT64_MAX - taken_over ? on_disk : on_disk + taken_over;
   absl::MutexLock lock(&mutex_);
+  const int64_t in_directory = free;
   if (limit_bytes_ > 0) free = std::min(free, limit_bytes_ - bytes_ - kept_ + taken_over);
   if (bytes <= free) {
     bytes_ += bytes;
     return absl::OkStatus();
   }
+  const std::string of_limit =
+      free < in_directory ? absl::StrCat("of memory_limit_bytes, ", limit_bytes_, ", in ") : "in ";
   const std::string needed = absl::StrCat(bytes), left = absl::StrCat(std::max<int64_t>(free, 0));
   return MakeError(absl::StatusCode::kResourceExhausted,
                    absl::StrCat("buffers of ", needed, " bytes do not fit into the ", left,
-                                " bytes left in ", directory_),
+                                " bytes left ", of_limit, directory_),
                    {"MEMORY_EXHAUSTED",
                     {{"needed_bytes", needed}, {"free_bytes", left}, {"directory", directory_}}});
 }
