@@ -51,7 +51,8 @@ absl::Status TakeKey(const std::string& file, const std::string& key, const std:
     context.job = value;
   } else {
     return InvalidField(key, value,
-                        "must be server, tls_ca, tls_cert, tls_key, tls_server_name or job");
+                        "must not be here: the keys are server, tls_ca, tls_cert, tls_key, "
+                        "tls_server_name and job");
   }
   return absl::OkStatus();
 }

@@ -38,5 +38,5 @@ def load(name: Optional[str] = None) -> Dict[str, str]:
         raise ValueError(f"{file}: contexts.{chosen}.server must be HOST:PORT")
     for key in context:
         if key not in KEYS:
-            raise ValueError(f"{file}: contexts.{chosen}.{key}: must be one of {', '.join(sorted(KEYS))}")
+            raise ValueError(f"{file}: contexts.{chosen}.{key} must not be here: the keys are {', '.join(sorted(KEYS))}")
     return {key: str(file.parent / value) if key in _PATHS else str(value) for key, value in context.items()}
