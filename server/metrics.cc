@@ -99,8 +99,8 @@ void ServerMetrics::OnLog(const Note& note) {
 void ServerMetrics::OnExecutionEnded(const ExecutionEnded& ended) {
   executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(ended.phase))}}).Increment();
   execution_seconds_.Observe(ended.seconds);
-  bytes_.Add({{"path", "crossing"}}).Increment(static_cast<double>(ended.bytes_moved));
-  bytes_.Add({{"path", "local"}}).Increment(static_cast<double>(ended.copied_bytes));
+  bytes_.Add({{"path", "crossing"}}).Increment(ended.bytes_moved);
+  bytes_.Add({{"path", "local"}}).Increment(ended.copied_bytes);
 }
 
 void ServerMetrics::OnPlanned(const v1::Planning& planning, double compute_seconds) {

@@ -83,8 +83,9 @@ struct TopologyChanged {
 struct ExecutionEnded {
   v1::Execution::Phase phase = v1::Execution::PHASE_UNSPECIFIED;
   double seconds = 0;
-  int64_t bytes_moved = 0;  // between hosts
-  int64_t copied_bytes = 0;
+  // As metrics count: no sum of what hosts claim wraps.
+  double bytes_moved = 0;  // between hosts
+  double copied_bytes = 0;
 };
 
 // For the log; one line.

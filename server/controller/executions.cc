@@ -112,8 +112,8 @@ ExecutionEnded FiguresOf(const v1::Execution& resource) {
                                       resource.end_time() - resource.create_time())) /
                                   1e9};
   for (const v1::HostProgress& host : resource.hosts()) {
-    ended.bytes_moved += host.received_bytes();
-    ended.copied_bytes += host.copied_bytes();
+    ended.bytes_moved += static_cast<double>(host.received_bytes());
+    ended.copied_bytes += static_cast<double>(host.copied_bytes());
   }
   return ended;
 }

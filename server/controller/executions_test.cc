@@ -69,6 +69,21 @@ TEST_F(ExecutionsTest, ItsEndCarriesWhatMetricsCount) {
   EXPECT_EQ(ended.copied_bytes, 14);
 }
 
+TEST_F(ExecutionsTest, BytesThatHostsClaimDoNotWrap) {
+  const std::string name = Launch("b", /*windows=*/1);
+  Stored(name);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
+  Say(name, [](v1::AttachRequest& message) {
+    message.mutable_window_done()->set_received_bytes(INT64_MAX);
+    return message.mutable_window_done();
+  });
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
+  executions_.OnSaved(LastSave(), now_, out_);
+  Say(name, [](v1::AttachRequest& message) { return message.mutable_committed(); });
+  executions_.OnSaved(LastSave(), now_, out_);
+  EXPECT_GT(Did<ExecutionEnded>().at(0).bytes_moved, 1e19);
+}
+
 TEST_F(ExecutionsTest, ALostHostFailsItAndTheStateStays) {
   const std::string name = Launch();
   Stored(name);
