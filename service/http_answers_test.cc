@@ -40,14 +40,18 @@ class HttpAnswersTest : public testing::Test {
     answers_.reset();
   }
 
+  static void Request(const Fd& client, const std::string& path) {
+    const std::string request = "GET " + path + " HTTP/1.1\r\n\r\n";
+    EXPECT_EQ(send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
+              static_cast<ssize_t>(request.size()));
+  }
+
   // The client's side; both are of one address.
   Fd Ask(const std::string& path) {
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
     Fd client(pair[0]), server(pair[1]);
-    const std::string request = "GET " + path + " HTTP/1.1\r\n\r\n";
-    EXPECT_EQ(send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(request.size()));
+    Request(client, path);
     const timeval patience{.tv_sec = 20, .tv_usec = 0};
     setsockopt(client.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
     answers_->Take(std::move(server));
@@ -69,9 +73,7 @@ class HttpAnswersTest : public testing::Test {
     EXPECT_EQ(bind(client.get(), reinterpret_cast<sockaddr*>(&here), sizeof(here)), 0);
     EXPECT_EQ(connect(client.get(), reinterpret_cast<sockaddr*>(&there), length), 0);
     Fd server(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    const std::string request = "GET " + path + " HTTP/1.1\r\n\r\n";
-    EXPECT_EQ(send(client.get(), request.data(), request.size(), MSG_NOSIGNAL),
-              static_cast<ssize_t>(request.size()));
+    Request(client, path);
     pollfd come{server.get(), POLLIN, 0};
     EXPECT_EQ(poll(&come, 1, 20'000), 1);
     answers_->Take(std::move(server));

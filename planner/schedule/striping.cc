@@ -24,8 +24,6 @@ int32_t Striping::Intern(Mask mask) {
   return entry->second;
 }
 
-int32_t Striping::MaskOf(absl::Span<const int32_t> devices) { return MaskOf(devices, {}); }
-
 int32_t Striping::MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others) {
   if (some.size() + others.size() == 1) {
     return network_.nic_of[some.empty() ? others.front() : some.front()];

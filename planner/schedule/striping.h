@@ -27,8 +27,7 @@ class Striping {
 
   // The mask of a set of devices of one host, the NICs of `some` to be used first: others get it
   // one hop later. REQUIRES: not empty, all carry.
-  int32_t MaskOf(absl::Span<const int32_t> devices);
-  int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others);
+  int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others = {});
 
   // First all demands are made known.
   void AddDemand(Direction direction, int32_t mask, int64_t bits);

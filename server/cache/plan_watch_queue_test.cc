@@ -316,7 +316,7 @@ TEST_F(PlanWatchQueueTest, ManyWhoDoNotReadHoldOnlyTheNewestEventsAndTheSharedRo
   EXPECT_LE(held, 2'001 + 1'000 + 16 * static_cast<int64_t>(kWatchers));
   EXPECT_FALSE(ended[0]);  // it wants few
   EXPECT_TRUE(ended[kWatchers - 1]);
-  EXPECT_GE(room.left(), 0);
+  EXPECT_LT(room.left(), 1'000);  // it is in use, and given back below
   queues.clear();
   EXPECT_EQ(room.left(), 1'000);
 }

@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "server/controller/attempt_peers.h"
 #include "server/controller/data_addresses.h"
 #include "server/controller/names.h"
 
@@ -21,34 +21,6 @@ using google::protobuf::util::TimeUtil;
 bool Ended(v1::Execution::Phase phase) {
   return phase == v1::Execution::SUCCEEDED || phase == v1::Execution::FAILED ||
          phase == v1::Execution::CANCELLED;
-}
-
-// Of an execution.
-std::string JobOf(const std::string& name) {
-  return ParseExecutionName("name", name).value_or("");  // a journal's own are in order
-}
-
-// What a request_id of StartExecution belongs to.
-std::string RequestKey(const std::string& state, const std::string& state_uid,
-                       const std::string& request_id) {
-  return absl::StrCat(state, "\n", state_uid, "\n", request_id);
-}
-
-// Orders executions from the newest to the oldest.
-std::string AgeKey(const v1::Execution& execution) {
-  const auto nanos =
-      static_cast<uint64_t>(TimeUtil::TimestampToNanoseconds(execution.create_time()));
-  return absl::StrFormat("%016x %s", ~nanos, execution.name());
-}
-
-// 16 random bytes.
-std::string MakeToken(const RandomBits& random) {
-  std::string token(16, '\0');
-  for (size_t half = 0; half < 2; ++half) {
-    const uint64_t bits = random();
-    for (size_t i = 0; i < 8; ++i) token[half * 8 + i] = static_cast<char>(bits >> (8 * i));
-  }
-  return token;
 }
 
 // Participants as far as Commit, Abort and Retire need to know them.
@@ -63,46 +35,6 @@ std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const Pl
     }
   }
   return participants;
-}
-
-std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegistry& workers,
-                                     const RandomBits& random, bool encrypts_data) {
-  // What stays on a host is sent to nobody.
-  const bool encrypted = encrypts_data && spec.participants.size() > 1;
-  std::vector<v1::PeerEntry> peers;
-  for (const Participant& participant : spec.participants) {
-    const v1::Register& registration = workers.Find(participant.host)->registration;
-    v1::PeerEntry& peer = peers.emplace_back();
-    peer.set_host(participant.host);
-    peer.set_incarnation(registration.incarnation());
-    *peer.mutable_data_addresses() = AddressesOf(registration.data_addresses(), encrypted);
-    peer.set_token(MakeToken(random));
-    *peer.mutable_device_ids() = {participant.device_ids.begin(), participant.device_ids.end()};
-  }
-  return peers;
-}
-
-std::set<std::string> HostsOf(const ExecutionSpec& spec) {
-  std::set<std::string> hosts;
-  for (const Participant& participant : spec.participants) hosts.insert(participant.host);
-  return hosts;
-}
-
-// What an execution must have for itself. NCCL's groups wait for each other on the GPUs: two executions
-// on other devices of the same hosts, begun in another order on each, would wait for ever.
-std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers) {
-  std::set<DeviceKey> claim = devices;
-  for (const auto& [host, local] : devices) {
-    const v1::Register& registration = workers.Find(host)->registration;
-    const auto& addresses = registration.data_addresses();
-    if (std::none_of(addresses.begin(), addresses.end(),
-                     [](const auto& address) { return address.transport() == "nccl"; })) {
-      continue;
-    }
-    for (int device = 0; device < registration.devices_size(); ++device)
-      claim.insert({host, device});
-  }
-  return claim;
 }
 
 // For metrics.
@@ -201,27 +133,18 @@ std::vector<std::pair<std::string, std::string>> Executions::Restore(const Resto
 }
 
 const ExecutionEntry* Executions::Find(const std::string& name) const {
-  const auto found = entries_.find(name);
-  return found == entries_.end() ? nullptr : &found->second;
+  return entries_.Find(name);
 }
 
 const ExecutionEntry* Executions::FindByRequest(const std::string& state,
                                                 const std::string& state_uid,
                                                 const std::string& request_id) const {
-  const auto known = request_ids_.find(RequestKey(state, state_uid, request_id));
-  return known == request_ids_.end() ? nullptr : &entries_.at(known->second);
+  return entries_.FindByRequest(state, state_uid, request_id);
 }
 
 void Executions::Add(ExecutionEntry entry) {
-  const v1::Execution& resource = entry.execution.resource();
-  const std::string name = resource.name();
-  running_.insert(name);
-  by_age_[AgeKey(resource)] = name;
-  ++of_job_[JobOf(name)];
-  if (!resource.request_id().empty()) {
-    request_ids_[RequestKey(resource.state(), resource.state_uid(), resource.request_id())] = name;
-  }
-  entries_.emplace(name, std::move(entry));
+  running_.insert(entry.execution.resource().name());
+  entries_.Add(std::move(entry));
 }
 
 void Executions::OnStored(const std::string& name, Moment now, Outbox& out) {
@@ -305,9 +228,8 @@ void Executions::OnMessage(const std::string& host, const v1::AttachRequest& mes
                            Outbox& out) {
   using Event = v1::AttachRequest;
   const v1::AttemptId& attempt = AttemptOf(message);
-  const auto found = entries_.find(attempt.execution());
-  if (found == entries_.end()) return;
-  Execution& execution = found->second.execution;
+  if (entries_.Find(attempt.execution()) == nullptr) return;
+  Execution& execution = entries_.at(attempt.execution()).execution;
   if (execution.spec().attempt.attempt() != attempt.attempt()) return;
   ExecutionActions actions;
   switch (message.event_case()) {
@@ -349,7 +271,7 @@ void Executions::OnHostAway(const HostAway& away, Moment now, Outbox& out) {
 }
 
 void Executions::OnHostReturned(const std::string& host, Moment now, Outbox& out) {
-  for (auto& [name, entry] : entries_) {
+  for (auto& [name, entry] : entries_.by_name()) {
     const v1::Execution& resource = entry.execution.resource();
     const v1::StateManifest* held = membership_.workers().Find(host)->Manifest(
         resource.state(), resource.state_uid(), resource.target_generation());
@@ -476,24 +398,8 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
   }
 }
 
-// A job that starts many of them drives out its own, not those that others still ask for: each job has
-// its share of what is kept.
 void Executions::DropOld(Outbox& out) {
-  const size_t most = options_.finished_executions_max;
-  for (auto oldest = by_age_.end(); entries_.size() > most && oldest != by_age_.begin();) {
-    --oldest;
-    const std::string name = oldest->second;
-    if (running_.contains(name)) continue;
-    const auto job = of_job_.find(JobOf(name));
-    if (job->second <= most / of_job_.size()) continue;
-    // Its record is what lets a host that is away free what it holds.
-    const bool room = entries_.size() <= 2 * most;
-    if (room && !entries_.at(name).execution.forgettable()) continue;
-    const v1::Execution& resource = entries_.at(name).execution.resource();
-    request_ids_.erase(RequestKey(resource.state(), resource.state_uid(), resource.request_id()));
-    if (--job->second == 0) of_job_.erase(job);
-    entries_.erase(name);
-    oldest = by_age_.erase(oldest);
+  for (const std::string& name : entries_.DropOld(options_.finished_executions_max, running_)) {
     out.Persist({NoExecutionRecord(name), NoStartRequestRecord(name)});
     out.Touch(name);
   }

@@ -17,19 +17,10 @@
 #include "server/controller/execution.h"
 #include "server/controller/membership.h"
 #include "server/controller/outbox.h"
+#include "server/controller/remembered_executions.h"
 #include "server/controller/states.h"
 
 namespace remesh::server {
-
-// An execution, and what the server needs to know of it.
-struct ExecutionEntry {
-  Execution execution;
-  std::shared_ptr<const PlacedState> target;
-  std::set<DeviceKey> devices = {};
-  bool keeps_plan = false;
-  std::string request_digest = "";       // of the StartExecution; empty: from a journal without it
-  std::vector<CallId> resolved_by = {};  // are answered when the end is durable
-};
 
 // The executions, those that run and those that ended: what they want done, and what their end
 // changes. Knows the hosts and the states. Not thread-safe.
@@ -47,9 +38,9 @@ class Executions {
   // to its name.
   const ExecutionEntry* FindByRequest(const std::string& state, const std::string& state_uid,
                                       const std::string& request_id) const;
-  const std::map<std::string, ExecutionEntry>& entries() const { return entries_; }
+  const std::map<std::string, ExecutionEntry>& entries() const { return entries_.by_name(); }
   // Name by a key that puts the newest first.
-  const std::map<std::string, std::string>& by_age() const { return by_age_; }
+  const std::map<std::string, std::string>& by_age() const { return entries_.by_age(); }
   const std::set<std::string>& running() const { return running_; }
 
   void Add(ExecutionEntry entry);
@@ -92,17 +83,14 @@ class Executions {
   const Commands& commands_;
   DeviceLedger ledger_;
   Communicators communicators_;
-  std::map<std::string, ExecutionEntry> entries_;   // by name
-  std::map<std::string, std::string> by_age_;       // see by_age()
-  std::map<std::string, size_t> of_job_;            // how many
-  std::set<std::string> running_;                   // that have not ended
-  std::map<std::string, std::string> request_ids_;  // -> name
+  RememberedExecutions entries_;
+  std::set<std::string> running_;  // that have not ended
 };
 
-// INVALID_ARGUMENT: `name` is none of an execution. NOT_FOUND.
 // UNAVAILABLE (SERVER_STOPS): what a server that ends says to starts, and of executions that it fails.
 absl::Status ServerStops();
 
+// INVALID_ARGUMENT: `name` is none of an execution. NOT_FOUND.
 absl::StatusOr<const ExecutionEntry*> FindExecution(const Executions& executions,
                                                     const std::string& name);
 

@@ -18,6 +18,10 @@ class VersionTest(unittest.TestCase):
         chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
         self.assertEqual((chart["version"], chart["appVersion"]), (VERSION, VERSION))
 
+    def test_the_charts_guide(self):
+        tags = set(re.findall(r"remesh:(\d+\.\d+\.\d+)|`image\.tag: (\d+\.\d+\.\d+)-cuda`", (CHART / "README.md").read_text()))
+        self.assertEqual(tags, {(VERSION, ""), ("", VERSION)})
+
     def test_the_python_packages(self):
         self.assertIn(f'__version__ = "{VERSION}"\n', (ROOT / "client" / "python" / "remesh" / "__init__.py").read_text())
 
