@@ -15,6 +15,7 @@ TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
   GTEST_SKIP() << "a sanitizer owns the heap";
 #endif
   constexpr int kBlocks = 100'000;
+  constexpr int64_t kBytes = kBlocks * int64_t{1024};
   std::unique_ptr<char[]> last;  // keeps the thread's heap from shrinking by itself
   std::thread([&last] {
     std::vector<std::unique_ptr<char[]>> blocks;
@@ -22,9 +23,10 @@ TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
     last = std::make_unique<char[]>(1024);
   }).join();
   const int64_t kept = FreedBytesKept();
-  EXPECT_GT(kept, kBlocks * int64_t{1024} / 2);
+  EXPECT_GT(kept, kBytes / 2);
   HeapTrimmer().Trim();
-  EXPECT_LT(FreedBytesKept(), kept / 4);
+  // What else is kept is other tests': stacks of threads that have ended, for one.
+  EXPECT_GT(kept - FreedBytesKept(), kBytes / 2);
 }
 
 }  // namespace
