@@ -173,6 +173,28 @@ TEST_P(DeviceConformance, OnlyDigestsWithoutABuffer) {
   EXPECT_EQ(digests, host.Digests(0, end));
 }
 
+// Such rows are hashed where they lie, those of odd bits excepted.
+TEST_P(DeviceConformance, RowsLongerThanAPageHaveTheirDigests) {
+  REMESH_OPEN_DEVICE(rig);
+  for (const int64_t row : {4095, 4096, 4097, 5000, 8191, 16000, 16384, 16385, 40000}) {
+    for (const ElementType type : {ElementType::kU8, ElementType::kU4}) {
+      SCOPED_TRACE(::testing::Message() << planner::Name(type) << ", rows of " << row);
+      const Box box{{{1, 8}, {2, 2 + row * 8 / BitWidth(type)}}};
+      const auto tape = OneBox(type, {9, box.dims[1].hi + 50}, box);
+      const TapeSide source = SourceSide(rig, tape);
+      const HostTape host(tape);
+      const int64_t end = host.view.end();
+      std::vector<uint64_t> digests(static_cast<size_t>(ChunksOf(0, end)));
+      const SlicePart part{.source = &source.view, .hi = end, .digests = digests.data()};
+      ASSERT_TRUE(rig.Pack({part}, nullptr).ok());
+      ASSERT_EQ(digests, host.Digests(0, end));
+      EXPECT_TRUE(rig.Check({part}).ok());
+      digests.back() ^= 1;
+      EXPECT_FALSE(rig.Check({part}).ok());
+    }
+  }
+}
+
 TEST_P(DeviceConformance, ReadsAndWritesTheHostsMemory) {
   REMESH_OPEN_DEVICE(rig);
   const auto tape = OneBox(ElementType::kU16, {400, 300}, Box{{{7, 399}, {1, 300}}});

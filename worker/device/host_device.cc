@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "absl/container/inlined_vector.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
 #include "base/int_math.h"
@@ -26,14 +27,37 @@ std::span<const std::byte> Packed(const std::byte* data, int64_t bits) {
   return {data, static_cast<size_t>(BytesOfBits(bits))};
 }
 
-// The next `bits` bits where they lie if that can be, else packed beside; the cursor moves on.
-std::span<const std::byte> Gather(TapeCursor& from, int64_t bits) {
-  if (const std::byte* there = from.Contiguous(bits); there != nullptr) {
-    from.Skip(bits);
-    return Packed(there, bits);
+// Runs from this length on are hashed where they lie; shorter ones are packed first. In memory far
+// larger than the cache that takes 0.9 of the time for runs of 4 KiB, 0.7 for 16 KiB, 1.05 for 2 KiB.
+constexpr int64_t kHashedRunBits = int64_t{4} << 10 << 3;
+constexpr int64_t kHashedRunsMax = kChunkBits / kHashedRunBits + 2;  // of one chunk: two are cut off
+using HashedRuns = absl::InlinedVector<std::span<const std::byte>, kHashedRunsMax>;
+
+// The runs of the next `bits` bits, which the cursor then has behind it; none where they are to be packed.
+HashedRuns TakeRuns(TapeCursor& from, int64_t bits) {
+  HashedRuns runs;
+  if (bits > from.bits() && from.row_bits() < kHashedRunBits) return {};
+  for (int64_t left = bits; left > 0;) {
+    const int64_t run = std::min(left, from.bits());
+    const std::byte* const there = from.Contiguous(run);
+    if (there == nullptr || std::ssize(runs) == kHashedRunsMax) return {};
+    runs.push_back(Packed(there, run));
+    from.Skip(run);
+    left -= run;
   }
-  Pack(from, bits, chunk_buffer.data());
-  return Packed(chunk_buffer.data(), bits);
+  return runs;
+}
+
+// The digest of the next `bits` bits; the cursor moves on.
+uint64_t DigestOf(TapeCursor& from, int64_t bits) {
+  TapeCursor behind = from;
+  const HashedRuns runs = TakeRuns(behind, bits);
+  if (runs.empty()) {
+    Pack(from, bits, chunk_buffer.data());
+    return DigestPacked(Packed(chunk_buffer.data(), bits));
+  }
+  from = behind;
+  return runs.size() == 1 ? DigestPacked(runs.front()) : DigestRuns(runs);
 }
 
 std::optional<TapeCursor> CursorAt(const TapeView* view, int64_t position) {
@@ -46,7 +70,7 @@ struct PackChunk {
   std::byte* buffer;
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor* from, TapeCursor*) {
     if (buffer == nullptr) {
-      part.digests[k] = DigestPacked(Gather(*from, bits));
+      part.digests[k] = DigestOf(*from, bits);
       return true;
     }
     std::byte* out = buffer + part.offset + k * kChunkBytes;
@@ -83,7 +107,7 @@ struct CopyChunk {
 
 struct CheckChunk {
   bool operator()(const SlicePart& part, int64_t k, int64_t bits, TapeCursor* from, TapeCursor*) {
-    return DigestPacked(Gather(*from, bits)) == part.digests[k];
+    return DigestOf(*from, bits) == part.digests[k];
   }
 };
 
