@@ -7,6 +7,7 @@ import re
 import yaml
 
 from machine import run, wait_for
+from readme import install_commands
 from release import CHART, IMAGE, SPACE
 
 REGISTRY = "registry.example.com/ml"
@@ -20,9 +21,7 @@ def as_a_new_user(r):
     """Installs by the README, runs the trainers of an example, and removes everything by the README."""
     _prepare_nodes(r)
     text = (CHART / "README.md").read_text()
-    block = re.search(r"^```\n(scripts/image .*?)^```$", text, re.MULTILINE | re.DOTALL)[1]
-    image, commands = block.split("\n", 1)
-    assert image.startswith("scripts/image"), image  # scripts/test-cluster has built it, and the nodes have it
+    commands = install_commands(text)
     for stands, here in SMALLER.items():
         assert stands in commands, stands
         commands = commands.replace(stands, here)

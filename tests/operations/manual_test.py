@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What operators read names only what exists: commands, flags, settings, reasons, series, values of the chart, files."""
 import re
+import sys
 import unittest
 
 import yaml
@@ -8,6 +9,9 @@ import yaml
 import support
 from option_table import options_of
 from support import CHART, ROOT, metric_table
+
+sys.path.insert(0, str(ROOT / "tests" / "cluster"))
+from readme import install_commands  # noqa: E402
 
 PAGES = sorted([ROOT / "docs" / "operations.md", CHART / "README.md", *(ROOT / "docs" / "runbooks").glob("*.md")])
 SOURCES = ["base", "client", "planner", "proto", "server", "service", "worker"]
@@ -97,6 +101,11 @@ class ManualTest(unittest.TestCase):
                 return False
             values = values[word]
         return True
+
+    def test_the_chart_is_installed_by_commands_that_the_cluster_test_finds(self):
+        commands = install_commands((CHART / "README.md").read_text())
+        self.assertIn("helm install remesh helm/remesh", commands)
+        self.assertNotIn("docker", commands)
 
     def test_links_lead_somewhere(self):
         for page in PAGES:
