@@ -124,14 +124,10 @@ absl::Status CheckPlanUsable(const BoundPlan& plan) {
 
 absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const Topology* workers,
                                         planner::Budget& budget) {
-  v1::Targets targets = *move.targets;
-  if (targets.topology().hosts().empty()) {
-    *targets.mutable_topology() = move.source->spec.topology();
-    AddNewWorkers(*targets.mutable_topology(), workers);
-  }
-  absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, targets);
+  absl::StatusOr<v1::StateSpec> spec = proto::ApplyTargets(move.source->spec, *move.targets);
   RETURN_IF_ERROR(AtField("targets", spec.status()));
-  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*spec, nullptr);
+  if (move.targets->topology().hosts().empty()) AddNewWorkers(*spec->mutable_topology(), workers);
+  absl::StatusOr<std::shared_ptr<const PlacedState>> target = PlaceState(*std::move(spec), nullptr);
   RETURN_IF_ERROR(AtField("targets", target.status()));
   RETURN_IF_ERROR(budget.Check());
   ASSIGN_OR_RETURN(const planner::ReshardRequest request,

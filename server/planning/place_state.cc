@@ -116,17 +116,17 @@ class Placing {
 
 }  // namespace
 
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               const planner::Topology* fallback) {
   ASSIGN_OR_RETURN(StateLayout layout, proto::ToStateLayout(spec, fallback));
-  return PlaceState(spec, std::move(layout));
+  return PlaceState(std::move(spec), std::move(layout));
 }
 
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               StateLayout layout) {
   auto placed = std::make_shared<PlacedState>();
-  placed->spec = spec;
-  if (spec.topology().hosts().empty())
+  placed->spec = std::move(spec);
+  if (placed->spec.topology().hosts().empty())
     *placed->spec.mutable_topology() = proto::ToProto(layout.topology);
   Placing placing(layout, *placed);
   for (size_t a = 0; a < layout.arrays.size(); ++a)

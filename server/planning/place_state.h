@@ -21,11 +21,11 @@ inline constexpr int64_t kShardsMax = 2'000'000;
 // devices and boxes. An empty topology becomes `fallback` in the result's spec, for what the
 // workers' numbering means may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
 // (TOO_MANY_SHARDS).
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               const planner::Topology* fallback);
 
 // The same for a layout that is known already. REQUIRES: `layout` is `spec` laid out.
-absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(const v1::StateSpec& spec,
+absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               proto::StateLayout layout);
 
 // The hosts of the devices that `layout` names, but for those in `lost`, whether they hold a shard
