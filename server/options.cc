@@ -22,133 +22,141 @@ using service::Settings;
 
 namespace {
 
-constexpr auto kLeast = std::chrono::milliseconds(1);  // of times that cannot be nothing
-// Less is not enough for plans of some size.
+constexpr auto kLeast = std::chrono::milliseconds(1);  // the minimum of times that cannot be 0
 constexpr std::string_view kAes = "aes-256-gcm";
+// Less memory does not suffice for plans of some size.
 constexpr int64_t kPlanningMemoryLeast = int64_t{16} << 20;
-// Half of what gRPC's clients take unless they are told otherwise.
+// Half of the default maximum message size of gRPC clients.
 constexpr int64_t kPageBytesMax = int64_t{2} << 20;
 
 void AddAddresses(ServerOptions& o, Settings& settings) {
   settings.Section("Addresses");
   settings.AddAddress("listen_address", &o.listen_address,
-                      "Where gRPC is served, HOST:PORT; port 0: any.", {});
+                      "HOST:PORT on which gRPC is served; port 0: any free port.", {});
   settings.AddAddress("metrics_address", &o.metrics_address,
-                      "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "
-                      "empty: nowhere.",
+                      "HOST:PORT on which /metrics, /livez and /readyz are served; port 0: any "
+                      "free port; empty: not served.",
                       {.optional = true});
-  settings.AddString("port_file", &o.port_file,
-                     "File to write the ports in use to, one \"name: value\" a line; empty: none.");
-  settings.AddString("log_level", &o.log_level, "debug, info, warning or error.");
-  settings.AddString("log_format", &o.log_format,
-                     "How lines of the log are written: logfmt, or json, an object a line of the "
-                     "same keys.");
+  settings.AddString(
+      "port_file", &o.port_file,
+      "File to which the ports in use are written, one \"name: value\" per line; empty: none.");
+  settings.AddString("log_level", &o.log_level,
+                     "Lowest level that is logged: debug, info, warning or error.");
+  settings.AddString(
+      "log_format", &o.log_format,
+      "Format of the log: logfmt, or json, with one object per line and the same keys.");
 }
 
 void AddTls(ServerOptions& o, Settings& settings) {
   settings.Section("TLS");
   settings.AddString(
       "tls_certificate_file", &o.tls.certificate,
-      "PEM file of the gRPC port's certificate, then of those between it and its CA. "
-      "All three files or none; none: no TLS, and whoever reaches the port may do "
-      "everything. Files that change are read again at once, or within 10s, or at SIGHUP.");
-  settings.AddString("tls_key_file", &o.tls.key, "PEM file of its key, without a passphrase.");
+      "PEM file of the gRPC port's certificate, followed by the intermediate certificates up to "
+      "its CA. Set all three TLS files or none. None: no TLS, and every client that reaches the "
+      "port may do everything. Changed files are read again at once, or within 10s, or at SIGHUP.");
+  settings.AddString("tls_key_file", &o.tls.key,
+                     "PEM file of the certificate's private key, without a passphrase.");
   settings.AddString("tls_client_ca_file", &o.tls.ca,
-                     "PEM file of the CAs that sign clients' certificates. A client without one is "
-                     "refused; what it may do, its SPIFFE id says: see docs/security.md.");
+                     "PEM file of the CAs that sign clients' certificates. A client without such a "
+                     "certificate is refused; the SPIFFE id of a certificate determines what the "
+                     "client may do: see docs/security.md.");
   settings.AddString("tls_trust_domain", &o.tls_trust_domain,
-                     "The trust domain of clients: DOMAIN in spiffe://DOMAIN/admin/NAME.");
+                     "Trust domain of clients: DOMAIN in spiffe://DOMAIN/admin/NAME.");
 }
 
 void AddTimes(ServerOptions& o, Settings& settings) {
   settings.Section("Workers and executions");
   settings.AddDuration("heartbeat_interval", &o.heartbeat_interval,
-                       "Time between the heartbeats of a worker.", kLeast);
+                       "Interval between the heartbeats of a worker.", kLeast);
   settings.AddDuration("lost_after", &o.lost_after, "A worker that is silent for longer is lost.");
   settings.AddDuration("execution_deadline", &o.execution_deadline,
-                       "Deadline of executions that name none.", kLeast);
+                       "Deadline of executions that set none.", kLeast);
   settings.AddDuration("quiesce_timeout", &o.quiesce_timeout,
                        "A worker that takes longer to end an aborted attempt is detached.", kLeast);
   settings.AddInt("windows_ahead", &o.windows_ahead,
-                  "Windows that are granted beyond those done everywhere.", 1, 1 << 20);
-  settings.AddString("join_token_file", &o.join_token_file,
-                     "File of tokens of 16 to 1024 characters, one a line: a worker that is not "
-                     "known, or lost its secret, must have one of them. Empty: whoever reaches the "
-                     "server may be a worker. The file is read again when it changes.");
-  settings.AddString("data_encryption", &o.data_encryption,
-                     "What workers send each other: none, or aes-256-gcm, which needs TLS, for the "
-                     "keys come with what the server tells workers, and transport tcp on each of "
-                     "them. Holds for executions that begin from now on.");
-  settings.AddInt("states_max", &o.states_max, "Most states that may exist.", 1);
+                  "Number of windows that are granted beyond those that every host has finished.",
+                  1, 1 << 20);
+  settings.AddString(
+      "join_token_file", &o.join_token_file,
+      "File of join tokens of 16 to 1024 characters, one per line. A worker that is unknown, or "
+      "that lost its secret, must present one of them. Empty: whoever reaches the server may join "
+      "as a worker. The file is read again when it changes.");
+  settings.AddString(
+      "data_encryption", &o.data_encryption,
+      "Encryption of the data that workers send each other: none or aes-256-gcm. aes-256-gcm needs "
+      "TLS, because the server sends the keys to the workers, and transport tcp on every worker. "
+      "Applies to executions that start from then on.");
+  settings.AddInt("states_max", &o.states_max, "Maximum number of states.", 1);
   settings.AddInt("finished_executions_max", &o.finished_executions_max,
-                  "Executions to remember; the oldest that ended go first, of jobs with more than "
-                  "their share.",
+                  "Number of executions to remember. Beyond it the oldest ended executions are "
+                  "forgotten, first those of jobs that have more than their share.",
                   1);
   settings.AddInt("states_per_job", &o.states_per_job,
-                  "Most states that one job may have; 0: no limit of its own.", 0);
+                  "Maximum number of states of one job; 0: no limit per job.", 0);
   settings.AddBytes("bytes_per_job", &o.bytes_per_job,
-                    "Most bytes that the shards of one job's states may take on all hosts "
-                    "together; 0: no limit.");
+                    "Maximum number of bytes that the shards of one job's states may take, summed "
+                    "over all hosts; 0: no limit.");
 }
 
 void AddPlanning(ServerOptions& o, Settings& settings) {
   settings.Section("Plans");
   settings.AddBytes("plan_cache_bytes", &o.plan_cache_bytes,
-                    "Memory for plans; the least recently used go first.");
+                    "Memory for plans; beyond it the least recently used plans are evicted.");
   settings.AddInt("plan_cache_entries", &o.plan_cache_entries,
-                  "Most plans in memory; one bound to other devices counts as another.", 1);
+                  "Maximum number of plans in memory. A plan that is bound to other devices counts "
+                  "as another plan.",
+                  1);
   settings.AddDuration("plan_cache_age", &o.plan_cache_age,
-                       "Plans in memory that nobody asks for are dropped after this time.");
+                       "A plan in memory that is not requested for this long is evicted.");
   settings.AddString("plan_store_path", &o.plan_store_path,
                      "File of plans that outlive the server; empty: journal_path + \".plans\". "
                      "Safe to delete while no server runs.");
   settings.AddBytes("plan_store_bytes", &o.plan_store_bytes,
-                    "Disk for plans, compressed; 0: plans are kept in memory only.");
+                    "Disk space for plans, compressed; 0: plans are kept in memory only.");
   settings.AddInt("plan_store_entries", &o.plan_store_entries,
-                  "Most plans on disk, counted as in memory.", 1);
+                  "Maximum number of plans on disk, counted as in memory.", 1);
   settings.AddDuration("plan_store_age", &o.plan_store_age,
-                       "Plans on disk that nobody asks for are dropped after this time.");
-  settings.AddInt(
-      "planner_threads", &o.planner_threads,
-      "Threads that plan, beside one for executions alone. From 2 on one of them is left "
-      "to others, however much one caller asks.",
-      1, 1024);
+                       "A plan on disk that is not requested for this long is evicted.");
+  settings.AddInt("planner_threads", &o.planner_threads,
+                  "Number of threads that plan, beside one that plans for executions only. With "
+                  "two or more, a single caller never occupies all of them.",
+                  1, 1024);
   settings.AddDuration("planning_timeout", &o.planning_timeout,
-                       "A plan that takes longer is given up.", kLeast);
+                       "Planning that takes longer is given up.", kLeast);
   settings.AddBytes("planning_memory_limit", &o.planning_memory_limit,
-                    "A plan that takes more memory while it is made is given up.");
-  settings.AddInt(
-      "stream_threads", &o.stream_threads,
-      "Threads that expand plans into host programs, and as many again that send other long "
-      "answers. They wait for their readers: one caller has a quarter of either at most.",
-      1, 1024);
+                    "Planning that needs more memory is given up.");
+  settings.AddInt("stream_threads", &o.stream_threads,
+                  "Number of threads that expand plans into host programs; as many again send "
+                  "other long answers. These threads wait for their readers, so one caller may use "
+                  "at most a quarter of each group.",
+                  1, 1024);
 }
 
 void AddTopology(ServerOptions& o, Settings& settings) {
   settings.Section("Topology");
   settings.AddObject(
       "topology", &o.topology,
-      "What holds for workers over what they register, for plans that name no topology of their "
-      "own: capacities and racks by host name, and the racks' uplinks. hosts: [{match: "
-      "\"gpu-1-*\", "
+      "Rules that override what workers register, for plans whose request has no topology: "
+      "capacities and racks by host name, and the uplinks of racks. hosts: [{match: \"gpu-1-*\", "
       "preset: hgx-h100, parent: rack-1}], domains: [{name: rack-1, egress_bytes_per_second: "
-      "400e9, "
-      "ingress_bytes_per_second: 400e9}]. A host takes preset, nics, nic_bytes_per_second, "
-      "fabric_bytes_per_second and parent from every rule that matches, later ones over earlier "
-      "ones; presets: remeshctl topology list.");
+      "400e9, ingress_bytes_per_second: 400e9}]. A host takes preset, nics, nic_bytes_per_second, "
+      "fabric_bytes_per_second and parent from every rule that matches; later rules override "
+      "earlier ones. remeshctl topology list shows the presets.");
 }
 
 void AddCallers(ServerOptions& o, Settings& settings) {
   settings.Section("Callers");
-  settings.AddDouble("calls_per_second", &o.calls_per_second,
-                     "How often one identity, or without TLS one address, may ask for plans, new "
-                     "states and executions; more is refused (RATE_LIMITED). 0: no limit.");
-  settings.AddInt("calls_burst", &o.calls_burst, "How many of those calls it may make at once.", 1,
-                  1 << 30);
-  settings.AddString("audit_log_file", &o.audit_log_file,
-                     "File to append a line of JSON to for every call that changes something or is "
-                     "denied; -: stderr; empty: none. One that is moved away is made anew.");
-  settings.AddBool("audit_reads", &o.audit_reads, "Audit calls that only read, too.");
+  settings.AddDouble(
+      "calls_per_second", &o.calls_per_second,
+      "Rate at which one identity, or without TLS one address, may request plans, new states and "
+      "executions; calls beyond it are refused (RATE_LIMITED). 0: no limit.");
+  settings.AddInt("calls_burst", &o.calls_burst,
+                  "Number of these calls that a caller may make at once.", 1, 1 << 30);
+  settings.AddString(
+      "audit_log_file", &o.audit_log_file,
+      "File to which one line of JSON is appended for every call that changes something or is "
+      "denied; -: stderr; empty: none. A file that is moved away is created anew.");
+  settings.AddBool("audit_reads", &o.audit_reads, "Also audit calls that only read.");
 }
 
 absl::StatusOr<TopologyRules> RulesOf(const ServerOptions& o) {
@@ -186,7 +194,7 @@ absl::Status CheckTls(const ServerOptions& o) {
   return InvalidField("tls_trust_domain", "", "must be set with TLS");
 }
 
-// The first of each kind.
+// The first problem of each kind.
 std::vector<absl::Status> ValueProblems(const ServerOptions& o) {
   std::vector<absl::Status> problems = {
       service::ParseLogLevel(o.log_level).status(), service::ParseLogFormat(o.log_format).status(),
@@ -203,49 +211,50 @@ void AddSettings(ServerOptions& o, Settings& settings) {
   AddAddresses(o, settings);
   AddTls(o, settings);
   settings.Section("Journal");
+  settings.AddString("journal_path", &o.journal_path,
+                     "File of states, decisions and the epoch, on a disk that survives restarts of "
+                     "this machine. Two files are kept beside it: journal_path + \".head\", which "
+                     "reveals that the journal went back in time, and journal_path + \".ballast\", "
+                     "16 MiB of reserve for decisions when the disk is full.");
   settings.AddString(
-      "journal_path", &o.journal_path,
-      "File of states, decisions and the epoch, on a disk that survives this machine's restarts. "
-      "Beside it stand journal_path + \".head\", by which a journal that went back is noticed, and "
-      "\".ballast\", 16 MiB for decisions on a full disk.");
-  settings.AddString("cluster_uid", &o.cluster_uid,
-                     "A UUID: whose workers these are. Empty: as the journal has it; a new journal "
-                     "makes one. Give it when a lost journal is made anew.");
-  settings.AddString(
-      "accept_older_journal", &o.accept_older_journal,
-      "The journal's uid: start although it went back in time, as a restored copy has. States that "
-      "went on since are LOST, nothing is freed. For one start.");
-  settings.AddBool(
-      "recover_from_workers", &o.recover_from_workers,
-      "Start although the journal is damaged, from what the workers hold. Not built yet: refused.");
+      "cluster_uid", &o.cluster_uid,
+      "UUID of the cluster whose workers this server commands. Empty: the UUID in the journal; a "
+      "new journal makes one. Set it when a new journal replaces a lost one.");
+  settings.AddString("accept_older_journal", &o.accept_older_journal,
+                     "The journal's uid, which lets the server start although the journal went "
+                     "back in time, as a restored copy has. States that changed since are LOST; "
+                     "nothing is freed. Set it for one start only.");
+  settings.AddBool("recover_from_workers", &o.recover_from_workers,
+                   "Start from what the workers hold although the journal is damaged. Not "
+                   "implemented: the server refuses it.");
   AddTimes(o, settings);
   AddTopology(o, settings);
   AddPlanning(o, settings);
   AddCallers(o, settings);
   settings.Section("gRPC");
   settings.AddInt("connections_per_address", &o.connections_per_address,
-                  "Most connections that one address (of IPv6, one /64) may have open; more where "
-                  "many workers come through one.",
+                  "Maximum number of open connections of one address (for IPv6, of one /64). Raise "
+                  "it where many workers connect through one address.",
                   1, 1 << 20);
   settings.AddBytes("message_bytes_max", &o.message_bytes_max,
-                    "Largest message that is accepted or sent.");
+                    "Maximum size of a message that is accepted or sent.");
   settings.AddDuration("keepalive_time", &o.keepalive_time,
-                       "Silence on a connection after which it is probed.", kLeast);
+                       "A connection that is silent for this long is probed.", kLeast);
   settings.AddDuration("keepalive_timeout", &o.keepalive_timeout,
-                       "Time a probe may take before the connection ends.", kLeast);
-  settings.AddDuration(
-      "max_connection_age", &o.max_connection_age,
-      "A client's connection that is older takes no new calls, and the client makes "
-      "another; what runs on it may go on. 0: never.");
+                       "A connection whose probe is not answered within this time is closed.",
+                       kLeast);
+  settings.AddDuration("max_connection_age", &o.max_connection_age,
+                       "A client's connection that is older takes no new calls, and the client "
+                       "opens another one; calls that run on it may continue. 0: no limit.");
   settings.AddDuration(
       "drain", &o.drain,
-      "Time that executions get to end by themselves at SIGTERM; then those that are "
-      "not decided end FAILED, source intact. Nothing runs: no time at all.");
+      "Time at SIGTERM for executions to end by themselves. Executions that are still undecided "
+      "then end FAILED, with the source intact. If no execution runs, the server does not wait.");
   settings.AddDuration("drain_delay", &o.drain_delay,
-                       "Time between NOT_SERVING and the end of service at shutdown; longer than a "
-                       "readiness period.");
+                       "Time between reporting NOT_SERVING and the end of service at shutdown; set "
+                       "it longer than the period of a readiness probe.");
   settings.AddDuration("shutdown_grace", &o.shutdown_grace,
-                       "Time that calls under way get at shutdown.");
+                       "Time at shutdown for running calls to end.");
   settings.Live({"log_level", "log_format", "execution_deadline", "data_encryption", "states_max",
                  "states_per_job", "bytes_per_job", "finished_executions_max", "topology",
                  "plan_cache_bytes", "plan_cache_entries", "plan_cache_age", "calls_per_second",

@@ -59,10 +59,11 @@ std::optional<int> ParseFlags(int argc, char** argv, const std::string& descript
   app.add_option("--config", options.config_path, "YAML file with settings; flags override it.")
       ->type_name("FILE");
   app.add_flag("--print-config", options.print_config,
-               "Print a commented file of all settings as file and flags set them, and end.");
+               "Print a commented file of all settings, with the values that file and flags set, "
+               "and exit.");
   app.add_flag("--check-config", options.check_config,
                "Check file, flags and the files that they name, print \"ok\" or every error, and "
-               "end. Nothing is opened, reached or written.");
+               "exit. Opens no port or connection and writes no file.");
   std::function<int()> other;
   for (const OtherUse& use : others) {
     const auto chosen = [&](const std::string& file) {

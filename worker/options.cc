@@ -27,7 +27,7 @@
 namespace remesh::worker {
 namespace {
 
-// This machine's address on the way to `address` (HOST:PORT); "" where there is none.
+// This machine's local address on the route to `address` (HOST:PORT); "" if there is none.
 std::string AddressTowards(const std::string& address) {
   const size_t colon = address.rfind(':');
   std::string host = address.substr(0, colon);
@@ -40,7 +40,7 @@ std::string AddressTowards(const std::string& address) {
   sockaddr_storage own{};
   socklen_t length = sizeof(own);
   char text[INET6_ADDRSTRLEN] = "";
-  // Connecting a datagram socket sends nothing; it only chooses the way.
+  // Connecting a datagram socket sends nothing; it only selects the route.
   if (fd >= 0 && connect(fd, found->ai_addr, found->ai_addrlen) == 0 &&
       getsockname(fd, reinterpret_cast<sockaddr*>(&own), &length) == 0 &&
       getnameinfo(reinterpret_cast<sockaddr*>(&own), length, text, sizeof(text), nullptr, 0,
@@ -107,7 +107,7 @@ absl::Status CheckOneOf(const char* key, const std::string& value,
 }
 
 absl::Status CheckSocketPath(const std::string& path) {
-  // Another socket beside it has a longer name.
+  // The socket for handles, beside this one, has a longer name.
   constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - sizeof(kHandlesSuffix);
   if (!path.empty() && path.size() <= kMost) return absl::OkStatus();
   return InvalidField("socket_path", path, absl::StrCat("must be of 1 to ", kMost, " bytes"));
@@ -124,7 +124,8 @@ absl::Status CheckDataPlane(const WorkerOptions& options) {
                                    options.transport));
 }
 
-// Fills in what neither network nor files are needed for. The first problem of each kind.
+// Completes the options that need neither network nor files. Returns the first problem of each
+// kind.
 std::vector<absl::Status> CompleteHere(WorkerOptions& options) {
   if (options.host.empty()) {
     char name[256] = "";
@@ -147,46 +148,44 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("This host");
   settings.AddString(
       "host", &options.host,
-      "Name under which the host registers, unique among workers; empty: the machine's name.");
-  settings.AddAddress("server_address", &options.server_address,
-                      "Where the planner listens, HOST:PORT.", {.port_min = 1});
+      "Name under which the host registers, unique among workers; empty: the machine's host name.");
+  settings.AddAddress("server_address", &options.server_address, "HOST:PORT of the server.",
+                      {.port_min = 1});
   settings.AddDuration("keepalive_time", &options.keepalive_time,
-                       "Silence of the planner after which the connection is probed; the planner "
-                       "takes 1s and more.",
+                       "A connection on which the server is silent for this long is probed. At "
+                       "least 1s, because the server refuses more frequent probes.",
                        std::chrono::seconds(1));
   settings.AddDuration(
       "keepalive_timeout", &options.keepalive_timeout,
-      "Time a probe may take before the connection ends and is made anew: the planner's "
-      "process may stand still for as long without failing an execution.",
+      "A connection whose probe is not answered within this time is closed and opened anew. The "
+      "server's process may be stopped for as long without failing an execution.",
       std::chrono::milliseconds(1));
   settings.AddString(
       "tls_ca_file", &options.tls.ca,
-      "PEM file of the CAs that sign the planner's certificate. All three files or "
-      "none; none: no TLS. Files that change are read again at once, or within 10s, or at "
-      "SIGHUP.");
+      "PEM file of the CAs that sign the server's certificate. Set all three TLS files or none. "
+      "None: no TLS. Changed files are read again at once, or within 10s, or at SIGHUP.");
   settings.AddString("tls_certificate_file", &options.tls.certificate,
                      "PEM file of this host's certificate, whose SPIFFE id ends in /worker/HOST, "
-                     "then of those between it and its CA.");
+                     "followed by the intermediate certificates up to its CA.");
   settings.AddString("tls_key_file", &options.tls.key,
-                     "PEM file of its key, without a passphrase.");
-  settings.AddString("tls_server_name", &options.tls_server_name,
-                     "Name that the planner's certificate must have; empty: the host of "
-                     "server_address.");
+                     "PEM file of the certificate's private key, without a passphrase.");
+  settings.AddString(
+      "tls_server_name", &options.tls_server_name,
+      "Name that the server's certificate must have; empty: the host of server_address.");
   settings.AddString("join_token_file", &options.join_token_file,
-                     "File whose first line is one of the planner's join tokens, which lets in a "
-                     "host that the planner does not know; empty: none.");
+                     "File whose first line is one of the server's join tokens, which admits a "
+                     "host that the server does not know; empty: none.");
   settings.AddInt("devices", &options.devices,
-                  "Number of devices; host memory stands for them. Ignored when device_ids names "
-                  "them, and with device cuda and device_ids auto: then it is the number of GPUs "
-                  "seen.",
+                  "Number of devices; host memory stands in for them. Ignored if device_ids lists "
+                  "the ids. With device cuda and device_ids auto, the number of GPUs that the "
+                  "worker sees is used instead.",
                   1, 1024);
-  settings.AddStrings(
-      "device_ids", &options.device_ids,
-      "Id of each device, in local order, unique among all workers; auto: the planner assigns ids, "
-      "which the host keeps; empty: 0, 1, ...");
+  settings.AddStrings("device_ids", &options.device_ids,
+                      "Id of each device, in local order, unique among all workers; auto: the "
+                      "server assigns ids, which the host keeps; empty: 0, 1, ...");
   settings.AddString("preset", &options.preset,
-                     "What kind of machine this is, for the capacities below: see remeshctl "
-                     "topology list.");
+                     "Kind of machine, which supplies the capacities below that are 0. remeshctl "
+                     "topology list shows the presets.");
   settings.AddDouble("nic_bytes_per_second", &options.nic_bytes_per_second,
                      "Capacity of one NIC per direction, bytes per second; 0: the preset's.");
   settings.AddInt("nics", &options.nics, "Number of equal NICs; 0: the preset's.", 0, 1024);
@@ -194,86 +193,91 @@ void AddHostSettings(WorkerOptions& options, service::Settings& settings) {
       "fabric_bytes_per_second", &options.fabric_bytes_per_second,
       "Capacity of one device inside the host per direction, bytes per second; 0: the preset's.");
   settings.AddString("parent", &options.parent,
-                     "Name of the rack above this host, which the server's topology setting "
-                     "declares; empty: none.");
+                     "Name of the rack above this host, which the server's setting topology must "
+                     "declare; empty: none.");
 }
 
 void AddBufferSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Buffers and trainers");
   settings.AddString("buffer_directory", &options.buffer_directory,
-                     "Folder of the buffers that trainers map; on a tmpfs. One worker a folder.");
+                     "Folder, on a tmpfs, of the buffers that trainers map. Each worker needs a "
+                     "folder of its own.");
   settings.AddBytes("memory_limit_bytes", &options.memory_limit_bytes,
-                    "Most bytes that buffers may take; 0: what the file system has.");
-  settings.AddDuration("recycle_idle", &options.recycle_idle,
-                       "How long memory of a retired generation is kept for the next one of its "
-                       "state, while nobody else needs it; 0s: not at all.",
-                       std::chrono::nanoseconds(0));
+                    "Maximum number of bytes that buffers may take; 0: what the file system has.");
+  settings.AddDuration(
+      "recycle_idle", &options.recycle_idle,
+      "How long the memory of a retired generation is kept for the next generation of its state, "
+      "unless it is needed for something else; 0s: not at all.",
+      std::chrono::nanoseconds(0));
   settings.AddString("socket_path", &options.socket_path,
-                     "Unix socket on which trainers of this host call, mode 0660.");
+                     "Unix socket, mode 0660, on which trainers of this host call the worker.");
   settings.AddStrings("socket_allowed_uids", &options.socket_allowed_uids,
-                      "Users who may call on it, as numbers. With socket_allowed_gids empty, too: "
-                      "whoever its mode lets in.");
+                      "Numeric ids of the users who may call on the socket. If socket_allowed_gids "
+                      "is empty too: all users whom the mode of the socket admits.");
   settings.AddStrings("socket_allowed_gids", &options.socket_allowed_gids,
-                      "Groups whose members may call on it, as numbers.");
+                      "Numeric ids of the groups whose members may call on the socket.");
   settings.AddObject("socket_jobs_by_uid", &options.socket_jobs_by_uid,
-                     "Jobs by user: {\"1000\": llama}. Such a user may name states of that job "
-                     "only; others are not bound to a job.");
+                     "Job of each user, such as {\"1000\": llama}. A user that is listed may name "
+                     "states of that job only; other users are not restricted to a job.");
 }
 
 void AddDataSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Data plane");
-  settings.AddString("transport", &options.transport,
-                     "How bytes reach other hosts: tcp, ucx for InfiniBand and RoCE, or nccl "
-                     "between GPUs.");
+  settings.AddString(
+      "transport", &options.transport,
+      "Transport of data to other hosts: tcp, ucx for InfiniBand and RoCE, or nccl between GPUs.");
   settings.AddString("device", &options.device,
-                     "What copies, packs and hashes: host, or with transport nccl cuda, the "
-                     "GPUs; sim: a GPU that is not there, for tests.");
+                     "What copies, packs and hashes data: host; or, with transport nccl, cuda (the "
+                     "GPUs) or sim (a simulated GPU, for tests).");
   settings.AddString(
       "device_buffers", &options.device_buffers,
-      "Where shards of memory kind \"device\" are on a host with device cuda: device, "
-      "memory of the GPU, which trainers import; or host, files, which are pinned "
-      "while they move. Those of other kinds are files anyway.");
+      "Where a host with device cuda keeps shards of memory kind \"device\": device, in the memory "
+      "of the GPU, which trainers import; or host, in files, which are pinned while they move. "
+      "Shards of other memory kinds are always in files.");
   settings.AddString("keeper_socket", &options.keeper_socket,
-                     "Socket of the host's remesh-keeper, which holds buffers of devices while the "
-                     "worker is restarted; empty: they end with the worker.");
-  settings.AddString("nccl_library", &options.nccl_library,
-                     "The library that transport nccl loads: a path, or a name for the dynamic "
-                     "linker.");
+                     "Socket of the host's remesh-keeper, which holds device buffers while the "
+                     "worker restarts; empty: device buffers end with the worker.");
+  settings.AddString(
+      "nccl_library", &options.nccl_library,
+      "Library that transport nccl loads: a path, or a name for the dynamic linker.");
   settings.AddDuration("nccl_idle", &options.nccl_idle,
-                       "How long communicators are kept after a move for the next one among the "
-                       "same hosts; they take memory of the GPUs meanwhile; 0s: not at all.",
+                       "How long NCCL communicators are kept after a move for the next move among "
+                       "the same hosts. They take memory of the GPUs meanwhile. 0s: not at all.",
                        std::chrono::nanoseconds(0));
   settings.AddString("data_bind_address", &options.data_bind_address,
-                     "IP or IP:PORT that peers reach this host at ([IPv6]:PORT); empty: the "
-                     "address on the way to the planner, any port.");
+                     "IP or IP:PORT ([IPv6]:PORT) at which peers reach this host; empty: the local "
+                     "address on the route to the server, any port.");
   settings.AddString("ucx_tls", &options.ucx_tls,
                      "UCX's transports, as in UCX_TLS: tcp, or rc,ud,tcp with InfiniBand or RoCE.");
   settings.AddString("ucx_net_devices", &options.ucx_net_devices,
-                     "UCX's devices, as in UCX_NET_DEVICES; empty: the one of the bind address "
-                     "with tcp alone, else all.");
-  settings.AddInt("copy_threads", &options.copy_threads, "Threads that copy, pack and hash.", 1,
-                  1024);
+                     "UCX's devices, as in UCX_NET_DEVICES; empty: with tcp alone the device of "
+                     "the bind address, otherwise all devices.");
+  settings.AddInt("copy_threads", &options.copy_threads,
+                  "Number of threads that copy, pack and hash.", 1, 1024);
   settings.AddBytes("staging_bytes", &options.staging_bytes,
-                    "Most bytes of packed slices on their way, for one attempt.");
+                    "Maximum number of bytes of packed slices in flight, per attempt.");
   settings.AddInt("slices_in_flight", &options.slices_in_flight,
-                  "Most slices on their way, for one attempt.", 1, 65536);
+                  "Maximum number of slices in flight, per attempt.", 1, 65536);
 }
 
 void AddOperationSettings(WorkerOptions& options, service::Settings& settings) {
   settings.Section("Operation");
-  settings.AddDuration("drain", &options.drain,
-                       "Time that moves get to end by themselves at SIGTERM; then those that are "
-                       "not decided end FAILED, source intact. In no move: no time at all.");
+  settings.AddDuration(
+      "drain", &options.drain,
+      "Time at SIGTERM for moves to end by themselves. Moves that are still undecided then end "
+      "FAILED, with the source intact. If the worker takes part in no move, it does not wait.");
   settings.AddAddress("metrics_address", &options.metrics_address,
-                      "Where /metrics, /livez and /readyz are served, HOST:PORT; port 0: any; "
-                      "empty: nowhere.",
+                      "HOST:PORT on which /metrics, /livez and /readyz are served; port 0: any "
+                      "free port; empty: not served.",
                       {.optional = true});
-  settings.AddString("port_file", &options.port_file,
-                     "File to write the ports in use to, one \"name: value\" a line; empty: none.");
-  settings.AddString("log_level", &options.log_level, "debug, info, warning or error.");
-  settings.AddString("log_format", &options.log_format,
-                     "How lines of the log are written: logfmt, or json, an object a line of the "
-                     "same keys.");
+  settings.AddString(
+      "port_file", &options.port_file,
+      "File to which the ports in use are written, one \"name: value\" per line; empty: none.");
+  settings.AddString("log_level", &options.log_level,
+                     "Lowest level that is logged: debug, info, warning or error.");
+  settings.AddString(
+      "log_format", &options.log_format,
+      "Format of the log: logfmt, or json, with one object per line and the same keys.");
 }
 
 }  // namespace
