@@ -63,7 +63,7 @@ std::optional<int> ParseFlags(int argc, char** argv, const std::string& descript
                "and exit.");
   app.add_flag("--check-config", options.check_config,
                "Check file, flags and the files that they name, print \"ok\" or every error, and "
-               "exit. Opens no port or connection and writes no file.");
+               "exit. Opens no journal, port or connection and writes no file.");
   std::function<int()> other;
   for (const OtherUse& use : others) {
     const auto chosen = [&](const std::string& file) {
