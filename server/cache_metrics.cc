@@ -24,16 +24,17 @@ struct OfCache {
 };
 
 constexpr char kHits[] = "remesh_plan_cache_hits_total";
-constexpr char kHitsHelp[] = "Questions that the tier answered.";
+constexpr char kHitsHelp[] = "Requests that the tier answered.";
 constexpr char kEvictions[] = "remesh_plan_cache_evictions_total";
-constexpr char kEvictionsHelp[] = "Plans that left the tier, by what made them leave.";
+constexpr char kEvictionsHelp[] = "Plans that left the tier, by cause.";
 
 constexpr OfTier kTierCounters[] = {
     {kHits, kHitsHelp, "kind", "same", [](const Tier& t) -> double { return t.hits(); }},
     {kHits, kHitsHelp, "kind", "isomorphic",
      [](const Tier& t) -> double { return t.isomorphic_hits(); }},
-    {"remesh_plan_cache_misses_total", "Questions that the tier was asked and could not answer.",
-     nullptr, nullptr, [](const Tier& t) -> double { return t.misses(); }},
+    {"remesh_plan_cache_misses_total",
+     "Requests that reached the tier and that it could not answer.", nullptr, nullptr,
+     [](const Tier& t) -> double { return t.misses(); }},
     {kEvictions, kEvictionsHelp, "cause", "bytes",
      [](const Tier& t) -> double { return t.evictions().bytes(); }},
     {kEvictions, kEvictionsHelp, "cause", "entries",
@@ -53,15 +54,15 @@ constexpr OfTier kTierCounters[] = {
 };
 
 constexpr OfTier kTierGauges[] = {
-    {"remesh_plan_cache_entries", "Names of plans kept, each bound to somebody's devices.", nullptr,
+    {"remesh_plan_cache_entries", "Names of cached plans, each bound to a set of devices.", nullptr,
      nullptr, [](const Tier& t) -> double { return t.entries(); }},
-    {"remesh_plan_cache_plans", "Plans kept; names of one structure share theirs.", nullptr,
+    {"remesh_plan_cache_plans", "Cached plans; names of one structure share a plan.", nullptr,
      nullptr, [](const Tier& t) -> double { return t.plans(); }},
-    {"remesh_plan_cache_pinned", "Names that are pinned.", nullptr, nullptr,
+    {"remesh_plan_cache_pinned", "Pinned names of plans.", nullptr, nullptr,
      [](const Tier& t) -> double { return t.pinned(); }},
-    {"remesh_plan_cache_bytes", "What plans take; on disk, compressed.", nullptr, nullptr,
+    {"remesh_plan_cache_bytes", "Bytes that plans take; on disk, compressed.", nullptr, nullptr,
      [](const Tier& t) -> double { return t.bytes(); }},
-    {"remesh_plan_cache_max_bytes", "What plans may take.", nullptr, nullptr,
+    {"remesh_plan_cache_max_bytes", "Maximum bytes that plans may take.", nullptr, nullptr,
      [](const Tier& t) -> double { return t.max_bytes(); }},
 };
 
@@ -70,22 +71,23 @@ constexpr OfCache kCounters[] = {
      [](const Stats& s) -> double { return s.computations(); }},
     {"remesh_plan_cache_compute_seconds_total", "Seconds that computing plans took.",
      [](const Stats& s) { return s.compute_seconds(); }},
-    {"remesh_plan_cache_single_flight_waits_total", "Questions that waited for an equal one.",
+    {"remesh_plan_cache_single_flight_waits_total",
+     "Requests that waited for an equal request in progress.",
      [](const Stats& s) -> double { return s.single_flight_waits(); }},
-    {"remesh_plan_precompute_queued_total", "Plans asked for ahead that nobody had.",
+    {"remesh_plan_precompute_queued_total", "Plans that PrecomputePlans requested and no tier had.",
      [](const Stats& s) -> double { return s.precompute().queued(); }},
     {"remesh_plan_precompute_computed_total", "Plans made ahead.",
      [](const Stats& s) -> double { return s.precompute().computed(); }},
     {"remesh_plan_precompute_refused_total", "Plans that could not be made ahead.",
      [](const Stats& s) -> double { return s.precompute().refused(); }},
-    {"remesh_plan_precompute_used_total", "Plans made ahead that somebody then asked for.",
+    {"remesh_plan_precompute_used_total", "Plans made ahead that a caller then requested.",
      [](const Stats& s) -> double { return s.precompute().used(); }},
 };
 
 constexpr OfCache kGauges[] = {
     {"remesh_plan_precompute_waiting", "Plans that wait to be made ahead.",
      [](const Stats& s) -> double { return s.precompute().waiting(); }},
-    {"remesh_plan_watches", "Streams of WatchPlans that are open.",
+    {"remesh_plan_watches", "Open streams of WatchPlans.",
      [](const Stats& s) -> double { return s.watches(); }},
 };
 

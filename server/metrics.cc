@@ -32,7 +32,7 @@ const prometheus::Histogram::BucketBoundaries kPlanningSeconds = {
 ServerMetrics::ServerMetrics(prometheus::Registry& registry)
     : executions_(prometheus::BuildCounter()
                       .Name("remesh_executions_total")
-                      .Help("Executions that ended, by outcome.")
+                      .Help("Ended executions, by outcome.")
                       .Register(registry)),
       execution_seconds_(prometheus::BuildHistogram()
                              .Name("remesh_execution_seconds")
@@ -53,34 +53,36 @@ ServerMetrics::ServerMetrics(prometheus::Registry& registry)
                   .Name("remesh_states")
                   .Help("States, by phase.")
                   .Register(registry)),
-      other_version_(
-          service::OneGauge(registry, "remesh_workers_other_version",
-                            "Workers that are alive and of another release than the server.")),
+      other_version_(service::OneGauge(registry, "remesh_workers_other_version",
+                                       "Live workers of another release than the server.")),
       running_(service::OneGauge(registry, "remesh_executions_running",
                                  "Executions that have not ended.")),
       workers_drained_(service::OneGauge(registry, "remesh_workers_drained",
-                                         "Registered workers on which nothing new may be placed.")),
+                                         "Registered workers that are drained.")),
       owed_generations_(
           service::OneGauge(registry, "remesh_owed_generations",
                             "Generations on workers that can be neither used nor proved to "
                             "be free.")),
-      owed_bytes_(service::OneGauge(registry, "remesh_owed_bytes", "Bytes of them.")),
-      journal_behind_(
-          service::OneGauge(registry, "remesh_journal_behind",
-                            "1 when a worker was told of a later journal: nothing is decided.")),
-      journal_full_(
-          service::OneGauge(registry, "remesh_journal_full",
-                            "1 when the journal lives on the room kept back for decisions.")),
-      planning_seconds_(
+      owed_bytes_(service::OneGauge(
+          registry, "remesh_owed_bytes",
+          "Bytes of the generations that can be neither used nor proved to be free.")),
+      journal_behind_(service::OneGauge(
+          registry, "remesh_journal_behind",
+          "1 if a worker knows a later journal position: the server decides nothing.")),
+      journal_full_(service::OneGauge(
+          registry, "remesh_journal_full",
+          "1 if the journal uses the disk space that is reserved for decisions.")),
+      planning_seconds_(prometheus::BuildHistogram()
+                            .Name("remesh_planning_seconds")
+                            .Help("Seconds from decoding a request to having its plan, by where "
+                                  "the plan came from.")
+                            .Register(registry)),
+      compute_seconds_(
           prometheus::BuildHistogram()
-              .Name("remesh_planning_seconds")
-              .Help("Seconds from a decoded question to its plan, by where the plan came from.")
-              .Register(registry)),
-      compute_seconds_(prometheus::BuildHistogram()
-                           .Name("remesh_planner_compute_seconds")
-                           .Help("Seconds that the planner took for plans that were asked for.")
-                           .Register(registry)
-                           .Add({}, kPlanningSeconds)),
+              .Name("remesh_planner_compute_seconds")
+              .Help("Seconds that the planner took for plans that were computed on request.")
+              .Register(registry)
+              .Add({}, kPlanningSeconds)),
       cache_(registry) {
   for (const auto phase : kOutcomes)
     executions_.Add({{"outcome", Label(v1::Execution::Phase_Name(phase))}});

@@ -15,7 +15,7 @@ double UnixSeconds(absl::Time time) { return absl::ToDoubleSeconds(time - absl::
 prometheus::Family<prometheus::Counter>& ReloadFamily(prometheus::Registry& registry) {
   return prometheus::BuildCounter()
       .Name("remesh_tls_reloads_total")
-      .Help("Changed certificate files, by whether they were taken")
+      .Help("Changed certificate files, by outcome.")
       .Register(registry);
 }
 
@@ -26,12 +26,12 @@ TlsMetrics::TlsMetrics(prometheus::Registry& registry)
       refused(&ReloadFamily(registry).Add({{"outcome", "refused"}})),
       expiry(&prometheus::BuildGauge()
                   .Name("remesh_tls_certificate_expiry_timestamp_seconds")
-                  .Help("When the own certificate in force runs out; 0: no TLS")
+                  .Help("When the process's own certificate expires; 0: no TLS.")
                   .Register(registry)
                   .Add({})),
       not_before(&prometheus::BuildGauge()
                       .Name("remesh_tls_certificate_not_before_timestamp_seconds")
-                      .Help("When it began to be valid; 0: no TLS")
+                      .Help("When the process's own certificate became valid; 0: no TLS.")
                       .Register(registry)
                       .Add({})) {}
 

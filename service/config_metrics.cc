@@ -6,11 +6,11 @@
 namespace remesh::service {
 ConfigMetrics::ConfigMetrics(prometheus::Registry& registry, absl::Time started)
     : successful_(OneGauge(registry, "remesh_config_last_reload_successful",
-                           "1: the settings file as it is now was taken, 0: it was refused")),
+                           "1: the current settings file was accepted, 0: it is refused.")),
       success_time_(OneGauge(registry, "remesh_config_last_reload_success_timestamp_seconds",
-                             "When a settings file was taken last")),
+                             "When a settings file was last accepted.")),
       restart_required_(OneGauge(registry, "remesh_config_restart_required",
-                                 "1: the settings file has values that need a restart")) {
+                                 "1: the settings file has values that need a restart.")) {
   Succeeded(started);
 }
 

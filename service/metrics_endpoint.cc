@@ -26,7 +26,7 @@ constexpr int kSocketBytes = 64 << 10;
 void AddBuildInfo(prometheus::Registry& registry) {
   prometheus::BuildGauge()
       .Name("remesh_build_info")
-      .Help("1, labelled with what was built.")
+      .Help("1, labelled with version and compiler.")
       .Register(registry)
       .Add({{"version", kVersion}, {"compiler", __VERSION__}})
       .Set(1);

@@ -84,7 +84,7 @@ std::vector<prometheus::MetricFamily> ProcessMetrics::Collect() const {
       Family("process_virtual_memory_bytes", "Virtual memory in bytes.", Number(stat, 23)),
       Family("process_resident_memory_bytes", "Resident memory in bytes.", Number(stat, 24) * page),
       Family("process_open_fds", "Open file descriptors.", OpenFds()),
-      Family("process_max_fds", "Most file descriptors that may be open.",
+      Family("process_max_fds", "Maximum number of open file descriptors.",
              static_cast<double>(files.rlim_cur)),
   };
 }

@@ -45,7 +45,7 @@ WorkerMetrics::Wire WorkerMetrics::AddWire(const std::string& transport) {
 WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& transport,
                              bool encrypts)
     : bytes_(Counters(registry, "remesh_worker_transfer_bytes_total",
-                      "Bytes moved in windows that are done.")),
+                      "Bytes moved in finished windows.")),
       in_clear_(AddWire(transport)),
       encrypted_(encrypts ? AddWire(transport + kEncryptedTransport) : in_clear_),
       copied_(bytes_.Add({{"direction", "copied"}, {"transport", "local"}})),
@@ -53,7 +53,7 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
                                 "Chunks (16 KiB) that arrived with the origin's digest.")
                            .Add({})),
       mismatches_(Counters(registry, "remesh_worker_digest_mismatches_total",
-                           "Attempts that ended because a digest was another than expected.")),
+                           "Attempts that ended because a digest was not the expected one.")),
       arrived_wrong_(mismatches_.Add({{"where", "arrival"}})),
       source_modified_(mismatches_.Add({{"where", "source"}})),
       window_seconds_(Histograms(registry, "remesh_worker_window_seconds",
@@ -63,26 +63,26 @@ WorkerMetrics::WorkerMetrics(prometheus::Registry& registry, const std::string& 
                                       "Bytes reserved for shards and staging.")),
       buffer_bytes_max_(service::OneGauge(registry, "remesh_worker_buffer_max_bytes",
                                           "Bytes that shards and staging may take; 0: no limit.")),
-      device_buffer_bytes_(
-          service::OneGauge(registry, "remesh_worker_device_buffer_bytes",
-                            "Bytes reserved for shards in the memory of devices.")),
-      recycling_(Counters(registry, "remesh_worker_recycled_files_total",
-                          "Files of retired generations that a later one asked for, by outcome.")),
+      device_buffer_bytes_(service::OneGauge(registry, "remesh_worker_device_buffer_bytes",
+                                             "Bytes reserved for shards in device memory.")),
+      recycling_(
+          Counters(registry, "remesh_worker_recycled_files_total",
+                   "Files of retired generations that a later one tried to reuse, by outcome.")),
       recycled_(recycling_.Add({{"outcome", "recycled"}})),
       still_mapped_(recycling_.Add({{"outcome", "still_mapped"}})),
       no_lease_support_(recycling_.Add({{"outcome", "no_lease_support"}})),
       communicators_(
           Counters(registry, "remesh_worker_nccl_communicators_total",
-                   "Attempts that connected by NCCL, by where communicators were from.")),
+                   "Attempts that connected by NCCL, by origin of their communicators.")),
       communicators_created_(communicators_.Add({{"outcome", "created"}})),
       communicators_reused_(communicators_.Add({{"outcome", "reused"}})),
       errors_(Counters(registry, "remesh_worker_errors_total",
                        "Attempts and commands that failed, by reason.")),
       heartbeats_(
-          Counters(registry, "remesh_worker_heartbeats_total", "Heartbeats sent to the planner.")
+          Counters(registry, "remesh_worker_heartbeats_total", "Heartbeats sent to the server.")
               .Add({})),
       attached_(service::OneGauge(registry, "remesh_worker_attached",
-                                  "1 while the planner has welcomed this worker.")) {
+                                  "1 while this worker is attached to the server.")) {
   auto& phases = Histograms(registry, "remesh_worker_phase_seconds",
                             "Seconds that attempts spent in each phase on this host.");
   for (const char* phase : kPhases)
