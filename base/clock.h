@@ -8,7 +8,7 @@ namespace remesh {
 // Time since an arbitrary start; never goes back.
 using Timestamp = std::chrono::nanoseconds;
 
-// The one way to ask for the time, so that tests and simulations own it. Thread-safe.
+// The only source of time, so that tests and simulations can control it. Thread-safe.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -18,7 +18,7 @@ class Clock {
 // The machine's steady clock; lives as long as the process.
 const Clock& SteadyClock();
 
-// Stands still until told otherwise. Not thread-safe: for single-threaded tests and simulations.
+// A clock that moves only by Advance(). Not thread-safe: for single-threaded tests and simulations.
 class ManualClock : public Clock {
  public:
   Timestamp Now() const override { return now_; }

@@ -3,8 +3,8 @@
 
 namespace remesh {
 
-// The name of a transport that encrypts is that of the plain one with this behind it: a worker that
-// knows no encryption has no such transport, and cannot be brought to send in the clear.
+// The suffix that turns the name of a plain transport into that of its encrypted form. A worker
+// without encryption has no transport of that name, so no peer can make it send in the clear.
 inline constexpr char kEncryptedTransport[] = "+aes-256-gcm";
 
 }  // namespace remesh

@@ -9,9 +9,9 @@
 
 namespace remesh {
 
-// What a refused caller can act on. `reason` is UPPER_SNAKE_CASE and stable; every value in the
-// message stands in `metadata` too (AIP-193). service/ turns it into google.rpc.ErrorInfo with
-// domain "remesh".
+// The part of an error that a refused caller can act on. `reason` is UPPER_SNAKE_CASE and stable.
+// `metadata` holds every value that appears in the message (AIP-193). service/ turns an ErrorInfo
+// into google.rpc.ErrorInfo with domain "remesh".
 struct ErrorInfo {
   std::string reason;
   std::map<std::string, std::string> metadata;
@@ -28,16 +28,16 @@ absl::Status MakeError(absl::StatusCode code, std::string_view message, const Er
 absl::Status InvalidField(std::string_view field, std::string_view value,
                           std::string_view expectation);
 
-// The same status with `path` put before the field that it names: "source" + "hlo_text" ->
-// "source.hlo_text", "arrays" + "[3].shape" -> "arrays[3].shape". OK and statuses that name no
-// field come back unchanged but for the message, which `path` and a colon precede.
+// Returns `status` with `path` in front of the field that it names: "source" + "hlo_text" ->
+// "source.hlo_text", "arrays" + "[3].shape" -> "arrays[3].shape". A status that names no field gets
+// `path` and a colon in front of its message instead; OK stays OK.
 absl::Status AtField(std::string_view path, const absl::Status& status);
 
-// AtField of an entry of a list: "arrays[3]". The path is made for errors only, so that a check of
-// every entry of a long list costs none.
+// AtField() with the path of a list's entry, such as "arrays[3]". Builds the path only for errors,
+// so that a check of every entry of a long list costs nothing extra.
 absl::Status AtIndex(std::string_view list, size_t index, const absl::Status& status);
 
-// The info that a status carries, or reason = the code's name with no metadata.
+// The info that a status carries. Without one: reason = the code's name, no metadata.
 ErrorInfo GetErrorInfo(const absl::Status& status);
 
 }  // namespace remesh

@@ -7,7 +7,7 @@
 
 namespace remesh {
 
-// A file descriptor that is closed with its owner; -1: none.
+// Owns a file descriptor and closes it when destroyed. -1 means none.
 class Fd {
  public:
   Fd() = default;

@@ -11,7 +11,7 @@ namespace remesh {
 void AskForHugePages(const void* begin, size_t bytes) {
 #ifdef __linux__
   constexpr uintptr_t kHuge = uintptr_t{2} << 20;
-  // Below that the C library hands out memory that it keeps, in use by others beside.
+  // The C library may serve smaller requests from memory that it keeps and shares with others.
   if (bytes < 4 * kHuge) return;
   const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + kHuge - 1) / kHuge * kHuge;
   const uintptr_t end = (reinterpret_cast<uintptr_t>(begin) + bytes) / kHuge * kHuge;

@@ -5,10 +5,10 @@
 
 namespace remesh {
 
-// Asks the kernel to back what lies in [begin, begin + bytes) with huge pages once it is touched: a
-// gigabyte is then 512 pages to fault in and to give back instead of 262,144, which takes a tenth of
-// a second either way. Only a hint, and only for memory of several megabytes; without Linux nothing
-// happens. For any thread.
+// Asks the kernel to back [begin, begin + bytes) with huge pages once it is touched. A gigabyte is
+// then 512 pages instead of 262,144, which take a tenth of a second to fault in and as long to give
+// back. Only a hint, and only for memory of several megabytes. Does nothing on systems other than
+// Linux. Thread-safe.
 void AskForHugePages(const void* begin, size_t bytes);
 
 }  // namespace remesh

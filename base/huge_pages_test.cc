@@ -15,7 +15,7 @@ namespace {
 
 constexpr size_t kMega = size_t{1} << 20;
 
-// A mapping of its own.
+// A memory mapping that nothing else uses.
 class Mapping {
  public:
   explicit Mapping(size_t bytes)

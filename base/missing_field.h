@@ -7,8 +7,8 @@
 
 namespace remesh {
 
-// InvalidField() of a field that nobody set: `field: is missing; expectation`. `unset`: the value
-// that says so.
+// InvalidField() for a field that is not set: `field: is missing; expectation`. `unset` is the
+// value that stands for "not set".
 absl::Status MissingField(std::string_view field, std::string_view expectation,
                           std::string_view unset = "");
 

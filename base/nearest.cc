@@ -21,7 +21,7 @@ size_t EditDistance(std::string_view a, std::string_view b) {
 }
 
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates) {
-  constexpr size_t kNameMax = 100;  // longer ones are no slips, and take quadratic time
+  constexpr size_t kNameMax = 100;  // a longer name is no typo, and would take quadratic time
   if (name.empty() || name.size() > kNameMax) return "";
   size_t best = std::max<size_t>(name.size() / 3, std::min<size_t>(name.size() - 1, 2)) + 1;
   std::string nearest;

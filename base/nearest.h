@@ -7,14 +7,14 @@
 
 namespace remesh {
 
-// Levenshtein's distance: single characters put in, taken out or replaced.
+// Levenshtein's distance: the least number of single characters to insert, delete or replace.
 size_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate that `name` is most likely a slip of, the first of equals; "" when none is near: at
-// most a third of the characters may differ, or two.
+// The candidate that `name` most likely misspells, the first among equals. At most a third of the
+// characters may differ, or two; "" when no candidate is that near.
 std::string Nearest(std::string_view name, const std::vector<std::string>& candidates);
 
-// "; did you mean "x"?", or "" when nothing is near.
+// "; did you mean "x"?", or "" when no candidate is near.
 std::string DidYouMean(std::string_view name, const std::vector<std::string>& candidates);
 
 }  // namespace remesh

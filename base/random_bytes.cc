@@ -9,7 +9,7 @@ namespace remesh {
 
 std::string RandomBytes(size_t count) {
   std::string bytes(count, '\0');
-  // So many come at once, whole.
+  // getrandom() returns up to 256 bytes in one call, never fewer than asked.
   REMESH_CHECK(count <= 256);
   REMESH_CHECK(getrandom(bytes.data(), count, 0) == static_cast<ssize_t>(count));
   return bytes;

@@ -5,7 +5,7 @@
 
 namespace remesh {
 
-// From the kernel: nobody guesses them. REQUIRES: count <= 256.
+// Unpredictable bytes from the kernel. REQUIRES: count <= 256.
 std::string RandomBytes(size_t count);
 
 }  // namespace remesh

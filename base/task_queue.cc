@@ -42,7 +42,7 @@ void TaskQueue::Flush() {
 }
 
 void TaskQueue::Stop(Rest rest) {
-  // Destroyed without the lock: a task's destructor may post.
+  // Destroyed after the lock is released: a task's destructor may post.
   std::deque<Task> dropped;
   std::multimap<absl::Time, Task> dropped_later;
   {
@@ -73,7 +73,7 @@ bool TaskQueue::Await(Task& task) {
     PostDue();
     if (!tasks_.empty()) break;
     if (stopping_) return false;
-    // Woken for whatever is posted, and when the first of those to come is another.
+    // Wakes when a task is posted, and when a delayed task becomes due earlier than `first`.
     const absl::Time first = later_.empty() ? absl::InfiniteFuture() : later_.begin()->first;
     const auto changed = [this, first]() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
       return HasWork() || (!later_.empty() && later_.begin()->first < first);
@@ -91,7 +91,7 @@ void TaskQueue::Run() {
   Task task;
   while (Await(task)) {
     std::move(task)();
-    task = nullptr;  // what it holds goes before it counts as ended
+    task = nullptr;  // destroys what the task holds before it counts as ended
     absl::MutexLock lock(&mutex_);
     --running_;
   }

@@ -14,41 +14,41 @@
 
 namespace remesh {
 
-// Tasks that wait for a thread of the queue's own and begin in the order they were posted. With one
-// thread they run one at a time, so that what only they touch needs no lock. Thread-safe.
+// A queue of tasks that begin in the order they were posted, on threads that the queue owns. With
+// one thread they run one at a time, so that data that only they touch needs no lock. Thread-safe.
 class TaskQueue {
  public:
   using Task = absl::AnyInvocable<void()>;
   struct Options {
     int threads = 1;                           // >= 1
-    std::function<void()> on_start = nullptr;  // on each thread, before its first task
+    std::function<void()> on_start = nullptr;  // called on each thread, before its first task
   };
   TaskQueue() : TaskQueue(Options{}) {}
   explicit TaskQueue(Options options);
-  // Runs what was posted. Not from a task.
+  // Runs the tasks posted so far. Must not be called from a task.
   ~TaskQueue() { Stop(); }
 
   TaskQueue(const TaskQueue&) = delete;
   TaskQueue& operator=(const TaskQueue&) = delete;
 
-  // Never blocks on a task; a task may post. False after Stop(): the task is destroyed.
+  // Never blocks on a task; a task may post. After Stop() it destroys the task and returns false.
   bool Post(Task task);
-  // Posted once `delay` has passed; destroyed when Stop() comes before.
+  // Posts the task once `delay` has passed; destroys it when Stop() comes first.
   bool PostAfter(absl::Duration delay, Task task);
 
-  // Tasks posted and not begun.
+  // Number of tasks posted and not begun.
   size_t waiting() const;
-  // Returns when none waits or runs. Not from a task.
+  // Returns when no task waits or runs. Must not be called from a task.
   void Flush();
 
   enum class Rest { kRun, kDrop };
-  // Refuses what comes later, runs or destroys what waits, and returns when nothing runs any more.
-  // Idempotent. Not from a task.
+  // Refuses later tasks, runs or destroys the waiting ones, and returns when no task runs any more.
+  // Idempotent. Must not be called from a task.
   void Stop(Rest rest = Rest::kRun);
 
  private:
   void Run();
-  // Until a task is due or the queue stops; false: there will be no more.
+  // Waits until a task is due or the queue stops. False: no more tasks will come.
   bool Await(Task& task);
   void PostDue() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasWork() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -59,7 +59,7 @@ class TaskQueue {
   std::multimap<absl::Time, Task> later_ ABSL_GUARDED_BY(mutex_);
   int running_ ABSL_GUARDED_BY(mutex_) = 0;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  std::vector<std::thread> threads_;  // last: they use all of the above
+  std::vector<std::thread> threads_;  // last: the threads use all members above
 };
 
 }  // namespace remesh

@@ -6,7 +6,7 @@
 
 namespace remesh {
 
-// Whether a text of whole characters may be cut before byte `at`: UTF-8's later bytes are 10xxxxxx.
+// Whether text (whole UTF-8 characters) may be cut before byte `at`: later bytes are 10xxxxxx.
 inline bool BeginsCharacter(std::string_view text, size_t at) {
   return at >= text.size() || (static_cast<unsigned char>(text[at]) & 0xC0) != 0x80;
 }
