@@ -13,12 +13,12 @@
 
 namespace remesh::planner {
 
-// DATA_LOSS (DATA_LOSS) names the first box that is missing when no fallback is declared.
+// DATA_LOSS (reason DATA_LOSS) that names the first missing box, when no fallback is declared.
 absl::Status CheckMissing(const ReshardRequest& request, const std::vector<MissingBox>& missing);
 
-// Everything that a plan says of itself: bounds with their certificates, bytes by their ways,
-// busiest link, price, quality, windows. T0 rises to what `routings.domains` proves of plans that
-// enter every domain once, unless this plan undercuts that by entering one again.
+// The figures of a plan: bounds with their certificates, bytes by kind of path, busiest link,
+// price, quality, windows. T0 rises to the bound that `routings.domains` proves for plans that
+// enter every domain once, unless this plan undercuts that bound by entering a domain again.
 Figures MakeFigures(const Atoms& atoms, const Routings& routings,
                     const std::vector<Segment>& segments, const Timeline& timeline,
                     const Network& network, Budget& budget = Budget::Unlimited());

@@ -10,7 +10,7 @@ namespace remesh::planner {
 
 // Plans `request`. The same request gives the same plan on any machine. RESOURCE_EXHAUSTED (reason
 // MEMORY_LIMIT, metadata "needed_bytes") when memory_limit_bytes cannot be met; DATA_LOSS when
-// boxes are lost and no fallback is declared; what `budget` says once it is spent.
+// boxes are lost and no fallback is declared; the budget's status once `budget` is spent.
 absl::StatusOr<Plan> MakePlan(const CanonicalRequest& request,
                               Budget& budget = Budget::Unlimited());
 

@@ -11,7 +11,8 @@
 
 namespace remesh::testing {
 
-// `hosts` equal hosts; NIC i of a host serves devices i * devices / nics and on. For tests by hand.
+// `hosts` equal hosts; NIC i of a host serves the devices from i * devices / nics on. For small
+// tests.
 inline planner::Network MakeTestNetwork(int32_t hosts, int32_t devices = 1, int32_t nics = 1,
                                         int64_t nic_capacity = 1, int64_t fabric_capacity = 1000) {
   planner::Network network;
@@ -42,7 +43,7 @@ inline planner::DemandClass MakeClass(planner::Group holders, planner::Group nee
   return {.holders = std::move(holders), .needers = std::move(needers), .tapes = {}, .bits = bits};
 }
 
-// One segment of `bits` bits that goes whole along these hops (from, to), one after another.
+// Adds one segment of `bits` bits that goes whole along these hops (from, to), one after another.
 inline void AddChain(int64_t bits, const std::vector<std::pair<int32_t, int32_t>>& hops,
                      planner::Moves& moves) {
   const int32_t segment = static_cast<int32_t>(moves.segments.size());

@@ -3,7 +3,7 @@
 
 namespace remesh::planner {
 
-// The bytes of a box, in either archive of planner/values/byte_archive.h.
+// Reads or writes the bytes of a box, with either archive of planner/values/byte_archive.h.
 template <typename Archive, typename T>  // T: const or not
 void BoxFields(Archive& a, T& box) {
   a.Each(box.dims, [&](auto& dim) {

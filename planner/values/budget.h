@@ -9,17 +9,17 @@
 
 namespace remesh::planner {
 
-// Ends planning that takes too much or that nobody waits for any more. The planner knows neither
-// time nor memory nor callers: whoever asks for a plan hands in what looks at them. Steps ask in
-// their loops whether the budget is spent, return at once with whatever they have if so, and
-// MakePlan() returns the reason instead of a plan. A budget changes no plan: planning comes to its
-// end as if there were none, or not at all. For one thread.
+// Ends planning that takes too much time or memory, or that no caller waits for any more. The
+// planner itself knows neither time, memory nor callers: the caller passes a Look that checks them.
+// Steps ask in their loops whether the budget is spent; if so they return at once with incomplete
+// results, and MakePlan() returns the reason instead of a plan. A budget never changes a plan:
+// planning ends with the same plan as without a budget, or with none. For one thread.
 class Budget {
  public:
-  // OK to go on, else why not. Called every few milliseconds.
+  // OK while planning may go on, else the reason to stop. Called every few milliseconds.
   using Look = std::function<absl::Status()>;
 
-  // Of so many questions in loops, one looks.
+  // One call of Spent() in this many calls Look.
   static constexpr uint32_t kAskedPerLook = 64;
 
   explicit Budget(Look look, uint32_t asked_per_look = kAskedPerLook)
@@ -29,20 +29,21 @@ class Budget {
     return *budget;
   }
 
-  // Once true, true for ever. For loops of microseconds: does not look every time.
+  // Whether the budget is spent; stays true once true. For loops of microseconds: rarely calls
+  // Look.
   bool Spent() {
     if (look_ == nullptr || --asks_left_ != 0) return spent_;
     asks_left_ = asked_per_look_;
     return SpentNow();
   }
-  // For steps of milliseconds.
+  // The same, but always calls Look. For steps of milliseconds.
   bool SpentNow() {
     if (look_ == nullptr || spent_) return spent_;
     status_ = look_();
     spent_ = !status_.ok();
     return spent_;
   }
-  // OK while it is not spent. Looks.
+  // OK while the budget is not spent, else the reason. Calls Look.
   const absl::Status& Check() {
     SpentNow();
     return status_;
@@ -51,7 +52,7 @@ class Budget {
  private:
   Look look_;
   uint32_t asked_per_look_;
-  uint32_t asks_left_;  // until it looks
+  uint32_t asks_left_;  // calls of Spent() until the next Look
   bool spent_ = false;
   absl::Status status_;
 };

@@ -12,9 +12,9 @@
 
 namespace remesh::planner {
 
-// Two archives of one interface, so that a single function template says what bytes a value has and
-// both writes and reads it. Whole numbers are zigzag varints, doubles 8 bytes, little-endian; lists
-// and texts follow their length.
+// A writer and a reader with one interface, so that one function template defines the bytes of a
+// value and both writes and reads them. Integers are zigzag varints; doubles are 8 bytes,
+// little-endian; lists and texts follow their length.
 
 class ByteWriter {
  public:
@@ -32,7 +32,8 @@ class ByteWriter {
     Number(text.size());
     bytes_ += text;
   }
-  // Each as the step from the one before: rising numbers take a byte.
+  // Writes each number as its difference from the one before, so that slowly rising numbers take a
+  // byte each.
   template <typename Numbers>
   void Steps(const Numbers& numbers) {
     Number(numbers.size());
@@ -58,9 +59,9 @@ class ByteWriter {
   std::string bytes_;
 };
 
-// Reads what ByteWriter wrote. Whatever the bytes: never out of bounds, and memory in proportion to
-// them, for lists grow as their items are read. After the first failure every number is 0, every
-// list empty. Enums are read as numbers: whether they name something is the caller's check.
+// Reads what ByteWriter wrote. Safe for any bytes: never reads out of bounds, and takes memory in
+// proportion to the bytes, since lists grow as their items are read. After the first failure every
+// number is 0 and every list empty. Reads enums as numbers: the caller checks that they are valid.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : left_(bytes) {}
@@ -111,7 +112,7 @@ class ByteReader {
   bool done() const { return ok_ && left_.empty(); }
 
  private:
-  // std::in_range knows no bool.
+  // std::in_range does not accept bool.
   template <typename T>
   using Wide = std::conditional_t<std::is_same_v<T, bool>, int, T>;
 
@@ -119,7 +120,7 @@ class ByteReader {
     ok_ = false;
     left_ = {};
   }
-  // A length; every item takes a byte at least.
+  // Reads a length. Fails when it exceeds the bytes left: every item takes at least one.
   size_t Count() {
     uint64_t count = 0;
     Number(count);

@@ -7,19 +7,20 @@
 
 namespace remesh::planner {
 
-// What proves that no plan is faster than bits / 8 / capacity seconds. Checkable from the request
+// Proof that no plan is faster than bits / 8 / capacity seconds. It can be checked from the request
 // alone:
-// - kIngress: `members` is one domain (or host), and needs `bits` bits that none of its living
-// devices holds.
+// - kIngress: `members` is one domain (or host) that needs `bits` bits which none of its living
+//   devices holds.
 // - kEgress: every holder of these `bits` bits lies in `members`, and each bit is needed by a host
-// that lies in none of the members that hold it.
-// - kRelay (proves T0 only): `bits` bits must leave members where only hosts that hold or need a
-// bit handle it, every domain that needs it and does not hold it is entered once by it, and no
-// other domain ever. So below each place of the tree one copy goes to each child in need, less one
-// where nobody below holds it. Of these copies the first is the members' to send when all hosts
-// that may handle it in the children that hold it lie in members, the others when all such hosts
-// below the place do. `capacity` is the sum of the members' capacities in that direction, bytes per
-// second.
+//   that lies in none of the members that hold it.
+// - kRelay (proves T0 only): `bits` bits must leave `members` in every plan in which only hosts
+//   that hold or need a bit handle it, and in which the bit enters each domain that needs it and
+//   does not hold it once, and no other domain. In such a plan, below each node of the tree, one
+//   copy goes to each child that needs the bit, less one where no host below the node holds it. The
+//   members must send the first of these copies if all hosts that may handle the bit in the
+//   children that hold it lie in `members`, and the other copies if all such hosts below the node
+//   do.
+// `capacity` is the sum of the members' capacities in that direction, in bytes per second.
 struct Certificate {
   enum class Kind : int8_t { kNone, kIngress, kEgress, kRelay };
   Kind kind = Kind::kNone;

@@ -10,10 +10,10 @@
 
 namespace remesh::planner {
 
-// A list of an unknown number of small values, perhaps of many millions. A vector that grows copies
-// all that it holds at once, and takes a quarter of a second for that before anybody can look at the
-// budget; this one never copies more than a chunk at once. Lists up to a chunk are a plain vector.
-// For one thread.
+// A list of an unknown number of small values, perhaps many millions. A std::vector copies all its
+// values at once when it grows, which takes up to a quarter of a second without a look at the
+// budget; this list never copies more than a chunk at once. A list of up to one chunk is a plain
+// vector. For one thread.
 template <typename T>
 class ChunkedList {
  public:
@@ -25,7 +25,7 @@ class ChunkedList {
   }
   size_t size() const { return full_.size() * kChunk + last_.size(); }
 
-  // All of it, in the order it came. Of no use once the budget is spent.
+  // All values, in the order they were added. Must not be used once the budget is spent.
   std::vector<T> Take(Budget& budget) && {
     if (full_.empty()) return std::move(last_);
     std::vector<T> all;
@@ -34,7 +34,7 @@ class ChunkedList {
     for (std::vector<T>& chunk : full_) {
       if (budget.SpentNow()) break;
       all.insert(all.end(), chunk.begin(), chunk.end());
-      std::vector<T>().swap(chunk);  // what was copied does not lie there twice
+      std::vector<T>().swap(chunk);  // so that at most one chunk is in memory twice
     }
     return all;
   }

@@ -9,9 +9,9 @@
 
 namespace remesh::planner {
 
-// OK when the boxes of all positions, less those in `lost_positions`, cover the array, in every
-// subgroup that the layout has; else INVALID_ARGUMENT (field "boxes") naming an uncovered box.
-// REQUIRES: lost positions in range.
+// OK when the boxes of all positions other than `lost_positions` cover the array in every subgroup
+// of the layout; else INVALID_ARGUMENT (field "boxes") that names an uncovered box. REQUIRES: lost
+// positions in range.
 absl::Status CheckCovers(const Layout& layout, absl::Span<const int32_t> lost_positions = {});
 
 }  // namespace remesh::planner

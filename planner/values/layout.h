@@ -30,13 +30,14 @@ struct DimPartition {
 // REQUIRES: s >= 0, k >= 1.
 DimPartition TilePartition(int64_t extent, int64_t parts);
 
-// Devices that hold the same boxes in the same subgroup: replicas of each other. Large meshes have
-// a tile a device, so the usual tile, one box on few devices, takes no memory of its own.
+// Devices that hold the same boxes in the same subgroup, and so are replicas of each other. In a
+// large mesh there may be a tile per device, so the usual tile, one box on few devices, allocates
+// no memory.
 struct Tile {
   absl::InlinedVector<Box, 1>
       boxes;  // disjoint, none empty, sorted; no box at all for an empty shard
   absl::InlinedVector<int32_t, 4> positions;  // in the device list, rising
-  int64_t subgroup = 0;  // peers of other subgroups are not replicas, though their boxes be equal
+  int64_t subgroup = 0;  // peers in other subgroups are not replicas, even with equal boxes
   int64_t number = -1;   // of a separable layout: its parts in mixed radix, last dimension fastest
 
   friend bool operator==(const Tile&, const Tile&) = default;
@@ -44,22 +45,22 @@ struct Tile {
 
 // The one internal form of a sharding: which boxes of an array of `shape` each position of the
 // device list holds. A value; built by the functions below. Positions in no tile hold nothing.
-// Tiles are ordered by (subgroup, boxes), so equal layouts are == whatever front end they came
-// from.
+// Tiles are ordered by (subgroup, boxes), so equal layouts compare equal whichever front end they
+// came from.
 struct Layout {
   Shape shape;
   int32_t device_count = 0;  // length of the device list
   std::vector<Tile> tiles;
-  std::vector<int32_t> tile_of;  // per position the index of its tile, -1 where it holds nothing
+  std::vector<int32_t> tile_of;  // the tile of each position, -1 where it holds nothing
   // Set when every tile is a product of parts, one per dimension (all front ends but explicit
   // boxes).
   std::optional<std::vector<DimPartition>> partitions;
-  // What tells subgroups apart, e.g. "manual(2)", "unreduced[sum](4)"; empty when subgroup is 0
-  // everywhere. Elements move only between layouts with equal subgroup kinds and, position by
-  // position of the request's devices, equal subgroups.
+  // Names the kind of subgroups, e.g. "manual(2)", "unreduced[sum](4)"; empty when subgroup is 0
+  // everywhere. Elements move only between layouts with equal subgroup kinds and with equal
+  // subgroups at every position of the request's devices.
   std::string subgroup_kind;
 
-  // Ignores how the layout came to be (numbers, partitions): boxes, positions and subgroups decide.
+  // Compares boxes, positions and subgroups, not how the layout was built (numbers, partitions).
   friend bool operator==(const Layout& a, const Layout& b);
   std::string DebugString() const;
 };
@@ -80,9 +81,10 @@ Layout MakeSeparableLayout(Shape shape, std::vector<DimPartition> partitions,
                            std::string subgroup_kind = "");
 
 // Position i holds boxes[i]. INVALID_ARGUMENT (fields "[i].boxes[j]") when a box has another rank
-// than the shape, does not fit it, has hi < lo, or overlaps another box of the same position, or a
-// position has too many. Empty boxes are dropped; boxes are cut anew in the one way that depends on
-// their union alone (box_union.h), so that however a caller cut them, equal shards are equal.
+// than the shape, does not fit it, has hi < lo, or overlaps another box of the same position, or
+// when a position has too many boxes. Drops empty boxes, and cuts each position's boxes anew in a
+// way that depends only on their union (box_union.h), so that equal shards are equal however the
+// caller cut them.
 absl::StatusOr<Layout> MakeBoxLayout(Shape shape, absl::Span<const std::vector<Box>> boxes);
 
 // The boxes of a position; empty span when it holds nothing. REQUIRES: 0 <= position <

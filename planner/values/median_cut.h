@@ -18,9 +18,9 @@ struct BoxCut {
   int64_t at;
 };
 
-// Where to halve `region`: the dimension with most boundaries of boxes strictly inside it, at the
-// median one; nullopt when every box that meets the region contains it. `pointer_of` says where an
-// entry has its box.
+// Where to halve `region`: at the median boundary of the dimension that has the most box boundaries
+// strictly inside the region. nullopt when every box that meets the region contains it.
+// `pointer_of` returns the pointer to an entry's box.
 template <typename Entry, typename PointerOf = std::identity>
 std::optional<BoxCut> MedianCut(const Box& region, const std::vector<Entry>& boxes,
                                 PointerOf pointer_of = {}) {

@@ -7,39 +7,39 @@
 
 namespace remesh::planner {
 
-// What bits take where they lie and where they travel. Plans say with it what memory a host will
-// need, and hosts lay out their memory by it.
+// The number of bytes that bits take in memory and in messages. The planner predicts the memory of
+// hosts with these functions, and hosts lay out their memory with them.
 
-// Shards, and what is staged, begin at multiples of so many bytes.
+// Shards and staged stretches begin at multiples of this many bytes.
 inline constexpr int64_t kShardAlignment = 64;
 
 // The unit of verification: 16 KiB of a stretch, counted from its begin (the last chunk may be
-// shorter), with the XXH3-64 of its packed bits. A stretch is a range of a tape that no hop cuts, so
-// that what a relay passes on has the very chunks that the origin hashed.
+// shorter), with the XXH3-64 of its packed bits. A stretch is a range of a tape that no hop cuts,
+// so that a relay passes on exactly the chunks that the origin hashed.
 inline constexpr int64_t kChunkBytes = int64_t{16} << 10;
 inline constexpr int64_t kChunkBits = kChunkBytes * 8;
 inline constexpr int64_t kDigestBytes = 8;
 
-// Stretches begin at multiples of so many bytes of their message,
+// Stretches begin at multiples of this many bytes of their message.
 inline constexpr int64_t kPartAlignment = 16;
-// and messages at multiples of so many, where GPUs exchange them: they, and NCCL, like that.
+// Between GPUs, messages begin at multiples of this many bytes, which suits GPUs and NCCL.
 inline constexpr int64_t kMessageAlignment = 256;
 
 inline int64_t RoundedUp(int64_t bytes, int64_t unit) { return CeilDiv(bytes, unit) * unit; }
 
-// Of a box of a shard, or of a stretch that is staged.
+// Bytes of a box of a shard, or of a stretch that is staged.
 inline int64_t StoredBytes(int64_t bits) { return RoundedUp(BytesOfBits(bits), kShardAlignment); }
 
-// Of a stretch in its message.
+// Bytes of a stretch in its message.
 inline int64_t PartBytes(int64_t bits) { return RoundedUp(BytesOfBits(bits), kPartAlignment); }
 inline int64_t ChunksOf(int64_t lo, int64_t hi) { return CeilDiv(hi - lo, kChunkBits); }
 
-// The same with its digests, which travel behind all stretches of the message.
+// PartBytes() plus the stretch's digests, which follow all stretches of the message.
 inline int64_t TravellingBytes(int64_t bits) {
   return PartBytes(bits) + ChunksOf(0, bits) * kDigestBytes;
 }
 
-// Of a message of GPUs, whose stretches take so much.
+// Bytes of a message between GPUs whose stretches take `travelling` bytes.
 inline int64_t MessageBytes(int64_t travelling) { return RoundedUp(travelling, kMessageAlignment); }
 
 }  // namespace remesh::planner

@@ -5,16 +5,16 @@
 
 namespace remesh::planner {
 
-// An exact non-negative fraction, den > 0: a time in bits per (byte per second), so that times
-// capacity gives bits.
+// An exact non-negative fraction, den > 0: a time in bits per (byte per second). Multiplied by a
+// capacity it gives bits.
 struct Rational {
   int64_t num = 0;
   int64_t den = 1;
 
   double value() const { return static_cast<double>(num) / static_cast<double>(den); }
   double seconds() const { return value() / 8; }
-  // ceil(this * factor), but no more than kMost: as good as no bound where all that is bounded are
-  // sums of bits, which a request keeps below it. REQUIRES: factor >= 0.
+  // ceil(this * factor), but at most kMost. kMost is as good as infinity, because it bounds sums of
+  // bits, and those of a valid request stay below it. REQUIRES: factor >= 0.
   static constexpr int64_t kMost = int64_t{1} << 62;
   int64_t CeilTimes(int64_t factor) const {
     const __int128 times = (static_cast<__int128>(num) * factor + den - 1) / den;
@@ -26,7 +26,7 @@ struct Rational {
   friend bool operator==(const Rational& a, const Rational& b) { return !(a < b) && !(b < a); }
 };
 
-// floor(a * b / c) without overflow in between. REQUIRES: a, b >= 0, c > 0, the result fits.
+// floor(a * b / c), with a 128-bit product. REQUIRES: a, b >= 0, c > 0, the result fits.
 inline int64_t MulDiv(int64_t a, int64_t b, int64_t c) {
   return static_cast<int64_t>(static_cast<__int128>(a) * b / c);
 }

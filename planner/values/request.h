@@ -13,11 +13,11 @@
 
 namespace remesh::planner {
 
-// Which memory of a device's host an array lies in. Moving between kinds on one device is a copy
+// The memory of a device's host that an array lies in. A move between kinds on one device is a copy
 // inside the host.
 enum class MemoryKind : int8_t { kDevice, kPinnedHost, kUnpinnedHost };
 
-// Caller's device ids; position i of a layout is ids[i]. Shared by many arrays.
+// The caller's device ids; position i of a layout is ids[i]. Shared by many arrays.
 using DeviceList = std::vector<int64_t>;
 using DeviceListPtr = std::shared_ptr<const DeviceList>;
 
@@ -54,7 +54,7 @@ struct PlanOptions {
   friend bool operator==(const PlanOptions&, const PlanOptions&) = default;
 };
 
-// Where to take boxes from that no living device holds.
+// Where to take boxes from when no living device holds them.
 struct Fallback {
   enum class Kind : int8_t { kHostSnapshot, kCheckpoint };
   Kind kind = Kind::kHostSnapshot;
@@ -64,8 +64,9 @@ struct Fallback {
   friend bool operator==(const Fallback&, const Fallback&) = default;
 };
 
-// Everything a plan depends on: PlanSpec after the front ends. Equal layouts and device lists
-// should share pointers: planning costs by distinct (layout, device list) pairs, not by arrays.
+// Everything a plan depends on: a PlanSpec after the front ends. Equal layouts and device lists
+// should share pointers: the cost of planning depends on distinct (layout, device list) pairs, not
+// on arrays.
 struct ReshardRequest {
   Topology topology;
   std::vector<ArraySpec> arrays;
@@ -74,9 +75,9 @@ struct ReshardRequest {
 };
 
 // INVALID_ARGUMENT with the field named: invalid topology or options; no arrays; array names empty
-// or repeated; layout of another shape; device lists with repeats or devices outside the topology;
-// a source that does not cover its array, lost devices aside; subgroup kinds or subgroups that
-// differ between source and target.
+// or repeated; a layout of another shape; device lists with repeats or devices outside the
+// topology; a source that does not cover its array, lost devices excepted; subgroup kinds or
+// subgroups that differ between source and target.
 absl::Status ValidateRequest(const ReshardRequest& request);
 
 }  // namespace remesh::planner

@@ -10,19 +10,19 @@
 
 namespace remesh::planner {
 
-// How many values are a megabyte, about: the most that is copied between two looks at a budget.
+// About a megabyte, as a number of values: the most that is copied between two looks at a budget.
 template <typename T>
 inline constexpr size_t kMegabyteOf = std::max<size_t>(1, (size_t{1} << 20) / sizeof(T));
 
-// Makes room for `size` values, on huge pages where that is much.
+// Reserves room for `size` values, on huge pages if that is much memory.
 template <typename T>
 void Reserve(std::vector<T>& values, size_t size) {
   values.reserve(size);
   AskForHugePages(values.data(), values.capacity() * sizeof(T));
 }
 
-// Copies values to the end of `to`, which has room for them, and looks at the budget after every
-// megabyte. Of no use once the budget is spent.
+// Appends `values` to `to`, which has room for them, and looks at the budget after every megabyte.
+// `to` must not be used once the budget is spent.
 template <typename T>
 void Append(std::vector<T>& to, const std::vector<T>& values, Budget& budget) {
   constexpr size_t kStep = kMegabyteOf<T>;
@@ -32,9 +32,9 @@ void Append(std::vector<T>& to, const std::vector<T>& values, Budget& budget) {
   }
 }
 
-// Lengthens a vector to `size` values T() and looks at the budget after every megabyte of them: to
-// touch memory for the first time takes a second for a few gigabytes. Of no use once the budget is
-// spent.
+// Extends `values` to `size` values T() and looks at the budget after every megabyte: touching a
+// few gigabytes of memory for the first time takes a second. `values` must not be used once the
+// budget is spent.
 template <typename T>
 void Resize(std::vector<T>& values, size_t size, Budget& budget) {
   constexpr size_t kStep = kMegabyteOf<T>;

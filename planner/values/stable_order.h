@@ -11,9 +11,10 @@
 
 namespace remesh::planner {
 
-// `order`, indices of anything, sorted by key(index) in [0, key_count), equal keys in the order
-// they came: a counting sort, whose cost is the number of indices plus that of keys. Applied by the
-// lesser key first, it sorts by several. Of no use once the budget is spent.
+// `order` (indices of anything) sorted by key(index) in [0, key_count); indices with equal keys
+// keep their order. A counting sort, which costs the number of indices plus that of keys. To sort
+// by several keys, apply it by the least significant key first. Must not be used once the budget is
+// spent.
 template <typename Key>
 std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_count,
                                  const Key& key, Budget& budget = Budget::Unlimited()) {
@@ -31,8 +32,8 @@ std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_
   return sorted;
 }
 
-// std::stable_sort() that looks at the budget; of no use once it is spent. Runs are sorted and then
-// merged, two into one, until one is left.
+// std::stable_sort() that looks at the budget; `values` must not be used once it is spent. Sorts
+// runs of 4096 values, then merges pairs of runs until one is left.
 template <typename T, typename Less>
 void StableSort(std::vector<T>& values, const Less& less, Budget& budget) {
   constexpr size_t kRun = 4096;

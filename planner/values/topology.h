@@ -15,15 +15,15 @@ struct Host {
   std::string name;
   std::vector<int64_t> device_ids;  // the caller's numbering; position = local device of the worker
                                     // registered as `name`
-  double nic_bytes_per_second = 0;  // of one NIC, each direction
+  double nic_bytes_per_second = 0;  // of one NIC, in each direction
   int32_t nics = 1;
-  double fabric_bytes_per_second = 0;  // of one device inside the host, each direction
+  double fabric_bytes_per_second = 0;  // of one device inside the host, in each direction
   std::string parent;                  // name of a Domain, or "" for the root
 
   friend bool operator==(const Host&, const Host&) = default;
 };
 
-// A node above the hosts: rack, pod ... with the capacity of its uplink.
+// A domain above the hosts (rack, pod ...) with the capacity of its uplink.
 struct Domain {
   std::string name;
   std::string parent;  // "" for the root
@@ -40,19 +40,19 @@ struct Topology {
   friend bool operator==(const Topology&, const Topology&) = default;
 };
 
-// The planner counts in integers: a capacity above kCapacityMax counts as that, and the NICs of all
-// hosts together must not exceed kCapacitySumMax. Bytes per second.
+// The planner computes with integers: a larger capacity counts as kCapacityMax, and the NICs of all
+// hosts together must not exceed kCapacitySumMax. In bytes per second.
 inline constexpr double kCapacityMax = 70368744177664.0;          // 2^46
 inline constexpr double kCapacitySumMax = 1152921504606846976.0;  // 2^60
 
-// What the NICs of a host count as together, at most 2 * kCapacitySumMax. A NIC counts only when a
+// The capacity of a host's NICs together, at most 2 * kCapacitySumMax. Counts a NIC only when a
 // device uses it. An integer, so that a sum is the same in any order.
 int64_t NicCapacity(const Host& host);
 
-// INVALID_ARGUMENT unless: there is a host; host names and domain names are unique and not empty;
-// device ids are unique and >= 0; every host has a device and 1 <= nics; capacities are finite and
-// > 0, within kCapacitySumMax together; parents exist and make no cycle. Fields: "hosts[i].nics"
-// ...
+// INVALID_ARGUMENT unless there is a host; host names and domain names are unique and not empty;
+// device ids are unique and >= 0; every host has a device and nics >= 1; capacities are finite and
+// > 0, and within kCapacitySumMax together; parents exist and form no cycle. Fields:
+// "hosts[i].nics" ...
 absl::Status ValidateTopology(const Topology& topology);
 
 }  // namespace remesh::planner
