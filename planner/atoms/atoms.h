@@ -14,12 +14,12 @@
 
 namespace remesh::planner {
 
-// A sorted set of devices (or hosts), shared by all that have the same. There may be millions, most
-// of them small: those stand where they are.
+// A sorted set of devices (or hosts), shared by all tapes that have the same set. There may be
+// millions of groups, most of them small; small ones take no heap memory.
 using Group = absl::InlinedVector<int32_t, 4>;
 
-// All elements, of all arrays, that one group of living devices holds before and one group needs
-// after, as one line of bits: see AtomGeometry.
+// All elements, of all arrays, that the same living devices hold before and the same devices need
+// after, laid out as one line of bits: see AtomGeometry.
 struct Tape {
   int32_t holders = 0;      // into Atoms::groups, never empty
   int32_t needers = 0;      // into Atoms::groups, never empty
@@ -30,9 +30,9 @@ struct Tape {
   int32_t first_atom = 0;   // its atoms begin there in Atoms::numbers
 };
 
-// What must move, cut as coarsely as holders and needers allow. Its size depends on the layouts,
-// not on the number of arrays: arrays alike in shape, width and placements share their atoms, and
-// atoms with equal groups share a tape.
+// All that must move, cut as coarsely as holders and needers allow. Its size depends on the
+// layouts, not on the number of arrays: arrays with equal shape, width and placements share their
+// atoms, and atoms with equal groups share a tape.
 struct Atoms {
   std::vector<Group> groups;
   std::vector<Tape> tapes;       // in order of first appearance
@@ -42,12 +42,12 @@ struct Atoms {
   std::vector<int64_t> missing_bits;  // of `missing`, by the group that needs them
 };
 
-// Source tile s and target tile t meet in the product of their intervals: each dimension's cuts
-// of source and target are merged in one walk, and the product of these walks is exactly the
-// non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the
-// array at box boundaries until no boundary is left inside a part. Subgroups are planned apart:
-// elements move between equal subgroups only. RESOURCE_EXHAUSTED above kAtomsMax
-// (TOO_MANY_ATOMS) or kOverlapsMax (TOO_MANY_OVERLAPS).
+// Source tile s and target tile t overlap in the product of their intervals: for each dimension one
+// walk merges the cuts of source and target, and the product of these walks yields exactly the
+// non-empty intersections. Layouts without partitions (explicit boxes) are cut by halving the array
+// at box boundaries until no boundary is left inside a part. Subgroups are planned apart: elements
+// move between equal subgroups only. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_ATOMS) or
+// kOverlapsMax (TOO_MANY_OVERLAPS).
 absl::StatusOr<Atoms> MakeAtoms(const ReshardRequest& canonical, const Network& network,
                                 Budget& budget = Budget::Unlimited());
 

@@ -12,8 +12,8 @@
 
 namespace remesh::planner {
 
-// A atom with the tiles that hold it before and need it after (indices of Layout::tiles, of one
-// subgroup). A atom that no tile needs does not appear.
+// An atom with the tiles that hold it before and need it after (indices of Layout::tiles, all of
+// one subgroup). Atoms that no tile needs are left out.
 struct Atom {
   int32_t id = 0;  // see ArrayClass
   int64_t elements = 0;
@@ -23,13 +23,13 @@ struct Atom {
 
 inline constexpr int64_t kAtomsMax = int64_t{1} << 22;
 absl::Status TooManyAtoms();
-// Tiles of all atoms of a class, and devices of all groups of holders and needers: nested boxes can
-// make as many as the square of their number.
+// Limit on the tiles of all atoms of a class, and on the devices of all groups of holders and
+// needers: nested boxes can cause as many as the square of their number.
 inline constexpr int64_t kOverlapsMax = int64_t{1} << 24;
 absl::Status TooManyOverlaps();
 
-// Fills the atoms' geometry in `array_class`, whose first_atom is set, and returns the atoms,
-// subgroup by subgroup. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_ATOMS) or kOverlapsMax
+// Fills in the geometry of the atoms in `array_class`, whose first_atom is set, and returns the
+// atoms, subgroup by subgroup. RESOURCE_EXHAUSTED above kAtomsMax (TOO_MANY_ATOMS) or kOverlapsMax
 // (TOO_MANY_OVERLAPS).
 absl::StatusOr<std::vector<Atom>> CutIntoAtoms(const Layout& source, const Layout& target,
                                                ArrayClass& array_class, Budget& budget);

@@ -9,8 +9,9 @@
 
 namespace remesh::planner {
 
-// All tapes with the same holder hosts and the same hosts in need: what routing between hosts
-// solves over. A host that holds is never in need: what it holds goes to its other devices inside.
+// All tapes with the same holder hosts and the same needer hosts: the unit that routing between
+// hosts solves for. A host that holds a tape is never a needer: it copies the tape to its other
+// devices inside the host.
 struct DemandClass {
   Group holders;                          // hosts, not empty
   Group needers;                          // hosts, disjoint from holders, not empty
@@ -20,7 +21,7 @@ struct DemandClass {
 
 struct DemandClasses {
   std::vector<DemandClass> classes;  // in order of first appearance
-  std::vector<int32_t> class_of;     // tape -> class, -1 where no host is in need
+  std::vector<int32_t> class_of;     // tape -> class, -1 where no host needs the tape
 };
 
 // Incomplete once the budget is spent.

@@ -12,7 +12,7 @@ namespace remesh::planner {
 struct MissingBox {
   int32_t array = 0;
   Box box;
-  int64_t subgroup = 0;               // of the tile in need
+  int64_t subgroup = 0;               // of the tile that needs the box
   std::vector<int32_t> lost_devices;  // canonical ids
 
   friend bool operator==(const MissingBox&, const MissingBox&) = default;

@@ -10,9 +10,9 @@
 
 namespace remesh::planner {
 
-// Arrays that are alike in all that planning looks at: shape, element width and both placements.
-// Its atoms are boxes within which the holders and the needers of every element are the same; they
-// are numbered from first_atom on.
+// Arrays that are equal in everything that planning reads: shape, element width and both
+// placements. Its atoms are boxes within which every element has the same holders and the same
+// needers; they are numbered from first_atom on.
 struct ArrayClass {
   std::vector<int32_t> arrays;  // canonical indices, rising
   int32_t element_bits = 8;
@@ -37,8 +37,8 @@ struct TapeRun {
   int64_t bits_per_array = 0;  // of all these atoms of one array
 };
 
-// The elements of some atoms laid on a line of bits, in array order: what cuts, stripes and parts
-// speak of.
+// The elements of some atoms laid out as a line of bits, in array order. Cuts, stripes and parts
+// are positions and ranges on it.
 struct TapeRuns {
   absl::Span<const int32_t> atoms;  // rising numbers; outlives the tape
   std::vector<TapeRun> runs;
@@ -47,10 +47,11 @@ struct TapeRuns {
       1;  // width of the widest elements: cuts at multiples of it hardly need rounding
 };
 
-// Positions on a tape are rounded to elements, by every user alike, so that adjoining ranges stay
-// adjoining; and, where that moves them by no more than `slack_bits`, which is one number for a
-// whole plan, to whole rows, planes ... of the box they fall into, so that ranges are boxes rather
-// than ragged.
+// The boxes of all atoms, and how ranges of a tape map to boxes. All code that uses a position on a
+// tape rounds it here, to elements, so that adjoining ranges stay adjoining. Where it moves a
+// position by no more than `slack_bits` (one number for a whole plan), rounding goes on to whole
+// rows, planes ... of the box that the position falls into, so that a range is one box rather than
+// several.
 struct AtomGeometry {
   std::vector<ArrayClass> classes;  // by first_atom
 
@@ -60,12 +61,12 @@ struct AtomGeometry {
   void ForEachBox(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits,
                   absl::FunctionRef<void(int32_t array, const Box& box)> visit) const;
 
-  // The range that those elements are.
+  // The range on the tape that those elements take.
   Interval Rounded(const TapeRuns& tape, Interval range, int64_t slack_bits) const {
     return {Rounded(tape, range.lo, slack_bits), Rounded(tape, range.hi, slack_bits)};
   }
 
-  // Its bits.
+  // The number of bits of those elements.
   int64_t BitsOfRange(const TapeRuns& tape, int64_t begin, int64_t end, int64_t slack_bits) const {
     return Rounded(tape, {begin, end}, slack_bits).size();
   }
@@ -76,8 +77,8 @@ struct AtomGeometry {
   int64_t Rounded(const TapeRuns& tape, int64_t position, int64_t slack_bits) const;
 };
 
-// Calls visit for boxes that together hold the elements [begin, end) of `box` in row-major order:
-// at most 2 * rank - 1.
+// Calls visit for boxes that together hold the elements [begin, end) of `box` in row-major order.
+// There are at most 2 * rank - 1.
 void ForEachBoxOfRange(const Box& box, int64_t begin, int64_t end,
                        absl::FunctionRef<void(const Box& box)> visit);
 

@@ -12,10 +12,11 @@
 namespace remesh::planner {
 
 // A request with everything renamed by structure: devices are 0..n-1 (host by host), hosts 0..m-1,
-// arrays 0..k-1; names are gone. Requests that differ only in names, front ends, order of arrays or
-// numbering of devices and hosts have equal canonical requests (a missed equality may happen when
-// structure ties; a false one never). When the target order is free, the target lists are in the
-// order given: none is chosen here, the plan says which device takes whose place.
+// arrays 0..k-1, and names are gone. Requests that differ only in names, front ends, order of
+// arrays or numbering of devices and hosts have equal canonical requests. (When parts of the
+// structure tie, an equality may be missed; there is never a false one.) When the target order is
+// free, the target lists stay in the given order: the plan, not this request, says which device
+// takes whose place.
 struct CanonicalRequest {
   ReshardRequest request;   // host names "", array names "", device ids canonical
   std::string fingerprint;  // "1-" + 32 hex digits: format number (2: free order), then a 128-bit

@@ -11,8 +11,8 @@
 
 namespace remesh::planner {
 
-// A topology renumbered by structure: hosts in AHU order of the domain tree, so that trees which
-// differ only in names and in the order of equal parts come out equal.
+// A topology renumbered by structure: hosts in AHU order of the domain tree, so that trees that
+// differ only in names and in the order of equal parts become equal.
 struct CanonicalTree {
   Topology topology;                // host names "", domain names "0", "1" ..., device ids 0, 1 ...
   std::vector<int64_t> device_ids;  // canonical device -> caller's id
@@ -21,10 +21,10 @@ struct CanonicalTree {
 };
 
 // Orders the hosts of `topology` that have a device with used(id), and the domains above them.
-// `label` says all that distinguishes one device from another besides its place: devices with equal
-// labels are interchangeable. Devices that share a NIC may swap, NICs with equally many devices may
-// swap with all their devices, hosts and domains under one parent may swap. Ties (parts with equal
-// labels) keep the caller's order.
+// `label` returns everything that distinguishes one device from another besides its place: devices
+// with equal labels are interchangeable. Devices that share a NIC may swap, NICs with equally many
+// devices may swap with all their devices, and hosts and domains under one parent may swap. Ties
+// (parts with equal labels) keep the caller's order.
 CanonicalTree CanonicalizeTree(const Topology& topology, const std::function<bool(int64_t)>& used,
                                const std::function<Hash128(int64_t)>& label);
 

@@ -10,7 +10,7 @@
 
 namespace remesh::planner {
 
-// The devices of a topology by dense numbers, so that what is known of them stands in vectors.
+// Dense numbers for the devices of a topology, so that data about devices can be kept in vectors.
 class DeviceTable {
  public:
   explicit DeviceTable(const Topology& topology) {
@@ -26,7 +26,7 @@ class DeviceTable {
 
   size_t size() const { return number_of_.size(); }
   int32_t NumberOf(int64_t id) const { return number_of_.at(id); }
-  // Of all devices of a list. The reference holds.
+  // The numbers of all devices of a list. The reference stays valid for the life of the table.
   const std::vector<int32_t>& NumbersOf(const DeviceList& list) {
     std::vector<int32_t>& numbers = of_list_[&list];
     if (!numbers.empty()) return numbers;

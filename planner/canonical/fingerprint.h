@@ -23,11 +23,11 @@ struct Hash128 {
   }
 };
 
-// One step of a running hash of a few numbers: cheap, for labels of devices.
+// One step of a running hash of a few numbers. Cheap; for labels of devices.
 Hash128 Mixed(const Hash128& state, uint64_t value);
 
-// Hashes a sequence of values. Two sequences of calls that differ in anything hash different bytes,
-// because lengths go before variable parts.
+// Hashes a sequence of values. Any two different sequences of calls hash different bytes, because
+// lengths go before variable parts.
 class Hasher {
  public:
   Hasher();
@@ -47,8 +47,8 @@ class Hasher {
   std::unique_ptr<State> state_;
 };
 
-// What a layout is, whatever device list it stands on: shape, subgroup kind, and for each tile that
-// holds elements its subgroup, its boxes and how many positions hold it.
+// The hash of a layout, independent of its device list: shape, subgroup kind, and for each tile
+// that holds elements its subgroup, its boxes and the number of positions that hold it.
 Hash128 HashWithoutDevices(const Layout& layout);
 
 }  // namespace remesh::planner

@@ -12,24 +12,25 @@
 
 namespace remesh::planner {
 
-// Names the hash below: raised when what is hashed, or how, changes. Requests whose target order is
-// free have a number of their own: under 1 the order that was chosen was hashed, under 2 it is the
-// order that was given.
+// The format number of the hash below, raised when its input or the algorithm changes. Requests
+// whose target order is free have a number of their own: format 1 hashed the chosen order, format 2
+// hashes the given one.
 constexpr const char* RequestFormat(const PlanOptions& options) {
   return options.free_target_order ? "2" : "1";
 }
 
-// What identifies a placement in one request: shared layouts and lists are looked at once.
+// Identifies a placement within one request by pointers, so that shared layouts and lists are
+// hashed once.
 using PlacementKey = std::tuple<const Layout*, const DeviceList*, MemoryKind>;
 inline PlacementKey KeyOf(const Placement& p) {
   return {p.layout.get(), p.devices.get(), p.memory_kind};
 }
 
-// Hashes all that a canonical request says: options and topology, then its arrays in turn.
-// `named[id]`: whether a list has the device.
+// Hashes the whole content of a canonical request: options and topology, then its arrays in turn.
+// `named[id]`: whether a list names the device.
 class RequestHasher {
  public:
-  // An array's placements by their numbers; -1: not known yet.
+  // The numbers of an array's placements; -1: not known yet.
   struct Numbers {
     int64_t source = -1;
     int64_t target = -1;
@@ -37,7 +38,7 @@ class RequestHasher {
 
   RequestHasher(const ReshardRequest& request, const std::vector<bool>& named);
 
-  // `numbers` is shared by arrays of equal placements. `hash_of` is HashWithoutDevices(), kept.
+  // Arrays with equal placements share `numbers`. `hash_of` returns HashWithoutDevices(), memoized.
   void AddArray(const ArraySpec& array, absl::FunctionRef<Hash128(const Layout&)> hash_of,
                 Numbers& numbers);
 

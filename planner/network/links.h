@@ -9,8 +9,8 @@
 
 namespace remesh::planner {
 
-// What transfers share, one entry for each direction: NICs, uplinks of domains, and the fabric of
-// every device inside its host.
+// What transfers share, in one direction: a NIC, the uplink of a domain, or the fabric between a
+// device and the others of its host.
 struct Link {
   enum class Kind : int8_t { kNic, kDomain, kFabric };
   Kind kind = Kind::kNic;
@@ -19,9 +19,9 @@ struct Link {
   int64_t bytes_per_second = 0;
 };
 
-// The links of a network and the way of a transfer over them. Numbered: NICs, then uplinks of
-// domains, then fabric; each has an egress (even number) and next to it an ingress (odd). All that
-// counts loads counts them by these numbers. The network must outlive the object.
+// The links of a network, and the path of a transfer over them. Links are numbered NICs first, then
+// uplinks of domains, then fabric; each has an even number for egress and the odd number after it
+// for ingress. All code that counts loads uses these numbers. The network must outlive the object.
 class Links {
  public:
   explicit Links(const Network& network);
@@ -33,10 +33,10 @@ class Links {
   double SecondsFor(int32_t link, double bits) const {
     return bits / 8 / static_cast<double>(links_[link].bytes_per_second);
   }
-  std::string NameOf(int32_t link) const;  // in words; of a NIC or an uplink
+  std::string NameOf(int32_t link) const;  // name in words, of a NIC or an uplink
 
-  // The first and the last link between two different devices: their NICs, or their fabric within
-  // one host. REQUIRES: both carry when their hosts differ.
+  // The first and the last link between two different devices: their NICs, or, within one host,
+  // their fabric. REQUIRES: when their hosts differ, both devices carry.
   int32_t Sender(int32_t from_device, int32_t to_device) const {
     return 2 * EndOf(from_device, to_device);
   }
@@ -44,8 +44,9 @@ class Links {
     return 2 * EndOf(to_device, from_device) + 1;
   }
 
-  // Calls visit(link) for each link between two devices, none where they are one: both ends and,
-  // across hosts, the uplinks that the nearest common domain does not hold. REQUIRES: see Sender().
+  // Calls visit(link) for each link between two devices (none when they are the same device): the
+  // links of both ends and, across hosts, the uplinks of the domains below the nearest common one.
+  // REQUIRES: see Sender().
   template <typename Visit>
   void ForEachOnPath(int32_t from_device, int32_t to_device, const Visit& visit) const {
     if (from_device == to_device) return;
@@ -60,14 +61,14 @@ class Links {
   }
 
  private:
-  // Half the number of the device's link towards `other`.
+  // Half the egress number of the device's link towards `other`.
   int32_t EndOf(int32_t device, int32_t other) const {
     const bool inside = network_.host_of[device] == network_.host_of[other];
     return inside ? first_fabric_ / 2 + device : network_.nic_of[device];
   }
   bool Contains(int32_t domain, int32_t host) const;
 
-  // Domains above `host` that do not hold `other` as well.
+  // Visits the domains above `host` that do not contain `other`.
   template <typename Visit>
   void ForEachUplink(int32_t host, int32_t other, int32_t direction, const Visit& visit) const {
     for (int32_t d = network_.hosts[host].parent; d >= 0; d = network_.domains[d].parent) {
@@ -82,14 +83,14 @@ class Links {
   int32_t first_fabric_ = 0;
 };
 
-// Bits on every link, summed over flows. A window in which all transfers go at rates in proportion
-// to their bytes lasts as long as its busiest link.
+// Bits on every link, summed over flows. When all transfers of a window run at rates in proportion
+// to their bytes, the window lasts as long as its busiest link.
 class LinkLoads {
  public:
   explicit LinkLoads(const Links& links) : links_(&links), bits_(links.all().size(), 0) {}
 
   void Add(int32_t from_device, int32_t to_device, int64_t bits);
-  // Of the busiest link.
+  // Seconds of the busiest link.
   double seconds() const { return seconds_; }
   double SecondsOf(int32_t link) const {
     return links_->SecondsFor(link, static_cast<double>(bits_[link]));

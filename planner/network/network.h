@@ -9,11 +9,12 @@
 namespace remesh::planner {
 
 // The part of a canonical topology that may carry a request's bytes, in integers. Only devices that
-// a list of the request names carry, and no lost one; a NIC counts only when such a device uses it.
+// a list of the request names carry, unless they are lost; a NIC counts only when such a device
+// uses it.
 struct Network {
   struct Nic {
     int32_t host = 0;
-    std::vector<int32_t> devices;  // carrying ones, rising
+    std::vector<int32_t> devices;  // those that carry, rising
   };
   struct HostNode {
     int64_t nic_capacity = 0;     // of one NIC, bytes per second

@@ -12,21 +12,21 @@
 
 namespace remesh::planner {
 
-// Who should send how much to whom between hosts, and what nobody can beat.
+// The result of routing: how much each host should send to which others, and the bounds on it.
 struct Routings {
-  Bound lower;            // LB: true of any plan
-  Bound reachable;        // T0: of plans without third hosts, uplinks aside
-  Routing hosts;          // amounts that show T0
+  Bound lower;            // LB: holds for any plan
+  Bound reachable;        // T0: for plans without third hosts, disregarding uplinks
+  Routing hosts;          // amounts that reach T0
   DomainRouting domains;  // with uplinks; empty, and its bound 0, where there are no domains
-  RoutePlan routes;       // trees of these amounts; see MakeRoutings()
+  RoutePlan routes;       // trees for these amounts; see MakeRoutings()
 };
 
 // Bounds and amounts, without trees. Incomplete once the budget is spent.
 Routings BoundRoutings(const Atoms& atoms, const DemandClasses& demand, const Network& network,
                        Budget& budget = Budget::Unlimited());
 
-// The same, for Strategy::kOptimal with trees: where uplinks bind, those that enter each domain
-// once, or a mix of both, if that makes the busiest link less busy.
+// The same, and for Strategy::kOptimal also trees. Where uplinks bind, uses trees that enter each
+// domain once, or a mix of both, if that makes the busiest link less busy.
 Routings MakeRoutings(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
                       const Network& network, Budget& budget = Budget::Unlimited());
 

@@ -16,17 +16,16 @@ struct RoutePlan {
   Rational t;                 // of the busiest host or uplink, in its busier direction
 };
 
-// 0.999 t: differences below that are not worth anything.
+// 0.999 t: smaller differences do not matter.
 inline Rational ThousandthLess(const Rational& t) { return {t.num - t.num / 1000, t.den}; }
 
-// Time of the busiest host or uplink.
+// `routes` with the time of the busiest host or uplink.
 RoutePlan Timed(const Network& network, std::vector<Route> routes);
 
-// Two answers to one demand, mixed: i / 64 of every class goes by `some`, the rest by `others`. A
-// link is then as busy as the same mix of what the two put on it, so that the busiest one may be
-// less busy than with either: where one overloads uplinks and the other NICs inside. Takes the i
-// that serves that best: either answer whole where no mix saves a thousandth, `some` where both are
-// alike.
+// A mix of two answers to one demand: i / 64 of every class goes by `some`, the rest by `others`.
+// The load of a link is then the same mix of its two loads, so that the busiest link may be less
+// busy than with either answer: for instance where one overloads uplinks and the other NICs inside.
+// Takes the best i; one answer whole where no mix saves a thousandth; `some` where both are equal.
 RoutePlan LeastBusyMix(const Network& network, RoutePlan some, RoutePlan others);
 
 }  // namespace remesh::planner
