@@ -12,14 +12,15 @@
 
 namespace remesh::planner {
 
-// A torch DTensor's sharding: a mesh, row-major over the device list, and what each of its
-// dimensions does with the tensor.
+// A torch DTensor's sharding: a mesh, row-major over the device list, and one placement of the
+// tensor for each of the mesh's dimensions.
 //
 // Placements apply from left to right, each to the local tensor that those before it left:
-//   Shard(d)           torch.chunk along d into n, the size of the mesh dimension: chunks of
-//   ceil(len/n), the last ones short or empty. StridedShard(d, f) torch.chunk into f pieces, each
-//   into n chunks; coordinate i gets the i-th chunk of every piece. Replicate, Partial leave it
-//   whole; Partial devices hold partial results.
+//   Shard(d)            torch.chunk along d into n, the size of the mesh dimension: chunks of
+//                       ceil(len/n), the last ones short or empty.
+//   StridedShard(d, f)  torch.chunk into f pieces, each into n chunks; coordinate i gets the i-th
+//                       chunk of every piece.
+//   Replicate, Partial  leave it whole; Partial devices hold partial results.
 // So 5 elements over a 2x2 mesh by Shard(0), Shard(0) are 2, 1, 1, 1 (XLA tiles 2, 2, 1, 0), and
 // strided shards may consist of several intervals.
 struct DTensorSharding {
@@ -48,13 +49,13 @@ struct DTensorSharding {
 };
 
 // The boxes that each position holds of an array of `shape` (which passed ValidateShape()). Devices
-// along Partial dimensions are in subgroups of their own, of the kind "unreduced[op](n)", as those
-// of XLA's unreduced shardings.
+// along Partial dimensions form subgroups of the kind "unreduced[op](n)", as in XLA's unreduced
+// shardings.
 //
 // INVALID_ARGUMENT, with fields such as "mesh_shape[1]", "placements[0].shard.dim" or "devices":
-// sizes < 1, a mesh that is not as large as the device list, dimensions out of range, unknown
-// reductions, split factors < 1 or such that a shard falls into more pieces than
-// kBoxesOfPositionMax.
+// sizes < 1, a mesh whose size differs from that of the device list, dimensions out of range,
+// unknown reductions, split factors < 1 or so large that a shard has more than kBoxesOfPositionMax
+// pieces.
 absl::StatusOr<Layout> ToLayout(const DTensorSharding& sharding, const Shape& shape,
                                 int32_t device_count);
 

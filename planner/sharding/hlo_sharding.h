@@ -30,7 +30,7 @@ struct Maximal {
 struct Manual {
   friend bool operator==(const Manual&, const Manual&) = default;
 };
-// Nobody knows.
+// Nothing is known about the placement.
 struct Unknown {
   friend bool operator==(const Unknown&, const Unknown&) = default;
 };
@@ -39,7 +39,7 @@ struct Unreduced {
   ReductionOp reduction = ReductionOp::kSum;
   friend bool operator==(const Unreduced&, const Unreduced&) = default;
 };
-// The first dims() - subgroups dimensions of `tiles` cut the array's dimensions, the last ones are
+// The first dims() - subgroups dimensions of `tiles` cut the array's dimensions; the others are
 // subgroups.
 struct Tiled {
   using Subgroups = std::vector<SubgroupType>;
@@ -51,7 +51,8 @@ struct Tiled {
   friend bool operator==(const Tiled&, const Tiled&) = default;
 };
 
-// Shardings to be made the same, or alike, by propagation. Means nothing for a concrete placement.
+// Propagation makes the shardings of a group the same, or alike. Has no meaning for a concrete
+// placement.
 struct ShardGroup {
   enum class Type : int8_t { kAs, kLike };
   Type type = Type::kAs;
@@ -60,7 +61,7 @@ struct ShardGroup {
   friend bool operator==(const ShardGroup&, const ShardGroup&) = default;
 };
 
-// Where a sharding came from. Means nothing here, and is carried along only.
+// The origin of a sharding. Kept, but without meaning here.
 struct OpMetadata {
   std::string op_type;
   std::string op_name;
@@ -69,7 +70,7 @@ struct OpMetadata {
 };
 
 struct HloSharding;
-// One leaf an array, in preorder. Append() builds it.
+// One leaf for each array, in preorder. Append() builds it.
 struct Tuple {
   std::vector<HloSharding> leaves;
   int64_t listed_positions = 0;  // in the lists of all leaves' tile assignments
@@ -92,21 +93,22 @@ struct HloSharding {
 };
 inline bool operator==(const Tuple& a, const Tuple& b) { return a.leaves == b.leaves; }
 
-// Adds a leaf. INVALID_ARGUMENT without a field when it is a tuple itself, or when leaves or the
-// positions that they list become too many: texts may ask for far more positions than they have
-// characters.
+// Adds a leaf. INVALID_ARGUMENT without a field when the leaf is a tuple itself, or when there are
+// too many leaves or too many positions in their lists: a short text may ask for far more positions
+// than it has characters.
 absl::Status Append(HloSharding leaf, Tuple& tuple);
 
-// The canonical form, as XLA's, of tiles with the given trailing subgroups: subgroups of one device
-// are dropped, those of one type merged and put in the order of SubgroupType; replicas are sorted;
-// without data tiles, one manual, unreduced or replicated subgroup is the plain form of that name.
-// INVALID_ARGUMENT without a field when there are more subgroups than dimensions.
+// The canonical form, equal to XLA's, of tiles with the given trailing subgroups: drops subgroups
+// of one device, merges those of one type and puts them in the order of SubgroupType, and sorts
+// replicas. Without data tiles, a single manual, unreduced or replicated subgroup becomes the plain
+// form of that name. INVALID_ARGUMENT without a field when there are more subgroups than
+// dimensions.
 absl::StatusOr<HloSharding::Form> CanonicalTiles(TileAssignment tiles, Tiled::Subgroups subgroups,
                                                  ReductionOp reduction = ReductionOp::kSum);
 
-// XLA's way to carry the reduction of unreduced devices in metadata: op_type "sdy::reduction_op",
-// op_name SUM, MAX or MIN. Takes such entries out of `metadata`; kSum when there is none.
-// INVALID_ARGUMENT without a field for another op_name.
+// XLA carries the reduction of unreduced devices in metadata: op_type "sdy::reduction_op", op_name
+// SUM, MAX or MIN. Removes such entries from `metadata` and returns the reduction; kSum when there
+// is none. INVALID_ARGUMENT without a field for another op_name.
 absl::StatusOr<ReductionOp> TakeReduction(std::vector<OpMetadata>& metadata);
 // The entry that carries `op`.
 OpMetadata ReductionMetadata(ReductionOp op);

@@ -26,15 +26,15 @@ namespace remesh::planner {
 //             | (maximal_mesh | single_device)[device_id=INT]
 //   dim      := '{' axis,... [, ?] '}'      axis := 'name' [:(INT)INT]      op := sum | max | min
 //
-// Unlike XLA's parser this one refuses two kinds in one sharding, items given twice, and tile
-// assignments that are no permutation. Errors are INVALID_ARGUMENT, field "hlo_text", with the
-// column and what was expected there. Linear in the text.
+// Unlike XLA's parser, this one refuses two kinds in one sharding, repeated items, and tile
+// assignments that are not a permutation. Errors are INVALID_ARGUMENT, field "hlo_text", with the
+// column and what was expected there. Takes time linear in the text.
 absl::StatusOr<HloSharding> ParseHloSharding(std::string_view text);
 
-// XLA's canonical text, without metadata; what no XLA text can say of a reduction other than SUM
-// stands in metadata as XLA's protos have it. Parses back to an equal value, but for named
-// shardings that print without their mesh (named_text.h): those parse back to what is replicated or
-// unreduced as much.
+// XLA's canonical text, without metadata. Where XLA's text cannot express a reduction other than
+// SUM, metadata carries it, as in XLA's protos. Parses back to an equal value, except named
+// shardings that print without their mesh (named_text.h): those parse back to a replicated or
+// unreduced sharding without a mesh.
 std::string PrintHloSharding(const HloSharding& sharding);
 
 }  // namespace remesh::planner

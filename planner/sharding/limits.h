@@ -6,8 +6,7 @@
 
 namespace remesh::planner {
 
-// Bounds on what a sharding may say, so that a short text or message never costs much memory or
-// time.
+// Limits on shardings, so that a short text or message never costs much memory or time.
 inline constexpr int64_t kPositionsMax = int64_t{1} << 20;  // devices of one sharding
 inline constexpr int kTileRankMax = 64;  // dimensions of a tile assignment, axes of a mesh
 inline constexpr size_t kTextBytesMax = size_t{16} << 20;  // one sharding as text

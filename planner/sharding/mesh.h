@@ -20,8 +20,8 @@ struct MeshAxis {
   friend bool operator==(const MeshAxis&, const MeshAxis&) = default;
 };
 
-// Device positions arranged along named axes, major to minor. Without axes it is empty, or maximal
-// when `maximal` is set.
+// Device positions arranged along named axes, major to minor. A mesh without axes is empty, or
+// maximal when `maximal` is set.
 struct Mesh {
   std::vector<MeshAxis> axes;
   TileAssignment devices;          // dims() are the axis sizes; the default for a mesh without axes
@@ -30,9 +30,9 @@ struct Mesh {
   friend bool operator==(const Mesh&, const Mesh&) = default;
 };
 
-// A mesh of consecutive positions, or in the order of `device_ids` (empty: consecutive).
-// INVALID_ARGUMENT without a field: axis names empty or repeated, sizes < 1, too many devices, ids
-// that are no permutation of 0..n-1.
+// A mesh of consecutive positions, or of positions in the order of `device_ids` if that is not
+// empty. INVALID_ARGUMENT without a field: axis names empty or repeated, sizes < 1, too many
+// devices, ids that are not a permutation of 0..n-1.
 absl::StatusOr<Mesh> MakeMesh(std::vector<MeshAxis> axes, std::vector<int64_t> device_ids = {});
 // A mesh whose positions are a transposed iota, as in TileAssignment.
 absl::StatusOr<Mesh> MakeIotaMesh(std::vector<MeshAxis> axes,
@@ -55,7 +55,7 @@ struct AxisRef {
   friend bool operator==(const AxisRef&, const AxisRef&) = default;
 };
 
-// Number of devices along the axis or its part. REQUIRES: a reference that CheckAxisRef() passed.
+// Number of devices along the axis or its part. REQUIRES: CheckAxisRef() passed.
 int64_t SizeOf(const Mesh& mesh, const AxisRef& ref);
 
 // INVALID_ARGUMENT unless the axis exists and its part, if any, has pre_size >= 1, size > 1,

@@ -13,9 +13,9 @@
 
 namespace remesh::planner {
 
-// Reads a text from left to right. White space and comments (/* */ and // to the end of the line)
-// count as nothing. Errors are INVALID_ARGUMENT: field `field`, the text as value, and "column N:
-// what was expected, what was found" (columns count from 1).
+// Reads a text from left to right. Skips white space and comments (/* */ and // to the end of the
+// line). Errors are INVALID_ARGUMENT: field `field`, the text as value, and "column N: what was
+// expected, what was found" (columns count from 1).
 class TextScanner {
  public:
   // Both views must outlive the scanner.
@@ -30,13 +30,14 @@ class TextScanner {
   bool LooksAt(std::string_view token) const { return text_.substr(next_).starts_with(token); }
   // Whether the next word is exactly `word`.
   bool LooksAtWord(std::string_view word) const { return PeekWord() == word; }
-  // A run of letters, digits and underscores that starts with no digit; "" when there is none here.
+  // A run of letters, digits and underscores that does not start with a digit; "" when there is
+  // none here.
   std::string_view PeekWord() const;
 
-  // Moves past `token` when it comes next.
+  // If `token` comes next, moves past it and returns true.
   bool Take(std::string_view token);
   bool TakeWord(std::string_view word);
-  // The same, or an error.
+  // The same, or an error when the token, the end or a word does not come next.
   absl::Status Expect(std::string_view token);
   absl::Status ExpectEnd();
   absl::StatusOr<std::string> ExpectWord(std::string_view what);
@@ -50,11 +51,11 @@ class TextScanner {
   absl::StatusOr<std::vector<int64_t>> ExpectInts(std::string_view open, std::string_view close,
                                                   std::string_view what);
 
-  // "column N: expected `what`, found ..." at the next token.
+  // The error "column N: expected `what`, found ..." at the next token.
   absl::Status Expected(std::string_view what) const;
-  // "column N: `message`", at a position noted before.
+  // The error "column N: `message`", at a position noted before.
   absl::Status ErrorAt(size_t position, std::string_view message) const;
-  // Puts a status without a field at a position; OK stays OK.
+  // Adds a position to a status without a field; OK stays OK.
   absl::Status Locate(size_t position, const absl::Status& status) const;
 
  private:
@@ -64,7 +65,7 @@ class TextScanner {
   std::string_view text_;
   size_t next_ = 0;
   bool last_comment_seen_ =
-      false;  // no "*/" lies ahead: looking again and again would take quadratic time
+      false;  // no "*/" lies ahead: repeated searches would take quadratic time
 };
 
 }  // namespace remesh::planner

@@ -10,8 +10,8 @@
 
 namespace remesh::planner {
 
-// Which device position stands at each tile of an n-d grid: an immutable value in one of two forms
-// that compare equal when they mean the same.
+// The device position at each tile of an n-d grid. An immutable value in one of two forms, which
+// compare equal when they mean the same:
 //   list (V1): the positions, row-major over dims().
 //   iota (V2): arange(n).reshape(reshape_dims).transpose(transpose_perm).reshape(dims), in numpy's
 //   words.
@@ -23,7 +23,7 @@ class TileAssignment {
  public:
   using Dims = std::vector<int64_t>;
 
-  // Canonical: no dimension of 1 (but for {1}), none that could be merged with its neighbour.
+  // Canonical: no dimension of 1 (except for {1}), and none that can be merged with its neighbour.
   struct Iota {
     Dims reshape_dims;
     Dims transpose_perm;
@@ -44,16 +44,16 @@ class TileAssignment {
   int64_t size() const { return size_; }
   // nullptr for the list form.
   const Iota* iota() const { return iota_.reshape_dims.empty() ? nullptr : &iota_; }
-  // Row-major over dims(), whichever the form. O(n).
+  // All positions, row-major over dims(), in either form. O(n).
   std::vector<int64_t> Positions() const;
 
   // The same order of positions over other dimensions. REQUIRES: equal product, every dimension
   // >= 1.
   TileAssignment Reshape(absl::Span<const int64_t> dims) const;
-  // numpy's transpose: dimension d of the result is dimension perm[d]. Stays an iota where it can.
-  // REQUIRES: perm is a permutation of the dimensions.
+  // numpy's transpose: dimension d of the result is dimension perm[d]. Stays an iota where
+  // possible. REQUIRES: perm is a permutation of the dimensions.
   TileAssignment Transpose(absl::Span<const int> perm) const;
-  // The positions of every group along the last dimension put in rising order. REQUIRES: dims() is
+  // A copy with the positions of every group along the last dimension sorted. REQUIRES: dims() is
   // not empty.
   TileAssignment SortLastDim() const;
 

@@ -15,13 +15,13 @@ namespace remesh::planner {
 // ValidateShape()).
 //
 // Tile t of k over extent s is [min(t*c, s), min((t+1)*c, s)) with c = ceil(s/k). Replicas share a
-// tile. Devices along manual and unreduced subgroups are in subgroups of their own, numbered
-// row-major, and Layout::subgroup_kind tells what they are, as in "manual(2),unreduced[sum](4)". A
-// maximal sharding over a list of one device means that device.
+// tile. Devices along manual and unreduced dimensions are in subgroups of their own, numbered
+// row-major; Layout::subgroup_kind names them, as in "manual(2),unreduced[sum](4)". A maximal
+// sharding over a list of one device means that device.
 //
 // INVALID_ARGUMENT (fields "shape", "devices" or "sharding"): the rank or the number of devices
-// does not match, a position is not in the list, the sharding is unknown, a tuple, or has a maximal
-// subgroup.
+// does not match, a position is not in the list, or the sharding is unknown, a tuple, or has a
+// maximal subgroup.
 absl::StatusOr<Layout> ToLayout(const HloSharding& sharding, const Shape& shape,
                                 int32_t device_count);
 // REQUIRES: Canonicalized().
