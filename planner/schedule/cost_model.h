@@ -11,7 +11,7 @@
 
 namespace remesh::planner {
 
-// What a plan puts on the network over its whole length, whatever its windows.
+// The load that a plan puts on the network over its whole length, regardless of windows.
 struct Cost {
   double bottleneck_seconds = 0;  // busiest NIC or uplink
   int64_t bottleneck_bytes = 0;
@@ -19,38 +19,39 @@ struct Cost {
   double fabric_seconds = 0;  // busiest device inside a host
 };
 
-// Of no use once the budget is spent.
+// Must not be used once the budget is spent.
 Cost Estimate(const std::vector<Move>& moves, const Links& links,
               Budget& budget = Budget::Unlimited());
 
-// The sharing model of predictions, by name: PlanSummary and its readers say it.
+// The name of the sharing model of predictions, for PlanSummary and its readers.
 inline constexpr char kSharingModel[] = "proportional shares in each window";
 
-// From the end of a window to the start of the next but one, at least: launching a group of
-// messages and hearing that it is done, on a GPU cluster. Windows that last longer hide it, since
-// two are under way at a time.
+// The least time from the end of a window to the start of the next but one: to launch a group of
+// messages and to learn that it is done, on a GPU cluster. Longer windows hide it, since two
+// windows are under way at a time.
 inline constexpr double kHandOverSeconds = 50e-6;
 
-// How long a window lasts whose busiest link has to do for `busiest_seconds`.
+// How long a window lasts whose busiest link is busy for `busiest_seconds`.
 double WindowSeconds(double busiest_seconds);
 
-// Seconds of a schedule by fluid simulation, for any number of parts. Sharing model: windows
-// follow one another, and within a window all transfers run at rates in proportion to their bytes
+// Seconds of a schedule by fluid simulation, for any number of parts. Sharing model: windows follow
+// one another, and within a window all transfers run at rates in proportion to their bytes
 // ("proportional shares"), so that a window lasts as long as its busiest link: max over links of
-// bytes / capacity; but see WindowSeconds(). Parts being equal, only the windows in which
-// the pipeline fills and drains differ: in each round, of parts + hops - 1 cycles, cycle c runs
-// the hops c - parts + 1 .. c.
+// bytes / capacity; but see WindowSeconds(). Since parts are equal, only the windows in which the
+// pipeline fills and drains differ: of the parts + hops - 1 cycles of each round, cycle c runs the
+// hops c - parts + 1 .. c.
 class ScheduleCost {
  public:
   // REQUIRES: moves in rounds 0 .. rounds - 1 and hops 0 .. hops - 1. `links` must outlive the
-  // object. Of no use once the budget is spent.
+  // object. The object must not be used once the budget is spent.
   ScheduleCost(const std::vector<Move>& moves, int32_t rounds, int32_t hops, const Links& links,
                Budget& budget = Budget::Unlimited());
 
-  // O(rounds * hops), with fewer parts than hops O(parts * moves).
+  // O(rounds * hops); with fewer parts than hops O(parts * moves).
   double Seconds(int32_t parts) const;
 
-  // With no pipeline to fill and windows of any length: what the rounds being uneven costs.
+  // Seconds without the filling of the pipeline and with windows of any length: shows the cost of
+  // uneven rounds.
   double SteadySeconds() const;
 
  private:
@@ -58,10 +59,10 @@ class ScheduleCost {
     int32_t link;
     int64_t bits;
   };
-  using HopLoads = std::vector<Load>;  // a link perhaps several times
+  using HopLoads = std::vector<Load>;  // the same link may appear several times
   struct Round {
     std::vector<HopLoads> loads;
-    // Seconds of the first 1, 2 ... hops together, and of the last 1, 2 ..., were there one
+    // Seconds of the first 1, 2 ... hops together, and of the last 1, 2 ..., as if there were one
     // part.
     std::vector<double> filling;
     std::vector<double> draining;

@@ -11,15 +11,15 @@
 
 namespace remesh::planner {
 
-// A segment and the edges it takes; null where it stays within the hosts that hold it.
+// A segment and the edges that it takes; null where it stays within the hosts that hold it.
 struct RoutedSegment {
   Segment segment;
   const RouteEdges* edges = nullptr;
 };
 
-// The segments of all tapes, in their order. Every tape of a class is cut in the
-// proportions of the class's route, so that each host has all of its devices at work on it; cuts
-// are whole elements, and the rounding error is carried from tape to tape.
+// The segments of all tapes, in their order. Cuts every tape of a class in the proportions of the
+// class's route, so that each host uses all of its devices for it. Cuts fall between elements; the
+// rounding error is carried from tape to tape.
 std::vector<RoutedSegment> CutTapes(const Atoms& atoms, const DemandClasses& demand,
                                     const std::vector<Route>& routes,
                                     Budget& budget = Budget::Unlimited());

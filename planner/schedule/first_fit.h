@@ -6,27 +6,27 @@
 
 namespace remesh::planner {
 
-// Addresses for pieces of memory that come and go, each the lowest that has room: an area, laid out
-// before there is any memory.
+// Assigns addresses to pieces of memory that come and go, each the lowest with room: the layout of
+// an area, made before its memory exists.
 class FirstFit {
  public:
-  // Areas as large as that are laid out no further: nobody has so much.
+  // Areas of this size are not laid out any further: no machine has so much memory.
   static constexpr int64_t kMost = int64_t{1} << 60;
 
-  // Of gaps the lowest so many are tried.
+  // Take() tries at most this many of the lowest gaps.
   static constexpr int kHolesTried = 256;
 
-  // An address with so many bytes free from it on.
+  // Takes `bytes` bytes of free memory and returns their address.
   int64_t Take(int64_t bytes);
-  // What Take() gave out is free.
+  // Frees what Take() returned.
   void Give(int64_t at, int64_t bytes);
 
-  // How large the area has to be for all that was taken so far.
+  // The size of the area that holds everything taken so far.
   int64_t most() const { return most_; }
 
  private:
-  std::map<int64_t, int64_t> holes_;  // address -> bytes, all below top_; no two adjoin
-  int64_t top_ = 0;                   // nothing is taken from here on
+  std::map<int64_t, int64_t> holes_;  // address -> bytes, all below top_; no two are adjacent
+  int64_t top_ = 0;                   // all memory from here on is free
   int64_t most_ = 0;
 };
 

@@ -10,7 +10,7 @@
 
 namespace remesh::planner {
 
-// Moves by the strategy asked for. Incomplete once the budget is spent.
+// The moves of the given strategy. Incomplete once the budget is spent.
 Moves MakeMoves(Strategy strategy, const Atoms& atoms, const DemandClasses& demand,
                 const Routings& routings, const Network& network, Budget& budget);
 

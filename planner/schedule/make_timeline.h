@@ -10,19 +10,20 @@
 
 namespace remesh::planner {
 
-// Moves in their windows, and the segments that they are of.
+// Moves in their windows, and the segments that they move.
 struct TimedMoves {
   std::vector<Segment> segments;
   Timeline timeline;
 };
 
-// Windows and the peaks they lead to; in more and narrower ones where the limit on memory asks for
-// that. The moves as they were made are freed as soon as they have their windows: millions lie there
-// twice else. RESOURCE_EXHAUSTED: TOO_MANY_WINDOWS, or MEMORY_LIMIT with the least that was needed.
+// Puts moves into windows and computes the peaks of memory. Uses more and narrower windows where
+// the limit on memory asks for that. Frees `moves` as soon as the moves have their windows, because
+// otherwise there would be two copies of millions of moves. RESOURCE_EXHAUSTED: TOO_MANY_WINDOWS,
+// or MEMORY_LIMIT with the least number of bytes needed.
 absl::StatusOr<TimedMoves> MakeTimeline(const ReshardRequest& canonical, const Atoms& atoms,
                                         Moves moves, const Network& network, Budget& budget);
 
-// RESOURCE_EXHAUSTED (MEMORY_LIMIT) where a peak is above the request's limit, if it has one.
+// RESOURCE_EXHAUSTED (MEMORY_LIMIT) when a peak is above the request's limit, if it has one.
 absl::Status CheckPeaks(const ReshardRequest& canonical, const std::vector<int64_t>& peak_bytes);
 
 }  // namespace remesh::planner

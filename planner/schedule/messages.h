@@ -11,8 +11,8 @@
 
 namespace remesh::planner {
 
-// Messages of a schedule: device pairs at work, summed over windows; those that rounding leaves
-// empty count too. `list` is of `moves`, which are of `segments`.
+// The number of messages of a schedule: pairs of devices that exchange bytes, summed over windows.
+// Counts messages that rounding leaves empty too. `list` is of `moves`, which are of `segments`.
 int64_t CountMessages(const PairList& list, const std::vector<Move>& moves,
                       const std::vector<Segment>& segments, const Schedule& schedule,
                       const Atoms& atoms, Budget& budget = Budget::Unlimited());

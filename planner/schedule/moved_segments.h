@@ -15,8 +15,8 @@
 
 namespace remesh::planner {
 
-// Calls visit(piece) for what lies between the cuts of a stripe: what goes whole on every hop.
-// `cuts` of its segment, rising.
+// Calls visit(piece) for each range of a stripe between two cuts, which moves whole on every hop.
+// `cuts` are those of the stripe's segment, rising.
 template <typename Visit>
 void ForEachPiece(absl::Span<const int64_t> cuts, Interval stripe, const Visit& visit) {
   int64_t lo = stripe.lo;
@@ -28,12 +28,12 @@ void ForEachPiece(absl::Span<const int64_t> cuts, Interval stripe, const Visit& 
   visit(Interval{lo, stripe.hi});
 }
 
-// The segments that moves are over, with all that says what their parts are like: of a whole plan,
-// or of one host's program. What it refers to must outlive it.
+// The segments of moves with everything that determines their parts: of a whole plan, or of one
+// host's program. The object refers to data that must outlive it.
 struct MovedSegments {
   const Schedule& schedule;
   absl::Span<const Segment> segments;
-  absl::Span<const int32_t> numbers;    // of the segments, in the plan; empty: as they stand
+  absl::Span<const int32_t> numbers;    // of the segments, in the plan; empty: 0, 1, 2 ...
   std::vector<int32_t> unit_bits;       // by tape
   absl::Span<const int64_t> cuts;       // segment after segment, rising
   absl::Span<const int32_t> cut_begin;  // of segment s: [cut_begin[s], cut_begin[s + 1]); or none
@@ -47,7 +47,7 @@ struct MovedSegments {
     return {schedule, segments[segment], NumberOf(segment), unit_bits[segments[segment].tape]};
   }
 
-  // What a stripe takes of any part, at most, once its ends are rounded (AtomGeometry).
+  // The most bits that a stripe takes of any part, once its ends are rounded (AtomGeometry).
   int64_t PartBitsMax(int32_t segment, Interval stripe) const {
     const Segment& whole = segments[segment];
     const int64_t unit = unit_bits[whole.tape];
@@ -61,16 +61,16 @@ struct MovedSegments {
   }
 };
 
-// Where the stripes of moves cut their segments: for MovedSegments.
+// The positions at which the stripes of moves cut their segments: for MovedSegments.
 struct SegmentCuts {
   std::vector<int64_t> cuts;
   std::vector<int32_t> begin;
 };
-// The segments of a whole plan; `cuts` are those of its moves.
+// The segments of a whole plan. `cuts` are those of its moves.
 MovedSegments SegmentsOfPlan(const Schedule& schedule, const std::vector<Segment>& segments,
                              const SegmentCuts& cuts, const std::vector<Tape>& tapes);
 
-// Of no use once the budget is spent.
+// Must not be used once the budget is spent.
 SegmentCuts CutsOfMoves(const std::vector<Move>& moves, const std::vector<Segment>& segments,
                         Budget& budget = Budget::Unlimited());
 

@@ -10,14 +10,15 @@
 
 namespace remesh::planner {
 
-// The baselines. No cut may move: slack_bits is not set.
+// The baseline strategies. They do not set slack_bits: no cut may move.
 
-// Every device pulls what it needs and does not hold from one holder: in its own host if there is
-// one, else in turn.
+// Every device pulls what it needs and does not hold from one holder: one in its own host if there
+// is one, else holders in turn.
 Moves MakeP2pMoves(const Atoms& atoms, const Network& network,
                    Budget& budget = Budget::Unlimited());
 
-// One device (the first that may carry) gathers everything and sends it to everybody who needs it.
+// One device (the first that may carry) gathers everything and sends it to all devices that need
+// it.
 Moves MakeGatherMoves(const Atoms& atoms, const Network& network,
                       Budget& budget = Budget::Unlimited());
 

@@ -9,8 +9,8 @@
 
 namespace remesh::planner {
 
-// Turns routes between hosts into segments and moves between devices; no NIC is busier than
-// `routes.t` if striping can help it. slack_bits is not set. See segment_moves.h.
+// Turns routes between hosts into segments and moves between devices. No NIC is busier than
+// `routes.t` if striping can avoid it. Does not set slack_bits. See segment_moves.h.
 Moves MakeOptimalMoves(const Atoms& atoms, const DemandClasses& demand, const RoutePlan& routes,
                        const Network& network, Budget& budget = Budget::Unlimited());
 

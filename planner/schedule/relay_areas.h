@@ -10,14 +10,14 @@
 
 namespace remesh::planner {
 
-// What a device stages for others of one stripe: a piece that goes whole on every hop, part after
-// part. Parts take turns in slots, as many as are on the device at once.
+// A piece of one stripe that a device stages for others. It moves whole on every hop, part after
+// part. Parts take turns in slots; there are as many slots as parts on the device at once.
 struct StagedPiece {
   int32_t device = 0;
   int32_t segment = 0;  // of MovedSegments
   Interval stripe;      // of the segment
-  int64_t comes = 0;    // windows after the part's turn in which it arrives
-  int64_t leaves = 0;   // and is last passed on
+  int64_t comes = 0;    // window in which a part arrives, counted from the first window of its turn
+  int64_t leaves = 0;   // window in which it is last passed on, likewise
 
   int64_t slot_bytes = 0;
   int64_t slots = 1;
@@ -26,22 +26,22 @@ struct StagedPiece {
   int64_t AddressOf(int64_t part) const { return begin + part % slots * slot_bytes; }
 };
 
-// Where devices keep what they stage: an area each, laid out before there is any memory. Planner and
-// host lay it out by this, so that a plan says what its hosts take.
+// Where devices keep what they stage: one area for each device, laid out before its memory exists.
+// Planner and hosts use the same layout, so that a plan tells how much memory its hosts take.
 //
-// The rule. A host starts window w when all it has to do in w - 2 is done, so what is last passed on
-// in window f may be overwritten from f + 2 on. A slot of a piece serves the part that comes at
-// least so many windows later; pieces are placed by first fit over their windows, from the first
-// part's coming until two windows after the last one has left.
+// The rule. A host starts window w when all its work of window w - 2 is done, so bytes that are
+// last passed on in window f may be overwritten from f + 2 on. A slot of a piece serves a later
+// part that comes no earlier than that. Pieces are placed by first fit over their windows, from the
+// arrival of the first part until two windows after the last part has left.
 struct RelayAreas {
   std::vector<StagedPiece> pieces;  // by device, segment, stripe
   std::vector<int64_t> bytes;       // of the areas, by device
 
-  // The piece that begins at `lo` of the segment. REQUIRES: the device stages it.
+  // The piece that begins at position `lo` of the segment. REQUIRES: the device stages it.
   const StagedPiece& PieceAt(int32_t device, int32_t segment, int64_t lo) const;
 };
 
-// Of no use once the budget is spent.
+// Must not be used once the budget is spent.
 RelayAreas LayOutRelays(const MovedSegments& moved, absl::Span<const Move> moves,
                         int64_t device_count, Budget& budget = Budget::Unlimited());
 

@@ -11,8 +11,8 @@
 
 namespace remesh::planner {
 
-// All moves between one ordered pair of devices (or in place, when they are equal): a message in
-// each window.
+// All moves between one ordered pair of devices (or in place, when they are equal). They form one
+// message in each window.
 struct PairWork {
   int32_t from = 0;
   int32_t to = 0;
@@ -26,27 +26,29 @@ struct PairList {
   std::vector<int32_t> order;   // indices of moves, pair by pair
 };
 
-// Of no use once the budget is spent.
+// Must not be used once the budget is spent.
 PairList CollectPairs(const std::vector<Move>& moves, Budget& budget = Budget::Unlimited());
 
-// Fewest rounds in which no host has more than `messages_max` heavy pairs: those that carry all
-// but a hundredth of what crosses hosts, and of what moves inside them.
+// The fewest rounds in which no host has more than `messages_max` heavy pairs. Heavy pairs are
+// those that carry all but a hundredth of the bits that cross hosts, and of the bits that move
+// inside them.
 int64_t RoundsForHeavy(const std::vector<PairWork>& pairs, const Network& network,
                        int64_t messages_max, Budget& budget = Budget::Unlimited());
 
 // The number of rounds in [least, 2 * least] over which the heavy messages of the busiest NIC are
-// spread most evenly: n messages over r rounds take r * ceil(n / r) turns. `least` where that is 1.
+// spread most evenly: n messages over r rounds take r * ceil(n / r) turns. Returns `least` when
+// that is 1.
 int64_t EvenRounds(const std::vector<PairWork>& pairs, const Network& network, int64_t least,
                    Budget& budget = Budget::Unlimited());
 
-// Puts work into rounds under limits on bits per device and pairs per host.
+// Puts messages into rounds under limits on bits per device and pairs per host.
 class RoundPacker {
  public:
-  // No device takes more than `bits_max` in a round (unless by a single move), no host more than
-  // `messages_max` pairs.
+  // No device gets more than `bits_max` bits in a round (unless by a single move), no host more
+  // than `messages_max` pairs.
   RoundPacker(const Links& links, int64_t bits_max, int64_t messages_max);
 
-  // What a message asks of a round: bits on its devices in every part, and its shares of the
+  // What a message adds to a round: bits on its devices in every part, and its shares of the
   // sender's and of the receiver's link.
   struct Load {
     int64_t bits = 0;
@@ -54,13 +56,14 @@ class RoundPacker {
     int64_t in = 0;
   };
 
-  // The round for a message: of the first `preferred` rounds the one where both links have least to
-  // do, else the first with room, else a new one; none of `taken`. Ties go to round (from + to) mod
-  // preferred and those that follow, which spreads an all-to-all of equal messages perfectly.
+  // Returns the round for a message, never one of `taken`: of the first `preferred` rounds the one
+  // in which its two links are least busy, else the first with room, else a new one. Ties go to
+  // round (from + to) mod preferred and those that follow, which spreads an all-to-all of equal
+  // messages perfectly.
   int32_t Place(int32_t from, int32_t to, const Load& load, int64_t preferred,
                 absl::Span<const int32_t> taken = {});
 
-  // The same, but into `round` if there is room.
+  // The same, but puts the message into `round` if there is room.
   int32_t PlaceIn(int32_t round, int32_t from, int32_t to, const Load& load, int64_t preferred,
                   absl::Span<const int32_t> taken);
 

@@ -26,40 +26,40 @@ absl::Span<const int32_t> InHost(const Group& group, int32_t host, const Network
 // Whether a sorted group has `device`.
 bool Holds(absl::Span<const int32_t> sorted, int32_t device);
 
-// Makes the moves of one segment after another.
+// Makes the moves of segments, one segment after another.
 //
-// Where a host holds the segment, its needers keep it or copy it from holders beside them (hop
-// 0), and may themselves pass it on one hop later. What enters a host arrives in stripes, by the
-// NICs that Striping gives it, on a device there that needs it (or, where that NIC has none, on one
-// that stages it), and is copied to the other needers one hop later. A relay passes a stripe on
-// from where it arrived if the same NIC has egress to spare, else from another needer, else by way
-// of staging.
+// Where a host holds the segment, its needers keep it or copy it from holders beside them (hop 0),
+// and may pass it on themselves one hop later. What enters a host arrives in stripes, over the NICs
+// that Striping assigns, on a device of that NIC that needs it (if there is none, on one that
+// stages it). The other needers copy it one hop later. A relay sends a stripe on from the device
+// where it arrived if the same NIC has egress to spare, else from another needer, else by way of
+// staging.
 //
 // Copies inside a host leave the one device that has a stripe, over its fabric, once for each
 // needer. Where `crowded` says that this is too much for the devices of a host, a stripe that would
-// burden its device more than others is scattered first: each needer gets a part of its own, and
-// passes that on to the others one hop later, so that nobody sends much more than one copy.
-// The segment at hand is handed from step to step in its members: it has more than 25 methods and
-// more than 12 fields.
+// burden its device more than others is scattered first: each needer gets a part of its own and
+// passes it on to the others one hop later, so that no device sends much more than one copy. The
+// steps share the current segment as members: it has more than 25 methods and more than 12 fields.
 class SegmentMover {
  public:
-  // crowded[host]; empty: none is. Segments are of all tapes, by the numbers that follow.
+  // crowded[host]; empty: no host is crowded. `segments` are those of all tapes; later calls name
+  // them by index.
   SegmentMover(const Atoms& atoms, const std::vector<Segment>& segments, const Network& network,
                Striping& striping, std::vector<bool> crowded);
 
-  // Makes known to the striping what each NIC mask will have to carry for this segment.
+  // Tells the striping how much each NIC mask has to carry for this segment.
   void AddDemands(int32_t segment, const RouteEdges& edges);
 
-  // The moves of one segment more. REQUIRES: Striping::Solve() after AddDemands() of all segments.
+  // Adds the moves of one segment. REQUIRES: Striping::Solve() after AddDemands() of all segments.
   void Add(int32_t segment, const RouteEdges* edges);
 
-  // All moves so far. Of no use once the budget is spent.
+  // All moves so far. Must not be used once the budget is spent.
   std::vector<Move> Take(Budget& budget = Budget::Unlimited()) && {
     return std::move(moves_).Take(budget);
   }
 
  private:
-  // The stretch [lo, hi) of the segment, present on a device from `ready` on.
+  // The range [lo, hi) of the segment, which `device` has from hop `ready` on.
   struct Stripe {
     int64_t lo = 0;
     int64_t hi = 0;
@@ -70,14 +70,14 @@ class SegmentMover {
   };
   using Stripes = absl::InlinedVector<Stripe, 2>;
   using Needers = absl::InlinedVector<int32_t, 8>;
-  // A stretch that is to use a NIC.
+  // A range that is to use a NIC.
   struct Lane {
     int64_t lo = 0;
     int64_t hi = 0;
     int32_t nic = 0;
   };
 
-  // Who holds (null: it does not matter), who needs, host.
+  // Holders (null: they do not matter), needers, host.
   using MaskKey = std::tuple<const Group*, const Group*, int32_t>;
 
   void Begin(int32_t segment);
@@ -113,9 +113,9 @@ class SegmentMover {
   Striping& striping_;
   const std::vector<bool> crowded_;
   ChunkedList<Move> moves_;
-  absl::flat_hash_map<MaskKey, int32_t> masks_;  // kMasksKept at most
+  absl::flat_hash_map<MaskKey, int32_t> masks_;  // at most kMasksKept
   std::vector<int64_t> sent_;  // device -> bits over its fabric so far, in crowded hosts
-  // Of the segment at hand.
+  // Of the current segment.
   int32_t segment_ = 0;
   int64_t size_ = 0;
   int64_t unit_ = 1;
@@ -125,7 +125,7 @@ class SegmentMover {
   std::vector<int32_t> arrival_of_host_;  // host -> index into arrivals_, -1
   std::vector<std::pair<int32_t, Stripes>> arrivals_;
   std::vector<Stripe> staged_;
-  std::vector<Lane> in_;  // of the edge at hand
+  std::vector<Lane> in_;  // of the current edge
   std::vector<Lane> out_;
 };
 

@@ -9,10 +9,10 @@
 
 namespace remesh::planner {
 
-// A segment cut into the parts that move in one turn each. Unit u of its N stands for part u mod
-// P, so that part p is ceil((N - p) / P) units long, and a stripe of n units takes n / P of them
-// from every part to less than one, and n in all: nothing is rounded that adds up over the parts.
-// What is over when the size is no multiple of the unit belongs to the last part's end.
+// A segment cut into parts, each of which moves in one turn. Unit u of its N units counts for part
+// u mod P, so part p is ceil((N - p) / P) units long. A stripe of n units takes n / P units from
+// every part, give or take less than one, and n in all, so rounding does not add up over the parts.
+// The remainder of a size that is not a multiple of the unit belongs to the end of the last part.
 class SegmentParts {
  public:
   // `unit_bits` of the segment's tape; `index` is the segment's number.
@@ -26,8 +26,8 @@ class SegmentParts {
 
   int64_t count() const { return count_; }
 
-  // The turn in which `part` moves: rising, no two parts in the same. Segments of few parts rest
-  // in turns of their own.
+  // The turn in which `part` moves. Turns rise with parts, and no two parts share one. A segment
+  // with fewer parts than turns rests in the other turns, which differ from segment to segment.
   int64_t TurnOf(int64_t part) const {
     return ((part + 1) * turns_ - phase_ + count_ - 1) / count_ - 1;
   }
@@ -37,20 +37,20 @@ class SegmentParts {
     return (count_ * (turn + 1) + phase_) / turns_ == part ? -1 : part;
   }
 
-  // How many parts move in turns before that one.
+  // The number of parts that move in turns before `turn`.
   int64_t PartsBefore(int64_t turn) const {
     if (turn >= turns_) return count_;
     return turn <= 0 ? 0 : (count_ * turn + phase_) / turns_;
   }
 
-  // What the stripe, in the segment's coordinates, takes of `part`: a range of the tape. Parts of a
-  // segment, and stripes within a part, adjoin without gaps.
+  // The range of the tape that the stripe (in the segment's coordinates) takes of `part`. Parts of
+  // a segment, and stripes within a part, adjoin without gaps.
   Interval RangeOf(Interval stripe, int64_t part) const {
     const int64_t begin =
         segment_.lo + (part * (units_ / count_) + std::min(part, units_ % count_)) * unit_;
     const auto cut = [&](int64_t at) {
       if (at == segment_.size() && part + 1 == count_) return segment_.hi;
-      const int64_t units = at / unit_;  // of which those of this part
+      const int64_t units = at / unit_;  // of these, some are of this part
       return begin + (units / count_ + (part < units % count_ ? 1 : 0)) * unit_;
     };
     return {cut(stripe.lo), cut(stripe.hi)};

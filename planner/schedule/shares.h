@@ -10,9 +10,9 @@
 
 namespace remesh::planner {
 
-// How busy pairs keep the links at their two ends: NICs those across hosts, the fabric of devices
-// those inside one. Time is measured by the busiest of them all: a link that works all that time
-// does kWhole. Uplinks do not count.
+// The share of time for which pairs occupy the links at their two ends: NICs for pairs across
+// hosts, the fabric of devices for pairs inside one. The unit is the time of the busiest link: a
+// link that is busy all that time has the share kWhole. Ignores uplinks.
 class Shares {
  public:
   static constexpr int64_t kWhole = int64_t{1} << 30;
@@ -20,10 +20,10 @@ class Shares {
   Shares(const std::vector<PairWork>& pairs, const Links& links);
 
   const Links& links() const { return links_; }
-  // Bits that the link can do in all.
+  // Bits that the link can carry in the time of the busiest link.
   int64_t BitsOf(int32_t link) const { return whole_[link]; }
 
-  // What `bits` from one device to another take of the sender and of the receiver; 0 in place.
+  // The sender's and the receiver's share for `bits` from one device to another; 0 in place.
   int64_t OfSender(int32_t from, int32_t to, int64_t bits) const {
     return from == to ? 0 : MulDiv(bits, kWhole, whole_[links_.Sender(from, to)]);
   }

@@ -15,27 +15,28 @@ namespace remesh::planner {
 
 enum class Direction : int8_t { kOut = 0, kIn = 1 };
 
-// Shares a host's traffic among its NICs, for each direction on its own. What is alike in the NICs
-// that may carry it without a copy inside the host (the mask: NICs of devices that hold it, or need
-// it) forms one demand; a transportation of masks into NICs of capacity t * c finds out who carries
-// what, by those first that hold it. Where the masks alone would overload a NIC beyond t, the
-// excess goes to any NIC of the host, by way of staging on a device there. A demand is then dealt
-// out in sequence, so that hardly any transfer is split between NICs.
+// Shares a host's traffic among its NICs, separately for each direction. Traffic with the same mask
+// forms one demand; its mask is the set of NICs that may carry it without a copy inside the host
+// (NICs of devices that hold it, or need it). A transportation problem of masks into NICs of
+// capacity t * c decides which NIC carries how much; NICs of devices that hold the traffic come
+// first. Where the masks alone would overload a NIC beyond t, the excess goes to any NIC of the
+// host, by way of staging on a device there. A demand is then dealt out in sequence, so that hardly
+// any transfer is split between NICs.
 class Striping {
  public:
   explicit Striping(const Network& network);
 
-  // The mask of a set of devices of one host, the NICs of `some` to be used first: others get it
-  // one hop later. REQUIRES: not empty, all carry.
+  // The mask of a set of devices of one host. Uses the NICs of `some` first, because `others` get
+  // the bytes one hop later. REQUIRES: not empty, all carry.
   int32_t MaskOf(absl::Span<const int32_t> some, absl::Span<const int32_t> others = {});
 
-  // First all demands are made known.
+  // First, add all demands.
   void AddDemand(Direction direction, int32_t mask, int64_t bits);
-  // Then NICs are chosen, no busier than t if possible.
+  // Then assign NICs, none busier than t if possible.
   void Solve(const Rational& t, Budget& budget = Budget::Unlimited());
 
-  // Then each demand is dealt out: takes up to `bits` of what the mask's next NIC (or NIC `nic`) is
-  // still to carry; at least 1. Cuts are multiples of `unit`, with the error carried to the next.
+  // Then deal out each demand. Takes up to `bits` of what the mask's next NIC (or NIC `nic`) still
+  // has to carry, at least 1. Cuts are multiples of `unit`; the error is carried to the next.
   // Returns the bits taken, 0 when `nic` has nothing left.
   struct Taken {
     int32_t nic = 0;

@@ -9,17 +9,17 @@
 
 namespace remesh::planner {
 
-// Most device pairs of one host that may exchange a message in one window: a bound on NCCL groups.
+// The most device pairs of one host that may exchange a message in one window: a bound on NCCL
+// groups.
 inline constexpr int64_t kMessagesPerWindowMax = 256;
-// Windows narrower than this could not hold one element of every type; smaller values count as this
-// one.
+// Narrower windows could not hold one element of every type; smaller values count as this one.
 inline constexpr int64_t kWindowBytesMin = 256;
 inline constexpr int64_t kWindowsMax = int64_t{1} << 20;
 
-// When things happen. Every segment is cut into `parts` equal parts, one for each turn, and what a
-// move of hop l and round r does in turn i is done in window (i + l) * rounds + r: a device passes
-// a part on in a later window than it got it in. Small segments have fewer parts, none below
-// min_part_bits, and rest in the other turns.
+// The times at which moves happen. Every segment is cut into `parts` equal parts, one for each
+// turn. In turn i, a move of hop l and round r works in window (i + l) * rounds + r, so a device
+// passes a part on in a later window than it received it. Small segments have fewer parts, none
+// below min_part_bits, and rest in the other turns.
 struct Schedule {
   int32_t parts = 1;
   int32_t rounds = 1;
@@ -28,19 +28,20 @@ struct Schedule {
   int64_t slack_bits = 0;  // see AtomGeometry
 
   int32_t windows() const { return (parts + hops - 1) * rounds; }
-  // In how many parts a segment of `size` bits moves.
+  // The number of parts in which a segment of `size` bits moves.
   int64_t PartsOf(int64_t size) const {
     return std::min<int64_t>(parts, (size + min_part_bits - 1) / min_part_bits);
   }
   friend bool operator==(const Schedule&, const Schedule&) = default;
 };
 
-// Moves in their windows: what a schedule comes to. Segments are those that the moves were made of.
+// Moves in their windows: the result of scheduling. Their segments are those that the moves were
+// made of.
 struct Timeline {
-  std::vector<Move> moves;           // some cut; by round, then hop
+  std::vector<Move> moves;           // some of them cut; by round, then hop
   std::vector<int32_t> round_begin;  // moves of round r: [round_begin[r], round_begin[r + 1])
   Schedule schedule;
-  int64_t messages = 0;             // ordered device pairs at work, summed over windows
+  int64_t messages = 0;             // ordered device pairs that exchange bytes, summed over windows
   double predicted_seconds = 0;     // see cost_model.h
   std::vector<int64_t> peak_bytes;  // per device: see memory.h
 };
