@@ -8,7 +8,8 @@
 namespace remesh::proto {
 
 // One more than the highest device id that `spec` names outside its topology, 0 when it names none:
-// how many devices a cluster needs that is numbered from 0 on. What is no id counts as none.
+// the number of devices that a cluster numbered from 0 on must have. Ignores ids that are not
+// valid.
 int64_t DeviceCountOf(const v1::PlanSpec& spec);
 
 }  // namespace remesh::proto

@@ -13,17 +13,18 @@
 
 namespace remesh::proto {
 
-// Device lists of one message as values: each named list is converted once, equal lists share one
+// The device lists of one message as values. Converts each named list once; equal lists share one
 // value. Not thread-safe.
 class DeviceLists {
  public:
   using Named = google::protobuf::Map<std::string, v1::DeviceList>;
 
-  // What references mean from here on. Converts every entry, so that one which nobody uses is
+  // Sets the lists that references name from here on. Converts every entry, so that unused ones are
   // checked too. Fields: "device_lists[key].range.count".
   absl::Status SetNamed(const Named& lists);
 
-  // A list or a reference to a named one. Fields: "ids[2]", "range.start", "ref".
+  // The value of a list, or of the named list that it refers to. Fields: "ids[2]", "range.start",
+  // "ref".
   absl::StatusOr<planner::DeviceListPtr> Resolve(const v1::DeviceList& list);
 
   // The shared value equal to `ids`. INVALID_ARGUMENT without a field when all lists together are

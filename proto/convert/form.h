@@ -15,24 +15,24 @@
 
 namespace remesh::proto {
 
-// Boxes as the message spells them; the ids stand in the order of the layout's positions.
+// Boxes as the message has them. The ids are in the order of the layout's positions.
 struct BoxForm {
   std::vector<int64_t> device_ids;  // distinct, >= 0
   std::vector<std::vector<planner::Box>> boxes;
 };
 
-// A sharding's form, read once and laid over arrays of any shape.
+// A sharding's form, parsed once and applicable to arrays of any shape.
 using Form =
     std::variant<planner::HloSharding, planner::NamedSharding, planner::DTensorSharding, BoxForm>;
 
-// Fields are relative to the Sharding: "hlo_text", "boxes.devices[2].device",
-// "dtensor.placements[0]". REQUIRES: the form is set and no ref.
+// Parses the form that is set. Fields are relative to the Sharding: "hlo_text",
+// "boxes.devices[2].device", "dtensor.placements[0]". REQUIRES: a form is set, and it is not `ref`.
 absl::StatusOr<Form> ParseForm(const v1::Sharding& sharding);
 
 // The name of the form that is set, as in "hlo_text"; "" when none is.
 std::string FormName(const v1::Sharding& sharding);
 
-// Fields are as the front end names them ("shape", "devices", "sharding"), or
+// The layout of an array. Fields are those of the front end ("shape", "devices", "sharding"), or
 // "boxes.devices[i].boxes[j]".
 absl::StatusOr<planner::Layout> ToLayout(const Form& form, const planner::Shape& shape,
                                          int32_t device_count);

@@ -14,11 +14,11 @@
 
 namespace remesh::proto {
 
-// ParseElementType(), which of another framework's name says what XLA calls it.
+// ParseElementType(), whose error suggests XLA's name when `name` is another framework's.
 absl::StatusOr<planner::ElementType> ElementTypeOf(const std::string& name);
 
-// One side of an array message (v1::ArraySpec, v1::StateArray), arrays[index] of its spec: its
-// name, shape and type, and `sharding`, its field called `side`.
+// Converts one side of an array message (v1::ArraySpec, v1::StateArray), which is arrays[index] of
+// its spec: its name, shape and type, and `sharding`, its field called `side`.
 template <typename ArrayMessage>
 absl::StatusOr<PlacedArray> ToPlacedArray(const ArrayMessage& array, int index,
                                           const std::string& side, const v1::Sharding& sharding,

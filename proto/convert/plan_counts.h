@@ -8,7 +8,8 @@
 
 namespace remesh::proto {
 
-// Arrays of a request, and the different devices, and their hosts, that its shardings name.
+// The number of arrays of a request, and of the different devices, and their hosts, in its
+// shardings.
 struct PlanCounts {
   int64_t arrays = 0;
   int64_t source_devices = 0;

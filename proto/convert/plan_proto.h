@@ -15,7 +15,7 @@
 
 namespace remesh::proto {
 
-// The planner's values to messages of remesh.v1, bound to the caller's ids and names.
+// Converts the planner's values to messages of remesh.v1, bound to the caller's ids and names.
 
 v1::Topology ToProto(const planner::Topology& topology);
 v1::PlanSummary SummaryOf(const planner::Plan& plan, const planner::Binding& binding);
@@ -25,21 +25,22 @@ absl::StatusOr<planner::Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
 // plans/{fingerprint}-{16 hex digits over the binding}.
 std::string PlanName(const std::string& fingerprint, const planner::Binding& binding);
 
-// Everything but transfers and what only a cache knows (times, pins, hits). `name`: its PlanName(),
-// which takes time by arrays and devices, and which whoever keeps the plan keeps too.
+// The whole plan except transfers and the data that only a cache has (times, pins, hits). `name` is
+// its PlanName(). Computing that takes time by arrays and devices, so the owner of a plan keeps it
+// too.
 v1::Plan ToProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
                  const planner::Binding& binding, const std::string& name);
 
-// A refusal of MakePlan() in the caller's words: arrays and devices that it names are canonical
-// ones. Other statuses come back as they are.
+// A refusal of MakePlan() in the caller's terms: replaces the canonical arrays and devices that it
+// names. Other statuses come back unchanged.
 absl::Status BindRefusal(const absl::Status& status, const planner::Binding& binding);
 
-// Visits the plan's transfers, in order, as messages that live for the call only.
+// Visits the plan's transfers, in order, as messages that live only for the call.
 void ForEachTransferProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
                           const planner::Binding& binding,
                           absl::FunctionRef<void(const v1::Transfer&)> visit);
 
-// One host's program in chunks, as WriteProgram() has them (program_proto.h). NOT_FOUND
+// Visits one host's program in chunks, as WriteProgram() makes them (program_proto.h). NOT_FOUND
 // (HOST_NOT_IN_PLAN) for an unknown host.
 absl::Status ForEachProgramMessage(const planner::Plan& plan,
                                    const planner::CanonicalRequest& request,

@@ -13,22 +13,22 @@
 
 namespace remesh::proto {
 
-// Messages of remesh.v1 to the planner's values. Errors are INVALID_ARGUMENT and name the path of
-// the field as JSON spells it, with map keys in brackets: "shardings[rows].hlo_text",
+// Converts messages of remesh.v1 to the planner's values. Errors are INVALID_ARGUMENT and name the
+// path of the field as in JSON, with map keys in brackets: "shardings[rows].hlo_text",
 // "arrays[3].source.devices.ids[2]". Equal shardings and device lists share one Layout and
 // DeviceList.
 
-// An empty message gives `fallback`, the workers' own topology; without one it is refused.
+// An empty message becomes `fallback`, the workers' own topology; if that is null it is refused.
 absl::StatusOr<planner::Topology> ToTopology(const v1::Topology& topology,
                                              const planner::Topology* fallback);
 
-// `fallback`: see ToTopology; may be null. The result passed ValidateRequest(). Also returns what
-// `budget` says once it is spent.
+// `fallback`: see ToTopology; may be null. The result has passed ValidateRequest(). Returns the
+// budget's status once `budget` is spent.
 absl::StatusOr<planner::ReshardRequest> ToReshardRequest(
     const v1::PlanSpec& spec, const planner::Topology* fallback,
     planner::Budget& budget = planner::Budget::Unlimited());
 
-// An array in one place: half of an ArraySpec.
+// An array with one of its two placements: half of an ArraySpec.
 struct PlacedArray {
   std::string name;
   planner::Shape shape;
@@ -42,17 +42,17 @@ struct StateLayout {
   std::vector<PlacedArray> arrays;
 };
 
-// The result is complete: valid topology, arrays unique by name, covered, on devices of the
-// topology.
+// The result is complete: a valid topology; arrays that are unique by name and covered, on devices
+// of the topology.
 absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
                                           const planner::Topology* fallback);
 
-// The StateSpec that a state has after a reshard to `targets`: same arrays, their new shardings.
+// The StateSpec of a state after a reshard to `targets`: the same arrays with their new shardings.
 // Every array must be named exactly once; a topology in `targets` must place the devices of the
-// state as the state's own does.
+// state as the state's own topology does.
 absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source, const v1::Targets& targets);
 
-// The question "from `source` to `target`" (same arrays in the same order). The topology is the
+// The request to go from `source` to `target` (same arrays in the same order). The topology is the
 // target's.
 absl::StatusOr<planner::ReshardRequest> ToReshardRequest(const StateLayout& source,
                                                          const StateLayout& target,

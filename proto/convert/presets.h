@@ -11,17 +11,17 @@
 
 namespace remesh::proto {
 
-// What common machines are like: the files of proto/convert/presets/, which are part of every
+// Presets for common machines: the files of proto/convert/presets/, which are built into every
 // program.
 
-// By name.
+// All presets, by name.
 const v1::TopologyPresets& Presets();
 
-// INVALID_ARGUMENT, field "preset", with all names in the message.
+// The preset called `name`. INVALID_ARGUMENT, field "preset", with all names in the message.
 absl::StatusOr<const v1::TopologyPreset*> FindPreset(const std::string& name);
 
-// Gives `host` what it leaves 0 and its preset says; a host without preset stays as it is. Fields:
-// "preset".
+// Sets the fields of `host` that are 0 to the values of its preset. A host without preset stays as
+// it is. Fields: "preset".
 absl::Status FillFromPreset(v1::Host& host);
 
 // A cluster of equal machines.
@@ -34,12 +34,13 @@ struct Cluster {
   double oversubscription = 1;  // capacity below a rack's uplink over that of the uplink
 };
 
-// With all capacities written out, and domains for the preset's groups and for racks ("rack-0"
-// ...). INVALID_ARGUMENT: "preset"; "hosts": not 1 to 65536; "first_device": below 0; "racks":
-// below 0 or more than there are hosts or groups; "oversubscription": not finite and > 0.
+// The cluster's topology, with all capacities written out, and domains for the preset's groups and
+// for racks ("rack-0" ...). INVALID_ARGUMENT: "preset"; "hosts": not 1 to 65536; "first_device":
+// below 0; "racks": below 0 or more than there are hosts or groups; "oversubscription": not finite
+// and > 0.
 absl::StatusOr<v1::Topology> MakeTopology(const Cluster& cluster);
 
-// presets_data.cc, made by CMake: the files' texts.
+// The texts of the files. Defined in presets_data.cc, which CMake makes.
 absl::Span<const char* const> PresetTexts();
 
 }  // namespace remesh::proto

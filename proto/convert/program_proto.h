@@ -14,9 +14,9 @@
 
 namespace remesh::proto {
 
-// A host's program with the names of its arrays and the ids of its devices: what HostProgram
-// says. The arrays of the program's classes are arrays[0], arrays[1] ... in turn; its moves name
-// devices by their index in `devices`.
+// A HostProgram with the names of its arrays and the ids of its devices. The arrays of the
+// program's classes are arrays[0], arrays[1] ... in turn; its moves refer to devices by their index
+// in `devices`.
 struct NamedProgram {
   struct Array {
     std::string name;
@@ -38,16 +38,16 @@ struct NamedProgram {
 NamedProgram ProgramOfHost(const planner::Plan& plan, const planner::CanonicalRequest& request,
                            const planner::Binding& binding, int32_t host);
 
-// The program in chunks of at most about `chunk_bytes`, the first even of an empty program; `visit`
-// returns false to stop.
+// Calls `visit` with the program in chunks of about `chunk_bytes` at most, until it returns false.
+// Even an empty program has one chunk.
 void WriteProgram(const NamedProgram& program,
                   absl::FunctionRef<bool(const v1::HostProgram&)> visit,
                   size_t chunk_bytes = size_t{1} << 20);
 
 // The program whose chunks, merged, are `message`. INVALID_ARGUMENT naming the field
-// ("moves.stages[7]") for anything that is no program: what comes back can be expanded, within
-// kProgramPartsMax steps and kProgramAtomsPassedMax atoms passed, and, box by box, without reading
-// beyond anything. Takes memory in proportion to the message and to kProgramNameBytesMax.
+// ("moves.stages[7]") for an invalid program. The returned program can be expanded, box by box,
+// without reading out of bounds, within kProgramPartsMax steps and kProgramAtomsPassedMax atoms
+// passed. Takes memory in proportion to the message and to kProgramNameBytesMax.
 absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message);
 
 inline constexpr int64_t kProgramNameBytesMax = int64_t{64} << 20;

@@ -18,21 +18,21 @@
 
 namespace remesh::proto {
 
-// The shardings of one message (or of two whose values shall be shared) as placements. Each
-// different form is read once, each different (form, devices, shape) laid out once, so that the
-// cost goes by what differs and not by arrays. Not thread-safe.
+// The shardings of one message (or of two messages that share values) as placements. Parses each
+// different form once and lays out each different (form, devices, shape) once, so that the cost
+// depends on these and not on the number of arrays. Not thread-safe.
 class Shardings {
  public:
   using Named = google::protobuf::Map<std::string, v1::Sharding>;
 
-  // What references mean from here on. Checks every entry, used or not. Fields:
-  // "shardings[key].hlo_text".
+  // Sets the shardings and lists that references name from here on. Checks every entry, used or
+  // not. Fields: "shardings[key].hlo_text".
   absl::Status SetNamed(const Named& shardings, const DeviceLists::Named& lists);
 
-  // Where an array of `shape` lies. Fields are relative to the sharding; with a reference they
-  // start at "shardings[key]", and the caller's path, used_by(), stands in the expectation; but a
-  // shape that does not suit is a field of the caller's path.
-  // REQUIRES: ValidateShape() passed.
+  // The placement of an array of `shape`. Fields are relative to the sharding. With a reference
+  // they start at "shardings[key]" and the caller's path, used_by(), is part of the expectation;
+  // but a shape that does not suit is reported as a field of the caller's path. REQUIRES:
+  // ValidateShape() passed.
   absl::StatusOr<planner::Placement> Resolve(const v1::Sharding& sharding,
                                              const planner::Shape& shape,
                                              absl::FunctionRef<std::string()> used_by);

@@ -7,7 +7,7 @@
 
 namespace remesh::proto {
 
-// For suggestions, which must not depend on a hash's order.
+// The keys of a map, sorted, for suggestions, which must not depend on a hash's order.
 template <typename Map>
 std::vector<std::string> SortedKeys(const Map& map) {
   std::vector<std::string> keys;

@@ -6,9 +6,8 @@
 
 namespace remesh::proto {
 
-// FindIntermediateSharding() over messages. Fields: "source.hlo_text", "target.form". The answer
-// has the source's form, devices and memory kind. FAILED_PRECONDITION as
-// FindIntermediateSharding().
+// FindIntermediateSharding() on messages. Fields: "source.hlo_text", "target.form". The result has
+// the source's form, devices and memory kind. FAILED_PRECONDITION as in FindIntermediateSharding().
 absl::StatusOr<v1::SuggestIntermediateShardingResponse> SuggestIntermediateSharding(
     const v1::SuggestIntermediateShardingRequest& request);
 

@@ -10,13 +10,14 @@
 
 namespace remesh::proto {
 
-// Reads a message from JSON (protobuf's mapping; lowerCamel and proto names) or YAML, told apart by
-// the first character that is not space: '{' means JSON. YAML becomes JSON with every scalar a
-// string: depth <= 32, <= 10^6 nodes, no duplicate keys, no cyclic aliases (aliases count as often
-// as they are used). Unknown fields are refused. INVALID_ARGUMENT names line or field.
+// Reads a message from JSON (protobuf's mapping; lowerCamel and proto names) or YAML. A text whose
+// first character other than space is '{' is JSON. YAML becomes JSON with every scalar a string:
+// depth <= 32, <= 10^6 nodes, no duplicate keys, no cyclic aliases (an alias counts each time it is
+// used). Refuses unknown fields. INVALID_ARGUMENT names line or field.
 absl::Status ParseText(std::string_view text, google::protobuf::Message& message);
 
-// Every field printed, lowerCamel, int64 as strings, enums by name; one line unless `pretty`.
+// The message as JSON with every field printed, lowerCamel, int64 as strings, enums by name; one
+// line unless `pretty`.
 std::string ToJson(const google::protobuf::Message& message, bool pretty);
 
 }  // namespace remesh::proto

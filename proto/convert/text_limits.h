@@ -12,7 +12,7 @@
 
 namespace remesh::proto {
 
-// Bounds on text, JSON or YAML, before it becomes a message.
+// Limits on a text, JSON or YAML, before it becomes a message.
 inline constexpr size_t kSpecBytesMax = size_t{64} << 20;  // also of the JSON that YAML expands to
 inline constexpr int kSpecDepthMax = 32;
 inline constexpr int64_t kSpecNodesMax = 1'000'000;  // of YAML, aliases counted as often as used

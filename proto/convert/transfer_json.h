@@ -8,19 +8,19 @@
 
 namespace remesh::proto {
 
-// JSON of a message with a plan whose transfers come one by one: a plan in full may have more of
-// them than memory holds.
+// JSON of a message that holds a plan, for writing its transfers one by one: a full plan may have
+// more transfers than memory holds.
 //
 //   const JsonAroundTransfers json = CutAtTransfers(response);
 //   json.before; AppendTransfer(first, /*is_first=*/true, text); ...; json.after
 //
-// is what ToJson() writes of the message with all transfers in it, white space aside.
+// writes the same as ToJson() of the message with all transfers in it, except for white space.
 struct JsonAroundTransfers {
   std::string before;
   std::string after;
 };
 
-// REQUIRES: `message` is a v1::Plan or holds one, without transfers.
+// REQUIRES: `message` is or holds a v1::Plan, without transfers.
 JsonAroundTransfers CutAtTransfers(const google::protobuf::Message& message);
 
 // Appends one transfer, on a line of its own.

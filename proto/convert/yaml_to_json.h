@@ -8,10 +8,10 @@
 
 namespace remesh::proto {
 
-// One YAML document as JSON in which every scalar but null is a string. Bounded by text_limits.h
-// while it reads: aliases are expanded and count as often as they are used. INVALID_ARGUMENT with
+// One YAML document as JSON in which every scalar but null is a string. Stays within text_limits.h
+// while it reads: aliases are expanded and count each time they are used. INVALID_ARGUMENT with
 // line and column for bad syntax, several documents, repeated or compound keys, aliases inside
-// their own anchor, and anything over the bounds.
+// their own anchor, and anything over the limits.
 absl::StatusOr<std::string> YamlToJson(std::string_view yaml);
 
 }  // namespace remesh::proto
