@@ -7,8 +7,8 @@
 
 namespace remesh::planner {
 
-// What a round trip through a checkpoint would move: every element of the source is written once,
-// and every host reads once what its devices need of the target.
+// The bytes that a round trip through a checkpoint would move: every element of the source is
+// written once, and every host reads once what its devices need of the target.
 //
 //   W(h) = sum over source tiles held by h of bytes(tile) / hosts that hold it    (replicas share
 //          the writing, as the best writers have it)

@@ -12,8 +12,9 @@
 
 namespace remesh::planner {
 
-// What a plan puts on one host or domain. Its seconds are those of its busiest link: of a host the
-// busiest NIC, so that they exceed bytes / capacity where NICs are not used alike.
+// The load that a plan puts on one host or domain. Its seconds are those of its busiest link: for a
+// host those of the busiest NIC, so that they exceed bytes / capacity where NICs are not equally
+// busy.
 struct DomainTraffic {
   enum class Kind : int8_t { kHost, kDomain };
   Kind kind = Kind::kHost;
@@ -25,22 +26,22 @@ struct DomainTraffic {
   double egress_bytes_per_second = 0;
   double ingress_seconds = 0;
   double egress_seconds = 0;
-  bool binding = false;  // busy for 99.9 % of PlanSummary::bottleneck_seconds, or all
+  bool binding = false;  // busy for at least 99.9 % of PlanSummary::bottleneck_seconds
 
   friend bool operator==(const DomainTraffic&, const DomainTraffic&) = default;
 };
 
-// All hosts, or all domains of a level: as slow as its busiest.
+// All hosts, or all domains of a level. A level is as slow as its busiest member.
 struct LevelTraffic {
   int64_t count = 0;         // of hosts or domains with traffic
   int64_t egress_bytes = 0;  // that leave one of them: what crosses the network at this level
   bool binding = false;      // whether one of them binds
-  DomainTraffic busiest;     // says kind and level
+  DomainTraffic busiest;     // its kind and level are those of all
 
   friend bool operator==(const LevelTraffic&, const LevelTraffic&) = default;
 };
 
-// What one way to do the same would cost.
+// The cost of one way to move the same state.
 struct StrategyCost {
   std::string name;
   std::string how;             // one sentence
@@ -53,13 +54,13 @@ struct StrategyCost {
   friend bool operator==(const StrategyCost&, const StrategyCost&) = default;
 };
 
-// Why a plan costs what it costs, and what was saved, in the caller's names.
+// Explains in the caller's names why a plan costs what it costs, and what it saves.
 struct Explanation {
-  std::string certificate;          // what proves the lower bound
-  std::string routing_certificate;  // what proves T0 where it is above the lower bound, else ""
-  // Which links are busiest in this plan; with the fabric of a device, where that is busier still.
+  std::string certificate;          // proof of the lower bound
+  std::string routing_certificate;  // proof of T0 where it is above the lower bound, else ""
+  // The busiest links of this plan, and the fabric of a device where that is busier still.
   std::string bottleneck;
-  std::vector<DomainTraffic> domains;    // with traffic; what binds first, by name, then by seconds
+  std::vector<DomainTraffic> domains;    // with traffic: binding ones by name, others by seconds
   std::vector<LevelTraffic> levels;      // domains next to the root first, hosts last
   std::vector<StrategyCost> strategies;  // the plan first
 
@@ -70,9 +71,9 @@ struct ExplainOptions {
   double checkpoint_bytes_per_second = 2e9;  // of one host to and from storage; finite and > 0
 };
 
-// REQUIRES: `plan` came from `request`, `binding` from its canonicalization. Plans the request
-// again with the other strategies, without memory limit. INVALID_ARGUMENT for bad options; what the
-// budget says once it is spent.
+// Explains `plan`. Plans the request again with the other strategies, without memory limit.
+// INVALID_ARGUMENT for bad options; the budget's status once it is spent. REQUIRES: `plan` came
+// from `request`, `binding` from its canonicalization.
 absl::StatusOr<Explanation> Explain(const CanonicalRequest& request, const Plan& plan,
                                     const Binding& binding, const ExplainOptions& options = {},
                                     Budget& budget = Budget::Unlimited());

@@ -10,13 +10,15 @@
 
 namespace remesh::planner {
 
-// Calls visit(window, flows) for every window with flows, in order; a pair of devices comes once,
-// by rising devices. Time goes by Plan::ForEachFlow(), memory by the moves of one window.
+// Calls visit(window, flows) for every window with flows, in order. A pair of devices appears once
+// in `flows`, by rising devices. Takes the time of Plan::ForEachFlow() and memory for the moves of
+// one window.
 void ForEachWindow(const Plan& plan,
                    absl::FunctionRef<void(int32_t window, absl::Span<const Flow> flows)> visit);
 
-// What the windows' seconds, each as long as its busiest link, are multiplied by so that they end
-// at PlanSummary::predicted_seconds: near 1, as cuts fall between elements.
+// The factor by which the seconds of all windows, each as long as its busiest link, must be
+// multiplied to end at PlanSummary::predicted_seconds. Near 1; not exactly, because cuts fall
+// between elements.
 double StretchOf(const Plan& plan, const Links& links);
 
 }  // namespace remesh::planner

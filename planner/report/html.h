@@ -10,11 +10,12 @@
 
 namespace remesh::planner {
 
-// One page that shows a plan: what moves and how long it takes, what binds, who sends to whom, the
-// windows over time, strategies side by side. It is whole in itself: no network, no fonts, its
-// numbers as JSON in the page. Names of hosts, and `label`, may be anything.
+// One HTML page that shows a plan: what moves and how long it takes, which links bind, who sends to
+// whom, the windows over time, and strategies side by side. The page is self-contained: it loads
+// nothing from the network, not even fonts, and holds its numbers as JSON. Names of hosts, and
+// `label`, may contain any text.
 //
-// `label`: what the reader calls the arrays, for the title; "" where it has no name.
+// `label`: the reader's name for the arrays, for the title; "" when they have none.
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization; `explanation` is of
 // this plan.
 std::string HtmlPage(const CanonicalRequest& request, const Plan& plan, const Binding& binding,

@@ -7,8 +7,8 @@
 
 namespace remesh::planner {
 
-// Writes one JSON value, commas by itself. What it writes may stand inside an HTML script element:
-// '<', '>' and '&' in strings are escaped, and bytes that are not UTF-8 become U+FFFD.
+// Writes one JSON value and sets commas itself. The output may be placed inside an HTML script
+// element: '<', '>' and '&' in strings are escaped, and bytes that are not UTF-8 become U+FFFD.
 //
 //   json.BeginObject().Key("bytes").Int(12).Key("hosts").BeginArray().String("a").EndArray()
 //       .EndObject();
@@ -22,7 +22,7 @@ class JsonWriter {
   JsonWriter& String(std::string_view text);
   JsonWriter& Int(int64_t value);
   JsonWriter& Double(double value);  // the shortest text that reads back equal; null unless finite
-  JsonWriter& Short(double value);   // its first four digits, in few characters: "1234e6"
+  JsonWriter& Short(double value);   // rounded to four digits, in few characters: "1234e6"
   JsonWriter& Bool(bool value);
 
   const std::string& text() const { return text_; }

@@ -12,14 +12,14 @@
 
 namespace remesh::planner {
 
-// A plan speaks of canonical hosts, domains and NICs; reports use the caller's names.
+// The caller's names, for reports: a plan refers to canonical hosts, domains and NICs.
 class Names {
  public:
   Names(const Network& network, const Binding& binding) : network_(network), binding_(binding) {}
 
   std::string Host(int32_t host) const { return binding_.host_names[host]; }
   std::string Domain(int32_t domain) const { return binding_.domain_names[domain]; }
-  // "NIC 2 of host a": counted among the NICs of the host that carry.
+  // "NIC 2 of host a", counted among the host's NICs that carry.
   std::string Nic(int32_t nic) const;
 
  private:
@@ -27,14 +27,14 @@ class Names {
   const Binding& binding_;
 };
 
-// What a certificate says, in a sentence: "domain rack-7 must receive 4 GB that none of ...".
+// A certificate as a sentence: "domain rack-7 must receive 4 GB that none of ...".
 std::string Words(const Certificate& certificate, const Binding& binding);
 
-// What proves the lower bound of a plan, and T0 where that is more.
+// The proof of a plan's lower bound, and of T0 where that is more, in words.
 std::string BoundInWords(const Plan& plan, const Binding& binding);
 
-// The order in which a person would list names: runs of digits compare by value, all else by
-// character.
+// Whether `a` comes before `b` in the order in which a person lists names: runs of digits compare
+// by value, all else by character.
 bool NaturalLess(std::string_view a, std::string_view b);
 
 // Canonical hosts in the natural order of their names: "gpu-2" before "gpu-10".

@@ -3,7 +3,7 @@
 
 namespace remesh::planner {
 
-// The files of page/, put into the binary by the build. The template has the places /*STYLE*/,
+// The files of page/, embedded by the build. The template has the placeholders /*STYLE*/,
 // /*SCRIPT*/ and /*DATA*/.
 extern const char kPageTemplate[];
 extern const char kPageStyle[];

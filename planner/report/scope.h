@@ -7,7 +7,7 @@
 
 namespace remesh::planner {
 
-// What a request moves, and between how many: the words of a title.
+// The size of a request, for a title: what it moves, and between how many devices and hosts.
 struct Scope {
   struct Sides {
     int64_t source = 0;
@@ -18,7 +18,7 @@ struct Scope {
   };
   int64_t arrays = 0;
   int64_t bytes = 0;  // of one copy of all arrays
-  Sides devices;      // that a list of the request names
+  Sides devices;      // that a device list of the request names
   Sides hosts;        // of these devices
 
   friend bool operator==(const Scope&, const Scope&) = default;

@@ -11,9 +11,9 @@
 
 namespace remesh::planner {
 
-// Who sends how much to whom, and when, in a size that a page can show: hosts in a row by name
-// are taken together above `groups_max`, windows in a row above `steps_max`; over time the hosts of
-// a kind are one.
+// Who sends how much to whom, and when, in a size that a page can show: hosts that follow each
+// other by name are combined above `groups_max`, and consecutive windows above `steps_max`. Over
+// time, all hosts of a kind are shown as one.
 struct Traffic {
   // Hosts that follow each other by name.
   struct Group {
@@ -23,8 +23,8 @@ struct Traffic {
 
     friend bool operator==(const Group&, const Group&) = default;
   };
-  // How long a step would take if the NICs of a host had nothing else to do: of all hosts of a kind
-  // together, and of its busiest.
+  // How long a step would take if the NICs of a host had nothing else to do: the mean over all
+  // hosts of a kind, and the busiest of them.
   struct Busy {
     double mean_seconds = 0;
     double most_seconds = 0;
@@ -63,7 +63,7 @@ struct TrafficOptions {
 };
 
 // REQUIRES: `plan` came from `request`, `binding` from its canonicalization; `alike` are the kinds
-// of its rows. Time as in links.h, stretched to end when predicted: see flows.h.
+// of its rows. Times are as in links.h, stretched to end at the predicted time: see flows.h.
 Traffic TrafficOf(const CanonicalRequest& request, const Plan& plan, const Binding& binding,
                   const std::vector<AlikeTraffic>& alike, const TrafficOptions& options = {});
 

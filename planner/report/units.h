@@ -5,7 +5,7 @@
 
 namespace remesh::planner {
 
-// Four digits at most and a decimal unit: "3.467 GB", "12 B".
+// At most four digits and a decimal unit: "3.467 GB", "12 B".
 std::string BytesText(double bytes);
 // "8.668 ms", "32 ns", "0 s".
 std::string SecondsText(double seconds);
