@@ -7,13 +7,13 @@
 
 namespace remesh::planner {
 
-// DATA_LOSS (PLAN_BYTES_CORRUPT): what is wrong with a plan's bytes, metadata "error".
+// DATA_LOSS (PLAN_BYTES_CORRUPT), metadata "error". `what` says what is wrong with a plan's bytes.
 absl::Status CorruptPlan(std::string_view what);
 
-// The same for what a check of values says: with its "field" and "value" where it names them.
+// The same for a failed check of values, with its "field" and "value" if it names them.
 absl::Status CorruptPlan(const absl::Status& why);
 
-// `field: value "value" expectation`, see InvalidField().
+// The same with `field: value "value" expectation`, see InvalidField().
 absl::Status CorruptField(std::string_view field, std::string_view value,
                           std::string_view expectation);
 

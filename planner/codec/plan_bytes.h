@@ -10,9 +10,9 @@
 
 namespace remesh::planner {
 
-// Raised when the bytes below change, and whenever the planner comes to answer a request otherwise
-// than before: bytes of another format are refused, so that plans on disk are made anew instead of
-// being served as they were.
+// The format number. It is raised when the bytes below change, and whenever the planner gives
+// another answer to a request than before. Bytes of another format are refused, so that plans on
+// disk are computed anew instead of being served as they were.
 inline constexpr int kPlanBytesFormat = 8;
 
 // A canonical request and the plan that answers it.
@@ -21,15 +21,15 @@ struct AnsweredRequest {
   Plan plan;
 };
 
-// The bytes of both, for disks and files, the same on every machine: 8 letters "remesh.p", the
-// format number, the fields (planner/values/byte_archive.h), and 16 bytes of XXH3-128 over all of
-// that, high byte first.
+// The bytes of a request and its plan, for disks and files, the same on every machine: 8 letters
+// "remesh.p", the format number, the fields (planner/values/byte_archive.h), and 16 bytes of
+// XXH3-128 over all of these, high byte first.
 std::string EncodePlan(const CanonicalRequest& request, const Plan& plan);
 
-// The inverse. Bytes may come from anywhere: whatever they are, this takes time and memory in
-// proportion to them, and a plan that comes back can be expanded. That it answers the request is
-// vouched for by the checksum only; ValidatePlan() tells. DATA_LOSS (PLAN_BYTES_CORRUPT), or
-// FAILED_PRECONDITION (PLAN_BYTES_FORMAT) for another format.
+// The inverse. The bytes may come from anywhere: decoding takes time and memory in proportion to
+// them, and a plan that it returns can be expanded. Only the checksum vouches that the plan answers
+// the request; ValidatePlan() checks it. DATA_LOSS (PLAN_BYTES_CORRUPT), or FAILED_PRECONDITION
+// (PLAN_BYTES_FORMAT) for another format.
 absl::StatusOr<AnsweredRequest> DecodePlan(std::string_view bytes);
 
 }  // namespace remesh::planner

@@ -8,8 +8,8 @@
 namespace remesh::planner {
 
 // OK when every index and every range of `rep` lies within what it refers to, so that expansion
-// reads nothing beyond and ends. DATA_LOSS (PLAN_BYTES_CORRUPT) otherwise. `canonical` must be
-// valid.
+// ends and reads nothing out of bounds. DATA_LOSS (PLAN_BYTES_CORRUPT) otherwise. REQUIRES:
+// `canonical` is valid.
 absl::Status CheckRep(const PlanRep& rep, const ReshardRequest& canonical);
 
 }  // namespace remesh::planner

@@ -12,10 +12,10 @@
 
 namespace remesh::planner {
 
-// The one check of programs that others wrote: what passes it can be expanded without reading
-// beyond anything, and ends. What is wrong is INVALID_ARGUMENT (see InvalidField()) with the name
-// that the number has where it came from.
-// One name a column: it has more than 12 fields.
+// The names of a program's columns in its source, for errors. The check below is the only one of
+// programs from outside: a program that passes it can be expanded without reading out of bounds,
+// and its expansion ends. A failed check is INVALID_ARGUMENT (see InvalidField()) with the name
+// from this table. One name for each column: it has more than 12 fields.
 struct ProgramFields {
   const char* parts;
   const char* rounds;
@@ -23,10 +23,10 @@ struct ProgramFields {
   const char* min_part_bits;
   const char* slack_bits;
   const char* windows;
-  const char* classes;       // of each class: its atoms
+  const char* classes;       // atoms of each class
   const char* atom_begins;   // of each dimension of each box, one class after another
   const char* atom_extents;  // likewise
-  const char* tapes;         // of each tape: its atoms
+  const char* tapes;         // atoms of each tape
   const char* tape_numbers;
   const char* atoms;  // tape after tape
   const char* segment_tapes;
@@ -45,14 +45,14 @@ struct ProgramFields {
   const char* move_sizes;
 };
 
-// An array that classes may name.
+// An array that classes may refer to.
 struct ProgramArray {
   const Shape* shape = nullptr;  // valid, with elements of so many bits
   int element_bits = 8;
 };
 
-// Checks the parts of a program, or of a whole plan, in this order: each looks at what those before
-// have passed. All that is passed in must outlive the object.
+// Checks the parts of a program, or of a whole plan. Call in the order of declaration: each check
+// relies on what the ones before have passed. All arguments must outlive the object.
 class ProgramCheck {
  public:
   ProgramCheck(const ProgramFields& fields, absl::Span<const ProgramArray> arrays,
@@ -64,9 +64,9 @@ class ProgramCheck {
   // Atoms of tape t: [tape_begin[t], tape_begin[t + 1]).
   absl::Status CheckTapes(absl::Span<const int32_t> atoms, absl::Span<const int32_t> tape_begin);
   absl::Status CheckSegments(absl::Span<const Segment> segments);
-  // REQUIRES: cut_begin of the program has one more than segments, or there are no cuts.
+  // REQUIRES: program.cut_begin has one entry more than there are segments, or there are no cuts.
   absl::Status CheckCutsInside(const HostProgram& program) const;
-  // One after another, `index` counts them.
+  // Checks one move. Call for one after another; `index` counts them.
   absl::Status CheckMove(int64_t index, const Move& move);
 
  private:
@@ -88,14 +88,15 @@ class ProgramCheck {
 };
 
 inline constexpr int64_t kProgramPartsMax = int64_t{1} << 30;  // moves x cycles
-// Atoms of the tape, summed over the parts of all moves: the ends of a part are looked for among
-// them, and a part that rounds to nothing gives no box that a caller could stop at. Less than a
-// minute, and 2000 times what any program of the planner's benchmark needs.
+// Limit on the sum, over the parts of all moves, of the atoms of the tape. Expansion searches these
+// atoms for the ends of each part, and a part that rounds to nothing yields no box at which a
+// caller could stop. At the limit it takes less than a minute; this is 2000 times what any program
+// of the planner's benchmark needs.
 inline constexpr int64_t kProgramAtomsPassedMax = int64_t{1} << 32;
 inline constexpr int64_t kProgramTapeBoxesMax = int64_t{1}
                                                 << 24;  // atoms x arrays, summed over tapes
 
-// A whole program, and that it is expanded within the limits above.
+// Checks a whole program, and that its expansion stays within the limits above.
 absl::Status CheckProgram(const HostProgram& program, absl::Span<const ProgramArray> arrays,
                           int64_t device_count, const ProgramFields& fields);
 

@@ -7,9 +7,9 @@
 
 namespace remesh::planner {
 
-// The fields of a canonical request, each layout and device list once. Reading fails (DATA_LOSS)
-// unless the request is one that Canonicalize() could have made: layouts are built anew from their
-// parts or boxes, and ValidateRequest() holds.
+// Writes and reads the fields of a canonical request, each layout and device list once. Reading
+// fails (DATA_LOSS) unless Canonicalize() could have made the request: layouts are built anew from
+// their parts or boxes, and ValidateRequest() must pass.
 void WriteRequest(const CanonicalRequest& canonical, ByteWriter& writer);
 absl::Status ReadRequest(ByteReader& reader, CanonicalRequest& canonical);
 

@@ -12,7 +12,7 @@
 
 namespace remesh::planner {
 
-// A move as it is expanded, with the tape it runs on.
+// A move as it is expanded, with the tape that it moves.
 struct Work {
   int32_t from_device = 0;
   int32_t to_device = 0;
@@ -20,21 +20,22 @@ struct Work {
   Space to_space = Space::kTarget;
   int32_t hop = 0;
   Segment segment;             // its tape's number in the plan
-  int32_t segment_number = 0;  // in the plan: says when short segments move
+  int32_t segment_number = 0;  // in the plan: decides when short segments move
   Interval stripe;             // of the segment
   const TapeRuns* tape = nullptr;
-  const StagedPiece* staged = nullptr;  // where the receiver stages it; null: not said, or nowhere
+  const StagedPiece* staged = nullptr;  // where the receiver stages it; null: unknown or not staged
 };
 
-// Where in the receiver's area the work's part of `turn` is staged; -1 where Work::staged is null.
+// The position in the receiver's area where the work's part of `turn` is staged; -1 where
+// Work::staged is null.
 int64_t StagedAt(const Work& work, const Schedule& schedule, int32_t turn);
 
-// Range of the tape that the work takes in `turn`: at most one part of the segment, nothing in the
-// turns in which it rests.
+// The range of the tape that the work moves in `turn`: at most one part of the segment, empty in
+// the turns in which it rests.
 Interval PartOf(const Work& work, const Schedule& schedule, int32_t turn);
 
-// From moves of tapes to parts of them in windows, and to boxes of arrays: the one way in which
-// plans and hosts' programs are expanded.
+// Expands moves of tapes into parts in windows, and these into boxes of arrays. Plans and hosts'
+// programs are expanded by this code only.
 class Expansion {
  public:
   Expansion(const AtomGeometry& geometry, const Schedule& schedule, int32_t windows)
@@ -43,10 +44,10 @@ class Expansion {
         windows_(windows),
         work_of_round_(static_cast<size_t>(schedule.rounds)) {}
 
-  // In the plan's order, round by round.
+  // Adds a move. REQUIRES: in the plan's order, round by round.
   void Add(int32_t round, const Work& work) { work_of_round_[round].push_back(work); }
 
-  // Calls visit(window, work, range of its tape) for every part that holds something, in rising
+  // Calls visit(window, work, range of its tape) for every part that is not empty, in rising
   // windows, until it returns false.
   template <typename Visit>
   void ForEachPart(const Visit& visit) const {
@@ -61,8 +62,8 @@ class Expansion {
     }
   }
 
-  // Every box of every part as a transfer. Once `visit` has returned false it may be called for
-  // the rest of the part, but for no further one.
+  // Visits every box of every part as a transfer. Once `visit` has returned false it may still be
+  // called for the rest of the part, but for no further part.
   void ForEachTransfer(absl::FunctionRef<bool(const Transfer&)> visit) const;
 
  private:

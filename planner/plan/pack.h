@@ -12,13 +12,13 @@
 
 namespace remesh::planner {
 
-// What the steps of MakePlan() came to, packed. `host_of`: by device.
+// Packs the results of the steps of MakePlan(). `host_of`: by device.
 std::shared_ptr<const PlanRep> Pack(std::vector<int64_t> target_order,
                                     const std::vector<int32_t>& host_of, const Atoms& atoms,
                                     const std::vector<Segment>& segments, const Timeline& timeline,
                                     const Figures& figures, Budget& budget = Budget::Unlimited());
 
-// The inverse, as far as moves go. UnpackedMoves() REQUIRES: CheckRep().
+// The inverse, for segments and moves. UnpackedMoves() REQUIRES: CheckRep().
 std::vector<Segment> UnpackedSegments(const PlanRep& rep);
 Move Unpacked(const PackedMove& move, int32_t round, const Interval& stripe);
 std::vector<Move> UnpackedMoves(const PlanRep& rep);

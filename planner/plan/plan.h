@@ -25,22 +25,22 @@ class Plan {
 
   const PlanSummary& summary() const;
   const std::vector<MissingBox>& missing() const;
-  // Who takes whose place in the target lists of a request whose order is free, by device: see
-  // WithTargetOrder(). Empty where everybody keeps their own.
+  // For each device, the device that takes its place in the target lists of a request whose order
+  // is free: see WithTargetOrder(). Empty when every device keeps its place.
   const std::vector<int64_t>& target_order() const;
-  // Per canonical device the predicted peak in bytes.
+  // The predicted peak of each canonical device, in bytes.
   const std::vector<int64_t>& peak_bytes() const;
-  // What proves summary().lower_bound_seconds, and routing_bound_seconds where that is more.
+  // The proofs of summary().lower_bound_seconds, and of routing_bound_seconds where that is more.
   const Certificate& lower_bound_certificate() const;
   const Certificate& routing_bound_certificate() const;
-  // Estimate of the memory that this object holds: what a cache accounts.
+  // An estimate of the memory that this object holds, for the accounts of a cache.
   int64_t memory_bytes() const;
 
-  // Every transfer, ordered by window, and such that a sender always holds what it sends. Includes
-  // moves inside a host and kept boxes (from_device == to_device, kSource -> kTarget).
+  // Visits every transfer, ordered by window and such that a sender always holds what it sends.
+  // Includes moves inside a host and kept boxes (from_device == to_device, kSource -> kTarget).
   void ForEachTransfer(absl::FunctionRef<void(const Transfer&)> visit) const;
-  // The same bits by window and pair of different devices, which may come more than once in a
-  // window. Costs O(moves x parts), however many arrays and boxes there are.
+  // Visits the same bits by window and pair of different devices; a pair may come more than once in
+  // a window. Costs O(moves x parts), however many arrays and boxes there are.
   void ForEachFlow(absl::FunctionRef<void(const Flow&)> visit) const;
 
   std::string DebugString() const;

@@ -12,8 +12,8 @@
 
 namespace remesh::planner {
 
-// A Move of a finished plan, in 16 bytes: most moves take their whole segment, the others stand in
-// PlanRep::stripes.
+// A Move of a finished plan, in 16 bytes. Most moves take their whole segment; the stripes of the
+// others are in PlanRep::stripes.
 struct PackedMove {
   int32_t segment = 0;
   int32_t from_device = 0;
@@ -27,7 +27,7 @@ struct PackedMove {
   friend bool operator==(const PackedMove&, const PackedMove&) = default;
 };
 
-// The stripe [lo, hi) that move number `move` takes.
+// The stripe [lo, hi) of move number `move`.
 struct StripeOfMove {
   int32_t move = 0;
   int64_t lo = 0;
@@ -36,13 +36,13 @@ struct StripeOfMove {
   friend bool operator==(const StripeOfMove&, const StripeOfMove&) = default;
 };
 
-// A finished plan, packed to what expansion needs: see Atoms, Moves and Timeline for the meaning.
-// For the files of plan/, and those that read and check plans; others ask Plan.
-// What a plan is made of, packed: it has more than 12 fields.
+// A finished plan, packed to what expansion needs; see Atoms, Moves and Timeline for the meaning.
+// For the files of plan/ and those that read and check plans; all others use Plan. Each field is
+// one table of the packed plan: it has more than 12 fields.
 struct PlanRep {
   AtomGeometry geometry;
   std::vector<MissingBox> missing;
-  std::vector<int64_t> target_order;  // device -> who takes its place; empty: as requested
+  std::vector<int64_t> target_order;  // device -> device that takes its place; empty: as requested
   std::vector<int32_t> host_of;
   std::vector<int32_t> atoms;         // tape after tape
   std::vector<int32_t> tape_begin;    // atoms of tape s: [tape_begin[s], tape_begin[s + 1])

@@ -8,8 +8,8 @@
 
 namespace remesh::planner {
 
-// One box on its way from one device to another (or, with equal devices, from source to target
-// shard in place). Ids are canonical.
+// One box that goes from one device to another (or, with equal devices, from source to target shard
+// in place). Ids are canonical.
 struct Transfer {
   int32_t window = 0;
   int32_t array = 0;
@@ -18,8 +18,8 @@ struct Transfer {
   int32_t to_device = 0;
   Space from_space = Space::kSource;
   Space to_space = Space::kTarget;  // kStaging: a relay that does not need the box itself
-  // The tape (set of elements with equal holders and equal needers) that the box belongs to. What a
-  // device stages of different tapes lies apart: the values of several subgroups go by the same
+  // The tape (elements with equal holders and equal needers) that the box belongs to. A device
+  // stages different tapes in different places, because values of several subgroups have the same
   // array and box.
   int32_t tape = 0;
 
@@ -27,7 +27,7 @@ struct Transfer {
   friend bool operator==(const Transfer&, const Transfer&) = default;
 };
 
-// What one move puts on its way in one window, all boxes of all arrays together.
+// The bits that one move sends in one window, all boxes of all arrays together.
 struct Flow {
   int32_t window = 0;
   int32_t from_device = 0;
