@@ -12,8 +12,8 @@
 namespace remesh::planner {
 namespace {
 
-// Minimum cost with cost = -weight. Left node l may also take a right node of its own, rights + l,
-// at cost 0: being unmatched.
+// Minimum-cost matching with cost = -weight. Left node l may also take a right node of its own,
+// rights + l, at cost 0, which means that it is unmatched.
 class Matcher {
  public:
   Matcher(int32_t lefts, int32_t rights, absl::Span<const WeightedEdge> edges)
@@ -66,7 +66,7 @@ class Matcher {
     std::vector<int32_t> settled;
     int32_t free_right = -1;
     __int128 length = 0;
-    while (true) {  // a free right node is always in reach: the start's own
+    while (true) {  // a free right node is always in reach: l's own
       const auto [distance, right] = heap_.top();
       heap_.pop();
       if (distance > distance_[right]) continue;
@@ -106,7 +106,7 @@ class Matcher {
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> heap_;
 };
 
-// Whether n lefts find n different rights along the pairs that are allowed: augmenting paths by
+// Whether n lefts can be matched to n different rights along the allowed pairs. Augmenting paths by
 // depth-first search.
 class PerfectMatching {
  public:
@@ -143,7 +143,7 @@ class PerfectMatching {
   const int32_t n_;
   const std::vector<bool>& allowed_;
   std::vector<int32_t> left_of_;
-  std::vector<int32_t> seen_;  // by right: the last round that came by
+  std::vector<int32_t> seen_;  // by right: the last round that visited it
 };
 
 std::vector<bool> PairsUpTo(int64_t load, absl::Span<const PairCost> costs) {
@@ -171,7 +171,7 @@ std::vector<int32_t> BottleneckAssignment(int32_t n, absl::Span<const PairCost> 
   const std::vector<bool> allowed = PairsUpTo(*bottleneck, costs);
   __int128 most = 0;
   for (const PairCost& pair : costs) most = std::max<__int128>(most, pair.cost);
-  // Any left without a right would cost more than all costs together.
+  // A left without a right costs more than all costs together.
   const __int128 bonus = most * n + 1;
   std::vector<WeightedEdge> edges;
   for (size_t i = 0; i < costs.size(); ++i) {

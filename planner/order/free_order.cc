@@ -21,13 +21,13 @@ namespace remesh::planner {
 namespace {
 
 constexpr size_t kEdgesMax = size_t{1} << 20;
-constexpr size_t kHostsMax = 256;    // that change places as a whole
-constexpr size_t kDevicesMax = 256;  // of a host that change places
+constexpr size_t kHostsMax = 256;    // most hosts of one size that change places as a whole
+constexpr size_t kDevicesMax = 256;  // most devices of a host that change places
 constexpr int64_t kTrialsMax = int64_t{1} << 24;
 constexpr size_t kSwapWorkMax = size_t{1} << 16;
 
-// A bit between hosts counts as much as this many inside one. Finite, so that a few elements that
-// uneven shards carry over a border do not decide where all others go.
+// The weight of a bit between hosts relative to one inside a host. Finite, so that a few elements
+// of uneven shards that cross hosts do not decide the places of all others.
 constexpr __int128 kCrossingWeight = 64;
 
 thread_local int64_t orders_chosen = 0;
@@ -70,17 +70,17 @@ class OrderChooser {
  private:
   struct Score {
     Rational lower_bound;
-    __int128 cost = 0;  // bits between hosts, weighed, and bits that devices receive
+    __int128 cost = 0;  // weighted bits between hosts, plus bits that devices receive
   };
 
-  // Less by a thousandth at least: shards are never quite even, and a few elements less on one host
-  // are not worth much more everywhere else.
+  // Whether a is less than b by a thousandth at least. Shards are never quite even, and saving a
+  // few elements on one host is not worth much more traffic everywhere else.
   static bool MuchLess(const Rational& a, const Rational& b) {
     return static_cast<__int128>(a.num) * b.den <
            static_cast<__int128>(b.num - b.num / 1024) * a.den;
   }
 
-  // The cheapest of those with about the least lower bound.
+  // The cheapest of the orders with about the least lower bound.
   static std::pair<Score, Order> Best(std::vector<std::pair<Score, Order>> orders) {
     Rational least = orders.front().first.lower_bound;
     for (const auto& [score, order] : orders) least = std::min(least, score.lower_bound);
@@ -98,7 +98,7 @@ class OrderChooser {
     return assignment;
   }
 
-  // What a slot saves at each device.
+  // Adds an edge for the bits that the slot saves at each device.
   void AddEdges(int32_t slot, std::vector<WeightedEdge>& edges) const {
     const size_t first = edges.size();
     const auto add = [&](int32_t device, __int128 weight) {
@@ -126,7 +126,8 @@ class OrderChooser {
     edges.resize(kept);
   }
 
-  // Slots one by one: least bytes into hosts and, much less, into devices.
+  // Assigns slots to hosts one by one, by the least bytes into hosts and, with less weight, into
+  // devices.
   std::optional<Assignment> AssignSlots() const {
     if (!needs_) return std::nullopt;
     std::vector<WeightedEdge> edges;
@@ -155,7 +156,7 @@ class OrderChooser {
     return {bits, std::max<int64_t>(network_.hosts[slots_.hosts[host]].capacity(), 1)};
   }
 
-  // Swaps slots of the busiest host with others as long as that helps.
+  // Swaps slots of the busiest host with slots of others as long as that helps.
   void Level(Assignment& assignment) const {
     std::vector<int64_t> entering = needs_->host_base;
     for (size_t s = 0; s < assignment.size(); ++s) {
@@ -170,8 +171,8 @@ class OrderChooser {
     }
   }
 
-  // The swap that leaves the least load on the two hosts, least total next. False when none leaves
-  // less than `busiest` has.
+  // Makes the swap that leaves the least load on the two hosts, then the least total. False when no
+  // swap leaves a load below that of `busiest`.
   bool SwapOne(int32_t busiest, Assignment& assignment, std::vector<int64_t>& entering,
                int64_t& trials) const {
     const Rational load_before = Load(entering[busiest], busiest);
@@ -207,7 +208,7 @@ class OrderChooser {
     return true;
   }
 
-  // The loads in 1024 steps up to the largest: see MuchLess().
+  // Sets loads in 1024 steps up to the largest load: see MuchLess().
   static void SetLoads(const std::vector<Rational>& loads, std::vector<PairCost>& costs) {
     const Rational most = *std::max_element(loads.begin(), loads.end());
     for (size_t i = 0; most.num > 0 && i < loads.size(); ++i) {
@@ -217,8 +218,8 @@ class OrderChooser {
     }
   }
 
-  // The slots of each host as a whole, among hosts with as many. Blocks are numbered by their first
-  // slots: by structure, whatever the hosts are called.
+  // Assigns the slots of each host as a whole, among hosts with equally many. Blocks are numbered
+  // by their first slots, and so by structure, regardless of the names of hosts.
   std::optional<Assignment> AssignHosts() const {
     const Assignment given = GivenAssignment();
     const int32_t count = slots_.host_count();
@@ -264,7 +265,7 @@ class OrderChooser {
     for (size_t i = 0; i < blocks.size(); ++i) host_of_block[blocks[i]] = hosts[chosen[i]];
   }
 
-  // The slots of each host to its devices.
+  // Assigns the slots of each host to its devices.
   Order AssignDevices(const Assignment& assignment) const {
     std::vector<std::vector<int32_t>> slots_of(slots_.hosts.size());
     for (size_t s = 0; s < assignment.size(); ++s) {
@@ -299,7 +300,7 @@ class OrderChooser {
     for (size_t i = 0; i < slots.size(); ++i) order[slots[i]] = devices[chosen[i]];
   }
 
-  // The atoms' demand once `order` has put other devices in need.
+  // The demand classes of the atoms after `order` has changed which devices need them.
   DemandClasses DemandOf(const Order& order) const {
     Atoms reordered{.groups = atoms_.groups, .tapes = atoms_.tapes};
     std::vector<int32_t> group_of(atoms_.groups.size(), -1);
@@ -331,8 +332,9 @@ class OrderChooser {
     return score;
   }
 
-  // Any swap of two slots that makes a better score, until there is none: few enough to try where
-  // devices are few. It sees what assignments do not, what hosts send and replicas share.
+  // Makes any swap of two slots that improves the score, until there is none. Only where devices
+  // are so few that all swaps can be tried. Unlike assignments it takes into account what hosts
+  // send and what replicas share.
   void Improve(Score& best, Order& order) const {
     const size_t count = order.size();
     if (count * count * atoms_.tapes.size() > kSwapWorkMax) return;
@@ -369,7 +371,7 @@ std::vector<int64_t> ChooseTargetOrder(const ReshardRequest& request, Budget& bu
   std::vector<int64_t> taker(network.device_count());
   std::iota(taker.begin(), taker.end(), int64_t{0});
   const auto atoms = MakeAtoms(request, network, budget);
-  if (!atoms.ok()) return taker;  // MakePlan() says why
+  if (!atoms.ok()) return taker;  // MakePlan() reports the error
   const OrderChooser chooser(*atoms, network, FindTargetSlots(request, network), budget);
   const TargetSlots& slots = chooser.slots();
   const Order order = chooser.Run();

@@ -16,7 +16,7 @@ int64_t BitsAt(const std::vector<HeldShare>& shares, int32_t place) {
   return found == shares.end() || found->place != place ? 0 : found->bits;
 }
 
-// Sorted by place, one share a place.
+// Sorts shares by place and merges those of one place.
 void Merge(std::vector<HeldShare>& shares) {
   std::sort(shares.begin(), shares.end(),
             [](const HeldShare& a, const HeldShare& b) { return a.place < b.place; });

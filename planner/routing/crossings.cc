@@ -8,7 +8,7 @@ namespace remesh::planner {
 namespace {
 
 struct Member {
-  int32_t unit = 0;  // child of the domain at hand that it lies in
+  int32_t unit = 0;  // the child of the current domain that contains the host
   int32_t host = 0;
   bool holds = false;
 };
@@ -17,7 +17,8 @@ class Splitter {
  public:
   explicit Splitter(const Units& units) : units_(units) {}
 
-  // Members of one domain of `level`; -1: all. Returns the crossing between its children, or -1.
+  // Splits the members of one domain of `level` (-1: all) by child. Returns the crossing between
+  // its children, or -1.
   int32_t Split(std::vector<Member> members, int level) {
     for (Member& member : members) {
       const bool inside = level + 1 < units_.levels();

@@ -9,7 +9,7 @@
 namespace remesh::planner {
 namespace {
 
-// NICs and uplinks without a demand yet.
+// A problem with all NICs and uplinks but no demand yet.
 TransportationProblem EmptyProblem(const Units& units) {
   const Network& network = units.network();
   TransportationProblem problem;
@@ -23,7 +23,7 @@ TransportationProblem EmptyProblem(const Units& units) {
   return problem;
 }
 
-// Two items, or one where nobody in the domain holds the class.
+// Adds two items, or one where no host in the domain holds the class.
 void AddCrossing(int64_t bits, const Crossing& crossing, TransportationProblem& problem) {
   const int32_t holding = crossing.holding_hosts();
   int64_t copies = crossing.copies;
@@ -37,7 +37,7 @@ void AddCrossing(int64_t bits, const Crossing& crossing, TransportationProblem& 
   if (crossing.domain >= 0) problem.groups[crossing.domain].inside += bits * crossing.copies;
 }
 
-// What is sent inside a domain is sent inside those around it too.
+// Bits sent inside a domain are also sent inside the domains that contain it.
 void SumInside(std::vector<TransportationProblem::Group>& groups) {
   for (size_t g = groups.size(); g-- > 0;) {
     if (groups[g].parent >= 0) groups[groups[g].parent].inside += groups[g].inside;

@@ -11,7 +11,7 @@
 namespace remesh::planner {
 namespace {
 
-// Puts edges from few hops to many.
+// Sorts edges by their depth in the tree.
 void SortByDepth(RouteEdges& edges) {
   absl::flat_hash_map<int32_t, size_t> edge_to;  // host -> edge that enters it
   for (size_t e = 0; e < edges.size(); ++e) edge_to[edges[e].to_host] = e;
@@ -66,7 +66,7 @@ class ClassTrees {
   }
 
  private:
-  // Degrees at a point of the class, and the gates that follow from them.
+  // Computes the degrees at a position of the class, and the gates that follow from them.
   void TurnTo(int64_t position) {
     degrees_.clear();
     child_degrees_.clear();
@@ -106,7 +106,7 @@ class ClassTrees {
     for (const auto* list : {&roots, &others}) {
       for (int32_t c : *list) degrees.push_back(child_degrees_[w][c]);
     }
-    RouteEdges between;  // of children
+    RouteEdges between;  // between children
     AppendTree(roots, others, degrees, between);
     std::vector<int32_t> sender;
     for (const Crossing::Child& child : crossing.children) sender.push_back(child.begin);
@@ -120,12 +120,12 @@ class ClassTrees {
 
   const std::vector<Crossing>& crossings_;
   Budget& budget_;
-  std::vector<DegreeWheel> wheels_;  // of the crossings
+  std::vector<DegreeWheel> wheels_;  // by crossing
   std::vector<int64_t> cuts_;
-  // At the point that was turned to, by crossing:
+  // At the current position, by crossing:
   std::vector<std::vector<int64_t>> degrees_;
   std::vector<std::vector<int64_t>> child_degrees_;
-  std::vector<int32_t> gate_child_;  // -1: held
+  std::vector<int32_t> gate_child_;  // -1: a child holds the class
 };
 
 }  // namespace

@@ -11,9 +11,10 @@
 namespace remesh::planner {
 namespace {
 
-// Edges come one by one into a forest; one that would close a cycle is first cancelled against it.
-// Node i is item i, node items + j is bin j. `top_` says which tree a node is in (union-find;
-// splits of trees are repaired by relabelling nothing: a stale "same tree" only costs a search).
+// Adds edges to a forest one by one; cancels an edge that would close a cycle against that cycle
+// first. Node i is item i, node items + j is bin j. `top_` says which tree a node is in
+// (union-find). Splitting a tree does not relabel its nodes: a stale "same tree" only costs a
+// search.
 class ForestMaker {
  public:
   ForestMaker(const std::vector<int32_t>& edge_bin, int32_t items, int32_t bins,
@@ -47,7 +48,7 @@ class ForestMaker {
     return node < items_ ? items_ + edge_bin_[edge] : edge_item_[edge];
   }
 
-  // Nothing once the budget is spent.
+  // False (nothing found) once the budget is spent.
   bool FindPath(int32_t from, int32_t to) {
     ++mark_;
     queue_.assign(1, from);
@@ -67,15 +68,16 @@ class ForestMaker {
     return false;
   }
 
-  // The cycle is `edge` and the path found last from its bin to its item: its edges take turns in
-  // giving and taking.
+  // Cancels the cycle of `edge` and the path that FindPath() found last, from the edge's bin to its
+  // item. Its edges alternately give and take flow.
   void Cancel(int64_t edge, int32_t bin, int32_t item) {
     std::vector<int64_t> cycle = {edge};
     for (int32_t node = item; node != bin;) {
       cycle.push_back(via_[node]);
       node = Other(via_[node], node);
     }
-    // Even places: edge, ... lose or gain together. Empty whichever parity has the smaller edge.
+    // Edges at even places (edge, ...) lose or gain together. Empties the parity that has the
+    // smaller edge.
     int64_t least[2] = {flow_[edge], flow_[cycle[1]]};
     for (size_t i = 0; i < cycle.size(); ++i) {
       least[i % 2] = std::min(least[i % 2], flow_[cycle[i]]);
@@ -104,7 +106,7 @@ class ForestMaker {
   std::vector<int32_t> top_;
   std::vector<int32_t> edge_item_;
   std::vector<int64_t> seen_;
-  std::vector<int64_t> via_;  // edge by which the search came, where seen_
+  std::vector<int64_t> via_;  // edge by which the search reached a node, where seen_
   std::vector<int32_t> queue_;
   int64_t mark_ = 0;
 };

@@ -17,7 +17,7 @@ void AddTo(int32_t unit, const Units& units, Certificate& certificate) {
   }
 }
 
-// Bits that each unit needs and nobody in it holds.
+// Bits that each unit needs and no host in it holds.
 std::vector<int64_t> IngressBits(const DemandClasses& demand, const Units& units) {
   const Network& network = units.network();
   std::vector<int64_t> bits(units.count(), 0);

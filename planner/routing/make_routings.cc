@@ -37,7 +37,7 @@ Routings BoundRoutings(const Atoms& atoms, const DemandClasses& demand, const Ne
   if (!network.domains.empty()) {
     routings.domains = RouteThroughDomains(demand, units, budget);
     if (budget.SpentNow()) return routings;
-    // What binds across levels binds any plan by what its members alone hold.
+    // The members of a proof across levels also bound any plan, by the bits that only they hold.
     const Certificate& proof = routings.domains.bound.certificate;
     Bound across = EgressOf(proof.hosts, proof.domains, demand, units);
     if (routings.lower.t < across.t) routings.lower = std::move(across);

@@ -9,12 +9,12 @@ namespace {
 
 constexpr int64_t kParts = 64;
 
-// Bits out of and into every host (2h, 2h + 1), then every domain.
+// Bits that leave and enter every host (2h, 2h + 1), then every domain.
 std::vector<int64_t> LoadsOf(const Network& network, const std::vector<Route>& routes) {
   const int32_t hosts = network.host_count();
   std::vector<int64_t> loads(2 * (hosts + network.domains.size()), 0);
   std::vector<int32_t> seen(network.domains.size(),
-                            -1);  // last edge that leaves it or stays inside
+                            -1);  // last edge that leaves the domain or stays inside
   int32_t edges = 0;
   const auto add = [&](const RouteEdge& edge, int64_t bits) {
     loads[2 * edge.from_host] += bits;
@@ -38,7 +38,7 @@ std::vector<int64_t> LoadsOf(const Network& network, const std::vector<Route>& r
   return loads;
 }
 
-// Of the busiest link when `share` parts of kParts have loads `some`.
+// The time of the busiest link when `share` of kParts parts go by `some`.
 Rational TimeOf(const Network& network, const std::vector<int64_t>& some,
                 const std::vector<int64_t>& others, int64_t share) {
   Rational t;
@@ -57,7 +57,7 @@ Rational TimeOf(const Network& network, const std::vector<int64_t>& some,
   return t;
 }
 
-// `route` of `bits` bits squeezed into [at, at + room).
+// Appends `route` of `bits` bits, squeezed into [at, at + room).
 void AppendSqueezed(const Route& route, int64_t bits, int64_t at, int64_t room, Route& to) {
   for (const RouteSegment& segment : route) {
     const int64_t begin = at + MulDiv(segment.begin, room, bits);

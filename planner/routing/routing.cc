@@ -12,10 +12,11 @@
 namespace remesh::planner {
 namespace {
 
-// More holders than this do not share a root evenly: every share is a segment of its own.
+// With more holders than this a root is not shared evenly, because every share is a segment of its
+// own.
 constexpr size_t kEvenHoldersMax = 64;
 
-// Whether the first holder has the class on fewer NICs than it has in all.
+// Whether the first holder has the class on fewer NICs than the host has.
 bool LiesOnFewNics(const Atoms& atoms, const DemandClass& one, const Network& network) {
   const Network::HostNode& host = network.hosts[one.holders.front()];
   std::vector<bool> seen(host.nics.size(), false);
@@ -79,7 +80,7 @@ namespace {
 
 using Sent = std::vector<Served>;
 
-// Root and copies of each class together.
+// The sum of root and copies of each class.
 Sent AddUp(const TransportationSolution& solution, Budget& budget) {
   Sent sent;
   Reserve(sent, solution.flow.size() / 2);
@@ -90,8 +91,8 @@ Sent AddUp(const TransportationSolution& solution, Budget& budget) {
   return sent;
 }
 
-// Whole copies where they fit under t, the rest split; nullopt when the whole copies leave no room
-// for the rest.
+// Routes whole copies where they fit under t and splits the rest; nullopt when the whole copies
+// leave no room for the rest.
 std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportationProblem problem,
                                     const Rational& t, Budget& budget) {
   std::vector<int64_t> room;
@@ -110,8 +111,8 @@ std::optional<Sent> RouteWholeFirst(const DemandClasses& demand, TransportationP
     root.demand = by_holders > 0 ? 0 : one.bits;
     copies.demand -= root.demand;
   }
-  // Bins of exactly the room left; where there is none, one bit (a bin has room for at least that)
-  // is too much to matter.
+  // Bins have exactly the room that is left. A capacity must be > 0, so a full bin gets one bit too
+  // much, which does not matter.
   problem.capacity = room;
   for (int64_t& capacity : problem.capacity) capacity = std::max<int64_t>(capacity, 1);
   const Sent rest = FillTransportation(problem, {1, 1}, budget);

@@ -14,9 +14,9 @@ namespace remesh::planner {
 namespace {
 
 // Dinic's algorithm on source -> items -> bins -> groups -> sink. Item i is node i, bin j is node
-// items + j, group g node items + bins + g; bins and groups make the forest of *places*, numbered
-// alike but from 0. A step along an edge e is e, one back along it is ~e; the way up from place p
-// is edge edges + p.
+// items + j, group g is node items + bins + g. Bins and groups form the forest of *places*, which
+// are numbered in the same order from 0. A step along edge e is e, a step back along it is ~e; the
+// edge up from place p is edge edges + p.
 class Flow {
  public:
   Flow(const TransportationProblem& problem, const Rational& t, Budget& budget)
@@ -60,7 +60,8 @@ class Flow {
     return std::all_of(left_.begin(), left_.end(), [](int64_t left) { return left == 0; });
   }
 
-  // Items that unmet demand can push around, and the full places that keep it from the sink.
+  // Finds the items that unmet demand can push around, and the full places that keep it from the
+  // sink.
   void Cut(TransportationSolution& solution) {
     Levels();
     solution.tight_items.clear();
@@ -80,7 +81,7 @@ class Flow {
     }
   }
 
-  // Of no use once the budget is spent.
+  // Must not be used once the budget is spent.
   std::vector<Served> TakeFlow() {
     if (budget_.SpentNow()) return {};
     std::vector<bool> fixed;
@@ -99,7 +100,7 @@ class Flow {
   }
 
  private:
-  // Of all items, rising. They are few. Incomplete once the budget is spent.
+  // The priorities of all items, rising. They are few. Incomplete once the budget is spent.
   std::vector<int32_t> Priorities() const {
     std::vector<int32_t> priorities;
     for (const auto& item : problem_.items) {
@@ -159,7 +160,7 @@ class Flow {
     }
   }
 
-  // Edges of an item that are open: all, or only the preferred ones where it has any of those.
+  // The end of an item's open edges: all of them, or only the preferred ones if it has any.
   int64_t EndOfOpen(int32_t item) const {
     const TransportationProblem::Item& it = problem_.items[item];
     if (!preferred_only_ || it.priority < opened_ || it.preferred == 0)
@@ -167,8 +168,8 @@ class Flow {
     return first_edge_[item] + it.preferred;
   }
 
-  // Breadth first from the items with demand left; true when a place next to the sink is reached
-  // that has room.
+  // Searches breadth first from the items with demand left. True when it reaches a place next to
+  // the sink that has room.
   bool Levels() {
     Reserve(level_, items_ + room_.size());
     level_.assign(items_ + room_.size(), -1);
@@ -191,7 +192,7 @@ class Flow {
     return found;
   }
 
-  // True where the sink is next.
+  // True when the next step is the sink.
   bool ReachFromPlace(int32_t place, int32_t level) {
     if (place < bins_) {
       for (int64_t k = bin_first_[place]; k < bin_first_[place + 1]; ++k) {
@@ -228,7 +229,7 @@ class Flow {
     }
   }
 
-  // Pushes along one path of rising levels, found by an explicit stack of steps.
+  // Pushes along one path of rising levels, found with an explicit stack of steps.
   int64_t PushFrom(int32_t item, int64_t most) {
     std::vector<int64_t> path;
     int32_t node = item;
@@ -257,7 +258,8 @@ class Flow {
     return items_ + (place < 0 ? edge_bin_[edge] : parent_[place]);
   }
 
-  // Appends the next step from `node` that leads one level on with room left; false: none.
+  // Appends the next step from `node` that leads one level on and has room; false when there is
+  // none.
   bool NextStep(int32_t node, std::vector<int64_t>& path) {
     if (node >= items_) return NextStepFromPlace(node, path);
     for (int64_t e = first_edge_[node] + cursor_[node]; e < EndOfOpen(node); ++e, ++cursor_[node]) {
@@ -268,7 +270,7 @@ class Flow {
     return false;
   }
 
-  // From a place it may go up, which is way 0, or back along what came in.
+  // From a place, flow may go up (way 0), or back along an edge that brought flow in.
   bool NextStepFromPlace(int32_t node, std::vector<int64_t>& path) {
     const int32_t place = node - items_;
     const int64_t ups = static_cast<int64_t>(edge_bin_.size());
@@ -299,7 +301,7 @@ class Flow {
     return false;
   }
 
-  // What a step can still carry.
+  // The amount that a step can still carry.
   int64_t RoomOf(int64_t step) const {
     const int64_t place = (step >= 0 ? step : ~step) - static_cast<int64_t>(edge_bin_.size());
     if (place >= 0) return step >= 0 ? room_[place] : full_[place] - room_[place];
@@ -334,7 +336,7 @@ class Flow {
   std::vector<int64_t> bin_edges_;
   std::vector<int64_t> flow_;
   std::vector<int64_t> left_;
-  std::vector<int64_t> full_;  // of places: room at first
+  std::vector<int64_t> full_;  // of places: initial room
   std::vector<int64_t> room_;
   std::vector<int32_t> parent_;              // of places, -1: the sink
   std::vector<std::vector<int32_t>> below_;  // group -> places

@@ -11,8 +11,8 @@ namespace remesh::planner {
 
 namespace {
 
-// Bits that relays must serve one copy at a time, so that all else can be served `fan_out` at a
-// time; -1 where they have not as much.
+// Bits that relays must serve one copy at a time, so that the rest can be served `fan_out` at a
+// time; -1 where relays do not serve that many bits.
 int64_t SinglyServed(int64_t bits, absl::Span<const int64_t> sent, size_t relays_from,
                      int64_t fan_out) {
   int64_t fractions = 0;
@@ -67,7 +67,7 @@ void DegreeWheel::AddArc(size_t index, int64_t lo, int64_t length, int64_t copie
 std::vector<int64_t> DegreeWheel::DegreesAt(int64_t position) const {
   std::vector<int64_t> degrees = whole_;
   for (const Arc& arc : arcs_) {
-    // The points position + bits * n inside, from the least that is >= lo.
+    // Counts the positions position + bits * n inside the arc, from the least that is >= lo.
     const int64_t ahead = ((position - arc.lo) % bits_ + bits_) % bits_;
     const int64_t beyond = arc.hi - arc.lo - ahead;
     if (beyond > 0) degrees[arc.index] += (beyond + bits_ - 1) / bits_ * arc.copies;

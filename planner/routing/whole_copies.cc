@@ -12,8 +12,8 @@
 namespace remesh::planner {
 namespace {
 
-// Deals up to `copies` copies of `bits` bits over hosts [begin, end) of `hosts`, always to the one
-// with most room. Returns how many.
+// Deals up to `copies` copies of `bits` bits to hosts [begin, end) of `hosts`, always to the one
+// with most room. Returns the number dealt.
 int64_t DealTo(const Group& hosts, size_t begin, size_t end, int64_t bits, int64_t copies,
                std::vector<int64_t>& room, Served& sent) {
   std::priority_queue<std::pair<int64_t, int64_t>> most_room;  // room, -index
@@ -43,7 +43,7 @@ std::vector<Served> DealWholeCopies(const DemandClasses& demand, std::vector<int
       budget);
   std::vector<Served> sent;
   Resize(sent, demand.classes.size(), budget);
-  // Every class's root before anybody's further copies.
+  // Deals the root of every class before further copies of any.
   for (bool root : {true, false}) {
     for (size_t a : order) {
       if (budget.Spent()) return sent;
@@ -56,7 +56,7 @@ std::vector<Served> DealWholeCopies(const DemandClasses& demand, std::vector<int
         DealTo(hosts, 0, one.holders.size(), one.bits, 1, room, sent[a]);
         continue;
       }
-      left -= 1;  // the root: sent, or to be left over
+      left -= 1;  // the root: dealt, or left over
       left -= DealTo(hosts, 0, one.holders.size(), one.bits, left, room, sent[a]);
       DealTo(hosts, one.holders.size(), hosts.size(), one.bits, left, room, sent[a]);
     }
