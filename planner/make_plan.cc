@@ -16,15 +16,16 @@
 namespace remesh::planner {
 namespace {
 
-// Keeps of routings what figures need. Amounts and routes of millions of classes take longer to free
-// than a question that is cancelled may last, with all that is made later.
+// Keeps the bounds of `routings`, which figures need, and frees the rest. Freeing amounts and
+// routes of millions of classes at the end, together with all that is made later, would take longer
+// than a cancelled request may last.
 void KeepBounds(Routings& routings) {
   routings.hosts = {.t0 = routings.hosts.t0};
   routings.domains = {.bound = std::move(routings.domains.bound)};
   routings.routes = {.t = routings.routes.t};
 }
 
-// One step after the other, each of the floor below the last one's; `request` has its order.
+// Runs the floors one after another. `request` has its target order.
 absl::StatusOr<Plan> PlanOf(const ReshardRequest& request, std::vector<int64_t> target_order,
                             Budget& budget) {
   const Strategy strategy = request.options.strategy;

@@ -33,7 +33,8 @@ absl::Status Invalid(const absl::Status& status) {
   return Invalid(std::string_view(why.data(), why.size()));
 }
 
-// Expansion looks at every move in every cycle, and its parts become boxes.
+// Limits the work of a replay: expansion looks at every move in every cycle, and its parts become
+// boxes.
 absl::Status CheckWork(const PlanRep& rep) {
   const int64_t cycles = int64_t{rep.schedule.parts} + rep.schedule.hops;
   int64_t parts = 0;
@@ -48,7 +49,8 @@ absl::Status CheckWork(const PlanRep& rep) {
                    {.reason = "PLAN_TOO_LARGE", .metadata = {{"parts_max", most}}});
 }
 
-// Atoms, and what is missing, follow from the request alone.
+// Whether the plan has the atoms and the missing boxes of `request`, which follow from the request
+// alone.
 bool HasAtoms(const PlanRep& rep, const Atoms& atoms) {
   if (rep.geometry.classes != atoms.geometry.classes || rep.atoms != atoms.numbers ||
       rep.missing != atoms.missing || rep.tape_begin.size() != atoms.tapes.size() + 1) {
@@ -60,7 +62,7 @@ bool HasAtoms(const PlanRep& rep, const Atoms& atoms) {
   return true;
 }
 
-// The schedule that the plan has, with what it costs computed anew.
+// The plan's own schedule, with its costs computed anew.
 Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Atoms& atoms,
                     const std::vector<Segment>& segments, const Network& network) {
   Timeline timeline{
@@ -77,7 +79,7 @@ Timeline TimelineOf(const PlanRep& rep, const ReshardRequest& request, const Ato
   return timeline;
 }
 
-// Whether all that moves touch may carry.
+// Whether all devices of the moves may carry.
 bool Carry(const std::vector<PackedMove>& moves, const Network& network) {
   return std::all_of(moves.begin(), moves.end(), [&](const PackedMove& move) {
     return network.nic_of[move.from_device] >= 0 && network.nic_of[move.to_device] >= 0;

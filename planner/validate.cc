@@ -41,7 +41,7 @@ std::string Shown(const Transfer& t) {
 // Replays the expanded transfers window by window against what every device holds.
 class Replay {
  public:
-  // `request` with the plan's order.
+  // `request`: with the plan's target order.
   Replay(ReshardRequest request, const Plan& plan)
       : request_(std::move(request)), plan_(plan), network_(MakeNetwork(request_)) {}
 
@@ -144,7 +144,7 @@ class Replay {
     return absl::OkStatus();
   }
 
-  // Every target shard: boxes written once each, and all of them.
+  // Checks that every target shard is complete and that each of its elements was written once.
   absl::Status CheckTargets() {
     std::map<std::pair<int32_t, int64_t>, std::vector<Box>> missing;  // array, subgroup
     for (const MissingBox& m : plan_.missing()) missing[{m.array, m.subgroup}].push_back(m.box);
@@ -170,9 +170,9 @@ class Replay {
     return absl::OkStatus();
   }
 
-  // No device above its peak, no peak above the limit. What a device stages or has on its way is not
-  // looked at here, and with donation, where what it holds at once depends on all that need it, only
-  // that the target fits.
+  // Checks that no device exceeds its peak and no peak the limit. Ignores staged bytes and bytes on
+  // their way. With donation it counts only target shards, because the source bytes that a device
+  // still holds depend on all their needers.
   absl::Status CheckMemory() {
     std::map<int64_t, int64_t> bits;  // device ->
     const auto add = [&](const Placement& placement, int32_t width) {
@@ -223,7 +223,7 @@ class Replay {
   int32_t window_ = 0;
   std::vector<Transfer> arriving_;
   std::map<Key, std::vector<Box>> targets_;
-  std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // and tape
+  std::map<std::pair<Key, int32_t>, std::vector<Box>> staging_;  // the int32_t is the tape
   std::map<int32_t, int64_t> in_flight_;                         // device -> bits
   std::map<int32_t, std::set<Key>> messages_;                    // host -> device pairs
 };

@@ -34,7 +34,7 @@ class AtomMaker {
         network_(network),
         budget_(budget),
         group_of_device_(network.device_count(), -1) {
-    Intern({});  // group 0: nobody
+    Intern({});  // group 0: no devices
   }
 
   absl::StatusOr<Atoms> Run() {
@@ -61,8 +61,8 @@ class AtomMaker {
       }
       classes[entry->second].arrays.push_back(static_cast<int32_t>(i));
     }
-    // Wide elements first on every tape, so that cuts at multiples of the widest fall between
-    // elements of the others too.
+    // Puts wide elements first on every tape, so that cuts at multiples of the widest element fall
+    // between elements of the others too.
     std::stable_sort(classes.begin(), classes.end(), [](const ArrayClass& a, const ArrayClass& b) {
       return a.element_bits > b.element_bits;
     });
@@ -181,8 +181,8 @@ class AtomMaker {
         atom.elements * array_class.element_bits * static_cast<int64_t>(array_class.arrays.size());
   }
 
-  // Gathers the atoms of each tape. They come in rising order but for subgroups, which are cut one
-  // after another.
+  // Gathers the atoms of each tape. Atoms come in rising order within a subgroup; subgroups are cut
+  // one after another.
   void LayTapes() {
     std::vector<int32_t> next(atoms_.tapes.size() + 1, 0);
     for (const AtomOfTape& atom : placed_) ++next[atom.tape + 1];
@@ -198,12 +198,12 @@ class AtomMaker {
   const Network& network_;
   Budget& budget_;
   Atoms atoms_;
-  std::vector<int32_t> group_of_device_;          // of a device alone, -1: none yet
+  std::vector<int32_t> group_of_device_;          // of single devices, -1: none yet
   absl::flat_hash_map<Group, int32_t> group_of_;  // of all other groups
   absl::flat_hash_map<uint64_t, int32_t> tape_of_;
   std::vector<AtomOfTape> placed_;
   int32_t next_atom_ = 0;
-  int64_t overlaps_ = 0;  // devices of group_of_
+  int64_t overlaps_ = 0;  // devices of all groups in group_of_
 };
 
 }  // namespace

@@ -21,12 +21,12 @@ std::set<int64_t> SubgroupsOf(const Layout& layout) {
   return subgroups;
 }
 
-// The tile of a number (Tile::number) in one subgroup.
+// Finds tiles of one subgroup by their numbers (Tile::number).
 class TileIndex {
  public:
   TileIndex(const Layout& layout, int64_t subgroup) {
     strides_.resize(layout.shape.size());
-    int64_t count = 1;  // Layout's own keys fit 64 bits, and so do these
+    int64_t count = 1;  // fits 64 bits, as the keys of Layout do
     for (size_t d = strides_.size(); d-- > 0;) {
       strides_[d] = count;
       count *= (*layout.partitions)[d].parts;
@@ -55,8 +55,8 @@ class TileIndex {
   absl::flat_hash_map<int64_t, int32_t> sparse_;
 };
 
-// An interval of one dimension, from the end of the one before to `hi`, with the parts of source
-// and target that it lies in.
+// An interval of one dimension, from the end of the previous one to `hi`, and the parts of source
+// and target that contain it.
 struct Overlap {
   int64_t hi = 0;
   int64_t source_part = 0;
@@ -149,15 +149,15 @@ absl::StatusOr<std::vector<Atom>> CutProduct(const Layout& source, const Layout&
   return atoms;
 }
 
-// A box of a tile that meets the region under search.
+// A box of a tile that overlaps the current region.
 struct TileBox {
   const Box* box;
   int32_t tile;
   bool is_target;
 };
 
-// Cuts the array at box boundaries, halving at the median one, until every box that meets a region
-// contains it.
+// Cuts the array at box boundaries by halving at the median boundary, until every box that overlaps
+// a region contains it.
 class BoxCutter {
  public:
   BoxCutter(ArrayClass& array_class, std::vector<Atom>& atoms, Budget& budget)

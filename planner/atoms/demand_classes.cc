@@ -11,7 +11,7 @@
 namespace remesh::planner {
 namespace {
 
-// Hosts of each group, each group looked at once; groups on equal hosts have the same number.
+// The hosts of each group. Looks at each group once; groups on equal hosts get the same number.
 class HostGroups {
  public:
   HostGroups(const Atoms& atoms, const Network& network, Budget& budget) {
@@ -39,8 +39,8 @@ class HostGroups {
   std::vector<Group> hosts_;
 };
 
-// The class of what `holders` hold and `needers` need (numbers of HostGroups), -1 where no host is
-// in need.
+// Returns the demand class for a pair of holders and needers (numbers of HostGroups); -1 where no
+// host needs anything.
 class ClassMaker {
  public:
   ClassMaker(const HostGroups& hosts, std::vector<DemandClass>& classes)
@@ -73,9 +73,10 @@ class ClassMaker {
   const HostGroups& hosts_;
   std::vector<DemandClass>& classes_;
   absl::flat_hash_map<uint64_t, int32_t> of_pair_;
-  // By groups: there may be millions, so these are neither kept twice nor hashed again.
+  // Hashes of groups. There may be millions of groups, so they are neither stored twice nor hashed
+  // again.
   absl::flat_hash_map<size_t, int32_t> last_of_hash_;
-  std::vector<int32_t> before_;  // class -> the one before with equal hash, -1
+  std::vector<int32_t> before_;  // class -> the previous class with an equal hash, -1: none
 };
 
 }  // namespace

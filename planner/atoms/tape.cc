@@ -41,8 +41,8 @@ const TapeRun& RunAt(absl::Span<const TapeRun> runs, int64_t position) {
   return *(after - 1);
 }
 
-// `offset` bits into a box, at the nearest multiple of the largest rows that do not move it by more
-// than `slack`.
+// `offset` (bits into a box), rounded to the nearest multiple of the largest row that does not move
+// it by more than `slack`.
 int64_t RoundedInBox(const Box& box, int64_t offset, int64_t width, int64_t slack) {
   int64_t row = width;
   for (int d = box.rank() - 1; d >= 0 && row * box.dims[d].size() <= 2 * slack; --d) {

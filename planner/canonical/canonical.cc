@@ -73,17 +73,17 @@ class Canonicalizer {
   }
 
  private:
-  // Arrays alike but for their names: looked at once.
+  // Arrays that are equal except for their names; looked at once.
   struct Question {
     const ArraySpec* array = nullptr;  // the first of them
-    Hash128 label;                     // what it is apart from devices
-    Placement source;                  // renamed
+    Hash128 label;                     // its hash apart from devices
+    Placement source;                  // in canonical ids
     Placement target;
   };
 
   struct LayoutFacts {
     Hash128 hash;
-    bool has_idle_tile = false;  // one without boxes or positions
+    bool has_idle_tile = false;  // a tile without boxes or positions
   };
 
   const LayoutFacts& FactsOf(const Layout& layout) {
@@ -147,7 +147,7 @@ class Canonicalizer {
   bool IsFree(bool is_target) const { return is_target && request_.options.free_target_order; }
 
   // The tile that each position holds, as a label. When the order is free, any device may hold any
-  // tile, and positions count: they say which places of other lists go with it.
+  // tile, so the label is the position instead: it tells which places of other lists go with it.
   std::vector<uint64_t> RolesOf(const Layout& layout, bool is_target) {
     std::vector<uint64_t> roles(layout.device_count, 1);
     if (IsFree(is_target)) {
@@ -163,7 +163,8 @@ class Canonicalizer {
     return roles;
   }
 
-  // Equal when two placements put the same tiles on the same devices, however listed.
+  // A hash that is equal when two placements put the same tiles on the same devices, however
+  // listed.
   Hash128 PlacementHash(const Placement& placement, bool is_target) {
     const auto [entry, inserted] =
         placement_hashes_.try_emplace(std::make_pair(KeyOf(placement), is_target));
@@ -179,8 +180,8 @@ class Canonicalizer {
     return entry->second = Mixed(sum, static_cast<uint64_t>(placement.memory_kind));
   }
 
-  // A device's label: for each class of equal arrays in canonical order, which tiles it holds
-  // before and after.
+  // Labels every device by the tiles that it holds before and after, for each class of equal arrays
+  // in canonical order.
   void LabelDevices() {
     absl::flat_hash_set<std::pair<Hash128, Hash128>> seen;
     std::vector<bool> looked_at(questions_.size(), false);
@@ -231,11 +232,11 @@ class Canonicalizer {
 
   struct RenamedList {
     DeviceListPtr devices;
-    std::vector<int32_t> new_position;  // of the old positions
+    std::vector<int32_t> new_position;  // by old position
     bool keeps_order = true;
   };
 
-  // Rising when `sort` is set, else in the caller's order.
+  // A list in canonical ids: rising when `sort` is set, else in the caller's order.
   const RenamedList& RenameDevices(const DeviceList& devices, bool sort) {
     RenamedList& renamed = renamed_lists_[{&devices, sort}];
     if (renamed.devices != nullptr) return renamed;
@@ -276,7 +277,7 @@ class Canonicalizer {
         *same->second.devices == *renamed.devices) {
       renamed = same->second;
     }
-    // Positions do not count.
+    // The facts do not depend on positions.
     if (!facts.has_idle_tile) layout_facts_.try_emplace(renamed.layout.get(), facts);
     return renamed_[key] = renamed;
   }
@@ -331,7 +332,7 @@ class Canonicalizer {
   absl::flat_hash_map<std::pair<PlacementKey, bool>, Hash128> placement_hashes_;
   DeviceTable table_;
   std::vector<Hash128> labels_;  // by the table's numbers, of every named device
-  std::vector<bool> named_;      // whether a list has the device
+  std::vector<bool> named_;      // whether a list names the device
   std::vector<bool> lost_;
   std::vector<int64_t> canonical_of_;         // by the table's numbers
   std::vector<int32_t> number_of_canonical_;  // the inverse

@@ -42,8 +42,8 @@ NicGroup MakeNicGroup(std::vector<int64_t> devices, const std::function<Hash128(
   return group;
 }
 
-// Puts NIC groups into the order of their labels, among groups of equal size: the rule that device
-// i of n uses NIC floor(i * nics / n) fixes which places take more devices.
+// Sorts the NIC groups by their labels, among groups of equal size: the rule that device i of n
+// uses NIC floor(i * nics / n) decides which places take more devices.
 LabelledHost Labelled(const Host& host, const std::function<Hash128(int64_t)>& label) {
   const int64_t n = static_cast<int64_t>(host.device_ids.size());
   LabelledHost labelled{.label = {}, .host = host};

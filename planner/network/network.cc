@@ -25,7 +25,7 @@ void MarkNamed(const ReshardRequest& request, std::vector<bool>& named) {
   }
 }
 
-// One NIC for each that a carrying device of the host uses.
+// Adds one NIC for each NIC of the host that a carrying device uses.
 void AddNics(const Host& host, int32_t index, Network& network) {
   const int64_t n = static_cast<int64_t>(host.device_ids.size());
   std::vector<int32_t> nic_at(host.nics, -1);

@@ -10,7 +10,7 @@ namespace {
 
 using Indices = std::vector<size_t>;
 
-// Indices ordered by where the boxes begin in dimension d.
+// Indices of the boxes, by their begin in dimension d.
 Indices OrderAlong(absl::Span<const Box> boxes, int d) {
   Indices order(boxes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -20,8 +20,8 @@ Indices OrderAlong(absl::Span<const Box> boxes, int d) {
   return order;
 }
 
-// How many pairs of boxes meet in their projection on dimension d: what a sweep along d has to
-// compare.
+// The number of pairs of boxes whose projections on dimension d overlap: what a sweep along d has
+// to compare.
 int64_t MeetingPairs(absl::Span<const Box> boxes, int d, const Indices& order) {
   std::vector<int64_t> ends;
   ends.reserve(boxes.size());
@@ -55,7 +55,7 @@ class Decomposer {
  public:
   Decomposer(absl::Span<const Box> boxes, size_t budget) : boxes_(boxes), budget_(budget) {}
 
-  // The decomposition, in dimensions [d, rank), of the boxes `members`; nullopt when it is over
+  // The decomposition, in dimensions [d, rank), of the boxes `members`; nullopt when it exceeds the
   // budget.
   std::optional<std::vector<Box>> Run(const Indices& members, int d) {
     if (d == boxes_[members[0]].rank()) return std::vector<Box>(1);
@@ -98,7 +98,7 @@ class Decomposer {
     return crossing;
   }
 
-  // Adds a slab, or widens the last one where it has the same section. False once over budget.
+  // Adds a slab, or widens the last one if it has the same section. False when over budget.
   bool Append(std::vector<Slab>& slabs, const Interval& slice, std::vector<Box> section) {
     if (!slabs.empty() && slabs.back().extent.hi == slice.lo && slabs.back().section == section) {
       slabs.back().extent.hi = slice.hi;
@@ -152,7 +152,7 @@ std::vector<Box> SlabDecomposition(std::vector<Box> boxes) {
   if (boxes.size() < 2) return boxes;
   Indices all(boxes.size());
   std::iota(all.begin(), all.end(), size_t{0});
-  // Sections are counted once for each dimension above them.
+  // Each section counts once for every dimension above it.
   const size_t budget = (4 * boxes.size() + 64) * boxes[0].dims.size();
   auto slabs = Decomposer(boxes, budget).Run(all, 0);
   if (!slabs || slabs->size() > 4 * boxes.size() + 64) return boxes;

@@ -13,8 +13,8 @@
 namespace remesh::planner {
 namespace {
 
-// Regions that a coverage search looks at before it gives up: far above what any grid of 2^20 tiles
-// needs.
+// The number of regions after which a coverage search gives up: far more than any grid of 2^20
+// tiles needs.
 constexpr int64_t kRegionsMax = int64_t{1} << 24;
 
 struct Search {
@@ -22,8 +22,8 @@ struct Search {
   std::optional<Box> uncovered;
 };
 
-// True when `boxes`, each of which meets `region`, cover it; else search.uncovered is a box that
-// none of them meets. The depth is the logarithm of the number of boundaries.
+// True when `boxes`, each of which overlaps `region`, cover it; else search.uncovered is a box that
+// none of them overlaps. The depth is the logarithm of the number of boundaries.
 bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& search) {
   if (boxes.empty() || --search.regions_left < 0) {
     search.uncovered = region;
@@ -32,7 +32,7 @@ bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& sea
   for (const Box* box : boxes) {
     if (box->Contains(region)) return true;
   }
-  const BoxCut cut = *MedianCut(region, boxes);  // none contains the region
+  const BoxCut cut = *MedianCut(region, boxes);  // exists, since no box contains the region
   for (bool upper : {false, true}) {
     Box half = region;
     (upper ? half.dims[cut.dim].lo : half.dims[cut.dim].hi) = cut.at;
@@ -45,7 +45,7 @@ bool Covers(const Box& region, const std::vector<const Box*>& boxes, Search& sea
   return true;
 }
 
-// Tiles of separable layouts never meet, so it is enough to add up their elements.
+// Tiles of separable layouts never overlap, so it is enough to add up their elements.
 bool CoversByCount(const Layout& layout, const std::vector<const Box*>& boxes) {
   if (!layout.partitions) return false;
   int64_t covered = 0;

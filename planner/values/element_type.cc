@@ -50,7 +50,7 @@ constexpr TypeRow kTypes[] = {
     {ElementType::kC128, "c128", 128},
 };
 
-// By the numbers of the types; nullptr where there is none.
+// Rows by the number of the type; nullptr where there is no type.
 constexpr auto kRowOf = [] {
   std::array<const TypeRow*, 64> rows = {};
   for (const TypeRow& row : kTypes) rows[static_cast<size_t>(row.type)] = &row;

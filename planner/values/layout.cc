@@ -24,7 +24,7 @@ constexpr size_t kTilesShownMax = 64;
 // intervals[first[p + 1] - 1], rising.
 struct PartIntervals {
   explicit PartIntervals(const DimPartition& partition) : first(partition.parts + 1, 0) {
-    std::vector<int64_t> end_of(partition.parts, -1);  // of the last interval so far
+    std::vector<int64_t> end_of(partition.parts, -1);  // of each part's last interval so far
     const auto for_each = [&](const auto& visit) {
       for (size_t i = 0; i < partition.part_of.size(); ++i) {
         const int64_t part = partition.part_of[i];
@@ -50,7 +50,7 @@ struct PartIntervals {
   absl::Span<const Interval> Of(int64_t part) const {
     return absl::MakeSpan(intervals).subspan(first[part], first[part + 1] - first[part]);
   }
-  // Whether parts that hold anything begin in the order of their numbers.
+  // Whether the begins of the parts that are not empty rise with the parts' numbers.
   bool InOrder() const {
     int64_t last = -1;
     for (int64_t p = 0; p < parts(); ++p) {
@@ -77,16 +77,16 @@ class TileBoxes {
     }
   }
 
-  // Of tiles, empty ones included.
+  // Number of tiles, including empty ones.
   int64_t count() const { return count_; }
 
-  // Whether boxes rise with the numbers of their tiles: the first box of a tile is that of its
-  // parts' first intervals.
+  // Whether boxes rise with the numbers of their tiles: the first box of a tile is the product of
+  // its parts' first intervals.
   bool InOrder() const {
     return std::all_of(dims_.begin(), dims_.end(), [](const auto& dim) { return dim.InOrder(); });
   }
 
-  // Sorted; none for an empty tile.
+  // Appends the boxes of a tile, sorted; none for an empty tile.
   void Append(int64_t number, absl::InlinedVector<Box, 1>& boxes) {
     for (size_t d = dims_.size(); d-- > 0; number /= dims_[d].parts()) {
       parts_[d] = number % dims_[d].parts();
@@ -105,11 +105,11 @@ class TileBoxes {
 
   std::vector<PartIntervals> dims_;
   int64_t count_ = 1;
-  absl::InlinedVector<int64_t, 4> parts_;  // of the tile at hand
+  absl::InlinedVector<int64_t, 4> parts_;  // of the current tile
   Box box_;
 };
 
-// Positions in the order of their keys, equal ones rising.
+// Positions sorted by their keys; positions with equal keys rise.
 std::vector<int32_t> OrderByKey(const std::vector<int64_t>& keys) {
   std::vector<int32_t> order(keys.size());
   std::iota(order.begin(), order.end(), 0);
@@ -120,7 +120,7 @@ std::vector<int32_t> OrderByKey(const std::vector<int64_t>& keys) {
                      [&](int32_t a, int32_t b) { return keys[a] < keys[b]; });
     return order;
   }
-  std::vector<int32_t> next(greatest + 2, 0);  // few keys: counted
+  std::vector<int32_t> next(greatest + 2, 0);  // few keys: a counting sort
   for (int64_t key : keys) ++next[key + 1];
   std::partial_sum(next.begin(), next.end(), next.begin());
   for (size_t i = 0; i < keys.size(); ++i) order[next[keys[i]]++] = static_cast<int32_t>(i);

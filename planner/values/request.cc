@@ -17,8 +17,7 @@
 namespace remesh::planner {
 namespace {
 
-// What a request must say of its parts, with the checks of shared layouts and device lists done
-// once.
+// Checks the parts of a request; shared layouts and device lists are checked once.
 class Checker {
  public:
   explicit Checker(const ReshardRequest& request) : request_(request) {}
@@ -92,7 +91,7 @@ class Checker {
     return CountBits(array);
   }
 
-  // Keeps every sum that planning takes over arrays and devices below 2^62.
+  // Keeps every sum over arrays and devices that planning computes below 2^62.
   absl::Status CountBits(const ArraySpec& array) {
     const __int128 devices = array.source.devices->size() + array.target.devices->size();
     bits_ += devices * BitWidth(array.element_type) * ElementCount(array.shape);
@@ -151,7 +150,8 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Lost devices hold their part of the source too: what only they held is missing, not uncovered.
+  // The source counts the shards of lost devices too: boxes that only they hold are missing, not
+  // uncovered.
   absl::Status CheckSource(const Layout& layout) {
     if (!checked_sources_.insert(&layout).second) return absl::OkStatus();
     return CheckCovers(layout);

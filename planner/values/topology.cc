@@ -60,8 +60,8 @@ absl::Status CheckParent(const std::string& parent, const DomainIndex& index_of)
   return InvalidField("parent", parent, "must name a domain");
 }
 
-// Walks up from every domain; a walk that meets a domain of its own is a cycle. Each domain is
-// walked over once.
+// Walks up from every domain. A walk that meets a domain of its own has found a cycle. Each domain
+// is visited once.
 absl::Status CheckAcyclic(const std::vector<Domain>& domains, const DomainIndex& index_of) {
   std::vector<size_t> walk_of(domains.size(), 0);
   for (size_t i = 0; i < domains.size(); ++i) {
