@@ -32,8 +32,7 @@ double WindowSeconds(double busiest_seconds) {
 
 namespace {
 
-// Adds hop after hop and keeps the seconds that the busiest link would take for all of
-// them.
+// Adds hop after hop and keeps the seconds that the busiest link takes for all of them.
 class RunningMax {
  public:
   explicit RunningMax(const Links& links) : links_(links), bits_(links.count(), 0) {}

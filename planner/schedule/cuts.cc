@@ -13,7 +13,7 @@ namespace {
 // How far the tapes of a class have been cut.
 struct Progress {
   int64_t bits = 0;                          // of the tapes so far
-  absl::InlinedVector<int64_t, 2> cut_bits;  // of them, before each cut of the route
+  absl::InlinedVector<int64_t, 2> cut_bits;  // of these, the bits before each cut of the route
 };
 
 class TapeCutter {

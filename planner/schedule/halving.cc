@@ -10,9 +10,10 @@
 namespace remesh::planner {
 namespace {
 
-// Parcels, the links' idle time among them, of which some bits go to the first half of the rounds.
-// Those cut form a forest whose nodes are links, kept as parents: the parcel that leads to the
-// parent, -1 at a root. Idle time leads from its link to `nobody`, who may have any: always a root.
+// Parcels (among them the idle time of links), of which some bits go to the first half of the
+// rounds. Cut parcels form a forest whose nodes are links. It is kept as parents: the parcel that
+// leads to the parent, -1 at a root. Idle time leads from its link to the extra node `nobody`,
+// which may take any amount and is always a root.
 class Halves {
  public:
   Halves(const std::vector<Parcel>& parcels, int32_t nobody, Budget& budget)
@@ -23,7 +24,7 @@ class Halves {
         up_(nobody + 1, -1),
         seen_(nobody + 1, -1) {}
 
-  // Gives the first half num / den of every parcel, but for cycles.
+  // Gives the first half num / den of every parcel, except where this leaves cycles of cut parcels.
   void Split(int64_t num, int64_t den) {
     for (size_t i = 0; i < parcels_.size(); ++i) {
       if (budget_.Spent()) return;
@@ -42,8 +43,8 @@ class Halves {
   }
   int32_t Above(int32_t link) const { return Other(up_[link], link); }
 
-  // Adds parcel i to the forest. If it closes a cycle, bits are pushed round it instead, which
-  // leaves fewer parcels cut, and the answer is false.
+  // Adds parcel i to the forest. If it closes a cycle, pushes bits round the cycle instead, so that
+  // fewer parcels are cut, and returns false.
   bool Link(int32_t i) {
     const int32_t from = parcels_[i].from;
     const int32_t to = parcels_[i].to;
@@ -60,7 +61,7 @@ class Halves {
     return true;
   }
 
-  // Turns the tree of `link` round, so that its root is `link`, and hangs that on parcel i.
+  // Re-roots the tree of `link` at `link`, and makes parcel i the edge to its parent.
   void Hang(int32_t link, int32_t i) {
     while (i >= 0) {
       const int32_t next = up_[link];
@@ -71,8 +72,9 @@ class Halves {
     }
   }
 
-  // The cycle of parcel i and the ways from its ends up to `meet`. Parcels of the cycle gain and
-  // lose by turns until one of them is whole; rather a real one than idle time.
+  // Pushes bits round the cycle of parcel i and the paths from its ends up to `meet`. Parcels of
+  // the cycle alternately gain and lose until one of them is whole; prefers to make a real parcel
+  // whole, not idle time.
   void Push(int32_t i, int32_t meet) {
     cycle_ = {{i, true}};
     for (const int32_t end : {parcels_[i].from, parcels_[i].to}) {
@@ -95,7 +97,7 @@ class Halves {
     }
   }
 
-  // The most that can go round, and whether it makes a real parcel whole.
+  // The most bits that can be pushed round the cycle, and whether they make a real parcel whole.
   std::pair<int64_t, bool> MostPushed(bool forwards) const {
     int64_t most = std::numeric_limits<int64_t>::max();
     bool real = false;
@@ -114,7 +116,7 @@ class Halves {
   std::vector<int64_t> first_;
   const int32_t nobody_;
   std::vector<int32_t> up_;
-  std::vector<int64_t> seen_;  // visit that came by last
+  std::vector<int64_t> seen_;  // the last visit that came by
   int64_t visit_ = 0;
   std::vector<std::pair<int32_t, bool>> cycle_;  // parcel, whether it gains
 };
@@ -172,7 +174,8 @@ class Dealer {
     }
   }
 
-  // What the links have to do, and what the first half has to leave to the other and may do.
+  // Computes, for each link, the least that the first half must carry and the most that it may
+  // carry.
   void Measure(const std::vector<Parcel>& parcels, int64_t half, int64_t rounds) {
     for (const Parcel& parcel : parcels) {
       for (const int32_t link : {parcel.from, parcel.to}) {
@@ -186,7 +189,7 @@ class Dealer {
     }
   }
 
-  // The time that each link has to spare.
+  // Idle time of each link, as parcels.
   std::vector<Parcel> Idle(const std::vector<Parcel>& parcels) {
     std::vector<Parcel> idle;
     for (const Parcel& parcel : parcels) {
@@ -208,7 +211,7 @@ class Dealer {
     first_of_[parcel.to] += bits;
   }
 
-  // Puts a cut parcel into one half where no link then has too much in either.
+  // Puts a cut parcel whole into one half if no link then has too much in either half.
   void MakeWhole(const Parcel& parcel, int64_t& first) {
     const int64_t rest = parcel.bits - first;
     const bool out = first <= rest;  // the smaller part moves
@@ -220,7 +223,7 @@ class Dealer {
     }
   }
 
-  // Whether the first half may have `moved` bits more of the link.
+  // Whether the first half may take `moved` more bits of the link.
   bool Bears(int32_t link, int64_t moved) const {
     const int64_t lo = std::min(lo_[link], hi_[link]) - tolerance_[link];
     const int64_t hi = std::max(lo_[link], hi_[link]) + tolerance_[link];
@@ -232,9 +235,9 @@ class Dealer {
   const std::vector<int64_t>& tolerance_;
   Budget& budget_;
   const int32_t all_rounds_;
-  std::vector<int64_t> lo_;  // of the links at hand: what the first half has to do, and may
+  std::vector<int64_t> lo_;  // of the current links: least and most that the first half may carry
   std::vector<int64_t> hi_;
-  std::vector<int64_t> first_of_;  // what it does
+  std::vector<int64_t> first_of_;  // what the first half carries
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 namespace remesh::planner {
 namespace {
 
-// A hundred thousandth of what the slowest NIC or uplink can do in time `t`.
+// A hundred thousandth of the bits that the slowest NIC or uplink can carry in time `t`.
 int64_t SlackBits(const Rational& t, const Network& network) {
   int64_t least = std::numeric_limits<int64_t>::max();
   for (const Network::HostNode& host : network.hosts) least = std::min(least, host.nic_capacity);

@@ -13,9 +13,9 @@
 namespace remesh::planner {
 namespace {
 
-// Parts so thin that source memory is given back about as fast as target memory is taken.
+// So many parts that source memory is freed about as fast as target memory is taken.
 constexpr int64_t kDonationParts = 64;
-// More parts are not made to keep within a limit on memory.
+// The most parts that are tried to keep within a limit on memory.
 constexpr int64_t kPartsMax = 4096;
 
 absl::Status MemoryLimitExceeded(int64_t limit, int64_t needed) {
@@ -49,7 +49,7 @@ absl::StatusOr<TimedMoves> MakeTimeline(const ReshardRequest& canonical, const A
     RETURN_IF_ERROR(budget.Check());
     if (needed > 0 && !timeline.ok()) break;
     RETURN_IF_ERROR(timeline.status());
-    // Without a limit narrower windows are not looked for.
+    // Without a limit on memory no narrower windows are tried, so the moves are not needed again.
     if (options.memory_limit_bytes == 0) moves.moves = std::vector<Move>();
     timeline->peak_bytes =
         PeakBytes(canonical, network, atoms, moves.segments, *timeline, kPeakStepsMax, budget);

@@ -18,13 +18,13 @@
 namespace remesh::planner {
 namespace {
 
-// What shards take, and how much of that is not theirs but due to where they begin.
+// The bits of shards, and the padding that their alignment adds.
 struct ShardBits {
   std::vector<int64_t> bits;  // by device
   std::vector<int64_t> padding;
 };
 
-// Adds the shards of `placement`, `copies` times, to every device's.
+// Adds the shards of `placement`, `copies` times, to the sums of their devices.
 void AddShards(const Placement& placement, int element_bits, int64_t copies, ShardBits& sum) {
   for (const Tile& tile : placement.layout->tiles) {
     int64_t bits = 0, padding = 0;
@@ -40,7 +40,7 @@ void AddShards(const Placement& placement, int element_bits, int64_t copies, Sha
   }
 }
 
-// All arrays before (source) or after; arrays that share a placement are looked at once.
+// The shards of all arrays before (source) or after; looks once at arrays that share a placement.
 ShardBits ShardsOf(const ReshardRequest& request, Placement ArraySpec::*side,
                    const Network& network) {
   using Key = std::tuple<const Layout*, const DeviceList*, int>;
@@ -60,11 +60,11 @@ ShardBits ShardsOf(const ReshardRequest& request, Placement ArraySpec::*side,
   return sum;
 }
 
-// What changes on one device: a stripe of a segment comes, or a whole segment goes, part by part.
+// A change on one device: a stripe of a segment arrives, or a whole segment is freed, part by part.
 struct Change {
   int32_t device = 0;
   int32_t segment = 0;
-  int32_t hop = 0;  // part of part i: in cycle i + hop
+  int32_t hop = 0;  // the part of turn i arrives, or is freed, in cycle i + hop
   bool comes = true;
   bool whole = true;
   Interval stripe;  // of the segment, unless it is the whole
@@ -98,7 +98,7 @@ std::vector<Change> ChangesOf(const Atoms& atoms, const std::vector<Segment>& se
   return sorted;
 }
 
-// What changes bring and take, in blocks of cycles.
+// The bits that changes bring and free, in blocks of cycles.
 class Blocks {
  public:
   Blocks(const Atoms& atoms, const std::vector<Segment>& segments, const Schedule& schedule,
@@ -128,7 +128,8 @@ class Blocks {
   }
 
  private:
-  // Of the parts [part, end). Of several at once no less comes, and no more goes, than really does.
+  // The bits of the parts [part, end). For several parts at once, rounds arriving bits up and freed
+  // bits down.
   int64_t BitsOf(const Change& change, const Segment& segment, const TapeRuns& tape,
                  const SegmentParts& parts, int64_t part, int64_t end) const {
     const AtomGeometry& geometry = atoms_.geometry;
@@ -141,7 +142,7 @@ class Blocks {
       const Interval range = parts.RangeOf(change.stripe, part);
       return geometry.BitsOfRange(tape, range.lo, range.hi, slack);
     }
-    // A stripe has an equal share of every part, to a unit; its ends there may be rounded.
+    // A stripe has an equal share of every part, to within a unit; its ends there may be rounded.
     const int64_t rounding = tape.unit_bits + 2 * std::max<int64_t>(slack, tape.unit_bits);
     const int64_t share = change.stripe.size() / parts.count();
     const int64_t count = end - part;
@@ -152,11 +153,11 @@ class Blocks {
   const Atoms& atoms_;
   const std::vector<Segment>& segments_;
   const Schedule& schedule_;
-  const int64_t cycles_;         // of a block
-  std::vector<TapeRuns> tapes_;  // tape by tape
+  const int64_t cycles_;         // per block
+  std::vector<TapeRuns> tapes_;  // by tape
 };
 
-// Bits of target shards that no move brings, per device: they come from a fallback.
+// Bits of target shards that no move delivers, per device: they come from a fallback.
 std::vector<int64_t> MissingBits(const Atoms& atoms, const Network& network) {
   std::vector<int64_t> bits(network.device_count(), 0);
   for (size_t g = 0; g < atoms.missing_bits.size(); ++g) {
@@ -165,7 +166,7 @@ std::vector<int64_t> MissingBits(const Atoms& atoms, const Network& network) {
   return bits;
 }
 
-// The most bits of source and target shards at once, but for their padding.
+// The most bits of source and target shards at once, without their padding.
 std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source_bits,
                                       const Network& network, const Atoms& atoms,
                                       const std::vector<Segment>& segments,
@@ -200,7 +201,7 @@ std::vector<int64_t> PeakWithDonation(const std::vector<int64_t>& source_bits,
   return peak;
 }
 
-// The areas that hosts lay out beside shards, both of each device together.
+// The bytes of the two areas that hosts lay out beside shards, summed for each device.
 std::vector<int64_t> AreaBytes(const Network& network, const Atoms& atoms,
                                const std::vector<Segment>& segments, const Timeline& timeline,
                                Budget& budget) {

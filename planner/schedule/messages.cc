@@ -10,9 +10,10 @@
 namespace remesh::planner {
 namespace {
 
-// Counts the cycles in which the moves of one pair and round have something to send. A move of
-// hop l that has a part for every part is at work in the cycles l .. l + parts - 1; only of
-// others is it asked which parts they have, and not while such a move is at work anyway.
+// Counts the cycles in which the moves of one pair and round send something. A move of hop l whose
+// segment has a part in every turn, and that has a share in every part, works in the cycles l .. l
+// + parts - 1. Only for other moves are the parts looked up, and not in cycles in which such a move
+// works anyway.
 class CycleCounter {
  public:
   CycleCounter(const std::vector<Move>& moves, const std::vector<Segment>& segments,
@@ -49,7 +50,7 @@ class CycleCounter {
     return move.hi / unit - move.lo / unit >= PartsOf(move).count();
   }
 
-  // Notes moves at work in every part.
+  // Notes the move if it works in every turn.
   void AddBusy(const Move& move) {
     if (!busy_hops_.empty() && busy_hops_.back() == move.hop) return;
     if (PartsOf(move).count() == schedule_.parts && IsBusy(move)) {
@@ -57,7 +58,7 @@ class CycleCounter {
     }
   }
 
-  // Notes the cycles of the others in which no busy move is at work.
+  // Notes the cycles of another move in which no busy move works.
   void AddSome(const Move& move) {
     const auto after = std::upper_bound(busy_hops_.begin(), busy_hops_.end(), move.hop);
     const bool covered = after != busy_hops_.begin() && *(after - 1) == move.hop;

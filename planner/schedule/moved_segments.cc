@@ -20,8 +20,8 @@ MovedSegments SegmentsOfPlan(const Schedule& schedule, const std::vector<Segment
 
 namespace {
 
-// Calls visit(segment, place) for every end of a move that lies inside its segment. Not all once the
-// budget is spent.
+// Calls visit(segment, place) for every end of a move that lies inside its segment. Stops early
+// once the budget is spent.
 template <typename Visit>
 void ForEachCut(const std::vector<Move>& moves, const std::vector<Segment>& segments,
                 Budget& budget, const Visit& visit) {
@@ -33,7 +33,7 @@ void ForEachCut(const std::vector<Move>& moves, const std::vector<Segment>& segm
   }
 }
 
-// Sorts the cuts of each segment, [begin[s], ends[s]), and leaves each once.
+// Sorts the cuts of each segment, [begin[s], ends[s]), and removes repetitions.
 void SortEach(const std::vector<int32_t>& ends, SegmentCuts& cuts, Budget& budget) {
   auto end = cuts.cuts.begin();
   for (size_t s = 0; s + 1 < cuts.begin.size(); ++s) {
@@ -50,7 +50,7 @@ void SortEach(const std::vector<int32_t>& ends, SegmentCuts& cuts, Budget& budge
 
 }  // namespace
 
-// Cuts are few in each segment: they are dealt to their segments and sorted there.
+// Each segment has few cuts, so they are collected by segment and sorted there.
 SegmentCuts CutsOfMoves(const std::vector<Move>& moves, const std::vector<Segment>& segments,
                         Budget& budget) {
   SegmentCuts cuts{.cuts = {}, .begin = std::vector<int32_t>(segments.size() + 1, 0)};
@@ -60,7 +60,7 @@ SegmentCuts CutsOfMoves(const std::vector<Move>& moves, const std::vector<Segmen
   cuts.cuts.resize(cuts.begin.back());
   std::vector<int32_t> ends = cuts.begin;
   ForEachCut(moves, segments, budget, [&](int32_t s, int64_t at) {
-    // Most come again at once: a stripe goes to one device after another.
+    // Most repetitions follow at once, since a stripe goes to one device after another.
     const auto known = cuts.cuts.begin() + std::max(cuts.begin[s], ends[s] - 2);
     const auto end = cuts.cuts.begin() + ends[s];
     if (std::find(known, end, at) == end) cuts.cuts[ends[s]++] = at;

@@ -9,7 +9,7 @@
 namespace remesh::planner {
 namespace {
 
-// The whole segment goes from one device to another.
+// Adds a move of the whole segment from one device to another.
 void AddWhole(int32_t segment, int32_t from, int32_t to, Space from_space, int hop, Space to_space,
               Moves& moves) {
   moves.moves.push_back({.segment = segment,
@@ -37,7 +37,8 @@ void PullTape(int32_t index, const Atoms& atoms, const Network& network, Moves& 
   }
 }
 
-// `gatherer` gets `tape` unless it holds it, and sends it to the others.
+// Adds moves of `tape` to `gatherer`, unless it holds the tape, and from there to the other
+// needers.
 void GatherTape(int32_t index, int32_t gatherer, const Atoms& atoms, Moves& moves) {
   const Tape tape = atoms.tapes[index];
   const int32_t segment = static_cast<int32_t>(moves.segments.size());

@@ -12,11 +12,11 @@
 namespace remesh::planner {
 namespace {
 
-// A little more, one part in so many, is not worth another hop.
+// An excess below one part in this many is not worth another hop.
 constexpr int64_t kCrowdedPart = 16;
 
-// Hosts where the fabric of a device has more to send than any NIC has in time t, and more than
-// any device there has to receive: others could send some of it.
+// Hosts in which the fabric of a device has more to send than any NIC has in time t, and more than
+// any device there has to receive, so that other devices could send some of it.
 std::vector<bool> CrowdedHosts(const std::vector<Move>& moves, const Rational& t,
                                const Network& network, Budget& budget) {
   std::vector<int64_t> sent(network.host_of.size(), 0);

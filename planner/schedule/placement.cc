@@ -14,21 +14,22 @@
 namespace remesh::planner {
 namespace {
 
-// Rounding may add this much to a part of a move: its part and its two cuts, each to an element
-// of at most 128 bits.
+// The most that rounding adds to a part of a move: its part and its two cuts, each to an element of
+// at most 128 bits.
 constexpr int64_t kRoundingBits = 3 * 128;
-// Loads (rounds * devices) that packing may keep count of: 640 MiB.
+// The most loads (rounds * devices) that packing keeps count of: 640 MiB.
 constexpr int64_t kRoundLoadsMax = int64_t{1} << 24;
-// A pair that takes more than one part in so many of a round is heavy.
+// A pair that takes more than one part in this many of a round is heavy.
 constexpr int64_t kHeavyParts = 8;
-// Links may have more to do in a round than in another by one part in so many: first so little, in
-// the end so much.
+// A link may have more to carry in one round than in another, by one part in this many: from the
+// first tolerance that is tried to the last.
 constexpr int64_t kToleratedLeast = 64;
 constexpr int64_t kToleratedMost = 2;
-// Per cent of the pairs of all rounds that hosts may have, so that light ones find their place.
+// The most pairs of a host, in per cent of the pairs of all rounds, so that light ones find a
+// place.
 constexpr int64_t kFilledMax = 97;
 
-// Most bits that one part of the move can take.
+// The most bits that one part of the move can take.
 int64_t PartBits(const Schedule& schedule, const Segment& segment, const Move& move) {
   const int64_t size = move.hi - move.lo;
   return std::min(size, size / schedule.PartsOf(segment.size())) + kRoundingBits +
@@ -94,8 +95,8 @@ class Placer {
     return together;
   }
 
-  // With room for what is cut off them, so that all are never copied at once: a move is cut where
-  // a parcel ends, once for each.
+  // Copies the moves, with room for those that will be cut off them (at most one for each parcel),
+  // so that they are never all copied at once later.
   void CopyMoves(size_t parcels) {
     Reserve(moves_, given_.size() + parcels);
     Append(moves_, given_, budget_);
@@ -107,16 +108,16 @@ class Placer {
   }
 
   RoundPacker::Load LoadOf(const PairWork& pair, int64_t part_bits, int64_t bits) const {
-    if (rounds_ == 1) return {.bits = part_bits};  // there is nothing to choose by
+    if (rounds_ == 1) return {.bits = part_bits};  // there is only one choice
     return {.bits = part_bits,
             .out = shares_.OfSender(pair.from, pair.to, bits),
             .in = shares_.OfReceiver(pair.from, pair.to, bits)};
   }
 
-  // Heavy pairs in parts with their rounds, pair by pair.
+  // The heavy pairs in parts, each with its round, pair by pair.
   std::vector<Parcel> HeavyParcels() const {
     std::vector<Parcel> heavy;
-    std::vector<int64_t> room;  // that light pairs leave
+    std::vector<int64_t> room;  // room that light pairs leave
     for (int32_t link = 0; link < shares_.links().count(); ++link)
       room.push_back(shares_.BitsOf(link));
     for (size_t i = 0; i < list_.pairs.size() && !budget_.Spent(); ++i) {
@@ -147,8 +148,8 @@ class Placer {
     return parcels;
   }
 
-  // Whether no host has too many parcels in a round, nor too many pairs in all. Of no use once the
-  // budget is spent.
+  // Whether no host has too many parcels in a round, nor too many pairs in all. Must not be used
+  // once the budget is spent.
   bool FitHosts(const std::vector<Parcel>& parcels) const {
     std::vector<int64_t> in_round(network_.hosts.size() * rounds_, 0);
     std::vector<int64_t> in_all(network_.hosts.size(), 0);
@@ -198,7 +199,7 @@ class Placer {
                            LoadOf(pair, PartBitsOf(parcel), parcel.bits), rounds_, taken);
   }
 
-  // All parts of one pair: its moves, one after another, are cut where a part ends.
+  // Places all parts of one pair: cuts its moves, one after another, where a part ends.
   void PlaceParcels(absl::Span<const Parcel> parcels) {
     for (const Parcel& parcel : parcels) {
       if (PartBitsOf(parcel) > bits_max_) return PlacePair(parcel.id);
@@ -206,7 +207,7 @@ class Placer {
     std::vector<int32_t> rounds;
     for (const Parcel& parcel : parcels) rounds.push_back(RoundFor(parcel, rounds));
     size_t part = 0;
-    int64_t left = parcels[0].bits;  // of the part
+    int64_t left = parcels[0].bits;  // bits left of the part
     for (int32_t m : MovesOf(list_.pairs[parcels[0].id])) {
       for (; part + 1 < parcels.size(); left += parcels[++part].bits) {
         const int64_t bits = CutAt(moves_[m], left);
@@ -224,13 +225,13 @@ class Placer {
 
   int64_t SizeOf(int32_t m) const { return moves_[m].hi - moves_[m].lo; }
 
-  // Whole elements of the move next to `bits`.
+  // `bits`, rounded to whole elements of the move.
   int64_t CutAt(const Move& move, int64_t bits) const {
     const int64_t unit = atoms_.tapes[segments_[move.segment].tape].unit_bits;
     return std::clamp<int64_t>((bits + unit / 2) / unit * unit, 0, move.hi - move.lo);
   }
 
-  // Leaves `bits` to the move; the rest is another, appended.
+  // Cuts a move after `bits` bits, appends the rest as another move and returns the rest's index.
   int32_t CutOff(int32_t m, int64_t bits) {
     Move rest = moves_[m];
     rest.lo += bits;

@@ -20,7 +20,7 @@ using Key = std::tuple<int32_t, int32_t, int64_t>;
 Key KeyOf(const StagedPiece& piece) { return {piece.device, piece.segment, piece.stripe.lo}; }
 bool IsBefore(const StagedPiece& piece, const Key& key) { return KeyOf(piece) < key; }
 
-// By device, segment, stripe.
+// All pieces that moves bring to staging, by device, segment, stripe.
 std::vector<StagedPiece> PiecesBrought(const MovedSegments& moved, absl::Span<const Move> moves,
                                        Budget& budget) {
   std::vector<StagedPiece> pieces;
@@ -51,14 +51,14 @@ void NoteLeaving(const MovedSegments& moved, const Move& move, std::vector<Stage
   });
 }
 
-// How many parts are there at once: the least k so that part p + k comes when part p may be
-// overwritten. It comes at least floor(k * turns / parts) turns later.
+// The number of parts that are staged at once: the least k such that part p + k arrives no earlier
+// than part p may be overwritten. Part p + k arrives at least floor(k * turns / parts) turns later.
 int64_t SlotsOf(const StagedPiece& piece, const Schedule& schedule, int64_t parts) {
   const int64_t turns = CeilDiv(piece.leaves + 2 - piece.comes, schedule.rounds);
   return std::min(parts, CeilDiv(turns * parts, schedule.parts));
 }
 
-// A piece with the windows during which its slots are its own.
+// A piece and the windows in which its slots belong to it.
 struct Stay {
   int64_t first = 0;
   int64_t end = 0;

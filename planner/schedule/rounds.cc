@@ -39,8 +39,8 @@ PairList CollectPairs(const std::vector<Move>& moves, Budget& budget) {
 
 namespace {
 
-// Size of the smallest pair that is heavy among those inside hosts, or across. Pairs come largest
-// first.
+// The size of the smallest heavy pair, among pairs inside hosts or among those across. Pairs come
+// largest first.
 int64_t HeavyFrom(const std::vector<PairWork>& pairs, const Network& network, bool inside,
                   Budget& budget) {
   const auto counts = [&](const PairWork& pair) {

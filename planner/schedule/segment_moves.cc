@@ -10,11 +10,11 @@
 namespace remesh::planner {
 namespace {
 
-// A stripe is scattered over all needers while that makes so many moves at most, else over a few,
-// who change from segment to segment.
+// A stripe is scattered over all needers if that makes no more than this many moves, else over a
+// team of a few, which changes from segment to segment.
 constexpr int64_t kScatterMovesMax = 1 << 16;
 constexpr int64_t kTeamMin = 8;
-// Masks that are kept. Who asks for more of them asks for most once only.
+// The most masks that are kept. Plans with more masks ask for most of them only once.
 constexpr size_t kMasksKept = 4096;
 
 }  // namespace
@@ -64,7 +64,7 @@ int32_t SegmentMover::InMask(int32_t host, absl::Span<const int32_t> needers) {
 
 int32_t SegmentMover::MaskOf(const MaskKey& key, absl::Span<const int32_t> some,
                              absl::Span<const int32_t> others) {
-  if (some.size() + others.size() == 1) return striping_.MaskOf(some, others);  // that is quick
+  if (some.size() + others.size() == 1) return striping_.MaskOf(some, others);  // needs no cache
   if (const auto kept = masks_.find(key); kept != masks_.end()) return kept->second;
   const int32_t mask = striping_.MaskOf(some, others);
   if (masks_.size() < kMasksKept) masks_.emplace(key, mask);
@@ -97,7 +97,7 @@ void SegmentMover::MoveInside() {
   }
 }
 
-// To needer i from the holders of its host.
+// Brings the segment to needer i from the holders of its host.
 void SegmentMover::MoveNear(absl::Span<const int32_t> near, int32_t host, size_t i) {
   const int32_t needer = (*needers_)[i];
   const auto source = [](int32_t device) { return Stripe{0, 0, device, Space::kSource, 0}; };
@@ -113,7 +113,7 @@ void SegmentMover::MoveNear(absl::Span<const int32_t> near, int32_t host, size_t
   }
 }
 
-// Where part k of n of the stretch begins, in whole elements.
+// Where part k of n of the range begins, in whole elements.
 int64_t SegmentMover::PartOf(int64_t lo, int64_t hi, int64_t k, int64_t n) const {
   return k == n ? hi : lo + MulDiv((hi - lo) / unit_, k, n) * unit_;
 }
@@ -177,7 +177,7 @@ void SegmentMover::Follow(const RouteEdge& edge) {
   Arrive(edge.to_host, needers, std::move(arrived));
 }
 
-// Copies what has come to a host to the others of its needers.
+// Copies the stripes that arrived at a host to the other needers there.
 void SegmentMover::Arrive(int32_t host, absl::Span<const int32_t> all, Stripes arrived) {
   const Needers needers = InNeed(host, all);
   if (IsCrowded(host)) {
@@ -205,14 +205,16 @@ void SegmentMover::Copy(const Stripe& stripe, absl::Span<const int32_t> needers)
   }
 }
 
-// The same where devices have too much to send. Returns from whom to take it next.
+// Copies the stripes too, but scatters those of devices with too much to send. Returns the stripes
+// to send on.
 SegmentMover::Stripes SegmentMover::Relieve(int32_t host, const Stripes& arrived,
                                             const Needers& needers) {
   const auto copies = [&](const Stripe& stripe) {
     return static_cast<int64_t>(needers.size()) - (Holds(needers, stripe.device) ? 1 : 0);
   };
   const int32_t first = network_.hosts[host].first_device;
-  // What everybody will have sent, were all copied by those that have it.
+  // The bits that each device will have sent if the devices that have the stripes make all the
+  // copies.
   std::vector<int64_t> sends(sent_.begin() + first,
                              sent_.begin() + first + network_.hosts[host].device_count);
   for (const Stripe& stripe : arrived) {
@@ -233,9 +235,9 @@ SegmentMover::Stripes SegmentMover::Relieve(int32_t host, const Stripes& arrived
   return parts;
 }
 
-// Gives a part of the stripe to each of a team of needers, who pass it on. Where the host sends the
-// segment on, its device keeps one part as its own, to have something for its NIC too: that goes
-// the same way, in smaller parts.
+// Gives a part of the stripe to each of a team of needers, which pass it on. Where the host sends
+// the segment on, the stripe's device keeps one more part as its own, so that its NIC has something
+// to send too; that part is scattered in the same way, in smaller parts.
 void SegmentMover::Scatter(const Stripe& stripe, Needers needers, Stripes& parts) {
   needers.erase(std::remove(needers.begin(), needers.end(), stripe.device), needers.end());
   const int64_t n = static_cast<int64_t>(needers.size());
@@ -272,7 +274,7 @@ bool SegmentMover::Sends(int32_t host) const {
                                           [&](const RouteEdge& e) { return e.from_host == host; });
 }
 
-// One of `devices` on `nic`, in turn from segment to segment, or -1.
+// One of `devices` on `nic` (another from segment to segment), or -1.
 int32_t SegmentMover::DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic) const {
   int32_t count = 0;
   for (int32_t device : devices) count += network_.nic_of[device] == nic;
@@ -284,7 +286,7 @@ int32_t SegmentMover::DeviceOnNic(absl::Span<const int32_t> devices, int32_t nic
   return -1;
 }
 
-// Who sends the beginning of `lane`, and up to where.
+// The stripe, and thus the device, that sends the beginning of `lane`.
 SegmentMover::Stripe SegmentMover::Sender(int32_t host, const Lane& lane) {
   const int32_t arrival = arrival_of_host_[host];
   if (arrival < 0) return SenderAtHolder(host, lane);

@@ -76,7 +76,7 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
   }
   if (demands.empty()) return;
   problem.capacity.assign(node.nics.size(), node.nic_capacity);
-  // Even over the NICs if the masks allow, no staging if t allows.
+  // Spreads the load evenly over the NICs if the masks allow it, and stages nothing if t allows it.
   const Rational even{total, node.capacity()};
   const Rational limit = std::max(t, even);
   TransportationSolution solution = SolveTransportation(problem, even);
@@ -107,7 +107,7 @@ void Striping::SolveHost(int32_t host, Direction direction, const Rational& t) {
 Striping::Taken Striping::Take(Direction direction, int32_t mask, int64_t bits, int64_t unit) {
   Demand& demand = DemandOf(direction, mask);
   while (demand.next + 1 < demand.shares.size() && demand.shares[demand.next].left <= unit / 2) {
-    // What is left or lacking is carried over.
+    // Carries over the rest, which may be negative.
     demand.shares[demand.next + 1].left += demand.shares[demand.next].left;
     demand.shares[demand.next].left = 0;
     ++demand.next;

@@ -11,35 +11,35 @@
 namespace remesh::planner {
 namespace {
 
-// What a move between hosts has on its way, at either end.
+// The bytes of a move between hosts that are on their way at either end.
 struct Load {
   int32_t segment = 0;
   int32_t hop = 0;
   Interval cycles;  // from its first part to its last
   int64_t parts = 0;
-  int64_t bytes = 0;  // of any part, at most
+  int64_t bytes = 0;  // the most bytes of any part
 };
 
 struct End {
   int32_t load = 0;
   int32_t device = 0;
-  int32_t message = 0;  // the same for all that travel together: the peer's number, and a direction
+  int32_t message = 0;  // the peer's number and a direction; equal for what travels together
   int32_t round = 0;
 };
 
-// Sums up what one device has on its way, round by round.
+// Measures the bytes that one device has on their way, round by round.
 class Meter {
  public:
   explicit Meter(int64_t rounds) : rounds_(rounds) {}
 
-  // So many bytes in these cycles. Most come with the cycles of those before.
+  // Adds `bytes` bytes in these cycles. Most calls have the same cycles as the one before.
   void Add(Interval cycles, int64_t bytes) {
     if (cycles != last_) AddLast();
     last_ = cycles;
     last_bytes_ += bytes;
   }
 
-  // What was added is all of `round`.
+  // Ends `round`: it consists of what was added since the previous one.
   void EndRound(int32_t round) {
     AddLast();
     if (all_.size() <= kDense * std::ssize(changes_)) {
@@ -51,11 +51,11 @@ class Meter {
     all_ = Interval();
   }
 
-  // The bytes of all rounds' area; begins anew.
+  // Returns the bytes of the area for all rounds, and begins the next device.
   int64_t EndDevice() { return std::exchange(area_, TransitArea()).bytes(); }
 
  private:
-  // So many cycles for each change are walked one by one, which takes less than to sort the changes.
+  // With up to this many cycles per change, walking over cycles is faster than sorting the changes.
   static constexpr int64_t kDense = 8;
 
   void FitEachCycle(int32_t round) {
@@ -67,7 +67,8 @@ class Meter {
     }
   }
 
-  // In cycles that are alike two windows tell all: those further on fall into the same halves.
+  // Between two changes all cycles are alike, and two windows suffice: later ones use the same
+  // halves.
   void FitEachChange(int32_t round) {
     std::sort(changes_.begin(), changes_.end());
     int64_t bytes = 0;
@@ -94,7 +95,7 @@ class Meter {
   int64_t last_bytes_ = 0;
   std::vector<std::pair<int64_t, int64_t>> changes_;  // cycle, bytes more
   Interval all_;                                      // cycles of `changes_`
-  std::vector<int64_t> by_cycle_;                     // of all_: bytes more
+  std::vector<int64_t> by_cycle_;                     // bytes added in each cycle of all_
   TransitArea area_;
 };
 
@@ -156,8 +157,8 @@ class TransitMeasure {
     return load;
   }
 
-  // How many parts the move has, and the bytes of any, at most. Most moves are of whole segments,
-  // and most segments as large as the one before: those are not computed again.
+  // The number of parts of the move, and the most bytes of any part. Most moves are of whole
+  // segments, and most segments have the size of the one before: those results are reused.
   std::pair<int64_t, int64_t> PartsAndBytesOf(const Move& move) {
     const Segment& segment = moved_.segments[move.segment];
     const absl::Span<const int64_t> cuts = moved_.CutsOf(move.segment);
@@ -189,8 +190,8 @@ class TransitMeasure {
     }
   }
 
-  // Of the round's messages up to their alignment: stretches and digests take multiples of
-  // kDigestBytes.
+  // Adds the padding of the round's messages up to their alignment. Stretches and digests take
+  // multiples of kDigestBytes.
   void AddPadding() {
     for (const int32_t message : begun_) {
       meter_.Add(std::exchange(messages_[message], Interval()), kMessageAlignment - kDigestBytes);
@@ -199,14 +200,14 @@ class TransitMeasure {
   }
 
   const MovedSegments& moved_;
-  std::pair<int64_t, int32_t> last_size_;   // of a segment, and its unit: of the last without cuts
-  std::pair<int64_t, int64_t> last_whole_;  // its parts and the bytes of each
+  std::pair<int64_t, int32_t> last_size_;   // size and unit of the last segment without cuts
+  std::pair<int64_t, int64_t> last_whole_;  // its parts and the most bytes of each
   std::vector<Load> loads_;
   std::vector<End> ends_;  // by device, then round
-  int64_t parts_max_ = 0;  // of a segment, to look at each
+  int64_t parts_max_ = 0;  // segments with more parts are not walked part by part
   Meter meter_;
-  std::vector<Interval> messages_;  // of the round at hand: the cycles of each
-  std::vector<int32_t> begun_;      // of messages_, those that there are
+  std::vector<Interval> messages_;  // of the current round: the cycles of each
+  std::vector<int32_t> begun_;      // indices of messages_ in use
 };
 
 }  // namespace

@@ -23,19 +23,20 @@ namespace {
 
 // A message below this is not worth cutting further.
 constexpr int64_t kPartBitsMin = int64_t{8} << 18;  // 256 KiB
-// More parts are not made to fill the pipeline of relays sooner: neither more than so many, nor
-// smaller ones of the busiest device, nor to save less than one part in so many of the time.
+// Limits on parts that are made only to fill the pipeline of relays sooner: the most parts, the
+// least size of a part of the busiest device, and the least saving, as a fraction of the time.
 constexpr int64_t kPipelinePartsMax = 4096;
 constexpr int64_t kPipelinePartBitsMin = int64_t{8} << 20;
 constexpr double kSavingMin = 1.0 / 64;
-// Rounds that keep the busiest devices' messages even are looked for where unevenness costs more.
+// More even rounds for the busiest devices' messages are looked for where unevenness costs more
+// than this.
 constexpr double kUnevenMax = 1.02;
-// So many times the least rounds are tried where unevenness costs still more: hosts may have more
-// pairs then in all, so that heavy ones can be cut finer.
+// This many times the least rounds are tried where unevenness costs still more: hosts may then have
+// more pairs in all, so that heavy pairs can be cut finer.
 constexpr double kVeryUnevenMax = 1.10;
 constexpr int64_t kMoreRounds = 6;
 
-// Hops in a row: more than any cluster needs, and what a packed move can count.
+// Most hops in a row: more than any cluster needs; a packed move can count them.
 constexpr int32_t kHopsMax = 32000;
 
 int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
@@ -49,7 +50,7 @@ absl::Status TooManyWindows(int64_t window_bytes) {
        {{"window_bytes", absl::StrCat(window_bytes)}, {"limit", absl::StrCat(kWindowsMax)}}});
 }
 
-// What the busiest devices have to do.
+// The work of the busiest devices.
 struct Busiest {
   int64_t bits = 0;   // both directions and copies in place together
   int64_t moves = 0;  // with an end on the device
@@ -70,7 +71,7 @@ Busiest FindBusiest(const Network& network, const std::vector<Move>& moves, Budg
   return busiest;
 }
 
-// By round, then hop. Nothing once the budget is spent.
+// Moves by round, then hop. Empty once the budget is spent.
 std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedule, Budget& budget) {
   std::vector<int32_t> order = StableOrder(
       InOrder(moves.size()), schedule.hops, [&](int32_t m) { return moves[m].hop; }, budget);
@@ -87,7 +88,7 @@ std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedul
   return sorted;
 }
 
-// Of no use once the budget is spent.
+// Must not be used once the budget is spent.
 std::vector<int32_t> RoundBegins(const std::vector<Move>& moves, int32_t rounds, Budget& budget) {
   std::vector<int32_t> begin(rounds + 1, 0);
   for (const Move& move : moves) {
@@ -106,7 +107,7 @@ int64_t EffectiveWindowBytes(int64_t window_bytes) {
 
 namespace {
 
-// Fewest parts, from `least` on, that are about as fast as any number.
+// The fewest parts, from `least` on, that are about as fast as any other number.
 int64_t ChooseParts(const ScheduleCost& cost, int64_t least, int64_t most, int32_t hops,
                     Budget& budget) {
   if (hops == 1) return least;
@@ -123,10 +124,10 @@ int64_t ChooseParts(const ScheduleCost& cost, int64_t least, int64_t most, int32
       ->first;
 }
 
-// Looks for the number of rounds that is fastest.
+// Finds the number of rounds that is fastest.
 class Scheduler {
  public:
-  // `list`: the pairs of the moves. `schedule` says all but parts and rounds.
+  // `list`: the pairs of the moves. `schedule` is complete except for parts and rounds.
   Scheduler(const Moves& moves, PairList list, const Atoms& atoms, const Links& links,
             const Schedule& schedule, const Busiest& busiest, int64_t window_bits,
             int64_t parts_min, Budget& budget)
@@ -141,7 +142,7 @@ class Scheduler {
         list_(std::move(list)),
         shares_(list_.pairs, links) {}
 
-  // Nothing where it takes too many windows.
+  // nullopt when the schedule takes too many windows.
   std::optional<Timeline> Run() && {
     if (budget_.SpentNow()) return std::nullopt;
     const int64_t least =
@@ -168,10 +169,10 @@ class Scheduler {
     std::vector<Move> moves;
     Schedule schedule;
     double seconds = 0;
-    double steady = 0;  // of its full windows alone
+    double steady = 0;  // of its full windows only
   };
 
-  // More rounds than that, where those are too uneven.
+  // Tries more rounds than `least` where those of the best schedule are too uneven.
   void TryMore(int64_t least) {
     if (budget_.SpentNow()) return;
     const Cost cost = Estimate(moves_.moves, links_, budget_);
@@ -183,7 +184,7 @@ class Scheduler {
     if (uneven(kVeryUnevenMax)) Try(kMoreRounds * least);
   }
 
-  // Keeps what comes of so many rounds if it is the fastest so far.
+  // Schedules over `rounds` rounds and keeps the result if it is the fastest so far.
   void Try(int64_t rounds) {
     if (budget_.SpentNow()) return;
     std::optional<Found> found = Scheduled(rounds);
@@ -228,7 +229,7 @@ class Scheduler {
   std::optional<Found> best_;
 };
 
-// What the moves themselves say of their schedule. Of no use once the budget is spent.
+// The schedule as far as the moves alone determine it. Must not be used once the budget is spent.
 Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window_bits,
                       Budget& budget) {
   Schedule schedule;
