@@ -17,12 +17,12 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kReduceOps = {"avg", "band", "bor",     "bxor",
                                                         "max", "min",  "product", "sum"};
-constexpr int64_t kIntervalsMax = int64_t{1} << 20;  // of one array dimension, all parts together
+constexpr int64_t kIntervalsMax = int64_t{1} << 20;  // of one array dimension, over all parts
 
 constexpr int64_t kBoxesOfLayoutMax = int64_t{1} << 21;
 
-// The indices that a local tensor holds along one dimension, rising: neighbours in the local tensor
-// may be apart.
+// The indices that a local tensor holds along one dimension, rising. Neighbours in the local tensor
+// may be apart in the array.
 using Indices = std::vector<Interval>;
 
 int64_t Length(const Indices& indices) {
@@ -40,7 +40,7 @@ class Front {
 
   int64_t left() const { return left_; }
 
-  // Appends the next `count` indices, or what is left.
+  // Appends the next `count` indices, or all that are left if they are fewer.
   void Take(int64_t count, Indices& out) {
     count = std::min(count, left_);
     left_ -= count;
@@ -69,14 +69,14 @@ class Front {
   int64_t left_;
 };
 
-// What a mesh dimension of `chunks` devices does to one array dimension.
+// How a mesh dimension of `chunks` devices splits one array dimension.
 struct Split {
   int64_t chunks;
   int64_t split_factor;  // 1 for Shard
   size_t placement;      // index, for errors
 };
 
-// The local tensors of the chunks.
+// The local tensors after the split, one for each chunk.
 std::vector<Indices> Apply(const Split& split, const Indices& indices) {
   std::vector<Indices> shards(split.chunks);
   Front front(indices);
@@ -92,7 +92,7 @@ std::vector<Indices> Apply(const Split& split, const Indices& indices) {
   return shards;
 }
 
-// How many chunks of pieces Apply() would hand out, at most.
+// The most chunks of pieces that Apply() hands out.
 int64_t ChunksOf(const Split& split, const Indices& indices) {
   const int64_t length = Length(indices);
   const int64_t pieces = std::min(split.split_factor, length);
@@ -131,14 +131,14 @@ absl::StatusOr<DimPartition> PartitionOf(int64_t extent, const std::vector<Split
   return partition;
 }
 
-// The most intervals that one part has.
+// The largest number of intervals that one part has.
 int64_t IntervalsMax(const DimPartition& partition) {
   std::vector<int64_t> count(partition.parts, 0);
   for (int64_t part : partition.part_of) ++count[part];
   return *std::max_element(count.begin(), count.end());
 }
 
-// What the placements come to: which mesh dimensions split which array dimensions, and which are
+// What the placements mean: which mesh dimensions split which array dimensions, and which are
 // partial.
 struct Roles {
   std::vector<std::vector<size_t>> splitters;  // per array dimension, mesh dimensions

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kMetadataDepthMax = 8;
 
-// What the items of a leaf said, before it is known to make sense.
+// The items of a leaf as parsed, before they are checked against each other.
 struct Items {
   std::string kind;  // replicated, maximal, manual, unknown or unreduced; "" for tiles
   std::optional<int64_t> device;
@@ -67,7 +67,8 @@ absl::StatusOr<TileAssignment> ParseTiles(TextScanner& scanner) {
 
 absl::Status SkipNestedMetadata(TextScanner& scanner, int depth);
 
-// key=value: a word, string, number or {nested}. The two keys that matter are kept.
+// Parses key=value, where the value is a word, string, number or {nested}. Keeps the values of the
+// two keys that matter.
 absl::Status ParseMetadataEntry(TextScanner& scanner, OpMetadata& entry, int depth) {
   ASSIGN_OR_RETURN(const std::string key, scanner.ExpectWord("a metadata key"));
   RETURN_IF_ERROR(scanner.Expect("="));
@@ -230,7 +231,7 @@ absl::StatusOr<HloSharding> ParseNamedLeaf(TextScanner& scanner) {
   return leaf;
 }
 
-// A leaf, from its opening brace on.
+// Parses a leaf, from its opening brace on.
 absl::StatusOr<HloSharding> ParseLeaf(TextScanner& scanner) {
   const size_t start = scanner.position();
   if (!scanner.Take("{")) return scanner.Expected("'{' to start a sharding");

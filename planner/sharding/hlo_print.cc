@@ -38,7 +38,7 @@ std::string TilesText(const Tiled& tiled) {
       "}");
 }
 
-// What stands between the braces of a leaf, shard group and reduction aside.
+// Prints the text between the braces of a leaf, except shard group and reduction.
 struct Body {
   std::string operator()(const Replicated&) const { return "replicated"; }
   std::string operator()(const Maximal& maximal) const {
@@ -55,7 +55,7 @@ struct Body {
 ReductionOp ReductionOf(const HloSharding::Form& form) {
   if (const auto* unreduced = std::get_if<Unreduced>(&form)) return unreduced->reduction;
   if (const auto* tiled = std::get_if<Tiled>(&form)) return tiled->reduction;
-  // Named shardings print theirs themselves, unless they print like tiles.
+  // Named shardings print their reduction themselves, unless they print like tiles.
   const auto* named = std::get_if<NamedSharding>(&form);
   return named != nullptr && PrintNamed(*named) == "unreduced" ? named->reduction
                                                                : ReductionOp::kSum;

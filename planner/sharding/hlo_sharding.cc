@@ -16,8 +16,8 @@ namespace {
 constexpr std::string_view kReductionOpType = "sdy::reduction_op";
 constexpr std::string_view kSdyReductionNames[] = {"SUM", "MAX", "MIN"};
 
-// Puts subgroup dimensions in the order of their types, those of one device away, those of equal
-// type in one.
+// Puts subgroup dimensions in the order of their types, removes those of one device and merges
+// those of equal type.
 void SortAndMerge(TileAssignment& tiles, Tiled::Subgroups& subgroups) {
   const size_t data_rank = tiles.dims().size() - subgroups.size();
   std::vector<int> order(subgroups.size());
@@ -47,8 +47,8 @@ void SortAndMerge(TileAssignment& tiles, Tiled::Subgroups& subgroups) {
 }
 
 // The plain form of tiles that cut no data, when there is one. As in XLA, one manual or replicated
-// subgroup is enough; unreduced takes that all of the given ones, those of one device too, were
-// unreduced.
+// subgroup suffices; unreduced requires that all given subgroups are unreduced, even those of one
+// device.
 std::optional<HloSharding::Form> PlainForm(const Tiled::Subgroups& given,
                                            const Tiled::Subgroups& merged, ReductionOp reduction) {
   const auto all = [](const Tiled::Subgroups& types, SubgroupType type) {
@@ -64,11 +64,11 @@ std::optional<HloSharding::Form> PlainForm(const Tiled::Subgroups& given,
 // One mesh axis cut into the factors that the references of a sharding use, major to minor.
 struct AxisFactors {
   std::vector<int64_t>
-      begins;            // of each factor, as AxisRef::Sub::pre_size; the axis size stands last
-  size_t first_dim = 0;  // of the factors, among those of the whole mesh
+      begins;            // of each factor, as AxisRef::Sub::pre_size; the last is the axis size
+  size_t first_dim = 0;  // of the factors, among the dimensions of the whole mesh
 };
 
-// The dimensions of the factored mesh, and where the factors of a reference are.
+// The dimensions of the factored mesh, and the places of a reference's factors among them.
 class FactoredMesh {
  public:
   FactoredMesh(const Mesh& mesh, const std::vector<AxisRef>& refs) : axes_(mesh.axes.size()) {

@@ -61,7 +61,7 @@ absl::Status CheckTotals(absl::Span<const int64_t> source, absl::Span<const int6
   return absl::OkStatus();
 }
 
-// Tiles per dimension; nullopt where any rank will do.
+// Tiles per dimension; nullopt when any rank is possible.
 absl::StatusOr<std::optional<Tiles>> TilesOf(const HloSharding& sharding) {
   if (std::holds_alternative<Replicated>(sharding.form)) return std::optional<Tiles>();
   if (const auto* tiled = std::get_if<Tiled>(&sharding.form)) {
@@ -83,11 +83,11 @@ absl::StatusOr<std::optional<Tiles>> TilesOf(const HloSharding& sharding) {
 
 // ---- tiles ----
 
-// Dimension d of `tiled` keeps tiles[d] tiles; what it gives up become replicas.
+// Reduces dimension d of `tiled` to tiles[d] tiles; the tiles that it gives up become replicas.
 absl::StatusOr<HloSharding::Form> WithTiles(const Tiled& tiled, const Tiles& tiles) {
   const auto& dims = tiled.tiles.dims();
-  std::vector<int64_t> cut;          // every data dimension in two, then the subgroups
-  std::vector<int> order, given_up;  // of `cut`
+  std::vector<int64_t> cut;          // every data dimension cut in two, then the subgroups
+  std::vector<int> order, given_up;  // dimensions of `cut`
   for (size_t d = 0; d < dims.size(); ++d) {
     const bool data = d < tiles.size();
     order.push_back(static_cast<int>(cut.size()));
@@ -105,8 +105,8 @@ absl::StatusOr<HloSharding::Form> WithTiles(const Tiled& tiled, const Tiles& til
 
 // ---- named axes ----
 
-// Keeps the major `tiles` of what `axes` cut and moves the rest to `replicas`; false when no axis
-// can be cut there.
+// Keeps the major `tiles` tiles that `axes` cut and moves the rest to `replicas`; false when no
+// axis can be cut there.
 bool CutAxes(const Mesh& mesh, int64_t tiles, std::vector<AxisRef>& axes,
              std::vector<AxisRef>& replicas) {
   std::vector<AxisRef> kept;
@@ -159,8 +159,8 @@ std::string FreeName(const Mesh& mesh, std::string name) {
   return name;
 }
 
-// Sub-axes of axes cut in two as axes of their own, as JAX must have them. The order of devices
-// stays.
+// Replaces sub-axes of axes that are cut in two by axes of their own, as JAX requires. Keeps the
+// order of devices.
 void NameSubAxes(NamedSharding& sharding, const std::vector<bool>& may_cut) {
   std::vector<int64_t> cuts = CutsInTwo(sharding);
   Mesh mesh{.axes = {}, .devices = sharding.mesh.devices, .maximal = std::nullopt};

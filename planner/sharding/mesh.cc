@@ -95,7 +95,7 @@ absl::Status CheckAxisRef(const Mesh& mesh, const AxisRef& ref) {
   if (size <= 1) return absl::InvalidArgumentError(absl::StrCat(shown, " must have a size > 1"));
   if (size == axis.size)
     return absl::InvalidArgumentError(absl::StrCat(shown, " is the whole axis; name it so"));
-  // Both are at most the axis size once this holds, so their product cannot overflow.
+  // Once both are at most the axis size, their product cannot overflow.
   if (pre_size > axis.size || size > axis.size || axis.size % (pre_size * size) != 0) {
     return absl::InvalidArgumentError(
         absl::StrCat(shown, " must divide the axis size ", axis.size));

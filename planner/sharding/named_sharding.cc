@@ -15,7 +15,7 @@ namespace {
 // has (2)2 at [2, 4).
 struct Factors {
   int64_t axis;
-  int64_t begin;  // product of what comes before
+  int64_t begin;  // product of the factors before it
   int64_t end;    // begin x size
 };
 
@@ -62,8 +62,8 @@ std::vector<AxisRef> AllRefs(const NamedSharding& sharding) {
   return all;
 }
 
-// Parts of one axis must follow each other, and each end divide the next begin, so that the axis
-// has a common factorization.
+// Parts of one axis must follow each other, and each end must divide the next begin, so that the
+// axis has a common factorization.
 absl::Status CheckDisjoint(const Mesh& mesh, std::vector<AxisRef> refs) {
   std::sort(refs.begin(), refs.end(),
             [&](const AxisRef& a, const AxisRef& b) { return Earlier(mesh, a, b); });
@@ -72,7 +72,7 @@ absl::Status CheckDisjoint(const Mesh& mesh, std::vector<AxisRef> refs) {
     const Factors before = FactorsOf(mesh, refs[i]);
     const Factors after = FactorsOf(mesh, refs[i + 1]);
     if (before.end <= after.begin && after.begin % before.end == 0) continue;
-    // References to an axis of one device overlap nothing, but naming it twice is a mistake still.
+    // References to an axis of one device do not overlap, but naming it twice is still a mistake.
     return absl::InvalidArgumentError(absl::StrCat(
         "axis \"", mesh.axes[refs[i].axis].name, "\" is used twice, or by sub-axes that overlap"));
   }

@@ -47,7 +47,7 @@ std::string MeshText(const Mesh& mesh) {
                       absl::StrJoin(iota->transpose_perm, ","), "))");
 }
 
-// Whether the references name every axis of the mesh as a whole.
+// Whether the references name every axis of the mesh, each as a whole.
 bool NamesAll(const Mesh& mesh, const std::vector<AxisRef>& refs) {
   for (const AxisRef& ref : refs) {
     if (ref.sub) return false;
@@ -120,7 +120,7 @@ absl::StatusOr<AxisRef> ParseAxis(TextScanner& scanner, const Mesh& mesh, char q
   ASSIGN_OR_RETURN(const std::string name, scanner.ExpectQuoted(quote, "an axis name in quotes"));
   std::optional<int64_t> axis = FindAxis(mesh, name);
   if (!axis) {
-    // XLA prints and reads the index of an axis in place of its name.
+    // XLA can print and read an axis's index instead of its name.
     int64_t index = -1;
     const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), index);
     if (error == std::errc() && end == name.data() + name.size()) axis = index;
@@ -148,8 +148,8 @@ absl::Status ParseDims(TextScanner& scanner, NamedSharding& named) {
   });
 }
 
-// One of replicated, unreduced and manual: with axes, or (as the first part only) standing for all
-// axes.
+// Parses one of replicated, unreduced and manual: with axes, or, as the first part only, without,
+// which means all axes.
 absl::Status ParsePart(TextScanner& scanner, bool first, NamedSharding& named) {
   const size_t start = scanner.position();
   ASSIGN_OR_RETURN(const std::string word,

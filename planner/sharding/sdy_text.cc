@@ -25,7 +25,7 @@ absl::StatusOr<std::string> ParseSymbol(TextScanner& scanner) {
   return scanner.ExpectWord("a mesh name");
 }
 
-// <["a"=2, ...], device_ids=[...]>
+// Parses <["a"=2, ...], device_ids=[...]>.
 absl::StatusOr<Mesh> ParseSdyMesh(TextScanner& scanner) {
   const size_t start = scanner.position();
   RETURN_IF_ERROR(scanner.Expect("<"));
@@ -65,7 +65,7 @@ absl::Status ParseDefinitions(TextScanner& scanner, Meshes& meshes) {
   return absl::OkStatus();
 }
 
-// Moves past a balanced <...>, so that definitions behind the sharding can be read before it.
+// Moves past a balanced <...>, so that definitions after the sharding can be read before it.
 absl::Status SkipAngles(TextScanner& scanner) {
   int64_t depth = 0;
   do {
@@ -92,7 +92,7 @@ absl::StatusOr<Mesh> ParseMeshOrSymbol(TextScanner& scanner, const Meshes& meshe
   return mesh->second;
 }
 
-// A dimension's priority, as in p1.
+// Parses a dimension's priority, as in p1.
 absl::Status ParsePriority(TextScanner& scanner) {
   const std::string_view word = scanner.PeekWord();
   if (word.empty()) return absl::OkStatus();
@@ -122,7 +122,7 @@ absl::Status ParseSdyPart(TextScanner& scanner, NamedSharding& named) {
   return absl::OkStatus();
 }
 
-// <@m, [{"a"}, ...], replicated={...}>
+// Parses <@m, [{"a"}, ...], replicated={...}>.
 absl::StatusOr<NamedSharding> ParseSharding(TextScanner& scanner, const Meshes& meshes) {
   const size_t start = scanner.position();
   NamedSharding named;

@@ -26,7 +26,7 @@ void TextScanner::Skip() {
     } else if (rest.starts_with("/*") && !last_comment_seen_) {
       const size_t end = rest.find("*/", 2);
       last_comment_seen_ = end == std::string_view::npos;
-      if (last_comment_seen_) return;  // the slash is what is unexpected
+      if (last_comment_seen_) return;  // the error is then about the slash
       next_ += end + 2;
     } else if (rest.starts_with("//")) {
       const size_t end = rest.find('\n');

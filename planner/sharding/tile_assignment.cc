@@ -59,10 +59,10 @@ absl::Status CheckPermutation(absl::Span<const int64_t> perm, size_t rank) {
   return absl::OkStatus();
 }
 
-// Drops dimensions of 1 and joins those that stay neighbours in order.
+// Drops dimensions of 1 and joins dimensions that stay neighbours in order.
 TileAssignment::Iota Canonical(absl::Span<const int64_t> reshape_dims,
                                absl::Span<const int64_t> perm) {
-  // joined[r]: r follows r - 1 in the permutation too, dimensions of 1 aside.
+  // joined[r]: r also follows r - 1 in the permutation, ignoring dimensions of 1.
   std::vector<bool> joined(reshape_dims.size(), false);
   std::vector<int64_t> order;  // the permutation without dimensions of 1
   std::vector<int64_t> previous_wide(reshape_dims.size(), -1);
@@ -94,7 +94,7 @@ TileAssignment::Iota Canonical(absl::Span<const int64_t> reshape_dims,
   return iota;
 }
 
-// Row-major walk over dims where dimension d advances the value by strides[d].
+// The values of a row-major walk over dims, in which dimension d advances the value by strides[d].
 std::vector<int64_t> Walk(absl::Span<const int64_t> dims, absl::Span<const int64_t> strides,
                           int64_t size) {
   std::vector<int64_t> values;
@@ -131,7 +131,7 @@ struct Piece {
 std::optional<std::vector<Piece>> CommonPieces(const Dims& dims, const TileAssignment::Iota& iota) {
   std::vector<Piece> pieces;
   size_t i = iota.transpose_perm.size();
-  int64_t source = 1;  // what is left of the reshape dimension
+  int64_t source = 1;  // the rest of the reshape dimension
   for (size_t d = dims.size(); d-- > 0;) {
     int64_t tile = dims[d];
     while (tile > 1) {
@@ -147,8 +147,8 @@ std::optional<std::vector<Piece>> CommonPieces(const Dims& dims, const TileAssig
   return pieces;
 }
 
-// The iota whose transposed dimensions are the pieces in the order `order`, given the pieces in the
-// order of the old one.
+// The iota whose transposed dimensions are the pieces in the order `order`. `pieces` are in the
+// order of the old iota.
 TileAssignment::Iota Rearranged(const std::vector<Piece>& pieces,
                                 const std::vector<size_t>& order) {
   std::vector<size_t> by_reshape(pieces.size());

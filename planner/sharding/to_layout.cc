@@ -24,7 +24,7 @@ std::vector<DimPartition> WholePartitions(const Shape& shape) {
   return partitions;
 }
 
-// Every position holds the whole array, each in a subgroup of its own when `kind` is not empty.
+// Every position holds the whole array, in a subgroup of its own when `kind` is not empty.
 Layout WholeEverywhere(const Shape& shape, int32_t device_count, const std::string& kind) {
   const std::vector<int64_t> numbers(device_count, 0);
   if (kind.empty() || device_count == 1)
