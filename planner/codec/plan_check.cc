@@ -66,7 +66,7 @@ bool FitsInto(const Box& box, const Shape& shape) {
   return true;
 }
 
-// What a plan has and a program has not; the rest is ProgramCheck's. INVALID_ARGUMENT.
+// Checks what a plan has and a program has not; ProgramCheck checks the rest. INVALID_ARGUMENT.
 class Checker {
  public:
   Checker(const PlanRep& rep, const ReshardRequest& request) : rep_(rep), request_(request) {}
@@ -98,7 +98,7 @@ class Checker {
     return absl::OkStatus();
   }
 
-  // Whether the target devices change places among themselves.
+  // Checks that the target order only lets target devices change places among themselves.
   absl::Status CheckOrder() const {
     const std::vector<int64_t>& order = rep_.target_order;
     if (order.empty()) return absl::OkStatus();

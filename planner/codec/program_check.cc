@@ -24,13 +24,13 @@ absl::Status CheckIn(std::string_view field, int64_t value, int64_t least, int64
                       absl::StrCat("must be in [", least, ", ", end, ")"));
 }
 
-// The same of one number of many: its name is made only where it is wrong.
+// The same for one of many numbers. Builds the number's name only for an error.
 absl::Status CheckIn(const char* field, int64_t index, int64_t value, int64_t least, int64_t end) {
   if (value >= least && value < end) return absl::OkStatus();
   return CheckIn(At(field, index), value, least, end);
 }
 
-// Numbers rise strictly, from 0 on.
+// OK when numbers rise strictly and are >= 0.
 absl::Status CheckRise(const char* field, const std::vector<int32_t>& numbers) {
   int64_t least = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
@@ -82,7 +82,7 @@ absl::Status ProgramCheck::CheckClass(int64_t index, const ArrayClass& one) {
     }
   }
   const Shape& shape = *arrays_[one.arrays.front()].shape;
-  if (one.atom_count == 0) {  // of arrays without elements
+  if (one.atom_count == 0) {  // arrays without elements
     return one.boxes.empty() ? absl::OkStatus() : InvalidField(name, "0", "must have no boxes");
   }
   RETURN_IF_ERROR(one.boxes.empty() ? CheckCuts(index, one, shape) : CheckBoxes(index, one, shape));
@@ -215,7 +215,7 @@ int64_t CutsInside(const HostProgram& program, const Move& move) {
          std::upper_bound(cuts.begin(), cuts.end(), move.lo);
 }
 
-// That expansion takes no more steps than its limits let it.
+// Checks that expansion takes no more steps than the limits allow.
 absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) {
   int64_t boxes = 0;
   for (size_t t = 0; t < program.tape_numbers.size(); ++t) {
@@ -226,7 +226,7 @@ absl::Status CheckWork(const HostProgram& program, const ProgramFields& fields) 
         CheckIn(fields.tapes, static_cast<int64_t>(t), boxes, 0, kProgramTapeBoxesMax + 1));
   }
   const int64_t cycles = int64_t{program.schedule.parts} + program.schedule.hops - 1;
-  int64_t count = 0;  // of stretches a cycle
+  int64_t count = 0;  // stretches per cycle
   for (const Move& move : program.moves) count += 1 + CutsInside(program, move);
   if (count > kProgramPartsMax / cycles) {
     return InvalidField(fields.move_hops, absl::StrCat(count, " stretches of ", cycles, " cycles"),

@@ -14,11 +14,12 @@
 namespace remesh::planner {
 namespace {
 
-// Bounds on what few bytes can make a reader build, over all layouts of a request.
+// Limits on what a few bytes can make a reader build, over all layouts of a request.
 constexpr int64_t kPartsMax = int64_t{1} << 24;
 constexpr int64_t kBoxesMax = int64_t{1} << 22;
 
-// What a layout is built from. A separable layout's tiles have numbers, another's have boxes.
+// The data that a layout is built from. Tiles of a separable layout have numbers, tiles of others
+// boxes.
 struct LayoutBytes {
   Shape shape;
   std::string subgroup_kind;
@@ -28,7 +29,7 @@ struct LayoutBytes {
   bool separable = false;
 };
 
-// An array with its placements as numbers.
+// An array with its placements as indices.
 struct PlacementBytes {
   int32_t layout = 0;
   int32_t devices = 0;
@@ -82,7 +83,7 @@ void TablesFields(Archive& a, T& tables) {
   });
 }
 
-// All but the arrays.
+// Reads or writes everything except the arrays.
 template <typename Archive, typename T>
 void FrameFields(Archive& a, T& request) {
   a.Each(request.topology.domains, [&](auto& domain) {
@@ -112,7 +113,7 @@ void FrameFields(Archive& a, T& request) {
   });
 }
 
-// Numbers layouts and lists as they first appear.
+// Numbers layouts and lists in the order of their first appearance.
 class Tables {
  public:
   explicit Tables(const ReshardRequest& request) {
@@ -157,7 +158,7 @@ bool IsPartition(const DimPartition& partition, int64_t extent) {
                      [&](int64_t part) { return part >= 0 && part < partition.parts; });
 }
 
-// Builds layouts by the functions that make them elsewhere, within bounds.
+// Builds layouts within the limits, with the same functions as the front ends.
 class LayoutBuilder {
  public:
   absl::StatusOr<LayoutPtr> Build(const LayoutBytes& bytes) {
@@ -183,7 +184,7 @@ class LayoutBuilder {
   }
 
  private:
-  // One position for each tile.
+  // Builds a separable layout from one position of each tile.
   absl::StatusOr<Layout> Separable(const LayoutBytes& bytes) {
     if (bytes.partitions.size() != bytes.shape.size()) {
       return InvalidField("partitions", absl::StrCat(bytes.partitions.size()),
@@ -257,7 +258,7 @@ class LayoutBuilder {
     return MakeBoxLayout(bytes.shape, boxes);
   }
 
-  // What was built must be what was written, tile for tile.
+  // Checks that the built layout has the same tiles as the bytes.
   static absl::Status CheckTiles(const LayoutBytes& bytes, const Layout& layout) {
     const bool same = std::equal(bytes.tiles.begin(), bytes.tiles.end(), layout.tiles.begin(),
                                  layout.tiles.end(), [&](const Tile& a, const Tile& b) {
@@ -300,7 +301,8 @@ absl::Status CheckNumbers(const ReshardRequest& request) {
   return absl::OkStatus();
 }
 
-// A canonical request has no names; ValidateRequest() wants some.
+// Gives names to a request and validates it: a canonical request has none, but ValidateRequest()
+// requires them.
 absl::Status ValidateNamed(ReshardRequest request) {
   for (size_t i = 0; i < request.topology.hosts.size(); ++i) {
     request.topology.hosts[i].name = absl::StrCat(i);

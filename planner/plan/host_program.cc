@@ -17,13 +17,13 @@ void SortUnique(std::vector<T>& numbers) {
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
 }
 
-// Where a number stands in a rising list that holds it.
+// The index of `number` in a rising list that contains it.
 int32_t IndexIn(const std::vector<int32_t>& numbers, int32_t number) {
   return static_cast<int32_t>(std::lower_bound(numbers.begin(), numbers.end(), number) -
                               numbers.begin());
 }
 
-// The part of a plan that some moves need, numbered anew.
+// The part of a plan that some moves need, renumbered.
 class Selection {
  public:
   explicit Selection(const PlanRep& rep) : rep_(rep) {
@@ -104,7 +104,7 @@ class Selection {
     }
   }
 
-  // Of each segment's cuts those that lie within a stripe of the moves here.
+  // Keeps the cuts of each segment that lie inside a stripe of this program's moves.
   void KeepInside(std::vector<std::vector<int64_t>>& cuts) const {
     std::vector<std::vector<bool>> inside(cuts.size());
     for (size_t s = 0; s < cuts.size(); ++s) inside[s].resize(cuts[s].size(), false);
@@ -176,7 +176,8 @@ std::vector<TapeRuns> TapesOf(const HostProgram& program) {
   return tapes;
 }
 
-// A move of the program as work on `stripe`. Tapes go by their number in the plan, or here.
+// A move of the program as work on `stripe`. Tapes have their numbers in the plan, or in this
+// program.
 Work WorkOf(const HostProgram& program, const std::vector<TapeRuns>& tapes, const Move& move,
             Interval stripe) {
   const Segment& segment = program.segments[move.segment];
@@ -206,7 +207,7 @@ void ForEachTransfer(const HostProgram& program, absl::FunctionRef<bool(const Tr
 
 namespace {
 
-// What relays keep of a program's moves: whole for those of its own host.
+// The areas for what the devices of a program stage: complete for the devices of its own host.
 RelayAreas RelaysOf(const HostProgram& program, const std::vector<TapeRuns>& tapes) {
   MovedSegments moved{.schedule = program.schedule,
                       .segments = program.segments,

@@ -28,7 +28,7 @@ void PackMoves(const std::vector<Segment>& segments, const std::vector<Move>& mo
                          .whole = whole});
   }
   rep.stripes = std::move(stripes).Take(budget);
-  rep.stripes.shrink_to_fit();  // of one chunk: no others have room to spare
+  rep.stripes.shrink_to_fit();  // one chunk at most; a longer list has no spare room
 }
 
 void PackSegments(const std::vector<Segment>& segments, PlanRep& rep, Budget& budget) {

@@ -10,7 +10,7 @@
 namespace remesh::planner {
 namespace {
 
-// The moves of a plan that are wanted, and their tapes.
+// The moves of a plan that `keep` selects, and their tapes.
 class WholePlan {
  public:
   template <typename Keep>
