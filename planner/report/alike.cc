@@ -23,7 +23,7 @@ constexpr Measure kMeasures[] = {&DomainTraffic::ingress_seconds, &DomainTraffic
 
 bool IsHost(const DomainTraffic& row) { return row.kind == DomainTraffic::Kind::kHost; }
 
-// By row a number: rows of equal numbers are alike in `measure`.
+// A number for each row. Rows with equal numbers are alike in `measure`.
 std::vector<int32_t> Bins(Rows rows, Measure measure, double within) {
   std::vector<size_t> order(rows.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -45,7 +45,7 @@ std::vector<int32_t> Bins(Rows rows, Measure measure, double within) {
   return bins;
 }
 
-// By row its kind, numbered by first rows.
+// The kind of each row. Kinds are numbered by their first rows.
 std::vector<int32_t> KindsOf(Rows rows, double within) {
   std::vector<std::vector<int32_t>> keys(rows.size());
   for (const Measure measure : kMeasures) {
@@ -85,7 +85,7 @@ void AddRow(const DomainTraffic& row, bool follows, AlikeTraffic& kind) {
   Widen(&DomainTraffic::egress_bytes, row, kind);
 }
 
-// Names and their places in the natural order.
+// The rank of each name in natural order.
 using Places = absl::flat_hash_map<std::string, int32_t>;
 
 Places PlacesOf(std::vector<std::string> names) {
@@ -95,7 +95,7 @@ Places PlacesOf(std::vector<std::string> names) {
   return places;
 }
 
-// Of one level, in the order of names.
+// The kinds of one level, in the order of names.
 std::vector<AlikeTraffic> AlikeOfLevel(Rows rows, const Places& places,
                                        const AlikeOptions& options) {
   std::vector<int32_t> kind_of = KindsOf(rows, options.within);

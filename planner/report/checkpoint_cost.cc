@@ -12,11 +12,11 @@
 namespace remesh::planner {
 namespace {
 
-// One placement of arrays of one element width, and how many arrays lie so.
+// A placement of arrays with one element width.
 using Key = std::tuple<const Layout*, const DeviceList*, int>;
 
-// Adds up bytes of hosts over placements. Planning never sees more placements than pairs of
-// layouts, so neither does this.
+// Adds up the bytes of hosts over placements. There are never more placements than planning sees,
+// one for each pair of layouts.
 class HostBytes {
  public:
   HostBytes(const Network& network, bool shared)

@@ -23,7 +23,7 @@
 namespace remesh::planner {
 namespace {
 
-// Links this close to the busiest count as busy as it: cuts fall between elements, and rows.
+// Links within this of the busiest count as equally busy: cuts fall between elements and rows.
 constexpr double kTie = 1e-3;
 
 int64_t Bytes(int64_t bits) { return (bits + 7) / 8; }
@@ -35,7 +35,7 @@ LinkLoads TotalLoads(const Plan& plan, const Links& links) {
   return loads;
 }
 
-// Busiest link among those inside hosts, or among the others; -1 where none is used.
+// The busiest link inside hosts (`fabric`), or of all others; -1 where none is used.
 int32_t BusiestLink(const Links& links, const LinkLoads& loads, bool fabric = false) {
   int32_t busiest = -1;
   for (int32_t i = 0; i < static_cast<int32_t>(links.all().size()); ++i) {
@@ -69,7 +69,7 @@ std::string CrossingText(const Links& links, const LinkLoads& loads, const Names
                          LoadText(links, loads, busiest, name), ties, links_used);
 }
 
-// What takes longest across hosts, and where copies inside one take longer still, that too.
+// The busiest link across hosts, and the busiest inside one where that takes longer still.
 std::string BottleneckText(const Links& links, const LinkLoads& loads, const Network& network,
                            const Names& names) {
   const int32_t busiest = BusiestLink(links, loads);
@@ -135,7 +135,7 @@ std::vector<DomainTraffic> DomainRows(const Network& network, const Links& links
   rows = InNameOrder(std::move(rows), HostsByName(binding));
   std::erase_if(rows,
                 [](const DomainTraffic& r) { return r.ingress_bytes == 0 && r.egress_bytes == 0; });
-  // What binds is alike but for roundings: it stays in the order of names.
+  // Binding rows are equally busy except for rounding, so they stay in the order of names.
   std::stable_sort(rows.begin(), rows.end(), [](const DomainTraffic& a, const DomainTraffic& b) {
     if (a.binding || b.binding) return a.binding && !b.binding;
     return std::max(a.ingress_seconds, a.egress_seconds) >
@@ -174,11 +174,11 @@ double Ratio(double seconds, double seconds_of_plan) {
   return seconds > 0 ? std::numeric_limits<double>::infinity() : 1;
 }
 
-// Wide enough that a naive strategy's windows are few: its bytes do not depend on them.
+// So wide that a naive strategy has few windows: its bytes do not depend on them.
 constexpr int64_t kWideWindow = int64_t{1} << 45;
 
-// The same request for another strategy. One that would not fit into memory is still worth its
-// numbers.
+// Plans the request again with another strategy. Drops the memory limit, because the numbers of a
+// strategy that would not fit into memory are still useful.
 absl::StatusOr<StrategyCost> PlanAgain(CanonicalRequest request, Strategy strategy,
                                        std::string name, std::string how, Budget& budget) {
   request.request.options.strategy = strategy;

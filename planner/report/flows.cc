@@ -10,7 +10,7 @@
 namespace remesh::planner {
 namespace {
 
-// Sums up what a pair of devices sends by several moves.
+// Merges the flows of one pair of devices, from several moves, into one.
 void MergePairs(std::vector<Flow>& flows) {
   const auto pair = [](const Flow& flow) { return std::tie(flow.from_device, flow.to_device); };
   std::sort(flows.begin(), flows.end(),

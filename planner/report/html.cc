@@ -113,7 +113,8 @@ void WriteWho(const Traffic& traffic, JsonWriter& json) {
   WriteNumbers("flows", traffic.flows, json);
 }
 
-// Of every kind its mean and its busiest host: parts of the step, 0 to 1.
+// Writes two numbers for each kind, of its mean and its busiest host, as fractions of the step from
+// 0 to 1.
 void WriteBusy(const char* key, const std::vector<Traffic::Busy>& kinds, double seconds,
                JsonWriter& json) {
   json.Key(key).BeginArray();

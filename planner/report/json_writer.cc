@@ -11,7 +11,7 @@
 namespace remesh::planner {
 namespace {
 
-// Length of the UTF-8 sequence at the start of `text`, 0 when there is none.
+// The length of the UTF-8 sequence at the start of `text`, 0 when there is none.
 size_t SequenceLength(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned char lead = byte(0);
@@ -86,7 +86,8 @@ JsonWriter& JsonWriter::Double(double value) {
 JsonWriter& JsonWriter::Short(double value) {
   if (value == 0 || !std::isfinite(value)) return Double(value);
   BeforeValue();
-  // "-1.234e+06" becomes digits, without trailing zeros, and the power of ten of the last.
+  // Turns "-1.234e+06" into its digits, without trailing zeros, and the power of ten of the last
+  // digit.
   const std::string text = absl::StrFormat("%.3e", value);
   const size_t point = text.find('.'), e = text.find('e');
   std::string digits = text.substr(0, point) + text.substr(point + 1, e - point - 1);

@@ -15,7 +15,7 @@ namespace {
 
 bool IsDigit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// The run of digits of `text` from `at`, without leading zeros.
+// The digits of `text` from `at` on, without leading zeros.
 std::string_view Number(std::string_view text, size_t at) {
   size_t end = at;
   while (end < text.size() && IsDigit(text[end])) ++end;

@@ -9,7 +9,7 @@
 namespace remesh::planner {
 namespace {
 
-// Which devices, or hosts, a side names.
+// By device, or by host: whether a side names it.
 using Named = std::vector<bool>;
 
 Scope::Sides Count(const Named& source, const Named& target) {
@@ -22,7 +22,7 @@ Scope::Sides Count(const Named& source, const Named& target) {
   return sides;
 }
 
-// Arrays share lists: each is walked once.
+// Walks each list once, since arrays share lists.
 Named DevicesOf(const CanonicalRequest& request, Placement ArraySpec::*side, size_t device_count) {
   std::set<const DeviceList*> seen;
   Named named(device_count, false);

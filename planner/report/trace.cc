@@ -19,7 +19,7 @@ namespace {
 
 constexpr int32_t kPlanProcess = 0;  // host h is process h + 1
 
-// Where an event stands: a process and a thread of it.
+// The place of an event: a process and one of its threads.
 struct Track {
   int32_t process = 0;
   int32_t thread = 0;
@@ -27,7 +27,8 @@ struct Track {
   friend auto operator<=>(const Track&, const Track&) = default;
 };
 
-// Several NICs or windows shown as one, where there are too many for a viewer.
+// Whether NICs are shown one by one, and how many windows are shown as one: a viewer cannot show
+// too many.
 struct Detail {
   bool by_nic = true;
   int32_t windows_per_step = 1;
@@ -38,7 +39,7 @@ Detail ChooseDetail(const Network& network, const Plan& plan, int64_t events_max
     return std::max<int64_t>(events_max / std::max<int64_t>(2 * static_cast<int64_t>(links), 1), 1);
   };
   Detail detail;
-  constexpr int64_t kStepsWanted = 64;  // rather see fewer links than fewer windows
+  constexpr int64_t kStepsWanted = 64;  // above this, it is better to combine links than windows
   if (std::min<int64_t>(plan.summary().windows, kStepsWanted) > steps_for(network.nics.size())) {
     detail.by_nic = false;
   }
@@ -99,7 +100,7 @@ class TraceWriter {
   }
 
  private:
-  // The thread of a device's NIC; of all NICs when there are too many.
+  // The thread of a device's NIC, or of all NICs of its host when there are too many.
   Track TrackOf(int32_t device, bool egress) { return NicTrack(network_.nic_of[device], egress); }
 
   Track NicTrack(int32_t nic, bool egress) {
@@ -143,20 +144,20 @@ class TraceWriter {
     json_.Key("args").BeginObject().Key("sort_index").Int(track.thread).EndObject().EndObject();
   }
 
-  // Opens an event; the caller adds what else it has and closes it.
+  // Opens an event. The caller adds its other fields and closes it.
   void Event(const char* phase, const std::string& name, Track track, double seconds) {
     json_.BeginObject().Key("ph").String(phase).Key("name").String(name);
     json_.Key("pid").Int(track.process).Key("tid").Int(track.thread);
     json_.Key("ts").Double(seconds * microseconds_);
   }
 
-  // One event for each track that the step uses, as long as its busiest link.
+  // Adds one event for each track that the step uses, as long as its busiest link.
   void AddLinks(const std::string& name) {
     std::map<Track, std::pair<double, int64_t>> busy;  // seconds, bits
     for (const int32_t i : loads_.used()) {
       const Link& link = links_.all()[i];
       if (link.kind == Link::Kind::kDomain) continue;
-      if (link.kind == Link::Kind::kFabric && link.egress) continue;  // counted where it arrives
+      if (link.kind == Link::Kind::kFabric && link.egress) continue;  // counted at the receiver
       const Track track = link.kind == Link::Kind::kNic ? NicTrack(link.index, link.egress)
                                                         : FabricTrack(link.index);
       auto& [seconds, bits] = busy[track];
@@ -170,7 +171,7 @@ class TraceWriter {
     }
   }
 
-  // Both ends lie inside events that start with the step.
+  // Adds an arrow. Both of its ends lie inside events that start with the step.
   void AddArrow(Track from, Track to) {
     ++arrows_;
     Event("s", "transfer", from, clock_);
@@ -188,7 +189,7 @@ class TraceWriter {
   const Network& network_;
   const Binding& binding_;
   const Detail detail_;
-  const double microseconds_;  // of the trace, for a second of the windows
+  const double microseconds_;  // of the trace, per second of the windows
   const Links links_;
   LinkLoads loads_;
   JsonWriter json_;
@@ -198,9 +199,10 @@ class TraceWriter {
   int64_t arrows_ = 0;
 };
 
-// At most one arrow for each pair of devices and window.
+// Whether there are at most `arrows_max` arrows: one for each pair of devices on different hosts
+// and window.
 bool FewArrows(const Plan& plan, const Network& network, int64_t arrows_max) {
-  const int64_t messages = plan.summary().messages;  // those inside hosts included
+  const int64_t messages = plan.summary().messages;  // includes those inside hosts
   if (messages <= arrows_max) return true;
   if (messages > 16 * arrows_max) return false;
   int64_t arrows = 0;

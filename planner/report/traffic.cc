@@ -19,10 +19,10 @@ double SecondsOf(int64_t bits, int64_t bytes_per_second) {
   return static_cast<double>(bits) / 8 / static_cast<double>(bytes_per_second);
 }
 
-// Where a host is shown.
+// Where the page shows a host.
 struct Place {
   int32_t group = 0;
-  int32_t kind = -1;  // -1: nothing crosses into it or out of it
+  int32_t kind = -1;  // -1: no bytes enter or leave the host
 };
 
 std::vector<Place> PlacesOf(const Binding& binding, const Traffic& traffic) {
@@ -54,8 +54,8 @@ std::vector<Traffic::Group> GroupsOf(const Binding& binding, int32_t hosts_per_g
   return groups;
 }
 
-// Counts bits while windows come in, and turns them into bytes at the end, so that nothing is lost
-// to rounding.
+// Counts bits while windows come in and turns them into bytes at the end, so that rounding loses
+// nothing.
 class Recorder {
  public:
   Recorder(const Network& network, const Links& links, const Plan& plan, std::vector<Place> places,
