@@ -21,7 +21,7 @@ using planner::kPositionsMax;
 
 namespace {
 
-// Of all different lists of a message: ranges make long lists of few bytes.
+// Limit on all different lists of a message: a range of a few bytes can make a long list.
 constexpr int64_t kAllPositionsMax = int64_t{1} << 23;
 
 absl::StatusOr<DeviceList> FromIds(const google::protobuf::RepeatedField<int64_t>& ids) {

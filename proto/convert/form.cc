@@ -21,7 +21,7 @@ using planner::HloSharding;
 
 namespace {
 
-// `status` about the field as a whole: front ends that know no field say only what is wrong.
+// `status` with the field as a whole, if it names no field: some front ends say only what is wrong.
 absl::Status WholeField(const std::string& field, const std::string& value,
                         const absl::Status& status) {
   if (status.ok() || GetErrorInfo(status).metadata.contains("field")) return status;

@@ -16,8 +16,8 @@
 namespace remesh::proto {
 namespace {
 
-// Ends at the first thing that is wrong. nlohmann's events carry no position, so the text read so
-// far is asked for it.
+// Stops at the first problem. nlohmann's events carry no position, so the position is computed from
+// the text read so far.
 class Guard : public nlohmann::json_sax<nlohmann::json> {
  public:
   const std::string& problem() const { return problem_; }
@@ -83,7 +83,7 @@ class Guard : public nlohmann::json_sax<nlohmann::json> {
   absl::Status syntax_;
 };
 
-// Counts what the parser has taken, for the position of a problem.
+// Counts the characters that the parser has read, for the position of a problem.
 class CountingIterator {
  public:
   using iterator_category = std::input_iterator_tag;

@@ -55,10 +55,11 @@ absl::Status CheckKeys(const Json& object, const std::string& path,
   return absl::OkStatus();
 }
 
-// Fills the maps of a spec with what is new and refers to what is not.
+// Adds new shardings and device lists to the maps of a spec and refers to those that are already
+// there.
 class Reader {
  public:
-  // `sharding` as an entry of the spec's map.
+  // Adds `sharding` as an entry of the spec's map, and sets `reference` to it.
   absl::Status AddSharding(const Json& sharding, const std::string& path, v1::Sharding& reference) {
     if (!sharding.is_object()) {
       return InvalidField(path, sharding.dump().substr(0, 200), "must be a JSON object");
@@ -72,7 +73,7 @@ class Reader {
     ASSIGN_OR_RETURN(const Json* memory_kind, Member(sharding, path, "memory_kind",
                                                      Json::value_t::string, /*optional=*/true));
     if (memory_kind != nullptr) value.set_memory_kind(memory_kind->get<std::string>());
-    const std::string name = path.substr(sizeof(kRoot));  // errors name it: "inSharding[3]"
+    const std::string name = path.substr(sizeof(kRoot));  // as errors name it: "inSharding[3]"
     const auto [at, inserted] = sharding_names_.try_emplace(value.SerializeAsString(), name);
     if (inserted) (*spec_.mutable_shardings())[name] = std::move(value);
     reference.set_ref(at->second);
@@ -88,7 +89,7 @@ class Reader {
     v1::DeviceList list;
     for (size_t i = 0; i < ids->size(); ++i) {
       const Json& id = (*ids)[i];
-      // The ids of IFRT's devices are 32 bits wide, and so are those of its messages.
+      // Device ids in IFRT and in its messages have 32 bits.
       if (!id.is_number_integer() || id < 0 || id > INT32_MAX) {
         return InvalidField(At(At(path, "device_ids"), i), id.dump().substr(0, 200),
                             "must be an integer from 0 to 2147483647");
@@ -116,7 +117,7 @@ class Reader {
   std::map<std::string, std::string> list_names_, sharding_names_;  // by serialized value
 };
 
-// JSON as it is, else YAML as JSON.
+// Returns JSON unchanged and YAML as JSON.
 absl::StatusOr<std::string> ArraysAsJson(std::string_view text) {
   const size_t start = text.find_first_not_of(" \t\r\n");
   const bool json = start == std::string_view::npos || text[start] == '[' || text[start] == '{';
@@ -125,7 +126,7 @@ absl::StatusOr<std::string> ArraysAsJson(std::string_view text) {
   return std::string(text);
 }
 
-// Names, shapes and types into `spec`.
+// Adds names, shapes and types to `spec`.
 absl::Status ReadArrays(std::string_view text, v1::PlanSpec& spec) {
   v1::PlanSpec arrays;
   ASSIGN_OR_RETURN(const std::string json, ArraysAsJson(text));
@@ -143,7 +144,7 @@ absl::Status ReadArrays(std::string_view text, v1::PlanSpec& spec) {
   return absl::OkStatus();
 }
 
-// The list of shardings of one side, one for each array.
+// Reads the list of shardings of one side, one for each array.
 absl::Status ReadSide(const Json& request, const std::string& key, bool is_source, Reader& reader) {
   const std::string path = At(kRoot, key);
   ASSIGN_OR_RETURN(const Json* list, Member(request, kRoot, key, Json::value_t::array));

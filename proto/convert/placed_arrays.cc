@@ -11,7 +11,7 @@
 namespace remesh::proto {
 namespace {
 
-// NumPy's, PyTorch's and safetensors' names where dropping letters does not give XLA's.
+// Names of NumPy, PyTorch and safetensors that do not become XLA's by dropping letters.
 constexpr std::array<std::array<std::string_view, 2>, 10> kOtherNames = {{{"half", "f16"},
                                                                           {"float", "f32"},
                                                                           {"double", "f64"},

@@ -44,7 +44,7 @@ int64_t BytesOf(const Box& box, planner::ElementType type) {
   return bits >= 8 ? elements * (bits / 8) : (elements * bits + 7) / 8;
 }
 
-// The order that the planner chose, one entry for each different list of target devices.
+// Adds the order that the planner chose: one entry for each different list of target devices.
 void AddTargetDeviceLists(const Plan& plan, const CanonicalRequest& request, const Binding& binding,
                           v1::Plan& message) {
   const planner::ReshardRequest ordered =

@@ -60,7 +60,7 @@ absl::StatusOr<Fallback> ToFallback(const v1::Fallback& fallback) {
   }
 }
 
-// A capacity that nobody gave is 0 on the wire.
+// A capacity that is not set is 0 on the wire.
 absl::Status CheckGiven(const char* field, double bytes_per_second, const char* or_else) {
   if (bytes_per_second != 0) return absl::OkStatus();
   return MissingField(field, absl::StrCat("must be bytes per second, above 0", or_else), "0");
@@ -89,7 +89,8 @@ absl::StatusOr<Topology> ToTopology(const v1::Topology& topology, const Topology
     if (fallback == nullptr) {
       return InvalidField("hosts", "", "must name a host, for no workers are known here");
     }
-    // What is made of it may be kept, and is checked when it is read back.
+    // The caller may keep what it derives from the topology, and that is validated when it is read
+    // back.
     RETURN_IF_ERROR(planner::ValidateTopology(*fallback));
     return *fallback;
   }

@@ -48,7 +48,7 @@ absl::Status CheckCluster(const Cluster& cluster) {
   return absl::OkStatus();
 }
 
-// What stands below a rack: a host, or a group of them.
+// A child of a rack: a host, or a group of hosts.
 struct Unit {
   std::string* parent = nullptr;
   double bytes_per_second = 0;
@@ -62,7 +62,7 @@ v1::Domain& AddDomain(const std::string& name, double bytes_per_second, v1::Topo
   return domain;
 }
 
-// Domains over the preset's groups, and what racks are made of.
+// Adds domains for the preset's groups. Returns the children that racks will have.
 std::vector<Unit> AddGroups(const v1::TopologyPreset& preset, v1::Topology& topology) {
   std::vector<Unit> units;
   if (!preset.has_group()) {

@@ -39,7 +39,7 @@ absl::Status CheckSize(const char* field, const Column& column, int64_t size) {
                       absl::StrCat("must be ", size));
 }
 
-// Sum of counts that are at least `least` each, which must be `size`.
+// Checks that `counts` are at least `least` each and add up to `size`.
 absl::Status CheckCounts(const char* field, const RepeatedField<int32_t>& counts, int64_t least,
                          int64_t size) {
   RETURN_IF_ERROR(CheckEach(field, counts, least, size + 1));
@@ -49,7 +49,7 @@ absl::Status CheckCounts(const char* field, const RepeatedField<int32_t>& counts
   return InvalidField(field, absl::StrCat(sum, " in all"), absl::StrCat("must be ", size));
 }
 
-// The numbers that `steps` lead to, none below 0.
+// The running sums of `steps`, none of them below 0.
 absl::StatusOr<std::vector<int32_t>> FromSteps(const char* field,
                                                const RepeatedField<int32_t>& steps) {
   std::vector<int32_t> numbers;
@@ -118,8 +118,9 @@ constexpr planner::ProgramFields kFields = {.parts = "schedule.parts",
                                             .move_begins = "moves.stripe_begins",
                                             .move_sizes = "moves.stripe_sizes"};
 
-// Makes a program of the columns of a message: asks no more than that they are as long as each
-// other and hold numbers that a program can; CheckProgram() asks whether they make sense.
+// Makes a program of the columns of a message. Checks only that columns are as long as each other
+// and that their numbers are in the range of the program's fields; CheckProgram() checks their
+// meaning.
 class Reader {
  public:
   explicit Reader(const v1::HostProgram& message) : message_(message) {}
@@ -248,7 +249,7 @@ class Reader {
     if (segments.cuts_size() == 0 && segments.cut_positions_size() == 0) return absl::OkStatus();
     RETURN_IF_ERROR(CheckSize("cuts", segments.cuts(), std::ssize(program_.segments)));
     RETURN_IF_ERROR(CheckCounts("cuts", segments.cuts(), 0, segments.cut_positions_size()));
-    if (segments.cut_positions_size() == 0) return absl::OkStatus();  // "none" of each is none
+    if (segments.cut_positions_size() == 0) return absl::OkStatus();  // no segment has cuts
     program_.cuts.assign(segments.cut_positions().begin(), segments.cut_positions().end());
     program_.cut_begin.push_back(0);
     for (const int32_t cuts : segments.cuts()) {

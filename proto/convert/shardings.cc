@@ -19,7 +19,7 @@ using planner::Shape;
 
 namespace {
 
-// Of all different layouts of a message: bounds what a short message with many shapes can cost.
+// Limit on all different layouts of a message: bounds the cost of a short message with many shapes.
 constexpr int64_t kLayoutPositionsMax = int64_t{1} << 23;
 
 absl::StatusOr<MemoryKind> ToMemoryKind(const std::string& kind) {
@@ -29,7 +29,7 @@ absl::StatusOr<MemoryKind> ToMemoryKind(const std::string& kind) {
   return InvalidField("memory_kind", kind, "must be device, pinned_host, unpinned_host or empty");
 }
 
-// The layout, with the form's own name where the front end says "sharding".
+// The layout. Errors name the form's field where the front end says "sharding".
 absl::StatusOr<Layout> LayOut(const Form& form, const std::string& form_name, const Shape& shape,
                               size_t devices) {
   auto layout = ToLayout(form, shape, static_cast<int32_t>(devices));
@@ -40,7 +40,7 @@ absl::StatusOr<Layout> LayOut(const Form& form, const std::string& form_name, co
   return InvalidField(form_name, info.metadata.at("value"), info.metadata.at("expectation"));
 }
 
-// The status with `note` behind what it expects of a field.
+// `status` with `note` appended to its expectation.
 absl::Status With(const std::string& note, const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
   const auto field = info.metadata.find("field"), value = info.metadata.find("value"),
@@ -95,7 +95,7 @@ absl::StatusOr<Placement> Shardings::Resolve(const v1::Sharding& sharding, const
   auto placement = Place(found->second, shape);
   if (placement.ok()) return placement;
   const std::string named = absl::StrCat("shardings[", sharding.ref(), "]");
-  // A shape is the array's, and the sharding may suit other arrays.
+  // A shape belongs to the array, and the sharding may suit other arrays.
   if (GetErrorInfo(placement.status()).metadata["field"] == "shape")
     return AtField(used_by(), With(absl::StrCat("(by ", named, ")"), placement.status()));
   return With(absl::StrCat("(for ", used_by(), ")"), AtField(named, placement.status()));

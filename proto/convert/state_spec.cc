@@ -16,7 +16,7 @@
 namespace remesh::proto {
 namespace {
 
-// Where a device sits: index of its host among the topology's, index on the host.
+// The place of a device: the name of its host, and its index on the host.
 struct DevicePlace {
   std::string host;
   int local = 0;
@@ -32,7 +32,7 @@ absl::flat_hash_map<int64_t, DevicePlace> DevicePlaces(const v1::Topology& topol
   return places;
 }
 
-// The devices that both know sit in the same place.
+// Checks that every device in both topologies is in the same place.
 absl::Status CheckSameSeats(const v1::Topology& source, const v1::Topology& target) {
   if (source.hosts().empty()) {
     return InvalidField("topology.hosts", absl::StrCat(target.hosts_size(), " hosts"),

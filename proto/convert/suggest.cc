@@ -35,7 +35,7 @@ absl::StatusOr<HloSharding> ToTiledForm(const v1::Sharding& sharding) {
   return std::get<HloSharding>(std::move(form));
 }
 
-// Writes `value` in the form that `source` has.
+// Writes `value` in the form of `source`.
 void SetForm(const HloSharding& value, const v1::Sharding& source, v1::Sharding& message) {
   switch (source.form_case()) {
     case v1::Sharding::kOpSharding:

@@ -42,8 +42,7 @@ const FieldDescriptor* FieldOf(const Descriptor& type, const std::string& name) 
   return type.FindFieldByCamelcaseName(name);
 }
 
-// The type of what stands at a path of protobuf's JSON parser ("shardings[0].value.devices"), or
-// null.
+// The message type at a path of protobuf's JSON parser ("shardings[0].value.devices"), or null.
 const Descriptor* TypeAt(const Descriptor* type, std::string_view path) {
   const std::vector<std::string> parts =
       absl::StrSplit(absl::string_view(path.data(), path.size()), '.', absl::SkipEmpty());
@@ -55,11 +54,11 @@ const Descriptor* TypeAt(const Descriptor* type, std::string_view path) {
   return type;
 }
 
-// "; did you mean ..." of a field that the message at `path` does not have.
+// "; did you mean ..." for a field that the message at `path` does not have.
 std::string NearestField(const Descriptor* root, std::string_view path, const std::string& name) {
   const Descriptor* type = TypeAt(root, path);
   if (type == nullptr) return "";
-  // In the caller's spelling: lowerCamel when there is a capital in it.
+  // Uses the caller's spelling: lowerCamel when the name has a capital.
   const bool camel = std::any_of(name.begin(), name.end(), absl::ascii_isupper);
   std::vector<std::string> names;
   for (int i = 0; i < type->field_count(); ++i) {
@@ -68,8 +67,8 @@ std::string NearestField(const Descriptor* root, std::string_view path, const st
   return DidYouMean(name, names);
 }
 
-// protobuf says "(path): invalid value V for type T" or "(path) name: Cannot find field."; the path
-// may be missing.
+// Turns protobuf's "(path): invalid value V for type T" or "(path) name: Cannot find field." into a
+// field error. The path may be missing.
 absl::Status FieldError(const std::string& json, const Descriptor* type,
                         const std::string& message) {
   std::string raw_path, path, rest = message;
@@ -121,7 +120,7 @@ std::string ToJson(const google::protobuf::Message& message, bool pretty) {
   options.always_print_primitive_fields = true;
   options.add_whitespace = pretty;
   std::string json;
-  // Fails for Any of unknown types only.
+  // Fails only for an Any of an unknown type.
   const auto status = google::protobuf::util::MessageToJsonString(message, &json, options);
   return status.ok() ? json : absl::StrCat("{\"error\":\"", std::string(status.message()), "\"}");
 }

@@ -13,7 +13,7 @@ namespace {
 
 using Indices = google::protobuf::RepeatedField<int64_t>;
 
-// protobuf's JSON has int64 as strings.
+// Writes int64 as strings, as protobuf's JSON does.
 void AppendIndices(const Indices& indices, std::string& text) {
   text += '[';
   for (int d = 0; d < indices.size(); ++d) {
@@ -30,7 +30,7 @@ std::string Quoted(const std::string& name) {
 }  // namespace
 
 JsonAroundTransfers CutAtTransfers(const google::protobuf::Message& message) {
-  // A quote within a string is escaped, so that nothing but the field itself reads like this.
+  // Quotes within strings are escaped, so this text can only be the field itself.
   constexpr std::string_view kField = "\"transfers\": [";
   std::string json = ToJson(message, /*pretty=*/true);
   const size_t field = json.find(kField);

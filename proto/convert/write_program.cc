@@ -15,7 +15,7 @@ using planner::Space;
 
 namespace {
 
-constexpr size_t kNumberBytes = 10;  // no number takes more
+constexpr size_t kNumberBytes = 10;  // the most bytes of a number
 
 v1::Space ToProto(Space space) {
   switch (space) {
@@ -44,7 +44,7 @@ size_t CommonSuffix(std::string_view a, std::string_view b) {
   return bytes;
 }
 
-// Columns dealt out to chunks: what is added when a chunk is full goes into the next one.
+// Distributes columns to chunks: when a chunk is full, the next data goes into a new one.
 class Writer {
  public:
   Writer(const NamedProgram& named, absl::FunctionRef<bool(const v1::HostProgram&)> visit,
@@ -65,7 +65,7 @@ class Writer {
   }
 
  private:
-  // The chunk that the next `bytes` go into.
+  // Returns the chunk for the next `bytes` bytes.
   v1::HostProgram& Room(size_t bytes) {
     if (bytes_ + bytes > chunk_bytes_ && bytes_ > 0) {
       wanted_ = wanted_ && visit_(chunk_);

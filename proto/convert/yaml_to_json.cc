@@ -18,7 +18,7 @@
 namespace remesh::proto {
 namespace {
 
-// Leaves yaml-cpp's parser, which knows no other way to stop; caught in YamlToJson().
+// Thrown to leave yaml-cpp's parser, which has no other way to stop; caught in YamlToJson().
 struct Refused {
   absl::Status status;
 };
@@ -76,7 +76,7 @@ class JsonWriter : public YAML::EventHandler {
     bool done = false;
     size_t begin = 0, end = 0;  // in json_
     int64_t nodes = 1;
-    int height = 0;  // levels of nesting that it adds
+    int height = 0;  // levels of nesting in the value
   };
   struct Level {
     bool is_map = false;
@@ -85,7 +85,7 @@ class JsonWriter : public YAML::EventHandler {
     YAML::anchor_t anchor = 0;
     size_t begin = 0;
     int64_t nodes_before = 0;
-    int height = 1;      // of what has been written in it so far, itself included
+    int height = 1;      // of what has been written in it so far, including itself
     int depth_here = 1;  // levels from this one down to the innermost open one
     std::set<std::string> keys;
   };
@@ -107,7 +107,7 @@ class JsonWriter : public YAML::EventHandler {
     }
   }
 
-  // Counts `nodes`, and writes the comma or colon that must stand before a new child.
+  // Counts `nodes`, and writes the comma or colon that must precede a new child.
   void Begin(const YAML::Mark& mark, int64_t nodes) {
     nodes_ += nodes;
     if (nodes_ > kSpecNodesMax) Refuse(mark, absl::StrCat("more than ", kSpecNodesMax, " nodes"));
