@@ -54,8 +54,8 @@ using Change = std::function<void(ReshardRequest&)>;
 
 // Fingerprints name plans on disk and in other people's notes. If this test fails because the
 // canonical form was changed on purpose, raise the format numbers (RequestFormat()): then every
-// fingerprint here changes, and so does its prefix. They must never change under one number.
-// Requests whose order is free have a number of their own; of them the order that was given counts.
+// fingerprint here changes, and so does its prefix. Fingerprints must never change under the same
+// number. Requests whose order is free have a number of their own; their given order is hashed.
 TEST(CanonicalTest, FingerprintsAreStableAndCarryTheirFormat) {
   const std::vector<std::pair<std::string, Change>> cases = {
       {"1-78a245120119330be76b2e04893d41ef", [](ReshardRequest&) {}},

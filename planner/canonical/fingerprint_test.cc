@@ -39,7 +39,7 @@ TEST(FingerprintTest, MixedDependsOnTheOrder) {
   }
 }
 
-// Which device holds a tile does not count, how many do does.
+// The hash depends on how many devices hold a tile, not on which.
 TEST(FingerprintTest, LayoutsAreHashedWithoutDevices) {
   const auto tiles = [](const std::vector<int64_t>& numbers) {
     return HashWithoutDevices(MakeSeparableLayout({8}, {TilePartition(8, 2)}, numbers));

@@ -8,7 +8,8 @@
 namespace remesh::planner {
 namespace {
 
-// A canonical request that names `named` of a host of six devices and of one of a single device.
+// A canonical request with a host of six devices and a host of one device. Its lists name the
+// devices `named`.
 CanonicalRequest Naming(const DeviceList& named, int32_t nics) {
   CanonicalRequest canonical;
   ReshardRequest& request = canonical.request;

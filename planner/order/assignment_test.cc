@@ -19,7 +19,7 @@ int64_t WeightOf(const std::vector<int32_t>& matching, const std::vector<Weighte
   return static_cast<int64_t>(weight);
 }
 
-// Tries everything.
+// Tries all assignments.
 int64_t Best(int32_t left, int32_t lefts, std::vector<bool>& taken,
              const std::vector<WeightedEdge>& edges) {
   if (left == lefts) return 0;
@@ -60,10 +60,10 @@ TEST(AssignmentTest, NothingBeatsIt) {
   }
 }
 
-// Prices that prove a matching optimal (every price >= 0; an edge's prices add up to its weight at
-// least, and to no more where it is matched; an unmatched node costs nothing), found without the
-// matcher: where a left node could do better by taking another's place, the prices of rights rise
-// until it could not. They stop rising exactly when no exchange gains.
+// Finds prices that prove a matching optimal, without the matcher: every price is >= 0; the prices
+// of an edge's ends add up to at least its weight, and to exactly its weight where it is matched;
+// an unmatched node costs nothing. While a left node could gain by taking another's place, the
+// prices of rights rise until it could not. They stop rising exactly when no exchange gains.
 bool PricesProve(const std::vector<int32_t>& matching, int32_t rights,
                  const std::vector<WeightedEdge>& edges) {
   std::vector<__int128> weight(matching.size(), 0), price(rights, 0);
@@ -118,7 +118,7 @@ TEST(AssignmentTest, PricesProveALargeMatching) {
     const std::vector<WeightedEdge> edges = ShiftedEdges(random);
     std::vector<int32_t> matching = MaxWeightMatching(256, 256, edges);
     EXPECT_TRUE(PricesProve(matching, 256, edges));
-    // The proof is one: it fails for anything less.
+    // The check is strict: it fails for a matching of less weight.
     const auto some =
         std::find_if(matching.begin(), matching.end(), [](int32_t r) { return r >= 0; });
     *some = -1;
@@ -148,7 +148,7 @@ std::pair<int64_t, int64_t> WorthOf(const std::vector<int32_t>& assignment,
 }
 
 TEST(AssignmentTest, TheBottleneckGoesBeforeTheTotal) {
-  // 0 and 1 crosswise would cost 5 in all, but 5 at one place.
+  // Assigning 0 and 1 crosswise would cost 5 in all too, but with a load of 5 at one place.
   const std::vector<PairCost> costs = {{4, 4}, {5, 5}, {0, 0}, {4, 4}};
   EXPECT_EQ(BottleneckAssignment(2, costs), (std::vector<int32_t>{0, 1}));
   EXPECT_EQ(BottleneckAssignment(0, {}), std::vector<int32_t>{});

@@ -97,8 +97,8 @@ ReshardRequest RandomIntervals(std::mt19937_64& random, const std::vector<int64_
 }
 
 struct Verdict {
-  int optimal = 0;   // cases where no permutation has a lower bound that is less
-  double worst = 1;  // lower bound over the least one
+  int optimal = 0;   // cases in which no permutation has a smaller lower bound
+  double worst = 1;  // ratio of the lower bound to the least one
 };
 
 Verdict CompareWithAllPermutations(const std::vector<int64_t>& devices_of, int cases) {
@@ -118,7 +118,7 @@ Verdict CompareWithAllPermutations(const std::vector<int64_t>& devices_of, int c
   return verdict;
 }
 
-// The problem is NP-hard: what is promised of small ones is to be nearly always at the optimum.
+// The problem is NP-hard. For small cases the chosen order must nearly always be optimal.
 TEST(FreeOrderTest, HardlyAnyPermutationHasALowerBoundThatIsLess) {
   for (const std::vector<int64_t>& devices_of : std::vector<std::vector<int64_t>>{
            {1, 1, 1, 1, 1}, {2, 2, 1}, {3, 2}, {2, 1, 1, 1}, {2, 2, 2}}) {
@@ -156,7 +156,7 @@ TEST(FreeOrderTest, ADeviceThatIsNewTakesWhatNobodyHolds) {
   EXPECT_EQ(chosen.plan.crossing_bytes, 30);
 }
 
-// Both shards have to enter a new host: the larger one that with the faster card.
+// Both shards have to enter a new host. The larger one must go to the host with the faster card.
 TEST(FreeOrderTest, TheFasterHostTakesWhatMustCross) {
   ReshardRequest request{.topology = Hosts({1, 1, 1, 1})};
   for (int h : {0, 1, 3}) request.topology.hosts[h].nic_bytes_per_second = 10 * kNic;
@@ -170,11 +170,11 @@ TEST(FreeOrderTest, TheFasterHostTakesWhatMustCross) {
   EXPECT_EQ(chosen.order, (DeviceList{3, 2}));
 }
 
-// Hosts go first: a few bytes kept on a device do not outweigh those that enter a host.
+// Hosts are chosen first: a few bytes kept on a device do not outweigh bytes that enter a host.
 TEST(FreeOrderTest, HostsGoBeforeDevices) {
   ReshardRequest request{.topology = Hosts({2, 2})};
-  // Host 0 holds [0, 60), host 1 [60, 100). The slot [50, 90) finds 20 on device 1 and 10 on host 0
-  // in all, 30 on host 1 though on no device more than 15.
+  // Host 0 holds [0, 60), host 1 [60, 100). Of the slot [50, 90), device 1 holds 20 and host 0 10
+  // in all; host 1 holds 30, though none of its devices more than 15.
   request.arrays.push_back(
       {.name = "x",
        .shape = {100},
@@ -187,7 +187,8 @@ TEST(FreeOrderTest, HostsGoBeforeDevices) {
   EXPECT_EQ(chosen.plan.crossing_bytes, 18);
 }
 
-// What the request puts on one device stays on one: all lists change places alike.
+// Shards that the request puts on one device stay on one device: all lists change places in the
+// same way.
 TEST(FreeOrderTest, ArraysOfOtherListsGoAlong) {
   ReshardRequest request{.topology = Hosts({1, 1, 1})};
   const std::vector<Interval> thirds = {{0, 20}, {20, 40}, {40, 60}};
@@ -214,7 +215,7 @@ TEST(FreeOrderTest, ArraysOfOtherListsGoAlong) {
     }
   }
   EXPECT_EQ(bound[0], (DeviceList{0, 1, 2}));
-  EXPECT_EQ(bound[1], (DeviceList{2, 0}));  // 1 was where "big" has its third, 2 where its first
+  EXPECT_EQ(bound[1], (DeviceList{2, 0}));  // 1 has the third place of "big", 2 the first
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ DomainTraffic HostTraffic(const std::string& name, double ingress_seconds, doubl
           .egress_seconds = egress_seconds};
 }
 
-// Of hosts with these rows, and one without traffic.
+// The kinds of hosts with these rows, and of one host without traffic.
 std::vector<AlikeTraffic> AlikeHosts(const std::vector<DomainTraffic>& rows) {
   Binding binding{.host_names = {"n3"}};
   for (const DomainTraffic& row : rows) binding.host_names.push_back(row.name);

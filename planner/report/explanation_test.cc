@@ -35,8 +35,8 @@ TEST(ExplainTest, TwoHosts) {
   EXPECT_EQ(explanation.strategies[0].crossing_bytes, 64);
   EXPECT_EQ(explanation.strategies[0].ratio, 1);
   EXPECT_EQ(explanation.strategies[1].bottleneck_bytes, 32);
-  // One device gathers what it lacks of 128 bytes, and its host sends three quarters of them on, 64
-  // of which cross.
+  // One device gathers the bytes that it lacks of 128, and its host sends on three quarters of
+  // them, of which 64 cross.
   EXPECT_GT(explanation.strategies[2].ratio, 1);
   // Half of the array is written and half of it read by each host.
   EXPECT_EQ(explanation.strategies[3].crossing_bytes, 256);
@@ -44,7 +44,8 @@ TEST(ExplainTest, TwoHosts) {
   EXPECT_DOUBLE_EQ(explanation.strategies[3].seconds, 64e-9);
 }
 
-// The price of a schedule counts from the busiest NIC: what inside hosts takes longer is said.
+// The price of a schedule is relative to the busiest NIC, so the bottleneck names a slower fabric
+// too.
 TEST(ExplainTest, ASlowFabricIsNamed) {
   ReshardRequest request = RowsToColumns(8);
   EXPECT_THAT(PlanOf(request).explanation().bottleneck, Not(HasSubstr("inside hosts")));
@@ -153,7 +154,7 @@ TEST(ExplainTest, TheBusiestRowIsThePlansBottleneck) {
     for (const DomainTraffic& row : explanation.domains) {
       busiest = std::max({busiest, row.ingress_seconds, row.egress_seconds});
     }
-    // Slices end at whole elements: a link may carry an element of 16 bytes more or less a slice.
+    // Slices end at whole elements: a link may carry an element of 16 bytes more or less per slice.
     EXPECT_NEAR(busiest, expected, 0.02 * expected + 1e-6);
     const Traffic traffic = planned.traffic();
     int64_t between = 0, crossing = 0;

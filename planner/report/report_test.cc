@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms in which reports leave: traces, the page, texts of numbers.
+// Tests of the forms of reports: traces, the page, numbers as text.
 #include "planner/report/report_test.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,8 @@ using ::testing::Not;
 
 using Track = std::pair<int, int>;
 
-// What every viewer relies on: events of a thread do not overlap, arrows start and end in events.
+// Checks what every viewer relies on: events of a thread do not overlap, and arrows start and end
+// in events.
 void CheckTrace(const Json& trace) {
   EXPECT_EQ(trace["displayTimeUnit"], "ms");
   std::map<Track, double> end_of;

@@ -47,7 +47,7 @@ inline ReshardRequest Hosts(const std::vector<std::string>& names) {
   return request;
 }
 
-// Rows to columns of n x n bf16 over two hosts: each host keeps or has half of what it needs.
+// Rows to columns of n x n bf16 over two hosts: each host already holds half of what it needs.
 inline ReshardRequest RowsToColumns(int64_t n, const std::vector<std::string>& names = {"a", "b"}) {
   ReshardRequest request = Hosts(names);
   const Shape shape = {n, n};

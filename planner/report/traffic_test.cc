@@ -21,7 +21,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Bits by window and pair of devices, from the boxes that devices really send each other.
+// Bits by window and pair of devices, summed over the boxes that devices send each other.
 using BitsOfPairs = std::map<std::tuple<int32_t, int32_t, int32_t>, int64_t>;
 
 BitsOfPairs BitsOfTransfers(const ReportedPlan& planned) {
@@ -61,7 +61,7 @@ TEST(FlowsTest, AreTheBitsOfTheTransfers) {
   }
 }
 
-// Large enough that cuts move to whole rows, in many windows.
+// Large enough for cuts to move to whole rows, in many windows.
 TEST(FlowsTest, FollowTransfersToWholeRows) {
   ReshardRequest request = Hosts({"a", "b", "c"});
   request.options.window_bytes = 1 << 20;
@@ -79,7 +79,7 @@ TEST(FlowsTest, FollowTransfersToWholeRows) {
   ExpectFlowsOfTransfers(planned);
 }
 
-// Sums over host pairs do not depend on how a plan is told.
+// Sums over pairs of hosts are the same in every representation of a plan.
 TEST(TrafficTest, TheMatrixHoldsWhatHostsSendEachOther) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -117,7 +117,7 @@ TEST(TrafficTest, TwoHostsExchangeHalfOfWhatTheyNeed) {
   EXPECT_DOUBLE_EQ(traffic.steps[0].seconds, WindowSeconds(32e-9));
 }
 
-// One host gives to two: the givers' NICs are busy all the time, each receiver's for half of it.
+// One host sends to two: the sender's NICs are busy all the time, each receiver's for half of it.
 TEST(TrafficTest, HostsThatAreAlikeAreOneKind) {
   ReshardRequest request = Hosts({"a", "b", "c"});
   const Shape shape = {1 << 13, 1 << 13};

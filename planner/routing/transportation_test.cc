@@ -51,7 +51,7 @@ bool LiesIn(const TransportationProblem& problem, int32_t bin, int32_t group) {
   return at == group;
 }
 
-// Everything is served, no bin and no group beyond its room.
+// Expects that everything is served, and that no bin or group serves more than it has room for.
 void ExpectServed(const TransportationProblem& problem, const TransportationSolution& solution) {
   std::vector<int64_t> load(problem.capacity.size(), 0);
   for (size_t i = 0; i < problem.items.size(); ++i) {
@@ -77,7 +77,7 @@ void ExpectServed(const TransportationProblem& problem, const TransportationSolu
   }
 }
 
-// The tight items can go nowhere but into the tight bins and groups, and fill them in time t.
+// Expects that the tight items fit only into the tight bins and groups, and fill them in time t.
 void ExpectProved(const TransportationProblem& problem, const TransportationSolution& solution) {
   if (solution.t.num == 0) return;
   const std::set<int32_t> bins(solution.tight_bins.begin(), solution.tight_bins.end());

@@ -9,7 +9,7 @@
 namespace remesh::planner {
 namespace {
 
-// What every link does in every round: work[link][round].
+// Work of every link in every round: work[link][round].
 std::vector<std::vector<int64_t>> WorkOf(const std::vector<Parcel>& dealt, size_t links,
                                          int32_t rounds) {
   std::vector<std::vector<int64_t>> work(links, std::vector<int64_t>(rounds, 0));
@@ -48,7 +48,7 @@ TEST(HalvingTest, EqualParcelsAreNotCut) {
   }
 }
 
-// Links that are busy all the time are as busy in every round, but for roundings; few parcels are
+// Links that are always busy are equally busy in every round, up to rounding, and few parcels are
 // cut.
 TEST(HalvingTest, BusyLinksWorkInEveryRound) {
   constexpr int32_t kLinks = 16, kRounds = 7;
@@ -70,7 +70,7 @@ TEST(HalvingTest, BusyLinksWorkInEveryRound) {
     std::map<int32_t, int64_t> bits_of;
     for (const Parcel& parcel : dealt) bits_of[parcel.id] += parcel.bits;
     for (const Parcel& parcel : parcels) EXPECT_EQ(bits_of[parcel.id], parcel.bits);
-    // Each time that rounds are halved fewer parcels than links are cut.
+    // Each time that rounds are halved, fewer parcels are cut than there are links.
     EXPECT_LE(dealt.size(), parcels.size() + 2 * kLinks * (kRounds - 1));
     const auto work = WorkOf(dealt, 2 * kLinks, kRounds);
     for (size_t link = 0; link < work.size(); ++link) {

@@ -27,7 +27,7 @@ TEST(FirstFitTest, GapsThatAdjoinBecomeOne) {
   area.Give(20, 10);
   area.Give(10, 10);
   EXPECT_EQ(area.Take(30), 0);
-  area.Give(30, 10);  // the last: what is free ends the area
+  area.Give(30, 10);  // the last piece: free memory at the end is no gap
   EXPECT_EQ(area.Take(15), 30);
   EXPECT_EQ(area.most(), 45);
 }
@@ -74,7 +74,7 @@ RelayAreas LayOut(const Schedule& schedule, int32_t segments, const std::vector<
                       moves, 3);
 }
 
-// Part p comes in window p, leaves in p + 1 and may be overwritten from p + 3 on.
+// Part p arrives in window p, leaves in p + 1 and may be overwritten from p + 3 on.
 TEST(RelayAreasTest, AsManySlotsAsPartsAreThereAtOnce) {
   const RelayAreas areas = LayOut({.parts = 10, .rounds = 1, .hops = 2}, 1, Relayed(0));
   ASSERT_EQ(areas.pieces.size(), 1u);
@@ -90,14 +90,14 @@ TEST(RelayAreasTest, NoMoreSlotsThanParts) {
   EXPECT_EQ(LayOut({.parts = 2, .rounds = 1, .hops = 2}, 1, Relayed(0)).pieces[0].slots, 2);
 }
 
-// Of eight rounds: in by the last, out by the first of the next cycle.
+// Eight rounds: a part arrives in the last round and leaves in the first of the next cycle.
 TEST(RelayAreasTest, RoundsSayHowLongAPartStays) {
   const Schedule schedule{.parts = 10, .rounds = 8, .hops = 2};
   EXPECT_EQ(LayOut(schedule, 1, Relayed(0, 7, 0)).pieces[0].slots, 1);
   EXPECT_EQ(LayOut(schedule, 1, Relayed(0, 0, 7)).pieces[0].slots, 3);
 }
 
-// Segments of one part each move in turns of their own, and take turns in the same memory.
+// Segments of one part each move in turns of their own and use the same memory one after another.
 TEST(RelayAreasTest, SegmentsThatDoNotMeetShareMemory) {
   const Schedule schedule{.parts = 40, .rounds = 1, .hops = 2, .min_part_bits = kRelayedBits};
   std::vector<Move> moves;
@@ -110,7 +110,8 @@ TEST(RelayAreasTest, SegmentsThatDoNotMeetShareMemory) {
   EXPECT_GE(areas.bytes[1], kRelayedBits / 8);
 }
 
-// A stripe is cut where any move of its segment is, and each piece stays as long as it is needed.
+// A stripe is cut wherever any move of its segment is cut, and each piece stays as long as it is
+// needed.
 TEST(RelayAreasTest, PiecesOfAStripeStayForThemselves) {
   std::vector<Move> moves = Relayed(0);
   moves.push_back(moves[1]);

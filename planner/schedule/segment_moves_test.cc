@@ -22,7 +22,7 @@ Group Devices(int32_t first, int32_t count) {
   return group;
 }
 
-// One tape of kBits between `hosts` hosts of `devices` devices, device 0 having it.
+// One tape of kBits between `hosts` hosts of `devices` devices; device 0 holds it.
 Atoms AtomsOf(Group needers) {
   Atoms atoms;
   atoms.groups = {{0}, std::move(needers)};
@@ -30,7 +30,7 @@ Atoms AtomsOf(Group needers) {
   return atoms;
 }
 
-// What the fabric of each device sends, in copies of the tape.
+// Bits that the fabric of each device sends, in copies of the tape.
 std::vector<double> SentInside(const Moves& moves, const Network& network) {
   std::vector<double> sent(network.host_of.size(), 0);
   for (const Move& move : moves.moves) {
@@ -41,7 +41,7 @@ std::vector<double> SentInside(const Moves& moves, const Network& network) {
   return sent;
 }
 
-// That every needer gets every bit once, from somebody who had it a hop before.
+// Checks that every needer gets every bit once, from a device that had it a hop before.
 void ExpectComplete(const Moves& made, const Atoms& atoms, const Network& network) {
   std::vector<std::vector<int>> since(network.host_of.size(), std::vector<int>(kBits / 8, -1));
   std::fill(since[0].begin(), since[0].end(), 0);
@@ -70,7 +70,7 @@ TEST(SegmentMovesTest, NeighboursPassOnWhatOneDeviceHas) {
   for (const double copies : SentInside(moves, network)) EXPECT_LE(copies, 1.001);
 }
 
-// What enters a host of eight by one NIC lies on one of them.
+// Bits that enter a host of eight devices by one NIC arrive on one of the devices.
 TEST(SegmentMovesTest, NeighboursPassOnWhatEntersByOneNic) {
   const Network network = MakeTestNetwork(2, 8, 1, 10, 10);
   const Atoms atoms = AtomsOf(Devices(8, 8));
@@ -91,8 +91,8 @@ TEST(SegmentMovesTest, WhereTheFabricHasTimeCopiesTakeOneHop) {
   for (const Move& move : moves.moves) EXPECT_LE(move.hop, 1);
 }
 
-// Eight NICs on either side, one holder: everybody sends an eighth out, and no device sends its
-// neighbours more than a copy.
+// Eight NICs on either side, one holder: every device sends an eighth out, and no device sends its
+// neighbours more than one copy.
 TEST(SegmentMovesTest, ACrowdedHostFeedsAllOfItsNics) {
   const Network network = MakeTestNetwork(2, 8, 8, 10, 90);
   const Atoms atoms = AtomsOf(Devices(0, 16));

@@ -8,10 +8,11 @@
 namespace remesh::planner {
 namespace {
 
-// One host of two devices with a NIC each, and another that takes no part.
+// One host of two devices with a NIC each, and another host that takes no part.
 class StripingTest : public ::testing::Test {
  protected:
-  // What each NIC of the first host carries of `bits` bits that device 0, and both devices, hold.
+  // Bits that each NIC of the first host carries: `bits` bits that device 0 holds, and those that
+  // both hold.
   std::vector<int64_t> Dealt(Direction direction, int64_t of_first, int64_t of_both,
                              const Rational& t) {
     Striping striping(network_);
@@ -39,7 +40,7 @@ TEST_F(StripingTest, WhatBothMayCarryEvensOutTheRest) {
   }
 }
 
-// Either device has what both need: each sends from its own NIC, at once.
+// Both devices hold what both need, so each sends from its own NIC at once.
 TEST_F(StripingTest, WhoHoldsItSendsItIfThatIsEven) {
   Striping striping(network_);
   const std::vector<int32_t> first = {0}, second = {1};

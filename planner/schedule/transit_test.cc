@@ -8,10 +8,10 @@
 namespace remesh::planner {
 namespace {
 
-// 512 KiB a segment.
+// 512 KiB per segment.
 constexpr int64_t kSentBits = int64_t{4} << 20;
 
-// From device 0 to others, on hosts of one device each but for device 3, which is on host 0.
+// From device 0 to others. Hosts have one device each, except host 0, which also has device 3.
 Move Sent(int32_t to, int32_t round, int32_t segment = 0, int32_t hop = 0) {
   return {.segment = segment, .to_device = to, .hop = hop, .round = round, .hi = kSentBits};
 }
@@ -31,7 +31,8 @@ std::vector<int64_t> Transit(const Schedule& schedule, const std::vector<Move>& 
                       moves, host_of, steps);
 }
 
-// Stretches of so many bits; plans allow for the rounding of elements and of alignment.
+// Expects this many stretches of `bits` bits; plans add room for the rounding of elements and
+// alignment.
 void ExpectAbout(int64_t found, int64_t stretches, int64_t bits) {
   const int64_t exact = stretches * TravellingBytes(bits);
   EXPECT_GE(found, exact);
@@ -75,11 +76,12 @@ TEST(TransitTest, CopiesInsideAHostTakeNothing) {
 TEST(TransitTest, HopsCountInTheCyclesInWhichTheyRun) {
   const std::vector<Move> moves = {Sent(1, 0, 0, 0), Sent(1, 0, 1, 1), Sent(1, 0, 2, 2)};
   ExpectAbout(Transit({.parts = 1, .rounds = 1, .hops = 3}, moves)[0], 2, kSentBits);
-  // All three in the middle cycle, two in those beside it.
+  // All three hops work in the middle cycle, two of them in the cycles beside it.
   ExpectAbout(Transit({.parts = 3, .rounds = 1, .hops = 3}, moves)[0], 5, kSentBits / 3);
 }
 
-// Segments of one part in turns of their own; without steps to look at each they may all meet.
+// Segments of one part each move in turns of their own. Without steps to look at each turn, they
+// may all meet.
 TEST(TransitTest, ShortSegmentsCountInTheirTurns) {
   const Schedule schedule{.parts = 64, .rounds = 1, .hops = 1, .min_part_bits = kSentBits / 2};
   std::vector<Move> moves;

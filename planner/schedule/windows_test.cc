@@ -59,8 +59,8 @@ TEST(WindowsTest, NoHostHasMoreMessagesThanAWindowTakes) {
   EXPECT_LE(timeline.round_begin[1], kMessagesPerWindowMax);
 }
 
-// Device 0 sends to 300 others, to one of them as much as to all others together: in both rounds,
-// or the round with that one would last as long as everything else.
+// Device 0 sends to 300 others, to one of them as much as to all others together. That message must
+// be split over both rounds, or its round would last as long as everything else.
 TEST(WindowsTest, NoRoundWaitsForOneLongMessage) {
   Moves moves;
   AddChain(8 * 299 * kMega, {{0, 1}}, moves);

@@ -124,11 +124,11 @@ TEST(HloTextTest, ShardGroupsCountInEqualityAndMetadataDoesNot) {
   EXPECT_FALSE(*plain == *ParseHloSharding("{replicated shard_as 1}"));
 }
 
-// Whoever reads them in quadratic time does not end within the test's limit.
+// A reader that takes quadratic time does not end within the test's limit.
 TEST(HloTextTest, LongTextsAreReadToTheirEnd) {
   std::string tuple = "{{replicated}";
   for (int i = 1; i <= 20'000; ++i) {
-    // As XLA counts for its readers.
+    // XLA writes these comments to count leaves for its readers.
     absl::StrAppend(&tuple, ", ", i % 5 == 0 ? absl::StrCat("/*index=", i, "*/") : "",
                     "{devices=[2,2]<=[4]}");
   }

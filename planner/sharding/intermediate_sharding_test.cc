@@ -35,8 +35,8 @@ Layout LayoutOf(const HloSharding& sharding, const Shape& shape, int32_t devices
   return *layout;
 }
 
-// What the intermediate sharding is for: few shards, each on several devices, none of which loses
-// what it holds.
+// The purpose of the intermediate sharding: few shards, each on several devices, and every device
+// keeps what it holds.
 void ExpectEveryDeviceKeepsItsBox(const HloSharding& source, const IntermediateSharding& result,
                                   int32_t devices, const Shape& shape) {
   const Layout before = LayoutOf(source, shape, devices);

@@ -90,7 +90,7 @@ TEST(ToLayoutTest, WhatPlacesNothingIsRefused) {
   EXPECT_EQ(ErrorField(Place("{mesh['a'=2], [{'a'}]}", {4}, 3)), "devices");
 }
 
-// The same placement, said in each of the front ends.
+// The same placement, written in each of the front ends.
 TEST(ToLayoutTest, FrontEndsAgree) {
   const Shape shape = {8, 6};
   const auto hlo = Place("{devices=[4,1,2]<=[2,2,2]T(0,2,1) last_tile_dim_replicate}", shape, 8);

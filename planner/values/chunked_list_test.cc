@@ -9,7 +9,7 @@
 namespace remesh::planner {
 namespace {
 
-// Counts how often any of them is copied or moved.
+// A value that counts how often values of its type are copied or moved.
 struct Counted {
   explicit Counted(int64_t number) : number(number) {}
   Counted(const Counted& other) : number(other.number) { ++copies; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// CheckCovers() against a look at every element.
+// CheckCovers() compared with a check of every element.
 #include "planner/values/coverage.h"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ TEST(CoverageTest, LivingBoxesOfAnyKindCoverExactlyWhenEveryElementIsHeld) {
         if (Disjoint(of_position, box)) of_position.push_back(box);
       }
     }
-    // Now and then someone holds what the others leave open.
+    // In some rounds one position holds everything that the others leave uncovered.
     if (round % 3 == 0) boxes[3] = {Box::Whole({kRows, kColumns})};
     const auto layout = MakeBoxLayout({kRows, kColumns}, boxes);
     ASSERT_TRUE(layout.ok()) << layout.status();

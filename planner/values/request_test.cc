@@ -26,7 +26,8 @@ LayoutPtr Rows(int64_t rows, int64_t parts, std::string subgroup_kind = "") {
 
 DeviceListPtr Devices(DeviceList ids) { return std::make_shared<const DeviceList>(std::move(ids)); }
 
-// Two hosts of two devices in a rack; one array over all four, to be turned round.
+// Two hosts of two devices in a rack, and one array over all four whose order of devices is
+// reversed.
 ReshardRequest Good() {
   ReshardRequest request;
   request.topology.domains = {
@@ -165,7 +166,8 @@ TEST(RequestTest, TooManyWindowsAreRefused) {
   EXPECT_EQ(GetErrorInfo(refused.status()).reason, "TOO_MANY_WINDOWS") << refused.status();
 }
 
-// 2^18 NICs of 2^46 bytes per second once made a capacity of 2^64, that is 0, and a division by it.
+// 2^18 NICs of 2^46 bytes per second once added up to a capacity of 2^64, which wrapped to 0, and a
+// division by it.
 TEST(RequestTest, NicsOfAllHostsTogetherStayCountable) {
   Topology topology;
   for (int64_t h = 0; h < 3; ++h) {
@@ -184,7 +186,8 @@ TEST(RequestTest, NicsOfAllHostsTogetherStayCountable) {
   EXPECT_TRUE(ValidateTopology(topology).ok());
 }
 
-// As many pairs of cell and holder as the square of the boxes: 16,000 such boxes once took 5 GB.
+// Pairs of atom and holder can be as many as the square of the boxes: 16,000 such boxes once took 5
+// GB.
 TEST(RequestTest, NestedBoxesAreRefusedBeforeTheyTakeAllMemory) {
   constexpr int64_t kDevices = 6000;
   ReshardRequest request = Good();

@@ -15,8 +15,8 @@ struct BadSpec {
   const char* what;
   const char*
       json;  // a PlanSpec; $T a good topology, $S and $D good sides, $A the start of a good array
-  const char* field;  // that the error names
-  const char* value;  // that the error shows
+  const char* field;  // the field that the error names
+  const char* value;  // the value that the error shows
 };
 
 std::string Expand(std::string json) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Damaged specs, as text and as bytes, are read or refused as INVALID_ARGUMENT, and never more.
+// Damaged specs, as text and as bytes, are either accepted or refused as INVALID_ARGUMENT.
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>
 
@@ -22,7 +22,7 @@ std::string ReadAll(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A few bytes changed, removed, doubled or moved.
+// `text` with a few bytes changed, removed, repeated or moved.
 std::string Damaged(std::string text, std::mt19937_64& random) {
   constexpr char kAlphabet[] = "{}[]:,\"'&*-#|>!%@`\\ \n\t0123456789eE.+xNa\xc3\xff\x00<=T()";
   const auto at = [&] { return random() % text.size(); };
@@ -49,7 +49,8 @@ std::string Damaged(std::string text, std::mt19937_64& random) {
   return text;
 }
 
-// What became of the damaged specs. A test that meets one kind only tests the other not at all.
+// Counts of the outcomes of damaged specs. A test that sees only one outcome does not test the
+// others.
 struct Outcomes {
   int unreadable = 0;
   int refused = 0;

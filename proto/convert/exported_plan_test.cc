@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Plans as files: what was exported comes back, and nothing else is taken for it.
+// Plans as files: an exported plan can be imported again, and no other file is accepted as one.
 #include "proto/convert/exported_plan.h"
 
 #include <gtest/gtest.h>
@@ -119,7 +119,7 @@ TEST(ExportedPlanTest, ThePlanOfAnotherQuestionIsRefusedWhateverItsNames) {
   file.set_spec(Spec().SerializeAsString());
   file.set_plan(EncodePlan(other.canonicalized.canonical, other.plan));
   ExpectInvalid(Import(*EncodeExport(file)).status());
-  // Under this question's fingerprint.
+  // With the fingerprint of this spec.
   planner::CanonicalRequest forged = other.canonicalized.canonical;
   forged.fingerprint = made.canonicalized.canonical.fingerprint;
   file.set_plan(EncodePlan(forged, other.plan));
@@ -153,7 +153,7 @@ TEST(ExportedPlanTest, AFileOfAnotherFormatOrSizeIsRefused) {
   EXPECT_TRUE(Import(testing::Resealed(bytes)).ok());
 }
 
-// A hostile file has digests that fit: what is taken then is right all the same.
+// A hostile file may have digests that fit. If it is accepted, its plan must still be right.
 TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
   const Made made = Make(Spec());
   v1::ExportedPlan file;
@@ -185,7 +185,7 @@ TEST(ExportedPlanTest, ForgedFilesAreRefusedOrRight) {
     EXPECT_EQ(imported->summary().total_bytes, made.plan.summary().total_bytes);
   }
   EXPECT_GT(refused, 1000);
-  EXPECT_GT(taken, 10);  // figures are not believed, so changing them changes nothing
+  EXPECT_GT(taken, 10);  // figures are not trusted, so changing them changes nothing
 }
 
 TEST(ExportedPlanTest, FiguresAreNotBelieved) {

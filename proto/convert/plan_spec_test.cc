@@ -92,7 +92,8 @@ TEST(PlanSpecTest, AnEmptyTopologyIsTheFallback) {
             "topology.hosts");
 }
 
-// 1,137 arrays over 16,384 devices: on the wire below 256 KiB, and no layout or list is made twice.
+// 1,137 arrays over 16,384 devices: below 256 KiB on the wire, and no layout or list is built
+// twice.
 TEST(PlanSpecTest, ManyArraysShareLayoutsAndLists) {
   v1::PlanSpec spec;
   for (int h = 0; h < 2048; ++h) {

@@ -18,7 +18,7 @@ function drawFlows() {
   byId('flows').hidden = all === 0;
 }
 
-// ---- heat map: a row for whoever sends, a column for whoever receives ----
+// ---- heat map: a row for each sender, a column for each receiver ----
 const groups = data.groups, width = groups.length;
 const bytesFrom = (i, j) => data.matrix[i * width + j];
 const all = groups.map((_, i) => i);
@@ -27,14 +27,14 @@ const receivers = all.filter(j => groups[j].inside > 0 || all.some(i => bytesFro
 const shades = 12;
 const matrixMax = Math.max(0, ...data.matrix), insideOf = i => bytesFrom(i, i) > 0 ? 0 : groups[i].inside;
 const insideMax = Math.max(0, ...all.map(insideOf));
-// Whatever is not 0 is seen: the least shade stands well off the ground.
+// Every value but 0 is visible: the lightest shade differs clearly from the background.
 const shadeOf = (n, most) => Math.round((shades - 1) * Math.sqrt(n / most));
 const groupName = (i, most = 24) => runText(groups[i].first, groups[i].last, groups[i].hosts, most);
 const sendsText = (i, j) =>
   `${groupName(i)} ${groups[i].hosts > 1 ? 'send' : 'sends'} ${bytes(bytesFrom(i, j))} to ${groupName(j)}`;
 let cursor = [0, 0];
 
-// One path a shade: a shape for each run of equal cells.
+// One path for each shade, with a shape for each run of equal cells.
 function cellPaths(shadeAt, kind) {
   const paths = Array.from({ length: shades }, () => []);
   senders.forEach((i, y) => {

@@ -90,7 +90,7 @@ function drawTimes() {
 // ---- other strategies ----
 function drawStrategies() {
   const most = Math.max(1, ...data.strategies.map(r => r.ratio ?? 1));
-  // Far apart, ratios are told apart by their logarithms only.
+  // Ratios that are far apart need a logarithmic scale.
   const far = most > 20;
   if (far) byId('ratio-head').textContent += ' (bars: logarithmic)';
   const length = ratio => ratio === null ? 1 : far ? 0.1 + 0.9 * Math.log(Math.max(ratio, 1)) / Math.log(most) : ratio / most;

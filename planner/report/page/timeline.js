@@ -27,7 +27,7 @@ function rateLane(name, key, kind) {
   [area(rates.map(r => r / most), 1, 0.9, kind)], 52);
 }
 
-// Into the hosts upwards, out of them downwards: the mean, and paler the busiest of them.
+// Ingress upwards, egress downwards: the mean, and in a paler shade the busiest host.
 function busyLane(kind, k) {
   const of = (key, at) => steps.map(step => step[key][2 * k + at]);
   const [inMean, inMost, outMean, outMost] = [of('in', 0), of('in', 1), of('out', 0), of('out', 1)];

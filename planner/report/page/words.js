@@ -23,14 +23,14 @@ function range(text, [least, most]) {
 }
 const sum = numbers => numbers.reduce((a, b) => a + b, 0);
 
-// ---- names: their ends tell them apart, so what is too long loses its middle ----
+// ---- names: they differ at their ends, so a long name loses its middle ----
 function elide(name, most = 20) {
   const letters = [...name];
   if (letters.length <= most) return name;
   const head = Math.ceil((most - 1) * 0.4);
   return `${letters.slice(0, head).join('')}…${letters.slice(letters.length - (most - 1 - head)).join('')}`;
 }
-// "a … d"; of a long last name only where it differs from the first.
+// "a … d"; of a long last name only the part that differs from the first.
 function runText(first, last, n, most = 20) {
   if (n === 1) return elide(first, most);
   let same = 0;
@@ -76,7 +76,7 @@ const bar = (part, colour) => element('i', { style: `width:${100 * part}%;backgr
 const box = (tag, kind, ...children) => element(tag, { class: kind, children });
 const barCell = (part, colour, text) => box('td', undefined, box('div', 'bar', bar(0.6 * part, colour), element('b', { text })));
 
-// ---- terms: explained where they stand, on hover, focus and touch, and all together at the end ----
+// ---- terms: explained in place, on hover, focus and touch, and all together at the end ----
 const terms = {
   'predicted time': 'How long the plan takes by its topology: windows follow one another, each as long as its busiest link needs, ' +
     'but no shorter than it takes to start and end one.',
