@@ -18,12 +18,12 @@ namespace remesh::planner {
 // the wire instead of a box for each transfer.
 struct HostProgram {
   Schedule schedule;
-  int32_t windows = 0;         // of the whole plan
-  AtomGeometry geometry;       // classes that have an atom here, each with a list of boxes
-  std::vector<int32_t> atoms;  // tape after tape, rising within each
-  std::vector<int32_t> tape_begin;       // atoms of tape s: [tape_begin[s], tape_begin[s + 1])
-  std::vector<int32_t> tape_numbers;     // in the plan, rising: Transfer::tape
-  std::vector<Segment> segments;         // Segment::tape counts the tapes here
+  int32_t windows = 0;                // of the whole plan
+  AtomGeometry geometry;              // classes that have an atom here, each with a list of boxes
+  std::vector<int32_t> atoms;         // tape after tape, rising within each
+  std::vector<int32_t> tape_begin;    // atoms of tape s: [tape_begin[s], tape_begin[s + 1])
+  std::vector<int32_t> tape_numbers;  // in the plan, rising: Transfer::tape
+  std::vector<Segment> segments;      // Segment::tape counts the tapes here
   std::vector<int32_t> segment_numbers;  // in the plan, rising
   // Where moves of the same segment, on other hosts too, cut the stripes of this host's moves:
   // positions in the segment, segment after segment, rising. Ranges between cuts move whole on

@@ -10,11 +10,10 @@ namespace remesh::planner {
 // The figures of a plan, one field for each: it has more than 12 fields. Bytes are whole bytes,
 // rounded up where elements are smaller than a byte. Seconds are computed from capacities alone.
 struct PlanSummary {
-  int64_t total_bytes = 0;  // all target shards, except missing boxes = kept + local + crossing
-  int64_t kept_bytes = 0;   // held before by the same device in the same memory
-  int64_t local_bytes = 0;  // from another device or memory of the same host
-  int64_t crossing_bytes =
-      0;  // from a device of another host directly to a device that needs them
+  int64_t total_bytes = 0;     // all target shards, except missing boxes = kept + local + crossing
+  int64_t kept_bytes = 0;      // held before by the same device in the same memory
+  int64_t local_bytes = 0;     // from another device or memory of the same host
+  int64_t crossing_bytes = 0;  // from a device of another host directly to a device that needs them
   int64_t relayed_bytes =
       0;  // delivered to a device that does not need them: not part of total_bytes
   int64_t bottleneck_bytes = 0;    // through the busiest NIC or uplink, in its busier direction ...
