@@ -30,9 +30,9 @@ struct Tape {
   int32_t first_atom = 0;   // its atoms begin there in Atoms::numbers
 };
 
-// All that must move, cut as coarsely as holders and needers allow. Its size depends on the
-// layouts, not on the number of arrays: arrays with equal shape, width and placements share their
-// atoms, and atoms with equal groups share a tape.
+// All elements that devices need, cut as coarsely as holders and needers allow. The size of an
+// Atoms depends on the layouts, not on the number of arrays: arrays with equal shape, width and
+// placements share their atoms, and atoms with equal groups share a tape.
 struct Atoms {
   std::vector<Group> groups;
   std::vector<Tape> tapes;       // in order of first appearance

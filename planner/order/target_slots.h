@@ -33,7 +33,7 @@ struct HeldShare {
   int64_t bits = 0;
 };
 
-// The bits that every slot needs and the places that hold them. Leaves out bits that all places
+// The bits that each slot needs, and the places that hold them. Leaves out bits that all places
 // hold alike, and counts bits that all slots need by place: neither depends on the choice of
 // places.
 struct SlotNeeds {

@@ -15,8 +15,8 @@ namespace {
 // A placement of arrays with one element width.
 using Key = std::tuple<const Layout*, const DeviceList*, int>;
 
-// Adds up the bytes of hosts over placements. There are never more placements than planning sees,
-// one for each pair of layouts.
+// Adds up the bytes of hosts over placements. There are no more of them than planning has pairs of
+// layouts.
 class HostBytes {
  public:
   HostBytes(const Network& network, bool shared)

@@ -81,7 +81,7 @@ class Flow {
     }
   }
 
-  // Must not be used once the budget is spent.
+  // The result must not be used once the budget is spent.
   std::vector<Served> TakeFlow() {
     if (budget_.SpentNow()) return {};
     std::vector<bool> fixed;

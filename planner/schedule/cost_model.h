@@ -19,7 +19,7 @@ struct Cost {
   double fabric_seconds = 0;  // busiest device inside a host
 };
 
-// Must not be used once the budget is spent.
+// The result must not be used once the budget is spent.
 Cost Estimate(const std::vector<Move>& moves, const Links& links,
               Budget& budget = Budget::Unlimited());
 

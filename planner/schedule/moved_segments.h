@@ -70,7 +70,7 @@ struct SegmentCuts {
 MovedSegments SegmentsOfPlan(const Schedule& schedule, const std::vector<Segment>& segments,
                              const SegmentCuts& cuts, const std::vector<Tape>& tapes);
 
-// Must not be used once the budget is spent.
+// The result must not be used once the budget is spent.
 SegmentCuts CutsOfMoves(const std::vector<Move>& moves, const std::vector<Segment>& segments,
                         Budget& budget = Budget::Unlimited());
 

@@ -148,8 +148,8 @@ class Placer {
     return parcels;
   }
 
-  // Whether no host has too many parcels in a round, nor too many pairs in all. Must not be used
-  // once the budget is spent.
+  // Whether no host has too many parcels in a round, nor too many pairs in all. The result must not
+  // be used once the budget is spent.
   bool FitHosts(const std::vector<Parcel>& parcels) const {
     std::vector<int64_t> in_round(network_.hosts.size() * rounds_, 0);
     std::vector<int64_t> in_all(network_.hosts.size(), 0);

@@ -41,7 +41,7 @@ struct RelayAreas {
   const StagedPiece& PieceAt(int32_t device, int32_t segment, int64_t lo) const;
 };
 
-// Must not be used once the budget is spent.
+// The result must not be used once the budget is spent.
 RelayAreas LayOutRelays(const MovedSegments& moved, absl::Span<const Move> moves,
                         int64_t device_count, Budget& budget = Budget::Unlimited());
 

@@ -26,7 +26,7 @@ struct PairList {
   std::vector<int32_t> order;   // indices of moves, pair by pair
 };
 
-// Must not be used once the budget is spent.
+// The result must not be used once the budget is spent.
 PairList CollectPairs(const std::vector<Move>& moves, Budget& budget = Budget::Unlimited());
 
 // The fewest rounds in which no host has more than `messages_max` heavy pairs. Heavy pairs are

@@ -53,7 +53,7 @@ class SegmentMover {
   // Adds the moves of one segment. REQUIRES: Striping::Solve() after AddDemands() of all segments.
   void Add(int32_t segment, const RouteEdges* edges);
 
-  // All moves so far. Must not be used once the budget is spent.
+  // All moves so far. The result must not be used once the budget is spent.
   std::vector<Move> Take(Budget& budget = Budget::Unlimited()) && {
     return std::move(moves_).Take(budget);
   }

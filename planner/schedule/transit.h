@@ -33,7 +33,7 @@ class TransitArea {
 // Bytes of the areas by device, or a little more: every part counts as the largest part of its
 // stripe; and where exactness would take more than `steps_max` steps, a segment with fewer parts
 // than turns counts as if it moved in every turn from its first to its last. `moves` by rising
-// rounds. Must not be used once the budget is spent.
+// rounds. The result must not be used once the budget is spent.
 inline constexpr int64_t kTransitStepsMax = int64_t{1} << 20;
 std::vector<int64_t> TransitBytes(const MovedSegments& moved, absl::Span<const Move> moves,
                                   absl::Span<const int32_t> host_of,

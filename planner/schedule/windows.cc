@@ -88,7 +88,7 @@ std::vector<Move> Sorted(const std::vector<Move>& moves, const Schedule& schedul
   return sorted;
 }
 
-// Must not be used once the budget is spent.
+// The result must not be used once the budget is spent.
 std::vector<int32_t> RoundBegins(const std::vector<Move>& moves, int32_t rounds, Budget& budget) {
   std::vector<int32_t> begin(rounds + 1, 0);
   for (const Move& move : moves) {
@@ -229,7 +229,8 @@ class Scheduler {
   std::optional<Found> best_;
 };
 
-// The schedule as far as the moves alone determine it. Must not be used once the budget is spent.
+// The schedule as far as the moves alone determine it. The result must not be used once the budget
+// is spent.
 Schedule BareSchedule(const Moves& moves, const Busiest& busiest, int64_t window_bits,
                       Budget& budget) {
   Schedule schedule;

@@ -19,7 +19,7 @@ class Budget {
   // OK while planning may go on, else the reason to stop. Called every few milliseconds.
   using Look = std::function<absl::Status()>;
 
-  // One call of Spent() in this many calls Look.
+  // Spent() calls Look once in this many calls.
   static constexpr uint32_t kAskedPerLook = 64;
 
   explicit Budget(Look look, uint32_t asked_per_look = kAskedPerLook)

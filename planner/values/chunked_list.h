@@ -25,7 +25,7 @@ class ChunkedList {
   }
   size_t size() const { return full_.size() * kChunk + last_.size(); }
 
-  // All values, in the order they were added. Must not be used once the budget is spent.
+  // All values, in the order they were added. The result must not be used once the budget is spent.
   std::vector<T> Take(Budget& budget) && {
     if (full_.empty()) return std::move(last_);
     std::vector<T> all;

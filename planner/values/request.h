@@ -76,8 +76,8 @@ struct ReshardRequest {
 
 // INVALID_ARGUMENT with the field named: invalid topology or options; no arrays; array names empty
 // or repeated; a layout of another shape; device lists with repeats or devices outside the
-// topology; a source that does not cover its array, lost devices excepted; subgroup kinds or
-// subgroups that differ between source and target.
+// topology; a source whose shards, those of lost devices included, do not cover the array; subgroup
+// kinds or subgroups that differ between source and target.
 absl::Status ValidateRequest(const ReshardRequest& request);
 
 }  // namespace remesh::planner

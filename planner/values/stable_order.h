@@ -13,8 +13,8 @@ namespace remesh::planner {
 
 // `order` (indices of anything) sorted by key(index) in [0, key_count); indices with equal keys
 // keep their order. A counting sort, which costs the number of indices plus that of keys. To sort
-// by several keys, apply it by the least significant key first. Must not be used once the budget is
-// spent.
+// by several keys, apply it by the least significant key first. The result must not be used once
+// the budget is spent.
 template <typename Key>
 std::vector<int32_t> StableOrder(const std::vector<int32_t>& order, int32_t key_count,
                                  const Key& key, Budget& budget = Budget::Unlimited()) {

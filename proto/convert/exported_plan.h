@@ -15,8 +15,8 @@
 namespace remesh::proto {
 
 // The format of a plan in a file: the 8 bytes "remesh.x"; the format number (4 bytes) and the size
-// of the compressed data (8 bytes), both low byte first; a v1.ExportedPlan, compressed with zstd;
-// and 16 bytes of XXH3-128 over all of these, high byte first.
+// of the content before compression (8 bytes), both low byte first; a v1.ExportedPlan, compressed
+// with zstd; and 16 bytes of XXH3-128 over all of these, high byte first.
 inline constexpr uint32_t kExportFormat = 1;
 inline constexpr size_t kExportBytesMax = size_t{48} << 20;
 inline constexpr size_t kExportUnpackedMax = size_t{512} << 20;

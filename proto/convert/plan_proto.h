@@ -26,8 +26,8 @@ absl::StatusOr<planner::Box> ToBox(const v1::Box& box);  // fields "lo", "hi[2]"
 std::string PlanName(const std::string& fingerprint, const planner::Binding& binding);
 
 // The whole plan except transfers and the data that only a cache has (times, pins, hits). `name` is
-// its PlanName(). Computing that takes time by arrays and devices, so the owner of a plan keeps it
-// too.
+// its PlanName(). Computing it takes time in proportion to arrays and devices, so the owner of a
+// plan keeps it too.
 v1::Plan ToProto(const planner::Plan& plan, const planner::CanonicalRequest& request,
                  const planner::Binding& binding, const std::string& name);
 

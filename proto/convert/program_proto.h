@@ -45,7 +45,7 @@ void WriteProgram(const NamedProgram& program,
                   size_t chunk_bytes = size_t{1} << 20);
 
 // The program whose chunks, merged, are `message`. INVALID_ARGUMENT naming the field
-// ("moves.stages[7]") for an invalid program. The returned program can be expanded, box by box,
+// ("moves.hops[7]") for an invalid program. The returned program can be expanded, box by box,
 // without reading out of bounds, within kProgramPartsMax steps and kProgramAtomsPassedMax atoms
 // passed. Takes memory in proportion to the message and to kProgramNameBytesMax.
 absl::StatusOr<NamedProgram> ReadProgram(const v1::HostProgram& message);
