@@ -12,8 +12,9 @@
 
 namespace remesh::worker {
 
-// One attempt of an execution as this host lives it. A pure state machine: events come in, what
-// must be done goes out, in order, and its result comes back as an event.
+// The state machine of one attempt of an execution on this host. It is pure: methods take events
+// and return the actions that the caller must carry out in order. The result of an action comes
+// back as another event.
 //
 //   kReserving -> kFetching -> kOpening -> kTransferring -> kVerifying -> kVerified
 //        \____________\____________\____________\_____________\____________/   |
@@ -24,8 +25,8 @@ namespace remesh::worker {
 //                                                           |                 v
 //                                                           +----------- kCommitted
 //
-// kFailed is told to the planner, which aborts.
-// One for each event and command: it has more than 25 methods.
+// The attempt reports kFailed to the planner, which then aborts it. The class has more than 25
+// methods because every event and every command has one.
 class Attempt {
  public:
   enum class Phase {
@@ -49,9 +50,9 @@ class Attempt {
     int32_t until = 0;
   };
   struct CheckSources {};  // -> SourcesChecked()
-  struct MarkVerified {};  // the target generation on file; -> MarkedVerified()
-  struct MarkReady {};     // the target generation readable, on file; -> MarkedReady()
-  struct LookAgain {       // at a chunk that arrived spoiled somewhere; -> LookedAgain()
+  struct MarkVerified {};  // record on disk that the target is verified; -> MarkedVerified()
+  struct MarkReady {};     // record on disk that the target is readable; -> MarkedReady()
+  struct LookAgain {       // hash again a chunk that arrived damaged at some host; -> LookedAgain()
     ChunkName chunk;
   };
   struct StopMoving {};  // close every endpoint; -> Stopped()
@@ -79,28 +80,28 @@ class Attempt {
   Actions LookedAgain(const absl::Status& status);
   Actions Stopped();
 
-  // Commands of the planner. One that does not fit the phase fails the attempt
-  // (COMMAND_OUT_OF_ORDER), repeated ones do nothing new.
+  // Commands of the planner. A command that comes too early fails the attempt
+  // (COMMAND_OUT_OF_ORDER). A repeated command changes nothing, but may repeat its answer.
   Actions Grant(int32_t until);
   Actions Verify();
   Actions Commit();
-  // What is committed stays so unless `even_committed`. `why`: what failed elsewhere; a chunk that it
-  // names is looked at again before all ends.
+  // A committed target stays committed unless `even_committed`. `why` is the error that another
+  // host reported; if it names a chunk, this host hashes that chunk again before it stops.
   Actions Abort(bool even_committed = false, const absl::Status& why = absl::OkStatus());
 
-  // What the planner may have missed while this host was not attached.
+  // The reports that the planner may have missed while this host was not attached.
   Actions Reattached() const;
 
   const v1::Prepare& prepare() const { return prepare_; }
   Phase phase() const { return phase_; }
-  // Whether the state's shards are in its hands.
+  // Whether the attempt still uses the state's shards.
   bool active() const { return phase_ != Phase::kCommitted && phase_ != Phase::kOver; }
-  // Nothing more will happen: to be forgotten.
+  // Whether the attempt has ended and can be forgotten.
   bool over() const { return phase_ == Phase::kOver; }
 
  private:
-  // `next` unless `status` is an error or the phase is not `expected` any more (an Abort came
-  // first).
+  // Enters `next` and returns `actions`. Fails instead if `status` is an error; does nothing if the
+  // phase is no longer `expected` because an Abort came first.
   Actions Step(Phase expected, const absl::Status& status, Phase next, Actions actions);
   Actions Fail(const absl::Status& status);
   Actions OutOfOrder(const char* command);
@@ -113,10 +114,10 @@ class Attempt {
   const v1::Prepare prepare_;
   Phase phase_ = Phase::kReserving;
   int32_t granted_ = 0;
-  bool undone_ = false;  // the decision was taken back
+  bool undone_ = false;  // the decision to commit was taken back
   WindowReport last_{.window = -1};
   absl::Status error_;
-  absl::Status looked_;  // what became of the chunk that Abort() named
+  absl::Status looked_;  // result of hashing the chunk that Abort() named again
 };
 
 }  // namespace remesh::worker

@@ -10,8 +10,8 @@
 
 namespace remesh::worker {
 
-// The devices of an attempt, counted through the peer table in its order, so that every host gives
-// a device the same ordinal. A value.
+// The devices of an attempt, numbered in the order of the peer table, so that every host gives a
+// device the same ordinal. A value.
 class AttemptDevices {
  public:
   struct Device {
@@ -23,11 +23,11 @@ class AttemptDevices {
   // repeated device id.
   static absl::StatusOr<AttemptDevices> Make(const v1::Prepare& prepare);
 
-  // -1 for an id that is not of this attempt.
+  // -1 if the device is not part of this attempt.
   int OrdinalOf(int64_t device_id) const;
   const Device& device(int ordinal) const { return devices_[ordinal]; }
   int count() const { return static_cast<int>(devices_.size()); }
-  // How many a host has; those of this one are local devices 0 to local_count() - 1.
+  // The number of devices of a host. This host's own are local devices 0 to local_count() - 1.
   int CountOf(int peer) const;
   int local_count() const { return CountOf(self_); }
   bool here(int ordinal) const { return devices_[ordinal].peer == self_; }

@@ -10,7 +10,7 @@ using planner::Box;
 
 namespace {
 
-// So many are looked at one by one: cheaper than an index.
+// Up to this many boxes are compared one by one, which is cheaper than an index.
 constexpr size_t kFew = 16;
 
 }  // namespace
@@ -28,8 +28,8 @@ void BoxIndex::Index() {
   }
 }
 
-// Goes through the boxes that begin near enough in all dimensions side by side, until one dimension
-// has no more: those are the candidates.
+// Walks through the boxes that begin near enough, in all dimensions side by side, until one
+// dimension has no more. The boxes of that dimension are the candidates.
 std::vector<int> BoxIndex::Candidates(const Box& box) const {
   struct Range {
     ByBegin::const_iterator begin, at, end;

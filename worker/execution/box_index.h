@@ -9,15 +9,15 @@
 
 namespace remesh::worker {
 
-// Boxes of one rank by where they begin, so that those which meet another box are found without a
-// look at all of them. Boxes may be added between queries. Of the dimensions, a query goes by the
-// one in which fewest boxes begin near enough; it costs about rank times as many steps as these
-// are, which is little where the boxes hardly overlap and are alike in size.
+// An index of boxes of one rank by where they begin. It finds the boxes that intersect a given box
+// without looking at all of them. Boxes may be added between queries. A query uses the dimension in
+// which the fewest boxes begin near the given box. It costs about rank times as many steps as there
+// are such boxes, which is little if the boxes hardly overlap and have similar sizes.
 class BoxIndex {
  public:
   void Add(const planner::Box& box) { boxes_.push_back(box); }
 
-  // The boxes that have an element in common with `box`, by their number in order of addition.
+  // The boxes that share an element with `box`, by their number in order of addition.
   std::vector<int> Meeting(const planner::Box& box);
 
  private:

@@ -11,8 +11,8 @@ namespace remesh::worker {
 
 namespace {
 
-// While a mover is open the thread looks around as often, should nobody wake it: a device in error
-// says nothing.
+// How often the thread polls while a mover is open, even if nothing wakes it: a device in a state
+// of error sends no wake-up.
 constexpr std::chrono::milliseconds kLookEvery{20};
 
 }  // namespace

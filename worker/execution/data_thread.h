@@ -17,10 +17,10 @@
 
 namespace remesh::worker {
 
-// The one thread that drives a transport, the device's results and every mover. It sleeps while
-// nothing happens. Its methods are thread-safe and answer by callbacks, which run on the thread and
-// must not block. An attempt is named by any string. It knows its transport's traits by heart, as other
-// threads ask for them: it has more than 12 fields.
+// The one thread that drives a transport, the devices and every mover. It sleeps while there is
+// nothing to do. All methods are thread-safe. They answer through callbacks, which run on this
+// thread and must not block. Callers may name an attempt by any string. The class has more than 12
+// fields because it keeps copies of the transport's traits for other threads.
 class DataThread {
  public:
   struct Opening {
@@ -33,12 +33,13 @@ class DataThread {
     Mover::Events events;
   };
 
-  // `devices` are the host's by local index, or one for all; they wake the transport.
+  // `devices` has the host's devices by local index, or one device for all. They wake the transport
+  // when they have results.
   DataThread(std::unique_ptr<Transport> transport, std::vector<std::unique_ptr<Device>> devices);
-  // Stops every mover and waits until it has; no event follows.
+  // Stops every mover and waits until all have stopped; no event follows.
   ~DataThread();
 
-  // Any thread may do with them what any may; see Device.
+  // Other threads may make only those calls that Device allows to any thread.
   LocalDevices devices() const;
   bool windowed() const { return windowed_; }
   bool gathers() const { return gathers_; }
@@ -47,17 +48,17 @@ class DataThread {
   const std::string& transport_name() const { return name_; }
   const std::string& transport_address() const { return address_; }
 
-  // REQUIRES: no mover `attempt` is open.
+  // REQUIRES: no mover is open for `attempt`.
   void Open(const std::string& attempt, Opening opening,
             absl::AnyInvocable<void(absl::Status)> opened);
-  // Nothing happens unless the mover is open.
+  // Do nothing if the mover is not open.
   void Grant(const std::string& attempt, int32_t until);
   void Verify(const std::string& attempt);
-  // See Mover::LookAgain(); OK at once where the mover is not open.
+  // See Mover::LookAgain(). `looked` gets OK at once if the mover is not open.
   void LookAgain(const std::string& attempt, const ChunkName& chunk,
                  absl::AnyInvocable<void(absl::Status)> looked);
-  // Ends a mover, as Mover::Stop(); `stopped` runs when nothing of it is left, at once if it is not
-  // open. No event follows.
+  // Ends a mover; see Mover::Stop(). `stopped` runs when nothing of the mover is left, or at once
+  // if it is not open. No event follows.
   void Stop(const std::string& attempt, absl::AnyInvocable<void()> stopped, bool well = false);
   // See Transport.
   void AwaitLasting(const std::string& name);
@@ -92,7 +93,7 @@ class DataThread {
   std::thread thread_;  // last: it uses all of the above
 };
 
-// The host's memory, for all local devices.
+// One device for all local devices: the host's memory. It wakes `woken` when it has results.
 std::vector<std::unique_ptr<Device>> HostMemory(int copy_threads, Transport* woken);
 
 }  // namespace remesh::worker

@@ -9,7 +9,8 @@
 namespace remesh::worker {
 namespace {
 
-// Appends the runs of one piece; false: it has bits that share bytes, or there are too many.
+// Appends the runs of one piece. False if some of its bits share a byte with others, or there are
+// too many runs.
 bool AddRuns(const TapeView& view, const SlicePiece& piece, size_t runs_max, Runs& runs) {
   TapeCursor cursor(view, piece.lo);
   for (int64_t left = piece.hi - piece.lo; left > 0;) {

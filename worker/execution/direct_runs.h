@@ -8,13 +8,14 @@
 
 namespace remesh::worker {
 
-// Runs shorter than this, on average, are cheaper packed than told to the kernel one by one.
+// If the runs of a slice are shorter than this on average, packing costs less than passing each run
+// to the kernel.
 inline constexpr int64_t kDirectRunBytes = 4096;
 
-// Where a slice's bytes lie in this host's shards and staging, in the order in which they travel;
-// empty where they have to be packed: where they are not whole bytes, where something travels
-// between its pieces, and where they lie in more runs than one on every `run_bytes`, or than one at
-// all without `gathers`.
+// The runs of this host's shards and staging that hold a slice's bytes, in the order in which they
+// travel. Empty if the slice must be packed: if a piece is not whole bytes, if there are gaps
+// between the pieces, or if there are more runs than one per `run_bytes` (without `gathers`: more
+// than one run).
 Runs DirectRuns(const MoveList& list, const Slice& slice, bool gathers,
                 int64_t run_bytes = kDirectRunBytes);
 

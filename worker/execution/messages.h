@@ -15,28 +15,28 @@ struct BoundMove;
 
 inline constexpr int64_t kSliceBytesMax = int64_t{4} << 20;
 
-// Whole chunks of one move, as they lie in a slice.
+// Whole chunks of one move, and where they lie in a slice.
 struct SlicePiece {
   int move = 0;
   int64_t lo = 0;  // on the tape
   int64_t hi = 0;
-  int64_t first_chunk = 0;  // of the move
+  int64_t first_chunk = 0;  // index in the move
   int64_t offset = 0;       // bytes into the slice: a multiple of 16
 };
 
-// What travels at once: some chunks of a message, and their digests.
+// Some chunks of a message that travel together, with their digests.
 struct Slice {
   int message = 0;
-  int index = 0;  // of the message's slices
+  int index = 0;  // among the message's slices
   int first_piece = 0;
   int piece_count = 0;
-  int64_t bytes = 0;          // of the chunks as they lie
+  int64_t bytes = 0;          // of the chunks and the gaps between pieces
   int64_t payload_bytes = 0;  // without the gaps between pieces
   int64_t chunks = 0;
 };
 
-// What one device sends one device in one window, all stretches in the program's order; or copies
-// to it, on this host.
+// Everything that one device sends to another in one window, in the program's order; or copies to
+// it, if both devices are on this host.
 struct Message {
   int32_t window = 0;
   int from = 0;  // device ordinals
@@ -47,12 +47,12 @@ struct Message {
   int slice_count = 0;
 };
 
-// All messages of an attempt on one host, cut into slices: a function of the program alone, so that
-// both ends agree.
+// All messages of an attempt on one host, cut into slices. The list depends on the program alone,
+// so both ends of a message agree.
 class MessageList {
  public:
   MessageList() = default;
-  // A slice is of at most `slice_bytes`, or one chunk.
+  // A slice has at most `slice_bytes` bytes, or one chunk.
   MessageList(absl::Span<const BoundMove> moves, int32_t windows,
               int64_t slice_bytes = kSliceBytesMax);
 
@@ -62,14 +62,15 @@ class MessageList {
   absl::Span<const SlicePiece> PiecesOf(const Slice& slice) const {
     return absl::MakeConstSpan(pieces_).subspan(slice.first_piece, slice.piece_count);
   }
-  // The slices of `window` in the order that all hosts share: the first of every message, then the
-  // second of each that has one ..., so that no peer waits for another's whole message.
+  // The slices of `window` in the order that all hosts share: the first slice of every message,
+  // then the second slice of every message that has one, and so on. So no peer waits for another's
+  // whole message.
   absl::Span<const int> InOrder(int32_t window) const {
     return absl::MakeConstSpan(order_).subspan(order_begin_[window],
                                                order_begin_[window + 1] - order_begin_[window]);
   }
 
-  // A slice's name on its way; `digests`: that of its digests where they travel apart.
+  // The tag of a slice; with `digests`, the tag of its digests, if they travel apart from it.
   MessageTag TagOf(const Slice& slice, bool digests) const;
 
  private:

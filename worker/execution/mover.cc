@@ -12,11 +12,11 @@
 namespace remesh::worker {
 namespace {
 
-// Slices inside the host that the device may hold at once: enough to keep it busy, few enough not
-// to keep the network's slices waiting.
+// The most slices inside the host that the device may hold at once: enough to keep it busy, few
+// enough not to delay slices to and from other hosts.
 constexpr int kLocalInFlight = 8;
 
-// Units per window: one a slice.
+// Units of work of each window: one for each slice.
 std::vector<int64_t> WorkOf(const MoveList& list) {
   std::vector<int64_t> work;
   for (int32_t window = 0; window < list.program.windows(); ++window)
@@ -73,7 +73,7 @@ bool Mover::stopped() const {
 void Mover::Fail(const absl::Status& status) {
   if (halted()) return;
   failed_ = true;
-  // What a truncated buffer brings about comes in many forms.
+  // A truncated buffer can cause many kinds of errors: report the truncation instead.
   const absl::Status cause = CheckMemory();
   (checking_ ? events_.verified : events_.failed)(cause.ok() ? status : cause);
 }
@@ -138,9 +138,9 @@ void Mover::AdmitRemote() {
   }
 }
 
-// Finds where a slice lies on its way; false while there is no room.
+// Finds memory for a slice on its way; false while there is no room.
 bool Mover::Place(int index) {
-  if (!windowed_) {  // there is room for all of a window
+  if (!windowed_) {  // a windowed link has room for all of a window
     if (remote_in_flight_ >= options_.limits.slices_in_flight) return false;
     slices_[index].runs = DirectRuns(list_, messages_.slices()[index], transport_->gathers(),
                                      options_.limits.run_bytes);
@@ -151,7 +151,7 @@ bool Mover::Place(int index) {
   return bytes.has_value();
 }
 
-// A slice that waits for another holds nothing here, and nobody on the network waits for it.
+// A local slice that waits for another takes up nothing here, and no other host waits for it.
 void Mover::AdmitLocal() {
   while (!local_ready_.empty() && local_in_flight_ < kLocalInFlight) {
     ++local_in_flight_;

@@ -22,7 +22,7 @@
 
 namespace remesh::worker {
 
-// What an attempt has moved so far on this host.
+// How much an attempt has moved so far on this host.
 struct MoverBytes {
   int64_t sent = 0;             // to other hosts
   int64_t received = 0;         // from other hosts, verified
@@ -30,29 +30,29 @@ struct MoverBytes {
   int64_t chunks_verified = 0;  // of those received
 };
 
-// A window is done on this host.
+// Reports that a window is done on this host.
 struct WindowReport {
   int32_t window = 0;
-  MoverBytes bytes;       // in all so far
+  MoverBytes bytes;       // totals of the attempt so far
   Timestamp duration{0};  // since the window started
 };
 
-// A chunk as all hosts of an attempt know it, by any of its bits.
+// Names a chunk to all hosts of an attempt, by any of its bits.
 struct ChunkName {
   int32_t tape = 0;      // in the plan
   int64_t position = 0;  // on the tape, in bits
 };
 
-// What a DIGEST_MISMATCH says of its chunk, in its metadata; nullopt: it says none.
+// The chunk that a DIGEST_MISMATCH names in its metadata; nullopt if it names none.
 std::optional<ChunkName> ChunkNamedIn(const absl::Status& status);
 
-// Moves the bytes of one attempt on one host. One thread calls everything: the one that drives the
-// transport and drains the device, which does all copying, packing and hashing.
+// Moves the bytes of one attempt on one host. All calls come from one thread, which also drives the
+// transport and drains the device. The device does all copying, packing and hashing.
 //
-// Slices to and from other hosts are admitted strictly in the order that all hosts share, within a
-// bound on slices and on buffers for packed ones. So the earliest unfinished slice of all is
-// admitted at both of its ends, and no two hosts wait for each other.
-// What happens to a slice, step by step: it has more than 25 methods and more than 12 fields.
+// Slices to and from other hosts are admitted strictly in the order that all hosts share, within
+// limits on the number of slices and on the memory for packed slices. So the earliest unfinished
+// slice is admitted at both of its ends, and no two hosts wait for each other. The class has more
+// than 25 methods and more than 12 fields because it takes slices through all of their steps.
 class Mover {
  public:
   struct Options {
@@ -62,49 +62,50 @@ class Mover {
   struct Events {
     absl::AnyInvocable<void(const WindowReport&)> window_done;  // in order
     absl::AnyInvocable<void(absl::Status)> failed;              // at most once; no event follows
-    absl::AnyInvocable<void()> rests;  // in Verify(): connections stay for Stop(true); null: untold
+    absl::AnyInvocable<void()> rests;  // in Verify(): connections stay for Stop(true); may be null
     absl::AnyInvocable<void(absl::Status)>
         verified;  // answers Verify(); an error is the last event
   };
 
-  // Devices and `transport` must outlive the mover. peer_names: for errors. REQUIRES: memory in the
-  // list for what is on its way (SlicePlaces), and messages of one slice where the transport is
-  // windowed().
+  // Devices and `transport` must outlive the mover. Errors name hosts by `peer_names`. REQUIRES:
+  // `list` has memory for slices on their way (SlicePlaces). If the transport is windowed(), each
+  // message is one slice.
   Mover(MoveList list, std::vector<std::string> peer_names, const Options& options,
         Transport* transport, LocalDevices devices, Events events);
   // REQUIRES: stopped().
   ~Mover();
 
-  // Joins the attempt; first.
+  // Joins the attempt. Must be the first call.
   absl::Status Open(int self, std::vector<Peer> peers, const Lasting& lasting = {});
   // Windows [0, until) may start.
   void Grant(int32_t until);
-  // Hashes again what was read from the source generation: OK, or ABORTED (SOURCE_MODIFIED), or
-  // FAILED_PRECONDITION (BUFFER_TRUNCATED), which may also be why the mover failed() before. Every
-  // host is done by now: the connections close, or rest. REQUIRES: every window is done here.
+  // Hashes again what this host read from the source generation. `verified` gets OK, ABORTED
+  // (SOURCE_MODIFIED) or FAILED_PRECONDITION (BUFFER_TRUNCATED); a truncated buffer may also be the
+  // reason of an earlier `failed`. All hosts have finished all windows by then, so the connections
+  // close or rest. REQUIRES: every window is done on this host.
   void Verify();
-  // Ends all moving; no event follows. Where this host read `chunk` from the source, it is hashed again:
-  // `looked` gets OK, or ABORTED (SOURCE_MODIFIED) when it is no longer what was read.
+  // Ends all moving; no event follows. If this host read `chunk` from the source, it hashes the
+  // chunk again: `looked` gets ABORTED (SOURCE_MODIFIED) if the bits have changed since, else OK.
   void LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Status)> looked);
-  // Ends everything; no event follows. `well`: the target is committed, so connections that rest may
-  // serve another attempt.
+  // Ends everything; no event follows. `well` says that the target is committed, so resting
+  // connections may serve another attempt.
   void Stop(bool well = false);
-  // Nothing of the attempt is open, nothing reads or writes any shard any more.
+  // True once nothing of the attempt is open and nothing reads or writes a shard any more.
   bool stopped() const;
 
  private:
   struct MoveState {
-    std::vector<uint64_t> digests;  // of the chunks; only in an origin
+    std::vector<uint64_t> digests;  // of the chunks; only in a move that is its own origin
     int slices_left = 0;
     std::vector<int> dependents;  // slices that wait for it
     bool done = false;
   };
   struct SliceState {
-    int waits = 0;  // moves that bring what it reads, not done
+    int waits = 0;  // unfinished moves that bring what it reads
     bool admitted = false;
-    int operations = 0;             // of the transport, not ended
-    std::span<std::byte> bytes;     // on their way, packed
-    Runs runs;                      // where they lie, of one that is not packed
+    int operations = 0;             // unfinished, of the transport
+    std::span<std::byte> bytes;     // packed bytes on their way
+    Runs runs;                      // where the bytes lie if they are not packed
     std::vector<uint64_t> digests;  // on their way
     bool done = false;
   };
@@ -112,7 +113,7 @@ class Mover {
 
   bool halted() const { return failed_ || *stopping_; }
   void Fail(const absl::Status& status);
-  // False, and failed, when a buffer was truncated under what has just been done with it.
+  // Returns false and fails the mover if a buffer was truncated under the work that has just ended.
   bool MemoryHolds();
   absl::Status CheckMemory() const;
   void Advance();
@@ -167,7 +168,7 @@ class Mover {
   std::deque<int> local_ready_;
   int local_in_flight_ = 0;
   int jobs_ = 0;              // given to the device, not drained
-  std::vector<int> checked_;  // moves whose sources are looked at again
+  std::vector<int> checked_;  // moves whose sources Verify() hashes again
   size_t next_check_ = 0;
   int checks_in_flight_ = 0;
   bool checking_ = false;

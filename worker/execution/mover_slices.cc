@@ -19,7 +19,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "digests travel as they lie in memory");
 
-// Sources that are hashed again at once.
+// The most calls that hash sources again at the same time.
 constexpr int kChecksInFlight = 8;
 
 absl::Status ChunkError(absl::StatusCode code, const char* reason, const char* what,
@@ -69,7 +69,8 @@ PeerGroup::Done Mover::OnTransfer(int slice, Then then) {
   };
 }
 
-// Where one host's end ends everybody's operations, the one that is lost is another than theirs.
+// If the failure of one host ends the operations of all hosts, the error names the failed host,
+// which need not be the slice's peer.
 const std::string& Mover::BlamedFor(const absl::Status& status, int slice) const {
   const ErrorInfo info = GetErrorInfo(status);
   const auto lost = info.metadata.find("peer");
@@ -112,14 +113,14 @@ void Mover::BeginLocal(int slice) {
 void Mover::BeginSend(int slice) {
   std::vector<SlicePart> parts = PartsOf(slice);
   const bool packed = IsPacked(slice);
-  // A relay passes on what the origin said, not what it has.
+  // A relay passes on the origin's digests, so it does not hash what it sends.
   if (!packed) std::erase_if(parts, [](const SlicePart& part) { return part.carried; });
   if (parts.empty()) return Packed(slice);
   DeviceOf(slice)->Pack(std::move(parts), packed ? slices_[slice].bytes.data() : nullptr,
                         OnDevice([this, slice](const Mismatch&) { Packed(slice); }));
 }
 
-// The bits are where they leave from, and their digests are known.
+// The bits are in the memory from which they are sent, and their digests are known.
 void Mover::Packed(int index) {
   const Slice& slice = messages_.slices()[index];
   SliceState& state = slices_[index];
@@ -194,7 +195,7 @@ void Mover::ReceivedWhole(int index) {
       OnDevice([this, index](const Mismatch&) { Received(index); }));
 }
 
-// What arrived is compared with what the origin said before anybody else may read it.
+// Checks the bits that arrived against the origin's digests before anything else reads them.
 void Mover::Received(int slice) {
   SliceState& state = slices_[slice];
   std::vector<SlicePart> parts = PartsOf(slice);
@@ -246,7 +247,7 @@ std::optional<ChunkName> ChunkNamedIn(const absl::Status& status) {
   return chunk;
 }
 
-// The moves by which this host has read the chunk from the source.
+// The moves with which this host read the chunk from the source.
 std::vector<int> Mover::ReadFromSource(const ChunkName& chunk) const {
   std::vector<int> found;
   for (int s = 0; s < std::ssize(slices_); ++s) {
@@ -300,8 +301,8 @@ void Mover::Verify() {
   if (CheckTwins()) CheckSources();
 }
 
-// What is read from the source for several receivers is looked at again once: all must have read
-// the same. False, and failed, if they did not.
+// Bits that were read from the source for several receivers are hashed again only once, so all of
+// these reads must have the same digests. If they do not, fails the mover and returns false.
 bool Mover::CheckTwins() {
   std::map<std::tuple<int32_t, int64_t, int>, int> first;
   for (int i = 0; i < std::ssize(list_.moves); ++i) {

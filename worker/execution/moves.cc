@@ -44,7 +44,7 @@ absl::Status ProgramMismatch(const Program& program, const Stretch& stretch, int
 // Finds the shard of one generation that holds a box.
 class ShardIndex {
  public:
-  // INVALID... as BindMoves() when an array of the program has another shape or type than here.
+  // FAILED_PRECONDITION as BindMoves() if an array of the program has another shape or type here.
   static absl::StatusOr<ShardIndex> Make(const Program& program, const MappedShards* shards) {
     ShardIndex index;
     if (shards == nullptr) return index;
@@ -135,8 +135,9 @@ class Binder {
     return absl::OkStatus();
   }
 
-  // Memory of the target that nobody fills would show what lay there before: no two stretches of a
-  // tape overlap, no two tapes hold the same elements, and all together are as many bits.
+  // Target memory that no stretch fills would expose its earlier content. So no two stretches of a
+  // tape may overlap, no two tapes may hold the same elements, and all stretches together must have
+  // as many bits as the target.
   absl::Status CheckFilled() {
     for (const auto& [place, boxes] : targets_) {
       BoxIndex index;
@@ -204,7 +205,7 @@ class Binder {
     return ProgramMismatch(program_, stretch, stretch.to_device, "is brought twice");
   }
 
-  // Where the whole of the stretch's tape lies on a device here.
+  // The view of the stretch's whole tape on a device of this host.
   absl::StatusOr<const TapeView*> ViewOf(ShardIndex& shards, const Stretch& stretch, int device,
                                          Space space) {
     const auto [it, added] = views_.try_emplace({stretch.tape, 0, device, space}, nullptr);

@@ -26,36 +26,38 @@ struct BoundMove {
   int peer = -1;  // the other host, in the peer table; -1 for moves inside this host
   const TapeView* source = nullptr;  // where this host has the stretch; null when it receives
   const TapeView* target = nullptr;  // where this host puts it; null when it sends
-  bool from_origin = false;          // read from the source generation: checked again at the end
-  int carries = -1;                  // the move that brought what this one reads
-  int origin = 0;  // the first of those it comes from, through this host: the origin's digests are
-                   // kept there
+  bool from_origin = false;          // read from the source generation; Verify() hashes it again
+  int carries = -1;                  // the move that brought what this one reads; -1: none
+  // The first move of the chain that `carries` forms on this host; the origin's digests are kept
+  // there.
+  int origin = 0;
 
   int64_t chunks() const { return ChunksOf(lo, hi); }
 };
 
-// Everything that one attempt does on this host, with the memory it does it in.
+// Everything that one attempt does on this host, and the memory that it uses.
 struct MoveList {
   Program program;
-  std::vector<int> local_device;  // by ordinal: its index here; -1 on another host
+  std::vector<int> local_device;  // by ordinal: index on this host; -1: on another host
   std::vector<BoundMove> moves;   // in the program's order
-  MessageList messages;           // the same by what travels together
+  MessageList messages;           // the moves by what travels together
   std::shared_ptr<const MappedShards>
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;
-  std::vector<std::shared_ptr<std::byte>> scratch;  // keeps what is staged
-  std::shared_ptr<Scratch> slots;                   // for slices on their way; see Mover
-  std::vector<std::shared_ptr<std::byte>> transit;  // by local device, where links are windowed
-  std::deque<TapeView> views;                       // stable addresses
+  std::vector<std::shared_ptr<std::byte>> scratch;  // owns the staging memory
+  std::shared_ptr<Scratch> slots;                   // for slices on their way; see SlicePlaces
+  std::vector<std::shared_ptr<std::byte>> transit;  // by local device, for windowed links
+  std::deque<TapeView> views;                       // a deque keeps their addresses stable
 };
 
-// Bytes that BindMoves() needs for staging, by local device.
+// Bytes of staging that BindMoves() needs, by local device.
 std::vector<int64_t> StagingBytes(const Program& program, const AttemptDevices& devices);
 
-// FAILED_PRECONDITION (PROGRAM_MISMATCH; metadata array, box, device) when the program reads or
-// writes what no shard here holds, reads what was not brought in an earlier window, does not fill
-// the target's shards, or an array differs from the state's. REQUIRES: `staging` has memory of each
-// local device, at least StagingBytes() of it. slice_bytes: see MessageList.
+// Binds a program to this host's shards and staging. FAILED_PRECONDITION (PROGRAM_MISMATCH;
+// metadata array, box, device) if the program reads or writes a box that no shard here holds, reads
+// what no earlier window brought, does not fill the target's shards, or has an array that differs
+// from the state's. REQUIRES: `staging` has at least StagingBytes() for each local device.
+// slice_bytes: see MessageList.
 absl::StatusOr<MoveList> BindMoves(Program program, const AttemptDevices& devices,
                                    std::shared_ptr<const MappedShards> source,
                                    std::shared_ptr<const MappedShards> target,

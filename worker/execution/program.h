@@ -13,15 +13,15 @@
 
 namespace remesh::worker {
 
-// One host's part of a plan, checked and expanded: what moves between which devices, by ordinal, in
-// which window.
+// One host's part of a plan, checked and expanded: which stretches move between which devices, by
+// ordinal, in which window.
 struct Program {
   std::vector<proto::NamedProgram::Array> arrays;
-  planner::HostProgram tapes;               // with their atoms; its segments and moves are spent
+  planner::HostProgram tapes;               // with atoms; Finish() empties segments and moves
   std::vector<planner::Stretch> stretches;  // rising windows; the same relative order on every host
 
   int32_t windows() const { return tapes.windows; }
-  // The first array and box that [lo, hi) of a tape runs through.
+  // The first array and box of the range [lo, hi) of a tape.
   struct Place {
     std::string array;
     planner::Box box;
@@ -29,14 +29,15 @@ struct Program {
   Place PlaceOn(int32_t tape, int64_t lo, int64_t hi) const;
 };
 
-// Most that a program may take on the wire and, expanded, in memory: far beyond any real one.
+// The most that a program may take on the wire and, expanded, in memory: far beyond any real
+// program.
 inline constexpr int64_t kProgramBytesMax = int64_t{32} << 20;
 inline constexpr size_t kProgramStretchesMax = size_t{1} << 24;
-// Most that a host may move by one program, in slices of kSliceBytesMax: 16 TiB. What is kept of each
-// slice and chunk grows with it, not with the program's size.
+// The most that a host may move by one program, in slices of kSliceBytesMax: 16 TiB. The memory for
+// the state of slices and chunks grows with the bytes moved, not with the program's size.
 inline constexpr int64_t kProgramSlicesMax = int64_t{1} << 22;
 
-// Puts a program together from its chunks.
+// Assembles a program from the chunks of its stream.
 class ProgramReader {
  public:
   // `devices` must outlive the reader.
@@ -44,13 +45,14 @@ class ProgramReader {
                 size_t stretches_max = kProgramStretchesMax,
                 int64_t slices_max = kProgramSlicesMax);
 
-  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) for another plan's program, INVALID_ARGUMENT for
-  // other windows, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) above kProgramBytesMax.
+  // FAILED_PRECONDITION (FINGERPRINT_MISMATCH) if the chunk is of another plan, INVALID_ARGUMENT if
+  // the number of windows differs, RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE) if all chunks together
+  // exceed kProgramBytesMax.
   absl::Status Add(const v1::HostProgram& chunk);
 
-  // The program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") when the chunks
-  // are not a program of this attempt and host, or none; RESOURCE_EXHAUSTED (PROGRAM_TOO_LARGE)
-  // above stretches_max or slices_max.
+  // Returns the program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") if there
+  // are no chunks, or they are not a program of this attempt and host; RESOURCE_EXHAUSTED
+  // (PROGRAM_TOO_LARGE) above stretches_max or slices_max.
   absl::StatusOr<Program> Finish() &&;
 
  private:

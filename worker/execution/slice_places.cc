@@ -10,7 +10,7 @@
 namespace remesh::worker {
 namespace {
 
-// For the slices that `layout` has a place for.
+// The slots for the slices that `layout` has a place for.
 SlotShape SlotsFor(const MoveList& list, const TransitLayout& layout, const StreamLimits& limits) {
   int64_t slot_bytes = 0;
   for (size_t i = 0; i < layout.offsets.size(); ++i) {

@@ -15,29 +15,31 @@
 
 namespace remesh::worker {
 
-// How much may be under way at once on links that stream.
+// Limits on what may be in flight at once on links that stream.
 struct StreamLimits {
   int slices_in_flight = 32;
   int64_t staging_bytes = int64_t{64} << 20;  // for packed slices
   int64_t run_bytes = kDirectRunBytes;        // see DirectRuns()
 };
 
-// Where slices to and from other hosts lie on their way. On windowed links each has a place of its
-// own in its device's area (MoveList::transit). On links that stream those that are packed lie in
-// memory of the host (MoveList::slots): in places of their own there too where these take no more
-// than the limits let them, so that the host never needs more than the plan says; otherwise in the
-// next free one of equal slots. Not thread-safe.
+// The memory in which slices to and from other hosts lie on their way. On a windowed link each
+// slice has a place of its own in its device's area (MoveList::transit). On a link that streams,
+// packed slices lie in memory of the host (MoveList::slots). If all of them fit within the limits,
+// each has a place of its own there too, so that the host never needs more than the plan says.
+// Otherwise a slice takes the next free one of equal slots. Not thread-safe.
 class SlicePlaces {
  public:
-  // What MoveList::slots must have where the link streams, and gathers or does not.
+  // Bytes that MoveList::slots must have on a link that streams and that gathers, or not.
   static int64_t HostBytesFor(const MoveList& list, const StreamLimits& limits, bool gathers);
 
-  // `list` must outlive it. REQUIRES: list.transit, or list.slots, of what they must have.
+  // `list` must outlive this object. REQUIRES: list.transit (windowed links) or list.slots (others)
+  // has the memory that slices need.
   SlicePlaces(const MoveList* list, const Transport& link, const StreamLimits& limits);
 
-  // The bytes of a slice; nullopt while there is no room. REQUIRES: it has to be packed.
+  // The memory of a slice; nullopt while there is no room. REQUIRES: the link is windowed, or the
+  // slice must be packed.
   std::optional<std::span<std::byte>> Take(int slice);
-  // What was taken for the slice, if anything, is free.
+  // Frees the memory that the slice took, if any.
   void Give(int slice);
 
  private:

@@ -11,7 +11,7 @@
 namespace remesh::worker {
 namespace {
 
-// bytes_of(slice): 0 for one that has no place.
+// bytes_of(slice) is 0 for a slice that has no place.
 template <typename BytesOf>
 TransitLayout LayOut(const MoveList& list, const BytesOf& bytes_of) {
   const MessageList& messages = list.messages;

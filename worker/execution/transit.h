@@ -8,13 +8,14 @@
 
 namespace remesh::worker {
 
-// A slice whose digests travel behind it, in one piece of memory.
+// The layout of a slice with its digests behind it in one piece of memory.
 int64_t DigestOffset(const Slice& slice);
 inline int64_t BytesWithDigests(const Slice& slice) {
   return DigestOffset(slice) + slice.chunks * kDigestBytes;
 }
 
-// Where slices lie on their way, in the areas of this host's devices (planner/schedule/transit.h).
+// The places of slices on their way in the areas of this host's devices
+// (planner/schedule/transit.h).
 struct TransitLayout {
   std::vector<int64_t> offsets;  // of each slice, in the area of the device that is here; -1: none
   std::vector<int64_t> bytes;    // of the areas, by local device
@@ -22,9 +23,10 @@ struct TransitLayout {
   int64_t all_bytes() const;
 };
 
-// All slices to and from other hosts, with their digests: on windowed links.
+// Lays out all slices to and from other hosts, with their digests; for windowed links.
 TransitLayout LayOutTransit(const MoveList& list);
-// Those that are packed, without: on links that stream. See DirectRuns().
+// Lays out the slices that must be packed, without digests; for links that stream. See
+// DirectRuns().
 TransitLayout LayOutPacked(const MoveList& list, bool gathers, int64_t run_bytes);
 
 }  // namespace remesh::worker

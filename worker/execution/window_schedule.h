@@ -7,17 +7,17 @@
 
 namespace remesh::worker {
 
-// Which windows of an attempt run on this host: window w starts, in order, once it is granted and
-// all of this host's work of w - 2 is done; windows finish in order. A pure state machine; windows
-// without work start and finish like the others.
+// Decides which windows of an attempt run on this host. Windows start in order: window w starts
+// once it is granted and all of this host's work of window w - 2 is done. Windows finish in order,
+// too. A window without work starts and finishes like the others. A pure state machine.
 class WindowSchedule {
  public:
   // work[w]: units of work of window w on this host.
   explicit WindowSchedule(std::vector<int64_t> work);
 
-  // Windows [0, until) may start. Never takes back.
+  // Allows windows [0, until) to start. A grant is never taken back.
   void Grant(int32_t until);
-  // One unit of a started window is done.
+  // One unit of work of a started window is done.
   void Done(int32_t window);
 
   // The next window to start, which then counts as started; nullopt when none may.
@@ -34,7 +34,7 @@ class WindowSchedule {
 
   std::vector<int64_t> left_;
   int32_t granted_ = 0;
-  int32_t started_ = 0;   // windows [0, started_) are
+  int32_t started_ = 0;   // windows [0, started_) have started
   int32_t done_ = 0;      // windows [0, done_) have nothing left
   int32_t finished_ = 0;  // windows [0, finished_) were reported
 };
