@@ -13,15 +13,15 @@
 #include <string_view>
 #include <vector>
 
-// What goes over a connection, encrypted and authenticated: records under AES-256-GCM (NIST SP
+// Encrypts and authenticates all that goes over a connection: records under AES-256-GCM (NIST SP
 // 800-38D), each direction with a key of its own.
 //
 //   record: bytes of plaintext (u32, little endian, 1 to 65,536) | ciphertext | tag (16)
 //
-// As in TLS 1.3 (RFC 8446, 5.3) the nonce of a record is its number in the direction, XORed with
-// the key's IV, so that a record that is changed, cut, left out, repeated or moved is not authentic.
-// The length is authenticated too. After 2^20 records a key is followed by the next one, derived
-// from it: no key sees more than 64 GiB.
+// As in TLS 1.3 (RFC 8446, 5.3), the nonce of a record is its number in its direction, XORed with
+// the key's IV. So a record that is changed, cut, left out, repeated or moved is not authentic. The
+// length is authenticated too. After 2^20 records, a key is replaced by the next one, which is
+// derived from it: no key encrypts more than 64 GiB.
 namespace remesh::worker::tcp {
 
 struct PipeKey {
@@ -36,15 +36,16 @@ inline constexpr size_t kSealedBytesMax = size_t{64} << 10;  // of plaintext, in
 inline constexpr size_t kSealedHeadBytes = 4, kSealedTagBytes = 16;
 inline constexpr uint64_t kRecordsOfAKey = uint64_t{1} << 20;
 
-// One direction's records, numbered: seals all of them, or opens all.
+// Seals all records of one direction, or opens them, in the order of their numbers.
 class RecordCipher {
  public:
   explicit RecordCipher(const PipeKey& key, uint64_t records_of_a_key = kRecordsOfAKey);
 
-  // The next record of the first bytes of `plain`, at most kSealedBytesMax, which are not none; sets
-  // `record`, returns how many.
+  // Seals the first bytes of `plain`, at most kSealedBytesMax, as the next record. Sets `record`
+  // and returns the number of bytes sealed. REQUIRES: `plain` has at least one byte.
   size_t Seal(std::span<const iovec> plain, std::vector<std::byte>& record);
-  // Of the next record, whole; sets `plain`. False: it is not authentic, and `plain` is of no use.
+  // Opens the next record, which must be complete, and sets `plain`. Returns false if the record is
+  // not authentic; `plain` is then of no use.
   bool Open(std::span<const std::byte> record, std::vector<std::byte>& plain);
 
  private:
@@ -59,28 +60,30 @@ class RecordCipher {
   const std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
 };
 
-// A non-blocking socket as sendmsg(2) and readv(2) see it, with records under way. Not thread-safe.
+// Adds encryption to a non-blocking socket, with the interface of sendmsg(2) and readv(2). Not
+// thread-safe.
 class SealedPipe {
  public:
   SealedPipe(const PipeKey& out, const PipeKey& in) : out_(out), in_(in) {}
 
-  // How many of the first bytes of `vectors` the kernel has, all of their record; -1 with errno.
-  // After EAGAIN the next call must begin with the same bytes.
+  // Returns how many of the first bytes of `vectors` were written, counting a record only once the
+  // kernel has all of it; -1 with errno. After EAGAIN the next call must begin with the same bytes.
   ssize_t Write(int fd, std::span<const iovec> vectors);
-  // How many bytes have come, 0 at the end; -1 with errno, EBADMSG when they are not authentic. Short
-  // only when no whole record is there any more.
+  // Returns how many bytes were read, 0 at the end; -1 with errno, which is EBADMSG if they are not
+  // authentic. Reads less than it could take only if no complete record is left.
   ssize_t Read(int fd, std::span<const iovec> vectors);
-  // Whether Read() has bytes for which the socket need not be asked.
+  // Whether Read() can return bytes without asking the socket.
   bool has_input() const {
     return opened_at_ < opened_.size() || NextRecord() != Next::kIncomplete;
   }
-  size_t arrived_bytes() const { return arrived_.size(); }  // memory for what arrives
-  // What was read from the socket before the pipe was there. REQUIRES: nothing was read by it.
+  size_t arrived_bytes() const { return arrived_.size(); }  // memory for arriving records
+  // Adds bytes that were read from the socket before the pipe existed. REQUIRES: Read() was never
+  // called.
   void Feed(std::span<const std::byte> bytes);
 
  private:
   enum class Next { kWhole, kIncomplete, kForged };
-  // Of what arrived and is not opened.
+  // The state of the next record that has arrived and is not opened.
   Next NextRecord() const;
   Next OpenNext();
   ssize_t Fill(int fd);
@@ -89,12 +92,12 @@ class SealedPipe {
   RecordCipher out_;
   std::vector<std::byte> sealed_;  // the record that is being written
   size_t sealed_at_ = 0;
-  size_t sealed_plain_ = 0;  // of how many bytes
+  size_t sealed_plain_ = 0;  // bytes of plaintext in it
 
   RecordCipher in_;
   std::vector<std::byte> arrived_;  // filled up to arrived_end_
   size_t arrived_at_ = 0, arrived_end_ = 0;
-  bool forged_ = false;            // from here on nothing is
+  bool forged_ = false;            // nothing from here on is authentic
   std::vector<std::byte> opened_;  // the last record; Read() has had opened_at_ bytes of it
   size_t opened_at_ = 0;
 };

@@ -13,23 +13,23 @@
 
 namespace remesh::worker {
 
-// A TCP connection of a peer group, from its handshake on. Reads nothing but the handshake before
-// the other side has proved that it knows the attempt's tokens.
+// A TCP connection of a peer group, from its handshake on. It reads nothing but the handshake
+// before the other side has proved that it knows the attempt's tokens.
 class TcpConnection final : private tcp::Stream::Reader {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // Where those who dial find the group that they ask for.
+  // Finds the groups that dialling peers ask for.
   class Groups {
    public:
     virtual ~Groups() = default;
-    // nullptr: no such group is open; `code` says whether it ever was.
+    // nullptr if no such group is open; `code` then says whether it ever was.
     virtual TcpGroup* FindGroup(const tcp::TokenId& id, tcp::Code& code) = 0;
     // `connection` has something to write.
     virtual void OnOutput(TcpConnection* connection) = 0;
   };
 
-  // Accepted from `host`: sends a challenge.
+  // A connection accepted from `host`: sends a challenge.
   TcpConnection(Groups* groups, Fd fd, std::string host, TimePoint deadline);
   // What became of earlier connections to a peer.
   struct Tries {
@@ -37,7 +37,7 @@ class TcpConnection final : private tcp::Stream::Reader {
     int broken = 0;  // that ended without an answer
     TimePoint since{};
   };
-  // On its way to a peer.
+  // A dialled connection, on its way to a peer.
   TcpConnection(Groups* groups, Fd fd, TcpGroup* group, int peer, TimePoint deadline, Tries tries);
 
   bool dialled() const { return dialled_; }
@@ -45,17 +45,17 @@ class TcpConnection final : private tcp::Stream::Reader {
   const std::string& host() const { return host_; }  // of an accepted one
   TimePoint deadline() const { return deadline_; }   // of the handshake
   void Postpone(TimePoint deadline) { deadline_ = deadline; }
-  int step() const { return static_cast<int>(state_); }  // rises with each of the handshake
-  TcpGroup* group() const { return group_; }             // null until an accepted one is proved
+  int step() const { return static_cast<int>(state_); }  // rises with each step of the handshake
+  TcpGroup* group() const { return group_; }  // null until an accepted connection is proved
   int peer() const { return peer_; }
-  // What a dialled peer answered; nullopt before it did.
+  // What a dialled peer answered; nullopt before it has.
   std::optional<tcp::Code> answer() const { return answer_; }
 
-  const Tries& tries() const { return tries_; }  // before this one
+  const Tries& tries() const { return tries_; }  // before this connection
 
   tcp::Stream& stream() { return stream_; }
   bool connecting() const { return state_ == State::kConnecting; }
-  // The kernel says how dialling went.
+  // The kernel reports how dialling went.
   void OnConnected();
   bool Read() { return stream_.Read(*this); }
 
@@ -72,7 +72,7 @@ class TcpConnection final : private tcp::Stream::Reader {
   bool OnHead(std::span<const std::byte> head, Runs& body) override;
   void OnBody() override { group_->OnBody(peer_); }
   tcp::Secrets SecretsOf(const TcpGroup& group, int peer) const;
-  // Both have proved themselves.
+  // Both sides have proved themselves.
   void BecomeOpen(const tcp::Secrets& secrets);
   bool OnChallenge(const tcp::Challenge& challenge);
   bool OnHello(const tcp::DialerHello& hello);

@@ -20,14 +20,14 @@ class TcpTransport;
 
 namespace tcp {
 
-// The heads of records between two hosts that know each other. A message is sent only when its
-// receiver has said where it goes: nothing arrives that nobody waits for, and no reader waits for
-// room.
+// The head of a record between two hosts that have proved themselves. A message is sent only after
+// its receiver has said where it goes. So nothing arrives that nobody waits for, and no reader
+// waits for room.
 struct Frame {
   enum class Kind : uint32_t {
-    kGrant = 1,   // acceptor to dialer: I wait for `tag`, which has `bytes`
-    kData = 2,    // dialer to acceptor: here it is; `bytes` of body follow
-    kRefuse = 3,  // dialer to acceptor: it has `bytes`, other than you said
+    kGrant = 1,   // acceptor to dialer: it waits for `tag`, which has `bytes`
+    kData = 2,    // dialer to acceptor: the message; `bytes` of body follow
+    kRefuse = 3,  // dialer to acceptor: the message has `bytes`, not what the grant says
   };
   MessageTag tag;
   uint64_t bytes = 0;
@@ -38,10 +38,10 @@ static_assert(sizeof(Frame) == 32);
 
 }  // namespace tcp
 
-// A peer group over TCP: pairs messages with receives, and knows which peers are lost. To each peer
-// that it has an operation with it holds a connection of its own, on which it sends; what it
-// receives comes on the one that the peer has made. The On...() calls come from inside
-// TcpTransport::Progress().
+// A peer group over TCP. It pairs messages with receives, and knows which peers are lost. For each
+// peer with which it has an operation it dials a connection of its own, on which it sends. It
+// receives on the connection that the peer has dialled. TcpTransport::Progress() makes the On...()
+// calls.
 class TcpGroup : public PeerGroup {
  public:
   // `addresses` are those of `peers`.
@@ -63,14 +63,14 @@ class TcpGroup : public PeerGroup {
   const AttemptToken& token() const { return peers_[self_].peer.token; }
   const Peer& peer(int index) const { return peers_[index].peer; }
   const SocketAddress& address(int index) const { return peers_[index].address; }
-  // Index of the peer whose token has that id; -1: none.
+  // Index of the peer whose token has this id; -1 if there is none.
   int PeerOf(const tcp::TokenId& id) const;
 
   // Whether a connection to the peer is still of use.
   bool wants(int peer) const { return !aborted_ && peers_[peer].lost.ok(); }
   // A connection has proved itself.
   void OnOpen(int peer, TcpConnection* connection);
-  // False: a record that breaks the rules.
+  // Returns false if the record breaks the rules.
   bool OnFrame(int peer, const TcpConnection& connection, const tcp::Frame& frame, Runs& body);
   void OnBody(int peer);
   void OnLost(int peer, std::string_view why);
@@ -94,18 +94,19 @@ class TcpGroup : public PeerGroup {
     bool dialling = false;
     TcpConnection* dialled = nullptr;                    // on which we send
     TcpConnection* accepted = nullptr;                   // on which we receive
-    absl::Status lost;                                   // OK while it is not
+    absl::Status lost;                                   // OK while the peer is not lost
     absl::flat_hash_map<MessageTag, Outgoing> sends;     // not granted yet
-    absl::flat_hash_map<MessageTag, uint64_t> grants;    // without their Send() yet
-    absl::flat_hash_map<MessageTag, Done> being_sent;    // in the connection's hands
+    absl::flat_hash_map<MessageTag, uint64_t> grants;    // whose Send() is not posted yet
+    absl::flat_hash_map<MessageTag, Done> being_sent;    // queued on the connection
     absl::flat_hash_map<MessageTag, Incoming> receives;  // posted
-    MessageTag arriving;                                 // whose body is on its way
+    MessageTag arriving;                                 // the message whose body is arriving
   };
 
-  // Counts the operation in and sees that the peer is dialled; false if it has ended at once.
+  // Counts the operation, and makes sure that the peer is dialled. Returns false if the operation
+  // has ended at once.
   bool Begin(PeerState& state, Done& done);
   void End(Done done, absl::Status status);
-  // The receiver waits for `bytes` of it.
+  // The receiver waits for `bytes` of the message.
   void Transmit(PeerState& state, const MessageTag& tag, Outgoing outgoing, uint64_t bytes);
   void Drop(PeerState& state, const absl::Status& status);
 

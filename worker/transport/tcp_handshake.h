@@ -8,18 +8,18 @@
 #include "worker/transport/sealed_pipe.h"
 #include "worker/transport/transport.h"
 
-// How two workers of one attempt prove to each other that they know both tokens, before either
-// reads anything else: challenge and response by HMAC-SHA256 (RFC 2104), both nonces in both
-// proofs, so that nothing recorded can be used again.
+// The handshake in which two workers of one attempt prove to each other that they know both tokens,
+// before either reads anything else. It is a challenge and response by HMAC-SHA256 (RFC 2104). Both
+// proofs cover both nonces, so that nothing recorded can be used again.
 //
 //   acceptor -> dialer   Challenge{nonce}
 //   dialer -> acceptor   DialerHello{who is asked for, who asks, nonce, proof}
 //   acceptor -> dialer   Answer{code, proof}
 //
-// Tokens never travel: a group is named by a hash of its token. Where the attempt's peer table says
-// so, all that follows is encrypted (sealed_pipe.h) under keys of this connection alone, made by
-// HKDF-SHA256 (RFC 5869) of both tokens and both nonces. The proofs tell such a connection from one
-// in the clear: hosts that take it for different ones refuse each other.
+// Tokens never travel: a hash of its token names a group. If the attempt's peer table says so, all
+// that follows is encrypted (sealed_pipe.h) under keys of this connection alone, which HKDF-SHA256
+// (RFC 5869) makes of both tokens and both nonces. The proofs distinguish an encrypted connection
+// from one in the clear, so hosts that disagree about it refuse each other.
 namespace remesh::worker::tcp {
 
 using Nonce = std::array<uint8_t, 16>;
@@ -45,7 +45,7 @@ struct DialerHello {
 enum class Code : uint8_t {
   kAccepted = 1,
   kNotHere = 2,  // no group of that token is open (yet): ask again
-  kLeft = 3,     // it was, and is over
+  kLeft = 3,     // the group was open, and is over
   kRefused = 4,  // the proof does not hold
 };
 
@@ -56,22 +56,22 @@ struct Answer {
 
 static_assert(sizeof(Challenge) == 24 && sizeof(DialerHello) == 88 && sizeof(Answer) == 33);
 
-// What the two must know.
+// What both sides must know.
 struct Secrets {
   AttemptToken acceptor;
   AttemptToken dialer;
   bool encrypted = false;
 };
 
-// First bytes of the token's SHA-256: finds a group without telling how to enter it.
+// The first bytes of the token's SHA-256. The id finds a group without revealing how to enter it.
 TokenId IdOf(const AttemptToken& token);
 
-// With a nonce from the kernel.
+// Takes the nonce from the kernel.
 Challenge MakeChallenge();
 DialerHello MakeHello(const Secrets& secrets, const Challenge& challenge);
 // Compares in constant time.
 bool Holds(const DialerHello& hello, const Secrets& secrets, const Challenge& challenge);
-// kAccepted, proved to the one who said `hello`.
+// kAccepted, with a proof for the dialer that sent `hello`.
 Answer MakeAnswer(const Secrets& secrets, const Challenge& challenge, const DialerHello& hello);
 bool Holds(const Answer& answer, const Secrets& secrets, const Challenge& challenge,
            const DialerHello& hello);

@@ -17,21 +17,21 @@
 
 namespace remesh::worker::tcp {
 
-// A non-blocking TCP connection as records in and out: heads of a fixed size, each followed by as
-// many bytes of body as its reader says. Bodies are never copied by us where they are long: they go
-// from and to the memory of whoever owns them. Not thread-safe.
+// A non-blocking TCP connection as a sequence of records in each direction. A record is a head of a
+// fixed size, followed by as many bytes of body as its reader says. Long bodies are never copied by
+// us: they go from and to their owner's memory. Not thread-safe.
 class Stream {
  public:
-  // What happens to what arrives. Called from Read().
+  // Handles what arrives. Called from Read().
   class Reader {
    public:
     virtual ~Reader() = default;
-    // How many bytes the next head has.
+    // Size of the next head in bytes.
     virtual size_t head_bytes() const = 0;
-    // A head is there. Sets `body` to where its body goes; no runs: it has none. False: it breaks
-    // the rules, and the stream is to be closed.
+    // A head has arrived. Sets `body` to where its body goes; no runs if it has none. Returns false
+    // if the head breaks the rules, and the stream must be closed.
     virtual bool OnHead(std::span<const std::byte> head, Runs& body) = 0;
-    // The body is there, whole; not called for heads without.
+    // The whole body has arrived. Not called for heads without a body.
     virtual void OnBody() = 0;
   };
 
@@ -39,17 +39,17 @@ class Stream {
 
   int fd() const { return fd_.get(); }
   bool open() const { return static_cast<bool>(fd_); }
-  // At once. What was to be written is dropped, without a call of `written`.
+  // Closes at once. Queued records are dropped, and their `written` is not called.
   void Close();
-  // The same, and why() says why.
+  // Closes, and sets why().
   void Fail(std::string why);
 
-  // Encrypts what is queued and decrypts what arrives from now on; from inside Reader::OnHead(), whose
-  // head was the last in the clear.
+  // From now on, encrypts what is queued and decrypts what arrives. To be called inside
+  // Reader::OnHead(), whose head was the last in the clear.
   void Seal(const PipeKey& out, const PipeKey& in);
 
-  // Queues head and body; `written` is called from Write() when the kernel has all of it. What
-  // `body` points to must stay until then, or until Close().
+  // Queues a head and a body. Write() calls `written` when the kernel has all of it. The memory
+  // behind `body` must stay until then, or until Close().
   template <typename Head>
   void Queue(const Head& head, ConstRuns body = {}, absl::AnyInvocable<void()> written = nullptr) {
     static_assert(std::is_trivially_copyable_v<Head>);
@@ -58,8 +58,8 @@ class Stream {
   }
   bool has_output() const { return !queue_.empty(); }
 
-  // Both move what can be moved without blocking, up to a bound, and return whether anything did.
-  // An end or error closes the stream; why() says it.
+  // Write() and Read() move what can be moved without blocking, up to a bound, and return whether
+  // they moved anything. An end or an error closes the stream; why() gives the reason.
   bool Write();
   bool Read(Reader& reader);
 
@@ -89,13 +89,13 @@ class Stream {
   Fd fd_;
   std::string why_;
   std::unique_ptr<SealedPipe> sealed_;  // null: in the clear
-  size_t in_clear_ = 0;                 // of the queue's records, those queued before Seal()
+  size_t in_clear_ = 0;                 // number of queued records from before Seal()
   std::deque<Record> queue_;
-  size_t place_ = 0;    // of the first record, that is being written
+  size_t place_ = 0;    // place that is being written, of the first record
   size_t written_ = 0;  // of that place
   std::vector<std::byte> buffer_;
   size_t filled_ = 0;
-  Runs body_;           // of what arrives; while any of it is missing, the buffer is empty
+  Runs body_;           // of the arriving record; while any of it is missing, the buffer is empty
   size_t run_ = 0;      // the first of its runs that is not full
   size_t arrived_ = 0;  // of that run
 };

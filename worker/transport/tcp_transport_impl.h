@@ -17,13 +17,14 @@
 
 namespace remesh::worker {
 
-// See NewTcpTransport(): listens, dials, and drives the connections of all groups by epoll(7).
-// It listens, dials and keeps time for all: it has more than 25 methods and more than 12 fields.
+// See NewTcpTransport(). Listens, dials, and drives the connections of all groups by epoll(7). The
+// class has more than 25 methods and more than 12 fields because it listens, dials and keeps time
+// for all groups.
 class TcpTransport final : public Transport, public TcpConnection::Groups {
  public:
   TcpTransport(TcpOptions options, SocketAddress bind_address);
   ~TcpTransport() override;
-  // UNAVAILABLE.
+  // UNAVAILABLE if it cannot listen.
   absl::Status Listen();
 
   bool gathers() const override { return true; }
@@ -37,7 +38,7 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
 
   // For groups.
   void Dial(TcpGroup* group, int peer, TcpConnection::Tries tries = {});
-  // Closes it without a word to its group.
+  // Closes the connection without telling its group.
   void Close(TcpConnection* connection);
   void End(TcpGroup* group, PeerGroup::Done done, absl::Status status);
   void OnAborted(TcpGroup* group);
@@ -64,7 +65,7 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   void MakeRoom(const std::string& host);
   void PauseListener();
   void Handle(TcpConnection* connection, uint32_t events);
-  // The stream has closed, or has had its time: what that means.
+  // Acts on a stream that has closed or has run out of time.
   void OnClosed(TcpConnection* connection);
   bool Flush();
   bool RunTimers();
@@ -85,8 +86,8 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   std::deque<tcp::TokenId> left_;  // the last groups that are over
   // Every open connection with what epoll watches it for.
   absl::flat_hash_map<TcpConnection*, std::pair<std::unique_ptr<TcpConnection>, uint32_t>> open_;
-  std::list<TcpConnection*> unproved_;                  // in the order of their coming
-  std::vector<std::unique_ptr<TcpConnection>> closed_;  // until nothing refers to them
+  std::list<TcpConnection*> unproved_;                  // in order of arrival
+  std::vector<std::unique_ptr<TcpConnection>> closed_;  // kept until nothing refers to them
   std::vector<TcpConnection*> output_;
   std::vector<Redial> redials_;
   std::deque<Ended> ended_;

@@ -17,13 +17,13 @@
 
 namespace remesh::worker {
 
-// Names one message between two hosts of a peer group; both ends derive it from their programs.
-// Opaque to transports, unique within a group and direction.
+// Names one message between two hosts of a peer group. Both ends derive the tag from their
+// programs. It is opaque to transports, and unique within a group and direction.
 struct MessageTag {
   uint32_t window = 0;
   uint32_t from_device = 0;
   uint32_t to_device = 0;
-  uint32_t index = 0;  // of what travels at once of the pair's message
+  uint32_t index = 0;  // of a slice, or of its digests, in the pair's message
 
   friend auto operator<=>(const MessageTag&, const MessageTag&) = default;
   template <typename H>
@@ -32,7 +32,7 @@ struct MessageTag {
   }
 };
 
-// Random bytes (16) that only the workers of one attempt know. A message with another token is
+// 16 random bytes that only the workers of one attempt know. A message with another token is
 // refused unread.
 using AttemptToken = std::string;
 
@@ -40,29 +40,30 @@ using AttemptToken = std::string;
 using ConstRuns = std::vector<std::span<const std::byte>>;
 using Runs = std::vector<std::span<std::byte>>;
 
-// A member of a peer group as the planner's peer table tells it.
+// A member of a peer group, as the planner's peer table describes it.
 struct Peer {
-  std::string address;     // what Transport::address() said there
+  std::string address;     // Transport::address() of that host
   AttemptToken token;      // of that peer's incarnation in this attempt
-  int devices = 0;         // of the attempt, there; tags count devices through the peer table
-  bool encrypted = false;  // what goes to it and comes from it. REQUIRES: Transport::encrypts()
+  int devices = 0;         // that the attempt has there; tags number devices through the peer table
+  bool encrypted = false;  // traffic in both directions. REQUIRES: Transport::encrypts()
 };
 
-// Connections that are dear to make: those of one attempt may serve later ones, one after the other.
+// Names connections that are expensive to make. Those of one attempt may serve later attempts, one
+// after the other.
 struct Lasting {
-  std::string name;     // theirs alone, the same on all hosts; empty: they end with the attempt
-  std::string among;    // between which lives of which hosts, with how many devices
+  std::string name;   // unique, the same on all hosts; empty: the connections end with the attempt
+  std::string among;  // the lives of hosts that they connect, and how many devices each has
   bool reused = false;  // an earlier attempt made them, and every host has kept them
 };
 
 // The connections among the hosts of one attempt. Every posted operation ends exactly once, by its
 // callback, inside Transport::Progress(): OK, UNAVAILABLE (peer lost; the message names it),
 // INVALID_ARGUMENT (sizes differ between the ends), or CANCELLED. Until then its buffer belongs to
-// the transport; from then on the transport never touches it again.
+// the transport; afterwards the transport never touches it again.
 //
 // A sender cannot fill its receiver's memory: of the messages of a pair that have no Receive() yet,
-// those whose Send() has ended OK have at most kAheadBytesMax in all (empty messages aside); the
-// others end once they are received.
+// those whose Send() has ended OK have at most kAheadBytesMax in all (empty messages aside). Every
+// other Send() ends once its message is received.
 class PeerGroup {
  public:
   using Done = absl::AnyInvocable<void(absl::Status)>;
@@ -72,16 +73,16 @@ class PeerGroup {
   // REQUIRES: quiesced().
   virtual ~PeerGroup() = default;
 
-  // Sends `data` to peer `peer` (index in the table). Messages of different tags may overtake each
-  // other. Zero bytes are legal.
+  // Sends `data` to peer `peer` (index in the table). Messages with different tags may overtake
+  // each other. Zero bytes are legal.
   virtual void Send(int peer, const MessageTag& tag, std::span<const std::byte> data,
                     Done done) = 0;
 
-  // Receives exactly buffer.size() bytes of the message `tag` of `peer`, wherever possible straight
-  // into `buffer`.
+  // Receives the message `tag` of `peer`, which must have exactly buffer.size() bytes, straight
+  // into `buffer` wherever possible.
   virtual void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) = 0;
 
-  // The same for a message whose bytes lie in several runs, which need not be the other end's.
+  // The same for a message whose bytes lie in several runs. The two ends may have different runs.
   // REQUIRES: Transport::gathers().
   virtual void SendRuns(int peer, const MessageTag& tag, ConstRuns runs, Done done) {
     REMESH_CHECK(false);
@@ -90,70 +91,72 @@ class PeerGroup {
     REMESH_CHECK(false);
   }
 
-  // A link may start all operations of a window at once (NCCL: one group). Then windowed() is true:
-  // before the first operation Expect() says how many each window will have, in rising windows; a
-  // message travels at once, at least one byte of it; and no operation of a window starts before all of
-  // that window are posted and the window before has started.
+  // Whether the link starts all operations of a window at once (NCCL: one group). If so, the caller
+  // says with Expect(), before the first operation, how many operations each window will have, by
+  // window. A message travels in one operation and has at least one byte. No operation of a window
+  // starts before all operations of that window are posted and the previous window has started.
   virtual bool windowed() const { return false; }
   virtual void Expect(std::vector<int32_t> operations) {}
 
-  // Instead of Abort(), when every operation of every host has ended OK and no host has another one:
-  // endpoints close. Whether lasting connections stay, idle.
+  // To be called instead of Abort() when every operation of every host has ended OK and no host
+  // will post another: closes endpoints. Returns whether lasting connections stay, idle.
   virtual bool Rest() {
     Abort();
     return false;
   }
-  // After Rest(), when the attempt has ended well: what stayed may serve another that names it. Then as
-  // Abort(), which ends what stayed, too.
+  // To be called after Rest() when the attempt has ended well: lasting connections that stayed may
+  // serve another attempt that names them. Then does the same as Abort(); Abort() alone ends those
+  // connections, too.
   virtual void Keep() { Abort(); }
 
-  // Starts to end everything: pending operations finish CANCELLED, endpoints close, later
-  // operations finish CANCELLED. Idempotent.
+  // Starts to end everything: pending and later operations finish CANCELLED, and endpoints close.
+  // Idempotent.
   virtual void Abort() = 0;
 
-  // True once Abort() is complete: no endpoint of the group is open, nothing can write into any
+  // True once Abort() is complete: no endpoint of the group is open, and nothing can write into any
   // buffer any more.
   virtual bool quiesced() const = 0;
 };
 
-// Moves bytes between host processes. Not thread-safe: one thread calls everything, and callbacks
-// run on it.
+// Moves bytes between host processes. Not thread-safe: one thread calls everything but Wake(), and
+// callbacks run on it.
 class Transport {
  public:
   virtual ~Transport() = default;
 
   virtual std::string_view name() const = 0;  // "memory", "ucx", "nccl": the metrics label
 
-  // How peers reach this transport; stable for its life.
+  // The address by which peers reach this transport; stable for its life.
   virtual std::string address() const = 0;
 
   // Joins the attempt in which this host is `peers[self]`. Messages that arrive for a token before
-  // its group opens wait. Errors: INVALID_ARGUMENT for an unusable address or token; UNAVAILABLE
-  // never: a peer that cannot be reached fails its operations.
+  // its group opens wait. Errors: INVALID_ARGUMENT for an unusable address or token. A peer that
+  // cannot be reached is no error here (never UNAVAILABLE): operations with it fail.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> Open(int self, std::vector<Peer> peers) = 0;
 
-  // The same, with lasting connections where the transport has them. Others of them that are kept end.
-  // Errors also: FAILED_PRECONDITION (COMMUNICATORS_GONE), those to be reused are not here.
+  // The same, with lasting connections if the transport has them. All other kept connections end.
+  // Errors also: FAILED_PRECONDITION (COMMUNICATORS_GONE) if the connections to be reused are not
+  // here.
   virtual absl::StatusOr<std::unique_ptr<PeerGroup>> OpenLasting(int self, std::vector<Peer> peers,
                                                                  const Lasting& lasting) {
     return Open(self, std::move(peers));
   }
-  // They are to be reused by an attempt that is being prepared: until then kept ones stay, however long
-  // that takes; DropLasting() where it comes to nothing.
+  // Says that an attempt in preparation will reuse the kept connections `name`. They stay until
+  // then, however long that takes; call DropLasting() if the attempt does not come about.
   virtual void AwaitLasting(const std::string& name) {}
-  // Ends kept ones; nothing happens to those that a group has.
+  // Ends the kept connections `name`. Connections that a group uses are not affected.
   virtual void DropLasting(const std::string& name) {}
-  // For how long they are kept at least; 0: not at all.
+  // How long connections are kept at least; 0: not at all.
   virtual std::chrono::milliseconds keeps_for() const { return {}; }
 
   // Whether groups are windowed().
   virtual bool windowed() const { return false; }
 
-  // Whether groups take messages in runs: what lies in runs that are not too short need not be
-  // packed for them.
+  // Whether groups take messages in runs. If so, bytes in runs that are not too short need not be
+  // packed.
   virtual bool gathers() const { return false; }
 
-  // Whether it can encrypt what goes to peers.
+  // Whether the transport can encrypt the traffic with peers.
   virtual bool encrypts() const { return false; }
 
   // Advances everything without blocking; returns whether anything happened.
@@ -162,7 +165,7 @@ class Transport {
   // Sleeps until Progress() may have work, Wake() is called, or `timeout` passed.
   virtual void Wait(std::chrono::milliseconds timeout) = 0;
 
-  // Ends a Wait() that runs now or, if none does, the next one. The one call that any thread may
+  // Ends the Wait() that runs now or, if none does, the next one. The only call that any thread may
   // make.
   virtual void Wake() = 0;
 };

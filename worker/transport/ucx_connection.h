@@ -15,31 +15,32 @@ class UcxGroup;
 class UcxTransport;
 
 // One endpoint, from its creation until UCX has closed it. Each direction of traffic between two
-// hosts has its own, dialled by the side that sends.
-// What UCX has to be told and asked of each connection: it has more than 12 fields.
+// hosts has its own, which the sending side dials. The struct has more than 12 fields because UCX
+// must be told and asked so much about each connection.
 struct UcxConnection {
   UcxTransport* transport = nullptr;
   ucp_ep_h endpoint = nullptr;
-  bool dialled = false;       // by this side
-  bool connected = false;     // UCX has set it up, or has given up
-  bool ready = false;         // dialled: the peer has accepted; otherwise: its hello was
-  bool close_wanted = false;  // once connected
+  bool dialled = false;    // by this side
+  bool connected = false;  // UCX has set it up, or has given up
+  bool ready = false;      // the peer has accepted (dialled), or its hello was accepted (otherwise)
+  bool close_wanted = false;  // to be closed once connected
   bool closing = false;
   void* close_request = nullptr;
-  UcxGroup* group = nullptr;  // null until a hello has told which, and for good after a refusal
+  UcxGroup* group = nullptr;  // null until a hello names it, and for good after a refusal
   int peer = -1;
   ucx::Hello hello;  // sent, or received and waiting for its group
   bool hello_received = false;
   std::chrono::steady_clock::time_point accepted;  // unless dialled
-  std::vector<void*> unread;  // rendezvous descriptors to be dropped when it is closed: before, the
-                              // sender would be told OK
+  // Rendezvous descriptors, to be dropped only when the connection is closed: if they were dropped
+  // before, UCX would tell the sender OK.
+  std::vector<void*> unread;
 };
 
-// One Send() or Receive() on its way.
+// One Send() or Receive() under way.
 struct UcxOperation {
   UcxGroup* group = nullptr;
   int peer = -1;
-  MessageTag tag;              // on the wire while a send is
+  MessageTag tag;              // UCX reads it while a send is under way
   std::byte* bytes = nullptr;  // only read when sending
   size_t size = 0;
   PeerGroup::Done done;

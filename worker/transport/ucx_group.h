@@ -16,8 +16,8 @@
 
 namespace remesh::worker {
 
-// A peer group over UCX: pairs messages with receives, and knows which peers are lost. Everything
-// UCX does with it arrives through the On...() calls, from inside UcxTransport::Progress().
+// A peer group over UCX. It pairs messages with receives, and knows which peers are lost.
+// UcxTransport::Progress() reports everything that UCX does with the group by the On...() calls.
 class UcxGroup : public PeerGroup {
  public:
   // `addresses` are those of `peers`.
@@ -32,21 +32,21 @@ class UcxGroup : public PeerGroup {
 
   const AttemptToken& token() const { return peers_[self_].peer.token; }
 
-  // A peer has dialled; false if it must be refused.
+  // A peer has dialled. Returns false if it must be refused.
   bool OnHello(UcxConnection* connection, const AttemptToken& from);
   // The dialled peer has accepted.
   void OnAccept(UcxConnection* connection);
-  // A message: its bytes if `rendezvous` is false, else a descriptor to fetch them with. Returns
-  // what the UCX handler returns.
+  // A message has arrived: its bytes if `rendezvous` is false, else a descriptor with which to
+  // fetch them. Returns what the UCX handler returns.
   ucs_status_t OnMessage(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
                          bool rendezvous);
-  // The peer has received ucx::kTakenBytes more of what was sent ahead.
+  // The peer has received ucx::kTakenBytes more of the bytes that were sent ahead.
   void OnTaken(UcxConnection* connection);
   void OnConnectionLost(UcxConnection* connection, std::string_view why);
   void OnClosed() { --connections_; }
   // An operation's callback begins.
   void OnCallback() { --unfinished_; }
-  // UCX is through with the operation.
+  // UCX has finished the operation.
   void OnTransferred(std::unique_ptr<UcxOperation> operation, ucs_status_t status);
 
  private:
@@ -63,25 +63,26 @@ class UcxGroup : public PeerGroup {
     SocketAddress address;
     UcxConnection* dialled = nullptr;
     UcxConnection* accepted = nullptr;
-    absl::Status lost;              // OK while it is not
+    absl::Status lost;              // OK while the peer is not lost
     std::deque<Operation> waiting;  // sends before the peer has accepted
     absl::flat_hash_map<MessageTag, Operation> receives;
     absl::flat_hash_map<MessageTag, Held> held;
     size_t held_bytes = 0;
-    size_t ahead_bytes = 0;  // sent short, and not said to be received
-    size_t taken_bytes = 0;  // received short, and not said to be
+    size_t ahead_bytes = 0;  // of short messages that the peer has not reported as received
+    size_t taken_bytes = 0;  // of short messages received here, and not yet reported
   };
 
-  // Counts the operation in and sees that the peer is dialled; null if it has ended at once.
+  // Counts the operation, and makes sure that the peer is dialled. Null if the operation has ended
+  // at once.
   Operation Begin(int peer, const MessageTag& tag, std::byte* bytes, size_t size, Done done);
   void End(Operation operation, absl::Status status);
   void Transmit(Operation operation);
   void Fetch(Operation operation, void* descriptor);
   ucs_status_t Hold(UcxConnection* connection, const MessageTag& tag, void* data, size_t size,
                     bool rendezvous);
-  // Notes that a short message was received, and tells the peer now and then.
+  // Counts a short message as received, and reports to the peer now and then.
   void Take(PeerState& state, size_t size);
-  // Ends what waits on the peer and closes its connections.
+  // Ends the operations that wait for the peer, and closes its connections.
   void Drop(PeerState& state, const absl::Status& status);
 
   UcxTransport* const transport_;

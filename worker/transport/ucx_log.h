@@ -3,9 +3,9 @@
 
 namespace remesh::worker {
 
-// What UCX has to say becomes lines of our log: msg=UCX cause="..." at=file:line. How much it says
-// is UCX_LOG_LEVEL's, warnings by default; what it calls errors is mostly some peer's doing, thus
-// warnings too.
+// Turns UCX's messages into lines of the worker's log: msg=UCX cause="..." at=file:line.
+// UCX_LOG_LEVEL says how much UCX logs, warnings by default. Most of what UCX calls errors is some
+// peer's doing, so those become warnings too.
 void LogUcxAsOurs();
 
 }  // namespace remesh::worker

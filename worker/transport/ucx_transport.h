@@ -19,22 +19,23 @@ struct UcxOptions {
                             // bind_address, else all
   int64_t rendezvous_bytes =
       16 << 10;  // longer messages are received straight into place, shorter ones copied on arrival
-  int64_t ahead_bytes_max =
-      PeerGroup::kAheadBytesMax;  // of short messages on the way to a peer that it has not said to
-                                  // have received; more go like longer ones
-  int64_t held_bytes_max = 64 << 20;  // of messages a peer may have waiting for their Receive(); a
-                                      // peer that sends more than it may is lost
+  // Limit on the bytes of short messages sent to a peer that it has not reported as received.
+  // Beyond it, short messages are sent like longer ones.
+  int64_t ahead_bytes_max = PeerGroup::kAheadBytesMax;
+  // Limit on the bytes of a peer's messages that wait for their Receive(). A peer that sends more
+  // is lost.
+  int64_t held_bytes_max = 64 << 20;
 };
 
-// Active messages of UCX over connections made by address. A host dials every peer that it has an
-// operation with and shows both tokens; messages follow once the peer's group has accepted them, so
-// a peer that knows no token reaches no memory. There is no encryption: run it on a network that is
-// trusted or encrypted itself. OK of a Send() means that UCX no longer needs the data; only the
-// receiver knows that they have arrived. A peer that aborts its group is lost to the others. What
-// these options do not set, UCX_* in the environment may.
+// Active messages of UCX over connections made by address. A host dials every peer with which it
+// has an operation, and shows both tokens. Messages follow once the peer's group has accepted the
+// tokens, so a peer that knows no token reaches no memory. There is no encryption: run it on a
+// network that is trusted or encrypted itself. A Send() that ends OK means that UCX no longer needs
+// the data; only the receiver knows that they have arrived. A peer that aborts its group is lost to
+// the others. UCX_* in the environment may set what these options do not.
 //
-// Errors: INVALID_ARGUMENT for options that name no usable address; UNAVAILABLE when UCX cannot
-// start or listen.
+// Errors: INVALID_ARGUMENT for options that name no usable address; UNAVAILABLE if UCX cannot start
+// or listen.
 absl::StatusOr<std::unique_ptr<Transport>> NewUcxTransport(const UcxOptions& options);
 
 }  // namespace remesh::worker

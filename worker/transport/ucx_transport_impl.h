@@ -17,10 +17,10 @@
 
 namespace remesh::worker {
 
-// Owns the listener and every connection. UCX's callbacks only record; Progress() acts on the
-// records once UCX has returned, because endpoints must not be made or closed, and callbacks of
-// operations not run, from inside it.
-// The callbacks of UCX all come here: it has more than 25 methods and more than 12 fields.
+// Owns the listener and every connection. UCX's callbacks only record events. Progress() acts on
+// them once UCX has returned, because inside UCX endpoints must not be made or closed, and
+// callbacks of operations must not run. The class has more than 25 methods and more than 12 fields
+// because all callbacks of UCX come here.
 class UcxTransport : public Transport {
  public:
   static absl::StatusOr<std::unique_ptr<Transport>> Create(const UcxOptions& options);
@@ -39,15 +39,15 @@ class UcxTransport : public Transport {
   // Null if UCX refuses at once.
   UcxConnection* Dial(UcxGroup* group, int peer, const SocketAddress& address,
                       const ucx::Hello& hello);
-  // Starts to close; the connection is gone after the Progress() that ends it. Idempotent. UCX 1.13
-  // stops the process when an endpoint is closed while it is being set up, so one that has only
-  // been dialled leaves its group at once, having carried nothing but the hello, and closes when it
-  // can.
+  // Starts to close the connection, which is gone after the Progress() that ends it. Idempotent.
+  // UCX 1.13 stops the process when an endpoint is closed while it is being set up. So a connection
+  // that has only been dialled, and has carried nothing but the hello, leaves its group at once and
+  // closes when it can.
   void Close(UcxConnection* connection);
-  // Queues the callback.
+  // Queues the operation's callback.
   void End(std::unique_ptr<UcxOperation> operation, absl::Status status);
   void Forget(const UcxGroup& group);
-  // Closes the connection, and loses its peer, once UCX has returned.
+  // Closes the connection, and reports its peer as lost, once UCX has returned.
   static void Fail(UcxConnection* connection, ucs_status_t status);
 
   // An active message without data.
@@ -84,10 +84,10 @@ class UcxTransport : public Transport {
                                 size_t length, const ucp_am_recv_param_t* param);
 
   bool AcceptConnections();
-  // Ends those that should have shown a token long ago.
+  // Closes connections that should have shown a token long ago.
   bool CloseStrangers();
   void StartClosing(UcxConnection* connection);
-  // Gives a received hello to its group, if it is open.
+  // Gives a received hello to its group, if the group is open.
   void Introduce(UcxConnection* connection);
   bool HandleFailures();
   bool FinishClosing();
@@ -99,7 +99,7 @@ class UcxTransport : public Transport {
   ucp_listener_h listener_ = nullptr;
   absl::flat_hash_map<UcxConnection*, std::unique_ptr<UcxConnection>> connections_;
   absl::flat_hash_map<ucp_ep_h, UcxConnection*>
-      open_;  // not closing: UCX uses the handles of closed ones again
+      open_;  // not closing: UCX uses the handles of closed endpoints again
   absl::flat_hash_map<AttemptToken, UcxGroup*> groups_;
   absl::flat_hash_set<AttemptToken> closed_;  // of groups that were open here
   std::deque<AttemptToken> closed_order_;

@@ -9,7 +9,7 @@
 #include "worker/transport/peer_table.h"
 #include "worker/transport/transport.h"
 
-// What active messages carry, between builds of one version on little-endian machines.
+// The format of active messages, between builds of one version on little-endian machines.
 namespace remesh::worker::ucx {
 
 static_assert(std::endian::native == std::endian::little);
@@ -19,11 +19,13 @@ enum Id : unsigned {
   kHello = 1,    // header Hello, no data: the first on a connection, from the side that dialled
   kAccept = 2,   // no header, no data: the answer, when the group is open and knows the token
   kMessage = 3,  // header MessageTag: a message of the group
-  kTaken = 4,    // no header, no data: kTakenBytes of short messages have found their Receive();
-                 // against the connection's direction
+  // No header, no data: kTakenBytes more of short messages have found their Receive(). Sent against
+  // the connection's direction.
+  kTaken = 4,
 };
 
-// What a message that was copied on arrival counts, until it is received and after.
+// The bytes that a message copied on arrival counts for in the limits, before it is received and
+// after.
 inline constexpr size_t CountedBytes(size_t size) { return size + 128; }
 
 inline constexpr size_t kTakenBytes = 64 << 10;
@@ -36,7 +38,7 @@ struct Hello {
   char from[kAttemptTokenBytes];  // of the caller
 };
 
-// A header of untrusted length; nullopt unless it is a T.
+// Reads a header of untrusted length; nullopt unless it has the size of a T.
 template <typename T>
 std::optional<T> ParseHeader(const void* header, size_t length) {
   if (length != sizeof(T)) return std::nullopt;

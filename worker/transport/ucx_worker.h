@@ -12,7 +12,7 @@
 
 namespace remesh::worker {
 
-// A UCP context with one worker for one thread, and how that thread sleeps.
+// A UCP context with one worker for one thread, and the descriptors on which that thread sleeps.
 class UcxWorker {
  public:
   static absl::StatusOr<std::unique_ptr<UcxWorker>> Create(const UcxOptions& options,
@@ -24,7 +24,7 @@ class UcxWorker {
 
   ucp_worker_h get() const { return worker_; }
 
-  // Sleeps until the worker has events, Wake() or `timeout`.
+  // Sleeps until the worker has events, Wake() is called, or `timeout` has passed.
   void Wait(std::chrono::milliseconds timeout);
   // Thread-safe.
   void Wake();

@@ -16,7 +16,7 @@ namespace remesh::worker {
 
 class MemoryTransport;
 
-// One group's operations that have not ended. Guarded by the hub's mutex, like all that is declared
+// The unfinished operations of one group. Guarded by the hub's mutex, like all that is declared
 // here.
 struct MemoryGroupState {
   using Key = std::pair<int, MessageTag>;  // peer
@@ -42,8 +42,8 @@ struct MemoryGroupState {
   const AttemptToken& token() const { return peers[self].token; }
 };
 
-// "The message `tag` of the group `from` to the group `to` may be complete": looked into by the
-// receiving transport.
+// Says that the message `tag` from group `from` to group `to` may be complete. The receiving
+// transport looks into it.
 struct MemoryNotice {
   AttemptToken from;
   AttemptToken to;
@@ -68,7 +68,7 @@ class MemoryFabric::Hub {
   // Ends the operations of every group with peers that cannot be reached any more.
   void FailOperationsWithLost() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
-  // Ends the operations of `group` that have not ended, those with `peer` or (-1) all.
+  // Ends the unfinished operations of `group` with `peer`, or all of them if `peer` is -1.
   void EndAll(MemoryGroupState& group, int peer, const absl::Status& status)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 

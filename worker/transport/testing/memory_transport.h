@@ -10,10 +10,10 @@
 
 namespace remesh::worker {
 
-// A network inside one process, for tests and simulations: its transports reach each other by name.
+// A network inside one process, for tests and simulations. Its transports reach each other by name.
 // Nothing happens outside the transports' own calls, so that one thread driving them all gets the
 // same run every time. Thread-safe, and so are its transports towards each other: each may have a
-// thread of its own. Lives on until its last transport is gone.
+// thread of its own. The network lives until its last transport is gone.
 class MemoryFabric {
  public:
   MemoryFabric();
@@ -21,13 +21,12 @@ class MemoryFabric {
   // REQUIRES: no living transport has this address.
   std::unique_ptr<Transport> NewTransport(std::string address);
 
-  // What the death of a process looks like from outside: the operations of others with it end
-  // UNAVAILABLE. The transport itself stops moving anything; its operations end only by Abort().
-  // Its address is free again.
+  // Simulates the death of a process as others see it: their operations with it end UNAVAILABLE.
+  // The transport itself stops moving anything, and its operations end only by Abort(). Its address
+  // is free again.
   void Kill(std::string_view address);
 
-  // Messages sent to `address` from now on are seen there only after so many more of its Progress()
-  // calls.
+  // Delays messages that are sent to `address` from now on by this many of its Progress() calls.
   void SetDelay(std::string_view address, int progress_calls);
 
   // Messages dropped because their sender's token is not in the receiving group's table.

@@ -11,7 +11,7 @@
 
 namespace remesh::worker {
 
-// What is done to slices on their way; their digests are left alone.
+// What a tap does to slices on their way; it leaves their digests alone.
 struct Tap {
   bool spoil = false;                      // the first byte of each
   std::vector<std::byte>* sent = nullptr;  // all of them, one after the other
