@@ -15,23 +15,25 @@
 
 namespace remesh::worker {
 
-// What bytes go through on this host, as the settings `device` and `transport` say. Ends from the
-// last member to the first.
+// The transport and the devices of this host, as the settings `device` and `transport` say. Members
+// end from the last to the first.
 struct DataPlane {
-  std::unique_ptr<NcclApi> nccl;                  // null but with transport nccl
-  std::vector<std::shared_ptr<void>> streams_of;  // what `streams` works on
-  std::unique_ptr<GpuStreams> streams;            // the same
+  std::unique_ptr<NcclApi> nccl;                  // null unless the transport is nccl
+  std::vector<std::shared_ptr<void>> streams_of;  // owns what `streams` works on
+  std::unique_ptr<GpuStreams> streams;            // null unless the transport is nccl
   std::unique_ptr<Transport> transport;
-  std::vector<std::unique_ptr<Device>> devices;  // by local index; one for all of the host's
-  std::vector<std::string> warnings;             // about the environment, for the log
+  // by local index, or one for all: the host's memory
+  std::vector<std::unique_ptr<Device>> devices;
+  std::vector<std::string> warnings;  // about the environment, for the log
 };
 
-// Where the server assigns ids to GPUs, all that this process sees are the host's devices. Errors: as
-// OpenCudaDevices().
+// If the server assigns ids to GPUs, sets options.devices to the number of GPUs that this process
+// sees. Errors: as OpenCudaDevices().
 absl::Status CountDevices(WorkerOptions& options);
 
-// Opens it. on_stuck: only the end of this process frees what a device still works on; see
-// NcclSetup. Errors: INVALID_ARGUMENT naming the setting; those of transports and devices.
+// Opens the data plane. `on_stuck` is called when only the end of this process frees what a device
+// still works on; see NcclSetup. Errors: INVALID_ARGUMENT naming the setting; those of transports
+// and devices.
 absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,
                                         std::function<void()> on_stuck);
 

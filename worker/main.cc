@@ -23,20 +23,21 @@ namespace {
 
 void WritePortFile(const std::string& path, const Worker& worker) {
   if (path.empty()) return;
-  // Whole or not at all: somebody waits for it.
+  // Written to a new file and renamed, because another process waits for the complete file.
   std::ofstream(path + ".new") << "metrics_port: " << worker.metrics_port() << "\ndata_address: \""
                                << worker.data_address() << "\"\n";
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
-// With some to spare for the libraries: gRPC's grow with the machine's cores.
+// The worker's own threads, with a reserve for the libraries: gRPC's threads grow with the
+// machine's cores.
 int ThreadsNeeded(const WorkerOptions& options) {
   constexpr int kOwn = 16;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
   return kOwn + grpc + service::MetricsEndpoint::kThreads + static_cast<int>(options.copy_threads);
 }
 
-// `settings` are of other options: those given here are completed.
+// `settings` belongs to other options: this function completes a copy.
 absl::Status Run(const service::ReadResult& read, const service::Settings& settings,
                  WorkerOptions options) {
   service::ShutdownSignal shutdown;

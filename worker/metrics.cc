@@ -12,13 +12,13 @@
 namespace remesh::worker {
 namespace {
 
-// By Attempt::Phase; kOver is none that an attempt leaves.
+// By Attempt::Phase, without kOver, which an attempt never leaves.
 constexpr const char* kPhases[] = {"reserving", "fetching", "opening",    "transferring",
                                    "verifying", "verified", "committing", "committed",
                                    "failed",    "stopping"};
 static_assert(std::size(kPhases) == static_cast<size_t>(Attempt::Phase::kOver));
 
-// Those that alerts ask for before they have happened.
+// Reasons that alerts query before the first such error.
 constexpr const char* kExpectedErrors[] = {"DIGEST_MISMATCH", "PEER_LOST", "SOURCE_MODIFIED",
                                            "TRANSPORT_FAILED"};
 

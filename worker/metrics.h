@@ -18,26 +18,27 @@
 
 namespace remesh::worker {
 
-// What a worker tells Prometheus: remesh_worker_*, each described in docs/metrics.md. Every series
-// exists from the start, but for rare reasons of errors. Thread-safe.
-// One a series: it has more than 12 fields.
+// The worker's Prometheus series, remesh_worker_*, each described in docs/metrics.md. Every series
+// exists from the start, except those of rare error reasons. Thread-safe. The class has more than
+// 12 fields because each series is one.
 class WorkerMetrics {
  public:
   // `registry` must outlive it.
   WorkerMetrics(prometheus::Registry& registry, const std::string& transport, bool encrypts);
 
-  // `delta`: since the attempt's window before; `encrypted`: what was sent and received.
+  // `delta` counts from the attempt's previous window; `encrypted` says whether it went over the
+  // network encrypted.
   void WindowDone(const MoverBytes& delta, double seconds, bool encrypted);
   // An attempt has left `phase`, which is not kOver.
   void PhaseDone(Attempt::Phase phase, double seconds);
   // An attempt connects by NCCL.
   void CommunicatorsOpened(bool reused);
-  // What ended a mover; counted when digests did not match.
+  // `status` has ended a mover. Counted if digests did not match.
   void MovingFailed(const absl::Status& status);
   void SetBufferBytes(int64_t bytes);
   void SetBufferBytesMax(int64_t bytes);
   void SetDeviceBufferBytes(int64_t bytes);
-  // What the store has counted since it was opened.
+  // `counts` are the store's totals since it was opened.
   void SetRecycling(const RecyclingCounts& counts);
   void CountError(const absl::Status& status);
   void CountHeartbeat();
@@ -52,7 +53,7 @@ class WorkerMetrics {
   Wire AddWire(const std::string& transport);
 
   const Wire in_clear_;
-  const Wire encrypted_;  // that in the clear, where the transport does not encrypt
+  const Wire encrypted_;  // equal to in_clear_ if the transport does not encrypt
   prometheus::Counter& copied_;
   prometheus::Counter& chunks_verified_;
   prometheus::Family<prometheus::Counter>& mismatches_;

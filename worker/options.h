@@ -13,8 +13,7 @@
 
 namespace remesh::worker {
 
-// What a worker is started with.
-// One a setting: it has more than 12 fields.
+// The worker's settings. The struct has more than 12 fields because each setting is one.
 struct WorkerOptions {
   std::string host;
   std::string server_address = "127.0.0.1:7070";
@@ -23,10 +22,10 @@ struct WorkerOptions {
   service::CertificateFiles tls;
   std::string tls_server_name;
   std::string join_token_file;
-  std::string join_token;  // no setting: what the file says
+  std::string join_token;  // not a setting: the content of join_token_file
   int64_t devices = 1;
   std::vector<std::string> device_ids;
-  std::string preset = "cpu-100g";  // says the three below where they are 0
+  std::string preset = "cpu-100g";  // supplies those of the next three that are 0
   double nic_bytes_per_second = 0;
   int64_t nics = 0;
   double fabric_bytes_per_second = 0;
@@ -60,21 +59,22 @@ struct WorkerOptions {
   std::string log_format = "logfmt";
 };
 
-// One row for each option. `options` must outlive `settings`.
+// Adds one row for each option. `options` must outlive `settings`.
 void AddSettings(WorkerOptions& options, service::Settings& settings);
 
-// Whether the server assigns the ids: device_ids is auto.
+// Whether the server assigns the device ids, which `device_ids: auto` asks for.
 bool HasAssignedIds(const WorkerOptions& options);
 
-// Fills in host, devices, device ids and the bind address where they are left to the machine,
-// capacities that are left to the preset, and the join token.
-// INVALID_ARGUMENT naming the key for what cannot be.
+// Fills in what the settings leave to the machine (host, devices, device ids and the bind address)
+// or to the preset (capacities), and the join token. INVALID_ARGUMENT naming the key of a setting
+// that is not possible.
 absl::Status Complete(WorkerOptions& options);
-// Who may call on the socket. INVALID_ARGUMENT: see MakeSocketRules().
+// The rules for who may call on the socket. INVALID_ARGUMENT: see MakeSocketRules().
 absl::StatusOr<SocketRules> SocketRulesOf(const WorkerOptions& options);
-// What Complete() would say without network and files.
+// The first error of Complete() that can be found without network and files.
 absl::Status ValidateHere(WorkerOptions options);
-// For --check-config: all of that, and what is wrong with the files that are named.
+// For --check-config: all errors that can be found without network, and those of the files that the
+// settings name.
 std::vector<absl::Status> Problems(WorkerOptions options);
 
 }  // namespace remesh::worker

@@ -9,8 +9,8 @@
 
 namespace remesh::worker {
 
-// Keeps what Settings::Live names as the settings file has it now. Null when the process was started
-// without a file. What it is given must outlive it.
+// Keeps the settings that Settings::Live names equal to the settings file. Null if the process was
+// started without a file. All arguments must outlive the result.
 std::unique_ptr<service::ConfigReload> ReloadWorkerSettings(const service::ReadResult& started,
                                                             const service::Settings& settings,
                                                             Worker& worker);

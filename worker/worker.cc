@@ -40,9 +40,9 @@ using service::LogWarning;
 namespace {
 
 constexpr size_t kNonceBytes = 16;
-// A refused worker dials for as long as it takes; its log is read by people.
+// A refused worker goes on dialling, so its log repeats the remedy only once in this time.
 constexpr std::chrono::minutes kRemedyPause(1);
-constexpr absl::Duration kPatience = absl::Seconds(1);  // with the agent, of who asks
+constexpr absl::Duration kPatience = absl::Seconds(1);  // for the agent's answer
 constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
 constexpr absl::Duration kAbortPatience = absl::Seconds(5);  // for the planner's Abort
 
@@ -68,7 +68,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   ASSIGN_OR_RETURN(worker->certificates_,
                    service::CertificateKeeper::Start({.files = set.tls}, worker->tls_metrics_));
   worker->OpenSegments(plane);
-  // Before what takes long, so that it can be seen.
+  // Before the steps that take long, so that they can be observed.
   if (!set.metrics_address.empty()) {
     ASSIGN_OR_RETURN(
         worker->endpoint_,
@@ -93,7 +93,7 @@ absl::StatusOr<std::unique_ptr<Worker>> Worker::Start(WorkerOptions options, Dat
   return worker;
 }
 
-// From the outside in: who could give new work goes first.
+// Ends the parts from the outside in: first those that could bring new work.
 Worker::~Worker() {
   endpoint_.reset();
   if (link_ != nullptr) link_->Stop();
@@ -156,7 +156,7 @@ void Worker::Drain(std::chrono::nanoseconds patience) {
     strand_->Post([this] { agent_->Drain(/*at_once=*/true); });
     AwaitIdle(kAbortPatience);
   }
-  // What the planner is to hear of the last attempt is on its way when the stream ends.
+  // Before the stream ends, the reports of the last attempt to the planner must be on their way.
   const absl::Time end = absl::Now() + kPatience;
   while (!link_->Flushed() && absl::Now() < end) absl::SleepFor(kDrainLook);
   absl::SleepFor(kDrainLook);

@@ -25,35 +25,36 @@
 
 namespace remesh::worker {
 
-// Whoever includes this file need not compile their gRPC callbacks.
+// Forward declarations keep gRPC's callbacks out of the files that include this one.
 class LocalService;
 class PlannerChannel;
 class PlannerLink;
 class ProgramFetcher;
 class UnixServer;
 
-// A host's worker, all of it: serves trainers and carries out the planner's commands from Start()
-// until it is destroyed.
-// Owns the process's parts, in the order in which they end: it has more than 12 fields.
+// The whole worker of a host: serves trainers and carries out the planner's commands from Start()
+// until it is destroyed. The class has more than 12 fields because it owns all parts of the
+// process; ~Worker() says in which order they end.
 class Worker {
  public:
-  // Told, on any thread, that the worker is of no use any more and why: to be destroyed soon.
+  // Called on any thread when the worker has become useless, with the reason. The owner should
+  // destroy the worker soon.
   using Ended = std::function<void(const absl::Status&)>;
 
-  // `options` must be Complete(), `plane` what they say. Errors: those of the parts, naming the
-  // option.
+  // `options` must be Complete(), and `plane` opened for them. Errors: those of the parts, naming
+  // the option.
   static absl::StatusOr<std::unique_ptr<Worker>> Start(WorkerOptions options, DataPlane plane,
                                                        Ended ended);
   ~Worker();
 
-  // Looks at the files now; they are read again from time to time anyway.
+  // Looks at the certificate files now. They are read again from time to time anyway.
   void ReloadCertificates();
   void SetSocketRules(SocketRules rules) { gate_.SetRules(std::move(rules)); }
   service::ConfigMetrics& config_metrics() { return config_metrics_; }
-  // Takes part in no new move; gives those under way `patience` to end, then has the planner end
-  // them. Blocks; in no move: not.
+  // Takes part in no new move, gives the moves under way `patience` to end, then has the planner
+  // end them. Blocks, but returns at once if no move is under way.
   void Drain(std::chrono::nanoseconds patience);
-  // 0 when there is no endpoint.
+  // 0 if there is no metrics endpoint.
   int metrics_port() const { return endpoint_ == nullptr ? 0 : endpoint_->port(); }
   const std::string& data_address() const { return data_->transport_address(); }
 
@@ -72,13 +73,13 @@ class Worker {
   bool AwaitIdle(absl::Duration patience);
   Agent::Ports MakePorts();
   v1::Register Identity() const;
-  // True when there is no use in dialling again soon.
+  // Returns true if there is no use in dialling again soon.
   bool Disconnected(const absl::Status& status);
 
   const WorkerOptions options_;
   const Ended ended_;
   std::string boot_id_;
-  std::chrono::steady_clock::time_point remedy_told_{};  // of the link's thread
+  std::chrono::steady_clock::time_point remedy_told_{};  // used by the link's thread
   std::atomic<bool> attached_ = false;                   // the planner has welcomed this worker
   std::atomic<bool> started_ = false;                    // buffers are adopted, trainers are served
   std::atomic<bool> stopping_ = false;
@@ -88,14 +89,14 @@ class Worker {
   service::ConfigMetrics config_metrics_{*registry_, absl::Now()};
   std::unique_ptr<WorkerMetrics> metrics_;
   std::shared_ptr<service::CertificateKeeper> certificates_;  // null: no TLS
-  HandleTable handles_;                       // of device memory, for trainers, and what they lend
+  HandleTable handles_;  // of device memory for trainers, and of memory that they lend
   std::unique_ptr<DeviceSegments> segments_;  // null: buffers are files
   std::unique_ptr<BufferStore> store_;
-  DataPlane plane_;  // but for what data_ has of it
+  DataPlane plane_;  // without what data_ owns of it
   std::unique_ptr<DataThread> data_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;
-  std::unique_ptr<StrandPulse> pulse_;  // of the link's writer
+  std::unique_ptr<StrandPulse> pulse_;  // used by the link's writer
   std::unique_ptr<Strand> files_;       // reserves memory
   std::unique_ptr<PlannerChannel> channel_;
   std::unique_ptr<ProgramFetcher> fetcher_;
