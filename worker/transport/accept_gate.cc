@@ -24,11 +24,11 @@
 namespace remesh::worker {
 namespace {
 
-// A peer has some for each attempt, and all workers of a test one address.
+// A peer opens several for each attempt, and in tests all workers share one address.
 constexpr int kConnectionsPerAddress = 1024;
 constexpr absl::Duration kSilence = absl::Seconds(5);
 constexpr uint64_t kFirstWords = 16;  // bytes; UCX's greetings are longer
-constexpr int kPauseMillis = 10;      // when accept() fails, for callers that would try at once
+constexpr int kPauseMillis = 10;  // after a failed accept(), as the caller may try again at once
 
 uint64_t BytesReceived(const Fd& connection) {
   tcp_info info{};
@@ -39,7 +39,7 @@ uint64_t BytesReceived(const Fd& connection) {
 
 class Gate {
  public:
-  // Closes the connection unless it may stay; -1 and EAGAIN then.
+  // Closes the connection unless it may stay; returns -1 with EAGAIN then.
   int Admit(Fd connection) {
     const std::string address = service::AddressOf(connection.get());
     absl::MutexLock lock(&mutex_);
@@ -78,7 +78,7 @@ class Gate {
   }
 
   static void EndIfSilent(const Young& young) {
-    // Through a copy of our own: the number may be another's at any time.
+    // Through a copy of the descriptor, because its number may be reused at any time.
     const Fd same(fcntl(young.fd, F_DUPFD_CLOEXEC, 0));
     if (!same || service::SocketOf(same.get()) != young.socket ||
         BytesReceived(same) >= kFirstWords)

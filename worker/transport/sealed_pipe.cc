@@ -172,8 +172,8 @@ SealedPipe::Next SealedPipe::OpenNext() {
   return Next::kWhole;
 }
 
-// Appends one reading of the socket to what arrived: as read(2) answers. The memory for it grows with
-// what comes at once: most connections carry small records in this direction.
+// Reads the socket once and appends to arrived_; returns what read(2) returns. The buffer grows
+// with the bytes that come at once, because most connections carry small records in this direction.
 ssize_t SealedPipe::Fill(int fd) {
   if (arrived_.empty()) arrived_.resize(kReadBytesMin);
   std::memmove(arrived_.data(), arrived_.data() + arrived_at_, arrived_end_ - arrived_at_);
@@ -211,7 +211,7 @@ ssize_t SealedPipe::Read(int fd, std::span<const iovec> vectors) {
     }
     const Next next = OpenNext();
     if (next == Next::kWhole) continue;
-    if (got > 0) return static_cast<ssize_t>(got);  // a forged record is met again
+    if (got > 0) return static_cast<ssize_t>(got);  // the next call finds the forged record again
     if (next == Next::kForged) {
       errno = EBADMSG;
       return -1;

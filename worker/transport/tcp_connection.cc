@@ -121,7 +121,7 @@ bool TcpConnection::OnHello(const tcp::DialerHello& hello) {
   const bool proved = wanted && tcp::Holds(hello, secrets, challenge_);
   if (proved) answer = tcp::MakeAnswer(secrets, challenge_, hello);
   Queue(answer);
-  // Who did not prove itself reads the answer and goes; what else it says is not read.
+  // A dialer that has not proved itself gets the answer; nothing else that it sends is read.
   if (!proved) {
     stream_.Write();
     return false;

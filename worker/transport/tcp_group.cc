@@ -12,7 +12,8 @@
 namespace remesh::worker {
 namespace {
 
-// Receives that a peer may have waiting for our sends: more than any program has at once.
+// Limit on the receives that a peer may have waiting for our sends: more than any program has at
+// once.
 constexpr size_t kGrantsMax = size_t{1} << 16;
 
 template <typename AnyRuns>
@@ -56,7 +57,7 @@ bool TcpGroup::Begin(PeerState& state, Done& done) {
   if (!std::exchange(state.dialling, true))
     transport_->Dial(this, static_cast<int>(&state - peers_.data()));
   if (state.lost.ok()) return true;
-  End(std::move(done), state.lost);  // there is no way to it
+  End(std::move(done), state.lost);  // Dial() found no way to the peer
   return false;
 }
 
@@ -100,7 +101,7 @@ void TcpGroup::OnOpen(int peer, TcpConnection* connection) {
   PeerState& state = peers_[peer];
   if (!wants(peer)) return transport_->Close(connection);
   TcpConnection*& place = connection->dialled() ? state.dialled : state.accepted;
-  // A peer dials anew only when it takes the one before for broken.
+  // A peer dials again only if it takes its earlier connection for broken.
   if (place != nullptr) {
     transport_->Close(connection);
     return OnLost(peer, "it dialled twice");

@@ -21,7 +21,7 @@ Nonce MakeNonce() {
   return nonce;
 }
 
-// `role` keeps an answer from being sent back as a hello.
+// `role` prevents an answer from being sent back as a hello.
 Proof Prove(std::string_view role, const Secrets& secrets, const Nonce& challenge,
             const Nonce& hello) {
   const std::string key = secrets.acceptor + secrets.dialer;

@@ -15,7 +15,7 @@
 namespace remesh::worker::tcp {
 namespace {
 
-// So that one connection does not keep others waiting.
+// Limit for one turn, so that one connection does not keep others waiting.
 constexpr size_t kTurnBytes = size_t{4} << 20;
 constexpr size_t kBufferBytes = size_t{64} << 10;
 constexpr size_t kVectors = 256;
@@ -84,7 +84,8 @@ bool Stream::Write() {
     any = true;
     turn += static_cast<size_t>(sent);
     Wrote(static_cast<size_t>(sent));
-    // Short of all means that the socket is full; a record is short in any case.
+    // A short write means that the socket is full. With encryption, a write is at most one record
+    // and always short.
     if (sealed_ == nullptr && static_cast<size_t>(sent) < wanted) return any;
   }
   return any;
@@ -112,7 +113,7 @@ void Stream::Wrote(size_t bytes) {
 bool Stream::Read(Reader& reader) {
   if (buffer_.empty()) buffer_.resize(kBufferBytes);
   bool any = false;
-  // What the pipe has read no event tells of: it is taken in the same turn.
+  // No event announces bytes that the pipe has read already, so they are taken in the same turn.
   for (size_t turn = 0;
        open() && (turn < kTurnBytes || (sealed_ != nullptr && sealed_->has_input()));) {
     std::array<iovec, kVectors> vectors;
@@ -123,7 +124,7 @@ bool Stream::Read(Reader& reader) {
       straight += vectors[count - 1].iov_len;
     }
     size_t room = straight;
-    if (count < kVectors) {  // all of the body, and what follows it
+    if (count < kVectors) {  // there is room for the whole body: also read what follows
       vectors[count++] = {buffer_.data() + filled_, buffer_.size() - filled_};
       room += buffer_.size() - filled_;
     }
@@ -155,7 +156,7 @@ void Stream::BodyArrived(size_t bytes) {
   arrived_ += bytes;
 }
 
-// What is in the buffer. False once the stream is closed.
+// Parses what is in the buffer. Returns false once the stream is closed.
 bool Stream::Parse(Reader& reader) {
   size_t at = 0;
   while (open()) {

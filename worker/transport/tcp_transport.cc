@@ -34,7 +34,7 @@ constexpr int kEventsPerTurn = 64;
 constexpr size_t kLeftMax = 4096;
 constexpr milliseconds kRedialAfter(10);  // at first
 constexpr int kDoublingsMax = 4;
-// A peer that is besieged drops connections before it answers.
+// A peer with too many unproved connections drops some before it answers.
 constexpr int kBrokenMax = 20;
 constexpr milliseconds kListenerPause(100);
 
@@ -48,7 +48,7 @@ void Set(int fd, int level, int option, int value) {
   setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-// A host that is gone without a word is noticed within 15 s.
+// Lets the kernel notice within 15 s that a host is gone without a word.
 void Tune(int fd) {
   Set(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   Set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
@@ -58,7 +58,7 @@ void Tune(int fd) {
   Set(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 15000);
 }
 
-// Of descriptors or memory: it may pass.
+// Whether descriptors or memory are short, which may pass.
 bool IsShortage(int error) {
   return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
@@ -221,8 +221,8 @@ bool TcpTransport::Accept() {
   return true;
 }
 
-// A handshake takes moments: of those that are not through, the oldest is the least likely to be
-// one of ours.
+// A handshake takes moments, so of the connections that have not finished it, the oldest is the
+// least likely to be one of a peer's.
 void TcpTransport::MakeRoom(const std::string& host) {
   const auto make_room = [this](int most, const auto& counts) {
     if (std::count_if(unproved_.begin(), unproved_.end(), counts) >= most)
@@ -233,7 +233,7 @@ void TcpTransport::MakeRoom(const std::string& host) {
   make_room(options_.unproved_max, [](const TcpConnection* c) { return !c->dialled(); });
 }
 
-// Out of descriptors: an idle listener would be reported again and again.
+// Out of descriptors: while the listener is not paused, epoll would report it again and again.
 void TcpTransport::PauseListener() {
   service::LogWarning("cannot accept connections of peers", {{"error", std::strerror(errno)}});
   for (TcpConnection* connection : unproved_) {
@@ -276,7 +276,7 @@ void TcpTransport::Handle(TcpConnection* connection, uint32_t events) {
 }
 
 void TcpTransport::OnClosed(TcpConnection* connection) {
-  if (!open_.contains(connection)) return;  // by its own group
+  if (!open_.contains(connection)) return;  // its own group has closed it
   const std::string why = connection->stream().why();
   TcpGroup* const group = connection->group();
   const int peer = connection->peer();
@@ -296,15 +296,16 @@ void TcpTransport::OnClosed(TcpConnection* connection) {
   ++tries.all;
   tries.broken = answer ? 0 : tries.broken + 1;
   if (tries.broken >= kBrokenMax) return group->OnLost(peer, why);
-  // Not all hosts at once, and less often the longer it takes.
+  // Spreads the hosts' tries, and dials less often the longer it takes.
   const auto pause = kRedialAfter * (1 << std::min(tries.all, answer ? 6 : kDoublingsMax));
   const auto jitter = std::chrono::microseconds(random_() % (1000 * pause.count()));
   redials_.push_back({steady_clock::now() + pause / 2 + jitter, group, peer, tries});
 }
 
-// Its time is over, unless its next step has only not been read: this process may have stood still.
+// The handshake has run out of time, unless its next step has arrived and is not read yet: this
+// process may have stood still.
 void TcpTransport::EndHandshake(TcpConnection* connection, TimePoint now) {
-  if (!connection->stream().open()) return;  // by its own group
+  if (!connection->stream().open()) return;  // its own group has closed it
   const int step = connection->step();
   pollfd ready{.fd = connection->stream().fd(),
                .events = static_cast<short>(connection->connecting() ? POLLOUT : POLLIN),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// UcxTransport's endpoints: how they come, go, and what arrives on them.
+// UcxTransport's connections: how they are made and closed, and what arrives on them.
 #include <algorithm>
 #include <utility>
 
@@ -10,8 +10,8 @@ namespace remesh::worker {
 namespace {
 
 constexpr int kStrangersMax = 1024;  // connections that have shown no token of an open group
-constexpr auto kHelloPatience = std::chrono::seconds(5);   // with those that say nothing
-constexpr auto kGroupPatience = std::chrono::seconds(60);  // with those whose group is not open yet
+constexpr auto kHelloPatience = std::chrono::seconds(5);   // for a hello
+constexpr auto kGroupPatience = std::chrono::seconds(60);  // for the group to open
 
 }  // namespace
 
@@ -115,7 +115,7 @@ void UcxTransport::StartClosing(UcxConnection* connection) {
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = UCP_EP_CLOSE_FLAG_FORCE;
   void* request = ucp_ep_close_nbx(connection->endpoint, &param);
-  // Done at once, or failed with everything released: closed either way.
+  // UCX has closed it at once, or has failed and released everything: it is closed either way.
   connection->close_request = UCS_PTR_IS_PTR(request) ? request : nullptr;
   closing_.push_back(connection);
 }

@@ -52,7 +52,7 @@ UcxGroup::Operation UcxGroup::Begin(int peer, const MessageTag& tag, std::byte* 
   ++unfinished_;
   auto operation =
       std::make_unique<UcxOperation>(UcxOperation{this, peer, tag, bytes, size, std::move(done)});
-  // A receiver dials too: its own connection tells it when the peer dies.
+  // A receiver dials, too: its own connection tells it when the peer dies.
   if (!aborted_ && state.lost.ok() && state.dialled == nullptr) {
     ucx::Hello hello;
     std::memcpy(hello.to, state.peer.token.data(), sizeof(hello.to));
@@ -267,7 +267,7 @@ void UcxGroup::Drop(PeerState& state, const absl::Status& status) {
   }
   state.held.clear();
   state.held_bytes = 0;
-  // Their operations in UCX end while they close.
+  // The operations that UCX still has end while the connections close.
   for (UcxConnection* connection : {state.dialled, state.accepted}) {
     if (connection != nullptr) transport_->Close(connection);
   }

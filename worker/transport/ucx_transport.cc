@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kClosedTokensMax = 4096;  // remembered, so that late comers are refused at once
 constexpr auto kSetupPatience =
-    std::chrono::milliseconds(200);  // at the end, for connections being made
+    std::chrono::milliseconds(200);  // in the destructor, for connections being set up
 constexpr auto kClosingPoll = std::chrono::milliseconds(1);
 
 }  // namespace
@@ -85,8 +85,8 @@ UcxTransport::~UcxTransport() {
     }
   }
   for (ucp_conn_request_h request : requests_) ucp_listener_reject(listener_, request);
-  // Last, with the worker right after it: UCX 1.13's own thread still looks at the listener when
-  // one of its half-open connections speaks.
+  // Destroyed last, with the worker right after it: UCX 1.13's own thread still looks at the
+  // listener when something arrives on one of its half-open connections.
   if (listener_ != nullptr) ucp_listener_destroy(listener_);
   worker_.reset();
 }
@@ -106,7 +106,7 @@ absl::StatusOr<std::unique_ptr<PeerGroup>> UcxTransport::Open(int self, std::vec
       introductions_.push_back(connection.get());
     }
   }
-  worker_->Wake();  // those are work
+  worker_->Wake();  // the introductions are work
   return group;
 }
 
@@ -134,7 +134,7 @@ void UcxTransport::Wait(std::chrono::milliseconds timeout) {
       !ended_.empty() || !failures_.empty() || !introductions_.empty() || !requests_.empty();
   if (work) timeout = std::chrono::milliseconds(0);
   if (strangers_ > 0) timeout = std::min(timeout, kStrangersLook);
-  // The end of a close is no event.
+  // UCX signals no event when a close ends.
   if (!closing_.empty()) timeout = std::min(timeout, kClosingPoll);
   worker_->Wait(timeout);
 }

@@ -34,7 +34,7 @@ absl::StatusOr<ucp_context_h> CreateContext(const UcxOptions& options, const Soc
   if (status != UCS_OK) return UcxError("reading UCX's configuration", status);
   std::vector<std::pair<const char*, std::string>> settings = {
       {"TLS", options.tls}, {"NET_DEVICES", NetDevices(options, bind)}};
-  // TCP's emulation of remote writes is far slower than active messages, and would be chosen.
+  // TCP's emulation of remote writes is far slower than active messages, but UCX would choose it.
   if (IsAtMost113()) {
     settings.push_back(
         {"PUT_ENABLE", "n"});  // without the transport's name, which the variable has
@@ -91,7 +91,7 @@ UcxWorker::~UcxWorker() {
 }
 
 void UcxWorker::Wait(std::chrono::milliseconds timeout) {
-  // BUSY: there are events already, and the descriptor would not tell of them.
+  // BUSY: events are there already, and the descriptor would not signal them.
   const bool busy = ucp_worker_arm(worker_) != UCS_OK;
   pollfd fds[] = {{event_fd_, POLLIN, 0}, {wake_fd_, POLLIN, 0}};
   poll(fds, 2, busy ? 0 : static_cast<int>(timeout.count()));

@@ -36,7 +36,7 @@ class MemoryGroup : public PeerGroup {
   }
 
  private:
-  // Counts the operation in; false if it ended at once, `done` taken.
+  // Counts the operation. Returns false if it has ended at once, with `done` taken.
   bool Begin(int peer, Done& done) ABSL_EXCLUSIVE_LOCKS_REQUIRED(hub_->mutex);
 
   const std::shared_ptr<MemoryFabric::Hub> hub_;
@@ -174,7 +174,7 @@ bool MemoryTransport::Progress() {
     absl::MutexLock lock(&hub_->mutex);
     if (!killed_) {
       ++progress_calls_;
-      // What comes in while these are looked into waits for the next call.
+      // Notices that come in during this loop wait for the next call.
       for (size_t left = notices_.size(); left > 0; --left) {
         MemoryNotice notice = std::move(notices_.front());
         notices_.pop_front();
