@@ -8,7 +8,7 @@
 
 namespace remesh::worker {
 
-// The box of a message. INVALID_ARGUMENT (fields "lo", "hi[1]") unless it is not empty and lies in
+// The box of a message. INVALID_ARGUMENT (fields "lo", "hi[1]") if it is empty, or does not lie in
 // an array of `shape`.
 absl::StatusOr<planner::Box> BoxInArray(const v1::Box& message, absl::Span<const int64_t> shape);
 

@@ -23,7 +23,7 @@
 namespace remesh::worker {
 namespace {
 
-// Reserved at once: so long at most goes by before a cancellation is seen.
+// The bytes reserved at once, which bounds how long a cancellation goes unseen.
 constexpr int64_t kReserveStepBytes = int64_t{128} << 20;
 // The first step shows whether huge pages come fast, and costs little when they do not.
 constexpr int64_t kFirstStepBytes = int64_t{8} << 20;
@@ -37,7 +37,7 @@ int Allocate(int fd, int64_t offset, int64_t bytes) {
   return error;
 }
 
-// 0, or an errno; ECANCELED when `cancelled` came first.
+// Returns 0 or an errno; ECANCELED if `cancelled` came first.
 int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
   bool huge = bytes >= kHugePageBytes && ftruncate(fd, bytes) == 0;
   int64_t step = 0;
@@ -50,9 +50,9 @@ int Reserve(int fd, int64_t bytes, const std::atomic<bool>* cancelled) {
   return 0;
 }
 
-// Whether a reserved file is as long as that and has every page: what was cut off and grown back
-// has none until it is accessed again. Only on a tmpfs, as other file systems may pack what they
-// hold. st_blocks counts 512 bytes each, pages in swap space too.
+// Whether a reserved file is that long and has every page: pages that were cut off and grown back
+// do not exist until they are accessed again. Looks at pages only on a tmpfs, as other file systems
+// may pack their content. st_blocks counts units of 512 bytes, pages in swap space included.
 bool HasBytes(int fd, int64_t bytes) {
   struct stat info;
   if (fstat(fd, &info) != 0 || info.st_size < bytes) return false;
@@ -65,7 +65,7 @@ absl::Status Truncated(const std::string& path, int64_t bytes) {
                    {"BUFFER_TRUNCATED", {{"path", path}, {"bytes", absl::StrCat(bytes)}}});
 }
 
-// `error`: of Reserve().
+// `error` is from Reserve().
 absl::Status NotReserved(const std::string& path, int64_t bytes, int error) {
   if (error == ECANCELED) {
     return MakeError(absl::StatusCode::kCancelled,
@@ -148,8 +148,8 @@ absl::Status MappedFile::CheckWhole() const {
 }
 
 absl::StatusOr<bool> MappedFile::HeldByNobodyElse() const {
-  // Should somebody open the file in this moment the kernel says so by a signal: one that does
-  // nothing, unless asked for.
+  // If somebody opens the file in this moment, the kernel sends a signal. SIGURG does nothing
+  // unless the process asks for it.
   fcntl(fd_, F_SETSIG, SIGURG);
   const int taken = OnTmpfs(fd_) ? fcntl(fd_, F_SETLEASE, F_WRLCK) : -1;
   const int error = OnTmpfs(fd_) ? errno : EOPNOTSUPP;

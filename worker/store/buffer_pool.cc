@@ -28,7 +28,7 @@ KeptFiles::~KeptFiles() {
   space_->GiveKept(places_.file_bytes);
 }
 
-// Counts what it finds.
+// Whether nobody else holds the file at `path`. Counts the reason if not.
 bool KeptFiles::Free(const MappedFile& file, const std::string& path) {
   const absl::StatusOr<bool> alone = file.HeldByNobodyElse();
   if (!alone.ok()) ++counts_->no_lease_support;
@@ -40,7 +40,8 @@ bool KeptFiles::Free(const MappedFile& file, const std::string& path) {
 
 std::optional<MappedFile> KeptFiles::Take(const std::string& name, int64_t bytes,
                                           const std::string& path) {
-  // A thread that still reads the generation keeps them; what it did to them happened before.
+  // A thread that still reads the generation keeps its files. The fence orders all that earlier
+  // threads did to them before what follows.
   if (shards_.use_count() != 1) return std::nullopt;
   std::atomic_thread_fence(std::memory_order_acquire);
   const std::string here = absl::StrCat(folder_, "/", name);
@@ -49,7 +50,8 @@ std::optional<MappedFile> KeptFiles::Take(const std::string& name, int64_t bytes
     if (places_.files[i].name != name || places_.files[i].bytes != bytes) continue;
     if (file.bytes().empty() || !file.CheckWhole().ok() || !file.IsExact()) return std::nullopt;
     if (!Free(file, here) || !file.Move(here, path).ok()) return std::nullopt;
-    // Who was about to open it when the folder moved may have done so: nobody knows the new name.
+    // A process that was about to open the file when its folder moved may have done so by now. It
+    // cannot come back later: nobody knows the new name.
     if (!Free(file, path)) {
       unlink(path.c_str());
       return std::nullopt;
@@ -113,7 +115,7 @@ void ZeroGaps(const ShardPlaces& places, int file, std::span<std::byte> bytes) {
   for (const ShardPlaces::Shard& shard : places.shards) {
     if (shard.file != file) continue;
     zero_to(static_cast<size_t>(shard.offset));
-    // A last byte that is not full is zeroed whole: what lies in it is written after this.
+    // Zeroes a last byte that is not full as a whole: the shard's bits in it are written later.
     const int64_t bits = shard.box.element_count() * shard.bits_per_element;
     end = static_cast<size_t>(shard.offset + bits / 8);
   }

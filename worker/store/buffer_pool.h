@@ -19,16 +19,16 @@
 
 namespace remesh::worker {
 
-// How often files were asked for and what came of it.
+// How often files were asked for, by outcome.
 struct RecyclingCounts {
   std::atomic<int64_t> recycled = 0;
-  std::atomic<int64_t> still_mapped = 0;      // by a trainer that reads the generation that is gone
+  std::atomic<int64_t> still_mapped = 0;  // by a trainer that still reads the retired generation
   std::atomic<int64_t> no_lease_support = 0;  // the kernel or file system cannot tell
 };
 
-// Files of a generation that is gone, mapped and out of everybody's reach: a later generation of
-// the same state may have them. Removed with the object, but for those that were taken. For one
-// thread at a time.
+// Files of a generation that is gone, mapped and out of everybody's reach. A later generation of
+// the same state may take them. The destructor removes those that were not taken. For one thread at
+// a time.
 class KeptFiles {
  public:
   KeptFiles(std::string folder, ShardPlaces places, std::shared_ptr<MappedShards> shards,
@@ -39,9 +39,10 @@ class KeptFiles {
 
   int64_t bytes() const { return places_.file_bytes; }
 
-  // Moves the file of that name to `path`, its old content in it. nullopt unless it is exactly as
-  // long, whole, without another link, and held by nobody else: no thread of this process uses the
-  // shards any more, and no other process has it open or mapped, before the move nor after it.
+  // Moves the file `name` to `path`, with its old content. nullopt unless the file is exactly
+  // `bytes` long, whole, without another link, and held by nobody else before and after the move:
+  // no thread of this process uses the shards any more, and no other process has the file open or
+  // mapped.
   std::optional<MappedFile> Take(const std::string& name, int64_t bytes, const std::string& path);
 
  private:
@@ -54,23 +55,24 @@ class KeptFiles {
   const std::shared_ptr<MemorySpace> space_;
 };
 
-// Memory for the next generations of states. Making and mapping fresh pages costs the kernel more
-// than copying the bytes into them (huge_pages.h), and pages that were never mapped elsewhere need
-// neither. What it keeps counts as free memory: whoever is short of it calls Trim(). A later life
-// of the worker keeps nothing of it. Thread-safe.
+// Keeps memory for the next generations of states. Making and mapping fresh pages costs the kernel
+// more than copying the bytes into them (huge_pages.h); kept files are made and mapped already.
+// What the pool keeps counts as free memory: a caller that is short of memory calls Trim(). A later
+// life of the worker keeps nothing of it. Thread-safe.
 class BufferPool {
  public:
-  // `directory`: of the buffers; the pool is a folder in it that only this user may enter. `space`
-  // counts what is kept.
+  // The pool is a folder in `directory`, that of the buffers, which only this user may enter.
+  // `space` counts what is kept.
   BufferPool(const std::string& directory, std::shared_ptr<MemorySpace> space);
 
-  // Takes over the folder of a generation, whose bytes `space` counts as in use. One of a state is
-  // kept: the last. False: it could not be, and everything is as it was.
+  // Takes over the folder of a generation, whose bytes `space` counts as in use. Of each state only
+  // the last generation is kept. Returns false if the folder could not be taken over; nothing has
+  // changed then.
   bool Keep(const std::string& state_uid, const std::string& folder, ShardPlaces places,
             std::shared_ptr<MappedShards> shards, absl::Time now);
-  // What was kept of the state; null: nothing.
+  // Gives out what was kept of the state; null if there is nothing.
   std::unique_ptr<KeptFiles> Take(const std::string& state_uid);
-  // Frees what was kept before `before`. Returns its bytes.
+  // Frees what was kept before `before`, and returns its bytes.
   int64_t Trim(absl::Time before = absl::InfiniteFuture());
 
   const RecyclingCounts& counts() const { return *counts_; }
@@ -89,8 +91,8 @@ class BufferPool {
   int64_t next_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
-// Makes zero what of a file's bytes belongs to no shard: gaps, and bits after a shard's last
-// element. `file`: index into places.files.
+// Zeroes the bytes of a file that belong to no shard: gaps, and bits after a shard's last element.
+// `file`: index into places.files.
 void ZeroGaps(const ShardPlaces& places, int file, std::span<std::byte> bytes);
 
 }  // namespace remesh::worker

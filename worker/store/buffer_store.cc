@@ -76,10 +76,10 @@ absl::Status BufferStore::Adopt() {
 }
 
 void BufferStore::DropUnknownSegments() {
-  // What could not be set aside may be what they speak of.
+  // The segments may belong to folders that could not be read or set aside.
   if (options_.segments == nullptr || !all_known_) return;
   const auto names = options_.segments->Names();
-  if (!names.ok()) return;  // with the next life
+  if (!names.ok()) return;  // the next life drops them
   std::set<std::string> known;
   const auto add = [&known](const worker::GenerationManifest& manifest) {
     for (const worker::SegmentRecord& record : manifest.segments()) known.insert(record.name());
@@ -89,7 +89,7 @@ void BufferStore::DropUnknownSegments() {
   if (!all_known_) return;
   for (const std::string& folder : aside) {
     worker::GenerationManifest manifest;
-    // Any of them may be what it speaks of.
+    // Any of the segments may belong to this folder.
     if (!ReadDurable(folder + kManifest, manifest).ok()) return;
     add(manifest);
   }
@@ -101,7 +101,7 @@ void BufferStore::DropUnknownSegments() {
 absl::Status BufferStore::AdoptFolder(const std::string& folder) {
   Generation generation;
   absl::Status status = ReadGeneration(options_.directory, folder, options_.devices, generation);
-  // The manifest comes last.
+  // The manifest is written last, so without it the generation was not completed.
   if (absl::IsNotFound(status) && IsNumber(fs::path(folder).filename().string())) {
     notes_.push_back(absl::StrCat("removed ", folder, ": it was not made to its end"));
     Remove(folder);
@@ -134,7 +134,7 @@ void BufferStore::SetAside(const std::string& folder, const std::string& why) {
                                             std::string(done.message()), "): ", why));
 }
 
-// First out of the way, so that a crash in the middle leaves no half of it.
+// Moves the folder out of the way first, so that a crash in the middle leaves no half of it.
 void BufferStore::Remove(const std::string& folder) {
   std::string trash;
   std::error_code error;
@@ -245,7 +245,7 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   return absl::OkStatus();
 }
 
-// What the pool keeps is free memory.
+// What the pools keep is free memory.
 absl::Status BufferStore::TakeSpace(int64_t bytes, int64_t taken_over) const {
   const absl::Status status = space_->Take(bytes, taken_over);
   if (status.ok() || FreeKept() == 0) return status;
@@ -254,7 +254,8 @@ absl::Status BufferStore::TakeSpace(int64_t bytes, int64_t taken_over) const {
 
 int64_t BufferStore::FreeKept() const { return pool_.Trim() + scratch_->Trim(); }
 
-// Lent files are memory wherever the store's own are. Who accesses a page first is charged for it.
+// Lent files are memory wherever the store's own are. The first process to access a page is charged
+// for it.
 absl::Status BufferStore::CheckLent(int64_t missing_bytes) const {
   if (missing_bytes == 0) return absl::OkStatus();
   const absl::Status status = space_->CheckMemory(missing_bytes);
@@ -294,7 +295,7 @@ absl::Status BufferStore::Fill(const Generation& generation,
   }
   RETURN_IF_ERROR(MakeFiles(generation, cancelled));
   RETURN_IF_ERROR(MakeSegments(options_.segments, generation));
-  // Later manifests are of the same size but for the phase and packed flags.
+  // Later manifests have the same size, except for the phase and the packed flags.
   const int64_t manifest_bytes = static_cast<int64_t>(generation.manifest.ByteSizeLong()) + 64;
   RETURN_IF_ERROR(ReserveWrites(generation.folder + kManifest, manifest_bytes));
   return WriteDurably(generation.folder + kManifest, generation.manifest);
@@ -316,7 +317,7 @@ absl::Status BufferStore::MakeFiles(const Generation& generation,
     ZeroGaps(generation.places, static_cast<int>(i), file->bytes());
     old.files[static_cast<int>(i)] = *std::move(file);
   }
-  old.from = nullptr;  // what does not fit makes room
+  old.from = nullptr;  // frees the files that were not taken
   RETURN_IF_ERROR(CheckCgroup(fresh_bytes));
   for (size_t i = 0; i < files.size(); ++i) {
     if (old.files.contains(static_cast<int>(i)) || elsewhere.contains(files[i].name)) continue;
@@ -394,7 +395,7 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   Generation& held = it->second;
   std::shared_ptr<MappedShards>& kept = mapped_[it->first];
   if (held.lent) return kept;
-  // What a trainer spoiled may have been mended in the file since, never in the mapping.
+  // A trainer that truncated a file may have mended the file since, but never the mapping.
   const auto same = [&](size_t i) {
     return kept->on_device[i] != nullptr ||
            kept->files[i].IsAt(absl::StrCat(held.folder, "/", held.places.files[i].name));

@@ -28,10 +28,10 @@
 
 namespace remesh::worker {
 
-// The buffers of a host: files in one directory, best a tmpfs, and memory of devices; trainers map
-// both too. Whatever a call changed is on file when it returns; a later life of the worker on the same boot of the
-// machine finds it again. Not thread-safe.
-// The life of a generation in steps, some of them for another thread: it has more than 25 methods.
+// The buffers of a host: files in one directory, best on a tmpfs, and memory of devices. Trainers
+// map both, too. When a call returns, everything that it changed is on file, and a later life of
+// the worker on the same boot of the machine finds it again. Not thread-safe. The class has more
+// than 25 methods because the life of a generation has many steps, some of them for another thread.
 class BufferStore {
  public:
   struct Options {
@@ -40,65 +40,67 @@ class BufferStore {
     std::string boot_id;
     int devices = 1;
     std::string cgroup_root = "/sys/fs/cgroup";
-    // Where shards of memory kind "device" go; null: into files, too. Outlives the store.
+    // Where shards of memory kind "device" go; null: into files, too. Must outlive the store.
     DeviceSegments* segments = nullptr;
-    // What trainers brought to lend; null: nothing. Outlives the store.
+    // Memory that trainers brought to lend; null: none. Must outlive the store.
     HandleTable* handles = nullptr;
-    // How long Recycle() keeps memory; 0: it does not.
+    // How long Recycle() keeps memory; 0: not at all.
     absl::Duration recycle_idle = absl::Seconds(60);
     std::function<absl::Time()> now = absl::Now;
   };
 
-  // Adopts what is there: READY, BUILDING and VERIFIED generations of this boot. PREPARED ones and
-  // those of another boot are removed; what cannot be understood is moved to the folder ".aside",
-  // and said in notes(). Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), before
-  // anything is moved or removed.
+  // Adopts the READY, BUILDING and VERIFIED generations of this boot. Removes PREPARED generations
+  // and those of another boot. Moves what it cannot understand to the folder ".aside", and says so
+  // in notes(). Errors: an unusable directory; UNAVAILABLE (KEEPER_UNREACHABLE), which leaves the
+  // generation that needs the keeper as it was.
   static absl::StatusOr<std::unique_ptr<BufferStore>> Open(Options options);
 
-  // Whose planner assigns what is made from now on.
+  // Sets the cluster whose planner assigns the generations that are made from now on.
   void SetCluster(const std::string& cluster_uid) { cluster_uid_ = cluster_uid; }
 
-  // nullptr when it is not here.
+  // nullptr if the generation is not here.
   const Generation* Find(const std::string& state, int64_t generation) const;
   // By state, then generation.
   std::vector<const Generation*> List() const;
   std::vector<const Generation*> ListOf(const std::string& state) const;
 
-  // Reserves buffers, and the space of every later manifest. Phase BUILDING, whose content is zero,
-  // or PREPARED, for an execution to write every element: what Recycle() kept of the state may be
-  // in it until then. Errors: as PlaceShards(); ALREADY_EXISTS; RESOURCE_EXHAUSTED as MemorySpace,
-  // nothing left behind.
+  // Makes a generation: reserves its buffers, and the space of every later manifest. In phase
+  // BUILDING its content is zero. Phase PREPARED is for an execution that writes every element;
+  // until then the content may be what Recycle() kept of the state. Errors: as PlaceShards();
+  // ALREADY_EXISTS; RESOURCE_EXHAUSTED as MemorySpace. An error leaves nothing behind.
   absl::Status Create(const v1::Assignment& assignment, v1::ShardPhase phase,
                       const v1::AttemptId& attempt = {});
 
-  // The assignment's shards, in memory that a trainer lends: READY at once, and gone with this
-  // process. REQUIRES: lent.places are of the assignment's shards. Errors: as Create();
-  // RESOURCE_EXHAUSTED (CGROUP_MEMORY) for pages that are not there yet.
+  // Adds a generation whose shards lie in memory that a trainer lends. It is READY at once, and
+  // ends with this process. REQUIRES: lent.places are of the assignment's shards. Errors: as
+  // Create(); RESOURCE_EXHAUSTED (CGROUP_MEMORY) for pages that do not exist yet.
   absl::Status Lend(const v1::Assignment& assignment, LentShards lent);
 
-  // Create() in three steps, for those who must not be held up while the kernel finds the memory:
+  // Create() in three steps, for callers that must not wait while the kernel finds the memory:
   // Begin() promises it, Fill() does the work, Finish() keeps or frees what was made. Fill() may
-  // run on any thread beside all other calls; CANCELLED when `cancelled` becomes true. Between the
-  // first and the last the generation is not here, and no other of its number can be made.
+  // run on any thread beside all other calls, and returns CANCELLED if `cancelled` becomes true.
+  // Between Begin() and Finish() the generation is not here, and no other of its number can be
+  // made.
   absl::StatusOr<Generation> Begin(const v1::Assignment& assignment, v1::ShardPhase phase,
                                    const v1::AttemptId& attempt);
   absl::Status Fill(const Generation& generation, const std::atomic<bool>* cancelled) const;
   absl::Status Finish(Generation generation, const absl::Status& filled);
 
-  // PREPARED -> VERIFIED, or VERIFIED -> READY, with every shard sealed. REQUIRES: it is here and
-  // pending().
+  // Changes PREPARED to VERIFIED, or VERIFIED to READY with every shard sealed. REQUIRES: the
+  // generation is here and pending().
   absl::Status SetPhase(const std::string& state, int64_t generation, v1::ShardPhase phase);
 
-  // Seals or unseals, but not what is lent; READY when all are sealed, else BUILDING. REQUIRES: it is here, not
-  // pending(); indices in range.
+  // Seals or unseals shards. The generation becomes READY if all are sealed, else BUILDING.
+  // REQUIRES: it is here, not pending() and not lent; indices in range.
   absl::Status SetSealed(const std::string& state, int64_t generation, absl::Span<const int> shards,
                          bool sealed);
 
   // Removes a generation, if it is here.
   void Drop(const std::string& state, int64_t generation);
-  // The same, but what was mapped of it may serve the state's next generation (BufferPool).
+  // Like Drop(), but what was mapped of the generation may serve the state's next one (BufferPool).
   void Recycle(const std::string& state, int64_t generation);
-  // Frees what was kept for long enough, all, or all of a state that is no more.
+  // Free memory that is kept: TrimPool() what was kept for long enough, EmptyPool() all of it,
+  // ForgetKept() that of a state that no longer exists.
   void TrimPool() {
     pool_.Trim(options_.now() - options_.recycle_idle);
     scratch_->Trim(options_.now() - options_.recycle_idle);
@@ -107,21 +109,22 @@ class BufferStore {
   void ForgetKept(const std::string& state_uid) { pool_.Take(state_uid); }
   const RecyclingCounts& recycling() const { return pool_.counts(); }
 
-  // The same shards for all, until the generation goes. REQUIRES: it is here.
+  // Maps the generation's shards. All callers share one mapping until the generation goes, or one
+  // of its files is found truncated or replaced. REQUIRES: the generation is here.
   absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state,
                                                           int64_t generation);
 
-  // Memory that is gone with its owner. bytes > 0. On any thread beside all other calls; CANCELLED
-  // when `cancelled` becomes true.
+  // Reserves memory for an execution, which returns to the store with its last owner. bytes > 0.
+  // May run on any thread beside all other calls; CANCELLED if `cancelled` becomes true.
   absl::StatusOr<std::shared_ptr<Scratch>> ReserveScratch(
       int64_t bytes, const std::atomic<bool>* cancelled = nullptr) const;
 
-  // Where memory of devices comes from; null: nowhere.
+  // Makes memory of devices; null: none is used.
   DeviceSegments* segments() const { return options_.segments; }
   int devices() const { return options_.devices; }
   HandleTable* handles() const { return options_.handles; }
 
-  // Held now, scratch included.
+  // Bytes in use now, scratch included.
   int64_t bytes() const { return space_->bytes(); }
   // What was removed or set aside while opening, one line each.
   const std::vector<std::string>& notes() const { return notes_; }
@@ -135,16 +138,16 @@ class BufferStore {
   absl::Status TakeSpace(int64_t bytes, int64_t taken_over) const;
   absl::Status CheckCgroup(int64_t bytes) const;
   absl::Status CheckLent(int64_t missing_bytes) const;
-  // All that is kept for later; returns how many bytes.
+  // Frees all that is kept for later; returns how many bytes.
   int64_t FreeKept() const;
   absl::Status MakeFiles(const Generation& generation, const std::atomic<bool>* cancelled) const;
 
-  // UNAVAILABLE: not now; nothing was moved or removed for it.
+  // UNAVAILABLE if the keeper cannot be asked now; the generation that needs it stays as it was.
   absl::Status Adopt();
   absl::Status AdoptFolder(const std::string& folder);
-  // Those of a folder; what cannot be listed is noted, and left out.
+  // The folders in a folder. If they cannot be listed, notes that and returns none.
   std::vector<std::string> Folders(const std::string& folder);
-  // Frees what the keeper has of generations that are no more, or were never made to their end.
+  // Frees the keeper's segments of generations that no longer exist or were never completed.
   void DropUnknownSegments();
   void SetAside(const std::string& folder, const std::string& why);
   void Remove(const std::string& folder);
@@ -153,13 +156,13 @@ class BufferStore {
   const Options options_;
   std::string cluster_uid_;
   std::map<Key, Generation> generations_;
-  std::set<Key> begun_;  // and not finished
+  std::set<Key> begun_;  // Begin() without Finish() yet
   std::map<Key, std::shared_ptr<MappedShards>> mapped_;
   const std::shared_ptr<MemorySpace> space_;
   mutable BufferPool pool_;  // thread-safe
   const std::shared_ptr<ScratchPool> scratch_;
   std::vector<std::string> notes_;
-  bool all_known_ = true;  // nothing that lies here was left out when it was opened
+  bool all_known_ = true;  // Open() has left out nothing that lies in the directory
   int64_t removed_ = 0;
 };
 

@@ -55,7 +55,7 @@ absl::StatusOr<DeviceSegment> DeviceSegments::Make(const std::string& name, int 
                                                    int64_t bytes) {
   Device* const device = devices_.Of(local_device);
   ASSIGN_OR_RETURN(SharedMemory shared, device->Share(bytes));
-  // Known first: a keeper that is restarted meanwhile is told of it with the rest.
+  // Recorded first, so that a keeper that is restarted meanwhile is told of it with the rest.
   DeviceSegment made = Remember(name, bytes, *device, std::move(shared));
   if (keeper_ != nullptr)
     RETURN_IF_ERROR(keeper_->Keep(name, bytes, made.device_uuid, made.handle->get()));
@@ -122,7 +122,7 @@ absl::Status DeviceSegments::TendOnce() {
     absl::MutexLock lock(&mutex_);
     std::erase(dropped_, name);
   }
-  // Any question finds out whether the keeper is another one by now.
+  // Any request finds out whether the keeper was restarted.
   if (const absl::Status status = keeper_->Find(" ").status(); !absl::IsNotFound(status))
     return status;
   const int64_t connection = keeper_->connections();
@@ -134,7 +134,7 @@ absl::Status DeviceSegments::TendOnce() {
   }
   for (const auto& [name, one] : known) {
     RETURN_IF_ERROR(keeper_->Keep(name, one.bytes, one.device_uuid, one.handle->get()));
-    // Dropped meanwhile: once more, then.
+    // It was dropped meanwhile: drop it at the keeper once more.
     absl::MutexLock lock(&mutex_);
     if (!known_.contains(name)) dropped_.push_back(name);
   }

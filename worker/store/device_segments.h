@@ -19,49 +19,51 @@ namespace remesh::worker {
 
 // Memory of one device that holds shards of one generation, as a file does on the host.
 struct DeviceSegment {
-  std::shared_ptr<std::byte> memory;  // by the address at which its device reaches it
+  std::shared_ptr<std::byte> memory;  // at the address by which its device reaches it
   std::shared_ptr<const Fd> handle;
   std::string token;  // by which trainers ask for the handle
   std::string kind;   // Device::name()
   std::string device_uuid;
 };
 
-// Makes buffers in the memory of devices and finds them again in the next life of the worker: their
-// handles are with the keeper. Thread-safe.
+// Makes buffers in the memory of devices, and finds them again in the next life of the worker,
+// because the keeper holds their handles. Thread-safe.
 class DeviceSegments {
  public:
-  // `devices` share memory, and outlive all calls but not what they made. keeper: null: segments end
-  // with this process. `handles`, where trainers find theirs, outlives this.
+  // `devices` can share memory, and must outlive all calls, but not the segments. keeper: null:
+  // segments end with this process. `handles`, in which trainers find theirs, must outlive this
+  // object.
   DeviceSegments(LocalDevices devices, std::unique_ptr<KeeperClient> keeper, HandleTable* handles);
   ~DeviceSegments();
 
   std::string UuidOf(int local_device) const { return devices_.Of(local_device)->uuid(); }
 
-  // A name that nothing has had before, of that generation's file.
+  // A name for a file of that generation, which no segment has had before.
   static std::string NewName(const std::string& state_uid, int64_t generation,
                              const std::string& file);
 
   std::string KindOf(int local_device) const {
     return std::string(devices_.Of(local_device)->name());
   }
-  // Memory of others: as Device::Import().
+  // Imports memory of another process; see Device::Import().
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int local_device, int handle, int64_t bytes) {
     return devices_.Of(local_device)->Import(handle, bytes);
   }
 
-  // Memory of that device, zero, by a name from NewName(). Errors: Device::Share(); KeeperClient.
+  // Makes a segment of zeros under a name from NewName(). Errors: those of Device::Share() and
+  // KeeperClient.
   absl::StatusOr<DeviceSegment> Make(const std::string& name, int local_device, int64_t bytes);
-  // What an earlier life made. NOT_FOUND (SEGMENT_NOT_FOUND) when nobody keeps it any more,
-  // UNAVAILABLE (KEEPER_UNREACHABLE), Device::Import().
+  // Finds a segment that an earlier life made. NOT_FOUND (SEGMENT_NOT_FOUND) if nobody keeps it any
+  // more, UNAVAILABLE (KEEPER_UNREACHABLE), and the errors of Device::Import().
   absl::StatusOr<DeviceSegment> Find(const std::string& name, int local_device, int64_t bytes);
-  // Lets go of it, here at once and at the keeper soon.
+  // Lets go of the segment: here at once, at the keeper soon.
   void Drop(const std::string& name);
 
-  // The names of all that the keeper has of this host; none without a keeper.
+  // The names of all segments that the keeper has of this host; none without a keeper.
   absl::StatusOr<std::vector<std::string>> Names();
-  // Of all that is here.
+  // Bytes of all segments that are here.
   int64_t bytes() const;
-  // Whether the keeper holds all that is here, as far as is known; OK without one.
+  // Whether the keeper holds all segments that are here, as far as is known; OK without a keeper.
   absl::Status keeper_status() const;
 
  private:
@@ -73,7 +75,7 @@ class DeviceSegments {
 
   DeviceSegment Remember(const std::string& name, int64_t bytes, const Device& device,
                          SharedMemory shared);
-  // Drops what is to be dropped, and gives a keeper that was restarted everything anew.
+  // Drops what must be dropped, and gives everything again to a keeper that was restarted.
   void Tend();
   absl::Status TendOnce();
 
@@ -85,7 +87,7 @@ class DeviceSegments {
   std::vector<std::string> dropped_ ABSL_GUARDED_BY(mutex_);
   absl::Status keeper_status_ ABSL_GUARDED_BY(mutex_);
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
-  int64_t told_connection_ = 0;  // the tending thread's
+  int64_t told_connection_ = 0;  // used by the tending thread
   std::thread tending_;          // last: it uses all of the above
 };
 

@@ -29,9 +29,9 @@ struct Header {
   uint64_t digest = 0;
 };
 
-constexpr mode_t kMode = 0600;  // what a worker remembers, secrets included, is its own
+constexpr mode_t kMode = 0600;  // only the worker may read what it remembers, secrets included
 
-// The second is for a `path` that is not there yet.
+// The second spare is for a `path` that does not exist yet.
 std::string SparePath(const std::string& path, int index) {
   return absl::StrCat(path, ".spare", index);
 }
@@ -40,11 +40,11 @@ bool IsSpare(const std::string& path) {
   return path.ends_with(".spare0") || path.ends_with(".spare1");
 }
 
-// Makes the file at `path`, or what is too short of it.
+// Creates the file at `path`, or extends it if it is too short.
 absl::Status Reserve(const std::string& path, int64_t bytes) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, kMode);
   if (fd < 0) return SystemError("open", path);
-  fchmod(fd, kMode);  // of an earlier version
+  fchmod(fd, kMode);  // an earlier version may have made the file
   const int error = posix_fallocate(fd, 0, bytes);
   close(fd);
   if (error == 0) return absl::OkStatus();
@@ -52,7 +52,7 @@ absl::Status Reserve(const std::string& path, int64_t bytes) {
   return SystemError(absl::StrCat("reserving ", bytes, " bytes"), path);
 }
 
-// Opens what to write into, `next`: a spare file where there is one.
+// Opens the file to write into, a spare if there is one, and sets `next` to its path.
 int OpenNext(const std::string& path, std::string& next) {
   for (int i : {1, 0}) {
     next = SparePath(path, i);
@@ -62,7 +62,7 @@ int OpenNext(const std::string& path, std::string& next) {
   return open(next.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, kMode);
 }
 
-// What `path` was becomes the next spare, if `next` was one.
+// Renames `next` to `path`. If `next` was a spare, the old file becomes the next spare.
 bool PutInPlace(const std::string& next, const std::string& path) {
   if (IsSpare(next) &&
       renameat2(AT_FDCWD, next.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) {
@@ -81,7 +81,7 @@ bool WriteAll(int fd, const std::string& data) {
   return true;
 }
 
-// So that the new name is on disk too, where there is one.
+// Makes the new name durable, too. Does nothing if the folder cannot be opened.
 void SyncFolderOf(const std::string& path) {
   const std::string folder = std::filesystem::path(path).parent_path().string();
   const int fd = open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -100,7 +100,7 @@ absl::Status Corrupt(const std::string& path, const char* why) {
 absl::Status ReserveWrites(const std::string& path, int64_t bytes) {
   const int64_t file_bytes = bytes + int64_t{sizeof(Header)};
   RETURN_IF_ERROR(Reserve(SparePath(path, 0), file_bytes));
-  // Zeros behind the message of a file that is there do not change it.
+  // Zeros behind the message of an existing file do not change its content.
   const bool exists = access(path.c_str(), F_OK) == 0;
   return Reserve(exists ? path : SparePath(path, 1), file_bytes);
 }

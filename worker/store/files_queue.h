@@ -10,7 +10,8 @@
 
 namespace remesh::worker {
 
-// Slow work on files, such as reserving memory, off the strand that decides: one job after another.
+// Runs slow work on files, such as reserving memory, off the strand that decides: one job after
+// another.
 class FilesQueue {
  public:
   using Work = absl::AnyInvocable<void(const std::atomic<bool>& cancelled)>;
@@ -21,7 +22,7 @@ class FilesQueue {
     Job(Strand* strand, Work work, Done done)
         : strand_(strand), work_(std::move(work)), done_(std::move(done)) {}
     // Gives the work up: at once if it has not begun, however long the queue before it, else when
-    // it looks at its flag. Its `done` still runs. Thread-safe.
+    // the work looks at its flag. `done` still runs. Thread-safe.
     void Cancel();
 
    private:
@@ -30,17 +31,17 @@ class FilesQueue {
     void Finish();
 
     Strand* const strand_;
-    std::atomic<bool> begun_ = false;  // or never will be
+    std::atomic<bool> begun_ = false;  // or was cancelled before that
     std::atomic<bool> cancelled_ = false;
     Work work_;
     Done done_;
   };
 
-  // Both must outlive what is posted.
+  // Both strands must outlive the jobs.
   FilesQueue(Strand* strand, Strand* files) : strand_(strand), files_(files) {}
 
-  // Runs `work` on `files`, then `done` on `strand`, never before this returns. A job cancelled
-  // before it began runs `done` only.
+  // Runs `work` on `files`, then `done` on `strand`, never before Post() returns. A job that is
+  // cancelled before it begins runs `done` only.
   std::shared_ptr<Job> Post(Work work, Done done);
 
  private:

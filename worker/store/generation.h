@@ -27,21 +27,22 @@ struct Generation {
   ShardPlaces places;
   std::string folder;
   std::shared_ptr<TakenOver> taken_over = nullptr;  // until it is mapped; or null
-  // What lies in the memory of devices, by index into places.files. Fill() makes it.
+  // The segments in the memory of devices, by index into places.files. Fill() makes them.
   std::shared_ptr<std::map<int, DeviceSegment>> segments =
       std::make_shared<std::map<int, DeviceSegment>>();
 
-  bool lent = false;          // in memory of a trainer: nothing of it is on file
-  int64_t missing_bytes = 0;  // of it, that were not there yet when it was lent
+  bool lent = false;  // in memory of a trainer: nothing of it is on file
+  // of lent memory: bytes whose pages did not exist yet when it was lent
+  int64_t missing_bytes = 0;
 
   const std::string& state() const { return manifest.assignment().state(); }
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }
   int64_t number() const { return manifest.assignment().generation(); }
   v1::ShardPhase phase() const { return manifest.phase(); }
-  // Of an execution that has not committed: not the trainers' yet.
+  // Whether it is of an execution that has not committed, so not the trainers' yet.
   bool pending() const;
   int64_t sealed_shards() const;
-  // Of the shard's file; null for one that is in the memory of a device.
+  // The segment that stands for the shard's file; null if the shard is in a file.
   const DeviceSegment* SegmentOf(int shard) const;
   std::string PathOf(int shard) const;
   int64_t host_bytes() const;  // of the files

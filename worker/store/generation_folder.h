@@ -12,27 +12,28 @@
 
 namespace remesh::worker {
 
-// How generations lie in the folder of the buffers: DIRECTORY/STATE/NUMBER with their files and this
-// manifest, which is written last.
+// A generation lies in DIRECTORY/STATE/NUMBER of the buffer directory: its files and this manifest,
+// which is written last.
 inline constexpr char kManifest[] = "/manifest";
 std::string GenerationFolder(const std::string& directory, const std::string& state,
                              int64_t generation);
-// Where what cannot be understood goes.
+// The folder for generations that cannot be understood.
 std::string AsideFolder(const std::string& directory);
 
-// The folders in a folder, sorted; none where it is absent. INTERNAL (IO_ERROR) when it cannot be
-// listed whole.
+// The folders in a folder, sorted; none if it is absent. INTERNAL (IO_ERROR) if it cannot be listed
+// completely.
 absl::StatusOr<std::vector<std::string>> FoldersIn(const std::string& folder);
 
-// Files whose bytes are in the memory of devices instead.
+// The files whose bytes are in the memory of devices instead.
 std::set<std::string> FilesElsewhere(const worker::GenerationManifest& manifest);
 
-// Reads what an earlier life left in `folder`, but for the memory of devices. NOT_FOUND: it has no
-// manifest, so was not made to its end; DATA_LOSS or INVALID_ARGUMENT: why it is of no use.
+// Reads what an earlier life left in `folder`, except the memory of devices. NOT_FOUND: it has no
+// manifest, so it was never completed; DATA_LOSS or INVALID_ARGUMENT: it is of no use, and the
+// message says why.
 absl::Status ReadGeneration(const std::string& directory, const std::string& folder, int devices,
                             Generation& generation);
 
-// Moves a folder of a generation to AsideFolder(), beside what is there. INTERNAL (IO_ERROR).
+// Moves a generation's folder to AsideFolder(), beside those that are there. INTERNAL (IO_ERROR).
 absl::Status MoveAside(const std::string& directory, const std::string& folder);
 
 }  // namespace remesh::worker

@@ -13,7 +13,7 @@ absl::Status Lost(const worker::SegmentRecord& record, const std::string& why) {
   return MakeError(absl::StatusCode::kDataLoss, what, {"CORRUPT_FILE", {{"why", what}}});
 }
 
-// Index of the record's file; -1: the generation has none of that name and size.
+// Index of the record's file; -1 if the generation has no file of that name and size.
 int FileOf(const Generation& generation, const worker::SegmentRecord& record) {
   const auto& files = generation.places.files;
   for (size_t i = 0; i < files.size(); ++i) {

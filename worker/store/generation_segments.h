@@ -7,19 +7,22 @@
 
 namespace remesh::worker {
 
-// What of a generation lies in the memory of devices. `segments` null: nothing is made there.
+// The part of a generation that lies in the memory of devices. If `segments` is null, nothing is
+// made there.
 
-// Decides it, and writes it into the manifest. REQUIRES: generation.places.
+// Decides which files lie in the memory of devices, and writes that into the manifest. REQUIRES:
+// generation.places.
 void NameSegments(const DeviceSegments* segments, Generation& generation);
 
-// Makes what the manifest names. What was made before an error is there: DropSegments() it.
+// Makes the segments that the manifest names. After an error, those made before it are still there:
+// call DropSegments().
 absl::Status MakeSegments(DeviceSegments* segments, const Generation& generation);
 
-// Finds what the manifest names. UNAVAILABLE (KEEPER_UNREACHABLE): ask again; DATA_LOSS
-// (CORRUPT_FILE) for what is gone, or is of another device.
+// Finds the segments that the manifest names. UNAVAILABLE (KEEPER_UNREACHABLE): ask again;
+// DATA_LOSS (CORRUPT_FILE) if one is gone, or is of another device.
 absl::Status FindSegments(DeviceSegments* segments, const Generation& generation);
 
-// Frees what the manifest names, once nobody has it mapped.
+// Frees the segments that the manifest names, once nobody has them mapped.
 void DropSegments(DeviceSegments* segments, const Generation& generation);
 
 }  // namespace remesh::worker

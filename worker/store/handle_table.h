@@ -18,29 +18,30 @@
 
 namespace remesh::worker {
 
-// Handles of memory between this process and trainers of this host, by tokens: who was told a token
-// by LocalService may ask for its handle; who brought one tells LocalService its token. Thread-safe;
-// no call waits until what trainers brought is closed, which takes as long as there is memory to
-// free.
+// Passes handles of memory between this process and trainers of this host, by tokens. A trainer
+// that has got a token from LocalService may ask for its handle; a trainer that has brought a
+// handle tells LocalService its token. Thread-safe. No call waits until handles that trainers
+// brought are closed, which takes as long as there is memory to free.
 class HandleTable {
  public:
-  // Of those that trainers brought. When there are more, the oldest goes of the user who has most,
-  // so that one who floods the table loses his own.
+  // Limit on the handles that trainers brought. Beyond it, the oldest handle of the user with the
+  // most handles goes, so that a user who floods the table loses their own.
   static constexpr size_t kBroughtMax = 1024;
   static constexpr absl::Duration kBroughtAge = absl::Minutes(1);
 
-  // A token of 32 hexadecimal digits that nobody can guess.
+  // Returns a token of 32 hexadecimal digits that nobody can guess.
   std::string Offer(std::shared_ptr<const Fd> handle);
-  // Null when there is none of that token, or its last owner is gone.
+  // Null if no handle has that token, or the handle's last owner is gone.
   std::shared_ptr<const Fd> Find(std::string_view token) const;
 
-  // Keeps what a trainer brought until it is taken, once, or too old. Returns its token.
+  // Keeps a handle that a trainer brought until it is taken, once, or too old. Returns its token.
   std::string Bring(Fd handle, uid_t uid, absl::Time now);
-  // -1 in it when there is none of that token.
+  // Holds -1 if no handle has that token.
   Fd Take(std::string_view token, absl::Time now);
-  // Closes what Take() gave.
+  // Closes a handle from Take().
   void Close(Fd handle) { closer_.Close(std::move(handle)); }
-  // Closes what nobody took in time. How long until the next is too old; infinite: there is none.
+  // Closes handles that nobody took in time. Returns how long until the next is too old; infinite
+  // if there is none.
   absl::Duration CloseOld(absl::Time now);
 
  private:

@@ -14,8 +14,8 @@
 namespace remesh::worker {
 namespace {
 
-// Processor seconds for a byte beyond which ordinary pages are the better choice: they take 0.8 a
-// GiB, all in all.
+// Processor seconds per byte above which ordinary pages are the better choice: they take 0.8
+// seconds for a GiB, all in all.
 constexpr double kSecondsPerByteMax = 1.0 / (1 << 30);
 
 double ThreadSeconds() {
@@ -24,7 +24,7 @@ double ThreadSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// A mapping of `bytes` at `offset` of the file, aligned; nullptr when there is none.
+// An aligned mapping of `bytes` at `offset` of the file; nullptr if there is none.
 std::byte* Map(int fd, int64_t offset, int64_t bytes) {
   const size_t length = static_cast<size_t>(bytes);
   void* start;
@@ -32,7 +32,7 @@ std::byte* Map(int fd, int64_t offset, int64_t bytes) {
     start = mmap(nullptr, length, PROT_READ | PROT_WRITE, MAP_SHARED, fd, offset);
     return start == MAP_FAILED ? nullptr : static_cast<std::byte*>(start);
   }
-  // More addresses than needed, of which the aligned ones are used and the rest given back.
+  // Reserves more addresses than needed, uses the aligned ones and gives the rest back.
   const size_t room = length + kHugePageBytes;
   start = mmap(nullptr, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (start == MAP_FAILED) return nullptr;
@@ -64,7 +64,7 @@ bool ReserveHugePages(int fd, int64_t offset, int64_t bytes) {
   std::byte* const start = Map(fd, offset, bytes);
   if (start == nullptr) return false;
   const double begun = ThreadSeconds();
-  // Only where a page is already can others be put beside it.
+  // MADV_COLLAPSE makes a huge page only where one of its pages exists already.
   bool all = true;
   for (int64_t at = 0; at < bytes && all; at += kHugePageBytes) {
     all = pwrite(fd, "", 1, offset + at) == 1;

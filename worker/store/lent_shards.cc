@@ -13,7 +13,8 @@
 namespace remesh::worker {
 namespace {
 
-// At most: holes after the first `bytes` count too, for pages there prove nothing of those before.
+// An upper bound: holes after the first `bytes` count, too, because pages there do not prove that
+// those before exist.
 int64_t MissingBytes(int fd, int64_t bytes) {
   struct stat info {};
   if (fstat(fd, &info) != 0) return bytes;

@@ -12,11 +12,11 @@
 
 namespace remesh::worker {
 
-// Memory of a trainer, mapped: of the host, or of a device.
+// Mapped memory of a trainer, on the host or on a device.
 struct LentMemory {
   MappedFile host;
   std::shared_ptr<std::byte> device;  // null: it is the host's
-  int64_t missing_bytes = 0;          // at most: pages that the first access makes
+  int64_t missing_bytes = 0;          // at most; of pages that the first access makes
 };
 
 // The shards of a generation in memory that a trainer lends.
@@ -30,8 +30,8 @@ struct LentShards {
   std::vector<Place> places;  // by shard, as in the assignment
 };
 
-// Maps what is behind a descriptor, which stays the caller's. kind: "host", or that of `segments`'
-// devices (which may be null: there are none). INVALID_ARGUMENT.
+// Maps the memory behind a descriptor, which stays the caller's. `kind` is "host", or that of the
+// devices of `segments` (null: there are none). INVALID_ARGUMENT.
 absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::string& device_uuid,
                                          int local_device, int fd, int64_t bytes,
                                          DeviceSegments* segments);

@@ -32,7 +32,7 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> ReachedBy(
       const std::span<std::byte> file = mapped->files[index].bytes();
       std::shared_ptr<std::byte>& address = reached->registered[index];
       if (address == nullptr) {
-        // Files are of one device each.
+        // Each file is of one device.
         Device* const device =
             devices.Of(mapped->assignment.shards(static_cast<int>(i)).local_device());
         ASSIGN_OR_RETURN(address, device->Register(file));

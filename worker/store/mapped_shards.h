@@ -13,21 +13,21 @@
 
 namespace remesh::worker {
 
-// A generation's shards in memory. Stays valid, whatever becomes of the files, until the last owner
-// is gone. Immutable.
+// A generation's shards in memory. They stay valid until the last owner is gone, whatever becomes
+// of the files. Immutable.
 struct MappedShards {
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
-  std::vector<MappedFile> files;  // as ShardPlaces::files; those below are of no file
+  std::vector<MappedFile> files;  // as ShardPlaces::files; empty for memory of devices
   std::vector<std::shared_ptr<std::byte>> on_device = {};  // by file; null: it is a file
   std::vector<int> file_of = {};                           // by shard
-  // Where devices reach the memory of `mapped` by addresses of their own; else nothing.
+  // Set if devices reach the memory of `mapped` by addresses of their own.
   std::shared_ptr<const MappedShards> mapped = nullptr;
   std::vector<std::shared_ptr<std::byte>> registered = {};
 
-  // Whether some other process was seen to truncate a file: every copy in or out is void.
+  // Whether another process was seen to truncate a file: every copy in or out is void then.
   bool truncated() const;
-  // The same with a look at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
+  // Like truncated(), but looks at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
   absl::Status CheckWhole() const;
 };
 

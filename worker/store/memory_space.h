@@ -9,31 +9,32 @@
 
 namespace remesh::worker {
 
-// Counts the bytes that a host's buffers take, and knows what they may. Thread-safe.
+// Counts the bytes that a host's buffers take, and enforces their limits. Thread-safe.
 class MemorySpace {
  public:
-  // `limit_bytes` 0: what the file system of `directory` has.
+  // `limit_bytes` 0: limited only by the file system of `directory`.
   MemorySpace(std::string directory, int64_t limit_bytes, std::string cgroup_root);
 
-  // Promises so many more; `taken_over` of those that are kept will be freed or become part of them.
-  // RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; needed_bytes, free_bytes, directory).
+  // Counts `bytes` more as in use. `taken_over` of the kept bytes will be freed or become part of
+  // them. RESOURCE_EXHAUSTED (MEMORY_EXHAUSTED; needed_bytes, free_bytes, directory).
   absl::Status Take(int64_t bytes, int64_t taken_over = 0);
-  // The same for what is there already.
+  // Counts bytes that exist already, without a check.
   void Adopt(int64_t bytes);
   void Give(int64_t bytes);
-  // What is in use is from now on only kept, for whoever may take it over; and is not any more.
+  // Keep() counts bytes in use as kept, for another owner to take over; GiveKept() ends that.
   void Keep(int64_t bytes);
   void GiveKept(int64_t bytes);
-  // What was kept is in use again.
+  // Counts kept bytes as in use again.
   void Reuse(int64_t bytes);
 
-  // Whether so much more can be filled now without the kernel killing somebody for it.
-  // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, expected_bytes, needed_bytes, folder).
+  // Whether `bytes` more can be filled now without the kernel killing a process for it.
+  // RESOURCE_EXHAUSTED (CGROUP_MEMORY; limit_bytes, used_bytes, expected_bytes, needed_bytes,
+  // folder).
   absl::Status CheckCgroup(int64_t bytes) const;
   // The same for memory that is not in `directory`.
   absl::Status CheckMemory(int64_t bytes) const;
 
-  // So much that is not in `directory` may be filled at any time, by accesses; less, if negative.
+  // Notes that accesses may fill `bytes` more outside `directory` at any time; negative: fewer.
   void Expect(int64_t bytes);
 
   int64_t bytes() const;  // in use

@@ -14,19 +14,19 @@
 
 namespace remesh::worker {
 
-// Memory of executions that have ended, for the next: its pages are there, which is what memory
-// costs. It counts as kept, not as in use. Nobody but this process can see it. Thread-safe.
+// Memory of executions that have ended, kept for the next. Its pages exist already, and pages are
+// what memory costs. It counts as kept, not as in use. No other process can see it. Thread-safe.
 class ScratchPool {
  public:
   ScratchPool(std::shared_ptr<MemorySpace> space, std::function<absl::Time()> now)
       : space_(std::move(space)), now_(std::move(now)) {}
   ~ScratchPool() { Trim(); }
 
-  // Memory of at least `bytes`, and not much more, which then counts as in use; nullopt: there is
-  // none.
+  // Memory of at least `bytes`, and about twice as much at most, which then counts as in use;
+  // nullopt if there is none.
   std::optional<MappedFile> Take(int64_t bytes);
   void Keep(MappedFile file);
-  // Frees what has been kept since before then; returns how many bytes.
+  // Frees what was kept before `before`; returns how many bytes.
   int64_t Trim(absl::Time before = absl::InfiniteFuture());
 
  private:
@@ -43,10 +43,10 @@ class ScratchPool {
   std::vector<Kept> kept_ ABSL_GUARDED_BY(mutex_);  // the oldest first
 };
 
-// Memory of an execution, counted as in use while it lives.
+// Memory of an execution, counted as in use while the object lives.
 class Scratch {
  public:
-  // The bytes count already. pool: where they go; null: nowhere.
+  // The bytes count already. `pool` gets the memory at the end; null: nobody does.
   Scratch(MappedFile file, std::shared_ptr<ScratchPool> pool)
       : file_(std::move(file)), pool_(std::move(pool)) {}
   ~Scratch() {

@@ -15,9 +15,9 @@ namespace remesh::worker {
 // Buffers start on multiples of this many bytes.
 using planner::kShardAlignment;
 
-// Where the shards of one generation lie in its files: one file per local device and memory kind,
-// shards packed in the order of the assignment. A function of the assignment alone, so that a later
-// life of the worker finds them again.
+// The places of one generation's shards in its files: one file per local device and memory kind,
+// with shards packed in the order of the assignment. The places depend on the assignment alone, so
+// a later life of the worker finds the shards again.
 struct ShardPlaces {
   struct File {
     std::string name;   // "d0.device"
@@ -39,8 +39,8 @@ struct ShardPlaces {
   int64_t shard_bytes = 0;    // of all shards, without gaps
 };
 
-// INVALID_ARGUMENT naming the field ("shards[3].box.hi[0]") for anything that is no state name,
-// array, type, box or local device in [0, devices), or that adds up to 2^62 bytes.
+// INVALID_ARGUMENT naming the field ("shards[3].box.hi[0]") for an invalid state name, array, type
+// or box, a local device outside [0, devices), or shards that add up to 2^62 bytes.
 absl::StatusOr<ShardPlaces> PlaceShards(const v1::Assignment& assignment, int devices);
 
 }  // namespace remesh::worker

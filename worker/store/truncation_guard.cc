@@ -15,8 +15,8 @@
 namespace remesh::worker {
 namespace {
 
-// Nothing that is done under it can raise SIGBUS: the handler waits for other threads only. They
-// spin for as long as one of them maps zeros over a whole mapping, which happens once a guard.
+// Nothing that runs under the lock can raise SIGBUS, so the handler waits for other threads only.
+// They spin for as long as one of them maps zeros over a whole mapping, which happens once a guard.
 std::atomic_flag list_lock = ATOMIC_FLAG_INIT;
 TruncationGuard* list_head = nullptr;
 size_t page_bytes = 0;  // known before the handler is installed
@@ -58,8 +58,8 @@ void TruncationGuard::Install() {
 
 void TruncationGuard::OnBusError(int signal, siginfo_t* info, void*) {
   const int kept_errno = errno;
-  // A page that the machine lost (BUS_MCEERR_*) is no truncation. Otherwise the access is made
-  // again when this returns.
+  // A page that the machine lost (BUS_MCEERR_*) is no truncation. After Replace(), the access is
+  // repeated when the handler returns.
   const bool missing = info->si_code == BUS_ADRERR;
   if (!missing || !Replace(static_cast<const std::byte*>(info->si_addr))) {
     sigaction(SIGBUS, &action_before, nullptr);
@@ -76,7 +76,7 @@ bool TruncationGuard::Replace(const std::byte* address) {
     const size_t pages = (guard->mapping_.size() + page_bytes - 1) / page_bytes;
     if (address < first || address >= first + pages * page_bytes) continue;
     if (guard->hit_.exchange(true)) return true;  // another thread was here first
-    // Not mmap(): UCX hooks it, and its hooks lock.
+    // Not mmap(): UCX hooks it, and its hooks take locks.
     return syscall(SYS_mmap, first, guard->mapping_.size(), PROT_READ | PROT_WRITE,
                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
                    0) == reinterpret_cast<intptr_t>(first);

@@ -9,16 +9,17 @@
 
 namespace remesh::worker {
 
-// Lives through the truncation of a mapped file by another process: a load or store behind the new
-// end raises SIGBUS, whose default is the end of this process. While the guard lives, the first
-// such access gives the whole mapping zeros of its own instead of the file, in every thread, and
-// hit() says so: nothing that was read from it or written to it since counts.
+// Keeps this process alive when another process truncates a mapped file. A load or store behind the
+// new end raises SIGBUS, which by default ends the process. While the guard lives, the first such
+// access replaces the whole mapping in every thread: it gets zeros of its own instead of the file.
+// hit() says so: nothing that was read from or written to the mapping since counts.
 //
-// The first guard installs the handler of SIGBUS, for good; what no guard covers goes to the
-// handler before it.
+// The first guard installs the handler of SIGBUS, for good. What no guard covers goes to the
+// handler that was there before.
 class TruncationGuard {
  public:
-  // `mapping` is of whole pages but for its end, and unmapped after the guard.
+  // `mapping` consists of whole pages except for its end, and must be unmapped after the guard
+  // ends.
   explicit TruncationGuard(std::span<std::byte> mapping);
   ~TruncationGuard();
 
@@ -30,7 +31,7 @@ class TruncationGuard {
  private:
   static void OnBusError(int signal, siginfo_t* info, void* context);
   static void Install();
-  // In the handler; true when `address` lies in a guarded mapping.
+  // Runs in the handler. Returns true if `address` lies in a guarded mapping.
   static bool Replace(const std::byte* address);
 
   const std::span<std::byte> mapping_;
