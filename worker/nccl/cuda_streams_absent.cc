@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is built where no CUDA toolkit was found.
+// The stand-in for cuda_streams.cc where no CUDA toolkit was found.
 #include "base/error.h"
 #include "worker/nccl/cuda_streams.h"
 

@@ -25,8 +25,8 @@ bool Find(void* handle, const char* name, Function& function) {
   return function != nullptr;
 }
 
-// Before anything else is looked for: of a library too old its age is what matters, not what it
-// lacks.
+// Checked before anything else is looked for: of a library that is too old, the error must say so,
+// not what it lacks.
 absl::StatusOr<int> VersionOf(void* handle, const std::string& library) {
   nccl::Result (*get_version)(int*) = nullptr;
   int version = 0;
@@ -70,7 +70,7 @@ absl::StatusOr<NcclApi> LoadNccl(const std::string& library) {
 }
 
 std::string NcclVersionName(int version) {
-  // Up to 2.8 the minor version had two digits less.
+  // Up to 2.8 the number had one digit for the minor version, not two.
   const int unit = version < 10000 ? 1000 : 10000;
   return absl::StrCat(version / unit, ".", version % unit / 100, ".", version % 100);
 }

@@ -9,13 +9,13 @@
 
 namespace remesh::worker {
 
-// NCCL as a table of functions out of a library that is found at run time: a worker without GPUs
-// needs none, and tests load a fake (fake/). See NCCL's own documentation for what each does.
+// NCCL as a table of functions from a library that is loaded at run time: a worker without GPUs
+// needs none, and tests load a fake (fake/). NCCL's own documentation describes each function.
 struct NcclApi {
   static constexpr int kOldestVersion = 21900;  // 2.19: non-blocking communicators that can abort
 
   int version = 0;      // 22809: 2.28.9
-  std::string library;  // as it was asked for
+  std::string library;  // as given to LoadNccl()
 
   nccl::Result (*get_unique_id)(nccl::UniqueId*) = nullptr;
   nccl::Result (*init_rank)(nccl::Comm**, int ranks, nccl::UniqueId, int rank,
@@ -35,16 +35,16 @@ struct NcclApi {
   const char* (*last_error)(nccl::Comm*) = nullptr;
 };
 
-// Opens `library` (a path, or a name for the dynamic linker), which stays loaded for good. Apply
-// ApplyNcclEnvironment() first. Errors: FAILED_PRECONDITION, reason NCCL_UNAVAILABLE, which says
-// what was found instead: no library, a version before 2.19, functions missing.
+// Loads `library` (a path, or a name for the dynamic linker) for good. Call ApplyNcclEnvironment()
+// first. Errors: FAILED_PRECONDITION, reason NCCL_UNAVAILABLE, which says what was found instead:
+// no library, a version before 2.19, functions missing.
 absl::StatusOr<NcclApi> LoadNccl(const std::string& library);
 
-// "2.28.9".
+// "2.28.9" for 22809.
 std::string NcclVersionName(int version);
 
-// OK for success and for "in progress". Else UNAVAILABLE, reason NCCL_FAILED, with the call, NCCL's
-// name of the result and its last words on the matter. `comm` may be null.
+// OK for success and for "in progress". Otherwise UNAVAILABLE, reason NCCL_FAILED, with the call,
+// NCCL's name of the result and its last error message. `comm` may be null.
 absl::Status NcclStatus(const NcclApi& api, const char* call, nccl::Result result,
                         nccl::Comm* comm);
 

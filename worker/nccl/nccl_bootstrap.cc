@@ -15,7 +15,7 @@ namespace {
 
 constexpr MessageTag kHello{.window = NcclBootstrap::kWindow, .index = 0};
 constexpr MessageTag kIds{.window = NcclBootstrap::kWindow, .index = 1};
-// Nobody sends it: a receive of it ends when its peer is lost.
+// Nobody sends this message: a receive of it ends when its peer is lost.
 constexpr MessageTag kNever{.window = NcclBootstrap::kWindow, .index = 2};
 
 template <typename T>
@@ -82,7 +82,8 @@ void NcclBootstrap::StartFirst() {
   if (state_->absent == 0) Teller()(state_);
 }
 
-// Runs when the last hello has come: perhaps when this is gone, but never without `group_`.
+// The callback runs when the last hello has come: perhaps when the bootstrap is gone, but never
+// without `group_`.
 NcclBootstrap::Next NcclBootstrap::Teller() const {
   return [group = group_, hosts = hosts_, names = names_](const std::shared_ptr<State>& state) {
     for (size_t i = 1; i < hosts.size() && state->status.ok(); ++i)

@@ -55,7 +55,7 @@ absl::Status NcclComms::Post(std::span<const NcclEntry> entries) {
   for (const NcclEntry& e : entries) {
     nccl::Comm* comm = comms_[e.local];
     const nccl::Stream stream = streams_->Handle(locals_[e.local].device);
-    // Bytes, whatever they stand for: NCCL's types are of no use to a transfer.
+    // Everything travels as bytes: NCCL's other types are of no use to a transfer.
     status =
         e.send
             ? NcclStatus(*api_, "ncclSend",
@@ -83,7 +83,7 @@ absl::StatusOr<bool> NcclComms::Ready() {
 
 void NcclComms::AbortAll() {
   for (nccl::Comm*& comm : comms_) {
-    // Whatever it answers, there is nothing else to be done with it.
+    // Whatever the result, nothing else can be done with the communicator.
     if (nccl::Comm* gone = std::exchange(comm, nullptr); gone != nullptr) api_->abort(gone);
   }
 }

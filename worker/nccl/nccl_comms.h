@@ -20,7 +20,7 @@ struct NcclEntry {
   size_t bytes = 0;
 };
 
-// What one rank of this host is called.
+// A rank of this host.
 struct NcclLocal {
   int rank = 0;
   int device = 0;  // local index
@@ -30,15 +30,15 @@ struct NcclLocal {
 struct NcclLimits {
   int max_ctas = 0;
   int channels_per_net_peer =
-      0;  // more are quicker among few hosts; known to hang in some versions
+      0;  // more channels are quicker among few hosts, but hang in some versions
 };
 
-// The communicators of this host's ranks, all non-blocking: what is started goes on by itself and
-// is over when Ready() says so; until then nothing else may be started. One thread calls everything
+// The communicators of this host's ranks, all non-blocking: a call only starts something, which is
+// over once Ready() is true. Until then nothing else may be started. One thread calls everything
 // but AbortAll().
 class NcclComms {
  public:
-  // `api` and `streams` must outlive it.
+  // `api` and `streams` must outlive this object.
   NcclComms(const NcclApi* api, GpuStreams* streams, const NcclLimits& limits, int ranks,
             std::vector<NcclLocal> locals);
   // REQUIRES: AbortAll() has returned, or Init() was never called.
@@ -46,19 +46,20 @@ class NcclComms {
 
   const std::vector<NcclLocal>& locals() const { return locals_; }
 
-  // Starts to initialise all ranks of this host, in one group with nothing else in it.
+  // Starts to initialise all ranks of this host, in a group of their own.
   absl::Status Init(std::span<const nccl::UniqueId> ids);
   // Starts a window: one group over all ranks with entries. Its kernels are on the streams once
-  // Ready(), and not before.
+  // Ready() is true, and not before.
   absl::Status Post(std::span<const NcclEntry> entries);
-  // Whether nothing is being started any more. Errors: NCCL_FAILED, also for what was started long
-  // ago.
+  // Whether nothing is being started any more. Errors: NCCL_FAILED, also if something that was
+  // started long ago has failed.
   absl::StatusOr<bool> Ready();
 
-  // Ends everything that runs and frees the communicators: all of them, as NCCL frees none before
-  // the last. Blocks, possibly for good. Finalize and Destroy are never called: they wait for all
-  // ranks of the world, and some may have aborted. From any thread, once, after which nothing else
-  // may be called. Before the return of a call that is under way only if that does not return.
+  // Ends everything that runs and frees all communicators, as NCCL frees none before the last is
+  // aborted. Blocks, possibly for ever. Finalize and Destroy are never called: they wait for all
+  // ranks of the world, some of which may have aborted. May be called once, from any thread;
+  // nothing else may be called afterwards. Must not be called during another call, unless that call
+  // does not return.
   void AbortAll();
 
  private:

@@ -16,17 +16,17 @@ namespace {
 constexpr std::array<std::string_view, 3> kAllowedPrefixes = {"NCCL_IB_", "NCCL_SOCKET_",
                                                               "NCCL_DEBUG"};
 constexpr std::array<std::string_view, 27> kAllowed = {
-    // Which networks and which ways, where NCCL chooses wrongly.
+    // Networks and paths, where NCCL chooses wrongly.
     "NCCL_NET", "NCCL_NET_PLUGIN", "NCCL_NET_GDR_LEVEL", "NCCL_NET_GDR_READ", "NCCL_CROSS_NIC",
     "NCCL_DMABUF_ENABLE", "NCCL_GDRCOPY_ENABLE", "NCCL_NSOCKS_PERTHREAD", "NCCL_OOB_NET_ENABLE",
     "NCCL_OOB_NET_IFNAME", "NCCL_P2P_DISABLE", "NCCL_P2P_LEVEL", "NCCL_SHM_DISABLE",
     "NCCL_NVLS_ENABLE", "NCCL_MNNVL_ENABLE", "NCCL_CUMEM_ENABLE", "NCCL_PXN_DISABLE",
     "NCCL_TOPO_FILE", "NCCL_IGNORE_CPU_AFFINITY", "NCCL_HOSTID",
-    // How much of the device and of its memory it may take.
+    // How much of the device and of its memory NCCL may take.
     "NCCL_MIN_CTAS", "NCCL_MAX_CTAS", "NCCL_BUFFSIZE", "NCCL_P2P_NET_CHUNKSIZE",
     "NCCL_MIN_P2P_NCHANNELS", "NCCL_MAX_P2P_NCHANNELS", "NCCL_NCHANNELS_PER_NET_PEER"};
 
-// What the link needs, whoever says otherwise.
+// What the link needs, whatever the environment says.
 constexpr std::array<std::pair<const char*, const char*>, 2> kSet = {
     {{"NCCL_LAUNCH_MODE", "PARALLEL"}, {"NCCL_COMM_BLOCKING", "0"}}};
 

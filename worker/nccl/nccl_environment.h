@@ -7,17 +7,17 @@
 
 namespace remesh::worker {
 
-// NCCL is steered by variables NCCL_*, some of which break what the link relies on. Those on a list
+// Variables NCCL_* control NCCL, and some of them break what the link relies on. Those on a list
 // stay: which networks and devices to use, how many channels, what to log. All others are unset,
-// and each is told in a warning that comes back. Two are set to what the link needs, so that a file
-// (/etc/nccl.conf, ~/.nccl.conf) cannot say otherwise: NCCL_LAUNCH_MODE=PARALLEL (GROUP waits for
-// all local ranks at every launch, so that a window without one of them never starts), and
+// and a warning that is returned names each. Two are set to what the link needs, so that a file
+// (/etc/nccl.conf, ~/.nccl.conf) cannot override them: NCCL_LAUNCH_MODE=PARALLEL (with GROUP every
+// launch waits for all local ranks, so that a window without one of them never starts), and
 // NCCL_COMM_BLOCKING=0.
 //
-// Before LoadNccl(), and before there are threads that read the environment.
+// Call it before LoadNccl(), and before there are threads that read the environment.
 std::vector<std::string> ApplyNcclEnvironment();
 
-// Whether a variable may stay.
+// Whether a variable is on the list and may stay.
 bool IsNcclVariableAllowed(std::string_view name);
 
 }  // namespace remesh::worker

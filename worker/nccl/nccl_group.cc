@@ -50,8 +50,8 @@ std::unique_ptr<NcclLink> NewLink(const NcclSetup& setup, bool makes_id) {
 
 NcclGroup::NcclGroup(NcclSetup setup, std::unique_ptr<NcclLink> made)
     : setup_(std::move(setup)),
-      // Also then all hosts say hello: nobody enters NCCL before all are there, and who exchange watch
-      // each other.
+      // Even then all hosts say hello: no host enters NCCL before all are there, and hosts that
+      // exchange watch each other.
       ids_(made != nullptr ? 0 : IdsFor(setup_)),
       connect_by_(std::chrono::steady_clock::now() + ConnectTimeout(setup_)),
       bootstrap_(setup_.bootstrap, setup_.self, HostsOf(setup_.ranks), setup_.hosts, setup_.notify),
@@ -87,7 +87,7 @@ void NcclGroup::Add(bool send, int peer, const MessageTag& tag, std::span<const 
   REMESH_CHECK(own.local >= 0 && setup_.ranks[other.rank].host == peer);
   REMESH_CHECK(own.rank != other.rank && !memory.empty());
   bootstrap_.Watch(peer);
-  // Received into: it came as a span of bytes that may be written.
+  // Only a receive writes here, and it got a span of bytes that may be written.
   auto* address = const_cast<std::byte*>(memory.data());
   windows_.Add(tag.window, {send, own.local, other.rank, address, memory.size()}, std::move(done));
 }
@@ -113,7 +113,7 @@ bool NcclGroup::Progress() {
 
 bool NcclGroup::Connect() {
   if (phase_ == Phase::kResting) return false;
-  // The time to connect begins when it may.
+  // The time to connect begins when the group may connect.
   const bool waits = phase_ == Phase::kMakeId && setup_.may_connect && !setup_.may_connect();
   if (waits) connect_by_ = std::chrono::steady_clock::now() + ConnectTimeout(setup_);
   CheckBootstrap();
@@ -137,7 +137,7 @@ bool NcclGroup::Connect() {
 }
 
 void NcclGroup::CheckBootstrap() {
-  // Nothing is left that a peer could fail us in, and one that rests already has closed its end.
+  // No peer can fail this group any more, and a peer that rests already has closed its end.
   if (finished()) return;
   const absl::Status& status = bootstrap_.status();
   if (absl::IsCancelled(status))
@@ -177,10 +177,10 @@ bool NcclGroup::finished() const {
 }
 
 // Why another attempt may use the communicators, and nothing of this one reaches its memory: an
-// operation of ours has ended when our stream was past its kernel, and every host's operations have.
-// So of every pair's messages none is on its way: each was received whole, or its receive would not
-// have ended. NCCL keeps no address beyond an operation, and it pairs a later send with a later
-// receive only, as all earlier ones are paired.
+// operation of ours has ended when our stream was past its kernel, and the operations of every host
+// have ended. So no pair has a message on its way: each message was received whole, or its receive
+// would not have ended. NCCL keeps no address beyond an operation, and it pairs a later send only
+// with a later receive, as all earlier ones are paired.
 bool NcclGroup::Rest() {
   const bool clean = !aborted_ && finished() && link_->status().ok();
   if (!clean) Abort();

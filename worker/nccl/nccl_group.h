@@ -17,19 +17,21 @@
 namespace remesh::worker {
 
 struct NcclOptions {
-  // For all hosts to be there, and once more for NCCL to connect them: so much and so much more a
-  // rank. Initialising NCCL takes a minute with a few devices, and minutes with thousands.
+  // The time for all hosts to be there, and again for NCCL to connect them: a fixed part, and a
+  // part for each rank. Initialising NCCL takes a minute with a few devices, and minutes with
+  // thousands.
   std::chrono::milliseconds connect_timeout{120000};
   std::chrono::milliseconds connect_timeout_per_rank{50};
-  // For a window, from when the one before is done: NCCL itself waits for ever.
+  // The time for a window, from the end of the one before: NCCL itself waits for ever.
   std::chrono::milliseconds window_timeout{60000};
-  // For an abort; see NcclSetup::on_stuck.
+  // The time for an abort; see NcclSetup::on_stuck.
   std::chrono::milliseconds abort_timeout{30000};
   // How long communicators are kept idle for the next attempt; 0: not at all.
   std::chrono::milliseconds idle{0};
-  // So much longer they stay than the planner is told: a Prepare that names them may be on its way.
+  // How much longer they stay than the planner is told, as a Prepare that names them may be on its
+  // way.
   std::chrono::milliseconds idle_more{60000};
-  int ranks_per_id = 256;  // above that, several hosts make ids and serve those who connect
+  int ranks_per_id = 256;  // with more, several hosts make ids and serve those who connect
   NcclLimits limits;
 };
 
@@ -37,49 +39,53 @@ struct NcclOptions {
 struct NcclRank {
   uint32_t device = 0;   // its number in tags
   int host = 0;          // index in the peer table
-  int local_device = 0;  // on its host: what GpuStreams calls it
+  int local_device = 0;  // on its host, as in GpuStreams
 };
 
 struct NcclSetup {
   const NcclApi* api = nullptr;
-  GpuStreams* streams = nullptr;   // outlives the group, and no other group has it meanwhile
+  GpuStreams* streams = nullptr;   // outlives the group; no other group uses it meanwhile
   PeerGroup* bootstrap = nullptr;  // of the same attempt and peers; see NcclBootstrap
   int self = 0;
   std::vector<std::string> hosts;  // names of the peers, for errors
   std::vector<NcclRank> ranks;     // the same on all hosts; some of this host
   NcclOptions options;
-  std::function<bool()> may_connect;  // asked in Progress() until it may; null: at once
-  std::function<void()> notify;  // Progress() has work; from any thread, and from callbacks of the
-                                 // bootstrap that come after the group is gone
-  std::function<void()> on_stuck;  // in Progress(), once: an abort did not end in time, so kernels
-                                   // may write for ever; only the end of the process helps
+  // Asked in Progress() until it returns true; null: the group may connect at once.
+  std::function<bool()> may_connect;
+  // Says that Progress() has work. Called from any thread, and by callbacks of the bootstrap that
+  // come after the group is gone.
+  std::function<void()> notify;
+  // Called in Progress(), once: an abort did not end in time, so kernels may write for ever, and
+  // only the end of the process helps.
+  std::function<void()> on_stuck;
 };
 
-// The exchanges of an attempt by NCCL. Its operations are on memory of devices, whose address they
-// are given, and start window by window (windowed()). They end inside Progress() of the group, and
-// a window's all at once. Whatever ends a window badly ends the whole group: operations end
-// UNAVAILABLE (NCCL_TIMEOUT, NCCL_FAILED, NCCL_VERSIONS_DIFFER, or a peer is lost) once all is
-// aborted and nothing touches their memory any more. Ends that disagree on a size are noticed by
-// the time-out only.
+// The exchanges of an attempt by NCCL. Operations work on memory of devices, given by its address
+// there, and start window by window (windowed()). All operations of a window end together, inside
+// Progress() of the group. An error in a window ends the whole group: operations end UNAVAILABLE
+// (NCCL_TIMEOUT, NCCL_FAILED, NCCL_VERSIONS_DIFFER, or a peer is lost) once all is aborted and
+// nothing touches their memory any more. Only the time-out notices ends that disagree on a size.
 class NcclGroup : public PeerGroup {
  public:
-  // Begins to connect. `setup.bootstrap` must live until the group is quiesced, and be aborted, in
-  // whatever order, when the group is. `made`: what TakeLink() of another group with the same setup
-  // gave, on all hosts; null: communicators are made.
+  // Begins to connect. `setup.bootstrap` must live until the group is quiesced, and must be aborted
+  // when the group is, in either order. `made`: what TakeLink() of another group with the same
+  // setup returned, on all hosts; null: communicators are made.
   explicit NcclGroup(NcclSetup setup, std::unique_ptr<NcclLink> made = nullptr);
   ~NcclGroup() override;
 
-  // The data thread calls it when notify() was called, after every Progress() of the bootstrap's
-  // transport, and every 100 ms at least: it keeps the time. Whether anything happened.
+  // Keeps the time. The data thread calls it after notify(), after every Progress() of the
+  // bootstrap's transport, and at least every 100 ms. Returns whether anything happened.
   bool Progress();
 
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override;
   void Receive(int peer, const MessageTag& tag, std::span<std::byte> buffer, Done done) override;
   bool windowed() const override { return true; }
   void Expect(std::vector<int32_t> operations) override;
-  // The bootstrap may end now. False: there is nothing to keep, and all is aborted.
+  // The bootstrap may end now. Returns false if there is nothing to keep; everything is aborted
+  // then.
   bool Rest() override;
-  // What Rest() left: as if just connected. The group has quiesced then. Null: nothing is left.
+  // Gives out what Rest() left, in the state right after connecting; null if nothing is left. The
+  // group has quiesced then.
   std::unique_ptr<NcclLink> TakeLink();
   void Abort() override;
   bool quiesced() const override;
@@ -103,7 +109,7 @@ class NcclGroup : public PeerGroup {
 
   const NcclSetup setup_;
   absl::flat_hash_map<uint32_t, Place> places_;  // by device
-  const int ids_;                                // 0: the communicators are there
+  const int ids_;                                // 0: the communicators exist already
   TimePoint connect_by_;
   enum class Phase { kMakeId, kGather, kConnected, kResting } phase_ = Phase::kMakeId;
   bool aborted_ = false;

@@ -10,7 +10,7 @@
 namespace remesh::worker {
 namespace {
 
-// Between looks at what NCCL and the streams are doing.
+// The pause between polls of NCCL and the streams.
 constexpr absl::Duration kPoll = absl::Microseconds(50);
 
 }  // namespace
@@ -151,7 +151,7 @@ void NcclLink::TearDown() {
   auto left = [](Shared* shared) { return shared->left; };
   {
     absl::MutexLock lock(&mutex_);
-    // A call that is stuck in NCCL all the same comes back when its communicators are aborted.
+    // A call that is stuck in NCCL nevertheless returns when its communicators are aborted.
     mutex_.AwaitWithTimeout(absl::Condition(+left, &shared_), absl::FromChrono(leave_));
   }
   runner_->Abort();

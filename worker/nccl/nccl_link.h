@@ -15,16 +15,16 @@
 
 namespace remesh::worker {
 
-// The threads of a link: what may block or has to be polled. One makes the id, initialises the
-// communicators and runs the windows; once something fails or Stop() is called, another aborts. The
-// data thread calls everything here. It may serve one group after the other: between them it is idle,
-// and its thread sleeps.
+// The threads of a link, for work that may block or must be polled. One thread makes the id,
+// initialises the communicators and runs the windows. When something fails or Stop() is called,
+// another thread aborts. The data thread calls everything here. A link may serve one group after
+// the other: between them it is idle, and its thread sleeps.
 class NcclLink {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
 
-  // leave: how long an abort waits for a call of NCCL that is under way; none should block.
-  // notify: from any thread, when there is something new here.
+  // leave: how long an abort waits for a call to NCCL that is under way; none should block. notify:
+  // called from any thread when there is something new here.
   NcclLink(const NcclApi* api, std::unique_ptr<NcclRunner> runner, bool makes_id,
            std::chrono::milliseconds leave, std::function<void()> notify);
   // REQUIRES: gone().
@@ -38,15 +38,16 @@ class NcclLink {
 
   // Windows that are done since the last call, in order.
   std::vector<NcclWindow> TakeDone();
-  // Windows that will not be. REQUIRES: gone().
+  // Windows that will never be done. REQUIRES: gone().
   std::vector<NcclWindow> TakeRest();
 
-  // Aborts everything. The first reason counts, this or one of the link's own.
+  // Aborts everything. The first reason counts, whether it is `why` or an error of the link's own.
   void Stop(absl::Status why);
-  absl::Status status() const;  // why; OK while it runs
-  // It was stopped as long ago and is not gone.
+  absl::Status status() const;  // why it stopped; OK while it runs
+  // Whether it was stopped at least `after` ago and is not gone.
   bool stuck(std::chrono::milliseconds after) const;
-  // Stopped; no communicator is left, nothing is on any stream, nothing calls NCCL.
+  // Whether it has stopped, no communicator is left, nothing is on any stream, and nothing calls
+  // NCCL.
   bool gone() const;
 
  private:
@@ -63,11 +64,11 @@ class NcclLink {
   };
 
   void Run();
-  // Until something fails or stops it.
+  // Runs until something fails or Stop() is called.
   absl::Status Work();
   absl::Status MakeId();
   absl::StatusOr<std::vector<nccl::UniqueId>> AwaitIds();
-  // Sleeps while nothing is to be done or asked; then the next window, if it may start.
+  // Sleeps while there is nothing to do or to poll. Returns the next window, if it may start.
   absl::StatusOr<std::optional<NcclWindow>> AwaitNext();
   void TearDown();
 

@@ -48,7 +48,7 @@ absl::Status NcclRunner::Start(NcclWindow window) {
   return comms_.Post(window_->entries);
 }
 
-// Only now are the kernels on the streams, and an event after them says when they are done.
+// The kernels are on the streams only now, so an event recorded here says when they are done.
 absl::Status NcclRunner::FinishStart() {
   starting_ = false;
   if (!window_.has_value()) return absl::OkStatus();  // it was Init()
@@ -75,7 +75,7 @@ absl::StatusOr<bool> NcclRunner::FirstIsDone() {
 }
 
 absl::StatusOr<std::vector<NcclWindow>> NcclRunner::Step() {
-  // Asked for running kernels too: that is how NCCL tells that a peer is lost.
+  // Asked while kernels run, too: that is how NCCL reports that a peer is lost.
   ASSIGN_OR_RETURN(const bool ready, comms_.Ready());
   if (starting_ && ready) RETURN_IF_ERROR(FinishStart());
   std::vector<NcclWindow> done;
@@ -109,9 +109,9 @@ absl::Status NcclRunner::CheckOverdue() const {
 
 void NcclRunner::Abort() {
   comms_.AbortAll();
-  if (!used_) return;  // the streams are others', perhaps
+  if (!used_) return;  // another group may be using the streams
   for (const NcclLocal& local : comms_.locals()) {
-    // A device in error has nothing that runs.
+    // Nothing runs on a device in error.
     const absl::StatusOr<GpuStreams::Event> event = streams_->Record(local.device);
     if (!event.ok()) continue;
     while (true) {

@@ -17,42 +17,44 @@
 namespace remesh::worker {
 
 struct NcclTimeouts {
-  std::chrono::milliseconds connect{0};  // of all ranks; an attempt's first window has as much
-                                         // more, as NCCL connects pairs when they first exchange
-  std::chrono::milliseconds window{0};   // without any window starting or ending
+  // For all ranks to connect. An attempt's first window has as much more, as NCCL connects pairs
+  // when they first exchange.
+  std::chrono::milliseconds connect{0};
+  std::chrono::milliseconds window{0};  // the longest time without any window starting or ending
 };
 
-// Puts windows on the streams, one after the other, and sees when they are done. A window starts
-// once the one before is on the streams, not once it is done. One thread calls everything but
-// Abort(); nothing else blocks.
+// Puts windows on the streams, one after the other, and finds out when they are done. A window
+// starts once the one before is on the streams, not once it is done. One thread calls everything
+// but Abort(), the only call that blocks.
 class NcclRunner {
  public:
   NcclRunner(const NcclApi* api, GpuStreams* streams, const NcclLimits& limits, int ranks,
              std::vector<NcclLocal> locals, const NcclTimeouts& timeouts);
 
-  // Starts to initialise the communicators; first.
+  // Starts to initialise the communicators. Must be the first call.
   absl::Status Init(std::span<const nccl::UniqueId> ids);
   // REQUIRES: !starting().
   absl::Status Start(NcclWindow window);
   bool starting() const { return starting_; }
-  // Nothing will happen before the next Start().
+  // Whether nothing will happen before the next Start().
   bool idle() const { return !starting_ && launched_.empty(); }
 
-  // Looks at what is under way; the windows that are done since. Errors: NCCL_FAILED, NCCL_TIMEOUT,
-  // the device's.
+  // Polls what is under way, and returns the windows that have ended since the last call. Errors:
+  // NCCL_FAILED, NCCL_TIMEOUT, the device's.
   absl::StatusOr<std::vector<NcclWindow>> Step();
 
-  // Aborts and frees the communicators and waits until nothing is on the streams any more. Blocks,
-  // perhaps for good. From any thread; see NcclComms::AbortAll().
+  // Aborts and frees the communicators, and waits until nothing is on the streams any more. Blocks,
+  // perhaps for ever. May be called from any thread; see NcclComms::AbortAll().
   void Abort();
-  // What was started and is not done. After Abort().
+  // The windows that were started and are not done. To be called after Abort().
   std::vector<NcclWindow> TakeRest();
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Launched {
     NcclWindow window;
-    std::vector<std::pair<int, GpuStreams::Event>> events;  // (device, after its part), not passed
+    // (device, event after its part), not passed
+    std::vector<std::pair<int, GpuStreams::Event>> events;
   };
 
   absl::Status FinishStart();
@@ -65,9 +67,9 @@ class NcclRunner {
   NcclComms comms_;
   bool starting_ = false;
   std::atomic<bool> used_ = false;    // a window was started
-  std::optional<NcclWindow> window_;  // that is starting
+  std::optional<NcclWindow> window_;  // the window that is being started
   std::deque<Launched> launched_;
-  TimePoint expected_;  // when something is to have happened
+  TimePoint expected_;  // when something must have happened
 };
 
 }  // namespace remesh::worker

@@ -12,11 +12,11 @@
 
 namespace remesh::worker {
 
-// Where communicators lie between attempts. One set at most is kept, as each takes memory of the
-// devices; it ends when it is dropped, or was idle for too long. The data thread calls everything.
+// Keeps communicators between attempts: one set at most, as each takes memory of the devices. A set
+// ends when it is dropped, or has been idle for too long. The data thread calls everything.
 class NcclShelf {
  public:
-  // idle: for how long they stay. abort_timeout, on_stuck: see NcclOptions and NcclSetup.
+  // idle: how long communicators stay. abort_timeout, on_stuck: see NcclOptions and NcclSetup.
   NcclShelf(std::chrono::milliseconds idle, std::chrono::milliseconds abort_timeout,
             std::function<void()> on_stuck);
   // REQUIRES: empty().
@@ -24,18 +24,19 @@ class NcclShelf {
 
   // REQUIRES: `link` is idle.
   void Put(const Lasting& lasting, std::unique_ptr<NcclLink> link);
-  // Null: none of the name is kept, or it is among others.
+  // Null if no set of that name is kept, or it connects others (Lasting::among).
   std::unique_ptr<NcclLink> Take(const Lasting& lasting);
-  // They do not grow too old any more: an attempt that reserves its memory will take them.
+  // The set no longer grows too old: an attempt that reserves its memory will take it.
   void Await(const std::string& name);
   void Drop(const std::string& name);
   void DropAll();
 
-  // Some were dropped and have not ended.
+  // Whether some communicators were dropped and have not ended.
   bool dropping() const;
   bool empty() const { return kept_.empty(); }
 
-  // may_end: nothing works on the devices. Returns whether anything happened.
+  // may_end: nothing works on the devices, so communicators may be freed. Returns whether anything
+  // happened.
   bool Progress(bool may_end);
 
  private:

@@ -12,9 +12,9 @@
 namespace remesh::worker {
 namespace {
 
-// A group keeps the time; see NcclGroup::Progress().
+// How often a group must look at the time; see NcclGroup::Progress().
 constexpr std::chrono::milliseconds kTick{100};
-constexpr std::chrono::milliseconds kLookEvery{1};  // when all ends
+constexpr std::chrono::milliseconds kLookEvery{1};  // in the destructor
 
 absl::Status Gone(const Lasting& lasting) {
   return MakeError(absl::StatusCode::kFailedPrecondition,
@@ -23,7 +23,7 @@ absl::Status Gone(const Lasting& lasting) {
                    {"COMMUNICATORS_GONE", {{"communicators", lasting.name}}});
 }
 
-// All devices of the peer table, which tags count in its order.
+// All devices of the peer table, in its order, in which tags count them.
 std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
   std::vector<NcclRank> ranks;
   for (size_t host = 0; host < peers.size(); ++host) {
@@ -38,7 +38,7 @@ std::vector<NcclRank> RanksOf(const std::vector<Peer>& peers) {
 
 }  // namespace
 
-// A group of NCCL with the one that it connects by.
+// An NCCL group, with the group of the base transport over which it connects.
 class NcclTransport::Group : public PeerGroup {
  public:
   Group(NcclTransport* transport, std::unique_ptr<PeerGroup> base, NcclSetup setup, Lasting lasting,
@@ -55,7 +55,7 @@ class NcclTransport::Group : public PeerGroup {
   }
 
   bool Progress() { return nccl_.Progress(); }
-  // Something of it may be on the devices.
+  // Whether some of its work may be on the devices.
   bool at_work() const { return begun_ && !nccl_.quiesced(); }
 
   void Send(int peer, const MessageTag& tag, std::span<const std::byte> data, Done done) override {
@@ -73,7 +73,7 @@ class NcclTransport::Group : public PeerGroup {
     return rests;
   }
   void Keep() override {
-    // Whoever was opened since uses others, and would have ended these.
+    // A group that was opened since uses other communicators, and would have ended these.
     if (transport_->groups_.back() == this) {
       if (auto link = nccl_.TakeLink()) transport_->shelf_.Put(lasting_, std::move(link));
     }
@@ -86,8 +86,9 @@ class NcclTransport::Group : public PeerGroup {
   bool quiesced() const override { return nccl_.quiesced() && base_->quiesced(); }
 
  private:
-  // Two groups on one device's stream could start their windows in different orders on different
-  // hosts, and wait for each other. And NCCL waits for devices when it frees communicators.
+  // Lets a group connect only when it is the oldest and no dropped communicators are left. Two
+  // groups on one device's stream could start their windows in different orders on different hosts,
+  // and wait for each other. And NCCL waits for devices when it frees communicators.
   NcclSetup WhenItMay(NcclSetup setup) {
     setup.may_connect = [this] {
       begun_ = transport_->groups_.front() == this && !transport_->shelf_.dropping();
@@ -160,7 +161,7 @@ bool NcclTransport::AnyAtWork() const {
 bool NcclTransport::Progress() {
   bool any = base_->Progress();
   for (Group* group : std::vector<Group*>(groups_)) {
-    // What another's callback has ended is no more.
+    // The callback of another group may have destroyed this one.
     if (std::find(groups_.begin(), groups_.end(), group) != groups_.end()) any |= group->Progress();
   }
   return shelf_.Progress(/*may_end=*/!AnyAtWork()) || any;

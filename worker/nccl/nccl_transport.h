@@ -14,11 +14,11 @@
 
 namespace remesh::worker {
 
-// A transport between the devices of hosts: NCCL moves the messages, windows at once, and an
-// ordinary transport, `base`, connects the hosts, proves who they are and notices who is lost. All
-// devices of an attempt are ranks. Attempts exchange one after the other: one connects when those
-// that were opened before it are gone. REQUIRES: hosts open attempts that overlap in one order.
-// Communicators last where they are to: see NcclShelf.
+// A transport between the devices of hosts. NCCL moves the messages, a window at once. An ordinary
+// transport, `base`, connects the hosts, proves who they are and notices which are lost. All
+// devices of an attempt are ranks. Attempts exchange one after the other: an attempt connects when
+// those that were opened before it are gone. REQUIRES: all hosts open overlapping attempts in the
+// same order. Lasting communicators: see NcclShelf.
 class NcclTransport : public Transport {
  public:
   // `api` and `streams` must outlive the transport. on_stuck: see NcclSetup.
@@ -54,7 +54,7 @@ class NcclTransport : public Transport {
   const NcclOptions options_;
   const std::function<void()> on_stuck_;
   NcclShelf shelf_;
-  std::vector<Group*> groups_;  // those open
+  std::vector<Group*> groups_;  // open, in the order of opening
 };
 
 }  // namespace remesh::worker

@@ -4,8 +4,8 @@
 #include <climits>
 #include <cstddef>
 
-// What remesh needs of NCCL's C interface, declared anew, so that nothing of NCCL is needed to
-// build. Values and layouts are those of nccl.h 2.28.9, which only appends to those of 2.19: the
+// The part of NCCL's C interface that remesh needs, declared anew, so that building needs nothing
+// of NCCL. Values and layouts are those of nccl.h 2.28.9, which only appends to those of 2.19: the
 // library reads as much of a Config as it knows.
 namespace remesh::worker::nccl {
 
@@ -27,10 +27,10 @@ struct UniqueId {
   char bytes[128];
 };
 
-inline constexpr int kUint8 = 1;  // of ncclDataType_t the one in use: bytes are bytes
+inline constexpr int kUint8 = 1;  // the only ncclDataType_t in use: bytes
 inline constexpr int kUndefined = INT_MIN;
 
-// As the library lays it down, so it has more than 12 fields.
+// Laid out as in the library, so it has more than 12 fields.
 struct Config {
   size_t size = sizeof(Config);
   unsigned int magic = 0xcafebeef;

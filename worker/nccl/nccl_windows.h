@@ -19,17 +19,17 @@ struct NcclWindow {
 };
 
 // Gathers operations into windows, and gives the windows out whole and in order: NCCL starts a
-// window at once, and hosts that start theirs in different orders hang.
+// window at once, and hosts that start their windows in different orders hang.
 class NcclWindows {
  public:
-  // How many operations each window will have; those with none are passed over.
+  // How many operations each window will have, by window. Windows with none are passed over.
   void Expect(std::vector<int32_t> operations);
   // REQUIRES: the window is not complete, and has no other operation of that direction between the
-  // two.
+  // two ranks.
   void Add(uint32_t window, const NcclEntry& entry, PeerGroup::Done done);
   // The next window, if all its operations are there.
   std::optional<NcclWindow> TakeNext();
-  // No window is left.
+  // Whether no window is left.
   bool all_taken() const;
   // The operations of windows that were never complete, or never taken.
   std::vector<PeerGroup::Done> TakeRest();

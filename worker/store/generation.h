@@ -32,7 +32,7 @@ struct Generation {
       std::make_shared<std::map<int, DeviceSegment>>();
 
   bool lent = false;  // in memory of a trainer: nothing of it is on file
-  // of lent memory: bytes whose pages did not exist yet when it was lent
+  // Of lent memory: bytes whose pages did not exist yet when it was lent.
   int64_t missing_bytes = 0;
 
   const std::string& state() const { return manifest.assignment().state(); }

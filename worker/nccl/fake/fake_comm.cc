@@ -24,7 +24,7 @@ int64_t Setting(const char* name) {
   return value == nullptr ? 0 : std::atoll(value);
 }
 
-// Whether `done` before all local ranks were aborted.
+// Whether `done` was true before all local ranks were aborted.
 bool Await(const FakeLocal& local, const std::function<bool()>& done) {
   while (!done()) {
     if (local.stopped()) return false;
@@ -45,7 +45,8 @@ void StartThread(const std::shared_ptr<FakeLocal>& local, std::function<void()> 
   }).detach();
 }
 
-// What one rank does of a group, on its stream: all at once, and none is done before all are.
+// One rank's part of a group, on its stream: all operations run at once, and none is done before
+// all are.
 struct FakeKernel {
   FakeComm* comm;
   RemeshFakeStream* stream;
@@ -90,7 +91,7 @@ void RunKernel(void* argument) {
   --local->busy;
 }
 
-// The first use of a peer: both hosts come to a group that has it before either launches anything.
+// The first use of a peer: both hosts must come to a group with it before either launches anything.
 bool Connect(const FakeLocal& local, const std::vector<FakeOperation>& operations) {
   for (const FakeOperation& o : operations)
     o.comm->world->channel(o.comm->rank, o.peer).connected = 1;
@@ -102,8 +103,8 @@ bool Connect(const FakeLocal& local, const std::vector<FakeOperation>& operation
   });
 }
 
-// NCCL_LAUNCH_MODE=GROUP: a launch waits for those of all local ranks, whether they are in the
-// group or not.
+// With NCCL_LAUNCH_MODE=GROUP, a launch waits for the launches of all local ranks, whether they are
+// in the group or not.
 bool AwaitLaunches(const FakeLocal& local, const std::vector<FakeComm*>& comms) {
   for (FakeComm* comm : comms) ++comm->launches;
   const char* mode = std::getenv("NCCL_LAUNCH_MODE");

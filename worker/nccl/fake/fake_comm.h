@@ -17,11 +17,11 @@ namespace remesh::worker::fake_nccl {
 
 struct FakeComm;
 
-// Breaking a rule of NCCL's that its caller could have kept ends the process, and says which.
+// Ends the process, and says which rule: the caller broke a rule of NCCL's that it could have kept.
 [[noreturn]] void Die(const std::string& rule);
 
 // Ranks that were initialised in one group: those of one process. NCCL frees nothing before the
-// last of them is aborted; here, nothing stops before either.
+// last of them is aborted; in the fake, nothing stops before that either.
 struct FakeLocal {
   std::vector<FakeComm*> comms;
   std::atomic<int> aborted = 0;
@@ -49,7 +49,7 @@ struct FakeComm {
   const nccl::UniqueId id;
   const int ranks;
   const int rank;
-  std::unique_ptr<FakeWorld> world;  // from StartInit() on; null: the id is of no use
+  std::unique_ptr<FakeWorld> world;  // set by StartInit(); null: the id is of no use
   std::shared_ptr<FakeLocal> local;
   std::atomic<nccl::Result> state = nccl::Result::kInProgress;
   std::atomic<int> launches = 0;
@@ -58,7 +58,7 @@ struct FakeComm {
   FakeDelays delays;  // of the thread that launches
 };
 
-// ncclSend or ncclRecv, not begun.
+// An ncclSend or ncclRecv that has not begun.
 struct FakeOperation {
   FakeComm* comm = nullptr;
   bool send = false;
@@ -68,15 +68,15 @@ struct FakeOperation {
   RemeshFakeStream* stream = nullptr;
 };
 
-// What ncclGroupEnd starts: each goes on by a thread of its own and ends with the state of its
-// communicators. The kernels are on their streams when that is success, and not before.
+// What ncclGroupEnd starts. Each runs on a thread of its own, and ends with the state of its
+// communicators. The kernels are on their streams when that state is success, and not before.
 void StartInit(std::vector<FakeComm*> comms);
 void StartGroup(std::vector<FakeOperation> operations);
 void StartFinalize(FakeComm* comm);
-// Until what StartGroup() began is on the streams, or all local ranks are aborted: what a call does
-// that should not block, and does.
+// Waits until what StartGroup() began is on the streams, or all local ranks are aborted. Imitates a
+// call that should not block, but does.
 nccl::Result AwaitStarted(FakeComm& comm);
-// Until nothing uses the ranks any more.
+// Waits until nothing uses the ranks any more.
 void WaitIdle(const FakeLocal& local);
 
 }  // namespace remesh::worker::fake_nccl

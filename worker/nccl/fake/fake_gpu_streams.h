@@ -10,10 +10,10 @@
 
 namespace remesh::worker {
 
-// The link's view of streams that the fake NCCL can work with: one of each device, by local index.
+// The link's view of streams that the fake NCCL can work with: one for each device, by local index.
 class FakeGpuStreams : public GpuStreams {
  public:
-  // The streams must outlive what was recorded on them, not this.
+  // The streams must outlive what was recorded on them, but not this object.
   explicit FakeGpuStreams(std::vector<RemeshFakeStream*> streams);
 
   absl::Status MakeCurrent(int) override { return absl::OkStatus(); }
@@ -25,7 +25,7 @@ class FakeGpuStreams : public GpuStreams {
   struct Device {
     RemeshFakeStream* stream = nullptr;
     Event recorded = 0;
-    // Events that the stream is past; shared with the marks on it.
+    // Events that the stream has passed; shared with the marks on it.
     std::shared_ptr<std::atomic<Event>> passed = std::make_shared<std::atomic<Event>>(0);
   };
   std::vector<Device> devices_;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A library that looks like NCCL to the link and keeps to NCCL's rules, for machines without a GPU;
-// its ranks are threads or processes of one machine. Only what the link uses. What NCCL leaves to
-// its callers is checked as hard as it can be: see README.md.
+// A fake NCCL for machines without a GPU. It looks like NCCL to the link and keeps to NCCL's rules;
+// its ranks are threads or processes of one machine. It has only what the link uses. It checks what
+// NCCL leaves to its callers as hard as it can: see README.md.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -21,7 +21,7 @@ namespace {
 using nccl::Comm;
 using nccl::Result;
 
-// Communicators that exist: any other pointer is one that was destroyed.
+// Communicators that exist: any other pointer is to one that was destroyed.
 class Registry {
  public:
   void Add(FakeComm* comm) {
@@ -59,7 +59,7 @@ Registry& registry() {
   return *registry;
 }
 
-// What the calling thread has put into its group.
+// The calls that the current thread has put into its group.
 struct Group {
   int depth = 0;
   std::vector<FakeComm*> inits;
@@ -138,7 +138,7 @@ Result Abort(FakeComm* comm) {
   return Result::kSuccess;
 }
 
-// Waits for all ranks of the world, however long: for ever, if one of them was aborted.
+// Waits for all ranks of the world: for ever, if one of them was aborted.
 Result Destroy(FakeComm* comm) {
   if (comm->local->aborted > 0) Die("destroy after abort");
   if (!comm->finalized) StartFinalize(comm);

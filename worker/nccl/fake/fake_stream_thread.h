@@ -12,21 +12,21 @@
 
 namespace remesh::worker {
 
-// A stream of the fake NCCL: a thread that does what is put on it. Whose memory it works on is for
-// `translate` to say, which is called on that thread only.
+// A stream of the fake NCCL: a thread that runs what is put on it. `translate`, which is called on
+// that thread only, finds the memory to work on.
 class FakeStreamThread : public RemeshFakeStream {
  public:
-  // Where the bytes at a device's address are; null: the device has no such bytes.
+  // Finds the bytes at a device's address; null if the device has no such bytes.
   using Translate = std::function<std::byte*(const std::byte* address, size_t bytes)>;
 
   explicit FakeStreamThread(Translate translate);
-  // Runs what is on it.
+  // Runs all that is on the stream.
   ~FakeStreamThread();
 
   FakeStreamThread(const FakeStreamThread&) = delete;
   FakeStreamThread& operator=(const FakeStreamThread&) = delete;
 
-  // What is on the stream waits from now on, until `false` is said: a device that is busy.
+  // Hold(true) makes all that is on the stream wait until Hold(false), as on a busy device.
   void Hold(bool hold);
 
  private:

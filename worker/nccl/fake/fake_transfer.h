@@ -8,14 +8,14 @@
 
 namespace remesh::worker::fake_nccl {
 
-// One ncclSend or ncclRecv as the kernel carries it out, a piece at a time. A send is not done before
-// all its bytes were taken: none runs ahead of its receive.
+// One ncclSend or ncclRecv as the kernel carries it out, a piece at a time. A send is done only
+// when all its bytes were taken, so that none runs ahead of its receive.
 class FakeTransfer {
  public:
   FakeTransfer(FakeChannel* channel, bool send, std::byte* memory, size_t bytes)
       : channel_(channel), send_(send), memory_(memory), left_(bytes) {}
 
-  // What it can do now; whether that was anything.
+  // Does what can be done now; returns whether that was anything.
   bool Step();
   bool done() const { return done_; }
 

@@ -33,7 +33,7 @@ std::unique_ptr<FakeWorld> FakeWorld::Open(const nccl::UniqueId& id, int ranks) 
   if (ranks < 1 || ranks > kRanksMax || id.bytes[sizeof(id.bytes) - 1] != '\0') return nullptr;
   const int fd = shm_open(id.bytes, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) return nullptr;
-  // The first one makes it; for the others it has its length.
+  // The first rank makes the file; for the others it has that length already.
   void* memory = ftruncate(fd, BytesOf(ranks)) != 0
                      ? MAP_FAILED
                      : mmap(nullptr, BytesOf(ranks), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

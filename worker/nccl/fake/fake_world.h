@@ -11,8 +11,8 @@
 
 namespace remesh::worker::fake_nccl {
 
-// From one rank to another: a ring of bytes without any marks of messages. So ends that disagree on
-// a size hang, or take one message's bytes for another's: as NCCL does. Lies in shared memory.
+// The bytes from one rank to another: a ring in shared memory, without any marks of messages. So,
+// as with NCCL, ends that disagree on a size hang, or take one message's bytes for another's.
 struct alignas(64) FakeChannel {
   static constexpr size_t kBytes = size_t{64} << 10;
 
@@ -23,27 +23,27 @@ struct alignas(64) FakeChannel {
 };
 
 // The ranks of one unique id: a file in shared memory that carries the id's name. The ranks may be
-// threads of a process or processes of a machine; they share nothing else. When a process dies, its
-// ranks just do no more.
+// threads of a process or processes of a machine; they share nothing else. The ranks of a process
+// that dies do nothing more.
 class FakeWorld {
  public:
   static constexpr int kRanksMax = 256;
 
-  // A new id; false: there is no randomness.
+  // Makes a new id; false if there is no randomness.
   static bool MakeId(nccl::UniqueId& id);
-  // Null: there can be no such file, or the other ranks say another number.
+  // Null if there can be no such file, or other ranks have given another number.
   static std::unique_ptr<FakeWorld> Open(const nccl::UniqueId& id, int ranks);
   ~FakeWorld();
 
-  // This rank is there; false: it was before.
+  // Reports that this rank is there; false if it was before.
   bool Join(int rank);
-  bool complete() const;  // all are there
+  bool complete() const;  // all ranks are there
   // This rank ends in good order.
   void Finalize();
-  bool finalized() const;  // all have
+  bool finalized() const;  // all ranks have ended
 
   FakeChannel& channel(int from, int to);
-  // Nobody can open it any more.
+  // Removes the name, so that nobody can open it any more.
   void Unlink();
 
  private:

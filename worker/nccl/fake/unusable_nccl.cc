@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Libraries that nobody can exchange by: the version is the build's choice.
+// A library that cannot be used as NCCL; the build chooses its version.
 #include "worker/nccl/nccl_types.h"
 
 extern "C" __attribute__((visibility("default"))) remesh::worker::nccl::Result ncclGetVersion(

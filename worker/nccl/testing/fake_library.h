@@ -7,13 +7,13 @@
 
 namespace remesh::worker {
 
-// Where the build put a library that is made to be loaded, as "libremesh_fake_nccl.so".
+// Path of a loadable library that the build made, as "libremesh_fake_nccl.so".
 std::string LoadableLibrary(const std::string& name);
 
-// The fake NCCL, found as the true one is.
+// The fake NCCL, loaded as the real one is.
 const NcclApi& FakeNccl();
 
-// Communicators that this process ever made, and those that it has not freed.
+// How many communicators this process ever made, and how many it has not freed.
 int FakeNcclMade();
 int FakeNcclLiving();
 

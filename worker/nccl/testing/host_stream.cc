@@ -22,7 +22,7 @@ HostStream::HostStream(size_t memory_bytes)
       reserved_(Reserve(memory_bytes)),
       stream_([this](const std::byte* address, size_t bytes) { return Behind(address, bytes); }) {}
 
-// The addresses stay reserved, so that one used too late is no other memory's.
+// The addresses stay reserved, so that a use that comes too late never hits other memory.
 HostStream::~HostStream() = default;
 
 std::byte* HostStream::Behind(const std::byte* address, size_t bytes) {

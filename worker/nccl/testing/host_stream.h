@@ -9,9 +9,9 @@
 
 namespace remesh::worker {
 
-// A device for tests: memory, and the stream that NCCL works on. Nobody can read or write at the
-// memory's addresses (the process would end): only the stream knows the bytes behind them, and the
-// test by host().
+// A device for tests: memory, and the stream that NCCL works on. The memory's addresses cannot be
+// read or written (the process would end). Only the stream and, by host(), the test reach the bytes
+// behind them.
 class HostStream {
  public:
   explicit HostStream(size_t memory_bytes);
