@@ -18,7 +18,7 @@ std::string KeyOf(const v1::AttemptId& id) {
   return absl::StrCat(id.execution(), "#", id.attempt());
 }
 
-// Commands that no journal may forget once they were carried out, and the one that says whose
+// Commands that no journal may forget once they were carried out, and Welcome, which says whose
 // journal it is.
 bool BindsToJournal(const v1::AttachResponse& response) {
   return response.has_welcome() || response.has_commit() || response.has_retire() ||
@@ -128,7 +128,7 @@ absl::Status Agent::CheckCluster(const std::string& cluster_uid) const {
       {"OTHER_CLUSTER", {{"cluster_uid", ours}, {"planner_cluster_uid", cluster_uid}}});
 }
 
-// What must outlive this process before the command is carried out.
+// Checks a command, and writes to disk what must outlive this process before it is carried out.
 absl::Status Agent::Admit(const v1::AttachResponse& response) {
   worker::AgentRecord next = options_.memory.record();
   if (response.has_welcome()) {
@@ -220,8 +220,8 @@ bool Agent::Moving(const std::string& state) const {
   return false;
 }
 
-// Whether what the state is in is on its way out: it has been given up, and links take their time to
-// let go.
+// Whether all attempts that use the state are stopping: they have been given up, and links take
+// their time to let go.
 bool Agent::OnlyStops(const std::string& state) const {
   bool stops = false;
   for (const auto& [key, entry] : attempts_) {
@@ -269,7 +269,7 @@ void Agent::Begin(v1::Prepare command) {
   }
   Entry& entry = attempts_.try_emplace(key, command).first->second;
   entry.devices = *std::move(devices);
-  // Reserving may take longer than they are kept idle.
+  // Reserving may take longer than communicators are kept idle.
   if (entry.attempt.prepare().communicators().reuse())
     data_->AwaitLasting(entry.attempt.prepare().communicators().name());
   Run(key, entry.attempt.Start());
@@ -278,7 +278,8 @@ void Agent::Begin(v1::Prepare command) {
 void Agent::Commit(const v1::Commit& command) {
   if (Entry* entry = Find(command.attempt()))
     return Run(KeyOf(command.attempt()), entry->attempt.Commit());
-  // Of an earlier life of this worker, or said again: what trainers did since is theirs.
+  // The attempt is of an earlier life of this worker, or Commit came again: what trainers have done
+  // since is theirs.
   const Generation* held =
       Written(command.attempt(), command.state(), command.state_uid(), command.generation());
   absl::Status status;

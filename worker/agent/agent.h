@@ -26,7 +26,7 @@
 
 namespace remesh::worker {
 
-// Which program an attempt runs.
+// A request for the program that an attempt runs.
 struct ProgramRequest {
   std::string plan;
   std::string host;
@@ -35,20 +35,22 @@ struct ProgramRequest {
   AttemptDevices devices;
 };
 
-// Turns the planner's commands into work on the store and the data thread, and
-// their outcomes into answers. Everything runs on one strand; gRPC stays outside. Survives the
-// planner: attempts go on while it is away, and are told of again when it is back.
-// One for each command and for each action of an attempt: it has more than 25 methods and
-// more than 12 fields.
+// Turns the planner's commands into work on the store and the data thread, and the outcomes into
+// answers. Everything runs on one strand; gRPC stays outside. The agent survives the planner:
+// attempts go on while the planner is away, and the agent reports them when it is back. The class
+// has more than 25 methods and more than 12 fields, as each command and each action of an attempt
+// has its own.
 class Agent {
  public:
   using ProgramDone = absl::AnyInvocable<void(absl::StatusOr<Program>)>;
-  // How it reaches the rest of the world. Called on the strand; none may block.
+  // The agent's ways to the outside. Called on the strand; none may block.
   struct Ports {
-    absl::AnyInvocable<void(const v1::AttachRequest&)> say;    // dropped while not attached
-    absl::AnyInvocable<void(const absl::Status&)> disconnect;  // why it takes no more commands
+    absl::AnyInvocable<void(const v1::AttachRequest&)> say;  // dropped while not attached
+    // why the agent takes no more commands
+    absl::AnyInvocable<void(const absl::Status&)> disconnect;
     absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
-    // A device is in a state of error, which ends with the process. Buffers outlive that.
+    // A device is in a state of error, which ends only with the process. Buffers outlive the
+    // process.
     absl::AnyInvocable<void(const absl::Status&)> unusable;
     absl::AnyInvocable<void(ProgramRequest, ProgramDone)> fetch;  // answers on any thread
   };
@@ -58,24 +60,24 @@ class Agent {
     Mover::Options mover;
   };
 
-  // Everything but `options` and `ports` must outlive it; `data` may be destroyed first. `files` is
-  // where memory is reserved, which takes time. Call the methods below on `strand`.
+  // `strand`, `files`, `store` and `metrics` must outlive the agent; `data` may be destroyed first.
+  // Memory is reserved on `files`, because that takes time. Call the methods below on `strand`.
   Agent(Options options, Ports ports, Strand* strand, Strand* files, BufferStore* store,
         DataThread* data, WorkerMetrics* metrics);
 
-  // What to say first on a new stream.
+  // Returns the first message for a new stream.
   v1::Register Attaching();
-  // Carries out a command. Not one of another cluster's planner or of a lower epoch than seen
-  // before, and not when what must be on disk first cannot be: then no more is carried out until
-  // the next Attaching().
+  // Carries out a command. Refuses it if it comes from another cluster's planner or has a lower
+  // epoch than seen before, or if what must be on disk first cannot be written. Then no more
+  // commands are carried out until the next Attaching().
   void Command(const v1::AttachResponse& response);
 
-  // The worker is to end: it refuses new attempts (WORKER_STOPS); when `at_once`, it says so of those
-  // that it is in, for the planner to end them.
+  // The worker is about to end: refuses new attempts (WORKER_STOPS). With `at_once`, fails the
+  // attempts under way in the same way, so that the planner ends them.
   void Drain(bool at_once);
-  // Takes part in an attempt.
+  // Whether the agent takes part in an attempt.
   bool busy() const { return !attempts_.empty() || !waiting_.empty(); }
-  // The worker stops: nobody waits any longer.
+  // The worker stops: ends calls that wait, and cancels what is being reserved.
   void Close();
 
   StateBuffers& buffers() { return buffers_; }
@@ -90,25 +92,25 @@ class Agent {
     std::shared_ptr<const MappedShards> target;
     Program program;
     PhaseTimer phase_timer;
-    bool rests = false;                          // what it has exchanged by stays if it ends well
-    std::shared_ptr<FilesQueue::Job> reserving;  // memory; or null
-    bool stop_then = false;                      // once it is not reserving any more
+    bool rests = false;                          // its connections stay if it ends well
+    std::shared_ptr<FilesQueue::Job> reserving;  // the job that reserves memory; or null
+    bool stop_then = false;                      // stop once it is not reserving any more
   };
 
   absl::Status Admit(const v1::AttachResponse& response);
   absl::Status CheckEpoch(uint64_t epoch) const;
   absl::Status CheckCluster(const std::string& cluster_uid) const;
   void Execute(const v1::AttachResponse& response);
-  // Carries out nothing more of this stream.
+  // Carries out no more commands of this stream.
   void Refuse(const absl::Status& why);
   void Prepare(v1::Prepare command);
   void Commit(const v1::Commit& command);
-  // `kept`: communicators; empty: none.
+  // `kept`: name of the communicators that are kept; empty: none.
   void SayCommitted(const v1::AttemptId& id, const std::string& state, int64_t generation,
                     const std::string& kept = "");
   void Retire(const v1::Retire& command);
   void Forget(const v1::ForgetState& command);
-  // Says Forgotten of what was to be forgotten and is in nobody's hands any more.
+  // Answers Forgotten for the states that are to be forgotten and that nothing uses any more.
   void FinishForgetting();
   void Abort(const v1::Abort& command);
   void Welcome(const v1::Welcome& command);
@@ -133,7 +135,8 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
   absl::StatusOr<Generation> BeginReserving(Entry& entry);
   void Reserved(const std::string& key, Generation generation, const absl::Status& filled);
-  // What it takes to open an attempt, made on `files_`: it reserves memory and binds the program.
+  // What it takes to open an attempt. It is made on `files_`, because that reserves memory and
+  // binds the program.
   struct Making;
   absl::Status Make(Making& making, const std::atomic<bool>& cancelled) const;
   absl::StatusOr<std::shared_ptr<std::byte>> AllocateOn(int local, int64_t bytes,
@@ -146,7 +149,8 @@ class Agent {
   // Runs event(attempt) on the strand, if the attempt is still known then. Thread-safe.
   void PostEvent(const std::string& key, absl::AnyInvocable<Attempt::Actions(Entry&)> event);
   void Fail(const v1::AttemptId& id, const absl::Status& status);
-  // What the attempt wrote, if it is here; of any state of the name if `state_uid` is empty.
+  // The generation that the attempt wrote, if it is here. An empty `state_uid` matches any state of
+  // the name.
   const Generation* Written(const v1::AttemptId& id, const std::string& state,
                             const std::string& state_uid, int64_t generation) const;
 
@@ -159,11 +163,11 @@ class Agent {
   WorkerMetrics* const metrics_;
   int64_t incarnation_ = 0;  // of this process
   bool draining_ = false;
-  bool deaf_ = false;      // to this stream's planner
+  bool deaf_ = false;      // to this stream's commands
   AssignmentParts parts_;  // of this stream
   std::map<std::string, Entry> attempts_;
-  std::vector<v1::Prepare> waiting_;         // for an attempt of their state that stops
-  std::vector<v1::ForgetState> forgetting_;  // not said Forgotten yet
+  std::vector<v1::Prepare> waiting_;         // for another attempt of their state to stop
+  std::vector<v1::ForgetState> forgetting_;  // not answered with Forgotten yet
   StateBuffers buffers_;
   LocalCalls calls_;
 };

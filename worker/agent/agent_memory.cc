@@ -24,7 +24,7 @@ absl::StatusOr<AgentMemory> AgentMemory::Open(std::string path) {
     record.Clear();
   }
   if (record.host_secret().empty()) record.set_host_secret(RandomBytes(kSecretBytes));
-  // A planner that starts again must be followed on a full file system too.
+  // The agent must be able to follow a restarted planner on a full file system, too.
   RETURN_IF_ERROR(ReserveWrites(path, kRecordBytesMax));
   RETURN_IF_ERROR(WriteDurably(path, record));
   return AgentMemory(std::move(path), std::move(record));

@@ -10,15 +10,15 @@
 
 namespace remesh::worker {
 
-// What the agent must remember between its lives: a file beside its buffers. Not thread-safe.
+// What the agent must remember between its lives, in a file beside its buffers. Not thread-safe.
 class AgentMemory {
  public:
-  // Reads the file, or makes one with a new host secret; one that is corrupt is replaced, with a
-  // warning in the log. Reserves the space of every later write.
+  // Reads the file, or makes one with a new host secret. Replaces a corrupt file, with a warning in
+  // the log. Reserves the space of every later write.
   static absl::StatusOr<AgentMemory> Open(std::string path);
 
   const worker::AgentRecord& record() const { return record_; }
-  // On file when it returns OK; on error nothing has changed. Costs nothing when nothing differs.
+  // OK once the record is on file; on error nothing has changed. Costs nothing if nothing differs.
   absl::Status Update(const worker::AgentRecord& next);
 
  private:
@@ -29,7 +29,7 @@ class AgentMemory {
   worker::AgentRecord record_;
 };
 
-// Whether `told` is to be remembered in place of `known`: of another leadership, or later.
+// Whether `told` must replace `known`: it is of another leadership, or later.
 bool IsFurther(const v1::JournalPosition& told, const v1::JournalPosition& known);
 
 }  // namespace remesh::worker

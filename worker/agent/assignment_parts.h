@@ -11,18 +11,19 @@
 
 namespace remesh::worker {
 
-// Assignments too large for one message: their parts wait here for the last. Of one stream.
+// Assembles assignments that are too large for one message: the parts of one stream wait here for
+// the last.
 class AssignmentParts {
  public:
   explicit AssignmentParts(int64_t shards_max = 2'000'000) : shards_max_(shards_max) {}
 
-  // RESOURCE_EXHAUSTED (ASSIGNMENT_TOO_LARGE) when more arrays and shards would wait than a host
-  // can have.
+  // RESOURCE_EXHAUSTED (ASSIGNMENT_TOO_LARGE) if more arrays and shards would wait than a host can
+  // have.
   absl::Status Add(const v1::Assignment& part);
-  // `last` with the arrays and shards before its own that came for the same state, uid and
-  // generation. These are gone then.
+  // Returns `last`, preceded by the arrays and shards that came for the same state, uid and
+  // generation, and removes these from here.
   v1::Assignment Complete(v1::Assignment last);
-  // Of a stream that ended.
+  // Drops all parts, as their stream has ended.
   void Clear();
 
  private:

@@ -14,7 +14,7 @@
 namespace remesh::worker {
 namespace {
 
-// Between which lives of which hosts, and how many of their devices, an attempt connects.
+// The lives of hosts that an attempt connects, and how many devices each has.
 Lasting LastingOf(const v1::Prepare& prepare) {
   Lasting lasting{.name = prepare.communicators().name(),
                   .reused = prepare.communicators().reuse()};
@@ -25,7 +25,7 @@ Lasting LastingOf(const v1::Prepare& prepare) {
   return lasting;
 }
 
-// DEVICE_ERROR where a device refuses whatever it is given.
+// DEVICE_ERROR if a device refuses whatever it is given.
 absl::Status CheckDevices(const LocalDevices& devices) {
   for (Device* device : devices.all()) {
     const absl::Status status = device->Allocate(kDeviceAlignment).status();
@@ -50,7 +50,7 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   for (Attempt::Action& action : actions) {
     std::visit([&](const auto& todo) { Do(key, it->second, todo); }, action);
   }
-  // An event inside may have ended it already.
+  // An event inside may have ended the attempt already.
   const auto again = attempts_.find(key);
   if (again == attempts_.end() || !again->second.attempt.over()) return;
   attempts_.erase(again);
@@ -58,12 +58,12 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   PrepareWaiting();
 }
 
-// Everything that can be refused at once.
+// Checks all that can be refused at once, and begins the target generation.
 absl::StatusOr<Generation> Agent::BeginReserving(Entry& entry) {
   const v1::Prepare& prepare = entry.attempt.prepare();
   const std::string& state = prepare.target().state();
   const Generation* source = store_->Find(state, prepare.source_generation());
-  // What an earlier state of that name left is no source.
+  // A generation that an earlier state of that name left is no source.
   if (source != nullptr && source->state_uid() != prepare.target().state_uid()) source = nullptr;
   if (source != nullptr && source->phase() != v1::SHARD_PHASE_READY) {
     const std::string number = absl::StrCat(prepare.source_generation());

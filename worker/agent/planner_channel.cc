@@ -31,12 +31,12 @@ std::shared_ptr<grpc::Channel> PlannerChannel::Make(
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  // What an attempt may take, whatever gRPC calls it. A pod that is gone answers nothing, and its
-  // service leads a connection that was begun to it to the end.
+  // Despite its name, this bounds how long one attempt to connect takes. A pod that is gone never
+  // answers, and its service leads a connection that was begun to it to the end.
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, Millis(planner_.keepalive.time));
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(planner_.keepalive.timeout));
-  // Probes are not rationed by the data between them.
+  // Allows any number of probes without data between them.
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetMaxReceiveMessageSize(-1);
   if (!planner_.tls_server_name.empty()) {

@@ -13,27 +13,27 @@
 
 namespace remesh::worker {
 
-// When a connection without an answer counts as broken: a link that drops everything closes
+// When a connection without an answer counts as broken. A link that drops everything closes
 // nothing, and what is written into it fails much later, if ever.
 struct Keepalive {
-  std::chrono::nanoseconds time = std::chrono::seconds(5);     // of silence, then it is probed
+  std::chrono::nanoseconds time = std::chrono::seconds(5);     // of silence before a probe
   std::chrono::nanoseconds timeout = std::chrono::seconds(5);  // that the probe may take
 };
 
-// The planner at HOST:PORT, and how it is called.
+// The planner's address, HOST:PORT, and how to call it.
 struct PlannerAddress {
   std::string address;
   Keepalive keepalive;
   std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
-  std::string tls_server_name;  // that its certificate must name; empty: the address' host
+  std::string tls_server_name;  // that its certificate must name; empty: the host of `address`
 };
 
-// Channels to the planner, which dial when they are used. Never through a proxy. Thread-safe.
+// Channels to the planner, which dial when they are used, never through a proxy. Thread-safe.
 class PlannerChannel {
  public:
   explicit PlannerChannel(PlannerAddress planner) : planner_(std::move(planner)) {}
 
-  // The same one until the certificates are others: what runs on an older one goes on there.
+  // Returns the same channel until the certificates change. Calls on an older channel go on there.
   std::shared_ptr<grpc::Channel> Get();
 
  private:

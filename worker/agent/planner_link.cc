@@ -68,7 +68,7 @@ void PlannerLink::Run() {
   while (true) {
     const auto started = std::chrono::steady_clock::now();
     const grpc::Status status = RunStream();
-    // A stream that stood for a while was a good one: the next failure is a new story.
+    // A stream that was open for a while was good: pauses begin anew.
     if (std::chrono::steady_clock::now() - started > options_.retry_max) pause = options_.retry_min;
     if (Stopping()) return;
     if (events_.disconnected(status)) pause = options_.retry_max;
@@ -87,8 +87,8 @@ void PlannerLink::Pause(std::chrono::nanoseconds pause) {
   constexpr absl::Duration kGlance = absl::Milliseconds(50);
   const absl::Time end = absl::Now() + absl::FromChrono(pause);
   const std::shared_ptr<grpc::Channel> channel = channel_->Get();
-  // A planner that is there and refuses us is left alone for the whole time. The channel may hear
-  // that a planner died later than the stream does: its state is looked at again and again.
+  // A planner that is there and refuses this worker is left alone for the whole pause. The channel
+  // may learn later than the stream that a planner died, so its state is polled.
   bool away = false;
   while (absl::Now() < end) {
     const bool ready = channel->GetState(/*try_to_connect=*/true) == GRPC_CHANNEL_READY;
@@ -144,7 +144,7 @@ void PlannerLink::Write(Stream* stream) {
         continue;
       }
     }
-    // A failed write ends the stream for the reader too, who tells why.
+    // A failed write ends the stream for the reader, too, which reports why.
     if (!stream->Write(message)) return;
     if (message.has_heartbeat()) events_.heartbeat();
   }

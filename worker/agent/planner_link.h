@@ -17,28 +17,30 @@
 
 namespace remesh::worker {
 
-// Keeps one Attach stream to the planner open: dials, dials again with growing pauses, which end as
-// soon as a planner that was away can be reached, and sends
-// heartbeats on a thread of its own, so that nothing that the agent does delays them; they say how
-// far the agent got. Methods are thread-safe.
+// Keeps one Attach stream to the planner open. It dials again with growing pauses, which end as
+// soon as a planner that was away can be reached. It sends heartbeats on a thread of its own, so
+// that nothing that the agent does delays them; they say how far the agent got. Methods are
+// thread-safe.
 class PlannerLink {
  public:
   struct Options {
-    // Pauses grow from min to max, each a fifth more or less, so that workers do not all come at once.
+    // Pauses grow from min to max, each up to a fifth longer or shorter, so that workers do not all
+    // dial at once.
     std::chrono::milliseconds retry_min{100};
     std::chrono::milliseconds retry_max{5000};
   };
   struct Events {
-    // A stream stands: the receiver must answer with Begin(), on any thread. On the link's thread.
+    // A stream is open: the receiver must answer with Begin(), on any thread. Called on the link's
+    // thread.
     absl::AnyInvocable<void()> connected;
-    // On the link's thread.
+    // Called on the link's thread.
     absl::AnyInvocable<void(v1::AttachResponse)> received;
-    // The stream ended, or could not be opened; true when there is no use in dialling again soon.
-    // On the link's thread.
+    // The stream has ended, or could not be opened. Returns true if there is no use in dialling
+    // again soon. Called on the link's thread.
     absl::AnyInvocable<bool(const grpc::Status&)> disconnected;
-    // A heartbeat was sent. On the writer's thread.
+    // A heartbeat was sent. Called on the writer's thread.
     absl::AnyInvocable<void()> heartbeat = [] {};
-    // Heartbeat.progress. On the writer's thread.
+    // Returns Heartbeat.progress. Called on the writer's thread.
     absl::AnyInvocable<uint64_t()> progress = [] { return uint64_t{0}; };
   };
 
@@ -46,16 +48,16 @@ class PlannerLink {
   PlannerLink(PlannerChannel* channel, Options options, Events events);
   ~PlannerLink();
 
-  // Dials from now on.
+  // Starts to dial.
   void Start();
-  // Opens the stream's queue with its first message; what Say() was given before is not sent.
+  // Opens the stream's queue with its first message. Messages that Say() got before are not sent.
   void Begin(v1::AttachRequest first);
-  // Queues a message; dropped unless a stream has begun.
+  // Queues a message, or drops it if no stream has begun.
   void Say(const v1::AttachRequest& message);
-  // Nothing that Say() was given waits to be written.
+  // Whether no message from Say() waits to be written.
   bool Flushed();
   void SetHeartbeatInterval(std::chrono::nanoseconds interval);
-  // Ends the stream; another is dialled.
+  // Ends the stream; the link then dials another.
   void Disconnect();
   // Ends everything; no event follows. Idempotent.
   void Stop();
@@ -64,7 +66,7 @@ class PlannerLink {
   using Stream = grpc::ClientReaderWriter<v1::AttachRequest, v1::AttachResponse>;
 
   void Run();
-  // Until the time is over, the link stops, or a planner that was away can be reached.
+  // Waits until the time is over, the link stops, or a planner that was away can be reached.
   void Pause(std::chrono::nanoseconds pause);
   grpc::Status RunStream();
   // Writes the queue, and heartbeats, until the stream ends.
@@ -81,7 +83,7 @@ class PlannerLink {
 
   absl::Mutex mutex_;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
-  bool open_ ABSL_GUARDED_BY(mutex_) = false;   // a stream stands
+  bool open_ ABSL_GUARDED_BY(mutex_) = false;   // a stream is open
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;  // its first message is queued
   grpc::ClientContext* context_ ABSL_GUARDED_BY(mutex_) = nullptr;
   std::deque<v1::AttachRequest> queue_ ABSL_GUARDED_BY(mutex_);

@@ -14,13 +14,13 @@
 
 namespace remesh::worker {
 
-// Gets programs from the planner, one at a time, on a thread of its own.
+// Fetches programs from the planner, one at a time, on a thread of its own.
 class ProgramFetcher {
  public:
   // `channel` must outlive the fetcher.
   explicit ProgramFetcher(PlannerChannel* channel,
                           std::chrono::seconds timeout = std::chrono::seconds(120));
-  // Cancels what runs; each `done` still runs.
+  // Cancels the fetch that runs; each `done` still runs.
   ~ProgramFetcher();
 
   // Thread-safe. Errors: the planner's, and those of ProgramReader.

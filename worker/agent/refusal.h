@@ -11,10 +11,10 @@ namespace remesh::worker {
 // A planner's answer to Register that dialling again soon does not change.
 struct Refusal {
   bool superseded = false;  // another process is this host now: this one must end
-  std::string remedy;       // for the one who runs the host
+  std::string remedy;       // for the operator of the host
 };
 
-// nullopt for a stream that ended for any other reason.
+// nullopt if the stream ended for any other reason.
 std::optional<Refusal> RefusalOf(const absl::Status& status, const std::string& host);
 
 }  // namespace remesh::worker

@@ -9,13 +9,13 @@
 
 namespace remesh::worker {
 
-// Shows from another thread whether a strand still gets through its tasks: each Beat() posts one
-// that does nothing but count, so a strand that is stuck stops counting.
+// Shows another thread whether a strand still gets through its tasks: each Beat() posts a task that
+// only counts, once the one before has run, so a strand that is stuck stops counting.
 class StrandPulse {
  public:
   explicit StrandPulse(Strand* strand) : strand_(strand) {}
 
-  // What has run by now, from 1. Of one thread at a time.
+  // The number of tasks that have run by now, counted from 1. For one thread at a time.
   uint64_t Beat() {
     const uint64_t ran = *ran_;
     if (ran == asked_ && strand_->Post([counter = ran_] { ++*counter; })) ++asked_;

@@ -23,7 +23,7 @@
 #include "worker/transport/testing/memory_transport.h"
 #include "worker/transport/testing/tapped_transport.h"
 
-// An agent, and two of them that move a state between them, with everything but gRPC.
+// Agents without gRPC: one alone, and two that move a state between them.
 namespace remesh::worker {
 
 inline constexpr char kState[] = "jobs/a/states/b";
@@ -32,8 +32,8 @@ inline const testing::OracleArray kArray{
 
 using MakeDevices = std::function<std::vector<std::unique_ptr<Device>>(Transport* woken)>;
 
-// A host's agent with everything but gRPC: what it says is kept, what it fetches is what the test
-// planned.
+// A host's agent with everything but gRPC. It keeps what the agent says, and gives the agent the
+// program that the test has planned.
 class TestAgent {
  public:
   TestAgent(std::unique_ptr<Transport> transport, const std::string& directory, int index,
@@ -89,12 +89,12 @@ class TestAgent {
     });
   }
 
-  // A new stream.
+  // Starts a new stream.
   v1::Register Attach() {
     return OnStrand([](Agent& agent) { return agent.Attaching(); });
   }
 
-  // Waits for something said since the last call; nullopt when it does not come.
+  // Waits for the next message of that kind since the last call; nullopt if none comes.
   std::optional<v1::AttachRequest> WaitFor(v1::AttachRequest::EventCase what) {
     std::unique_lock lock(mutex_);
     std::optional<v1::AttachRequest> found;
@@ -148,8 +148,8 @@ class TestAgent {
 
   v1::HostProgram program;
   std::function<void()> fetching = [] {};  // on the strand, before the program comes
-  std::vector<absl::Status> disconnects;   // the strand's
-  std::vector<absl::Status> unusable;      // the strand's
+  std::vector<absl::Status> disconnects;   // used on the strand
+  std::vector<absl::Status> unusable;      // used on the strand
   Strand files;
 
  private:
@@ -190,7 +190,7 @@ class AgentTest : public ::testing::Test {
     hosts_[h] = std::make_unique<TestAgent>(std::move(transport), directory_, h, make_devices_);
     hosts_[h]->program = ProgramOf(h);
   }
-  // Both, with the devices and links of the test.
+  // Starts both hosts, with the devices and links of the test.
   void StartBoth() {
     for (int h = 0; h < 2; ++h) {
       hosts_[h].reset();
@@ -228,7 +228,7 @@ class AgentTest : public ::testing::Test {
     return Assignment(2, planner::Box{{{0, 6}, {h * 4, h * 4 + 4}}});
   }
 
-  // What one host sees: the operations with an end on it.
+  // One host's program: the operations with an end on it.
   static v1::HostProgram ProgramOf(int host) {
     std::vector<worker::TestOperation> operations, all;
     for (int window = 0; window < 2; ++window) {
