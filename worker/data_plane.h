@@ -31,9 +31,9 @@ struct DataPlane {
 // sees. Errors: as OpenCudaDevices().
 absl::Status CountDevices(WorkerOptions& options);
 
-// Opens the data plane. `on_stuck` is called when only the end of this process frees what a device
-// still works on; see NcclSetup. Errors: INVALID_ARGUMENT naming the setting; those of transports
-// and devices.
+// Opens the data plane. `on_stuck` is called when a device still works on memory that only the end
+// of this process frees; see NcclSetup. Errors: INVALID_ARGUMENT naming the setting; those of
+// transports and devices.
 absl::StatusOr<DataPlane> OpenDataPlane(const WorkerOptions& options,
                                         std::function<void()> on_stuck);
 

@@ -92,7 +92,7 @@ class Worker {
   HandleTable handles_;  // of device memory for trainers, and of memory that they lend
   std::unique_ptr<DeviceSegments> segments_;  // null: buffers are files
   std::unique_ptr<BufferStore> store_;
-  DataPlane plane_;  // without what data_ owns of it
+  DataPlane plane_;  // without the transport and the devices, which data_ owns
   std::unique_ptr<DataThread> data_;
   std::unique_ptr<Agent> agent_;
   std::unique_ptr<Strand> strand_;

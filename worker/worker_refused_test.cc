@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A whole worker before a planner that refuses it.
+// A whole worker with a planner that refuses it.
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@
 namespace remesh::worker {
 namespace {
 
-// Ends the first stream for a passing reason, every other for the one given; keeps what it was
-// told.
+// Ends the first stream for a temporary reason, and every other for the given reason. Keeps what it
+// was told.
 class RefusingPlanner final : public v1::WorkerService::Service {
  public:
   explicit RefusingPlanner(const char* reason) : reason_(reason) {

@@ -113,7 +113,7 @@ absl::Status Agent::CheckEpoch(uint64_t epoch) const {
       {"STALE_EPOCH", {{"epoch", theirs}, {"highest_epoch", ours}}});
 }
 
-// Another cluster's planner knows nothing of what lies here, and would free it.
+// Another cluster's planner does not know the generations on this host, and would free them.
 absl::Status Agent::CheckCluster(const std::string& cluster_uid) const {
   std::string ours = options_.memory.record().position().cluster_uid();
   for (const Generation* held : store_->List()) {

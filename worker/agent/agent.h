@@ -135,8 +135,8 @@ class Agent {
   void Do(const std::string& key, Entry& entry, const Attempt::Say& action);
   absl::StatusOr<Generation> BeginReserving(Entry& entry);
   void Reserved(const std::string& key, Generation generation, const absl::Status& filled);
-  // What it takes to open an attempt. It is made on `files_`, because that reserves memory and
-  // binds the program.
+  // The parts from which an attempt is opened. They are made on `files_`, because that reserves
+  // memory and binds the program.
   struct Making;
   absl::Status Make(Making& making, const std::atomic<bool>& cancelled) const;
   absl::StatusOr<std::shared_ptr<std::byte>> AllocateOn(int local, int64_t bytes,

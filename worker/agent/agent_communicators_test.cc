@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent says of connections that last, and what it does with them: the transport of these tests
-// only writes down what it is told.
+// What an agent reports of lasting connections, and what it does with them. The transport of these
+// tests only records its calls.
 #include <gtest/gtest.h>
 
 #include "base/error.h"
@@ -10,12 +10,12 @@
 namespace remesh::worker {
 namespace {
 
-// Of one host, over all of its attempts.
+// The calls to one host's transport, over all of its attempts.
 struct Lastings {
   std::mutex mutex;
   std::vector<Lasting> opened;
   std::vector<std::string> awaited, dropped;
-  bool gone = false;  // what is to be reused
+  bool gone = false;  // the connections to be reused are not there
   bool rests = true;
   int rested = 0;
   int kept = 0;
@@ -119,7 +119,7 @@ class AgentCommunicatorsTest : public AgentTest {
     const auto said = hosts_[0]->WaitFor(v1::AttachRequest::kCommitted);
     return said ? said->committed().communicators() : v1::KeptCommunicators();
   }
-  // When the data thread has done what it was told.
+  // Waits until the data thread has done what it was told.
   bool Within20Seconds(const std::function<bool(Lastings&)>& done) {
     for (int i = 0; i < 20'000; ++i) {
       {
@@ -182,7 +182,8 @@ TEST_F(AgentCommunicatorsTest, ThoseThatAreGoneFailTheAttemptAndTheSourceStays) 
   EXPECT_EQ(SaidOfHost0().name(), "y");
 }
 
-// Reserving took longer than they are kept: the attempt that was to use them found them gone.
+// Regression test: reserving took longer than connections are kept, so the attempt that was to use
+// them found them gone.
 TEST_F(AgentCommunicatorsTest, ThoseThatAPrepareNamesAreAwaited) {
   PrepareWith("x", true);
   for (auto& host : hosts_) ASSERT_TRUE(host->WaitFor(v1::AttachRequest::kPrepared));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decisions that are told again, taken back, or told to a worker that has moved on.
+// Decisions that are repeated, taken back, or told to a worker that has moved on.
 #include <gtest/gtest.h>
 
 #include "base/error.h"

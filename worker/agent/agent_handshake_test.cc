@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who commands, and what is on disk before a command is carried out.
+// Which planner may command, and what is on disk before a command is carried out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -66,7 +66,7 @@ TEST_F(AgentHandshakeTest, ThePositionIsOnDiskBeforeACommandIsCarriedOut) {
   ReadyToMove();
   Retire(Position("a", 5));
   EXPECT_TRUE(hosts_[0]->WaitFor(v1::AttachRequest::kRetired));
-  Retire(Position("a", 4));  // not further
+  Retire(Position("a", 4));  // an earlier position, which is not recorded
   hosts_[0].reset();
   StartHost(0);
   EXPECT_EQ(hosts_[0]->Attach().position().sequence(), 5u);
@@ -77,7 +77,7 @@ TEST_F(AgentHandshakeTest, ThePositionIsOnDiskBeforeACommandIsCarriedOut) {
 
 TEST_F(AgentHandshakeTest, APositionThatCannotBeWrittenIsNotActedOn) {
   ReadyToMove();
-  // No name to write by: whoever runs the test may write anywhere.
+  // Folders take all names that a write could use: taking away permissions would not stop root.
   for (const char* suffix : {".spare0", ".spare1", ".new"}) {
     std::filesystem::remove(RecordPath(0) + suffix);
     std::filesystem::create_directory(RecordPath(0) + suffix);
@@ -104,7 +104,7 @@ TEST_F(AgentHandshakeTest, AnotherClustersPlannerIsRefused) {
   EXPECT_EQ(why.reason, "OTHER_CLUSTER");
   EXPECT_EQ(why.metadata.at("cluster_uid"), "ours");
   EXPECT_EQ(why.metadata.at("planner_cluster_uid"), "theirs");
-  // Nor is its epoch remembered: the own planner goes on.
+  // The other planner's epoch is not remembered either: the own planner goes on.
   hosts_[0]->Attach();
   Welcome(0, "ours");
   EXPECT_EQ(hosts_[0]->disconnects.size(), 1u);

@@ -56,7 +56,8 @@ TEST_F(AgentTest, APlannerThatComesBackIsToldAgain) {
   Abort();
 }
 
-// The host's memory, until it is in error, as a GPU's context may be: then nothing works any more.
+// The host's memory, until it gets into a state of error, as a GPU's context may: then nothing
+// works any more.
 class FailingDevice final : public Device {
  public:
   explicit FailingDevice(Transport* woken) : host_(1, [woken] { woken->Wake(); }) {}

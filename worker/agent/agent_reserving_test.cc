@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Memory that is being reserved while something else happens.
+// Events during the reserving of memory.
 #include <gtest/gtest.h>
 
 #include "absl/synchronization/notification.h"
@@ -10,7 +10,7 @@
 namespace remesh::worker {
 namespace {
 
-// The files of host 0 stand still until Go().
+// Work on the files of host 0 waits until Go().
 class AgentReservingTest : public AgentTest {
  protected:
   ~AgentReservingTest() override {

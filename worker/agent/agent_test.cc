@@ -45,7 +45,7 @@ TEST_F(AgentTest, AnAbortedAttemptLeavesTheSourceAndTheNextOneSucceeds) {
     EXPECT_TRUE(host->Right(*host->GetShards(1)));
     EXPECT_EQ(GetErrorInfo(host->GetShards(2).status()).reason, "GENERATION_NOT_FOUND");
   }
-  Abort();  // of an attempt that nobody knows any more
+  Abort();  // the attempt is not known any more
   ++attempt_;
   Prepared();
   Transfer();
@@ -135,7 +135,7 @@ TEST_F(AgentTest, ATrainerThatWritesMeanwhileIsCaught) {
   Abort();
 }
 
-// What the origin, host 1, says of a chunk that arrived spoiled at host 0.
+// What host 1, the origin, says of a chunk that arrived damaged at host 0.
 class AgentLinkTest : public AgentTest {
  protected:
   AgentLinkTest() {

@@ -66,7 +66,7 @@ TEST_F(AgentTest, AnAssignmentInPartsIsAllocatedWhole) {
     });
   };
   say_part();
-  hosts_[0]->Attach();  // what the stream before had begun is not gone on with
+  hosts_[0]->Attach();  // parts of the previous stream are dropped
   say_part();
   Command(0,
           [&](v1::AttachResponse& c) { *c.mutable_assign_state()->mutable_assignment() = rest; });

@@ -35,7 +35,7 @@ class SilentPlanner final : public v1::WorkerService::Service {
   }
 };
 
-// A link between loopback ports that can be told to swallow everything, closing nothing.
+// A link between loopback ports that can be told to swallow everything without closing anything.
 class Link {
  public:
   explicit Link(int to_port) : to_port_(to_port) {
@@ -126,14 +126,15 @@ TEST(PlannerChannelTest, AConnectionThatSwallowsEverythingEnds) {
   ASSERT_TRUE(stream->Read(&response));
   link.Swallow();
   EXPECT_FALSE(stream->Read(&response));
-  // Without probes it would end by the deadline.
+  // Without probes it would end only by the deadline.
   EXPECT_EQ(stream->Finish().error_code(), grpc::StatusCode::UNAVAILABLE);
   server->Shutdown(std::chrono::system_clock::now());
 }
 
-// gRPC would wait 20 s for it: workers came back that late to a server whose pod was replaced.
+// Regression test: gRPC waited 20 s for such an address, so workers came back that late to a server
+// whose pod was replaced.
 TEST(PlannerChannelTest, AnAddressThatAnswersNothingIsGivenUpSoon) {
-  // Whoever connects to a listener whose queue is full is not answered.
+  // A connection to a listener whose queue is full is not answered.
   const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   sockaddr_in address{};
   socklen_t length = sizeof(address);

@@ -11,8 +11,8 @@
 namespace remesh::worker {
 namespace {
 
-// Answers the first message of each Attach with a Welcome, and then listens, or ends the stream as a
-// planner that stops does while its connections still stand.
+// Answers the first message of each Attach with a Welcome. Then it listens, or ends the stream, as
+// a planner does that stops while its connections still exist.
 class WelcomingPlanner final : public v1::WorkerService::Service {
  public:
   enum class Then { kListens, kStops };
@@ -43,7 +43,7 @@ std::unique_ptr<grpc::Server> Serve(grpc::Service& service, int& port) {
   return builder.BuildAndStart();
 }
 
-// With pauses of ten minutes it attaches only because the pause ends early.
+// Pauses are ten minutes, so the link attaches only because the pause ends early.
 TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
   WelcomingPlanner planner(WelcomingPlanner::Then::kListens);
   int port = 0;
@@ -69,7 +69,7 @@ TEST(PlannerLinkTest, APauseEndsWhenThePlannerIsBack) {
   server->Shutdown();
 }
 
-// The channel hears later than the stream that the planner is away.
+// The channel learns later than the stream that the planner is away.
 TEST(PlannerLinkTest, APauseEndsThoughTheConnectionOutlivedTheStream) {
   WelcomingPlanner planner(WelcomingPlanner::Then::kStops);
   int port = 0;

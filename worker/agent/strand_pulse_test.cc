@@ -17,7 +17,7 @@ void Wait(Strand& strand) {
 TEST(StrandPulseTest, AStuckStrandIsNotVouchedFor) {
   Strand strand;
   StrandPulse pulse(&strand);
-  EXPECT_EQ(pulse.Beat(), 1u);  // never 0, which says nothing
+  EXPECT_EQ(pulse.Beat(), 1u);  // never 0, which means no progress count
   Wait(strand);
   EXPECT_EQ(pulse.Beat(), 2u);
   Wait(strand);

@@ -17,7 +17,7 @@ using Phase = Attempt::Phase;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-// Actions by name; what is said by the event's name.
+// The names of actions; for Say, the name of its event.
 std::vector<std::string> Names(const Attempt::Actions& actions) {
   std::vector<std::string> names;
   for (const Attempt::Action& action : actions) {

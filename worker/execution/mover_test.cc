@@ -81,7 +81,7 @@ TEST_P(MoverTest, LargeBoxesGoInPieces) {
   EXPECT_EQ(hosts_[1]->bytes.received + hosts_[1]->bytes.copied, 3001 * 5003);
 }
 
-// Rows of more than a page leave from where they lie and arrive where they belong.
+// Rows of more than a page are sent from their place and received into their place.
 TEST_P(MoverTest, LongRowsNeedNoBuffers) {
   if (OnGpus()) GTEST_SKIP() << "GPUs have transit areas";
   TestCase c;
@@ -119,8 +119,8 @@ TEST_P(MoverTest, RelaysPassOnWhatTheOriginSaid) {
   EXPECT_EQ(hosts_[2]->bytes.copied, 1025 * 4100);
 }
 
-// A bit that falls over in a relay's memory, after it has checked what arrived: the digests are the
-// origin's, so the next in line notices, and names the relay.
+// A bit flips in a relay's memory after the relay has checked what arrived. The digests are the
+// origin's, so the next receiver notices, and names the relay.
 TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
   TestCase c;
   c.hosts = 3;
@@ -144,7 +144,7 @@ TEST_P(MoverTest, ABitThatFallsOverInARelayIsCaughtByTheNext) {
   EXPECT_EQ(error.metadata.at("box"), (Box{{{399, 400}, {25, 41}}}).DebugString());
 }
 
-// Thousands of arrays that are alike make one message.
+// Thousands of equal arrays make one message.
 TEST_P(MoverTest, ManySmallStretchesTravelTogether) {
   TestCase c;
   c.windows = 1;
@@ -158,7 +158,7 @@ TEST_P(MoverTest, ManySmallStretchesTravelTogether) {
   EXPECT_EQ(hosts_[1]->bytes.chunks_verified, 3000);
 }
 
-// Between the pieces of a slice lies what the scratch held before, another job's maybe.
+// Between the pieces of a slice the scratch still has its earlier content, perhaps another job's.
 TEST_P(MoverTest, NothingOfTheScratchTravels) {
   if (OnGpus())
     GTEST_SKIP() << "looks into memory of the host; device_conformance_test holds GPUs to it";
@@ -225,7 +225,7 @@ TEST_P(MoverTest, ASourceWrittenMeanwhileIsCaught) {
   EXPECT_EQ(GetErrorInfo(*hosts_[1]->verified).metadata["array"], "w");
 }
 
-// A chunk has arrived spoiled: its origin says whether its memory is still what it read.
+// A chunk has arrived damaged: its origin says whether its memory still holds what it read.
 TEST_P(MoverTest, TheOriginLooksAgainAtASpoiledChunk) {
   if (OnGpus()) GTEST_SKIP() << "spoils memory that only the host has";
   Start(RowsToColumns(2, 1), {}, Tap{.spoil = true});
@@ -242,7 +242,7 @@ TEST_P(MoverTest, TheOriginLooksAgainAtASpoiledChunk) {
   };
   EXPECT_TRUE(look(1).ok()) << "the link spoiled it";
   TestHost& origin = *hosts_[1];
-  // All of it: which chunk arrives first is the transport's affair.
+  // All of the source, because the transport decides which chunk arrives first.
   for (size_t shard = 0; shard < origin.source().shards.size(); ++shard) {
     std::vector<std::byte> bytes = origin.Read(origin.source(), shard);
     for (std::byte& byte : bytes) byte ^= std::byte{4};
@@ -261,14 +261,15 @@ TEST(ChunkNameTest, OnlyAMismatchNamesAChunk) {
                                   {reason, {{"tape", tape}, {"position", position}}}));
   };
   EXPECT_EQ(named("DIGEST_MISMATCH", "3", "5000000000")->position, 5000000000);
-  EXPECT_EQ(named("DIGEST_MISMATCH", "3", "-1")->position, -1);  // of no stretch
+  EXPECT_EQ(named("DIGEST_MISMATCH", "3", "-1")->position, -1);  // not in any stretch
   EXPECT_FALSE(named("DIGEST_MISMATCH", "x", "0"));
   EXPECT_FALSE(named("DIGEST_MISMATCH", "3", ""));
   EXPECT_FALSE(named("PEER_LOST", "3", "0"));
   EXPECT_FALSE(ChunkNamedIn(absl::OkStatus()));
 }
 
-// Whenever it happens, at either end, in any window: an error of that host that names the file.
+// Whenever it happens, at either end, in any window, it is an error of that host that names the
+// file.
 TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
   if (OnGpus()) GTEST_SKIP() << "files are the host's";
   for (const char* side : {"source", "target"}) {
@@ -316,7 +317,7 @@ INSTANTIATE_TEST_SUITE_P(Transports, MoverTest,
                          ::testing::Values("memory", "tcp", "tcp_in_runs", "ucx", "nccl"),
                          [](const auto& info) { return info.param; });
 
-// What BindMoves() must refuse, each by its own words.
+// What BindMoves() must refuse, each with an error of its own.
 class BindTest : public ::testing::Test {
  protected:
   BindTest() {
@@ -349,7 +350,7 @@ TEST_F(BindTest, ProgramsThatDoNotFitTheState) {
   EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["why"], "is brought twice");
 }
 
-// What nobody fills would show what the memory held before.
+// Target memory that no move fills would show its earlier content.
 TEST_F(BindTest, AProgramThatLeavesAShardUnfilledIsRefused) {
   case_.operations = {{0, 0, Box{{{0, 7}}}, 0, 2}};
   EXPECT_TRUE(Bind(0).ok());
@@ -357,7 +358,7 @@ TEST_F(BindTest, AProgramThatLeavesAShardUnfilledIsRefused) {
   EXPECT_EQ(GetErrorInfo(Bind(1)).metadata["bits"], "64");
 }
 
-// As many bits as the shard has, but some twice and others never.
+// The stretches have as many bits as the shard, but bring some twice and others never.
 TEST_F(BindTest, AProgramWhoseStretchesOverlapIsRefused) {
   case_.operations = {{0, 0, box_, 0, 2, Space::kSource, Space::kTarget, 0, {0, 32}},
                       {1, 0, box_, 0, 2, Space::kSource, Space::kTarget, 0, {16, 48}}};
@@ -377,7 +378,7 @@ TEST_F(BindTest, RelaysPassOnInALaterWindow) {
   EXPECT_TRUE(Bind(1).ok());
 }
 
-// Two subgroups' values go by the same array and box: each leaves from where it was staged.
+// Values of two subgroups have the same array and box: each leaves from where it was staged.
 TEST_F(BindTest, StagedValuesOfOtherKeysLieApart) {
   case_.hosts = 3;
   case_.source = {{0, 0, box_}, {0, 1, box_}};

@@ -40,7 +40,7 @@ struct MoveList {
   Program program;
   std::vector<int> local_device;  // by ordinal: index on this host; -1: on another host
   std::vector<BoundMove> moves;   // in the program's order
-  MessageList messages;           // the moves by what travels together
+  MessageList messages;           // the moves, grouped into messages
   std::shared_ptr<const MappedShards>
       source;  // null when this host holds nothing of the source generation
   std::shared_ptr<const MappedShards> target;

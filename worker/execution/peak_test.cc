@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// No device takes more memory for a move than its plan says: counted, over GPUs that are simulated
-// and over TCP, with plans of the planner and everything that they move.
+// No device takes more memory for a move than its plan says. The tests run plans of the planner,
+// with all that they move, over simulated GPUs and over TCP, and count the memory.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using planner::Space;
 
 class PeakTest : public MoverTest {
  protected:
-  // Runs the plan; returns the most that the fullest device took, as a share of its peak.
+  // Runs the plan; returns the memory of the fullest device, as a share of its planned peak.
   double RunWithinPeak(const PlannedCase& planned) {
     Run(planned.test);
     double most = 0;
@@ -47,7 +47,7 @@ class PeakTest : public MoverTest {
     return most;
   }
 
-  // Ends all of a run, for another one.
+  // Ends a run, so that another can start.
   void Finish() {
     for (auto& host : hosts_) host->mover().Stop();
     ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
@@ -74,8 +74,9 @@ Placement On(std::vector<int64_t> devices, const planner::Shape& shape) {
           .devices = std::make_shared<const planner::DeviceList>(devices)};
 }
 
-// The first devices of three hosts get what the first of host 0 has. Each host's second device
-// has a NIC too: half of all comes by it, is staged, and goes on to the next host from there.
+// The first devices of three hosts get the content of the first device of host 0. Each host's
+// second device has a NIC, too: half of the bytes come through it, are staged there and go on to
+// the next host.
 ReshardRequest DeepRelays(int64_t window_bytes) {
   ReshardRequest request = RequestOfHosts(4, 2);
   const planner::Shape large = {1024, 4096}, small = {64};
@@ -86,7 +87,7 @@ ReshardRequest DeepRelays(int64_t window_bytes) {
   return request;
 }
 
-// The bytes that devices stage one after the other.
+// The bytes that all devices stage, one after the other.
 int64_t BytesStaged(const planner::Plan& plan) {
   int64_t bytes = 0;
   plan.ForEachTransfer([&](const planner::Transfer& t) {

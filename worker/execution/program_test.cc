@@ -73,7 +73,7 @@ TEST_F(ProgramReaderTest, ProgramsOfAnotherPlanOrHostAreRefused) {
             "moves.from_devices[0]");
 }
 
-// A few bytes may say "the same again, and again".
+// A few bytes can ask for the same moves again and again.
 TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
   message_.mutable_schedule()->set_rounds(1);
   message_.mutable_schedule()->set_parts(2);
@@ -87,7 +87,7 @@ TEST_F(ProgramReaderTest, ExpansionEndsAtALimit) {
   EXPECT_EQ(error.metadata.at("of"), "stretches");
 }
 
-// Stretches are of any length: what a host keeps of each of their chunks is bounded as well.
+// Stretches may have any length, so what a host keeps for their chunks is limited as well.
 TEST_F(ProgramReaderTest, WhatAHostMovesEndsAtALimit) {
   const auto moving = [](int64_t bytes) {
     return TestProgram({{"w", {bytes}, 8}}, 2)

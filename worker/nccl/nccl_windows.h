@@ -10,7 +10,7 @@
 
 namespace remesh::worker {
 
-// The operations of one window, and what to call when they end.
+// The operations of one window, and their callbacks.
 struct NcclWindow {
   int32_t window = 0;
   bool first = false;  // of the attempt

@@ -188,7 +188,8 @@ TEST_F(BufferStoreTest, StrangeAndCorruptFoldersAreSetAside) {
   EXPECT_TRUE(Open()->notes().empty());
 }
 
-// Aside, the names of a state's folder and of the one in it become one name, which may be too long.
+// MoveAside() joins the names of a state's folder and of a generation's into one, which may be too
+// long.
 TEST_F(BufferStoreTest, FoldersWithLongNamesAreSetAside) {
   const std::string state = directory_ + "/" + std::string(250, 's');
   for (const char last : {'a', 'b'}) {
@@ -267,7 +268,7 @@ TEST_F(BufferStoreTest, BadAssignmentsNameTheField) {
   EXPECT_FALSE(store->Create(bad, v1::SHARD_PHASE_BUILDING).ok());
 }
 
-// In memory, where there is any: what other file systems do is not ours to test.
+// In memory where possible: other file systems' behaviour is not under test.
 class BufferFileTest : public ::testing::TestWithParam<int64_t> {
  protected:
   BufferFileTest() {
@@ -302,8 +303,8 @@ TEST_P(BufferFileTest, GivenUpNothingIsLeft) {
   EXPECT_TRUE(fs::is_empty(directory_));
 }
 
-// A pod whose limit leaves 150 bytes: filling the tmpfs past it is answered by a kill, not an
-// error.
+// A pod whose limit leaves 150 bytes: if the tmpfs were filled past it, the kernel would kill a
+// process, not return an error.
 TEST(CgroupLimitTest, BuffersPastThePodsLimitAreRefused) {
   std::string directory = "/dev/shm/remesh_cgroup.XXXXXX";
   ASSERT_NE(mkdtemp(directory.data()), nullptr);

@@ -103,7 +103,7 @@ class DeviceSegmentsTest : public ::testing::Test {
       bytes.push_back(std::to_integer<int>(*SimMemory::Behind(shard.data)));
     return bytes;
   }
-  // Until the keeper has so many segments; what is dropped goes later.
+  // Waits until the keeper has that many segments, because dropped ones go later.
   bool KeeperHas(size_t segments) {
     KeeperClient client(KeeperPath(), "host");
     for (int i = 0; i < 500; ++i) {
@@ -247,7 +247,7 @@ TEST_F(DeviceSegmentsTest, MemoryOfAnotherDeviceIsNotTakenForThisOnes) {
   EXPECT_EQ(life->Find(kSegmentState, 1), nullptr);
   ASSERT_THAT(life->notes(), SizeIs(1));
   EXPECT_THAT(life->notes()[0], HasSubstr("is of device sim:0, but local device 0 is sim:7"));
-  EXPECT_TRUE(KeeperHas(2));  // whoever set it aside may want it back
+  EXPECT_TRUE(KeeperHas(2));  // an operator may want the generation back that was set aside
 }
 
 TEST_F(DeviceSegmentsTest, WhatCannotBeSetAsideKeepsItsMemory) {
@@ -259,7 +259,7 @@ TEST_F(DeviceSegmentsTest, WhatCannotBeSetAsideKeepsItsMemory) {
   Life life = Start("sim:7");
   ASSERT_THAT(life->notes(), SizeIs(1));
   EXPECT_THAT(life->notes()[0], HasSubstr("cannot set"));
-  life.segments = nullptr;  // ends with all that it was to drop
+  life.segments = nullptr;  // waits until all drops are done
   EXPECT_TRUE(KeeperHas(2));
 }
 
@@ -272,7 +272,7 @@ TEST_F(DeviceSegmentsTest, WithAManifestThatCannotBeReadNothingUnknownIsFreed) {
   Life life = Start();
   EXPECT_EQ(life->Find(kSegmentState, 1), nullptr);
   life.store = nullptr;
-  life.segments = nullptr;  // ends with all that it was to drop
+  life.segments = nullptr;  // waits until all drops are done
   EXPECT_TRUE(KeeperHas(2));
 }
 

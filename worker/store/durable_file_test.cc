@@ -39,7 +39,7 @@ class DurableFileTest : public ::testing::Test {
     EXPECT_TRUE(status.ok()) << status;
     return status.ok() ? std::stoull(message.attempt().execution()) : 0;
   }
-  // The files that there are, whatever their names, and the blocks they have.
+  // The files that exist, whatever their names, and the blocks of each.
   std::set<std::pair<ino_t, blkcnt_t>> Space() const {
     std::set<std::pair<ino_t, blkcnt_t>> space;
     for (const auto& entry : fs::directory_iterator(directory_)) {
@@ -63,7 +63,7 @@ TEST_F(DurableFileTest, ReservedWritesTakeNoNewSpaceInAnyNumber) {
   }
 }
 
-// Of an earlier life, with a file that was written before there was a reserve.
+// The file is of an earlier life, written before any space was reserved.
 TEST_F(DurableFileTest, WhatIsThereIsReservedAndKept) {
   ASSERT_TRUE(Write(1).ok());
   ASSERT_TRUE(ReserveWrites(path_, 20000).ok());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What must go on when the buffers' file system has not a byte left.
+// What must still work when the buffers' file system has no byte left.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ bool MountSmall(const char* directory) {
   return mount("none", directory, "tmpfs", 0, "size=256k") == 0;
 }
 
-// Until not even one byte of a new file finds a place.
+// Fills the file system until a new file has no room for even one byte.
 bool Fill(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   const std::string block(4096, 'x');

@@ -50,7 +50,7 @@ TEST_F(TruncationGuardTest, ATruncatedMappingIsZerosAndSaysSo) {
   EXPECT_TRUE(cut.truncated());
   cut.bytes()[2 * 4096] = std::byte{1};
   EXPECT_EQ(cut.bytes()[2 * 4096], std::byte{1});
-  // Made whole again, it is not whole for this mapping.
+  // The file has its length again, but for this mapping it stays truncated.
   ASSERT_EQ(truncate((directory_ + "/cut").c_str(), kBytes), 0);
   const absl::Status status = cut.CheckWhole();
   EXPECT_EQ(GetErrorInfo(status).reason, "BUFFER_TRUNCATED");

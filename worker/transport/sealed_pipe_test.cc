@@ -103,7 +103,7 @@ class SealedPipeTest : public testing::Test {
     setsockopt(near_.get(), SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
   }
 
-  // Both ends, until `size` bytes are there or one of them fails.
+  // Runs both ends until `size` bytes have arrived or one end fails.
   Bytes Pass(Bytes plain, size_t run) {
     Bytes got(plain.size());
     size_t sent = 0, received = 0;
@@ -163,7 +163,7 @@ TEST_F(SealedPipeTest, WhatIsNotAuthenticReachesNoBuffer) {
   EXPECT_EQ(got, Bytes(1000, std::byte{0xee}));
 }
 
-// Nothing grows with what a length says.
+// A length that is not valid makes no memory grow.
 TEST_F(SealedPipeTest, LengthsThatNoRecordHasAreRefusedAtOnce) {
   for (const uint32_t length : {0u, 65537u, ~0u}) {
     SealedPipe in(kBack, kKey);
@@ -191,7 +191,8 @@ TEST_F(SealedPipeTest, WhatWasReadBeforeThePipeComesFirst) {
   EXPECT_EQ(got, expected);
 }
 
-// Was: a record that had come with the one before, to a reader whose room was full, was never told of.
+// Regression test: a record that had arrived together with the previous one was never reported to a
+// reader that had no more room.
 TEST_F(SealedPipeTest, AWholeRecordThatCameAlongIsInput) {
   RecordCipher sealer(kKey);
   Bytes both = Seal(sealer, Random(300, 1));
@@ -208,7 +209,7 @@ TEST_F(SealedPipeTest, AWholeRecordThatCameAlongIsInput) {
   EXPECT_FALSE(in_.has_input());
 }
 
-// Was: 256 KiB for every connection, from its first moment on.
+// Regression test: every connection took 256 KiB from the start.
 TEST_F(SealedPipeTest, AConnectionOfSmallRecordsTakesLittle) {
   in_.Feed({});
   for (int i = 0; i < 100; ++i) EXPECT_EQ(Pass(Random(32, 1), 32), Random(32, 1));

@@ -31,7 +31,7 @@ class TcpConnection final : private tcp::Stream::Reader {
 
   // A connection accepted from `host`: sends a challenge.
   TcpConnection(Groups* groups, Fd fd, std::string host, TimePoint deadline);
-  // What became of earlier connections to a peer.
+  // Counts the earlier connections to a peer.
   struct Tries {
     int all = 0;
     int broken = 0;  // that ended without an answer

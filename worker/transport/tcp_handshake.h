@@ -56,7 +56,7 @@ struct Answer {
 
 static_assert(sizeof(Challenge) == 24 && sizeof(DialerHello) == 88 && sizeof(Answer) == 33);
 
-// What both sides must know.
+// The two tokens, and whether the connection is encrypted.
 struct Secrets {
   AttemptToken acceptor;
   AttemptToken dialer;

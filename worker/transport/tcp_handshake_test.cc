@@ -57,7 +57,7 @@ TEST(TcpHandshakeTest, AFlippedBitAnywhereIsNoProof) {
   }
 }
 
-// Whoever turns a host's table over cannot make the other speak in the clear to it.
+// An attacker who changes one host's peer table cannot make the other host speak in the clear.
 TEST(TcpHandshakeTest, AConnectionInTheClearIsNotTakenForAnEncryptedOne) {
   const Secrets encrypted{kAcceptor, kDialer, true};
   const Challenge challenge = MakeChallenge();

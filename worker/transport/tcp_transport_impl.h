@@ -84,7 +84,7 @@ class TcpTransport final : public Transport, public TcpConnection::Groups {
   TimePoint listener_paused_until_{};                // 0: it is not
   std::map<tcp::TokenId, TcpGroup*> groups_;
   std::deque<tcp::TokenId> left_;  // the last groups that are over
-  // Every open connection with what epoll watches it for.
+  // Every open connection, with the events that epoll watches for.
   absl::flat_hash_map<TcpConnection*, std::pair<std::unique_ptr<TcpConnection>, uint32_t>> open_;
   std::list<TcpConnection*> unproved_;                  // in order of arrival
   std::vector<std::unique_ptr<TcpConnection>> closed_;  // kept until nothing refers to them

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What strangers and liars can do to it; the contract that all transports share is tested in
-// tests/conformance.
+// What strangers and liars can do to the TCP transport. tests/conformance tests the contract that
+// all transports share.
 #include "worker/transport/tcp_transport.h"
 
 #include <gtest/gtest.h>
@@ -41,7 +41,7 @@ class TcpTransportTest : public testing::Test {
     other_ = *NewTcpTransport({});
   }
 
-  // In which the peer is `other_`, or whoever has its token.
+  // A group in which the peer is `other_`, or whoever has its token.
   void OpenGroup() { group_ = *transport_->Open(0, Table()); }
   std::vector<Peer> Table() const {
     return {{transport_->address(), kOurs, 0, encrypted_},
@@ -89,7 +89,7 @@ class TcpTransportTest : public testing::Test {
     return got == 0 || (got < 0 && errno != EAGAIN);
   }
 
-  // As the peer would dial.
+  // Dials as the peer would.
   Fd DialAsPeer() {
     Fd fd = Dial();
     tcp::Challenge challenge;
@@ -286,7 +286,8 @@ TEST_F(EncryptedTransportTest, PeersAreServed) {
   ExpectThatPeersAreServed();
 }
 
-// Whoever knows the tokens but takes the attempt for one in the clear is kept out, on either side.
+// A host that knows the tokens but takes the attempt for one in the clear is kept out, on either
+// side.
 TEST_F(EncryptedTransportTest, NobodyIsSpokenToInTheClear) {
   OpenGroup();
   const Fd plain = Dial();

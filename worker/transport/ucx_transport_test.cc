@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What only this transport has; the contract that all share is tested in tests/conformance.
+// What only the UCX transport has; tests/conformance tests the contract that all transports share.
 #include "worker/transport/ucx_transport.h"
 
 #include <gtest/gtest.h>
@@ -46,7 +46,7 @@ TEST(UcxTransportTest, WhatUcxSaysIsALineOfOurLog) {
   ucs_log_pop_handler();
 }
 
-// They stayed for ever, and took all descriptors.
+// Regression test: such connections stayed for ever, and took all descriptors.
 TEST(UcxTransportTest, AConnectionThatSaysNothingEnds) {
   const auto transport = NewUcxTransport({});
   ASSERT_TRUE(transport.ok()) << transport.status();

@@ -22,7 +22,8 @@
 #include "worker/execution/testing/sim_gpus.h"
 #include "worker/store/box_message.h"
 
-// Hosts of one process that run hand-made programs, all on the calling thread but for the copies.
+// Hosts in one process that run hand-made programs, all on the calling thread except for the
+// copies.
 namespace remesh::worker {
 
 struct TestArray {
@@ -46,14 +47,14 @@ struct TestCase {
   std::vector<TestShard> target;
   std::vector<TestOperation> operations;
   int windows = 1;
-  std::vector<v1::HostProgram> programs = {};  // by host, of fingerprint "print"; or none: those of
-                                               // the operations
+  // by host, with fingerprint "print"; empty: made of `operations`
+  std::vector<v1::HostProgram> programs = {};
 
   int host_of(int device) const { return device / devices_per_host; }
 };
 
-// For every target box, a piece from the first holder of each of its elements: of the same device,
-// then host, if there is one.
+// Adds operations that bring each element of every target box from its nearest holder: on the same
+// device, else on the same host, else on another.
 inline void AddNaiveOperations(TestCase& c) {
   int next = 0;
   for (const TestShard& target : c.target) {
@@ -98,12 +99,12 @@ class TestHost {
     std::filesystem::remove_all(directory_);
   }
 
-  // Where shard `shard` of "source" or "target" lies.
+  // The file of shard `shard` of "source" or "target".
   std::string PathOf(const std::string& side, size_t shard) const {
     return absl::StrCat(directory_, "/", side, shard);
   }
 
-  // The program as it comes over the wire, bound to this host's memory.
+  // The program, read as it comes over the wire, and bound to this host's memory.
   absl::StatusOr<MoveList> Bind(const TestCase& c) {
     auto devices = AttemptDevices::Make(Prepare(c));
     if (!devices.ok()) return devices.status();
@@ -161,7 +162,7 @@ class TestHost {
     return moved;
   }
 
-  // The bytes of a shard, from and to wherever they lie.
+  // Read and write the bytes of a shard, wherever they lie.
   std::vector<std::byte> Read(const MappedShards& shards, size_t i) {
     std::vector<std::byte> bytes(shards.shards[i].bytes());
     Transfer(shards, i, bytes.data(), shards.shards[i].data, bytes.size());
@@ -175,15 +176,15 @@ class TestHost {
   Transport& transport() { return *transport_; }
   const MappedShards& source() const { return *source_; }
   const MappedShards& target() const { return *target_; }
-  // Most bytes of memory that were taken on a local device at once, or on this host by all.
+  // The most bytes that were in use at once on a local device, or on this host in all.
   int64_t most_bytes(int local) const {
     return dynamic_cast<const SimDevice&>(*devices_[local]).most_bytes();
   }
   int64_t host_bytes() const { return host_bytes_; }
-  // What this host's devices stage in.
+  // Bytes of this host's staging memory.
   int64_t staging_bytes() const { return staging_bytes_; }
 
-  // What local device `device` stages.
+  // Staging memory of local device `device`.
   std::byte* staging(int device) { return staging_[device].get(); }
 
   int done_windows = 0;
@@ -195,11 +196,11 @@ class TestHost {
   static std::shared_ptr<Scratch> Memory(int64_t bytes) {
     if (bytes == 0) return nullptr;
     auto file = *MappedFile::CreateScratch("/tmp", bytes);
-    std::ranges::fill(file.bytes(), std::byte{0xa5});  // as if it had served before
+    std::ranges::fill(file.bytes(), std::byte{0xa5});  // as if an earlier attempt had used it
     return std::make_shared<Scratch>(std::move(file), nullptr);
   }
 
-  // Simulated ones where messages travel between devices, the host's elsewhere.
+  // Makes simulated devices if messages travel between devices, else the host's memory.
   void MakeDevices(const TestCase& c) {
     const auto wake = [this] { transport_->Wake(); };
     if (!transport_->windowed()) return devices_.push_back(std::make_unique<HostDevice>(2, wake));
@@ -227,7 +228,7 @@ class TestHost {
     while (!done) Turn();
   }
 
-  // Each in a file of its own, or in the memory of its device.
+  // Makes shards, each in a file of its own or in the memory of its device.
   std::shared_ptr<MappedShards> MakeShards(const TestCase& c, const std::vector<TestShard>& all,
                                            const std::string& side) {
     auto shards = std::make_shared<MappedShards>();

@@ -86,7 +86,7 @@ class MoverTest : public ::testing::TestWithParam<std::string> {
     return std::all_of(hosts_.begin(), hosts_.end(), [&](auto& host) { return predicate(*host); });
   }
 
-  // Drives every host until `done`; gives up when nothing moves for long.
+  // Drives every host until `done`; gives up when nothing has moved for long.
   template <typename Predicate>
   bool Until(Predicate done) {
     for (int idle = 0; idle < 20000;) {

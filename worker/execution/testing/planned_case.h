@@ -15,8 +15,8 @@
 
 namespace remesh::worker {
 
-// A request for `hosts` hosts "h0", "h1" ... of so many devices and NICs, numbered as a TestCase
-// numbers them; no arrays yet.
+// A request for `hosts` hosts "h0", "h1" ... with `devices_per_host` devices and NICs each,
+// numbered as in a TestCase; without arrays.
 inline planner::ReshardRequest RequestOfHosts(int hosts, int devices_per_host) {
   planner::ReshardRequest request;
   for (int h = 0; h < hosts; ++h) {
@@ -31,7 +31,7 @@ inline planner::ReshardRequest RequestOfHosts(int hosts, int devices_per_host) {
   return request;
 }
 
-// What the planner makes of such a request, for hosts to run.
+// A case for hosts to run, made from the planner's plan for such a request.
 struct PlannedCase {
   TestCase test;
   planner::Plan plan;

@@ -24,13 +24,13 @@ struct TestOperation {
   int to = 0;
   planner::Space from_space = planner::Space::kSource;
   planner::Space to_space = planner::Space::kTarget;
-  int32_t tape = 0;                   // boxes of another one are other values
-  planner::Interval stripe = {0, 0};  // bits of the box; all when empty
-  std::vector<int64_t> cuts = {};     // where other hosts' stripes cut this one, and its own
+  int32_t tape = 0;                   // boxes on different tapes have different values
+  planner::Interval stripe = {0, 0};  // bits of the box; empty: all
+  std::vector<int64_t> cuts = {};     // its own cuts, and those by other hosts' stripes
 };
 
-// A program whose stretches are `operations`, which are by rising windows: a round a window, an
-// array a class, and a tape and a segment for each box. Devices are ids here.
+// A program whose stretches are `operations`, in rising windows: one round per window, one class
+// per array, and a tape and a segment for each box. Devices are ids here.
 class TestProgram {
  public:
   TestProgram(std::vector<proto::NamedProgram::Array> arrays, int32_t windows) {
@@ -39,7 +39,8 @@ class TestProgram {
     named_.program.schedule.rounds = std::max(1, windows);
   }
 
-  // `all`: those of every host, by which tapes have the same numbers on all; empty: these are all.
+  // `all`: the operations of every host, so that tapes get the same numbers on all hosts; empty:
+  // `operations` are all.
   v1::HostProgram Of(const std::vector<TestOperation>& operations, const std::string& fingerprint,
                      const std::vector<TestOperation>& all = {}) && {
     named_.fingerprint = fingerprint;

@@ -16,7 +16,7 @@
 
 namespace remesh::worker {
 
-// The GPUs of a host that has none: the streams that the fake NCCL works on.
+// Simulated GPUs of a host: the streams that the fake NCCL works on.
 class SimGpus {
  public:
   explicit SimGpus(int count) {
@@ -29,7 +29,7 @@ class SimGpus {
     streams_ = std::make_unique<FakeGpuStreams>(std::move(streams));
   }
 
-  // Between such GPUs of several hosts, which connect by `base`.
+  // A transport between such GPUs of several hosts, which connect by `base`.
   std::unique_ptr<Transport> NewTransport(std::unique_ptr<Transport> base) {
     NcclOptions options;
     options.connect_timeout = options.window_timeout = std::chrono::seconds(20);

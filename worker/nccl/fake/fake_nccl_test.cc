@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules of NCCL that the fake is there for: each has a test in which breaking it hangs, ends
-// the process, or puts wrong bytes into memory.
+// The rules of NCCL that the fake enforces. Each has a test in which breaking it hangs, ends the
+// process, or puts wrong bytes into memory.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@ using nccl::Result;
 using std::chrono::milliseconds;
 
 constexpr auto kPatience = std::chrono::seconds(20);
-constexpr auto kHang = milliseconds(100);  // nothing that works takes as long
+constexpr auto kHang = milliseconds(100);  // anything that works is faster
 constexpr size_t kBytes = 200000;          // more than a channel holds at once
 
 bool Within(std::chrono::nanoseconds time, const std::function<bool()>& done) {
@@ -83,7 +83,7 @@ class FakeNcclTest : public testing::Test {
     Rank& rank = *ranks_[from];
     return api_.send(rank.at(), bytes, nccl::kUint8, to, rank.comm, rank.streams.Handle(0));
   }
-  // Behind what it sends.
+  // Receives into the memory behind what the rank sends.
   Result Receive(int at, int from, size_t bytes = kBytes) {
     Rank& rank = *ranks_[at];
     return api_.receive(rank.at(kBytes), bytes, nccl::kUint8, from, rank.comm,
@@ -94,7 +94,7 @@ class FakeNcclTest : public testing::Test {
     return static_cast<int>(ranks_[rank]->byte(kBytes + offset));
   }
 
-  // Whether the rank's stream comes to rest.
+  // Whether the rank's stream gets through its work.
   bool Ends(int rank, std::chrono::nanoseconds time = kPatience) {
     const auto event = *ranks_[rank]->streams.Record(0);
     return Within(time, [&] { return *ranks_[rank]->streams.Passed(0, event); });
@@ -107,7 +107,7 @@ class FakeNcclTest : public testing::Test {
       if (rank->comm != nullptr) api_.abort(std::exchange(rank->comm, nullptr));
     }
   }
-  // Functions that the link does not use.
+  // Calls a function that the link does not use.
   Result Call(const char* name, int rank) {
     void* library = dlopen(api_.library.c_str(), RTLD_NOW);
     auto* function = reinterpret_cast<Result (*)(nccl::Comm*)>(dlsym(library, name));
@@ -317,7 +317,7 @@ TEST_F(FakeNcclTest, AfterAPeersDeathNothingMovesUntilAbort) {
   ASSERT_EQ(pipe(pipes), 0);
   const pid_t child = fork();
   if (child == 0) {
-    // A fork keeps none of the streams' threads: everything anew in another program.
+    // A fork has none of the streams' threads, so the child starts the program anew.
     dup2(pipes[0], 0);
     execl("/proc/self/exe", "fake_nccl_peer", "--peer", nullptr);
     _exit(1);
@@ -345,7 +345,7 @@ int RunPeer() {
   const NcclApi& api = FakeNccl();
   nccl::UniqueId id;
   if (read(0, &id, sizeof(id)) != ssize_t{sizeof(id)}) return 1;
-  alarm(60);  // should nobody kill it
+  alarm(60);  // in case nobody kills it
   Rank rank;
   nccl::Config config;
   config.blocking = 0;
@@ -435,7 +435,7 @@ TEST_F(FakeNcclDeathTest, MemoryOfAnotherDevice) {
 
 int main(int argc, char** argv) {
   if (argc == 2 && std::strcmp(argv[1], "--peer") == 0) return remesh::worker::RunPeer();
-  // Death tests start this program anew: a fork would be without the streams' threads.
+  // Death tests start this program anew: a fork would have none of the streams' threads.
   testing::FLAGS_gtest_death_test_style = "threadsafe";
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
