@@ -22,7 +22,7 @@ struct DataPlane {
   std::vector<std::shared_ptr<void>> streams_of;  // owns what `streams` works on
   std::unique_ptr<GpuStreams> streams;            // null unless the transport is nccl
   std::unique_ptr<Transport> transport;
-  // by local index, or one for all: the host's memory
+  // By local index, or one for all: the host's memory.
   std::vector<std::unique_ptr<Device>> devices;
   std::vector<std::string> warnings;  // about the environment, for the log
 };

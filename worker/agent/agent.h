@@ -46,7 +46,7 @@ class Agent {
   // The agent's ways to the outside. Called on the strand; none may block.
   struct Ports {
     absl::AnyInvocable<void(const v1::AttachRequest&)> say;  // dropped while not attached
-    // why the agent takes no more commands
+    // Gets the reason why the agent takes no more commands.
     absl::AnyInvocable<void(const absl::Status&)> disconnect;
     absl::AnyInvocable<void(const v1::Welcome&)> welcomed;
     // A device is in a state of error, which ends only with the process. Buffers outlive the

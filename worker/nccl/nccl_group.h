@@ -84,8 +84,8 @@ class NcclGroup : public PeerGroup {
   // The bootstrap may end now. Returns false if there is nothing to keep; everything is aborted
   // then.
   bool Rest() override;
-  // Gives out what Rest() left, in the state right after connecting; null if nothing is left. The
-  // group has quiesced then.
+  // Gives out what Rest() left, in the state right after connecting, and leaves the group quiesced.
+  // Null if nothing is left.
   std::unique_ptr<NcclLink> TakeLink();
   void Abort() override;
   bool quiesced() const override;

@@ -53,7 +53,7 @@ class NcclRunner {
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Launched {
     NcclWindow window;
-    // (device, event after its part), not passed
+    // Pairs of device and the event behind its part, without those that have passed.
     std::vector<std::pair<int, GpuStreams::Event>> events;
   };
 

@@ -47,7 +47,7 @@ struct TestCase {
   std::vector<TestShard> target;
   std::vector<TestOperation> operations;
   int windows = 1;
-  // by host, with fingerprint "print"; empty: made of `operations`
+  // By host, with fingerprint "print"; empty: they are made of `operations`.
   std::vector<v1::HostProgram> programs = {};
 
   int host_of(int device) const { return device / devices_per_host; }
