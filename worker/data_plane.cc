@@ -24,7 +24,7 @@
 namespace remesh::worker {
 namespace {
 
-constexpr std::chrono::hours kIdleMax(24);  // as far as the planner counts
+constexpr std::chrono::hours kIdleMax(24);  // the longest time that the planner counts
 
 struct BindAddress {
   std::string ip;
