@@ -50,7 +50,7 @@ class ProgramReader {
   // exceed kProgramBytesMax.
   absl::Status Add(const v1::HostProgram& chunk);
 
-  // Returns the program, expanded. INVALID_ARGUMENT naming the field ("moves.stages[7]") if there
+  // Returns the program, expanded. INVALID_ARGUMENT naming the field ("moves.hops[7]") if there
   // are no chunks, or they are not a program of this attempt and host; RESOURCE_EXHAUSTED
   // (PROGRAM_TOO_LARGE) above stretches_max or slices_max.
   absl::StatusOr<Program> Finish() &&;
