@@ -112,6 +112,17 @@ def documented(text: str):
             words = []
 
 
+def without_words(values, words: set, path: str = ""):
+    """Values of values.yaml that no line of the table covers, their own or that of a map around them."""
+    if path in words:
+        return
+    if not isinstance(values, dict) or not values:
+        yield path
+        return
+    for key, child in values.items():
+        yield from without_words(child, words, f"{path}.{key}".lstrip("."))
+
+
 def at(values: dict, path: str):
     for key in path.split("."):
         values = values[key]
@@ -136,6 +147,10 @@ def main() -> int:
     text = (CHART / "values.yaml").read_text()
     values = yaml.safe_load(text)
     readme = CHART / "README.md"
+    bare = list(without_words(values, {path for path, _ in documented(text)}))
+    if bare:
+        print(f"values.yaml says nothing of {', '.join(bare)}: write a comment that starts with \"--\" above each")
+        return 1
     wanted = {CHART / "values.schema.json": schema_text(values),
               readme: with_table(readme.read_text(), table(values, text))}
     stale = [path for path, words in wanted.items() if not path.exists() or path.read_text() != words]

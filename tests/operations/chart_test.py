@@ -440,6 +440,20 @@ class FilesTest(unittest.TestCase):
         check = run("/usr/bin/python3", ROOT / "helm" / "generate.py", "--check")
         self.assertEqual(check.returncode, 0, check.stdout + check.stderr)
 
+    def test_every_value_has_a_line_in_the_readme(self):
+        rows = set(re.findall(r"^\| `([\w.]+)` \|", (CHART / "README.md").read_text(), re.MULTILINE))
+
+        def missing(values, path):
+            if path in rows:
+                return
+            if not isinstance(values, dict) or not values:
+                yield path
+                return
+            for key, child in values.items():
+                yield from missing(child, f"{path}.{key}".lstrip("."))
+
+        self.assertEqual(list(missing(yaml.safe_load((CHART / "values.yaml").read_text()), "")), [])
+
     def test_the_option_tables_are_read_whole(self):
         for name in ("server", "worker"):
             self.assertEqual({option.key for option in options_of(name)}, set(example_keys(name)))
