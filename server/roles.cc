@@ -60,6 +60,22 @@ bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const service::Resour
   return false;
 }
 
+// A job that asked for more than its own list is told how to ask for that one.
+absl::Status RoleDenied(std::string_view id, const RoleOfPeer& peer, const MethodRule* rule,
+                        const service::Resource& resource, const std::string& method) {
+  const std::string about = service::NameOf(resource);
+  ErrorInfo info{.reason = "ROLE_DENIED", .metadata = {{"method", method}, {"resource", about}}};
+  std::string what = absl::StrCat("may not call ", method, about.empty() ? "" : " for ", about);
+  const bool lists = method.starts_with("List") && rule != nullptr && rule->of_a_job;
+  if (lists && peer.role == Role::kJob) {
+    const std::string own = absl::StrCat("jobs/", peer.name);
+    info.metadata["allowed_parent"] = own;
+    absl::StrAppend(&what, "; it may for parent ", own, " (remeshctl --parent ", own,
+                    ", or job: ", peer.name, " in its context)");
+  }
+  return Denied(id, what, std::move(info));
+}
+
 }  // namespace
 
 absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_domain) {
@@ -168,14 +184,11 @@ service::Authorizer AuthorizeByRole(std::string trust_domain) {
              const service::Identity& identity, const service::Resource& resource,
              std::string_view method) -> absl::Status {
     ASSIGN_OR_RETURN(const RoleOfPeer peer, RoleOf(identity.name, trust_domain));
-    const auto rule = rules.find(method);
-    const bool may = rule != rules.end() && Has(*rule->second, peer.role) &&
-                     IsOwn(peer, *rule->second, resource);
+    const auto found = rules.find(method);
+    const MethodRule* rule = found == rules.end() ? nullptr : found->second;
+    const bool may = rule != nullptr && Has(*rule, peer.role) && IsOwn(peer, *rule, resource);
     if (may) return absl::OkStatus();
-    const std::string called(method), about = service::NameOf(resource);
-    return Denied(identity.name,
-                  absl::StrCat("may not call ", called, about.empty() ? "" : " for ", about),
-                  {.reason = "ROLE_DENIED", .metadata = {{"method", called}, {"resource", about}}});
+    return RoleDenied(identity.name, peer, rule, resource, std::string(method));
   };
 }
 

@@ -45,7 +45,8 @@ const std::vector<MethodRule>& MethodRules();
 // plan. Of a name alone, such as "GetPlan".
 bool IsRead(std::string_view method);
 
-// By the table. PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method. An Attach
+// By the table. PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method, and to a
+// job that lists more than its own the parent that it may list. An Attach
 // without a host is asked before the worker has said which one it is.
 service::Authorizer AuthorizeByRole(std::string trust_domain);
 

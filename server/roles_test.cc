@@ -274,5 +274,25 @@ TEST_F(RolesTest, AJobDoesNotListTheOthers) {
   }
 }
 
+TEST_F(RolesTest, AJobIsToldWhichListItMayHave) {
+  const auto authorize = AuthorizeByRole("remesh.local");
+  const service::Identity job{.name = "spiffe://remesh.local/job/a/t"};
+  const absl::Status states = authorize(job, {}, "ListStates");
+  EXPECT_EQ(states.message(),
+            "spiffe://remesh.local/job/a/t may not call ListStates; it may for parent jobs/a "
+            "(remeshctl --parent jobs/a, or job: a in its context)");
+  EXPECT_EQ(GetErrorInfo(states).metadata["allowed_parent"], "jobs/a");
+  EXPECT_EQ(GetErrorInfo(authorize(job, {.job = "b"}, "ListExecutions")).metadata["allowed_parent"],
+            "jobs/a");
+  // Neither helps: it may not call them at all, or for what it asked.
+  for (const char* method : {"GetServer", "GetState"}) {
+    const absl::Status other = authorize(job, {.job = "b"}, method);
+    EXPECT_FALSE(GetErrorInfo(other).metadata.contains("allowed_parent")) << other;
+  }
+  const absl::Status worker =
+      authorize({.name = "spiffe://remesh.local/worker/h"}, {}, "ListStates");
+  EXPECT_FALSE(GetErrorInfo(worker).metadata.contains("allowed_parent")) << worker;
+}
+
 }  // namespace
 }  // namespace remesh::server
