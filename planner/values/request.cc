@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/coverage.h"
+#include "planner/values/unknown_device.h"
 
 namespace remesh::planner {
 namespace {
@@ -131,7 +132,7 @@ class Checker {
 
   absl::Status CheckDevice(int64_t id, absl::flat_hash_set<int64_t>& seen) const {
     if (!devices_.contains(id)) {
-      return InvalidField("", absl::StrCat(id), "must be a device of the topology");
+      return UnknownDevice("", id, request_.topology);
     }
     if (!seen.insert(id).second) return InvalidField("", absl::StrCat(id), "is repeated");
     return absl::OkStatus();

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "planner/values/coverage.h"
+#include "planner/values/unknown_device.h"
 #include "proto/convert/placed_arrays.h"
 #include "proto/convert/plan_spec.h"
 #include "proto/convert/shardings.h"
@@ -56,7 +57,7 @@ absl::Status CheckSameSeats(const v1::Topology& source, const v1::Topology& targ
 // Checks each different layout and device list once.
 class PlacementChecker {
  public:
-  explicit PlacementChecker(const planner::Topology& topology) {
+  explicit PlacementChecker(const planner::Topology& topology) : topology_(topology) {
     for (const planner::Host& host : topology.hosts)
       devices_.insert(host.device_ids.begin(), host.device_ids.end());
   }
@@ -65,7 +66,7 @@ class PlacementChecker {
     if (checked_lists_.insert(placement.devices.get()).second) {
       for (const int64_t id : *placement.devices) {
         if (!devices_.contains(id)) {
-          return InvalidField("devices", absl::StrCat(id), "must be a device of the topology");
+          return planner::UnknownDevice("devices", id, topology_);
         }
       }
     }
@@ -74,6 +75,7 @@ class PlacementChecker {
   }
 
  private:
+  const planner::Topology& topology_;
   absl::flat_hash_set<int64_t> devices_;
   absl::flat_hash_set<const planner::DeviceList*> checked_lists_;
   absl::flat_hash_set<const planner::Layout*> checked_layouts_;

@@ -93,6 +93,15 @@ TEST(StateSpecTest, TargetsNameEveryArrayOnce) {
   EXPECT_EQ(FieldOf(ApplyTargets(State(), targets).status()), "arrays[1].name");
 }
 
+TEST(StateSpecTest, AnUnknownDeviceIsNamedWithThoseThatThereAre) {
+  v1::StateSpec bad = State();
+  (*bad.mutable_shardings())["rows"].mutable_devices()->mutable_range()->set_start(1);
+  const absl::Status status = ToStateLayout(bad, nullptr).status();
+  EXPECT_NE(std::string(status.message()).find("must be a device of the topology, which has 0..3"),
+            std::string::npos)
+      << status;
+}
+
 TEST(StateSpecTest, ATargetTopologyMovesNoDevice) {
   v1::Targets targets = Targets(kOneDevice);
   *targets.mutable_topology() = State().topology();
