@@ -250,6 +250,21 @@ TEST_F(LocalServiceTest, ErrorsNameFieldAndValue) {
   EXPECT_EQ(GetErrorInfo(GetShards(9)).metadata["generation"], "9");
 }
 
+// It waited for a state of such a name until the deadline.
+TEST_F(LocalServiceTest, AMisspelledNameIsRefusedAtOnce) {
+  for (const char* name : {"", "b", "jobs/a/executions/b", "jobs//states/b", "jobs/a/states/b/c"}) {
+    v1::AllocateRequest request;
+    request.set_state(name);
+    request.set_wait(true);
+    grpc::ClientContext context;
+    v1::ShardsResponse response;
+    const absl::Status status =
+        service::StatusFromGrpc(stub_->Allocate(&context, request, &response));
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << name << ": " << status;
+    EXPECT_EQ(GetErrorInfo(status).metadata["value"], name);
+  }
+}
+
 TEST_F(LocalServiceTest, CallsWaitForTheState) {
   std::thread later([this] {
     UntilACallWaits();

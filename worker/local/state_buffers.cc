@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 #include "google/protobuf/util/message_differencer.h"
@@ -23,6 +24,16 @@ absl::Status StateError(absl::StatusCode code, const char* reason, const std::st
 absl::Status BeingReserved(const std::string& state) {
   return StateError(absl::StatusCode::kUnavailable, "BEING_RESERVED", state,
                     "is having its memory reserved");
+}
+
+// Every state's name has this form: a caller who waits for another would wait for ever.
+absl::Status CheckStateName(const std::string& name) {
+  const std::vector<absl::string_view> parts = absl::StrSplit(name, '/');
+  if (parts.size() == 4 && parts[0] == "jobs" && parts[2] == "states" && !parts[1].empty() &&
+      !parts[3].empty()) {
+    return absl::OkStatus();
+  }
+  return InvalidField("state", name, "must be jobs/{job}/states/{state}");
 }
 
 bool SameBuffers(v1::Assignment a, v1::Assignment b) {
@@ -188,15 +199,16 @@ void StateBuffers::GiveUp(const std::string& state) {
 }
 
 absl::StatusOr<v1::ShardsResponse> StateBuffers::Allocate(const v1::AllocateRequest& request) {
-  if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  RETURN_IF_ERROR(CheckStateName(request.state()));
   if (const auto nothing = Absent(request.state())) {
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
     return DescribeShards(*nothing, {});
   }
   ASSIGN_OR_RETURN(const Generation* held, NewestOrReserve(request.state()));
   if (held->manifest.assignment().committed()) {
-    return StateError(absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
-                      "is committed: GetShards returns its buffers");
+    return StateError(
+        absl::StatusCode::kFailedPrecondition, "STATE_COMMITTED", request.state(),
+        "is committed: its shards can be read (GetShards, remeshctl get), not written");
   }
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   for (const int shard : shards) {
@@ -235,6 +247,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::SetSealed(const Generation* held,
 }
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& request) {
+  RETURN_IF_ERROR(CheckStateName(request.state()));
   // Every host of a job may seal, whether or not it has a shard.
   if (const auto nothing = Absent(request.state())) {
     RETURN_IF_ERROR(SelectShards(*nothing, request.shards()).status());
@@ -249,7 +262,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Seal(const v1::SealRequest& reque
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& request) {
   const std::string& state = request.state();
-  if (state.empty()) return InvalidField("state", "", "must not be empty");
+  RETURN_IF_ERROR(CheckStateName(state));
   RETURN_IF_ERROR(CheckNoneStale(state));
   const auto it = assigned_.find(state);
   if (it == assigned_.end()) {
@@ -275,6 +288,7 @@ absl::StatusOr<v1::SealResponse> StateBuffers::Lend(const v1::LendRequest& reque
 }
 
 absl::StatusOr<v1::SealResponse> StateBuffers::Unseal(const v1::UnsealRequest& request) {
+  RETURN_IF_ERROR(CheckStateName(request.state()));
   ASSIGN_OR_RETURN(const Generation* held, ForSealing(request.state()));
   ASSIGN_OR_RETURN(const std::vector<int> shards, SelectShards(*held, request.shards()));
   if (hooks_.moving(request.state())) {
@@ -312,7 +326,7 @@ absl::Status StateBuffers::NoGeneration(const std::string& state, int64_t genera
 }
 
 absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRequest& request) {
-  if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  RETURN_IF_ERROR(CheckStateName(request.state()));
   const std::string number = absl::StrCat(request.generation());
   if (request.generation() < 1) return InvalidField("generation", number, "must be >= 1");
   const Generation* held = store_->Find(request.state(), request.generation());
@@ -336,7 +350,7 @@ absl::StatusOr<v1::ShardsResponse> StateBuffers::GetShards(const v1::GetShardsRe
 }
 
 absl::Status StateBuffers::Release(const v1::ReleaseRequest& request) {
-  if (request.state().empty()) return InvalidField("state", "", "must not be empty");
+  RETURN_IF_ERROR(CheckStateName(request.state()));
   std::vector<const Generation*> all = store_->ListOf(request.state());
   std::erase_if(all, [this](const Generation* held) { return !Current(*held); });
   if (all.empty() && !assigned_.contains(request.state())) {
