@@ -9,7 +9,6 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
-#include "base/nearest.h"
 #include "client/commands/command.h"
 #include "client/commands/commands.h"
 #include "client/contexts.h"
@@ -22,7 +21,8 @@ namespace {
 
 constexpr int kDone = 0;
 constexpr int kFailed = 1;
-constexpr int kUsage = 2;
+
+constexpr std::string_view kContextFlag = "--context";
 
 // The message, then what it does not say itself.
 void PrintError(const absl::Status& status) {
@@ -35,25 +35,6 @@ void PrintError(const absl::Status& status) {
     if (!value.empty() && message.find(value) == std::string::npos)
       std::cerr << "  " << key << ": " << value << "\n";
   }
-}
-
-// What is wrong with the word where a command should stand and none of that name is; "" when there
-// is no such word.
-std::string UnknownCommand(const CLI::App* app, int argc, char** argv) {
-  const auto named = [](const CLI::App* sub) { return !sub->get_name().empty(); };
-  for (int i = 1; i < argc && argv[i][0] != '-'; ++i) {
-    std::vector<std::string> names;
-    for (const CLI::App* sub : app->get_subcommands(named)) names.push_back(sub->get_name());
-    if (names.empty()) return "";
-    try {
-      app = app->get_subcommand(argv[i]);
-    } catch (const CLI::OptionNotFound&) {
-      const std::string nearest = DidYouMean(argv[i], names);
-      return absl::StrCat("\"", argv[i], "\" is no command",
-                          nearest.empty() ? "; --help lists them" : nearest);
-    }
-  }
-  return "";
 }
 
 void AddCommands(CLI::App& app, Command& command) {
@@ -87,16 +68,16 @@ int Ended(const absl::Status& status) {
 // Takes --context NAME out of the command line, wherever it stands: it decides what the flags'
 // defaults are, before they are read.
 std::string TakeContext(std::vector<char*>& arguments) {
-  constexpr std::string_view kFlag = "--context";
   std::string name;
   for (size_t i = 1; i < arguments.size();) {
     const std::string_view word = arguments[i];
     if (word == "--") break;
-    if (word == kFlag && i + 1 < arguments.size()) {
+    if (word == kContextFlag && i + 1 < arguments.size()) {
       name = arguments[i + 1];
       arguments.erase(arguments.begin() + i, arguments.begin() + i + 2);
-    } else if (word.starts_with(kFlag) && word.substr(kFlag.size()).starts_with('=')) {
-      name = word.substr(kFlag.size() + 1);
+    } else if (word.starts_with(kContextFlag) &&
+               word.substr(kContextFlag.size()).starts_with('=')) {
+      name = word.substr(kContextFlag.size() + 1);
       arguments.erase(arguments.begin() + i);
     } else {
       ++i;
@@ -133,11 +114,8 @@ int Main(int all_count, char** all) {
   try {
     app.parse(service::WordsForCli(argc, argv));
   } catch (const CLI::ParseError& e) {
-    if (const std::string problem = UnknownCommand(&app, argc, argv); !problem.empty()) {
-      std::cerr << "remeshctl: " << problem << "\n";
-      return kUsage;
-    }
-    return app.exit(e) == 0 ? Ended(CheckStdout()) : kUsage;
+    const int code = service::EndUsage("remeshctl", app, e, {std::string(kContextFlag)});
+    return code == kDone ? Ended(CheckStdout()) : code;
   }
   const absl::Status status = command();
   return Ended(status.ok() ? CheckStdout() : status);

@@ -264,7 +264,14 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
             "value \"0\" must be a number above 0"},
            {"plan -f x --timeout nan", "value \"nan\" must be a number above 0"},
            {"plam", "\"plam\" is no command; did you mean \"plan\"?"},
-           {"states lits", "did you mean \"list\"?"}}) {
+           {"states lits", "did you mean \"list\"?"},
+           {"plan --flie x", "remeshctl: unknown flag --flie; did you mean --file?"},
+           {"plans list --sourc-devices 8",
+            "unknown flag --sourc-devices; did you mean --source-devices?"},
+           {"states list --contxt x", "unknown flag --contxt; did you mean --context?"},
+           {"states --server a:1 list",
+            "unknown flag --server here; a command's flags stand after it"},
+           {"plans list --context", "--context needs a value"}}) {
     const Result r = Remeshctl(arguments);
     EXPECT_EQ(r.code, 2) << arguments;
     EXPECT_NE(r.err.find(said), std::string::npos) << r.err;
@@ -425,6 +432,7 @@ TEST(RemeshctlTest, HelpAndVersion) {
   EXPECT_EQ(Remeshctl("help plans get").out, Remeshctl("plans get --help").out);
   EXPECT_EQ(Remeshctl("version").out, Remeshctl("--version").out);
   EXPECT_EQ(Remeshctl("help nonsense").code, 1);
+  EXPECT_NE(Remeshctl("help plams").err.find("did you mean \"plans\"?"), std::string::npos);
 }
 
 // A shell that has read what `remeshctl completion` prints for it.

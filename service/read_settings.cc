@@ -4,6 +4,7 @@
 #include <iostream>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "absl/strings/match.h"
@@ -75,7 +76,8 @@ std::optional<int> ParseFlags(int argc, char** argv, const std::string& descript
   try {
     app.parse(WordsForCli(argc, argv));
   } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? 0 : kUsage;
+    const std::string_view program = argc > 0 ? argv[0] : "";
+    return EndUsage(program.substr(program.rfind('/') + 1), app, e);
   }
   if (other) return other();
   return std::nullopt;

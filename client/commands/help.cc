@@ -7,7 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "client/commands/commands.h"
+#include "service/command_line.h"
 #include "service/version.h"
 
 namespace remesh::client {
@@ -21,7 +23,8 @@ absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
       app = app->get_subcommand(word);
     } catch (const CLI::OptionNotFound&) {
       return MakeError(absl::StatusCode::kNotFound,
-                       absl::StrCat("\"", absl::StrJoin(words, " "), "\" is no command"),
+                       absl::StrCat("\"", absl::StrJoin(words, " "), "\" is no command",
+                                    DidYouMean(word, service::CommandsOf(*app))),
                        {.reason = "COMMAND_NOT_FOUND", .metadata = {}});
     }
   }

@@ -185,6 +185,13 @@ class OperationTest(ClusterTest):
             self.assertGreater(resident_mib("VmHWM"), before + 200)
             self.wait_until("it is given back", lambda: resident_mib("VmRSS") <= before + 64)
 
+    def test_a_mistyped_flag_is_one_line_with_the_nearest(self):
+        for binary, mistyped, meant in (("remesh-server", "--listen-adress", "--listen-address"), ("remesh-worker", "--server-adress", "--server-address"),
+                                        ("remesh-keeper", "--socket-paht", "--socket-path"), ("remesh-server", "--metrics_address", "--metrics-address")):
+            with self.subTest(binary=binary, flag=mistyped):
+                done = subprocess.run([BIN_DIR / binary, mistyped, "x"], capture_output=True, text=True, timeout=CALL_SECONDS, check=False)
+                self.assertEqual((done.returncode, done.stderr), (2, f"{binary}: unknown flag {mistyped}; did you mean {meant}?\n"))
+
     def test_an_address_in_use_is_one_line(self):
         with tempfile.TemporaryDirectory() as folder:
             second = subprocess.run([BIN_DIR / "remesh-server", f"--listen-address={self.cluster.server_address}",

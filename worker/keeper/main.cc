@@ -8,6 +8,7 @@
 #include <iostream>
 
 #include "CLI/CLI.hpp"
+#include "service/command_line.h"
 #include "worker/keeper/keeper_table.h"
 #include "worker/keeper/packet_server.h"
 
@@ -57,9 +58,9 @@ int Main(int argc, char** argv) {
   app.add_option("--socket-path", socket_path, "Where the worker finds it (its keeper_socket).")
       ->capture_default_str();
   try {
-    app.parse(argc, argv);
+    app.parse(service::WordsForCli(argc, argv));
   } catch (const CLI::ParseError& error) {
-    return app.exit(error) == 0 ? 0 : 2;
+    return service::EndUsage("remesh-keeper", app, error);
   }
   return Run(socket_path);
 }
