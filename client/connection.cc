@@ -11,6 +11,7 @@
 #include "base/status_macros.h"
 #include "service/credentials.h"
 #include "service/error_info.h"
+#include "service/unreachable.h"
 
 namespace remesh::client {
 namespace {
@@ -23,49 +24,15 @@ grpc::ChannelArguments Arguments() {
   return arguments;
 }
 
-constexpr char kClosed[] = ": the connection was closed; does it want TLS (--tls-ca)?";
-constexpr char kTlsClosed[] =
-    ": the connection was closed; it may not know the CA of the certificate in --tls-cert";
-// With TLS. A server that refuses a certificate says so when TLS 1.3 has begun, so that gRPC sees
-// no more than the end.
-constexpr std::pair<const char*, const char*> kTlsCauses[] = {
-    {"certificate verify failed", ": its certificate is not of a CA in --tls-ca, or has expired"},
-    {"CERTIFICATE_VERIFY_FAILED", ": its certificate is not of a CA in --tls-ca, or has expired"},
-    {"wrong version number", ": it does not speak TLS"},
-    {"WRONG_VERSION_NUMBER", ": it does not speak TLS"},
-    {"not in peer certificate", ": its certificate has another name; see --tls-server-name"},
-    {"Hostname Verification", ": its certificate has another name; see --tls-server-name"},
-    {"Socket closed", kTlsClosed},
-    {"Connection reset", kTlsClosed},
-    {"Broken pipe", kTlsClosed},
-};
+// A worker's socket never speaks TLS.
+bool IsSocket(const Endpoint& endpoint) { return absl::StrContains(endpoint.address, "/"); }
 
-// gRPC's words for it name its own parts and say the address three times.
-std::string WhyUnreachable(const std::string& words, bool tls) {
-  if (tls) {
-    for (const auto& [grpc, ours] : kTlsCauses) {
-      if (absl::StrContains(words, grpc)) return ours;
-    }
-  }
-  static constexpr std::pair<const char*, const char*> kCauses[] = {
-      {"Connection refused", ": connection refused; does it run there?"},
-      {"No such file", ": no such socket; does it run there?"},
-      {"Permission denied", ": permission denied"},
-      {"DNS resolution failed", ": no such host"},
-      {"Network is unreachable", ": no route"},
-      {"No route to host", ": no route"},
-      {"Socket closed", kClosed},
-      {"Connection reset", kClosed},
-      {"Broken pipe", kClosed},
-      {"http1", ": it speaks HTTP, not gRPC; is that the port of metrics?"},
-      {"keepalive", ": it fell silent"},
-      {"timed out", ": no answer"},
-      {"Timeout", ": no answer"},
-  };
-  for (const auto& [grpc, ours] : kCauses) {
-    if (absl::StrContains(words, grpc)) return ours;
-  }
-  return "";
+std::string WhyUnreachable(const std::string& words, const Endpoint& endpoint) {
+  if (IsSocket(endpoint) && absl::StrContains(words, "closed"))
+    return ": the connection was closed";
+  return service::WhyUnreachable(words, {.tls = endpoint.certificates != nullptr,
+                                         .files = TlsFlags(),
+                                         .server_name = "--tls-server-name"});
 }
 
 }  // namespace
@@ -100,11 +67,10 @@ absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   const ErrorInfo who{.reason = "CALL_FAILED", .metadata = {{"address", endpoint.address}}};
   if (code == absl::StatusCode::kUnavailable) {
-    return MakeError(
-        code,
-        absl::StrCat("cannot reach ", endpoint.address,
-                     WhyUnreachable(status.error_message(), endpoint.certificates != nullptr)),
-        {.reason = "UNREACHABLE", .metadata = who.metadata});
+    return MakeError(code,
+                     absl::StrCat("cannot reach ", endpoint.address,
+                                  WhyUnreachable(status.error_message(), endpoint)),
+                     {.reason = "UNREACHABLE", .metadata = who.metadata});
   }
   if (code == absl::StatusCode::kDeadlineExceeded) {
     return MakeError(code,

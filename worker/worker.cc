@@ -24,6 +24,7 @@
 #include "service/error_info.h"
 #include "service/log.h"
 #include "service/rpc_metrics.h"
+#include "service/unreachable.h"
 #include "service/version.h"
 #include "worker/agent/agent_memory.h"
 #include "worker/agent/planner_channel.h"
@@ -50,6 +51,14 @@ std::string BootId() {
   std::string id;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> id;
   return id;
+}
+
+// What gRPC says of a server that it does not reach names its own parts.
+absl::Status InPlainWords(const absl::Status& status, bool tls) {
+  if (!absl::IsUnavailable(status) || GetErrorInfo(status).reason != "UNAVAILABLE") return status;
+  const std::string why = service::WhyUnreachable(std::string(status.message()), {.tls = tls});
+  if (why.empty()) return status;
+  return absl::UnavailableError(absl::StrCat("cannot reach it", why));
 }
 
 }  // namespace
@@ -288,7 +297,8 @@ void Worker::MakeLink() {
 bool Worker::Disconnected(const absl::Status& status) {
   const std::optional<Refusal> refusal = RefusalOf(status, options_.host);
   if (!refusal) {
-    LogWarning("not attached", {{"server", options_.server_address}, {"error", status}});
+    LogWarning("not attached", {{"server", options_.server_address},
+                                {"error", InPlainWords(status, certificates_ != nullptr)}});
     return false;
   }
   const auto now = std::chrono::steady_clock::now();

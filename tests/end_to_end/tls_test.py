@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """mTLS with real processes: who gets in, what a refused one is told, and certificates that change while everything runs."""
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -14,8 +15,10 @@ import grpc
 
 import harness
 from pki import Authority, Folder
+from remesh import errors
 from remesh.connection import ServerConnection
 from remesh.local_cluster import Process
+from remesh.trainer import Trainer
 from remesh.v1 import state_pb2, state_pb2_grpc
 
 STATE = "jobs/tls/states/model"
@@ -46,11 +49,11 @@ class TlsTest(harness.ClusterTest):
 
     # ---- what the tests ask ----
 
-    def remeshctl(self, *arguments, tls=None):
+    def remeshctl(self, *arguments, tls=None, server=None):
         """What it says on stderr; it must fail."""
         flags = ["--tls-ca", tls.ca, "--tls-cert", tls.certificate, "--tls-key", tls.key] if tls else []
-        done = subprocess.run([harness.BIN_DIR / "remeshctl", *arguments, "--server", self.cluster.server_address, "--timeout", "5",
-                               *flags], capture_output=True, text=True, timeout=30, check=False)
+        done = subprocess.run([harness.BIN_DIR / "remeshctl", *arguments, "--server", server or self.cluster.server_address,
+                               "--timeout", "5", *flags], capture_output=True, text=True, timeout=30, check=False)
         self.assertNotEqual(done.returncode, 0, done.stdout)
         return done.stderr
 
@@ -84,7 +87,12 @@ class TlsTest(harness.ClusterTest):
                 self.assertEqual(self.metric(host, series % "tcp"), 0)
 
     def test_2_strangers_are_told_why(self):
-        self.assertIn("the connection was closed; does it want TLS (--tls-ca)?", self.remeshctl("states", "list"))
+        self.assertIn("if it speaks TLS, set --tls-ca, --tls-cert and --tls-key; else", self.remeshctl("states", "list"))
+        with self.assertRaises(grpc.RpcError) as plain:
+            Trainer(self.cluster.server_address, str(self.root / "no.sock")).create_state(state_pb2.State())
+        said = errors.describe(plain.exception)
+        self.assertIn("if it speaks TLS, set REMESH_TLS_CA, REMESH_TLS_CERT and REMESH_TLS_KEY", said)
+        self.assertTrue(any(note in said for note in getattr(plain.exception, "__notes__", [said])))
         ours = self.folders["admin/test"].tls()
         foreign = Folder(self.root, "admin/foreign").write(self.second).tls()
         self.assertIn("its certificate is not of a CA in --tls-ca", self.remeshctl("states", "list", tls=foreign))
@@ -107,6 +115,40 @@ class TlsTest(harness.ClusterTest):
                         "workers/host-9" in worker.log.read_text())
         self.assertIn("spiffe://DOMAIN/worker/host-9", worker.log.read_text())
         self.assertTrue(worker.alive())
+
+    def test_3_a_worker_without_tls_is_told_what_is_missing(self):
+        log = self.worker_log("plain", self.cluster.server_address, [], "not attached")
+        self.assertIn("if it speaks TLS, set tls_ca_file, tls_certificate_file and tls_key_file; else", log)
+
+    def test_3_a_server_without_tls_is_named(self):
+        journal = self.root / "plain.db"
+        server = Process("plain-server", [str(harness.BIN_DIR / "remesh-server"), "--listen-address", "127.0.0.1:0", "--metrics-address", "",
+                                          "--journal-path", str(journal), "--port-file", str(self.root / "plain.port")],
+                         self.root / "plain-server.log")
+        self.addCleanup(server.stop)
+        ports = self.root / "plain.port"
+        self.wait_until("the server without TLS listens", ports.exists)
+        address = f"127.0.0.1:{re.search('listen_port: ([0-9]+)', ports.read_text()).group(1)}"
+        now = self.folders["worker/host-0"].now
+        flags = ["--tls-ca-file", f"{now}/ca.crt", "--tls-certificate-file", f"{now}/tls.crt", "--tls-key-file", f"{now}/tls.key"]
+        self.assertIn("it does not speak TLS; leave out tls_ca_file, tls_certificate_file and tls_key_file, or",
+                      self.worker_log("tls", address, flags, "not attached"))
+        tls = self.folders["admin/test"].tls()
+        self.assertIn("it does not speak TLS; leave out --tls-ca, --tls-cert and --tls-key, or",
+                      self.remeshctl("states", "list", tls=tls, server=address))
+        with self.assertRaises(grpc.RpcError) as refused:
+            get_state(ServerConnection(address, FRESH, tls))
+        self.assertIn("the server does not speak TLS: leave out REMESH_TLS_CA", errors.describe(refused.exception))
+
+    def worker_log(self, name, server, flags, wanted):
+        """What a worker of its own says that dials `server`, once it has said `wanted`."""
+        worker = Process(name, [
+            str(harness.BIN_DIR / "remesh-worker"), "--host", name, "--server-address", server, "--device-ids", "91", "--buffer-directory",
+            str(self.root / f"{name}-buffers"), "--socket-path", str(self.root / f"{name}.sock"), "--metrics-address", "", *flags],
+            self.root / f"{name}.log")
+        self.addCleanup(worker.stop)
+        self.wait_until(f"{name} says: {wanted}", lambda: wanted in worker.log.read_text())
+        return worker.log.read_text()
 
     def test_4_bad_files_keep_the_old_ones(self):
         folder = self.folders["server"]

@@ -27,7 +27,29 @@ def info_of(status: status_pb2.Status) -> Optional[error_details_pb2.ErrorInfo]:
 
 def describe(error: grpc.RpcError) -> str:
     """One line: "FAILED_PRECONDITION (STATE_NOT_READY): ... [state=jobs/a/states/b]"."""
-    return _line(error.code().name, error.details(), error_info(error))
+    hint = tls_hint(error)
+    return _line(error.code().name, error.details(), error_info(error)) + (f" ({hint})" if hint else "")
+
+
+def tls_hint(error: grpc.RpcError) -> str:
+    """In plain words what gRPC says of a server that speaks TLS while we do not, or the other way round; "" for all else. A server that
+    closes a new connection at once may have another reason for it, which is then named too."""
+    words = error.details() or ""
+    if error.code() != grpc.StatusCode.UNAVAILABLE or error_info(error) is not None:
+        return ""
+    if "WRONG_VERSION_NUMBER" in words or "wrong version number" in words:
+        return "the server does not speak TLS: leave out REMESH_TLS_CA, REMESH_TLS_CERT and REMESH_TLS_KEY, or tls="
+    if "failed to connect" in words and any(each in words for each in ("Socket closed", "Connection reset", "Broken pipe")):
+        return ("the server closed the connection at once: if it speaks TLS, set REMESH_TLS_CA, REMESH_TLS_CERT and REMESH_TLS_KEY, or tls=, "
+                "to a certificate that it accepts; else it stops, or takes no more connections from here")
+    return ""
+
+
+def add_tls_hint(error: grpc.RpcError) -> None:
+    """The hint as a note, which a traceback shows (from Python 3.11 on)."""
+    hint = tls_hint(error)
+    if hint and hasattr(error, "add_note"):
+        error.add_note(hint)
 
 
 def describe_status(status: status_pb2.Status) -> str:

@@ -98,7 +98,11 @@ class Trainer:
 
     def create_state(self, state: state_pb2.State) -> state_pb2.State:
         """Declares the state; the workers of its hosts then let their trainers allocate."""
-        return self.states.CreateState(state_pb2.CreateStateRequest(state=state), timeout=_CALL_SECONDS)
+        try:
+            return self.states.CreateState(state_pb2.CreateStateRequest(state=state), timeout=_CALL_SECONDS)
+        except grpc.RpcError as error:
+            errors.add_tls_hint(error)
+            raise
 
     def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
         """This host's shards, to write into. Waits until somebody has created a state that lies on this host too."""
@@ -156,6 +160,7 @@ class Trainer:
                 return self.reshards.StartExecution(request, timeout=max(give_up - time.monotonic(), 1))
             except grpc.RpcError as error:
                 if not _may_come_back(error, give_up):
+                    errors.add_tls_hint(error)
                     raise
             time.sleep(_PAUSE_SECONDS)
 
@@ -223,6 +228,7 @@ def _watch(method, request, timeout_seconds: float):
             yield from method()(request, timeout=max(give_up - time.monotonic(), 0))
         except grpc.RpcError as error:
             if not _may_come_back(error, give_up):
+                errors.add_tls_hint(error)
                 raise
         time.sleep(_PAUSE_SECONDS)
 
