@@ -112,6 +112,18 @@ TEST(RemeshctlTest, APlanMadeHereCountsWhatItMoves) {
   EXPECT_GT(plan["computeSeconds"], 0);
 }
 
+// Its name looks like a server's, and `plans get` of it found nothing.
+TEST(RemeshctlTest, APlanMadeHereIsSaidToBeOnNoServer) {
+  const Result table = Remeshctl(absl::StrCat("plan -f ", kExample));
+  EXPECT_NE(table.out.find("in this process: no server has this plan"), std::string::npos)
+      << table.out;
+  const Result name = Remeshctl(absl::StrCat("plan -o name -f ", kExample));
+  EXPECT_EQ(name.out.find("plans/"), 0u) << name.out;
+  EXPECT_NE(name.err.find("in this process: no server has this plan"), std::string::npos)
+      << name.err;
+  EXPECT_EQ(Remeshctl(absl::StrCat("plan -o json -f ", kExample)).err, "");
+}
+
 TEST(RemeshctlTest, RangesOfDevicesAreSpelledEitherWay) {
   constexpr char kLayout[] = "layout --shape 8 --sharding '{devices=[4]<=[4]}' -o json --devices ";
   const Result dots = Remeshctl(absl::StrCat(kLayout, "10..12,7"));

@@ -42,6 +42,7 @@ struct PlanCommandOptions {
 };
 
 struct Answer {
+  bool here = false;                // of this process: no server knows the plan
   v1::CreatePlanResponse response;  // without transfers
   v1::Explanation explanation;      // empty unless asked for
   // Visits the plan's transfers, once. Set for the full view.
@@ -72,7 +73,7 @@ absl::StatusOr<Answer> PlanHere(const v1::PlanSpec& spec, const PlanCommandOptio
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   const auto planned = std::make_shared<const PlannedHere>(std::move(made));
   const auto& [canonical, binding] = planned->request;
-  Answer answer;
+  Answer answer{.here = true};
   ASSIGN_OR_RETURN(answer.explanation,
                    WritePlanReport(options.report, planned->request, planned->plan));
   v1::CreatePlanResponse& response = answer.response;
@@ -113,7 +114,13 @@ absl::StatusOr<Answer> PlanThere(const Endpoint& server, v1::PlanSpec spec,
   return answer;
 }
 
-Table SummaryTable(const v1::CreatePlanResponse& response) {
+std::string PlannedIn(const v1::Planning& planning, bool here) {
+  const std::string seconds = FormatSeconds(planning.seconds());
+  if (here) return absl::StrCat(seconds, ", in this process: no server has this plan");
+  return absl::StrCat(seconds, ", cache ", v1::Planning::Cache_Name(planning.cache()));
+}
+
+Table SummaryTable(const v1::CreatePlanResponse& response, bool here) {
   const v1::Plan& plan = response.plan();
   const v1::PlanSummary& s = plan.summary();
   Table table({"PLAN", plan.name()});
@@ -136,8 +143,7 @@ Table SummaryTable(const v1::CreatePlanResponse& response) {
   table.AddRow({"messages", absl::StrCat(s.messages())});
   table.AddRow({"missing boxes", absl::StrCat(plan.missing_size())});
   AddTargetOrders(plan.target_device_lists(), table);
-  table.AddRow({"planned in", absl::StrCat(FormatSeconds(response.planning().seconds()), ", cache ",
-                                           v1::Planning::Cache_Name(response.planning().cache()))});
+  table.AddRow({"planned in", PlannedIn(response.planning(), here)});
   return table;
 }
 
@@ -157,7 +163,11 @@ absl::Status PrintAnswer(const Answer& answer, OutputFormat format, bool explain
   const google::protobuf::Message& message =
       explain ? static_cast<const google::protobuf::Message&>(explained) : response;
   if (format == OutputFormat::kJson) return PrintJson(answer, message);
-  Print(format, message, [&] { return SummaryTable(response); });
+  Print(format, message, [&] { return SummaryTable(response, answer.here); });
+  if (format == OutputFormat::kName && answer.here) {
+    std::cerr << "remeshctl: planned in this process: no server has this plan; with --server one "
+                 "makes and keeps it\n";
+  }
   if (!IsTable(format)) return absl::OkStatus();
   if (answer.for_each_transfer) RETURN_IF_ERROR(PrintTransferTable(answer.for_each_transfer));
   if (explain) std::cout << ExplanationText(answer.explanation);
