@@ -135,16 +135,13 @@ absl::StatusOr<nlohmann::json> MapOf(std::string_view yaml) {
 }
 
 absl::Status UnknownKey(const std::string& key, const std::vector<std::string>& keys) {
-  const auto nearest = std::min_element(
-      keys.begin(), keys.end(),
-      [&](const auto& a, const auto& b) { return EditDistance(a, key) < EditDistance(b, key); });
+  const std::string nearest = Nearest(key, keys);
   ErrorInfo info{.reason = "UNKNOWN_KEY", .metadata = {{"key", key}}};
-  std::string message = absl::StrCat("unknown key \"", key, "\"");
-  if (nearest != keys.end()) {
-    info.metadata["nearest"] = *nearest;
-    absl::StrAppend(&message, "; the nearest known one is \"", *nearest, "\"");
-  }
-  return MakeError(absl::StatusCode::kInvalidArgument, message, info);
+  if (!nearest.empty()) info.metadata["nearest"] = nearest;
+  const std::string hint = nearest.empty() ? "; --print-config shows all"
+                                           : absl::StrCat("; did you mean \"", nearest, "\"?");
+  return MakeError(absl::StatusCode::kInvalidArgument,
+                   absl::StrCat("unknown key \"", key, "\"", hint), info);
 }
 
 }  // namespace

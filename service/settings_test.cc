@@ -114,7 +114,10 @@ TEST(SettingsTest, UnknownKeysAreRefusedWithTheNearest) {
   const absl::Status status = settings.Load("threads: 9\nlost_aftr: 1s");
   EXPECT_EQ(GetErrorInfo(status).reason, "UNKNOWN_KEY");
   EXPECT_EQ(std::string(status.message()),
-            "unknown key \"lost_aftr\"; the nearest known one is \"lost_after\"");
+            "unknown key \"lost_aftr\"; did you mean \"lost_after\"?");
+  // It named whatever differs least, however much that was.
+  EXPECT_EQ(std::string(settings.Load("nonsense: 1").message()),
+            "unknown key \"nonsense\"; --print-config shows all");
   EXPECT_EQ(values.threads, 4) << "nothing is set by a bad file";
 }
 

@@ -7,6 +7,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "absl/strings/str_cat.h"
 #include "base/error.h"
+#include "base/nearest.h"
 #include "base/status_macros.h"
 #include "planner/values/coverage.h"
 #include "planner/values/unknown_device.h"
@@ -109,6 +110,21 @@ absl::StatusOr<StateLayout> ToStateLayout(const v1::StateSpec& spec,
   return layout;
 }
 
+namespace {
+
+absl::Status UnknownArray(const std::string& field, const std::string& name,
+                          const v1::StateSpec& state) {
+  constexpr int kComparedMax = 10'000;  // comparing takes time for each
+  std::vector<std::string> names;
+  for (const v1::StateArray& array : state.arrays()) {
+    if (state.arrays_size() <= kComparedMax) names.push_back(array.name());
+  }
+  return InvalidField(field, name,
+                      absl::StrCat("must be an array of the state", DidYouMean(name, names)));
+}
+
+}  // namespace
+
 absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
                                            const v1::Targets& targets) {
   v1::StateSpec result;
@@ -130,7 +146,7 @@ absl::StatusOr<v1::StateSpec> ApplyTargets(const v1::StateSpec& source,
     const std::string field = absl::StrCat("arrays[", i, "].name"),
                       &name = targets.arrays(i).name();
     const auto found = index.find(name);
-    if (found == index.end()) return InvalidField(field, name, "must be an array of the state");
+    if (found == index.end()) return UnknownArray(field, name, source);
     v1::StateArray& array = *result.mutable_arrays(found->second);
     if (array.has_sharding()) return InvalidField(field, name, "is repeated");
     *array.mutable_sharding() = targets.arrays(i).sharding();

@@ -93,6 +93,17 @@ TEST(StateSpecTest, TargetsNameEveryArrayOnce) {
   EXPECT_EQ(FieldOf(ApplyTargets(State(), targets).status()), "arrays[1].name");
 }
 
+TEST(StateSpecTest, AMistypedArrayIsNamedWithTheNearest) {
+  v1::StateSpec state = State();
+  state.mutable_arrays(0)->set_name("layer/0.weight");
+  v1::Targets targets = Targets(kOneDevice);
+  targets.mutable_arrays(0)->set_name("layer/0.wieght");
+  const absl::Status status = ApplyTargets(state, targets).status();
+  EXPECT_NE(std::string(status.message()).find("did you mean \"layer/0.weight\"?"),
+            std::string::npos)
+      << status;
+}
+
 TEST(StateSpecTest, AnUnknownDeviceIsNamedWithThoseThatThereAre) {
   v1::StateSpec bad = State();
   (*bad.mutable_shardings())["rows"].mutable_devices()->mutable_range()->set_start(1);
