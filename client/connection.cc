@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/connection.h"
 
+#include <algorithm>
 #include <chrono>
 #include <utility>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "base/error.h"
@@ -35,7 +38,31 @@ std::string WhyUnreachable(const std::string& words, const Endpoint& endpoint) {
                                          .server_name = "--tls-server-name"});
 }
 
+bool IsPort(const std::string& text) {
+  int port = 0;
+  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
+         absl::SimpleAtoi(text, &port) && port >= 1 && port <= 65535;
+}
+
+bool IsHostAndPort(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0 || !IsPort(text.substr(colon + 1))) return false;
+  const std::string host = text.substr(0, colon);
+  return host.find('/') == std::string::npos &&
+         (host.find(':') == std::string::npos || (host.front() == '[' && host.back() == ']'));
+}
+
+bool IsTarget(const std::string& text) {
+  for (const char* scheme :
+       {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:", "xds:"}) {
+    if (absl::StartsWith(text, scheme)) return true;
+  }
+  return false;
+}
+
 }  // namespace
+
+bool IsServerAddress(const std::string& text) { return IsHostAndPort(text) || IsTarget(text); }
 
 service::CertificateFields TlsFlags() {
   return {.ca = "--tls-ca", .certificate = "--tls-cert", .key = "--tls-key"};

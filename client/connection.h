@@ -24,6 +24,9 @@ struct Endpoint {
   std::shared_ptr<const service::Certificates> certificates = nullptr;  // null: no TLS
 };
 
+// HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL.
+bool IsServerAddress(const std::string& text);
+
 // What a user calls the files of `tls`.
 service::CertificateFields TlsFlags();
 

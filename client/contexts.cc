@@ -17,6 +17,7 @@
 #include "absl/strings/str_split.h"
 #include "base/error.h"
 #include "base/status_macros.h"
+#include "client/connection.h"
 #include "client/input.h"
 #include "proto/convert/yaml_to_json.h"
 
@@ -65,10 +66,17 @@ absl::StatusOr<Context> ParseContext(const std::string& file, const std::string&
     if (!value.is_string()) return InvalidField(key, value.dump(), "must be a plain value");
     RETURN_IF_ERROR(TakeKey(file, key, value.get<std::string>(), context));
   }
-  if (context.server.empty()) return InvalidField("server", "", "must be HOST:PORT");
+  if (!IsServerAddress(context.server))
+    return InvalidField("server", context.server, "must be HOST:PORT, as in 10.0.0.1:7070");
   RETURN_IF_ERROR(service::CheckAllOrNone(
       context.tls, {.ca = "tls_ca", .certificate = "tls_cert", .key = "tls_key"}));
   return context;
+}
+
+const char* ExpectationOfKey(const std::string& key) {
+  if (key == "current_context") return "must be the name of a context";
+  if (key == "contexts") return "must be a map from names to contexts";
+  return "must not be here: the keys are current_context and contexts";
 }
 
 absl::StatusOr<Contexts> ParseContexts(const std::string& path, const std::string& text) {
@@ -86,7 +94,7 @@ absl::StatusOr<Contexts> ParseContexts(const std::string& path, const std::strin
         contexts.all.push_back(*std::move(context));
       }
     } else {
-      return InvalidField(key, value.dump(), "must be current_context, a name, or contexts, a map");
+      return InvalidField(key, value.dump(), ExpectationOfKey(key));
     }
   }
   return contexts;
@@ -115,7 +123,9 @@ absl::StatusOr<const Context*> Contexts::Find(const std::string& name) const {
   }
   return MakeError(
       absl::StatusCode::kNotFound,
-      absl::StrCat(path, " has no context \"", name, "\"; it has: ", absl::StrJoin(names, ", ")),
+      absl::StrCat(path, " has no context \"", name, "\"",
+                   names.empty() ? ", nor any other"
+                                 : absl::StrCat("; it has: ", absl::StrJoin(names, ", "))),
       {.reason = "CONTEXT_NOT_FOUND", .metadata = {{"context", name}}});
 }
 

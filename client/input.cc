@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/input.h"
 
+#include <filesystem>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -49,6 +50,15 @@ std::string OtherKind(const std::string& text, const google::protobuf::Message& 
 
 absl::StatusOr<std::string> ReadText(const std::string& path) {
   return path == "-" ? ReadStdin() : ReadFile(path, kBytesMax);
+}
+
+absl::Status CheckFolder(const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) return absl::OkStatus();
+  const bool there = std::filesystem::exists(path, error);
+  return MakeError(absl::StatusCode::kNotFound,
+                   absl::StrCat(path, there ? " is no folder" : ": there is no such folder"),
+                   {.reason = "FILE_NOT_FOUND", .metadata = {{"path", path}}});
 }
 
 absl::Status AtFile(const std::string& path, const absl::Status& status) {

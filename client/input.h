@@ -14,6 +14,9 @@ absl::StatusOr<std::string> ReadText(const std::string& path);
 // Reads a message as JSON or YAML, as ReadText() does.
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message);
 
+// NOT_FOUND (FILE_NOT_FOUND) unless `path` is a folder.
+absl::Status CheckFolder(const std::string& path);
+
 // A refusal of what was read from `path`, that names the file; other statuses as they are.
 absl::Status AtFile(const std::string& path, const absl::Status& status);
 

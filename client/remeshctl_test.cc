@@ -179,7 +179,10 @@ TEST(RemeshctlTest, ABadFileOfContextsIsNamed) {
   const std::pair<const char*, const char*> cases[] = {
       {"contexts: {a: {servers: x}}", "contexts.a.servers"},
       {"contexts: {a: {}}", "contexts.a.server"},
-      {"contexts: {a: {server: x, tls_ca: y}}", "contexts.a.tls_cert"},
+      {"contexts: {a: {server: localhost}}",
+       "contexts.a.server: value \"localhost\" must be HOST:PORT"},
+      {"contexts: []", "contexts: value \"[]\" must be a map from names to contexts"},
+      {"contexts: {a: {server: \"x:1\", tls_ca: y}}", "contexts.a.tls_cert"},
       {"context: a", "context"},
       {"[a", "remeshctl_bad_contexts.yaml"},
   };
@@ -288,6 +291,38 @@ TEST(RemeshctlTest, UsageErrorsNameWhatIsWrong) {
     EXPECT_EQ(r.code, 2) << arguments;
     EXPECT_NE(r.err.find(said), std::string::npos) << r.err;
   }
+}
+
+TEST(RemeshctlTest, WhatIsMissingIsNamed) {
+  for (const auto& [arguments, said] : std::vector<std::pair<const char*, const char*>>{
+           {"config", "config: a command is missing, one of view, get-contexts, use-context"},
+           {"", "remeshctl: a command is missing, one of layout, sharding, "},
+           {"plans precompute --state jobs/a/states/b", "--lose-one, --drain-one, --return-one or"},
+           {"topology show hgx-h100 --oversubscription 2", "--oversubscription requires --racks"},
+           {"plans list --source-devices 5..3",
+            "--source-devices: value \"5..3\" must be a number"},
+           {"plans list --older 1x", "--older: value \"1x\" must have a unit"}}) {
+    const Result r = Remeshctl(arguments);
+    EXPECT_EQ(r.code, 2) << arguments;
+    EXPECT_NE(r.err.find(said), std::string::npos) << r.err;
+  }
+}
+
+// A missing file ended with 1 and a missing folder with 2.
+TEST(RemeshctlTest, AFolderThatIsMissingIsAFailure) {
+  for (const char* arguments : {"put jobs/a/states/b no/such", "get jobs/a/states/b no/such",
+                                "cache export no/such", "cache import no/such"}) {
+    const Result r = Remeshctl(arguments);
+    EXPECT_EQ(r.code, 1) << arguments;
+    EXPECT_NE(r.err.find("no/such: there is no such folder"), std::string::npos) << r.err;
+  }
+}
+
+TEST(RemeshctlTest, AFileThatCannotBeWrittenSaysWhy) {
+  const Result r = Remeshctl(absl::StrCat("plan --html /no/such/x -f ", kExample));
+  EXPECT_EQ(r.code, 1);
+  EXPECT_NE(r.err.find("cannot write /no/such/x: No such file or directory"), std::string::npos)
+      << r.err;
 }
 
 // What the parser would cut to what its type holds is refused, with flag, value and range.

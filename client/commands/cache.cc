@@ -14,6 +14,7 @@
 #include "client/commands/plan_events.h"
 #include "client/commands/plan_files.h"
 #include "client/commands/plan_filter_flags.h"
+#include "client/input.h"
 #include "remesh/v1/plan.grpc.pb.h"
 
 namespace remesh::client {
@@ -122,6 +123,7 @@ absl::Status Watch(const CacheOptions& options) {
 
 // "plans/x" is kept as FOLDER/x.plan.
 absl::Status Export(const CacheOptions& options) {
+  RETURN_IF_ERROR(CheckFolder(options.folder));
   v1::ListPlansRequest request;
   request.set_page_size(1000);
   ASSIGN_OR_RETURN(*request.mutable_filter(), ToFilter(options.filter, absl::Now()));
@@ -137,6 +139,7 @@ absl::Status Export(const CacheOptions& options) {
 }
 
 absl::Status Import(const CacheOptions& options) {
+  RETURN_IF_ERROR(CheckFolder(options.folder));
   std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(options.folder, error)) {
@@ -178,9 +181,8 @@ void AddCache(CLI::App& app, Command& command) {
   const auto [from, imported] = add("import", "File the plans that a folder holds", Import);
   for (const auto& [sub, options] :
        {std::make_pair(to, exported), std::make_pair(from, imported)}) {
-    sub->add_option("FOLDER", options->folder, "Folder of files *.plan")
-        ->required()
-        ->check(CLI::ExistingDirectory);
+    sub->add_option("FOLDER", options->folder, "Folder of files *.plan, which is there")
+        ->required();
   }
 }
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/flag_values.h"
 
-#include <algorithm>
 #include <cmath>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "client/connection.h"
 
 namespace remesh::client {
 namespace {
@@ -16,28 +15,6 @@ constexpr double kSecondsMax = 30 * 24 * 3600;
 
 std::string MustBe(const std::string& text, const std::string& what) {
   return absl::StrCat("value \"", text, "\" must be ", what);
-}
-
-bool IsPort(const std::string& text) {
-  int port = 0;
-  return !text.empty() && std::all_of(text.begin(), text.end(), absl::ascii_isdigit) &&
-         absl::SimpleAtoi(text, &port) && port >= 1 && port <= 65535;
-}
-
-bool IsHostAndPort(const std::string& text) {
-  const size_t colon = text.rfind(':');
-  if (colon == std::string::npos || colon == 0 || !IsPort(text.substr(colon + 1))) return false;
-  const std::string host = text.substr(0, colon);
-  return host.find('/') == std::string::npos &&
-         (host.find(':') == std::string::npos || (host.front() == '[' && host.back() == ']'));
-}
-
-bool IsTarget(const std::string& text) {
-  for (const char* scheme :
-       {"unix:", "unix-abstract:", "dns:", "ipv4:", "ipv6:", "vsock:", "xds:"}) {
-    if (absl::StartsWith(text, scheme)) return true;
-  }
-  return false;
 }
 
 }  // namespace
@@ -72,7 +49,7 @@ CLI::Validator Seconds() { return AboveZero(kSecondsMax); }
 
 CLI::Validator ServerAddress() {
   const auto check = [](std::string& text) -> std::string {
-    if (IsHostAndPort(text) || IsTarget(text)) return "";
+    if (IsServerAddress(text)) return "";
     return MustBe(text, text.find("://") == std::string::npos
                             ? "HOST:PORT, as in 10.0.0.1:7070"
                             : "HOST:PORT without a scheme, as in 10.0.0.1:7070");

@@ -9,6 +9,7 @@
 #include "client/commands/commands.h"
 #include "client/files/array_file.h"
 #include "client/files/box_copy.h"
+#include "client/input.h"
 #include "client/local_shards.h"
 #include "remesh/v1/local.grpc.pb.h"
 #include "remesh/v1/state.grpc.pb.h"
@@ -51,6 +52,7 @@ absl::Status Save(const std::vector<LocalShard>& shards, const std::string& fold
 }
 
 absl::Status Get(const GetOptions& options) {
+  RETURN_IF_ERROR(CheckFolder(options.folder));
   v1::GetShardsRequest request;
   request.set_state(options.state);
   request.set_wait(options.wait);
@@ -84,9 +86,7 @@ void AddGet(CLI::App& app, Command& command) {
   AddSocketFlags(*get, options->worker);
   AddOutputFlag(*get, options->format);
   get->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
-  get->add_option("FOLDER", options->folder, "Folder of the files")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  get->add_option("FOLDER", options->folder, "Folder of the files, which is there")->required();
   get->add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);
   get->add_option("--generation", options->generation,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/commands/plan_files.h"
 
+#include <cerrno>
+#include <cstring>
 #include <fstream>
 #include <memory>
 
@@ -28,11 +30,13 @@ absl::StatusOr<std::string> DownloadPlan(const Endpoint& server, const std::stri
 }
 
 absl::Status WriteBytes(const std::string& path, const std::string& bytes) {
+  errno = 0;
   std::ofstream file(path, std::ios::binary | std::ios::trunc);
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   file.close();
   if (file) return absl::OkStatus();
-  return MakeError(absl::StatusCode::kUnavailable, absl::StrCat("cannot write ", path),
+  return MakeError(absl::StatusCode::kUnavailable,
+                   absl::StrCat("cannot write ", path, ": ", std::strerror(errno)),
                    {.reason = "FILE_NOT_WRITTEN", .metadata = {{"path", path}}});
 }
 
@@ -42,7 +46,14 @@ absl::StatusOr<v1::Plan> UploadPlan(const Endpoint& server, const std::string& p
   ASSIGN_OR_RETURN(*request.mutable_data(), ReadText(path));
   if (spec != nullptr) *request.mutable_spec() = *spec;
   const std::unique_ptr<PlanStub> stub = v1::PlanService::NewStub(ConnectServer(server));
-  return Call(server, *stub, &PlanStub::ImportPlan, request);
+  absl::StatusOr<v1::Plan> plan = Call(server, *stub, &PlanStub::ImportPlan, request);
+  if (plan.ok()) return plan;
+  ErrorInfo info = GetErrorInfo(plan.status());
+  if (info.reason != "PLAN_FILE_INVALID") return plan;
+  info.metadata["file"] = path == "-" ? "stdin" : path;
+  return MakeError(plan.status().code(),
+                   absl::StrCat(info.metadata["file"], ": ", std::string(plan.status().message())),
+                   info);
 }
 
 }  // namespace remesh::client

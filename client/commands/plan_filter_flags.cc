@@ -10,6 +10,10 @@
 namespace remesh::client {
 namespace {
 
+std::string ExpectationOf(const absl::Status& status) {
+  return GetErrorInfo(status).metadata["expectation"];
+}
+
 // "8", "8..16", "8.." or "..16".
 absl::StatusOr<v1::CountRange> ToRange(const char* flag, const std::string& text) {
   const size_t dots = text.find("..");
@@ -33,7 +37,7 @@ absl::StatusOr<v1::CountRange> ToRange(const char* flag, const std::string& text
 absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::string& text,
                                                    absl::Time now) {
   const auto age = service::ParseDuration(text);
-  RETURN_IF_ERROR(AtField(flag, age.status()));
+  if (!age.ok()) return InvalidField(flag, text, std::string(age.status().message()));
   const absl::Time then = now - absl::FromChrono(*age);
   google::protobuf::Timestamp time;
   time.set_seconds(absl::ToUnixSeconds(then));
@@ -42,22 +46,41 @@ absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::
   return time;
 }
 
+// What a flag says of a value that `read` refuses.
+template <typename Read>
+CLI::Validator ReadBy(Read read) {
+  const auto check = [read](std::string& text) -> std::string {
+    const absl::Status status = read("", text).status();
+    return status.ok() ? "" : absl::StrCat("value \"", text, "\" ", ExpectationOf(status));
+  };
+  return CLI::Validator(check, "");
+}
+
+CLI::Validator Range() { return ReadBy(ToRange); }
+CLI::Validator Age() {
+  return ReadBy([](const char* flag, const std::string& text) {
+    return Before(flag, text, absl::UnixEpoch());
+  });
+}
+
 }  // namespace
 
 void AddPlanFilterFlags(CLI::App& app, PlanFilterFlags& flags) {
   app.add_option("--state", flags.state, "Used by an execution of jobs/{job}/states/{state}");
-  app.add_option("--source-devices", flags.source_devices, "Devices before: 8, 8..16, 8.. or ..16");
-  app.add_option("--target-devices", flags.target_devices, "Devices after");
-  app.add_option("--source-hosts", flags.source_hosts, "Hosts before");
-  app.add_option("--target-hosts", flags.target_hosts, "Hosts after");
-  app.add_option("--hits", flags.hits, "How often the plan was asked for: 2.. for at least twice");
+  app.add_option("--source-devices", flags.source_devices, "Devices before: 8, 8..16, 8.. or ..16")
+      ->check(Range());
+  app.add_option("--target-devices", flags.target_devices, "Devices after")->check(Range());
+  app.add_option("--source-hosts", flags.source_hosts, "Hosts before")->check(Range());
+  app.add_option("--target-hosts", flags.target_hosts, "Hosts after")->check(Range());
+  app.add_option("--hits", flags.hits, "How often the plan was asked for: 2.. for at least twice")
+      ->check(Range());
   app.add_option_function<int64_t>(
          "--hits-min", [&flags](int64_t least) { flags.hits = absl::StrCat(least, ".."); },
          "The same as --hits N..")
       ->transform(WholeNumber(0));
-  app.add_option("--older", flags.older, "Made longer ago than this: 90s, 10m, 1h");
-  app.add_option("--newer", flags.newer, "Made less long ago");
-  app.add_option("--unused", flags.unused, "Not asked for since as long");
+  app.add_option("--older", flags.older, "Made longer ago than this: 90s, 10m, 1h")->check(Age());
+  app.add_option("--newer", flags.newer, "Made less long ago")->check(Age());
+  app.add_option("--unused", flags.unused, "Not asked for since as long")->check(Age());
   CLI::Option* pinned = app.add_flag("--pinned", flags.pinned, "Pinned plans only");
   app.add_flag("--unpinned", flags.unpinned, "Others only")->excludes(pinned);
   app.add_option("--tier", flags.tier, "memory, or disk: on disk only")

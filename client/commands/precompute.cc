@@ -75,7 +75,13 @@ void AddPrecompute(CLI::App& plans, Command& command) {
   sub->add_option("--plus-minus", options->plus_minus, "Up to so many hosts join or leave")
       ->transform(WholeNumber(0, std::numeric_limits<int32_t>::max()));
   sub->add_flag("--dry-run", options->dry_run, "Name the plans, make none");
-  sub->callback([&command, options] { command = [options] { return Run(*options); }; });
+  sub->callback([&command, options] {
+    if (!options->lose && !options->drain && !options->come_back && options->plus_minus == 0) {
+      throw CLI::RequiredError(
+          "What may happen (--lose-one, --drain-one, --return-one or --plus-minus)");
+    }
+    command = [options] { return Run(*options); };
+  });
 }
 
 }  // namespace remesh::client

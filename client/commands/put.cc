@@ -9,6 +9,7 @@
 #include "client/commands/commands.h"
 #include "client/files/array_file.h"
 #include "client/files/box_copy.h"
+#include "client/input.h"
 #include "client/local_shards.h"
 #include "remesh/v1/local.grpc.pb.h"
 
@@ -47,6 +48,7 @@ v1::SealRequest ToSeal(const PutOptions& options) {
 }
 
 absl::Status Put(const PutOptions& options) {
+  RETURN_IF_ERROR(CheckFolder(options.folder));
   const auto stub = v1::LocalService::NewStub(ConnectSocket(options.worker));
   v1::AllocateRequest request;
   request.set_state(options.state);
@@ -84,9 +86,7 @@ void AddPut(CLI::App& app, Command& command) {
   AddSocketFlags(*put, options->worker);
   AddOutputFlag(*put, options->format);
   put->add_option("STATE", options->state, "jobs/{job}/states/{state}")->required();
-  put->add_option("FOLDER", options->folder, "Folder of the files")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  put->add_option("FOLDER", options->folder, "Folder of the files")->required();
   put->add_option("--array", options->arrays, "Only this array; may be repeated")
       ->allow_extra_args(false);
   put->add_flag("--no-seal", options->no_seal, "Write, but do not declare it written");

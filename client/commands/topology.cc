@@ -79,13 +79,15 @@ void AddShow(CLI::App& topology, Command& command) {
   sub->add_option("--first-device", cluster.first_device, "Id of the first device")
       ->transform(WholeNumber(0))
       ->capture_default_str();
-  sub->add_option("--racks", cluster.racks, "Deal the hosts into so many racks with an uplink each")
-      ->transform(WholeNumber(0))
-      ->capture_default_str();
+  CLI::Option* racks = sub->add_option("--racks", cluster.racks,
+                                       "Deal the hosts into so many racks with an uplink each")
+                           ->transform(WholeNumber(0))
+                           ->capture_default_str();
   sub->add_option("--oversubscription", cluster.oversubscription,
                   "Capacity of a rack's hosts over that of its uplink")
       ->transform(AboveZero())
-      ->capture_default_str();
+      ->capture_default_str()
+      ->needs(racks);
   AddFormFlag(*sub, options->json);
   sub->callback([&command, options] { command = [options] { return Show(*options); }; });
 }

@@ -100,7 +100,7 @@ absl::Status Get(const WorkersOptions& options) {
   for (const v1::Worker& worker : response.workers()) names.push_back(worker.name());
   const std::string name = NameOf(options);
   return MakeError(absl::StatusCode::kNotFound,
-                   absl::StrCat(name, ": no such worker", DidYouMean(name, names)),
+                   absl::StrCat(name, " does not exist", DidYouMean(name, names)),
                    {.reason = "WORKER_NOT_FOUND", .metadata = {{"name", name}}});
 }
 
