@@ -119,7 +119,7 @@ std::string FormatSeconds(double seconds) {
   if (seconds >= 1 || seconds == 0) return absl::StrFormat("%.2f s", seconds);
   if (seconds >= 1e-3) return absl::StrFormat("%.1f ms", seconds * 1e3);
   if (seconds >= 1e-6) return absl::StrFormat("%.1f us", seconds * 1e6);
-  return absl::StrFormat("%.0f ns", seconds * 1e9);
+  return absl::StrFormat("%.4g ns", seconds * 1e9);
 }
 
 std::string FormatTime(const google::protobuf::Timestamp& time) {

@@ -39,7 +39,7 @@ void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceLi
 
 std::string FormatBytes(int64_t bytes);                           // "2.47 GB", "12 B"
 std::string FormatRate(double bytes_per_second);                  // "2.47 GB/s"
-std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms", "32 ns"
+std::string FormatSeconds(double seconds);                        // "1.20 s", "3.4 ms", "0.48 ns"
 std::string FormatTime(const google::protobuf::Timestamp& time);  // RFC 3339, UTC; "-" when unset
 std::string OrDash(const std::string& text);                      // "-" when empty
 

@@ -124,6 +124,18 @@ TEST(RemeshctlTest, APlanMadeHereIsSaidToBeOnNoServer) {
   EXPECT_EQ(Remeshctl(absl::StrCat("plan -o json -f ", kExample)).err, "");
 }
 
+// It said "0 ns", while what binds was said to take 0.032 ns.
+TEST(RemeshctlTest, LessThanANanosecondIsNotNothing) {
+  std::string spec = ReadAll(kExample);
+  for (size_t at; (at = spec.find("\"nic_bytes_per_second\":1e9,")) != spec.npos;)
+    spec.replace(at, 27, "\"nic_bytes_per_second\":1e12,");
+  const std::string file = absl::StrCat(testing::TempDir(), "/remeshctl_test.", getpid(), ".fast");
+  std::ofstream(file) << spec;
+  const Result table = Remeshctl("plan -f " + file);
+  std::remove(file.c_str());
+  EXPECT_NE(table.out.find(" in 0.032 ns\n"), std::string::npos) << table.out;
+}
+
 TEST(RemeshctlTest, RangesOfDevicesAreSpelledEitherWay) {
   constexpr char kLayout[] = "layout --shape 8 --sharding '{devices=[4]<=[4]}' -o json --devices ";
   const Result dots = Remeshctl(absl::StrCat(kLayout, "10..12,7"));

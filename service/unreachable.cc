@@ -2,6 +2,7 @@
 #include "service/unreachable.h"
 
 #include <initializer_list>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 
