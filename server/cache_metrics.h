@@ -12,14 +12,14 @@
 
 namespace remesh::server {
 
-// The plan cache's own counters, as series remesh_plan_*. Every series exists from the start. Not
-// thread-safe.
+// Exports the counters of the plan cache as series remesh_plan_*. Every series exists from the
+// start. Not thread-safe.
 class CacheMetrics {
  public:
   // `registry` must outlive this.
   explicit CacheMetrics(prometheus::Registry& registry);
 
-  // `stats`: counters of one cache, never falling.
+  // `stats` comes from one cache, so its counters never fall.
   void Update(const v1::CacheStats& stats);
 
  private:

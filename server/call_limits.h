@@ -12,25 +12,28 @@
 
 namespace remesh::server {
 
-// Whether a call of the method costs the server planning or room, so that CallLimits counts it.
+// Whether a call of the method costs the server planning time or memory, so that CallLimits counts
+// it.
 bool IsLimited(std::string_view method);
 
-// How often one caller may ask for what costs much: a token bucket each. Of callers the least
-// recently heard are forgotten, which gives them a full bucket. Thread-safe.
+// Limits how often each caller may make expensive calls, with one token bucket a caller. Forgets
+// the least recently heard callers beyond `callers_max`; a forgotten caller starts again with a
+// full bucket. Thread-safe.
 class CallLimits {
  public:
   struct Options {
     double per_second = 0;        // 0: no limit
-    double burst = 1;             // calls at once, after a rest; >= 1
-    size_t callers_max = 10'000;  // that are remembered
+    double burst = 1;             // calls that a rested caller may make at once; >= 1
+    size_t callers_max = 10'000;  // callers to remember
   };
   CallLimits(Options options, const Clock& clock) : clock_(clock), options_(options) {}
 
-  // RESOURCE_EXHAUSTED (RATE_LIMITED) with the time to wait as `retry_after_seconds`, which
-  // StatusToProto() makes a RetryInfo of.
+  // Takes one token of the caller's bucket. RESOURCE_EXHAUSTED (RATE_LIMITED) when it is empty,
+  // with the time to wait in metadata `retry_after_seconds`, from which StatusToProto() makes a
+  // RetryInfo.
   absl::Status Take(const std::string& caller);
 
-  // From now on, for callers who are known already, too.
+  // Applies from now on, also to callers that are already known.
   void SetRate(double per_second, double burst);
 
  private:
@@ -45,7 +48,7 @@ class CallLimits {
   absl::Mutex mutex_;
   Options options_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, Bucket> buckets_ ABSL_GUARDED_BY(mutex_);
-  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // callers, the last one heard first
+  std::list<std::string> order_ ABSL_GUARDED_BY(mutex_);  // callers, most recently heard first
 };
 
 }  // namespace remesh::server

@@ -7,9 +7,9 @@
 
 namespace remesh::server {
 
-// What --check-journal prints of a sound journal: whose it is, how far it came and what it holds, a
-// "key: value" a line. Errors: see CheckJournal(); DATA_LOSS (JOURNAL_CORRUPT) also for rows that this
-// program does not understand.
+// The text that --check-journal prints for a sound journal, one "key: value" a line: whose journal
+// it is, its position and its contents. Errors: see CheckJournal(); also DATA_LOSS
+// (JOURNAL_CORRUPT) for rows that this program does not understand.
 absl::StatusOr<std::string> DescribeJournal(const std::string& path);
 
 }  // namespace remesh::server

@@ -41,25 +41,26 @@ class WatchSink {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// Told what happens, for logs and metrics. Called on the core's strand, but for OnPlanned and
-// OnFatal, which any thread calls.
+// Receives events of the core for logs and metrics. Called on the core's strand, except OnPlanned
+// and OnFatal, which any thread may call.
 class CoreObserver {
  public:
   virtual ~CoreObserver() = default;
   virtual void OnLog(const Note& note) = 0;
   virtual void OnExecutionEnded(const ExecutionEnded& ended) = 0;
-  // A question was answered with a plan. `compute_seconds`: that it took when it was computed.
+  // A question was answered with a plan. `compute_seconds`: how long that plan took when it was
+  // computed.
   virtual void OnPlanned(const v1::Planning& planning, double compute_seconds) = 0;
   // A few times a second.
   virtual void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) = 0;
-  // The journal cannot be written: the process must end, for nothing may be decided any more.
+  // The journal cannot be written: the process must end, because no further decision may be made.
   virtual void OnFatal(const absl::Status& status) = 0;
 };
 
-// The controller at work: owns its strand, journal, planning threads and clock, and carries out its
+// The running controller: owns its strand, journal, planning threads and clock, and carries out its
 // actions. Thread-safe.
-// Puts the parts of the server together and carries out every kind of action: it has more than 25
-// methods and more than 12 fields.
+// Puts the parts of the server together and carries out every kind of action, so it has more than
+// 25 methods and more than 12 fields.
 class Core {
  public:
   struct Options {
@@ -68,18 +69,18 @@ class Core {
     int64_t plan_cache_entries = 0;  // 0: no limit
     absl::Duration plan_cache_age = absl::InfiniteDuration();
     PlanStore::Options plan_store;  // an empty path: plans are kept in memory only
-    int planner_threads = 2;        // for large plans; more for small ones and for executions
+    int planner_threads = 2;        // for large plans; small ones and executions have other threads
     PlanningLimits planning;
-    int stream_threads = 8;      // that expand plans for GetHostProgram; as many for other streams
+    int stream_threads = 8;      // for GetHostProgram, and as many again for other streams
     size_t waiting_max = 10000;  // questions that may wait for a thread
   };
 
-  // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when it makes no sense. `observer` must outlive
-  // the core.
+  // Reads the journal. DATA_LOSS (JOURNAL_CORRUPT) when its records make no sense. `observer` must
+  // outlive the core.
   static absl::StatusOr<std::unique_ptr<Core>> Start(Options options,
                                                      std::unique_ptr<Journal> journal,
                                                      CoreObserver& observer);
-  // REQUIRES: Shutdown(), and no sink calls in any more.
+  // REQUIRES: Shutdown() was called, and no sink calls the core any more.
   ~Core();
 
   using ReplyFn = absl::AnyInvocable<void(absl::StatusOr<Reply>)>;
@@ -87,17 +88,17 @@ class Core {
   void Call(Request request, ReplyFn reply);
 
   StreamId OpenStream(std::shared_ptr<WorkerSink> sink);
-  // `handled` is called when the message has had its effect.
+  // Calls `handled` once the message has had its effect.
   void OnStreamMessage(StreamMessage message, absl::AnyInvocable<void()> handled);
   void OnStreamEnded(StreamId stream);
 
   WatchId Watch(const std::string& name, std::shared_ptr<WatchSink> sink);
   void EndWatch(WatchId watch);
 
-  // After the last event: see remesh_journal_behind.
+  // As of the last event: see remesh_journal_behind.
   bool journal_behind() const { return journal_behind_; }
 
-  // What an empty topology means now; may be null.
+  // The topology that an empty topology in a request stands for now; may be null.
   std::shared_ptr<const planner::Topology> topology();
   PlanCache& plans() { return plans_; }
   CoreObserver& observer() { return observer_; }
@@ -105,13 +106,13 @@ class Core {
   PlanDesk& desk() { return desk_; }
   ThreadPool& quick_planners() { return quick_planners_; }
   ThreadPool& planners() { return planners_; }
-  // For calls that look into the plan cache and its disk but plan nothing: they do not wait for
-  // those that do.
+  // For calls that look into the plan cache and its disk but plan nothing, so that they do not wait
+  // for calls that plan.
   ThreadPool& lookups() { return lookups_; }
-  // For streams, each as slow as its reader.
+  // For streams, each of which is as slow as its reader.
   ThreadPool& streamers() { return streamers_; }
-  // For GetHostProgram, which workers wait for in the middle of a move: readers of other streams do
-  // not hold them up. Not fair, for many workers may share an address.
+  // For GetHostProgram, which workers wait for in the middle of a move, so that readers of other
+  // streams do not hold them up. Not fair, because many workers may share an address.
   ThreadPool& programs() { return programs_; }
 
   // See JournalBackups::Take(). Blocks.
@@ -120,14 +121,16 @@ class Core {
   }
 
   // Puts settings in force; see Reconfigure and LiveOptions. UNAVAILABLE when the controller does
-  // not answer within a second; they may come in force yet. Asking twice does no harm. Blocks.
+  // not answer within a second; the settings may still come into force later. Repeating the call
+  // does no harm. Blocks.
   absl::Status SetLive(LiveOptions options, const MemoryTier::Limits& plans);
-  // Ends executions, see remesh::Drain: gives those that run `patience` to end by themselves, then
-  // fails what is not decided. Returns when none runs, or soon after. Blocks; nothing runs: not.
+  // Ends executions (see remesh::Drain): gives running ones `patience` to end by themselves, then
+  // fails those that are not yet decided. Returns when no execution runs, or soon after. Blocks
+  // unless no execution runs.
   void Drain(std::chrono::nanoseconds patience);
 
-  // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when that is
-  // done. Idempotent.
+  // Ends every call, stream and watch with UNAVAILABLE and refuses new ones. Returns when all have
+  // ended. Idempotent.
   void Shutdown();
 
  private:
@@ -163,14 +166,14 @@ class Core {
   absl::Mutex topology_mutex_;
   std::shared_ptr<const planner::Topology> topology_ ABSL_GUARDED_BY(topology_mutex_);
 
-  // Touched by tasks of the strand only.
+  // Used only by tasks of the strand.
   std::unique_ptr<Controller> controller_;
   absl::flat_hash_map<CallId, ReplyFn> calls_;
   absl::flat_hash_map<StreamId, std::shared_ptr<WorkerSink>> streams_;
   absl::flat_hash_map<WatchId, std::shared_ptr<WatchSink>> watches_;
   bool shut_down_ = false;
 
-  // After the last event.
+  // As of the last event.
   std::atomic<int64_t> running_ = 0;  // executions
   std::atomic<bool> journal_behind_ = false;
 

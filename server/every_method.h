@@ -10,17 +10,17 @@
 
 namespace remesh::server {
 
-// The server's services, for tests that call all there is.
+// The server's services, for tests that call every method.
 inline constexpr const char* kServices[] = {"remesh.v1.StateService", "remesh.v1.PlanService",
                                             "remesh.v1.ReshardService", "remesh.v1.WorkerService",
                                             "remesh.v1.AdminService"};
 
-// Calls "/service/method" of any kind with one message, whatever its bytes, and returns how it
-// ended. request_id: as the header x-request-id; empty: none.
+// Calls "/service/method", whatever its kind, with one message of any bytes, and returns how the
+// call ended. `request_id` goes into the header x-request-id; empty: no header.
 absl::Status CallWith(const std::string& message, const std::shared_ptr<grpc::Channel>& channel,
                       const std::string& method, const std::string& request_id = "");
 
-// The same with an empty message, which every method can read.
+// As CallWith(), with an empty message, which every method can parse.
 absl::Status CallEmpty(const std::shared_ptr<grpc::Channel>& channel, const std::string& method,
                        const std::string& request_id = "");
 

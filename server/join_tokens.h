@@ -8,12 +8,12 @@
 
 namespace remesh::server {
 
-// Hashes of the tokens in a file, one a line; see EnrolmentRules. INVALID_ARGUMENT names the
-// setting join_token_file when it cannot be read, holds no token, or one that is shorter than 16 or
-// longer than 1024 characters.
+// Hashes of the tokens in a file of one token a line; see EnrolmentRules. INVALID_ARGUMENT names
+// the setting join_token_file when the file cannot be read, holds no token, or holds a token
+// shorter than 16 or longer than 1024 characters.
 absl::StatusOr<std::set<std::string>> ReadJoinTokens(const std::string& path);
 
-// Whether only processes of this machine reach the address, HOST:PORT.
+// Whether only processes of this machine can reach `address`, HOST:PORT.
 bool IsLoopback(const std::string& address);
 
 }  // namespace remesh::server

@@ -15,7 +15,7 @@
 namespace remesh::server {
 
 // Logs and counts what a core does. Every series exists from the start. Thread-safe.
-// One a series: it has more than 12 fields.
+// Has a field for each series, so it has more than 12 fields.
 class ServerMetrics : public CoreObserver {
  public:
   // `registry` must outlive this.
@@ -25,7 +25,7 @@ class ServerMetrics : public CoreObserver {
   void OnExecutionEnded(const ExecutionEnded& ended) override;
   void OnPlanned(const v1::Planning& planning, double compute_seconds) override;
   void OnGauges(const ControllerGauges& gauges, const v1::CacheStats& plans) override;
-  // Logs and ends the process: what it decided and could not write, nobody was told.
+  // Logs and ends the process. No one has been told of a decision that could not be written.
   void OnFatal(const absl::Status& status) override;
 
  private:

@@ -13,8 +13,8 @@
 
 namespace remesh::server {
 
-// What remesh-server is told: defaults here, what each means in AddSettings().
-// One a setting: it has more than 12 fields.
+// The settings of remesh-server, with their defaults; AddSettings() documents each.
+// Has a field for each setting, so it has more than 12 fields.
 struct ServerOptions {
   std::string listen_address = "127.0.0.1:7070";
   std::string metrics_address = "127.0.0.1:7071";
@@ -69,19 +69,19 @@ struct ServerOptions {
   std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);
 };
 
-// What the settings of `tls` are called.
+// The names of the settings in `tls`.
 service::CertificateFields TlsFields();
 
 void AddSettings(ServerOptions& options, service::Settings& settings);
 
 // INVALID_ARGUMENT when values contradict each other.
 absl::Status Validate(const ServerOptions& options);
-// For --check-config: what Validate() says, and what is wrong with the files that are named.
+// For --check-config: the errors of Validate(), and those of the files that settings name.
 std::vector<absl::Status> Problems(const ServerOptions& options);
 
 // REQUIRES: Validate(options).
 Core::Options CoreOptionsOf(const ServerOptions& options);
-LiveOptions LiveOptionsOf(const ServerOptions& options);  // but for join tokens
+LiveOptions LiveOptionsOf(const ServerOptions& options);  // without join tokens
 MemoryTier::Limits PlanLimitsOf(const ServerOptions& options);
 CallLimits::Options CallLimitsOf(const ServerOptions& options);
 Server::Options GrpcOptionsOf(const ServerOptions& options);

@@ -11,43 +11,43 @@
 
 namespace remesh::server {
 
-// What a SPIFFE id may be: spiffe://DOMAIN/viewer/..., /job/JOB/..., /worker/HOST, /admin/....
+// The role in a SPIFFE id: spiffe://DOMAIN/viewer/..., /job/JOB/..., /worker/HOST, /admin/....
 enum class Role { kViewer, kJob, kWorker, kAdmin };
 
 struct RoleOfPeer {
   Role role = Role::kViewer;
-  std::string name;  // JOB or HOST; a worker's "any": its certificate does not say which host it is
+  std::string name;  // JOB or HOST; "any" for a worker whose certificate names no host
 };
 
-// PERMISSION_DENIED (NO_ROLE) saying what is wrong with the id.
+// PERMISSION_DENIED (NO_ROLE) says what is wrong with the id.
 absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_domain);
 
-// HOST of a worker's id, "" of any other and of "any".
+// HOST of a worker's id; "" for any other id and for "any".
 std::string WorkerOf(std::string_view id);
 
-// Whether it is the id of a worker, of any host.
+// Whether `id` is a worker's, of any host.
 bool IsWorker(std::string_view id);
 
-// Who may call a method. What is about a job or a host, those of another one never may.
+// Who may call a method. A peer of one job or host may never call it for another job or host.
 struct MethodRule {
   const char* service;  // "StateService"
   const char* method;
-  std::vector<Role> roles;  // none: it is served on no port, only on a host's Unix socket
-  // A job may call it only for itself by name, not for all jobs or none.
+  std::vector<Role> roles;  // none: no port serves it, only a host's Unix socket does
+  // Whether a job must name itself in the call: a call for all jobs, or for none, is denied.
   bool of_a_job = false;
 };
 
-// Every method of every service, but for health and reflection, which any authenticated peer may
-// call. What is not here, nobody may.
+// Every method of every service except health and reflection, which any authenticated peer may
+// call. No one may call a method that is missing here.
 const std::vector<MethodRule>& MethodRules();
 
 // Whether the method changes nothing that others rely on: a viewer may call it, or it asks for a
-// plan. Of a name alone, such as "GetPlan".
+// plan. `method` is the name alone, such as "GetPlan".
 bool IsRead(std::string_view method);
 
-// By the table. PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method, and to a
-// job that lists more than its own the parent that it may list. An Attach
-// without a host is asked before the worker has said which one it is.
+// Authorizes by MethodRules(). PERMISSION_DENIED (NO_ROLE, ROLE_DENIED) names identity and method,
+// and tells a job that lists more than its own resources which parent it may list. An Attach is
+// first checked without a host, before the worker has named its own.
 service::Authorizer AuthorizeByRole(std::string trust_domain);
 
 }  // namespace remesh::server

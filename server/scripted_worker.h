@@ -16,28 +16,28 @@
 
 namespace remesh::server {
 
-// A worker for tests: attaches over a channel, seals what it is assigned, and does at once what it
-// is told, moving nothing. Every command passes `on_command` first; when that returns true the test
-// has dealt with it. Thread-safe.
+// A worker for tests: attaches over a channel, seals the shards that it is assigned, and obeys
+// every command at once without moving data. Passes each command to `on_command` first; true means
+// that the test has handled the command. Thread-safe.
 class ScriptedWorker {
  public:
   using OnCommand = std::function<bool(ScriptedWorker&, const v1::AttachResponse&)>;
 
   ScriptedWorker(std::shared_ptr<grpc::Channel> channel, v1::Register identity,
                  OnCommand on_command = {});
-  // Hangs up.
+  // Cancels the stream.
   ~ScriptedWorker();
 
   void Say(const v1::AttachRequest& message);
-  // Breaks the connection off, as a death does.
+  // Breaks the connection off, as if the worker had died.
   void Kill();
-  // Every command so far, by kind.
+  // The number of commands of this kind so far.
   int CommandCount(v1::AttachResponse::CommandCase kind);
   // Waits for the kind's count to reach `count`; false after 10 s.
   bool Await(v1::AttachResponse::CommandCase kind, int count);
-  // Waits for the stream to end and returns how.
+  // Waits for the stream to end and returns its status.
   grpc::Status AwaitEnd();
-  // Operations of the programs that it fetched.
+  // Operations in the programs that the worker fetched.
   int64_t operations();
 
  private:
@@ -59,12 +59,12 @@ class ScriptedWorker {
   int64_t operations_ ABSL_GUARDED_BY(mutex_) = 0;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;
   grpc::Status end_ ABSL_GUARDED_BY(mutex_);
-  int32_t next_window_ = 0;  // of the reading thread
-  v1::Assignment target_;    // of the reading thread: of the last Prepare
+  int32_t next_window_ = 0;  // used by the reading thread only
+  v1::Assignment target_;    // used by the reading thread only: the target of the last Prepare
   std::thread reader_;       // last: it uses all of the above
 };
 
-// Host `name` with devices first_device, first_device + 1, ..., in its process of that number.
+// Host `name` with devices first_device, first_device + 1, ..., as process number `process` of it.
 v1::Register WorkerIdentity(const std::string& name, int64_t first_device, int devices,
                             int process = 1);
 

@@ -21,7 +21,7 @@
 
 namespace remesh::server {
 
-// Every service of remesh-server, with health and reflection, on one port and in this process.
+// Serves every service of remesh-server, with health and reflection, on one port and in process.
 class Server {
  public:
   struct Options {
@@ -34,17 +34,17 @@ class Server {
     std::chrono::nanoseconds max_connection_age{0};               // 0: none
     std::chrono::nanoseconds shutdown_grace = std::chrono::seconds(5);  // for calls under way
     service::Authorizer authorizer = service::AllowAll();
-    CallLimits::Options limits;                                      // default: none
-    std::shared_ptr<service::AuditLog> audit;                        // null: none is kept
-    std::shared_ptr<service::UnfinishedCalls> unfinished_calls;      // null: nobody counts them
+    CallLimits::Options limits;                                      // default: no limit
+    std::shared_ptr<service::AuditLog> audit;                        // null: no audit log
+    std::shared_ptr<service::UnfinishedCalls> unfinished_calls;      // null: not counted
     std::shared_ptr<const service::CertificateKeeper> certificates;  // null: no TLS
     std::function<v1::ServerInfo()> describe = [] { return v1::ServerInfo(); };  // for GetServer
-    // Adds what the services do not know of, such as interceptors.
+    // Adds parts that the services do not know, such as interceptors.
     std::function<void(grpc::ServerBuilder&)> extend = [](grpc::ServerBuilder&) {};
   };
 
-  // `core` must outlive the server. UNAVAILABLE (LISTEN_FAILED) with the cause when the address
-  // cannot be had.
+  // `core` must outlive the server. UNAVAILABLE (LISTEN_FAILED) with the cause when the server
+  // cannot listen on the address.
   static absl::StatusOr<std::unique_ptr<Server>> Start(Options options, Core& core);
   ~Server();
 
@@ -55,7 +55,7 @@ class Server {
 
   // Tells load balancers to go elsewhere; calls are still served.
   void SetNotServing();
-  // NOT_SERVING, then ends what waits (see Core::Shutdown), then closes the port. Idempotent.
+  // Sets NOT_SERVING, ends calls that wait (see Core::Shutdown), then closes the port. Idempotent.
   void Shutdown();
 
  private:
@@ -65,7 +65,7 @@ class Server {
   const Options options_;
   Core& core_;
   CallLimits limits_;
-  // As what gRPC knows: whoever includes this file need not compile their callbacks.
+  // Held by gRPC's base class, so that files that include this one need not compile the callbacks.
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;

@@ -22,7 +22,7 @@
 
 namespace remesh::server {
 
-// A whole server in this process, its journal in a directory of its own, called through gRPC.
+// A whole server in this process, with its journal in a directory of its own, called through gRPC.
 class ServerFixture : public testing::Test, public CoreObserver {
  protected:
   static constexpr char kState[] = "jobs/a/states/s";
@@ -49,7 +49,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
   absl::StatusOr<v1::Execution> StartExecution(int64_t generation, const std::string& hlo);
   absl::StatusOr<v1::Execution> GetExecution(const std::string& name);
   absl::StatusOr<v1::CreatePlanResponse> CreatePlan(const v1::PlanSpec& spec);
-  // Waits for the last phase; fails the test after 20 s.
+  // Waits for the execution's last phase; fails the test after 20 s.
   v1::Execution AwaitEnd(const std::string& execution);
   void AwaitPhase(v1::State::Phase phase);
 
@@ -63,7 +63,7 @@ class ServerFixture : public testing::Test, public CoreObserver {
 
   template <typename Response, typename Call>
   static absl::StatusOr<Response> Ask(Call call);
-  // Asks every 5 ms until it is so; false: it was not within 20 s.
+  // Evaluates `predicate` every 5 ms until it holds; false: it did not within 20 s.
   static bool Eventually(absl::FunctionRef<bool()> predicate);
 
   std::atomic<int64_t> others_ = 0;  // workers of another version

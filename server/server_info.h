@@ -17,7 +17,7 @@
 
 namespace remesh::server {
 
-// What GetServer answers. Thread-safe.
+// Makes the answer of GetServer. Thread-safe.
 class ServerDescription {
  public:
   struct Parts {
@@ -31,7 +31,7 @@ class ServerDescription {
   explicit ServerDescription(Parts parts) : parts_(std::move(parts)), settings_(parts_.settings) {}
 
   v1::ServerInfo Describe() const;
-  // Of `values` those that are live are in force from now on.
+  // Puts the live settings among `values` into later answers; the others stay as they were.
   void SetLive(const std::map<std::string, service::Settings::Value>& values);
 
  private:

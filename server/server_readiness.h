@@ -10,17 +10,18 @@
 
 namespace remesh::server {
 
-// What the server's /readyz says, from before there is a core until after. Thread-safe.
+// Decides what the server's /readyz says, through the whole life of the process: also before the
+// core exists and after it is gone. Thread-safe.
 class ServerReadiness {
  public:
-  // Of which part of its life the process is in; kServing is the only one that is ready.
+  // The part of its life that the process is in. Only kServing is ready.
   enum class Phase { kOpeningJournal, kStarting, kServing, kStopping };
 
   void Enter(Phase phase);
-  // Null: there is none any more; returns when nobody asks it.
+  // Null: the core is gone. Returns only when no check is using the previous core.
   void SetCore(Core* core);
 
-  // "serving", "journal", "controller". It must outlive them.
+  // The checks "serving", "journal" and "controller". This object must outlive them.
   std::vector<service::ReadinessCheck> Checks();
 
  private:

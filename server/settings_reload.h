@@ -13,7 +13,7 @@
 
 namespace remesh::server {
 
-// What live settings are put in force in.
+// The parts of the server that live settings affect.
 struct LiveParts {
   Core& core;
   Server& server;
@@ -21,15 +21,15 @@ struct LiveParts {
   ServerDescription& description;
 };
 
-// Keeps what Settings::Live names, and join tokens, as the settings file has them now. Null when the
-// process was started without a file. What it is given must outlive it.
+// Keeps the live settings (see Settings::Live) and the join tokens as their files now have them.
+// Null when the process was started without a settings file. All arguments must outlive the result.
 std::unique_ptr<service::ConfigReload> ReloadServerSettings(const service::ReadResult& started,
                                                             const service::Settings& settings,
                                                             const ServerOptions& options,
                                                             LiveParts parts,
                                                             service::ConfigMetrics& metrics);
 
-// Of the file that the options name; none without one.
+// The token hashes from the file that the options name; empty when they name none.
 absl::StatusOr<std::set<std::string>> JoinTokensOf(const ServerOptions& options);
 
 }  // namespace remesh::server
