@@ -19,36 +19,40 @@
 
 namespace remesh::service {
 
-// Accepts connections, on a thread of its own, so that no number of unknown callers keeps clients
-// out: gRPC's own listener accepts nothing more after it once ran out of descriptors.
+// Accepts connections on a thread of its own, so that unknown callers cannot keep clients out,
+// however many they are: gRPC's own listener accepts nothing more after it has once run out of
+// descriptors.
 //
-// A connection is handed over when it has said enough; one that is silent for too long is closed.
-// When descriptors run short, or an address has too many, the one that has been silent longest
-// makes room for the newest. Where all have spoken and descriptors are short, the address that has
-// most of them loses its newest to one that has fewer; else the newest is closed. A connection with
-// too many unfinished calls ends, and its address gets no other for a while.
+// The loop hands a connection over once it has sent enough bytes, and closes one that stays silent
+// for too long. When descriptors run short, or an address has too many connections, the
+// longest-silent one makes room for the newest. When descriptors run short and none is silent, the
+// address with most connections loses its newest to an address that has fewer; otherwise the new
+// connection is closed. A connection with too many unfinished calls is ended, and its address gets
+// no other for a while.
 class AcceptLoop {
  public:
   struct Options {
     int per_address_max = 256;
     std::chrono::nanoseconds silence_max = std::chrono::seconds(5);
     size_t silent_max = 1024;  // connections, of all addresses
-    size_t opening_bytes = 1;  // who has said less is silent; kOpeningMax at most
-    // Null: any such bytes are an opening. Else whether what was said, of which opening_bytes are
-    // looked at, is one already; who says as many without one is closed.
+    size_t opening_bytes = 1;  // a connection that sent fewer is silent; kOpeningMax at most
+    // Null: any opening_bytes bytes are an opening. Otherwise tells whether the bytes sent so far,
+    // of which at most opening_bytes are looked at, are one. A connection that sends opening_bytes
+    // bytes without an opening is closed.
     std::function<bool(std::string_view said)> is_opening;
-    // Who was handed over counts for per_address_max no more: the handler limits them.
+    // Connections that were handed over no longer count for per_address_max: the handler limits
+    // them.
     bool forgets_taken = false;
     int reserved_descriptors = kReservedDescriptors;
-    std::shared_ptr<UnfinishedCalls> unfinished;  // null: nobody counts them
+    std::shared_ptr<UnfinishedCalls> unfinished;  // null: not counted
   };
   static constexpr size_t kOpeningMax = 8192;
-  // Takes a nonblocking connection, which is the handler's to close. On the loop's thread.
+  // Takes a nonblocking connection and must close it. Called on the loop's thread.
   using Handler = absl::AnyInvocable<void(int connection)>;
 
-  // Raises the limit of open files first. `listeners` are nonblocking.
+  // Raises the limit of open files first. `listeners` must be nonblocking.
   AcceptLoop(std::vector<Fd> listeners, Options options, Handler handler);
-  // Closes the listeners and what is still silent.
+  // Closes the listeners and the silent connections.
   ~AcceptLoop();
 
   AcceptLoop(const AcceptLoop&) = delete;
@@ -63,24 +67,24 @@ class AcceptLoop {
   using SilentList = std::list<Silent>;
 
   void Run();
-  // `how`: besides EPOLLIN.
+  // `how`: events besides EPOLLIN.
   void Watch(int fd, uint32_t how = 0);
   void OnEvent(int fd);
-  // Looks at what a silent connection has said. Whether it is silent no longer, or gone.
+  // Looks at what a silent connection has sent. Returns whether it is no longer silent, or gone.
   bool OnWord(SilentList::iterator silent);
   bool IsOpening(std::string_view said) const;
   void Accept(int listener);
-  // Whether to go on accepting.
+  // Returns whether to go on accepting.
   bool AcceptOne(int listener);
   void TakeIn(Fd connection);
-  // Whether its address may have one more; makes room where it can.
+  // Returns whether the address may have one more connection; makes room where possible.
   bool Admit(int connection, const std::string& address);
-  // The connection at a descriptor that it may keep, or none.
+  // Returns the connection at a descriptor that it may keep, or none.
   Fd MakeRoom(Fd connection);
   Fd AwaitRoom(const Fd& connection);
   Fd Lowered(const Fd& connection) const;
   Fd Remove(SilentList::iterator silent);
-  // Of this address, or of all. False: there is none.
+  // Looks among the connections of `address`; null: of all. False: none is silent.
   bool CloseLongestSilent(const std::string* address = nullptr);
   void EndExcessive();
   void End(int connection);
@@ -95,7 +99,7 @@ class AcceptLoop {
   const Fd stop_;      // an eventfd
   const Fd events_;    // an epoll
 
-  // The thread's own.
+  // Used only by the loop's thread.
   ConnectionTable table_;
   SilentList silent_;  // oldest first
   absl::flat_hash_map<int, SilentList::iterator> by_fd_;

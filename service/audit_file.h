@@ -11,9 +11,9 @@
 
 namespace remesh::service {
 
-// A file that lines are appended to by a thread of its own, so that a slow or full disk holds nobody
-// up: what cannot be written is lost and counted. A file that was moved away is made anew, so that
-// logrotate needs no signal. Thread-safe.
+// A file to which a thread of its own appends lines, so that a slow or full disk blocks no caller:
+// lines that cannot be written are lost and counted. If the file was moved away, it is created
+// anew, so logrotate needs no signal. Thread-safe.
 class AuditFile {
  public:
   struct Options {
@@ -21,9 +21,9 @@ class AuditFile {
     std::function<void()> on_lost = [] {};       // for each line; on any thread
     size_t waiting_bytes_max = size_t{4} << 20;  // of lines that wait for the disk
   };
-  // INVALID_ARGUMENT naming the setting audit_log_file when it cannot be written.
+  // INVALID_ARGUMENT naming the setting audit_log_file when the file cannot be written.
   static absl::StatusOr<std::unique_ptr<AuditFile>> Open(Options options);
-  // Writes what waits.
+  // Writes the lines that still wait.
   ~AuditFile();
 
   // `line` ends in a newline.
@@ -37,7 +37,7 @@ class AuditFile {
 
   const Options options_;
   std::atomic<size_t> waiting_bytes_ = 0;
-  // Of the strand, once it is open.
+  // Used only by the strand once the file is open.
   int fd_ = -1;
   bool torn_ = false;  // the last line was written in part
   Strand strand_;      // last: it uses all of the above

@@ -22,26 +22,28 @@
 
 namespace remesh::service {
 
-// One call, as its line in the audit log says it.
+// One call, as the audit log records it.
 struct AuditEntry {
-  absl::Time time;             // of its end
+  absl::Time time;             // when the call ended
   std::string request_id;      // the caller's metadata x-request-id, or a random one
   std::string caller_id;       // the SPIFFE id; without one, the address
   std::string caller_address;  // as gRPC spells it
   std::string method;          // "StateService/CreateState"
-  std::string resource;        // "" where it is about none
+  std::string resource;        // "" for a call about no resource
   std::string status_code;     // "OK", "PERMISSION_DENIED" ...
-  std::string reason;          // of its ErrorInfo; "" for OK
+  std::string reason;          // the reason in its ErrorInfo; "" for OK
 };
 
 // A line of JSON of at most 4 KiB, whatever a caller wrote into the fields.
 std::string FormatAudit(const AuditEntry& entry);
-// The same of `calls` that failed and have no line; "" of callers too many to name.
+// A line of JSON that counts `calls` of `caller` that failed and have no line of their own.
+// `caller` is "" for callers too many to name.
 std::string FormatAuditSummary(const std::string& caller, int64_t calls, absl::Time time);
 
-// Who changed what, and who was denied what: a line a call, once the call has ended. Calls that
-// surely changed nothing have lines as LogBudget allows each caller: the others are summed up, a
-// line a caller, within a minute if any call ends then. Thread-safe.
+// Records who changed what and who was denied what: a line a call, written when the call has ended.
+// Calls that certainly changed nothing get as many lines as LogBudget allows their caller. The log
+// sums up the others, a line a caller, at the first end of a call after at most a minute.
+// Thread-safe.
 class AuditLog {
  public:
   static constexpr LogBudget::Rate kOfCaller{.burst = 100, .per_second = 1};
@@ -50,8 +52,8 @@ class AuditLog {
   struct Options {
     std::string path;  // see AuditFile; "": nothing is written
     bool reads = false;
-    std::function<bool(std::string_view method)> is_read;  // of "GetState"
-    // Who shares a budget.
+    std::function<bool(std::string_view method)> is_read;  // of a method such as "GetState"
+    // The caller whose budget a call uses.
     std::function<std::string(const grpc::ServerContextBase& context)> caller_of;
   };
   // Errors: see AuditFile::Open(). Lost lines are counted in remesh_audit_lines_lost_total;
@@ -61,20 +63,20 @@ class AuditLog {
 
   ~AuditLog();
 
-  // Another path, or other calls, from now on: what can fail, then what cannot. Calls that run while
-  // the log has no path yet have no line. For one thread at a time.
+  // Switches to another path or to other calls: Prepare() does what can fail, Apply() what cannot.
+  // Calls that begin while the log has no path get no line. Only one thread may do this at a time.
   struct Change {
     std::string path;
     bool reads = false;
     std::unique_ptr<AuditFile> file;  // null: the one in use, or none
   };
   absl::StatusOr<Change> Prepare(const std::string& path, bool reads) const;
-  void Apply(Change change);  // returns when the old file has its lines
+  void Apply(Change change);  // returns once the old file has its lines
 
-  // What the call is about. Of no effect once it has ended.
+  // Sets the resource that a running call is about. Has no effect once the call has ended.
   void SetResource(const grpc::ServerContextBase& context, const std::string& name);
 
-  // For ServerBuilder: sees every call of remesh's services.
+  // For ServerBuilder: intercepts every call of remesh's services.
   static std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> NewInterceptors(
       std::shared_ptr<AuditLog> log);
 
@@ -86,7 +88,7 @@ class AuditLog {
   void Begin(const grpc::ServerContextBase* context);
   std::string TakeResource(const grpc::ServerContextBase* context);
   void OnEnd(AuditEntry entry, const std::string& caller, absl::StatusCode code);
-  // Whether it is worth a line, and there may be one.
+  // Whether the call is worth a line and the budget allows one.
   bool HasLine(const AuditEntry& entry, const std::string& caller, absl::StatusCode code)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void SumUp(absl::Time now) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -94,14 +96,14 @@ class AuditLog {
   const std::function<bool(std::string_view method)> is_read_;
   const std::function<std::string(const grpc::ServerContextBase&)> caller_of_;
   prometheus::Counter& lost_;
-  std::atomic<bool> writes_ = false;  // there is a file
+  std::atomic<bool> writes_ = false;  // whether there is a file
   mutable absl::Mutex mutex_;
   std::string path_ ABSL_GUARDED_BY(mutex_);
   bool reads_ ABSL_GUARDED_BY(mutex_) = false;
   LogBudget budget_ ABSL_GUARDED_BY(mutex_){kOfCaller, kOfAll};
   Timestamp summed_up_ ABSL_GUARDED_BY(mutex_){0};
   std::unique_ptr<AuditFile> file_ ABSL_GUARDED_BY(mutex_);
-  // Of the calls that have not ended.
+  // By call that has not ended.
   absl::flat_hash_map<const grpc::ServerContextBase*, std::string> resources_
       ABSL_GUARDED_BY(mutex_);
 };

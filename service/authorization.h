@@ -11,19 +11,19 @@
 
 namespace remesh::service {
 
-// Who calls.
+// The identity of a caller.
 struct Identity {
   std::string name;  // the SPIFFE id of the peer's certificate, else ""
 };
 
-// What a call is about; "" where it is about none.
+// The job or host that a call is about; "" for none.
 struct Resource {
   std::string job;
   std::string host;
 };
 
-// Whether `identity` may call `method` ("StartExecution") on the resource. Every handler asks before
-// it does anything. OK or PERMISSION_DENIED. Thread-safe.
+// Decides whether `identity` may call `method` ("StartExecution") on the resource. Every handler
+// asks before it does anything else. Returns OK or PERMISSION_DENIED. Thread-safe.
 using Authorizer = std::function<absl::Status(const Identity& identity, const Resource& resource,
                                               std::string_view method)>;
 
@@ -31,13 +31,13 @@ Authorizer AllowAll();
 
 Identity IdentityOf(const grpc::ServerContextBase& context);
 
-// "a" of "jobs/a" and "jobs/a/states/b"; "" of anything else.
+// "a" for "jobs/a" and "jobs/a/states/b"; "" for anything else.
 std::string JobOf(std::string_view resource_name);
 
-// What a resource is called: jobs/..., workers/..., or "" for none.
+// The name of a resource: jobs/..., workers/..., or "" for none.
 std::string NameOf(const Resource& resource);
 
-// Of a name of any kind: jobs/..., workers/{host}, or of what belongs to nobody.
+// The job or host in a resource name: jobs/... or workers/{host}; none for any other name.
 Resource ResourceOf(std::string_view resource_name);
 
 }  // namespace remesh::service

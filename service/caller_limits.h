@@ -5,10 +5,10 @@
 
 namespace remesh::service {
 
-// What one caller may have of a gRPC server, whoever it is:
+// Limits what one caller, whoever it is, may take of a gRPC server:
 // - calls at once over one connection;
-// - no compressed messages, which gRPC inflates before it looks at how large they are;
-// - threads of gRPC's synchronous services (reflection takes one a call).
+// - no compressed messages, because gRPC inflates them before it checks their size;
+// - threads of gRPC's synchronous services (each reflection call takes one).
 void LimitCallers(grpc::ServerBuilder& builder);
 
 }  // namespace remesh::service

@@ -19,7 +19,7 @@
 
 namespace remesh::service {
 
-// remesh_tls_*, which stand at 0 without TLS. Thread-safe.
+// The metrics remesh_tls_*, which are 0 without TLS. Thread-safe.
 struct TlsMetrics {
   explicit TlsMetrics(prometheus::Registry& registry);  // which must outlive it
 
@@ -28,13 +28,14 @@ struct TlsMetrics {
   prometheus::Gauge* expiry;
   prometheus::Gauge* not_before;
 
-  // Of the certificates in force from now on.
+  // `certificates` are in force from now on.
   void SetTimes(const Certificates& certificates);
 };
 
-// The certificates in force: reads the files again when they change (see FolderWatch), and replaces
-// what it has once what they hold now passes the checks. Files that do not leave everything as it is, with a warning and a
-// count for each new reason, so that half a rotation closes no door. Thread-safe.
+// Holds the certificates in force. Reads the files again when they change (see FolderWatch) and
+// replaces the certificates once the files pass the checks. Files that fail them change nothing, so
+// a half-done rotation locks no peer out; each new reason is logged as a warning and counted.
+// Thread-safe.
 class CertificateKeeper {
  public:
   struct Options {
@@ -49,7 +50,7 @@ class CertificateKeeper {
                                                                   TlsMetrics& metrics);
   ~CertificateKeeper();
 
-  // Never null; the same object for as long as nothing was replaced.
+  // Never null. Returns the same object until the certificates are replaced.
   std::shared_ptr<const Certificates> current() const;
   // Reads the files now, on the keeper's thread.
   void Reload();
@@ -63,7 +64,7 @@ class CertificateKeeper {
   TlsMetrics& metrics_;
   FolderWatch watch_;
   std::atomic<bool> stopping_ = false;
-  std::string refusal_;  // the thread's own: why the files are not taken now; "": they are
+  std::string refusal_;  // used by the thread only: why the files are refused now; "": they are not
 
   mutable absl::Mutex mutex_;
   std::shared_ptr<const Certificates> current_ ABSL_GUARDED_BY(mutex_);

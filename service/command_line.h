@@ -9,8 +9,9 @@
 
 namespace remesh::service {
 
-// The words of a command line as CLI::App::parse() takes them: without the program's name, the last
-// one first. "--flag=" says that the flag is empty; CLI11 would take the next word for its value.
+// The arguments of a command line in the form that CLI::App::parse() takes: without the program's
+// name, in reverse order. Marks the flag of "--flag=" as empty; CLI11 would take the next word for
+// its value.
 std::vector<std::string> WordsForCli(int argc, const char* const* argv);
 
 // Names of the commands below `app`.

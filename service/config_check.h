@@ -10,15 +10,16 @@
 
 namespace remesh::service {
 
-// Parts of a CheckSettings (read_settings.h): each adds what it finds to `problems`.
+// Building blocks of a CheckSettings (read_settings.h): each adds the errors that it finds to
+// `problems`.
 
-// What `check` says of the file, or NOT_FOUND when this process cannot read it. Nothing without a
-// path.
+// Adds what `check` returns for the file, or NOT_FOUND when this process cannot read it. Does
+// nothing for an empty path.
 void CheckReadable(const std::string& field, const std::string& path,
                    std::vector<absl::Status>& problems, absl::FunctionRef<absl::Status()> check);
 
-// What ReadCertificates() says now, or NOT_FOUND for each file that cannot be read. Nothing unless
-// all three are set.
+// Adds what ReadCertificates() returns now, or NOT_FOUND for each file that cannot be read. Does
+// nothing unless all three paths are set.
 void CheckCertificates(const CertificateFiles& files, const CertificateFields& fields,
                        std::vector<absl::Status>& problems);
 

@@ -7,15 +7,15 @@
 
 namespace remesh::service {
 
-// remesh_config_*: how the last reading of the settings went. Thread-safe.
+// The metrics remesh_config_*: how the last reading of the settings went. Thread-safe.
 class ConfigMetrics {
  public:
-  // The settings were read for the first time at `started`. `registry` must outlive it.
+  // `started`: when the settings were read for the first time. `registry` must outlive this.
   ConfigMetrics(prometheus::Registry& registry, absl::Time started);
 
   void Succeeded(absl::Time when);
   void Failed();
-  // Whether the file says what only another start can do.
+  // Whether the file has values that only a restart can put in force.
   void SetRestartRequired(bool required);
 
  private:

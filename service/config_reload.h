@@ -16,40 +16,41 @@
 
 namespace remesh::service {
 
-// Settings of a file that passed every check.
+// The settings of a file that passed every check.
 struct SettingsCandidate {
   std::map<std::string, Settings::Value> values;
-  // Puts those that are live in force, all or none: an error leaves everything as it was. But for
-  // UNAVAILABLE: some may be in force, or come in force later, and it is tried again.
+  // Puts the live settings in force, all or none: an error leaves everything as it was. The
+  // exception is UNAVAILABLE: some settings may be in force, or come into force later, and the
+  // reload tries again.
   std::function<absl::Status()> apply;
 };
 
-// Reads the settings file again when it changes, and has the values of live settings put in force
-// (see Settings::Live). A file that cannot be taken changes nothing: it is logged once, and counted
-// by `metrics` until the file is right again. Values of other settings are named in the log once,
-// and wait for a restart. Thread-safe.
+// Reads the settings file again when it changes and puts the values of live settings in force (see
+// Settings::Live). A file that is refused changes nothing: each new reason is logged once, and
+// `metrics` reports the failure until the file is right again. Changed values of other settings
+// wait for a restart; the log names them once. Thread-safe.
 class ConfigReload {
  public:
   struct Options {
-    std::string path;                               // of the settings file
-    std::string text;                               // of it when `values` were read
+    std::string path;                               // the path of the settings file
+    std::string text;                               // its text when `values` were read
     std::map<std::string, Settings::Value> values;  // in force
-    // Checks a file's text, on the reload's thread. INVALID_ARGUMENT as Settings::Load().
+    // Checks a file's text, on the reload's thread. INVALID_ARGUMENT as from Settings::Load().
     std::function<absl::StatusOr<SettingsCandidate>(const std::string& text)> parse;
-    std::vector<std::string> beside;  // files whose content counts as part of the text
+    std::vector<std::string> beside;  // other files whose content counts as part of the text
     std::chrono::milliseconds poll = std::chrono::seconds(10);
   };
 
-  // `metrics` must outlive it.
+  // `metrics` must outlive this.
   ConfigReload(Options options, ConfigMetrics& metrics);
   ~ConfigReload();
 
-  // Reads everything again although nothing may have changed; soon, on the reload's thread.
+  // Reads everything again soon, on the reload's thread, even if nothing has changed.
   void Reload();
 
  private:
   void Run();
-  // Changes when a file does.
+  // The content to compare: it changes whenever one of the files does.
   std::string ContentOf(const absl::StatusOr<std::string>& text) const;
   void Read();
   absl::Status Take(const absl::StatusOr<std::string>& text);
@@ -61,9 +62,9 @@ class ConfigReload {
   std::atomic<bool> asked_;
   std::atomic<bool> stopping_ = false;
 
-  // The thread's own.
-  std::string seen_;               // ContentOf() the last reading
-  std::string refusal_;            // why the file is not taken now; "": it is
+  // Used only by the thread.
+  std::string seen_;               // ContentOf() at the last reading
+  std::string refusal_;            // why the file is refused now; "": it is not
   std::vector<std::string> wait_;  // keys that wait for a restart
 
   std::thread thread_;  // last: it uses all of the above

@@ -10,11 +10,11 @@
 
 namespace remesh::service {
 
-// The one place that decides how calls are secured.
+// This file alone decides how calls are secured.
 
 // TLS 1.2 or 1.3 with the certificates that `keeper` has when a connection begins; a client must
-// show one that its CA signed. Null: insecure, the network is trusted. REQUIRES: outlives the
-// grpc::Server, which keeps no reference of its own.
+// present a certificate that the CA has signed. Null: insecure, the network is trusted. REQUIRES:
+// the result outlives the grpc::Server, which keeps no reference of its own.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(
     std::shared_ptr<const CertificateKeeper> keeper);
 

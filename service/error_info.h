@@ -8,13 +8,14 @@
 
 namespace remesh::service {
 
-// Statuses on the wire. Errors carry one google.rpc.ErrorInfo with the reason and metadata of
-// base/error.h and this domain, and a google.rpc.RetryInfo where the metadata has
-// retry_after_seconds (a decimal number, at most an hour); what is longer than an HTTP/2 header may be is shortened.
+// Conversion of statuses to and from the wire. An error carries one google.rpc.ErrorInfo with this
+// domain and the reason and metadata of base/error.h, and a google.rpc.RetryInfo if the metadata
+// has retry_after_seconds (a decimal number, at most an hour). Texts longer than an HTTP/2 header
+// may be are shortened.
 inline constexpr char kErrorDomain[] = "remesh";
 
 grpc::Status StatusToGrpc(const absl::Status& status);
-// The code and message, and reason and metadata where the peer gave an ErrorInfo.
+// Returns the code and message, and the reason and metadata if the peer sent an ErrorInfo.
 absl::Status StatusFromGrpc(const grpc::Status& status);
 
 google::rpc::Status StatusToProto(const absl::Status& status);

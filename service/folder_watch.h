@@ -9,31 +9,31 @@
 
 namespace remesh::service {
 
-// Waits for changes of some files: by inotify on the folders that hold them, so that what Kubernetes
-// mounts (files behind the link ..data, which it replaces) is seen at once, and on those that hold
-// links on the way there; and after `poll` anyway, for file systems and further links that inotify
-// does not follow.
+// Waits until files may have changed. Uses inotify on the folders that hold the files, so that it
+// sees at once when Kubernetes replaces a mount (files behind the link ..data), and on the folders
+// that hold links on the way there. Returns after `poll` in any case, for file systems and further
+// links that inotify does not follow.
 class FolderWatch {
  public:
   FolderWatch(std::vector<std::string> files, std::chrono::milliseconds poll);
 
-  // Returns when files may have changed, after `poll`, or after Wake(). Changes that come together
-  // make it return once.
+  // Returns when files may have changed, after `poll`, or after Wake(). Several changes in quick
+  // succession make it return once.
   void Wait();
-  // Ends Wait(), now or the next one. Thread-safe.
+  // Ends the current or else the next Wait(). Thread-safe.
   void Wake();
 
  private:
   static constexpr std::chrono::milliseconds kSettle{100};
 
-  // Again and again: a link may lead to another folder now.
+  // Called before every wait, because a link may lead to another folder by now.
   void Follow();
   bool WaitFor(std::chrono::milliseconds limit, bool changes);
 
   const std::vector<std::string> files_;
   const std::chrono::milliseconds poll_;
   const Fd wake_;     // an eventfd
-  const Fd changes_;  // an inotify, or none: then it polls only
+  const Fd changes_;  // an inotify, or none: then the watch only polls
 };
 
 }  // namespace remesh::service

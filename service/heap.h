@@ -5,28 +5,29 @@
 
 namespace remesh::service {
 
-// Lets the C library keep what one plan freed for the next: up to 8 MiB at the top of each heap,
-// with blocks below 4 MiB taken from there. By default it returns such memory to the kernel and
-// faults it in again, which takes about a sixth of planning a small request. Before any thread
-// starts; does nothing without glibc.
+// Lets the C library keep memory that one plan freed for the next: up to 8 MiB at the top of each
+// heap, from which it takes blocks below 4 MiB. By default it returns such memory to the kernel and
+// faults it in again, which takes about a sixth of the time to plan a small request. Call before
+// any thread starts. Does nothing without glibc.
 void KeepFreedMemory();
 
-// Gives back to the kernel what the C library has kept of freed memory, where that is much: blocks
-// freed by a large plan, or by many watchers, are otherwise held for ever by the heaps of the
-// threads that took them. Small amounts stay, for what comes next.
+// Returns freed memory that the C library has kept to the kernel, when there is much of it.
+// Otherwise the heaps of the threads that took them hold blocks freed by a large plan, or by many
+// watchers, for ever. Keeps small amounts for later use.
 class HeapTrimmer {
  public:
-  // Freed memory beyond what could not be given back the last time.
+  // The most freed memory to keep, beyond what the last trim could not give back.
   static constexpr int64_t kKeptMax = int64_t{32} << 20;
 
-  // Looks, and trims where it is worth it. To be called now and then, by one thread.
+  // Measures, and trims if it is worthwhile. To be called from time to time, by one thread.
   void Trim();
 
  private:
-  int64_t kept_ = 0;  // after the last time
+  int64_t kept_ = 0;  // bytes that the last trim could not give back
 };
 
-// Resident memory of no file that is in nobody's use: freed, and kept. 0 without glibc.
+// Resident bytes that back no file and that the program has freed or never used, kept by the C
+// library. 0 without glibc.
 int64_t FreedBytesKept();
 
 }  // namespace remesh::service

@@ -25,23 +25,24 @@ struct HttpAnswer {
 
 struct HttpPath {
   std::function<HttpAnswer()> make;
-  bool waits = true;  // may take long: on a thread of its own
+  bool waits = true;  // making the answer may take long: it gets a thread of its own
 };
 using HttpPaths = std::map<std::string, HttpPath, std::less<>>;  // by name, such as "/metrics"
 
-// The bytes that a request's head may have, from its method to its empty line.
+// The most bytes that the head of a request may have, from its method to its empty line.
 constexpr size_t kHttpHeadMax = 8192;
 
-// Whether what a client said so far has the head of a request.
+// Whether `said`, what a client has sent so far, has the whole head of a request.
 bool HasHttpHead(std::string_view said);
 
-// Answers GET and HEAD over connections whose request has come, one request each, then closes them.
-// A body that comes with a request is read and ignored.
+// Answers GET and HEAD, one request a connection, then closes the connection. Takes connections on
+// which a request has arrived. Reads and ignores the body of a request.
 //
-// One thread serves all connections and waits for none of them, so that who reads slowly costs
-// memory only. That is bounded: each has so much time in all, and where an address or all together
-// have too many connections, the oldest of the address that has most ends for the newest. A path that may take long has a thread
-// that makes its answers, one after the other; all who asked meanwhile get the next.
+// One thread serves all connections and waits for none, so slow readers cost only memory, and that
+// is bounded: each connection has limited time in all, and when an address, or all addresses
+// together, have too many connections, the newest ends the oldest connection of that address, or of
+// the address with most. A path that may take long has a thread that makes its answers one after
+// another; everyone who asks meanwhile gets the next answer.
 class HttpAnswers {
  public:
   struct Options {
@@ -51,14 +52,14 @@ class HttpAnswers {
   };
 
   HttpAnswers(HttpPaths paths, Options options);
-  // Ends all connections; waits for answers that are being made.
+  // Ends all connections and waits for answers that are being made.
   ~HttpAnswers();
 
   HttpAnswers(const HttpAnswers&) = delete;
   HttpAnswers& operator=(const HttpAnswers&) = delete;
 
-  // A nonblocking connection from which a head can be read now. Thread-safe; waits where
-  // connections come faster than they can be looked at.
+  // Takes a nonblocking connection from which a head can be read now. Thread-safe. Blocks while
+  // connections come faster than the thread looks at them.
   void Take(Fd connection);
 
  private:
@@ -68,16 +69,16 @@ class HttpAnswers {
     std::chrono::steady_clock::time_point deadline;
     bool with_body = true;
     std::string head;
-    std::shared_ptr<const HttpAnswer> answer;  // null: it is being made
+    std::shared_ptr<const HttpAnswer> answer;  // null: it is still being made
     size_t sent = 0;                           // of head and body
-    bool is_sent = false;                      // all; what comes is read until the client closes
+    bool is_sent = false;  // head and body are sent; reads on until the client closes
   };
-  // By numbers that rise: oldest first.
+  // By number, which rises: oldest first.
   using Connections = std::map<uint64_t, Connection>;
 
-  // Of a path that waits.
+  // Makes the answers of a path that waits.
   struct Maker {
-    std::vector<uint64_t> waiting;  // who has asked; guarded by mutex_
+    std::vector<uint64_t> waiting;  // connections that have asked; guarded by mutex_
     std::thread thread;
   };
   struct Made {
@@ -92,15 +93,15 @@ class HttpAnswers {
   void Begin(Fd fd);
   void Ask(Connections::iterator connection, std::string_view path);
   void MakeRoom(const std::string& address);
-  // Of this address: of those that have their answer, or else of the others.
+  // The oldest connection of `address` that has its answer, or else the oldest one without.
   Connections::iterator Oldest(std::string_view address);
   void Reply(Connections::iterator connection, std::shared_ptr<const HttpAnswer> answer);
   void Send(Connections::iterator connection);
-  // Whether it can be read further.
+  // Discards input. Returns whether more may come.
   static bool Discard(const Connection& connection);
-  // What its events are from now on.
+  // Sets the events to wait for.
   void Watch(Connections::iterator connection, uint32_t events);
-  // Drops it with what was not sent yet.
+  // Ends the connection and drops what is not yet sent.
   void Abort(Connections::iterator connection);
   void EndOverdue();
   int MillisToWait() const;
@@ -116,7 +117,7 @@ class HttpAnswers {
   std::vector<Fd> arrived_ ABSL_GUARDED_BY(mutex_);
   std::vector<Made> made_ ABSL_GUARDED_BY(mutex_);
 
-  // The thread's own.
+  // Used only by the thread.
   Connections connections_;
   uint64_t next_number_ = 1;
 

@@ -3,8 +3,8 @@
 
 namespace remesh::service {
 
-// What gRPC has to say becomes lines of our log: msg=gRPC cause="..." at=file:line. How much it
-// says is GRPC_VERBOSITY's, errors by default; most of those are some peer's doing, thus warnings.
+// Writes gRPC's log lines to our log: msg=gRPC cause="..." at=file:line. GRPC_VERBOSITY sets how
+// much gRPC logs, errors by default. Most gRPC errors are a peer's doing, so they become warnings.
 void LogGrpcAsOurs();
 
 }  // namespace remesh::service

@@ -27,7 +27,7 @@ class LogValue {
   LogValue(Number number) : text_(absl::StrCat(number)) {}
 
   const std::string& text() const { return text_; }
-  const std::string& reason() const { return reason_; }  // "" for what is no status, or says none
+  const std::string& reason() const { return reason_; }  // "" unless it is a status with a reason
 
  private:
   std::string text_;
@@ -39,9 +39,10 @@ using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 // Writes one line to stderr in a single write, such as
 //   time=2026-11-21T05:49:10.123Z level=info msg="worker attached" host=a incarnation=3
 // or, as LogFormat::kJson, an object of the same keys whose values are strings.
-// Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
-// often (see LogBudget), until one ends in suppressed=N; where all messages together came too
-// often, the next line ends in suppressed_in_all=N. Messages are constants; what varies is a field.
+// Thread-safe. Drops lines below the level that is set, and lines of a message that comes too often
+// (see LogBudget): the next line of that message that is written ends in suppressed=N. When all
+// messages together come too often, the next line that is written ends in suppressed_in_all=N.
+// Messages are constants; put what varies into a field.
 void Log(LogLevel level, std::string_view message, LogFields fields = {});
 
 inline void LogInfo(std::string_view message, LogFields fields = {}) {
@@ -57,7 +58,7 @@ inline void LogError(std::string_view message, LogFields fields = {}) {
 // Whether lines of this level are written.
 bool LogEnabled(LogLevel level);
 
-// kInfo and kLogfmt at first.
+// Default to kInfo and kLogfmt.
 void SetLogLevel(LogLevel level);
 void SetLogFormat(LogFormat format);
 
@@ -65,14 +66,14 @@ void SetLogFormat(LogFormat format);
 // "log_format") for anything else.
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name);
 absl::StatusOr<LogFormat> ParseLogFormat(std::string_view name);
-// Both at once, or neither.
+// Sets both, or neither if one is invalid.
 absl::Status SetLog(std::string_view level, std::string_view format);
 
-// What a process ends with, one line on stderr: "program: message (REASON)", or in LogFormat::kJson
-// a line as others.
+// Writes the last message of a process to stderr, as one line: "program: message (REASON)", or, in
+// LogFormat::kJson, a log line like others.
 void SayLast(std::string_view program, const absl::Status& why);
 
-// The line without time and newline: for tests.
+// Returns the line without time and newline, for tests.
 std::string FormatLog(LogLevel level, std::string_view message, LogFields fields,
                       LogFormat format = LogFormat::kLogfmt);
 

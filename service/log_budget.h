@@ -13,9 +13,9 @@
 
 namespace remesh::service {
 
-// How many lines a log takes, so that nobody who makes us write them fills the disk: of each
-// message (or whoever causes lines) a burst, then a few a second; and so of all together. Not
-// thread-safe.
+// Limits how many lines a log takes, so that no one who makes us write lines can fill the disk.
+// Each message (or each caller that causes lines) has a burst, then a few lines a second; so have
+// all together. Not thread-safe.
 class LogBudget {
  public:
   struct Rate {
@@ -28,15 +28,17 @@ class LogBudget {
   explicit LogBudget(Rate each = kEach, Rate all = kAll)
       : each_(each), rate_of_all_(all), all_{.tokens = 1.0 * all.burst} {}
 
-  // How many lines with this message were dropped since its last one; nullopt: drop this one too.
+  // Returns how many lines of this message were dropped since its last one; nullopt: drop this one
+  // too.
   std::optional<int64_t> Take(std::string_view message, Timestamp now);
 
-  // How many lines were dropped since the last call that no later line of their message will tell
-  // of: all messages together came too often.
+  // Returns how many lines were dropped since the last call that no later line of their message
+  // will report: those beyond the rate of all messages together, and those of messages that were
+  // forgotten.
   int64_t TakeDroppedInAll() { return std::exchange(dropped_in_all_, 0); }
 
-  // Of each message, how many lines were dropped since its last one: for who does not wait for the
-  // next.
+  // Returns how many lines of each message were dropped since its last one, without waiting for the
+  // message's next line.
   std::vector<std::pair<std::string, int64_t>> TakeDropped();
 
  private:

@@ -15,18 +15,19 @@
 namespace remesh::service {
 
 // Serves, over HTTP:
-//   /metrics  a registry, to which it adds remesh_build_info and what Prometheus' own clients tell
-//             of a process (see ProcessMetrics)
+//   /metrics  the series of a registry, remesh_build_info, and the process metrics that Prometheus'
+//             own clients export (see ProcessMetrics)
 //   /livez    200 while the process answers
 //   /readyz   200 when every check is OK, else 503; the body says why
-// No number of clients that are slow to ask or to read holds up one that sends its request at once,
-// nor do checks that take long hold up /livez and /metrics. Serves until destroyed; thread-safe.
+// Clients that are slow to send or to read, however many, do not delay a client that sends its
+// request at once; slow checks do not delay /livez and /metrics. Serves until destroyed.
+// Thread-safe.
 class MetricsEndpoint {
  public:
-  // That it has: one accepts, one serves, /metrics and /readyz have one each.
+  // The threads that it runs: one accepts, one serves, and /metrics and /readyz have one each.
   static constexpr int kThreads = 4;
 
-  // `address` is HOST:PORT, as ListenOn() reads it; port 0 takes a free one. INVALID_ARGUMENT or
+  // `address` is HOST:PORT, as ListenOn() reads it; port 0 takes a free port. INVALID_ARGUMENT or
   // UNAVAILABLE (METRICS_ADDRESS) with the address when it cannot listen.
   static absl::StatusOr<std::unique_ptr<MetricsEndpoint>> Start(
       const std::string& address, std::shared_ptr<prometheus::Registry> registry,

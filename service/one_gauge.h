@@ -6,7 +6,7 @@
 
 namespace remesh::service {
 
-// A gauge of one series, without labels. `registry` must outlive it.
+// Adds a gauge of one series without labels. `registry` must outlive it.
 inline prometheus::Gauge& OneGauge(prometheus::Registry& registry, const char* name,
                                    const char* help) {
   return prometheus::BuildGauge().Name(name).Help(help).Register(registry).Add({});

@@ -9,10 +9,10 @@
 
 namespace remesh::service {
 
-// One thing without which a process should get no work, such as "journal".
+// A condition without which a process should get no work, such as "journal".
 struct ReadinessCheck {
   std::string name;
-  // OK, or why not, in words for an operator. Quick; called by any thread.
+  // Returns OK, or the cause in words for an operator. Must be quick; any thread may call it.
   std::function<absl::Status()> check;
 };
 

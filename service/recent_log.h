@@ -7,10 +7,11 @@
 
 namespace remesh::service {
 
-// What this process logged last, without newlines: at most 1000 lines and 512 KiB. Thread-safe.
+// The last lines that this process logged, without newlines: at most 1000 lines and 512 KiB.
+// Thread-safe.
 std::vector<std::string> RecentLogLines();
 
-// For Log(). A line is shortened to 4 KiB, between characters.
+// Called by Log(). Shortens the line to 4 KiB, at the boundary of a character.
 void RememberLogLine(std::string_view line);
 
 }  // namespace remesh::service

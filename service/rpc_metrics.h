@@ -13,12 +13,12 @@
 
 namespace remesh::service {
 
-// Counts calls under the names that the gRPC ecosystem uses, so that its boards fit:
+// Counts calls under the names that the gRPC ecosystem uses, so that its dashboards work:
 // grpc_server_started_total, grpc_server_handled_total{grpc_code}, grpc_server_handling_seconds,
 // grpc_server_msg_received_total, grpc_server_msg_sent_total, with labels grpc_type, grpc_service,
-// grpc_method. Codes are spelled as Go does ("InvalidArgument"). What no service has is counted under
-// one method "unknown": callers can name anything, and every series stays for ever. Thread-safe once
-// the methods are known.
+// grpc_method. Codes are spelled as in Go ("InvalidArgument"). Calls of methods that no service has
+// count under one method "unknown", because callers can name anything and every series stays for
+// ever. Thread-safe once the methods are known.
 //
 //   builder.experimental().SetInterceptorCreators(RpcMetricsInterceptors(registry,
 //   {"remesh.v1.PlanService"}));
@@ -34,10 +34,10 @@ class RpcMetrics {
   // service.
   void AddService(const std::string& full_name);
 
-  // "/package.Service/Method".
+  // `path`: "/package.Service/Method".
   void AddMethod(const std::string& path, const std::string& type);
 
-  // The series of a path, which may be anything.
+  // The series for a path; any path is allowed.
   Method& OfMethod(absl::string_view path) const;
 
  private:
@@ -50,7 +50,7 @@ class RpcMetrics {
   absl::flat_hash_map<std::string, std::unique_ptr<Method>> methods_;
 };
 
-// For ServerBuilder; keeps `registry`. Each call is a debug line in the log too, once it has ended.
+// For ServerBuilder; keeps `registry` alive. Also logs each call at debug level once it has ended.
 std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>>
 RpcMetricsInterceptors(std::shared_ptr<prometheus::Registry> registry,
                        const std::vector<std::string>& services);

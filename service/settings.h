@@ -18,9 +18,9 @@
 
 namespace remesh::service {
 
-// The settings of one binary: one row each, from which come its YAML file, its flags, --help and
-// the commented example file. A row's variable holds the default when it is added, and must outlive
-// the table. Not thread-safe.
+// The settings of one binary. Each setting is one row, from which come its entry in the YAML file,
+// its flag, its --help text and its part of the commented example file. When a row is added, its
+// variable holds the default. The variable must outlive the table. Not thread-safe.
 //
 //   Settings settings;
 //   settings.Section("Network");
@@ -28,12 +28,12 @@ namespace remesh::service {
 //   settings.AddDuration("lost_after", &options.lost_after, "A worker silent for longer is lost.");
 class Settings {
  public:
-  // A heading of the rows that follow.
+  // Starts a section: a heading for the rows that follow.
   void Section(std::string title);
 
   // Keys are snake_case; the flag of "lost_after" is --lost-after. Docs are plain sentences.
   void AddString(std::string key, std::string* value, std::string doc);
-  // HOST:PORT, IPv6 in brackets; ports from `port_min`, and "" where it is `optional`.
+  // HOST:PORT, with IPv6 in brackets and a port of at least `port_min`; also "" if `optional`.
   struct AddressForm {
     int port_min = 0;
     bool optional = false;
@@ -51,49 +51,51 @@ class Settings {
                    std::chrono::nanoseconds min = {});              // "5s", "300ms", "0"
   void AddBytes(std::string key, int64_t* value, std::string doc);  // "256MiB", "4096"
 
-  // Sets values from a file's text. Everything is checked before anything is set. INVALID_ARGUMENT
-  // naming the key and value; an unknown key (reason UNKNOWN_KEY) with the nearest known one.
+  // Sets values from the text of a file. Checks everything before it sets anything.
+  // INVALID_ARGUMENT names the key and value; for an unknown key (reason UNKNOWN_KEY) it names the
+  // nearest known one.
   absl::Status Load(std::string_view yaml);
-  // Every error that Load() could give; sets nothing.
+  // Returns every error that Load() could return; sets nothing.
   std::vector<absl::Status> Problems(std::string_view yaml);
 
-  // Says which settings take effect while the process runs; the documents of the file name them.
+  // Marks the settings that take effect while the process runs; the documented file marks them.
   void Live(std::initializer_list<std::string_view> keys);
   struct Value {
-    std::string text;  // now, as YAML
+    std::string text;  // the current value, as YAML
     bool live = false;
   };
   std::map<std::string, Value> Values() const;
 
-  // One flag for each row; values are kept until ApplyFlags(), so that they override a file. No row
-  // may be added, and the table not be moved, between the two.
+  // Adds one flag for each row. Values of flags are kept until ApplyFlags(), so that they override
+  // a file. Between the two calls no row may be added and the table must not be moved.
   void AddFlags(CLI::App& app);
   absl::Status ApplyFlags() { return ApplyFlagsOf(*this); }
-  // The flags that another table of the same rows was given.
+  // Applies the flags that were given to another table of the same rows.
   absl::Status ApplyFlagsOf(const Settings& other);
 
-  // Sets one value from text. Fields: the key.
+  // Sets one value from text. Errors name the key as field.
   absl::Status Set(const std::string& key, const std::string& value);
 
-  // A YAML file that documents every key with its default, commented out.
+  // Returns a YAML file that documents every key with its default, commented out.
   std::string Example(std::string_view header) const;
-  // The same with what is set now to other values, not commented out: it loads as that.
+  // As Example(), but values that differ from the default are not commented out, so that loading
+  // the file sets them.
   std::string InForce(std::string_view header) const;
 
   const std::vector<std::string>& keys() const { return keys_; }
 
  private:
   struct Row {
-    std::string section;  // that starts here, or ""
+    std::string section;  // the heading that starts here, or ""
     std::string key;
     std::string doc;
     std::string default_text;  // as YAML
     bool is_list = false;
     bool is_object = false;
     bool is_live = false;
-    // Checks `values` (one, unless is_list); sets when `commit`.
+    // Checks `values` (one, unless is_list); sets the variable if `commit`.
     std::function<absl::Status(const std::vector<std::string>& values, bool commit)> set;
-    std::function<std::string()> text;  // the value now, as YAML
+    std::function<std::string()> text;  // returns the current value, as YAML
     std::vector<std::string> flag_values;
   };
 

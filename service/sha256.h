@@ -9,13 +9,13 @@ struct evp_md_ctx_st;
 
 namespace remesh::service {
 
-// SHA-256 of bytes that come in parts.
+// Computes the SHA-256 of bytes that come in parts.
 class Sha256 {
  public:
   Sha256();
 
   void Add(std::string_view bytes);
-  // Of all that was added, as sha256sum prints it. Once, at the end.
+  // The digest of all bytes added, as sha256sum prints it. Call once, at the end.
   std::string Hex();
 
  private:

@@ -7,10 +7,10 @@
 
 namespace remesh::service {
 
-// SIGTERM and SIGINT as something to wait for. Made first in main(), before any thread: it blocks
-// both signals in this thread and those that it starts. A second signal after Wait() has returned
-// kills the process as usual. SIGHUP does what OnHangUp() says, else nothing but a warning; SIGPIPE
-// nothing at all. One at a time.
+// Makes SIGTERM and SIGINT something to wait for. Create it first in main(), before any thread: it
+// blocks both signals in this thread and the threads that it starts. A second signal after Wait()
+// has returned kills the process as usual. SIGHUP runs the action of OnHangUp(), or only logs a
+// warning without one; SIGPIPE is ignored. Only one may exist at a time.
 class ShutdownSignal {
  public:
   ShutdownSignal();
@@ -18,13 +18,13 @@ class ShutdownSignal {
   ShutdownSignal(const ShutdownSignal&) = delete;
   ShutdownSignal& operator=(const ShutdownSignal&) = delete;
 
-  // Before Wait(), in which it is called.
+  // Call before Wait(), which runs the action.
   void OnHangUp(absl::AnyInvocable<void()> action) { on_hang_up_ = std::move(action); }
 
   // Blocks until a signal or Trigger(); returns the signal's number, or 0 when triggered.
   int Wait();
 
-  // Ends Wait(), now or later. Thread-safe.
+  // Ends the current or the next Wait(). Thread-safe.
   void Trigger();
 
  private:

@@ -10,9 +10,9 @@ namespace remesh::service {
 
 constexpr size_t kSmallFileBytesMax = 16 << 20;
 
-// The text of a file that an operator has named: settings, tokens, certificates. Never waits and never
-// takes more memory than that: a pipe or a device is refused. NOT_FOUND or INVALID_ARGUMENT with words
-// that follow the path ("is a directory, not a file").
+// Reads a file that an operator has named: settings, tokens, certificates. Never blocks and never
+// takes more memory than kSmallFileBytesMax: refuses a pipe or a device. The message of NOT_FOUND
+// or INVALID_ARGUMENT is meant to follow the path ("is a directory, not a file").
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path);
 
 }  // namespace remesh::service

@@ -7,16 +7,17 @@
 
 namespace remesh::service {
 
-// Whether this process may have `count` more threads: it starts them and ends them again.
-// RESOURCE_EXHAUSTED (THREAD_LIMIT) with the limits that are set, else; libraries end the process
-// without a word when they get none.
+// Checks that this process can start `count` more threads by starting them and ending them again.
+// RESOURCE_EXHAUSTED (THREAD_LIMIT) with the limits in force if it cannot. Without this check,
+// libraries that get no thread end the process without a message.
 absl::Status CheckThreadsCanStart(int count);
 
-// What bounds the number of threads here, such as "RLIMIT_NPROC 100, pids.max 64".
+// The limits on the number of threads here, such as "RLIMIT_NPROC 100, pids.max 64,
+// kernel.threads-max 127000".
 std::string ThreadLimits();
 
-// From now on, a process that cannot go on, for want of a thread above all, says so in one line of
-// the log before it ends.
+// From now on, a process that cannot go on, above all for lack of a thread, logs one line that says
+// so before it ends.
 void ExplainTermination();
 
 }  // namespace remesh::service

@@ -17,42 +17,46 @@
 
 namespace remesh::service {
 
-// Counts the calls that have come and not ended. HTTP/2 bounds those that a client may have open, but a
-// call that its client has reset counts no longer while we still work at it: by opening and resetting,
-// one connection gave us more to do than we could for minutes ("rapid reset", CVE-2023-44487).
+// Counts the calls that have arrived and not ended. HTTP/2 limits how many calls a client may have
+// open, but a call that its client has reset no longer counts while the server still works on it.
+// By opening and resetting calls, one connection gave the server work for minutes ("rapid reset",
+// CVE-2023-44487).
 //
-// A connection with more than `max` calls that have begun and not ended does that. gRPC begins none
-// while it reads, and it reads as long as there is something to read: so calls that wait to begin are
-// counted too, all together, for whose they are is known only then. AcceptLoop ends connections by both.
-// Thread-safe.
+// A connection with more than `max` calls that have begun and not ended does that. gRPC begins no
+// call while it reads, and it reads as long as there is something to read, so calls that wait to
+// begin are counted too. They are counted all together, because gRPC knows their connections only
+// when they begin. AcceptLoop ends connections by both counts. Thread-safe.
 class UnfinishedCalls {
  public:
-  // Twice as many as may be open: those that a client cancelled end a little later.
+  // Twice as many calls as a client may have open: cancelled calls end a little later.
   static constexpr int kMax = 2048;
   static constexpr int kWaitingMax = 4096;
 
   explicit UnfinishedCalls(int max = kMax);
 
-  // `peer` as ServerContext::peer() has it.
+  // `peer` as returned by ServerContext::peer().
   void Begin(const std::string& peer);
   void End(const std::string& peer);
 
-  // A call has come; it has begun, or has ended before that.
+  // Arrive(): a call has arrived. Leave(): it has begun, or has ended before it began.
   void Arrive();
   void Leave() { --waiting_; }
-  // More wait to begin than do when everybody means well.
+  // Whether more calls wait to begin than well-behaved clients cause.
   bool flooded() const { return waiting_ > kWaitingMax; }
-  // kMayBegin: more than half as many came to wait. kGoesOn: it is flooded, and so many more calls have
-  // come since either was said last. By who was read meanwhile it can be told whose they are.
+  // kMayBegin: the number of waiting calls has risen above half of kWaitingMax. kGoesOn: the server
+  // is flooded, and another half of kWaitingMax calls have arrived since TakeFlood() last returned
+  // kMayBegin or kGoesOn. The connection from which most was read in between is the one that
+  // floods.
   enum class Flood { kNone, kMayBegin, kGoesOn };
   Flood TakeFlood();
 
-  // Readable while there is something to take.
+  // Readable when TakeExcessive() or TakeFlood() may have something to return.
   int event() const { return event_.get(); }
-  // The peers of connections that came to have too many since the last time. Or see flooded().
+  // The peers of connections that have come to have more than `max` calls since the last call.
   std::vector<std::string> TakeExcessive();
 
-  // Counts all calls of a server. The result is one of its interceptors. Both keep `calls`.
+  // Counts all calls of a server. Returns one of the server's interceptors. It and `builder` keep
+  // `calls` alive.
   static std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface> Count(
       std::shared_ptr<UnfinishedCalls> calls, grpc::ServerBuilder& builder);
 
@@ -61,7 +65,7 @@ class UnfinishedCalls {
   const Fd event_;  // an eventfd
   std::atomic<int> waiting_ = 0;
   std::atomic<uint64_t> arrived_ = 0;  // calls, ever
-  std::atomic<uint64_t> told_ = 0;     // how many those were when TakeFlood() last said something
+  std::atomic<uint64_t> told_ = 0;     // arrived_ when TakeFlood() last returned not kNone
   std::atomic<bool> rose_ = false;     // see Flood::kMayBegin
   absl::Mutex mutex_;
   absl::flat_hash_map<std::string, int> counts_ ABSL_GUARDED_BY(mutex_);

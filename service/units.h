@@ -15,6 +15,6 @@ absl::StatusOr<std::chrono::nanoseconds> ParseDuration(std::string_view text);
 std::string FormatDuration(std::chrono::nanoseconds duration);
 // "256MiB", "1.5 GB", "4096". INVALID_ARGUMENT without a field.
 absl::StatusOr<int64_t> ParseBytes(std::string_view text);
-std::string FormatByteSize(int64_t bytes);  // the largest binary unit that divides it
+std::string FormatByteSize(int64_t bytes);  // in the largest binary unit that divides it
 
 }  // namespace remesh::service

@@ -3,7 +3,7 @@
 
 namespace remesh::service {
 
-// Of this build, as in "0.1.0".
+// The version of this build, such as "0.1.0".
 extern const char kVersion[];
 
 }  // namespace remesh::service

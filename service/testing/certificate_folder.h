@@ -11,7 +11,7 @@
 
 namespace remesh::service {
 
-// Certificates as files in a folder of this test's own.
+// A folder of this test's own that holds certificates as files.
 class CertificateFolder {
  public:
   CertificateFolder()

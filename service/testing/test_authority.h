@@ -19,7 +19,7 @@ class TestAuthority {
  public:
   struct Subject {
     std::string uri;                // of the SAN; empty: none
-    std::string dns = "localhost";  // of the SAN; 127.0.0.1 stands there too
+    std::string dns = "localhost";  // of the SAN, which also has 127.0.0.1
     absl::Time not_before = absl::Now() - absl::Hours(1);
     absl::Time not_after = absl::Now() + absl::Hours(1);
   };
@@ -28,7 +28,7 @@ class TestAuthority {
 
   const std::string& certificate() const { return own_.certificate; }  // PEM
   TestCertificate Issue(const Subject& subject) const;
-  // What a process needs whose peers are of this authority too.
+  // Credentials for a process whose peers have certificates of this authority too.
   Certificates Credentials(const std::string& uri) const;
 
  private:
