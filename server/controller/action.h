@@ -17,28 +17,28 @@
 
 namespace remesh::server {
 
-// What the controller wants done. Actions are carried out in order; the answers come back as later
-// events.
+// The actions that the controller asks for. They are carried out in order; their results come back
+// as later events.
 
-// Streams keep the order of what is sent to them.
+// Messages to one stream arrive in the order of these actions.
 struct SendToWorker {
   StreamId stream = 0;
   v1::AttachResponse message;
 };
 
-// Ends an Attach stream after what was sent before.
+// Ends an Attach stream after the messages sent before.
 struct CloseStream {
   StreamId stream = 0;
   absl::Status status;
 };
 
-// A line of the journal; no bytes: the key is removed.
+// An entry of the journal. No bytes: the key is removed.
 struct Record {
   std::string key;
   std::optional<std::string> bytes;
 };
 
-// Writes all records or none; then the event Persisted.
+// Writes all records or none; then the event Persisted follows.
 struct Persist {
   uint64_t sequence = 0;  // rises by one
   std::vector<Record> records;
@@ -49,8 +49,8 @@ struct ReplyTo {
   absl::StatusOr<Reply> reply;
 };
 
-// The present value of what is watched: a State or an Execution. An unread older value may be
-// dropped.
+// The present value of a watched State or Execution. An older value that the watcher has not read
+// may be dropped.
 struct Notify {
   WatchId watch = 0;
   Reply value;
@@ -60,7 +60,8 @@ struct EndWatch {
   absl::Status status;
 };
 
-// Plans a move of a state; then the event Planned. Exactly one of `targets` and `plan` is set.
+// Plans a move of a state; then the event Planned follows. Exactly one of `targets` and `plan` is
+// set.
 struct StartPlanning {
   uint64_t id = 0;
   std::shared_ptr<const PlacedState> source;
@@ -68,13 +69,13 @@ struct StartPlanning {
   std::string plan;
   v1::PlanOptions options;
   bool keep = false;       // the plan stays in the cache until ReleasePlan
-  std::string state = "";  // whose move it is
+  std::string state = "";  // the state that moves
 };
 struct ReleasePlan {
   std::string plan;
 };
 
-// What an empty topology means has changed; null: no worker yet.
+// The topology that an empty topology in a request stands for has changed; null: no worker yet.
 struct TopologyChanged {
   std::shared_ptr<const planner::Topology> topology;
 };
@@ -83,7 +84,7 @@ struct TopologyChanged {
 struct ExecutionEnded {
   v1::Execution::Phase phase = v1::Execution::PHASE_UNSPECIFIED;
   double seconds = 0;
-  // As metrics count: no sum of what hosts claim wraps.
+  // Doubles, as metrics are: sums of values that hosts claim cannot overflow.
   double bytes_moved = 0;  // between hosts
   double copied_bytes = 0;
 };

@@ -10,7 +10,7 @@
 
 namespace remesh::server {
 
-// Answers to requests that only ask. Pure.
+// Answers to requests that change nothing. Pure.
 absl::StatusOr<Reply> Answer(const v1::GetStateRequest& request, const ControllerView& view);
 absl::StatusOr<Reply> Answer(const v1::ListStatesRequest& request, const ControllerView& view);
 absl::StatusOr<Reply> Answer(const v1::GetExecutionRequest& request, const ControllerView& view);
@@ -25,7 +25,7 @@ struct ControllerGauges {
   int64_t workers_of_other_version = 0;  // alive, of another release than this server
   std::map<v1::State::Phase, int64_t> states;
   int64_t executions_running = 0;
-  int64_t owed_generations = 0;  // on workers: what can be neither used nor proved to be free
+  int64_t owed_generations = 0;  // on workers: neither usable nor proved to be free
   int64_t owed_bytes = 0;
   bool journal_behind = false;
   bool journal_full = false;

@@ -7,8 +7,9 @@
 
 namespace remesh::server {
 
-// Cuts an AssignState or Prepare with many arrays and shards into AssignmentParts and a rest, in
-// the order to be sent, none much above `max_bytes`. Other and small messages come back alone.
+// Cuts an AssignState or Prepare with many arrays and shards into AssignmentParts and a remainder,
+// in the order to send them, none much larger than `max_bytes`. Returns any other message, and a
+// small one, as it is.
 std::vector<v1::AttachResponse> CutAssignment(v1::AttachResponse message,
                                               size_t max_bytes = size_t{1} << 20);
 

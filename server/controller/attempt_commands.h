@@ -9,17 +9,17 @@
 
 namespace remesh::server {
 
-// What the workers of an execution are told; without epoch.
+// Commands to the workers of an execution, without epoch.
 
-// For participant `self`; `peers`: one a participant, in their order; `communicators` without a name:
-// unset.
+// For participant `self`. `peers` has one entry a participant, in their order. `communicators`
+// without a name leaves the field unset.
 v1::AttachResponse MakePrepare(const ExecutionSpec& spec, const v1::Execution& resource, int self,
                                const std::vector<v1::PeerEntry>& peers,
                                const v1::Communicators& communicators);
 v1::AttachResponse MakeGrant(const v1::AttemptId& attempt, int32_t until);
 v1::AttachResponse MakeVerify(const v1::AttemptId& attempt);
 v1::AttachResponse MakeCommit(const v1::AttemptId& attempt, const v1::Execution& resource);
-// With the execution's error, where workers can tell more of it.
+// Carries the execution's error, so that workers can add what they know of it.
 v1::AttachResponse MakeAbort(const v1::AttemptId& attempt, const v1::Execution& resource);
 
 }  // namespace remesh::server

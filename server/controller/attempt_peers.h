@@ -13,15 +13,16 @@
 
 namespace remesh::server {
 
-// What the hosts of an attempt are told of each other, each with a token of this attempt. REQUIRES: all
-// are in `workers`.
+// The entries by which the hosts of an attempt know each other, each with a token of this attempt.
+// REQUIRES: all hosts are in `workers`.
 std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegistry& workers,
                                      const RandomBits& random, bool encrypts_data);
 
 std::set<std::string> HostsOf(const ExecutionSpec& spec);
 
-// What an execution must have for itself. NCCL's groups wait for each other on the GPUs: two executions
-// on other devices of the same hosts, begun in another order on each, would wait for ever.
+// The devices that an execution must have to itself. NCCL groups wait for each other on the GPUs,
+// so two executions on different devices of the same hosts would wait for ever if each host began
+// them in a different order.
 std::set<DeviceKey> ClaimOf(const std::set<DeviceKey>& devices, const WorkerRegistry& workers);
 
 }  // namespace remesh::server

@@ -11,17 +11,17 @@
 
 namespace remesh::server {
 
-// Puts commands to workers into an outbox: with the epoch and the journal's position, in parts
-// where one is long. Has no state of its own. Not thread-safe.
+// Puts commands to workers into an outbox, with the epoch and the journal's position; cuts long
+// ones into parts. Has no state of its own. Not thread-safe.
 class Commands {
  public:
   Commands(const ControllerOptions& options, const Leadership& leadership,
            const WorkerRegistry& workers)
       : options_(options), leadership_(leadership), workers_(workers) {}
 
-  // Nothing is sent to a host that is away; nothing but Welcome while the journal is behind.
+  // Sends nothing to a host that is away, and nothing but Welcome while the journal is behind.
   void Send(const std::string& host, v1::AttachResponse command, Outbox& out) const;
-  // The answer to `registration`.
+  // Answers `registration`.
   void SendWelcome(const v1::Register& registration, Outbox& out) const;
 
  private:

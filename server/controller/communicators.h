@@ -12,23 +12,24 @@
 
 namespace remesh::server {
 
-// The NCCL communicators that this leader has named, and which of them hosts keep idle. A host keeps
-// those at most that were named to it last, so that what is known here is what is there. Only those
-// are used again that every host has kept from the execution that used them last: from one that
-// failed nobody says so. Nothing of it is durable: without it communicators are made anew.
+// The NCCL communicators that this leader has named, and which of them hosts keep idle. A host
+// keeps at most the communicators named to it last, so this table matches what hosts have. A set is
+// used again only if every host has reported keeping it after the execution that used it last;
+// after a failed execution no host reports that. Nothing here is durable: without it, communicators
+// are made anew.
 class Communicators {
  public:
-  // Hosts that still keep what the others of them have lost.
+  // A set that a host must drop, because another of its hosts no longer has it.
   struct Drop {
     std::string host;
     std::string name;
   };
   struct Named {
-    v1::Communicators communicators;  // empty where not all have NCCL, or there is but one host
-    std::vector<Drop> drops;          // of hosts that take no part
+    v1::Communicators communicators;  // empty unless all hosts have NCCL and there are several
+    std::vector<Drop> drops;          // for hosts that take no part
   };
 
-  // For an execution that starts now.
+  // Names communicators for an execution that starts now.
   Named Name(const std::string& execution, const std::vector<v1::PeerEntry>& peers, Timestamp now,
              const RandomBits& random);
   void OnCommitted(const std::string& execution, const std::string& host,
@@ -37,16 +38,16 @@ class Communicators {
 
  private:
   struct Set {
-    std::string among;      // which lives of which hosts, with how many devices
-    std::string execution;  // that uses them, or did last
+    std::string among;      // the hosts' incarnations and numbers of devices
+    std::string execution;  // that uses them now or used them last
     std::set<std::string> hosts;
     std::set<std::string> kept_by;  // since that execution
-    Timestamp until{0};             // they may be named again; counts once a host keeps them
+    Timestamp until{0};             // end of reuse; counts once a host keeps them
   };
   std::vector<Drop> Erase(const std::string& name);
 
   std::map<std::string, Set> sets_;          // by name
-  std::map<std::string, std::string> last_;  // named to a host
+  std::map<std::string, std::string> last_;  // by host: the set last named to it
 };
 
 }  // namespace remesh::server

@@ -13,21 +13,22 @@
 
 namespace remesh::server {
 
-// Decides everything the server decides: who is attached, which states exist, what each execution
-// does next. Events in, actions out; no I/O, no clock, no locks, and randomness is handed in, so
-// that a seed replays a life. Not thread-safe: one strand owns it.
+// Makes every decision of the server: who is attached, which states exist, what each execution does
+// next. Takes events and returns actions; has no I/O, clock or locks, and gets its randomness from
+// outside, so that a seed replays a life. Not thread-safe: one strand owns it.
 //
-// It only dispatches. What it decides is decided by machines in an order of knowledge, each of
-// which sees those before it, and none of which knows the dispatcher:
+// This class only dispatches. Machines make the decisions; they are ordered by what they may know.
+// Each sees those before it, and none knows the dispatcher:
 //
 //   journal queue -> leadership -> membership -> states -> executions -> starts -> reconcile
 //   -> watches
 //
-// An event goes to the machine that it is for; what others must learn of it comes back as a value,
-// and the dispatcher hands it on: host_events.h for what workers say, settle.h for what they hold.
+// The dispatcher gives an event to the machine that it is for. What other machines must learn of
+// the event comes back as a value, which the dispatcher hands on: host_events.h does this for
+// messages of workers, settle.h for what workers hold.
 class Controller {
  public:
-  // Takes up where `restored` ends, with a higher epoch. Start() comes first, once.
+  // Continues from `restored`, with a higher epoch. Call Start() once, first.
   Controller(ControllerOptions options, RandomBits random, Restored restored);
   Actions Start(Moment now);
   Actions Handle(Event event, Moment now);

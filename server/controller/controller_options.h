@@ -14,26 +14,26 @@ namespace remesh::server {
 
 struct ControllerOptions {
   Timestamp heartbeat_interval = std::chrono::seconds(1);
-  Timestamp lost_after = std::chrono::seconds(5);            // of silence
-  Timestamp execution_deadline = std::chrono::seconds(300);  // of requests that name none
-  Timestamp quiesce_timeout = std::chrono::seconds(4);  // most time for workers to end an attempt
+  Timestamp lost_after = std::chrono::seconds(5);            // a worker is lost after this silence
+  Timestamp execution_deadline = std::chrono::seconds(300);  // for requests without a deadline
+  Timestamp quiesce_timeout = std::chrono::seconds(4);       // limit for workers to end an attempt
   int32_t grant_ahead = 8;                  // windows granted beyond those done everywhere
-  size_t page_bytes_max = size_t{2} << 20;  // of a list's page, however many entries are asked for
+  size_t page_bytes_max = size_t{2} << 20;  // of a list's page, whatever page size is asked for
   size_t states_max = 10'000;
   int64_t states_per_job = 0;             // 0: no limit but states_max
   int64_t bytes_per_job = 0;              // of all shards of its states; 0: no limit
-  bool encrypts_data = false;             // what hosts send each other
+  bool encrypts_data = false;             // between hosts
   size_t finished_executions_max = 1000;  // older ones are dropped
-  size_t tombstones_max = 10'000;         // deletions that are remembered
-  // Between ticks. One that comes later than twice this tells that the server itself stood still.
-  // 0: ticks come at any time.
+  size_t tombstones_max = 10'000;         // deletions to remember
+  // Time between ticks. A tick that comes later than twice this shows that the server itself stood
+  // still. 0: ticks come at any time.
   Timestamp tick_interval{0};
   std::set<std::string> join_token_hashes;  // see EnrolmentRules
   TopologyRules topology_rules;
-  std::string version;  // of this release, which workers are compared to
+  std::string version;  // of this server's release; workers are compared to it
 };
 
-// What of the above may change while the server runs.
+// The options that may change while the server runs.
 struct LiveOptions {
   Timestamp execution_deadline{0};
   size_t states_max = 0;
@@ -45,7 +45,7 @@ struct LiveOptions {
   TopologyRules topology_rules = {};
 };
 
-// 64 random bits a call. Attempt tokens, uids and names of executions are made of them.
+// Returns 64 random bits a call. Attempt tokens, uids and names of executions are made of them.
 using RandomBits = std::function<uint64_t()>;
 
 }  // namespace remesh::server

@@ -14,7 +14,7 @@
 
 namespace remesh::server {
 
-// A controller whose journal is a map. What is to be persisted waits while `disk_stops_`.
+// A controller whose journal is a map. Transactions wait while `disk_stops_`.
 class ControllerTestWorld : public testing::Test {
  protected:
   using Command = v1::AttachResponse;
@@ -22,7 +22,7 @@ class ControllerTestWorld : public testing::Test {
 
   ControllerTestWorld() { StartServer(); }
 
-  // Another life of the server, with what is on disk.
+  // Starts another life of the server on what is on disk.
   void StartServer() {
     pending_.clear();
     auto restored = ReadRecords(disk_, [](const v1::StateSpec& spec) { return Place(spec); });
@@ -33,7 +33,7 @@ class ControllerTestWorld : public testing::Test {
     Take(controller_->Start(now_));
   }
 
-  // What a journal says that `before` last wrote and a new leadership begins on.
+  // What a journal reports when a new leadership begins on it after `before`.
   static JournalPast NextLeadership(const JournalPast& before, const std::string& leadership) {
     JournalPast past = before;
     past.cluster_uid = "cluster";
@@ -113,7 +113,7 @@ class ControllerTestWorld : public testing::Test {
     return manifest;
   }
 
-  // What a host says first: with its own secret, and the position that it was told last.
+  // The registration of a host, with its own secret and the position that it was last told.
   v1::Register Identity(const std::string& host) {
     v1::Register registration;
     registration.set_host(host);
@@ -194,7 +194,7 @@ class ControllerTestWorld : public testing::Test {
     return count;
   }
 
-  // What the host is listed as owing.
+  // What the list of workers says that the host owes.
   std::vector<v1::OwedShards> OwedBy(const std::string& host) {
     const auto workers =
         std::get<v1::ListWorkersResponse>(*replies_.at(Ask(v1::ListWorkersRequest())));

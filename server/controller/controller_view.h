@@ -8,8 +8,8 @@
 
 namespace remesh::server {
 
-// All that the controller knows, to be looked at: for answers and for decisions that need several
-// of its machines.
+// Read access to everything that the controller knows, for answers and for decisions that need
+// several of its machines.
 struct ControllerView {
   const ControllerOptions& options;
   const JournalQueue& journal;

@@ -12,16 +12,17 @@ namespace remesh::server {
 
 using DataAddresses = google::protobuf::RepeatedPtrField<v1::DataAddress>;
 
-// Those of `all` at which what is sent is encrypted, or those at which it is not.
+// The addresses among `all` at which traffic is encrypted, or those at which it is not.
 DataAddresses AddressesOf(const DataAddresses& all, bool encrypted);
 
-// Whether the hosts of an attempt, if it is to be `encrypted`, can do so; one alone sends nothing.
-// FAILED_PRECONDITION (DATA_NOT_ENCRYPTED), naming the first host that has no address for it.
+// Checks that the hosts of an attempt that is to be `encrypted` can encrypt; a single host sends
+// nothing. FAILED_PRECONDITION (DATA_NOT_ENCRYPTED) names the first host without an address for it.
 absl::Status CheckEncrypts(bool encrypted, const std::set<std::string>& hosts,
                            const WorkerRegistry& workers);
 
-// Whether the hosts of an attempt can reach each other. FAILED_PRECONDITION (NO_COMMON_TRANSPORT), naming
-// the first two of which each has another transport; of a host that tells none its peers judge.
+// Checks that the hosts of an attempt can reach each other. FAILED_PRECONDITION
+// (NO_COMMON_TRANSPORT) names the first two hosts without a transport in common. A host that
+// reports no transport is left to its peers to judge.
 absl::Status CheckCommonTransport(const std::set<std::string>& hosts,
                                   const WorkerRegistry& workers);
 

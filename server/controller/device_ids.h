@@ -15,30 +15,31 @@
 
 namespace remesh::server {
 
-// What a worker says for the id of a device that the server shall choose.
+// The device id by which a worker asks the server to choose one.
 inline constexpr int64_t kAssignedDeviceId = -1;
 // Whether the worker leaves the ids of its devices to the server: all are kAssignedDeviceId.
 bool WantsDeviceIds(const v1::Register& registration);
 
-// Ids of devices that the server assigned, by host. A host keeps its ids, and no id is ever given to
+// Ids of devices that the server assigned, by host. A host keeps its ids. No id is ever given to
 // another host, not even when its owner is forgotten. Not thread-safe.
 class DeviceIds {
  public:
-  // `kept_max`: of ids in all; beyond, hosts that nobody knows any more lose theirs.
+  // `kept_max`: ids to keep in all. Beyond it, hosts that are no longer known lose theirs.
   explicit DeviceIds(size_t kept_max = 100'000) : kept_max_(kept_max) {}
 
-  // Ids that states name are never assigned either: their hosts may come back with them.
+  // Restores the journal's ids. Ids that states name are never assigned either, because their hosts
+  // may come back with them.
   void Restore(const Restored& restored);
 
-  // How many ids the host has; nothing when it never got one.
+  // The number of ids that the host has; nullopt when it never got one.
   std::optional<size_t> CountOf(const std::string& host) const;
-  // The host's ids, in local order: the first `count` of those it has, then new ones, which are not
-  // `taken`. `records` gets what must be on disk before the host is told.
+  // Returns the host's ids in local order: the first `count` of those that it has, then new ones
+  // that are not `taken`. Adds to `records` what must be on disk before the host is told.
   std::vector<int64_t> Assign(const std::string& host, int count,
                               absl::FunctionRef<bool(int64_t)> taken,
                               absl::FunctionRef<bool(const std::string&)> known,
                               std::vector<Record>& records);
-  // Who was assigned the id; null: nobody.
+  // The host that the id was assigned to; null: none.
   const std::string* OwnerOf(int64_t id) const;
   size_t size() const { return owners_.size(); }
   void Forget(const std::string& host, std::vector<Record>& records);
@@ -48,10 +49,10 @@ class DeviceIds {
   void MakeRoom(absl::FunctionRef<bool(const std::string&)> known, std::vector<Record>& records);
 
   const size_t kept_max_;
-  int64_t next_ = 0;  // rises
+  int64_t next_ = 0;  // only rises
   std::map<std::string, std::vector<int64_t>> ids_;
   absl::flat_hash_map<int64_t, std::string> owners_;
-  absl::flat_hash_set<int64_t> named_;  // by states, when the server started
+  absl::flat_hash_set<int64_t> named_;  // ids that states named when the server started
 };
 
 }  // namespace remesh::server

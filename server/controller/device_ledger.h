@@ -14,16 +14,17 @@ namespace remesh::server {
 // A device of a worker: host and local index.
 using DeviceKey = std::pair<std::string, int32_t>;
 
-// Which execution may use which devices: each device serves one at a time, in the order of asking.
-// An execution that waits holds its place on all its devices, so a large one is not starved by
-// small ones. Where hosts exchange over NCCL, an execution asks for all devices of its hosts.
+// Decides which execution may use which devices: each device serves one execution at a time, in the
+// order of asking. An execution that waits keeps its place on all its devices, so that small
+// executions do not starve a large one. Where hosts exchange data over NCCL, an execution asks for
+// all devices of its hosts.
 class DeviceLedger {
  public:
   // REQUIRES: `name` is not in the ledger.
   void Ask(const std::string& name, std::set<DeviceKey> devices);
-  // Gives back, or asks no longer. Unknown names are ignored.
+  // Gives the devices back, or withdraws the request. Ignores unknown names.
   void Release(const std::string& name);
-  // Executions whose turn it is, by age; each is returned once.
+  // Returns the executions whose turn has come, oldest first; each is returned once.
   std::vector<std::string> Admit();
 
  private:

@@ -7,7 +7,7 @@
 
 namespace remesh::server {
 
-// 32 hex digits over a message's fields: equal for equal messages of one build.
+// 32 hex digits over a message's fields. Equal messages have equal digests within one build.
 std::string Digest(const google::protobuf::MessageLite& message);
 
 }  // namespace remesh::server

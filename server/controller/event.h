@@ -19,7 +19,7 @@
 
 namespace remesh::server {
 
-// When an event happens: `steady` for waiting, `wall` for telling people.
+// The time of an event: `steady` for waiting, `wall` for people.
 struct Moment {
   Timestamp steady{0};
   absl::Time wall;
@@ -27,9 +27,9 @@ struct Moment {
 
 using CallId = uint64_t;    // of one RPC that waits for a reply
 using WatchId = uint64_t;   // of one Watch stream
-using StreamId = uint64_t;  // of one Attach stream; never used twice
+using StreamId = uint64_t;  // of one Attach stream; never reused
 
-// CreateState with its spec placed.
+// A CreateState request whose spec is already placed.
 struct CreateState {
   v1::CreateStateRequest request;
   std::shared_ptr<const PlacedState> placed;
@@ -51,7 +51,7 @@ struct Call {
   Request request;
 };
 
-// A caller wants a state or an execution now and after every change.
+// A caller wants the value of a state or an execution now and after every change.
 struct WatchStarted {
   WatchId id = 0;
   std::string name;
@@ -63,7 +63,7 @@ struct WatchEnded {
 struct StreamMessage {
   StreamId stream = 0;
   v1::AttachRequest message;
-  bool vouched = false;  // a certificate names the host that Register names
+  bool vouched = false;  // a certificate names the same host as Register does
 };
 struct StreamEnded {
   StreamId stream = 0;
@@ -75,26 +75,26 @@ struct Planned {
   absl::StatusOr<PlannedExecution> move;
 };
 
-// Answer to Persist: everything up to `sequence` is on disk. `full`: it took the room that is kept
-// back for decisions; nothing else may be written until there is room again.
+// Answer to Persist: everything up to `sequence` is on disk. `full`: the transaction used the room
+// that is reserved for decisions; nothing else may be written until there is room again.
 struct Persisted {
   uint64_t sequence = 0;
   bool full = false;
 };
 
-// An operator changed settings. ReplyTo follows: Empty, or why nothing changes.
+// An operator changed settings. ReplyTo follows: Empty, or the reason why nothing changes.
 struct Reconfigure {
   CallId call = 0;
   std::shared_ptr<const LiveOptions> options;
 };
 
-// The server is to end: no execution starts from now on, and those that wait for devices fail; when
-// `at_once`, so does everything that has not been decided. See ServerStops().
+// The server is about to end: no execution starts any more, and those that wait for devices fail.
+// If `at_once`, every execution that has not been decided fails too. See ServerStops().
 struct Drain {
   bool at_once = false;
 };
 
-// Time passes; comes at least a few times per lost_after.
+// Time has passed. Comes at least a few times per lost_after.
 struct Tick {};
 
 using Event = std::variant<Call, WatchStarted, WatchEnded, StreamMessage, StreamEnded, Planned,

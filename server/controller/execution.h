@@ -16,13 +16,13 @@
 
 namespace remesh::server {
 
-// What an execution wants done; after Save, OnSaved() follows.
+// Actions of an execution. OnSaved() follows after Save.
 struct Tell {
   std::string host;
   v1::AttachResponse message;  // without epoch
 };
 struct GiveUpOn {
-  std::string host;  // answers no Abort: its stream shall end
+  std::string host;  // it does not answer Abort: end its stream
 };
 using ExecutionAction = std::variant<Tell, Save, GiveUpOn>;
 using ExecutionActions = std::vector<ExecutionAction>;
@@ -37,9 +37,9 @@ using ExecutionActions = std::vector<ExecutionAction>;
 //                                                                  (FAILED, CANCELLED)
 //
 // deciding, finishing and recording wait for the journal. The decision to commit is made once, when
-// every host has verified; only GiveUp() takes it back. A pure state machine: answers of workers,
-// their absence, and time come in; what is to be done goes to `out`. Each event and each question
-// is a method of its own, so it has more than 25 methods.
+// every host has verified; only GiveUp() takes it back. A pure state machine: it takes answers of
+// workers, their absence, and time, and adds its actions to `out`. Each event and each question is
+// a method of its own, so it has more than 25 methods.
 class Execution {
  public:
   enum class Step : int8_t {
@@ -55,14 +55,13 @@ class Execution {
     kEnded,
   };
 
-  // `resource` holds name, state, generations, plan, summary, windows and create_time. Starts
-  // queued.
+  // `resource` has name, state, generations, plan, summary, windows and create_time. Starts queued.
   Execution(ExecutionSpec spec, v1::Execution resource);
-  // As a journal tells it, every host away. COMMITTING goes on; earlier phases fail with
-  // PLANNER_RESTARTED; later ones stay.
+  // An execution as the journal has it, with every host away. In phase COMMITTING it goes on; in
+  // earlier phases it fails with PLANNER_RESTARTED; in later ones it stays as it is.
   static Execution Restore(ExecutionSpec spec, v1::Execution resource, ExecutionActions& out);
 
-  // Its devices are free. `peers`: one a participant, in their order.
+  // The execution's devices are free. `peers` has one entry a participant, in their order.
   void Start(const std::vector<v1::PeerEntry>& peers, const v1::Communicators& communicators,
              ExecutionActions& out);
 
@@ -71,16 +70,16 @@ class Execution {
   void OnWindowDone(const std::string& host, const v1::WindowDone& done, ExecutionActions& out);
   void OnVerified(const std::string& host, Moment now, ExecutionActions& out);
   void OnCommitted(const std::string& host, ExecutionActions& out);
-  // `error`: what the host found of a chunk that arrived spoiled elsewhere; OK: nothing.
+  // `error`: what the host found about a chunk that arrived damaged elsewhere; OK: nothing.
   void OnQuiesced(const std::string& host, const google::rpc::Status& error, Moment now,
                   ExecutionActions& out);
   void OnAttemptFailed(const std::string& host, const google::rpc::Status& error, Moment now,
                        ExecutionActions& out);
-  // The host's worker is away, or lives another life.
+  // The host's worker is away, or has a new incarnation.
   void OnHostAway(const std::string& host, const absl::Status& why, Moment now,
                   ExecutionActions& out);
-  // It registered again; `holds_target`: the execution's shards of the target generation are still
-  // there, verified, readable, or unsealed by a trainer since.
+  // The host registered again. `holds_target`: it still has its shards of the target generation:
+  // verified, readable, or unsealed by a trainer since.
   void OnHostReturned(const std::string& host, bool holds_target, ExecutionActions& out);
   void OnSaved(Save what, Moment now, ExecutionActions& out);
   void OnTick(Moment now, ExecutionActions& out);
@@ -91,7 +90,7 @@ class Execution {
   // Takes the decision back: ends FAILED with `why`. The caller knows that the source is whole or
   // no longer wanted, and writes Save::kFailure. REQUIRES: step() is kCommitting.
   void GiveUp(const absl::Status& why);
-  // The server itself stood still for `pause`: no time of waiting counts it.
+  // The server itself stood still for `pause`: no deadline or waiting time counts it.
   void Forgive(Timestamp pause);
 
   Step step() const { return step_; }
@@ -99,15 +98,16 @@ class Execution {
   const ExecutionSpec& spec() const { return spec_; }
   const v1::Execution& resource() const { return resource_; }
   bool has_participant(const std::string& host) const { return hosts_.IndexOf(host) >= 0; }
-  // No host can still hold anything that only this execution's record explains. REQUIRES: ended().
+  // Whether no host can still hold anything that only this execution's record explains. REQUIRES:
+  // ended().
   bool forgettable() const {
     return resource_.phase() == v1::Execution::SUCCEEDED || hosts_.settled();
   }
-  // A host came back without its shards of the target, or will not come: see GiveUp().
+  // Whether a host came back without its shards of the target, or will not come back: see GiveUp().
   bool incomplete() const { return step_ == Step::kCommitting && hosts_.incomplete(); }
-  // Forgets what only a running execution needs. REQUIRES: ended().
+  // Drops what only a running execution needs. REQUIRES: ended().
   void DropTargets();
-  // The resource as the journal shall hold it after `what`.
+  // The resource as the journal must have it after `what`.
   v1::Execution ToSave(Save what, Moment now) const;
 
  private:
@@ -126,10 +126,10 @@ class Execution {
 
   ExecutionSpec spec_;
   v1::Execution resource_;
-  ExecutionHosts hosts_;  // as spec_.participants
+  ExecutionHosts hosts_;  // in the order of spec_.participants
   Step step_ = Step::kQueued;
   int32_t granted_ = 0;
-  v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // of an execution that does not succeed
+  v1::Execution::Phase end_phase_ = v1::Execution::FAILED;  // if the execution does not succeed
   Timestamp aborting_since_{0};
 };
 

@@ -9,27 +9,29 @@
 
 namespace remesh::server {
 
-// How far a host of an execution is.
+// The progress of one host of an execution.
 struct ExecutionHost {
   std::string name;
   bool receives = false;  // shards of the target
-  bool told = false;      // of the attempt, so it must quiesce
+  bool told = false;      // it was told of the attempt, so it must quiesce
   bool away = false;
   bool prepared = false;
   bool verified = false;
   bool committed = false;
   bool quiesced = false;
   bool settled = false;     // it quiesced, or came back since and was told what to free
-  bool incomplete = false;  // back without its shards of the target
+  bool incomplete = false;  // it came back without its shards of the target
   int commit_failures = 0;
   Timestamp commit_again{0};  // when to repeat Commit, once it failed
 };
 
-// How far the hosts of an execution are; by index as ExecutionSpec::participants, which are by name.
+// The progress of all hosts of an execution, in the order of ExecutionSpec::participants, which is
+// by name.
 class ExecutionHosts {
  public:
   explicit ExecutionHosts(const std::vector<Participant>& participants);
-  // After a restart of the server nobody is attached, and everybody may have been told.
+  // After a restart of the server no host is attached, and any host may have been told of the
+  // attempt.
   void Restore(bool ended);
 
   size_t size() const { return hosts_.size(); }
@@ -38,16 +40,17 @@ class ExecutionHosts {
 
   bool prepared() const;
   bool verified() const;
-  // Who only gave has nothing to make readable: its absence holds up nobody.
+  // Whether every host has committed. A host that receives no shards has nothing to make readable,
+  // so its absence delays nobody.
   bool committed() const;
-  bool quiet() const;    // nobody who is there still runs the attempt
-  bool settled() const;  // nobody still holds anything that only the execution's record explains
-  // A receiver came back without its shards of the target, or will not come.
+  bool quiet() const;    // no host that is attached still runs the attempt
+  bool settled() const;  // no host holds anything that only the record explains
+  // Whether a receiver came back without its shards of the target, or will not come back.
   bool incomplete() const;
 
-  // Hosts to which Commit is to be repeated by now.
+  // Hosts to which Commit must be repeated by now.
   std::vector<int> CommitsToRepeat(Timestamp now) const;
-  // It is repeated ever more rarely.
+  // Commit failed on this host. The time until it is repeated grows with each failure.
   void CommitFailed(int index, Timestamp now);
   void Forgive(Timestamp pause);  // the server itself stood still
 

@@ -13,21 +13,21 @@ namespace remesh::server {
 // A host of an execution.
 struct Participant {
   std::string host;
-  v1::Assignment target;            // complete; without shards on a host that only gives
+  v1::Assignment target;            // complete; without shards on a host that only sends
   std::vector<int64_t> device_ids;  // of the host, in local order
 
   bool receives() const { return !target.shards().empty(); }
 };
 
-// What stays as it is for an execution's whole life.
+// The constant part of an execution.
 struct ExecutionSpec {
   v1::AttemptId attempt;
   std::string fingerprint;
   int64_t window_bytes = 0;
   int32_t grant_ahead = 8;       // windows that may be granted beyond those done everywhere
   Timestamp deadline{0};         // on the clock of Moment::steady
-  Timestamp quiesce_timeout{0};  // most time that workers get to end an attempt
-  std::vector<Participant> participants;  // by host; those with shards of the source or the target
+  Timestamp quiesce_timeout{0};  // limit for workers to end an attempt
+  std::vector<Participant> participants;  // by host: those with shards of source or target
 };
 
 }  // namespace remesh::server

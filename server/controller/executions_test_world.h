@@ -14,7 +14,7 @@ namespace remesh::server {
 // The machines up to starts.
 class ExecutionsTestWorld : public StatesTestWorld {
  protected:
-  // A state on a, which is READY.
+  // Creates a READY state on host a.
   void SetUp() override {
     Attach("a");
     Attach("b");
@@ -31,7 +31,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
     request.set_request_id(request_id);
     return request;
   }
-  // From a to `host`.
+  // A plan for a move from a to `host`.
   static PlannedExecution MoveTo(const std::string& host, int32_t windows) {
     PlannedExecution move;
     move.target = PlaceOn({host});
@@ -42,7 +42,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
     }
     return move;
   }
-  // Returns its name.
+  // Starts an execution and returns its name.
   std::string Launch(const std::string& host = "b", int32_t windows = 0) {
     starts_.Start(10, Request(), now_, out_);
     std::optional<server::Launch> launch = starts_.OnPlanned(
@@ -58,7 +58,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
     starts_.OnStored(name, out_);
     executions_.OnStored(name, now_, out_);
   }
-  // What the workers of all hosts say next.
+  // All hosts' workers report the message that `set` makes.
   template <typename Set>
   void Say(const std::string& name, Set set) {
     for (const char* host : {"a", "b"}) {
@@ -69,7 +69,7 @@ class ExecutionsTestWorld : public StatesTestWorld {
       executions_.OnMessage(host, message, now_, out_);
     }
   }
-  // The last thing that waits for the journal.
+  // The last follow-up that waits for the journal.
   ExecutionSaved LastSave() {
     const std::vector<FollowUp> waiting = out_.TakeFollowUps();
     EXPECT_FALSE(waiting.empty());

@@ -13,17 +13,17 @@
 
 namespace remesh::server {
 
-// What follows once a transaction is on disk: handed to the journal queue with the transaction, and
-// handed back when it is durable. Plain values, so that whoever asks for a transaction need not be
-// known to the queue.
+// What to do once a transaction is on disk. The journal queue gets it with the transaction and
+// returns it when the transaction is durable. Follow-ups are plain values, so the queue need not
+// know who asked for the transaction.
 
 struct NothingFollows {};
 struct CallPersisted {  // answered with nothing
   CallId call = 0;
 };
-// The epoch of this life of the server is written: commands may be given.
+// The epoch of this life of the server is on disk: commands may be sent.
 struct LeadershipBegun {};
-// Who the host is, and the epoch above every one that it obeyed.
+// A host's identity is on disk, and an epoch above every one that it has obeyed.
 struct HostAdmitted {
   StreamId stream = 0;
   std::string host;
@@ -37,7 +37,7 @@ struct StateDeleted {
   std::string name;
   std::map<StateKey, Tombstone> gone;
 };
-// Its first record: it may start.
+// The execution's first record is on disk: it may start.
 struct ExecutionStored {
   std::string name;
 };
@@ -50,7 +50,8 @@ struct ExecutionSaved {
 using FollowUp = std::variant<NothingFollows, CallPersisted, LeadershipBegun, HostAdmitted,
                               StateCreated, StateDeleted, ExecutionStored, ExecutionSaved>;
 
-// A transaction after which something relies on hosts: their own entries are kept with it.
+// A transaction after which something relies on hosts: the hosts' own entries must be written with
+// it.
 struct Reliance {
   std::set<std::string> hosts;
   std::vector<Record> records;

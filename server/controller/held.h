@@ -12,16 +12,16 @@
 
 namespace remesh::server {
 
-// What a generation on a worker is judged by. Everything is as this journal has it.
+// The knowledge by which a generation on a worker is judged, as this journal has it.
 struct HeldView {
   const StateRegistry& states;
   const WorkerRegistry& workers;
   const Tombstones& tombstones;
-  // Null: not known (any more).
+  // Null: the execution is not known, or no longer known.
   absl::FunctionRef<const v1::Execution*(const std::string& name)> execution;
 };
 
-// What shall become of it.
+// What is to become of a generation that a worker holds.
 struct Verdict {
   enum class Kind : int8_t {
     kKeep,         // it is where it should be, or a running execution deals with it
@@ -34,14 +34,14 @@ struct Verdict {
   };
   Kind kind = Kind::kKeep;
   std::string reason = "";  // of kOwed, for people
-  bool newer = false;       // than the journal knows: somebody committed, or may have
+  bool newer = false;       // newer than the journal knows: it was committed, or may be
 };
 
-// Nothing is freed for lack of knowledge: only what the journal itself proves to be free goes.
-// Pure.
+// Judges a generation. Frees nothing for lack of knowledge: only what the journal itself proves to
+// be free. Pure.
 Verdict Judge(const std::string& host, const v1::StateManifest& manifest, const HeldView& view);
 
-// The message that carries a verdict out. REQUIRES: neither kKeep nor kOwed.
+// The message that carries out a verdict. REQUIRES: `kind` is neither kKeep nor kOwed.
 v1::AttachResponse ToCommand(Verdict::Kind kind, const v1::StateManifest& manifest);
 
 }  // namespace remesh::server

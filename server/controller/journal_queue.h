@@ -10,22 +10,23 @@
 
 namespace remesh::server {
 
-// The transactions that are on their way to the disk, and what follows when they are there. The
-// first of the controller's machines: it knows none of the others. Not thread-safe.
+// The transactions on their way to the disk, and what follows when they are there. The first of the
+// controller's machines: it knows no other. Not thread-safe.
 class JournalQueue {
  public:
   // `durable`: the last transaction on disk.
   explicit JournalQueue(uint64_t durable) : next_(durable + 1), durable_(durable) {}
 
-  // Numbers the transactions of `out`, in its order.
+  // Numbers the transactions of `out`, in order.
   void Enqueue(Outbox& out);
-  // Returns what follows from what became durable, in the order of the transactions.
+  // Returns the follow-ups of all transactions that became durable, in the order of the
+  // transactions.
   std::vector<FollowUp> OnPersisted(const Persisted& persisted);
 
   uint64_t durable() const { return durable_; }
   bool full() const { return full_; }
-  // RESOURCE_EXHAUSTED (JOURNAL_FULL): nothing new begins while the journal's disk is full; what is
-  // left of it is for decisions.
+  // RESOURCE_EXHAUSTED (JOURNAL_FULL): nothing new begins while the journal's disk is full; the
+  // remaining room is for decisions.
   absl::Status CheckRoom() const;
 
  private:

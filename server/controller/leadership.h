@@ -14,11 +14,13 @@
 
 namespace remesh::server {
 
-// Whether this life of the server may decide anything, and by which epoch its commands are known.
+// Decides whether this life of the server may make decisions, and keeps the epoch of its commands.
+// Not thread-safe.
 // Not thread-safe.
 class Leadership {
  public:
-  // `epoch`: the highest that was ever led. `lost`: leaderships that were given up on purpose.
+  // `epoch`: the highest epoch of any leadership. `lost`: leaderships that were given up on
+  // purpose.
   Leadership(JournalPast past, uint64_t epoch, std::set<std::string> lost,
              const JournalQueue& journal);
 
@@ -28,25 +30,27 @@ class Leadership {
 
   uint64_t epoch() const { return epoch_; }  // of every command; on disk before the first one
   uint64_t highest_epoch() const { return highest_epoch_; }  // on its way to the disk
-  // Once `epoch` is on disk.
+  // Uses `epoch` from now on. Call it once `epoch` is on disk.
   void Adopt(uint64_t epoch);
-  // Commands need an epoch above every other planner's that the worker obeyed. Only a journal that
-  // went back, or is new, meets one. INVALID_ARGUMENT: highest_epoch is out of reach.
+  // Commands need an epoch above every epoch of another leadership that the worker has obeyed. Only
+  // a journal that went back, or is new, meets a higher one. INVALID_ARGUMENT: highest_epoch is too
+  // far ahead.
   absl::Status RaiseEpoch(const v1::Register& registration, std::vector<Record>& records);
 
-  // Whether the journal is older than what the worker was told of it.
+  // Whether the worker was told of a later journal than this one.
   bool HasGoneBackFor(const v1::Register& registration) const;
-  // A host that is believed comes: whether anything may be written on its account. Not so from the
-  // first one on that was told of a later journal than this one.
+  // A host whose identity is proven has come. Returns whether anything may be written on its
+  // account: no, from the first host on that was told of a later journal than this one.
   bool Hear(const v1::Register& registration, std::vector<Record>& records, Outbox& out);
-  // Such a host has come: nothing is decided, nothing written, no command sent any more.
+  // Whether such a host has come: then nothing is decided, nothing is written and no command is
+  // sent any more.
   bool behind() const { return !behind_.empty(); }
   bool accepts_older() const { return past_.accepts_older; }
   // FAILED_PRECONDITION (JOURNAL_BEHIND).
   absl::Status CheckMayChange() const;
 
   const std::string& cluster_uid() const { return past_.cluster_uid; }
-  // Puts our epoch, and the position of our journal, on a command.
+  // Puts our epoch and our journal's position on a command.
   void Sign(v1::AttachResponse& command) const;
 
  private:

@@ -16,8 +16,8 @@
 
 namespace remesh::server {
 
-// The machines of the controller in their order of knowledge: each sees those before it, read only.
-// Who changes several of them because of one event is the dispatcher: controller.h, host_events.h
+// The machines of the controller, ordered by what they may know: each has read access to those
+// before it. Only the dispatcher changes several of them for one event: controller.h, host_events.h
 // and settle.h.
 struct Machines {
   Machines(ControllerOptions options, RandomBits random, const Restored& restored);

@@ -22,7 +22,7 @@
 
 namespace remesh::server {
 
-// What those who come after membership must learn of a host.
+// Facts about a host that machines after membership must learn.
 struct HostAway {  // its stream ended, or another one took its place
   std::string host;
   absl::Status why;
@@ -34,18 +34,18 @@ struct HostForgotten {  // and with it what it held
 using HostFact = std::variant<HostAway, HostForgotten>;
 using HostFacts = std::vector<HostFact>;
 
-// FAILED_PRECONDITION (`reason`) and their kind, about the worker of a host.
+// FAILED_PRECONDITION (`reason`), or another code, about the worker of a host.
 absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::string& host,
                          std::string_view what);
 
 // Which hosts are known, which of them are attached, and who may attach as which life of which
-// host. Knows the journal and the leadership only. Not thread-safe.
-// One for each thing that a host or an operator does: it has more than 25 methods.
+// host. Knows only the journal and the leadership. Not thread-safe.
+// Has a method for each thing that a host or an operator does, so it has more than 25 methods.
 class Membership {
  public:
   Membership(const ControllerOptions& options, const Leadership& leadership);
-  // Whoever a state relies on is known, too: without an entry of its own, the next worker of that
-  // name is taken for it.
+  // Also makes every host known that a state relies on. If the journal has no entry for such a host,
+  // the next worker of that name is taken for it.
   void Restore(const Restored& restored, Moment now);
 
   const WorkerRegistry& workers() const { return workers_; }
@@ -53,23 +53,26 @@ class Membership {
   // INVALID_ARGUMENT as WorkerRegistry::SetRules().
   absl::Status SetTopologyRules(TopologyRules rules, Outbox& out);
   bool knows(const std::string& host) const { return hosts_.contains(host); }
-  // Known hosts by name. Those that attached to earlier leaders only are not in workers().
+  // Known hosts by name. Those that attached only to earlier leaders are not in workers().
   const std::map<std::string, HostEntry>& hosts() const { return hosts_; }
-  // The journal has the host, or will have it with what is on its way there.
+  // Whether the journal has the host, or will have it once the transactions on their way are on
+  // disk.
   bool durable(const std::string& host) const;
 
-  // Whether the worker may attach, and as which life of its host; unknown hosts make way for one
-  // that proves itself. `vouched`, errors: see Enrol(); errors also of WorkerRegistry::Check(),
-  // ValidateHeld() and CheckRoom().
+  // Decides whether the worker may attach, and as which life of its host. Unknown hosts make way
+  // for one that proves its identity. `vouched`, errors: see Enrol(); also the errors of
+  // WorkerRegistry::Check(), ValidateHeld() and CheckRoom().
   absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, bool vouched, Moment now,
                                   Outbox& out, HostFacts& facts);
-  // Takes the enrolment for true, and assigns device ids where they are left to the server; `records`
-  // gets what must be on disk before Attach().
+  // Accepts the enrolment, and assigns device ids if they are left to the server. Adds to `records`
+  // what must be on disk before Attach().
   v1::Register Accept(const v1::Register& registration, Enrolment enrolment, Moment now,
                       std::vector<Record>& records);
-  // The fact goes before whatever else is done about the host.
+  // Attaches the stream. The caller must hand the fact on before it does anything else about the
+  // host.
   HostAway Attach(StreamId stream, const v1::Register& registration, Moment now, Outbox& out);
-  // The host's record is on disk, but its stream has ended or another host took its devices.
+  // Undoes Accept(): the host's record is on disk, but its stream has ended or another host took
+  // its devices.
   HostFacts AbandonAttach(const std::string& host, Moment now, Outbox& out);
 
   void Hear(const StreamMessage& message, Moment now);
@@ -78,18 +81,19 @@ class Membership {
   HostFacts DropStream(StreamId stream, const absl::Status& why, Moment now, Outbox& out);
   HostFacts DropSilent(StreamId stream, Moment now, Outbox& out);
 
-  // A host that something relies on keeps its entry, and the proof of who it is.
+  // Makes the entries of hosts that something relies on durable, with the proof of their identity.
+  // Returns the records to write.
   std::vector<Record> Keep(const std::set<std::string>& hosts);
-  // What a host says that it holds; false: too much.
+  // Notes what a host reports to hold. False: it holds too much.
   bool Hold(const std::string& host, const v1::StateManifest& manifest);
   void Release(const std::string& host, const ManifestKey& key);
 
   // Whether nothing new may be placed on the host.
   bool drained(const std::string& host) const { return drained_.contains(host); }
-  // Returns what must be on disk. REQUIRES: CheckKnown().
+  // Returns what must be written. REQUIRES: CheckKnown().
   std::vector<Record> SetDrained(const std::string& host, bool drained);
 
-  // `then` follows when it is on disk. REQUIRES: CheckAway(), for both.
+  // `then` follows when the change is on disk. REQUIRES: CheckAway(), for both.
   HostFacts Forget(const std::string& host, FollowUp then, Moment now, Outbox& out);
   void Reset(const std::string& host, FollowUp then, Outbox& out);
 
@@ -101,7 +105,7 @@ class Membership {
   const ControllerOptions& options_;
   const Leadership& leadership_;
   WorkerRegistry workers_;
-  // That attached, to earlier leaders with this journal too.
+  // Hosts that attached, also to earlier leaders with this journal.
   std::map<std::string, HostEntry> hosts_;
   DeviceIds device_ids_;
   std::set<std::string> drained_;  // known hosts
@@ -109,15 +113,16 @@ class Membership {
 
 // NOT_FOUND.
 absl::Status CheckKnown(const Membership& membership, const std::string& host);
-// UNAVAILABLE (WORKER_FORGOTTEN, WORKER_RESET): the proof of who a host is, by which it is being
-// admitted, does not count any more.
+// UNAVAILABLE (WORKER_FORGOTTEN, WORKER_RESET): an operator has revoked the proof of identity by
+// which the host is being admitted.
 absl::Status CheckProven(const Membership& membership, const std::string& host);
 // NOT_FOUND, or FAILED_PRECONDITION (WORKER_ALIVE).
 absl::Status CheckAway(const Membership& membership, const std::string& host);
-// ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device of that id.
+// ALREADY_EXISTS (DEVICE_ID_TAKEN): another host has a device with one of these ids.
 absl::Status CheckDevicesFree(const Membership& membership, const v1::Register& registration);
-// The same, and INVALID_ARGUMENT as WorkerRegistry::CheckNicCapacity(): what a topology may have.
-// Hosts that are not `durable` leave half of it to those that prove themselves.
+// As CheckDevicesFree(), and INVALID_ARGUMENT as from WorkerRegistry::CheckNicCapacity() when a
+// topology may not have that much. Hosts that are not `durable` must leave half of the capacity to
+// hosts that prove their identity.
 absl::Status CheckRoom(const Membership& membership, const v1::Register& registration,
                        bool durable);
 // FAILED_PRECONDITION (HOST_DRAINED): nothing new may be placed on the host.

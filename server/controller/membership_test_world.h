@@ -12,7 +12,7 @@
 
 namespace remesh::server {
 
-// The machines up to membership, and what a test sees of their actions.
+// The machines up to membership, and access to their actions.
 class MembershipTestWorld : public testing::Test {
  protected:
   static v1::Register Registration(const std::string& host) {
@@ -38,7 +38,7 @@ class MembershipTestWorld : public testing::Test {
     return manifest;
   }
 
-  // The whole way in, as the dispatcher goes it; returns the facts of it.
+  // Attaches a worker in the same steps as the dispatcher; returns the facts.
   HostFacts Attach(const v1::Register& registration, bool vouched = false) {
     HostFacts facts;
     std::vector<Record> records;
@@ -52,7 +52,7 @@ class MembershipTestWorld : public testing::Test {
   }
   HostFacts Attach(const std::string& host) { return Attach(Registration(host)); }
 
-  // Since the last Clear().
+  // The actions of this kind since the last Clear().
   template <typename What>
   std::vector<What> Did() {
     std::vector<What> did;

@@ -9,8 +9,8 @@
 
 namespace remesh::server {
 
-// Resource names. A segment is 1 to 63 characters of [A-Za-z0-9._-], the first one a letter or
-// digit. Errors are INVALID_ARGUMENT and name `field`.
+// Parsers of resource names. A segment has 1 to 63 characters of [A-Za-z0-9._-] and begins with a
+// letter or digit. Errors are INVALID_ARGUMENT and name `field`.
 
 // jobs/{job}/states/{state}. Returns the job.
 absl::StatusOr<std::string> ParseStateName(std::string_view field, std::string_view name);
@@ -21,8 +21,8 @@ absl::StatusOr<std::string> ParseExecutionName(std::string_view field, std::stri
 // workers/{host}. Returns the host; hosts may have up to 253 characters.
 absl::StatusOr<std::string> ParseWorkerName(std::string_view field, std::string_view name);
 
-// "jobs/{job}", or "" or "jobs/-" for all. Returns the prefix that names of the parent's children
-// start with: "jobs/{job}/" or "".
+// "jobs/{job}", or "" or "jobs/-" for all jobs. Returns the prefix of the names of the parent's
+// children: "jobs/{job}/" or "".
 absl::StatusOr<std::string> ParseParent(std::string_view field, std::string_view parent);
 
 // Whether `host` may be the name of a worker.

@@ -7,7 +7,7 @@
 
 namespace remesh::server {
 
-// What the process around the controller asks of it; what each does is said at the event.
+// Requests of the process around the controller; the events document what each does.
 void OnReconfigure(const Reconfigure& change, Machines& machines, Outbox& out);
 void OnDrain(const Drain& drain, Machines& machines, Moment now, Outbox& out);
 

@@ -10,7 +10,7 @@
 
 namespace remesh::server {
 
-// What the machines of the controller want done because of one event, in order. Not thread-safe.
+// Collects the actions of the controller's machines for one event, in order. Not thread-safe.
 class Outbox {
  public:
   void Add(Action action) { actions_.push_back(std::move(action)); }
@@ -19,16 +19,17 @@ class Outbox {
   void Close(StreamId stream, const absl::Status& status);
   void Note(std::string line);
   void Warn(std::string line);
-  // The journal queue numbers it; `then` comes back from there once it is on disk.
+  // Writes a transaction, which the journal queue numbers; the queue returns `then` once it is on
+  // disk.
   void Persist(std::vector<Record> records, FollowUp then = NothingFollows());
-  // The state or execution of this name changed: its watchers are told at the event's end.
+  // The state or execution of this name has changed: its watchers are told at the end of the event.
   void Touch(const std::string& name) { touched_.insert(name); }
 
   bool Closes(StreamId stream) const;
-  // What was to be written is not, and nothing follows from it.
+  // Drops the transactions that were to be written, and their follow-ups.
   void DropPersists();
   std::set<std::string> TakeTouched();
-  // Of the Persist actions, in their order.
+  // The follow-ups of the Persist actions, in the same order.
   std::vector<FollowUp> TakeFollowUps();
   Actions& actions() { return actions_; }
 

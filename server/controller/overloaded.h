@@ -3,7 +3,7 @@
 
 namespace remesh::server {
 
-// One function object of several lambdas, for std::visit.
+// Makes one function object of several lambdas, for std::visit.
 template <typename... Handlers>
 struct Overloaded : Handlers... {
   using Handlers::operator()...;

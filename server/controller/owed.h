@@ -14,17 +14,18 @@
 
 namespace remesh::server {
 
-// What workers hold that can be neither used nor proved to be free: it stays until something more
-// is known of it, or an operator gives it up. A value beside Reconcile(); not thread-safe.
+// What workers hold that can be neither used nor proved to be free. It stays until more is known of
+// it, or an operator gives it up. A value beside Reconcile(). Not thread-safe.
 class Owed {
  public:
   struct Entry {
     v1::StateManifest manifest;
     std::string reason;
-    bool newer = false;  // than the journal knows
+    bool newer = false;  // newer than the journal knows
   };
 
-  // The verdict is kOwed. The word of a host that is not `durable` makes no state LOST.
+  // Notes a generation whose verdict is kOwed. The report of a host that is not `durable` makes no
+  // state LOST.
   void Note(const HeldGeneration& held, const Verdict& verdict, bool durable, Outbox& out);
   void Drop(const std::string& host, const ManifestKey& key);
 
@@ -32,7 +33,7 @@ class Owed {
   const Entry* Find(const std::string& host, const ManifestKey& key) const;
   // By generation and host.
   const std::map<std::pair<ManifestKey, std::string>, Entry>& entries() const { return entries_; }
-  // What is owed of all the states that have or had the name.
+  // Everything owed of all states that have or had this name.
   std::vector<HeldGeneration> OfState(const std::string& state) const;
   // What a host owes of one state. FAILED_PRECONDITION (NOT_OWED): nothing.
   absl::StatusOr<v1::DiscardShardsResponse> OnHost(const std::string& host,

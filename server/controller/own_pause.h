@@ -7,14 +7,15 @@
 
 namespace remesh::server {
 
-// Tells by the time between ticks that the server itself stood still: then nobody was silent.
+// Detects from the time between ticks that the server itself stood still, in which case no worker
+// was silent.
 class OwnPause {
  public:
-  // `interval` between ticks; 0: they come at any time.
+  // `interval`: time between ticks; 0: ticks come at any time.
   explicit OwnPause(Timestamp interval) : interval_(interval) {}
 
   void Start(Timestamp now) { last_ = now; }
-  // How long it stood still before this tick; 0: not worth to be mentioned.
+  // How long the server stood still before this tick; 0: not long enough to matter.
   Timestamp OnTick(Timestamp now) {
     const Timestamp pause = now - std::exchange(last_, now) - interval_;
     return interval_.count() == 0 || pause <= interval_ ? Timestamp(0) : pause;

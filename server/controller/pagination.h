@@ -13,14 +13,14 @@
 
 namespace remesh::server {
 
-// Pages of a collection that is ordered by string keys (AIP-158). A token names the last key of its
-// page, so that entries which come or go between pages are neither repeated nor skipped.
+// Pages through a collection that is ordered by string keys (AIP-158). A page token names the last
+// key of its page, so entries that come or go between pages cause no repetitions and no gaps.
 struct PageStart {
   int32_t size = 0;   // 1 to 1000
-  std::string after;  // list keys greater than this
+  std::string after;  // list keys greater than this one
 };
 
-// `scope` stands for the other arguments of the request: a token of another scope is refused.
+// `scope` identifies the other arguments of the request: a token of another scope is refused.
 // INVALID_ARGUMENT: page_size, page_token.
 absl::StatusOr<PageStart> ParsePage(int32_t page_size, std::string_view page_token,
                                     std::string_view scope);
@@ -28,8 +28,8 @@ absl::StatusOr<PageStart> ParsePage(int32_t page_size, std::string_view page_tok
 std::string MakePageToken(std::string_view scope, std::string_view last_key);
 
 // Appends make(value) to `page` for the entries whose value passes `keep`, until the page is full
-// by number or by bytes; a larger entry has a page of its own. Returns the token of the next page
-// or "".
+// by number or by bytes. An entry larger than that has a page to itself. Returns the token of the
+// next page, or "".
 template <typename Value, typename Keep, typename Make, typename Message>
 std::string FillPage(const std::map<std::string, Value>& entries, const PageStart& start,
                      std::string_view scope, Keep keep, Make make, size_t max_bytes,

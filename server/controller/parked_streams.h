@@ -12,27 +12,28 @@
 
 namespace remesh::server {
 
-// Streams whose workers wait for the journal: until it has our epoch, or has who they are. What
-// they say meanwhile is kept, unless it is more than a worker says before its welcome. Not thread-safe.
+// Streams whose workers wait for the journal to have our epoch or the host's identity. Keeps their
+// messages meanwhile, up to more than a worker sends before its Welcome. Not thread-safe.
 class ParkedStreams {
  public:
-  // Of a stream, after its first message.
+  // Limits for one stream, after its first message.
   static constexpr size_t kMessagesMax = 1000;
   static constexpr size_t kBytesMax = size_t{1} << 20;
 
   struct Parked {
-    v1::Register registration;  // that is being journaled; without a host: nothing is
+    v1::Register registration;  // being journaled; without a host: nothing is
     std::vector<StreamMessage> messages;
-    size_t bytes = 0;  // of them, but for the stream's first, which is long
+    size_t bytes = 0;  // of the messages, except the stream's first, which is long
   };
 
   void Park(StreamId stream, v1::Register registration);
-  // Whether the message waits: because its stream does, or because nobody leads yet. A stream that
-  // says too much is closed (WORKER_TOO_FAST).
+  // Keeps the message and returns true if it must wait, because its stream does or because the
+  // server does not lead yet. Closes a stream that sends too much (WORKER_TOO_FAST).
   bool Keep(const StreamMessage& message, bool leads, Outbox& out);
-  // The host registered by a later stream: closes those that wait; whether there were any.
+  // The host registered on a later stream: closes its streams that wait. Returns whether there were
+  // any.
   bool Supersede(const std::string& host, Outbox& out);
-  // Ends the wait; nothing when the stream does not wait (any more).
+  // Ends the wait; nullopt when the stream does not wait, or no longer waits.
   std::optional<Parked> Take(StreamId stream);
   std::vector<StreamId> streams() const;
 

@@ -16,17 +16,17 @@
 
 namespace remesh::server {
 
-// Bytes of states together stop here: more than any limit, and far from where a sum would wrap.
+// The largest sum of states' bytes: above every limit, and far from an overflow.
 inline constexpr int64_t kBytesSumMax = int64_t{1} << 62;
 // REQUIRES: sum <= kBytesSumMax, more >= 0.
 inline int64_t AddBytes(int64_t sum, int64_t more) {
   return sum > kBytesSumMax - std::min(more, kBytesSumMax) ? kBytesSumMax : sum + more;
 }
 
-// Devices of a host that a state or a plan names.
+// The devices of a host that a state or a plan names.
 struct HostDevices {
   std::vector<int64_t> device_ids;     // of the whole host, in local order
-  std::vector<int32_t> local_devices;  // those named, rising
+  std::vector<int32_t> local_devices;  // the named ones, in rising order
 };
 
 // One host's part of a state.
@@ -35,28 +35,28 @@ struct HostPart {
   HostDevices devices;
 };
 
-// A state's layout taken apart for its hosts: what the controller needs to know of it.
+// A state's layout, divided by host: the form in which the controller knows it.
 struct PlacedState {
   v1::StateSpec spec;                                // with its topology spelled out
   std::shared_ptr<const proto::StateLayout> layout;  // for planning only
-  std::map<std::string, HostPart> hosts;             // by name: those that hold a shard
+  std::map<std::string, HostPart> hosts;             // by name: hosts that hold a shard
   int64_t total_shards = 0;
   int64_t total_bytes = 0;
 };
 
-// The answer to "from this state to those targets".
+// The plan for a move of a state to its targets.
 struct PlannedExecution {
   std::shared_ptr<const PlacedState> target;
-  // Every host that the plan names, relays included, but for those with lost devices only.
+  // Every host that the plan names, relays included, except hosts whose named devices are all lost.
   std::map<std::string, HostDevices> hosts;
-  std::set<std::string> spared_hosts;  // whose shards of the source are all on lost devices
+  std::set<std::string> spared_hosts;  // all their shards of the source are on lost devices
   std::vector<int64_t> lost_device_ids;
-  std::vector<v1::TargetDeviceList> target_device_lists;  // when their order was free
+  std::vector<v1::TargetDeviceList> target_device_lists;  // if their order was free
   std::string plan;  // plans/{...}; kept in the cache until released
   std::string fingerprint;
   v1::PlanSummary summary;
   v1::Planning planning;
-  double compute_seconds = 0;  // that the plan took when it was computed
+  double compute_seconds = 0;  // the time that it took to compute the plan
   int64_t window_bytes = 0;
 };
 

@@ -16,29 +16,30 @@ struct HeldGeneration {
   v1::StateManifest manifest;
 };
 
-// What shall become of it: it is owed, or the worker is told something, or it stays as it is.
+// The judgement on one generation: the worker gets a command, or the generation is owed, or it
+// stays as it is.
 struct Judgement {
   HeldGeneration held;
   Verdict verdict;
   std::optional<v1::AttachResponse> command;
-  std::vector<ManifestKey> gone;  // what the host no longer holds once it has the command
+  std::vector<ManifestKey> gone;  // what the host no longer holds after the command
 };
 
-// Judges what workers hold by what the controller knows. What is certainly free goes; the rest is
-// owed until something more is known. Pure: the one place where anything is freed. Skips what is on
-// hosts that are away, and what went with another of the judgements.
+// Judges what workers hold by what the controller knows. Frees what is certainly free; everything
+// else is owed until more is known. Pure, and the only place that frees anything. Skips hosts that
+// are away, and generations that another of the judgements already frees.
 std::vector<Judgement> Reconcile(const std::vector<HeldGeneration>& held, const HeldView& view);
 
-// Everything that has the state's name, on all hosts that are attached.
+// Every generation of a state of this name, on all attached hosts.
 std::vector<HeldGeneration> HeldOfState(const std::string& state, const WorkerRegistry& workers);
-// What a host says that it holds when it comes.
+// Every generation that a host reports when it registers.
 std::vector<HeldGeneration> HeldOfHost(const v1::Register& registration);
 
-// For an attempt that a worker still runs: how its execution ended without it. Nothing while the
-// execution runs, or where it is not known.
+// For an attempt that a worker still runs: the command that tells it how its execution has ended.
+// Nothing while the execution runs, or if its end is not known.
 std::optional<v1::AttachResponse> ReconcileAttempt(const v1::Execution& execution);
 
-// For what an operator gives up: it goes whatever its state is.
+// The command for a generation that an operator gives up: it frees the generation in any phase.
 v1::AttachResponse ToDiscard(const v1::StateManifest& manifest);
 
 }  // namespace remesh::server

@@ -19,37 +19,37 @@
 
 namespace remesh::server {
 
-// What the server keeps of a host that attached once.
+// What the server keeps of every host that has attached.
 struct KnownHost {
   int64_t incarnation = 0;       // the last one assigned
-  std::string secret_hash = "";  // of the host's secret; empty: the next worker is taken for it
+  std::string secret_hash = "";  // of its secret; empty: the next worker is taken for it
 };
 
-// A state and not another one that had its name before or has it later.
+// Identifies a state, and not another that had its name before or gets it later.
 struct StateKey {
   std::string name;
-  std::string uid;  // empty: made before states had one
+  std::string uid;  // empty: made before states had uids
   auto operator<=>(const StateKey&) const = default;
 };
 
-// That a state was deleted.
+// The record that a state was deleted.
 struct Tombstone {
   uint64_t order = 0;           // of deletion
-  std::set<std::string> hosts;  // that may still hold something of it
+  std::set<std::string> hosts;  // hosts that may still hold something of it
 };
 
-// What the controller keeps in the journal: one line a thing, its kind in the key.
+// The records that the controller keeps in the journal: one a thing, with its kind in the key.
 
 Record EpochRecord(uint64_t epoch);
-// An earlier leadership that this journal does not know, or not to its end, and that was given up.
+// A leadership that was given up, because this journal does not know it, or not up to its end.
 Record LostLeadershipRecord(const std::string& leadership);
-// A worker of that host attached once.
+// A worker of this host has attached.
 Record HostRecord(const std::string& host, const KnownHost& known);
 Record NoHostRecord(const std::string& host);
 // Nothing new may be placed on the host.
 Record DrainedRecord(const std::string& host);
 Record NotDrainedRecord(const std::string& host);
-// Ids that the server assigned to the host's devices, in local order.
+// The ids that the server assigned to the host's devices, in local order.
 Record DeviceIdsRecord(const std::string& host, const std::vector<int64_t>& ids);
 Record NoDeviceIdsRecord(const std::string& host);
 // No id from this one on was ever assigned.
@@ -59,20 +59,20 @@ Record NoStateRecord(const std::string& state);
 // The state as it will be once its execution commits.
 Record NextStateRecord(const v1::State& state);
 Record NoNextStateRecord(const std::string& state);
-// Which request created the state.
+// The request that created the state.
 Record CreateRequestRecord(const std::string& state, const std::string& request_id,
                            const std::string& digest);
 Record NoCreateRequestRecord(const std::string& state);
-// The state of that name and uid existed: whoever holds something of it shall forget it.
+// The state of this name and uid existed: hosts that hold something of it must forget it.
 Record TombstoneRecord(const StateKey& state, const Tombstone& tombstone);
 Record NoTombstoneRecord(const StateKey& state);
 Record ExecutionRecord(const v1::Execution& execution);
 Record NoExecutionRecord(const std::string& execution);
-// Which request started the execution.
+// The request that started the execution.
 Record StartRequestRecord(const std::string& execution, const std::string& digest);
 Record NoStartRequestRecord(const std::string& execution);
 
-// A journal, read back.
+// The contents of a journal.
 struct RestoredState {
   v1::State state;
   std::shared_ptr<const PlacedState> placed;
@@ -81,10 +81,10 @@ struct RestoredState {
 };
 struct Restored {
   JournalPast past;
-  uint64_t epoch = 0;  // highest that was ever led
+  uint64_t epoch = 0;  // the highest of any leadership
   std::set<std::string> lost_leaderships;
   std::map<std::string, KnownHost> hosts;
-  std::map<std::string, std::vector<int64_t>> device_ids;  // that were assigned, by host
+  std::map<std::string, std::vector<int64_t>> device_ids;  // assigned by the server, by host
   int64_t next_device_id = 0;
   std::set<std::string> drained;  // hosts
   std::map<std::string, RestoredState> states;

@@ -15,37 +15,37 @@
 
 namespace remesh::server {
 
-// An execution, and what the server needs to know of it.
+// An execution, with what else the server knows of it.
 struct ExecutionEntry {
   Execution execution;
   std::shared_ptr<const PlacedState> target;
   std::set<DeviceKey> devices = {};
   bool keeps_plan = false;
-  std::string request_digest = "";       // of the StartExecution; empty: from a journal without it
-  std::vector<CallId> resolved_by = {};  // are answered when the end is durable
+  std::string request_digest = "";       // of StartExecution; empty: an old journal lacked it
+  std::vector<CallId> resolved_by = {};  // answered when the end is durable
 };
 
-// The executions that there are, found by name, age and request, and which of them are forgotten.
-// A value.
+// The executions, by name, age and request; decides which are forgotten. A value.
 class RememberedExecutions {
  public:
   void Add(ExecutionEntry entry);
 
-  // REQUIRES: there is one of the name.
+  // REQUIRES: an execution of this name exists.
   ExecutionEntry& at(const std::string& name) { return by_name_.at(name); }
   const ExecutionEntry& at(const std::string& name) const { return by_name_.at(name); }
-  // Null when there is none of the name.
+  // Null when no execution has this name.
   const ExecutionEntry* Find(const std::string& name) const;
   // See Executions::FindByRequest().
   const ExecutionEntry* FindByRequest(const std::string& state, const std::string& state_uid,
                                       const std::string& request_id) const;
   std::map<std::string, ExecutionEntry>& by_name() { return by_name_; }
   const std::map<std::string, ExecutionEntry>& by_name() const { return by_name_; }
-  // Name by a key that puts the newest first.
+  // Names, by a key that orders the newest first.
   const std::map<std::string, std::string>& by_age() const { return by_age_; }
 
-  // Forgets the oldest beyond `most`, none of `running`, and returns their names. A job that starts
-  // many of them drives out its own, not those that others still ask for: each job has its share.
+  // Forgets the oldest executions beyond `most`, none of `running`, and returns their names. Each
+  // job has its share: a job that starts many executions drives out its own, not those that other
+  // jobs still ask for.
   std::vector<std::string> DropOld(size_t most, const std::set<std::string>& running);
 
  private:
@@ -53,8 +53,8 @@ class RememberedExecutions {
 
   std::map<std::string, ExecutionEntry> by_name_;
   std::map<std::string, std::string> by_age_;
-  std::map<std::string, size_t> of_job_;            // how many
-  std::map<std::string, std::string> request_ids_;  // -> name
+  std::map<std::string, size_t> of_job_;            // number of executions
+  std::map<std::string, std::string> request_ids_;  // request key -> name
 };
 
 }  // namespace remesh::server

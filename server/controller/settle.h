@@ -9,24 +9,24 @@
 
 namespace remesh::server {
 
-// Part of the dispatcher: carries out what Reconcile() judges.
+// Part of the dispatcher: carries out the judgements of Reconcile().
 
-// Frees what is certainly free; the rest is owed until something more is known. Nothing is freed
-// while the journal is behind.
+// Frees what is certainly free; everything else is owed until more is known. Frees nothing while
+// the journal is behind.
 void Settle(const std::vector<HeldGeneration>& held, Machines& machines, Outbox& out);
-// The host holds these no longer, nor owes them.
+// The host no longer holds or owes these generations.
 void Free(const std::string& host, const std::vector<ManifestKey>& keys, Machines& machines,
           Outbox& out);
 
-// What a host owes, and then, when it has attached anew: what of that it does not mention any more
-// is gone, and makes its state LOST no longer.
+// OwedBy(): what a host owes. FreeUnmentioned(): the host has attached anew; the part of `owed`
+// that it no longer mentions is gone and no longer makes its state LOST.
 std::vector<ManifestKey> OwedBy(const std::string& host, const Machines& machines);
 void FreeUnmentioned(const std::string& host, const std::vector<ManifestKey>& owed,
                      Machines& machines, Outbox& out);
 
-// What a host says that it holds when it comes. Its coming may free what others hold.
+// Settles what a host reports to hold when it registers. Its coming may free what other hosts hold.
 void SettleHost(const v1::Register& registration, Machines& machines, Outbox& out);
-// What a host says that it holds of a generation by now.
+// Settles what a host now reports to hold of one generation.
 void SettleManifest(const std::string& host, const v1::StateManifest& manifest, Machines& machines,
                     Outbox& out);
 

@@ -16,34 +16,35 @@
 
 namespace remesh::server {
 
-// An execution that a StartExecution ends in, and what to write before it starts.
+// An execution that comes of a StartExecution, and what to write before it starts.
 struct Launch {
   ExecutionEntry entry;
   Reliance reliance;  // then ExecutionStored
 };
 
-// StartExecution, from the call to an execution in the journal: requests that are planned, and
-// those whose execution is being written. Knows hosts, states and executions. Not thread-safe.
+// Takes StartExecution from the call to an execution in the journal: holds requests that are being
+// planned, and those whose execution is being written. Knows hosts, states and executions. Not
+// thread-safe.
 class Starts {
  public:
   Starts(const ControllerOptions& options, const RandomBits& random, const JournalQueue& journal,
          const Leadership& leadership, const Membership& membership, const States& states,
          const Executions& executions);
 
-  // Answers, or asks for a plan; then Planned.
+  // Answers the call, or asks for a plan; then Planned follows.
   void Start(CallId call, const v1::StartExecutionRequest& request, Moment now, Outbox& out);
-  // Answers, unless an execution comes of it.
+  // Answers the calls, unless an execution comes of the plan.
   std::optional<Launch> OnPlanned(const Planned& planned, Outbox& out);
   void OnStored(const std::string& execution, Outbox& out);
   void Forgive(Timestamp pause);  // the server itself stood still
-  // Refuses whatever would become an execution: see ServerStops().
+  // Refuses every request that would become an execution: see ServerStops().
   void BeginDrain() { draining_ = true; }
 
-  // Whether a planning reserves the state.
+  // Whether a planning in progress reserves the state.
   bool reserves(const std::string& state) const { return reserved_.contains(state); }
 
  private:
-  struct PendingStart {  // that is being planned
+  struct PendingStart {  // being planned
     std::vector<CallId> calls;
     v1::StartExecutionRequest request;
     Moment asked;
@@ -68,8 +69,8 @@ class Starts {
   bool draining_ = false;
   uint64_t next_planning_ = 1;
   std::map<uint64_t, PendingStart> planning_;            // by planning id
-  std::set<std::string> reserved_;                       // states that plannings reserve
-  std::map<std::string, std::vector<CallId>> launched_;  // by execution that is not on disk yet
+  std::set<std::string> reserved_;                       // states that a planning reserves
+  std::map<std::string, std::vector<CallId>> launched_;  // by execution that is not yet on disk
 };
 
 }  // namespace remesh::server

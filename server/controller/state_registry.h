@@ -18,17 +18,17 @@
 
 namespace remesh::server {
 
-// A state: what was declared, and where it is in its life. Its phase is not stored: it follows from
+// A state: its declaration, and the point in its life. The phase is not stored: it follows from
 // what the workers hold.
 struct StateEntry {
   v1::State declared;  // name, uid, generation, step, labels, create_time; no spec
   std::shared_ptr<const PlacedState> placed;
   std::string request_id;                     // of the CreateState; may be empty
   std::string request_digest;                 // of the CreateState
-  std::string execution;                      // that runs; empty: none
-  std::shared_ptr<const PlacedState> target;  // of it; null: none, or not known any more
+  std::string execution;                      // the one that runs; empty: none
+  std::shared_ptr<const PlacedState> target;  // of the execution; null: none, or no longer known
   bool deleting = false;
-  std::set<std::string> newer_hosts;  // that hold a newer generation than the journal knows
+  std::set<std::string> newer_hosts;  // hosts with a newer generation than the journal knows
 
   const std::string& name() const { return declared.name(); }
   const std::string& uid() const { return declared.uid(); }
@@ -49,28 +49,28 @@ class StateRegistry {
   std::map<std::string, StateEntry> states_;
 };
 
-// Statuses about a state, with its name in message and metadata.
+// An error about a state, with the state's name in message and metadata.
 absl::Status StateError(absl::StatusCode code, std::string_view reason, const std::string& state,
                         std::string_view what);
 
-// INVALID_ARGUMENT: `name` is none of a state. NOT_FOUND.
+// INVALID_ARGUMENT: `name` is not the name of a state. NOT_FOUND.
 absl::StatusOr<const StateEntry*> FindState(std::string_view field, const std::string& name,
                                             const StateRegistry& states);
 
 // The state's phase: MOVING while an execution runs; LOST when a host is away, or back without what
-// was committed there; READY when every host has sealed everything; else BUILDING. The hosts in
-// `spared` do not count.
+// was committed there; READY when every host has sealed everything; otherwise BUILDING. Ignores the
+// hosts in `spared`.
 v1::State::Phase PhaseOf(const StateEntry& state, const WorkerRegistry& workers,
                          const std::set<std::string>& spared = {});
 
 // Whether every host of the state's layout is attached and holds its shards of the generation,
-// sealed or not. Hosts that only gave to it do not count: they hold nothing of it.
+// sealed or not. Hosts that only sent data do not count, because they hold nothing of it.
 bool HeldEverywhere(const StateEntry& state, int64_t generation, const WorkerRegistry& workers);
 
-// The resource as callers see it, spec included.
+// The resource as callers see it, including the spec.
 v1::State ToProto(const StateEntry& state, const WorkerRegistry& workers);
 
-// What `host` holds of the state at its generation. REQUIRES: it holds something.
+// What `host` holds of the state's current generation. REQUIRES: it holds something.
 v1::Assignment AssignmentOf(const StateEntry& state, const std::string& host);
 
 }  // namespace remesh::server

@@ -22,7 +22,7 @@
 
 namespace remesh::server {
 
-// What an execution leaves of its state.
+// The effect of an ended execution on its state.
 struct ExecutionEnd {
   std::string state;
   int64_t abandoned_generation = 0;           // see State.abandoned_generation
@@ -30,14 +30,14 @@ struct ExecutionEnd {
   std::shared_ptr<const PlacedState> target;  // null: the source stays
 };
 
-// What to write of a deletion, and what follows from that.
+// What to write for a deletion, and what follows.
 struct Deletion {
   std::vector<Record> records;
   StateDeleted then;
 };
 
-// Which states exist and which were deleted, and which hosts wait for one. Knows the journal and
-// the hosts; of executions only what it is told. Not thread-safe.
+// Which states exist, which were deleted, and which hosts wait for one. Knows the journal and the
+// hosts, and of executions only what it is told. Not thread-safe.
 class States {
  public:
   States(const ControllerOptions& options, const RandomBits& random, const JournalQueue& journal,
@@ -47,18 +47,18 @@ class States {
   const StateRegistry& registry() const { return registry_; }
   const Tombstones& tombstones() const { return tombstones_; }
   bool creating(const std::string& name) const { return creates_.contains(name); }
-  // The first of the states with shards on the host that are being created; empty: none.
+  // The first state that is being created with shards on the host; empty: none.
   std::string CreatingOn(const std::string& host) const;
 
-  // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have so much more. A state that moves
+  // RESOURCE_EXHAUSTED (JOB_QUOTA): the state's job may not have that much more. A state that moves
   // counts as the larger of its source and its target.
   absl::Status CheckQuota(const std::string& name, int64_t more_states, int64_t more_bytes) const;
 
-  // Answers, or returns what to write first; then StateCreated.
+  // Answers the call, or returns what to write first; then StateCreated follows.
   std::optional<Reliance> Create(CallId call, const CreateState& request, Moment now, Outbox& out);
   void OnCreated(const StateCreated& created, Outbox& out);
-  // Of the states of that name `gone`, with the hosts that may hold something of them. REQUIRES:
-  // none of them moves.
+  // Deletes the states `gone`, which have or had this name, each with the hosts that may hold
+  // something of it. REQUIRES: none of them moves.
   Deletion Delete(CallId call, const std::string& name,
                   const std::map<StateKey, std::set<std::string>>& gone);
   void OnDeleted(const StateDeleted& deleted, Outbox& out);
@@ -70,16 +70,16 @@ class States {
   void SetNewerHosts(const StateKey& state, std::set<std::string> hosts, Outbox& out);
 
   void OnHostAway(const HostAway& away, Outbox& out);
-  // Tells an attached host what it holds of which state. REQUIRES: it was welcomed.
+  // Tells an attached host what it holds of which state. REQUIRES: it got its Welcome.
   void Assign(const std::string& host, Outbox& out);
   // A trainer on the host waits for the state.
   void OnWanted(const std::string& host, const std::string& name, Outbox& out);
-  // What the host does not mention of deleted states is gone there.
+  // Whatever the host does not mention of deleted states is gone there.
   void OnRegistered(const v1::Register& registration, Outbox& out);
   void OnForgotten(const std::string& host, const v1::Forgotten& forgotten, Outbox& out);
 
  private:
-  struct PendingCreate {  // that is being journaled
+  struct PendingCreate {  // being journaled
     std::vector<CallId> calls;
     StateEntry entry;
   };

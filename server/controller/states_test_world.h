@@ -33,7 +33,7 @@ class StatesTestWorld : public MembershipTestWorld {
     create.request.set_request_id(request_id);
     return create;
   }
-  // Returns its uid.
+  // Creates a state and returns its uid.
   std::string Create(const std::vector<std::string>& hosts) {
     const auto asked = states_.Create(1, Asked(hosts), now_, out_);
     EXPECT_TRUE(asked.has_value());

@@ -12,10 +12,10 @@
 
 namespace remesh::server {
 
-// Which states were deleted, so that what is left of them on workers may be freed whenever it turns
-// up. They outlive the hosts' entries, and the deletions of other states of the same name. Bounded:
-// the oldest go first, those that every host has confirmed before others; what is left of a
-// forgotten one is owed, not freed. Not thread-safe.
+// Which states were deleted, so that remains of them on workers can be freed whenever they turn up.
+// Tombstones outlive the hosts' entries and later states of the same name. Their number is bounded:
+// those that every host has confirmed go first, then the oldest; remains of a forgotten one are
+// owed, not freed. Not thread-safe.
 class Tombstones {
  public:
   explicit Tombstones(size_t most) : most_(most) {}
@@ -23,15 +23,17 @@ class Tombstones {
   void Restore(const std::map<StateKey, Tombstone>& tombstones);
   bool contains(const StateKey& state) const { return by_state_.contains(state); }
 
-  // For a state of which `hosts` may hold something: to be journaled before it is added.
+  // A tombstone for a state of which `hosts` may hold something. Write it to the journal before
+  // adding it.
   Tombstone Make(std::set<std::string> hosts) {
     return {.order = next_order_++, .hosts = std::move(hosts)};
   }
-  // Returns what the journal may forget.
+  // Returns the records that the journal may drop.
   std::vector<Record> Add(const StateKey& state, Tombstone tombstone);
-  // Nothing of these states is left on the host; returns what the journal must learn.
+  // The host no longer holds anything of these states. Returns the records that the journal must
+  // get.
   std::vector<Record> Confirm(const std::string& host, const std::set<StateKey>& states);
-  // Those that wait for the host.
+  // The tombstones that wait for the host's confirmation.
   std::set<StateKey> WaitingFor(const std::string& host) const;
 
  private:

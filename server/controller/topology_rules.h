@@ -12,17 +12,17 @@
 
 namespace remesh::server {
 
-// What an operator says of workers over what they say of themselves, checked: presets are known,
-// domains make a tree, parents exist.
+// What an operator declares about workers, which overrides what they report of themselves. Checked:
+// presets are known, domains form a tree, parents exist.
 class TopologyRules {
  public:
-  TopologyRules() = default;  // every worker is as it says
+  TopologyRules() = default;  // every worker is as it reports
 
   // INVALID_ARGUMENT: "hosts[i].match", "domains[i].parent" ...
   static absl::StatusOr<TopologyRules> Make(v1::TopologyRules rules);
 
-  // INVALID_ARGUMENT, field "parent" or "host", when the worker names a domain that is none, or has
-  // the name of one.
+  // INVALID_ARGUMENT, field "parent" or "host", when the worker names a domain that does not exist,
+  // or has the name of one.
   absl::Status Check(const v1::Register& registration) const;
   // The worker's host, in the worker's own device numbering.
   planner::Host HostOf(const v1::Register& registration) const;
@@ -35,7 +35,7 @@ class TopologyRules {
   std::vector<planner::Domain> domains_;
 };
 
-// Whether `pattern`, with * for any characters and ? for one, is all of `text`.
+// Whether `pattern` matches all of `text`; * stands for any characters and ? for one.
 bool Matches(std::string_view pattern, std::string_view text);
 
 }  // namespace remesh::server

@@ -11,7 +11,8 @@
 
 namespace remesh::server {
 
-// Callers who want a state or an execution now and after every change. Knows what they can watch.
+// Callers that watch a state or an execution: each gets the value now and after every change. Knows
+// what can be watched.
 // Not thread-safe.
 class Watches {
  public:
@@ -20,7 +21,7 @@ class Watches {
 
   void OnStarted(const WatchStarted& watch, Outbox& out);
   void OnEnded(WatchId watch);
-  // Tells the watchers of what was touched.
+  // Tells the watchers of everything that was touched.
   void TellTouched(Outbox& out);
 
  private:
