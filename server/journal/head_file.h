@@ -10,7 +10,7 @@
 
 namespace remesh::server {
 
-// How far a journal had come.
+// The position that a journal has reached.
 struct JournalHead {
   std::string journal_uid;
   std::string leadership;
@@ -19,10 +19,11 @@ struct JournalHead {
   friend bool operator==(const JournalHead&, const JournalHead&) = default;
 };
 
-// The witness beside a journal: a small file that says how far it had come, written after each
-// transaction and before anything depends on it. A journal that knows less has lost transactions.
-// Two slots of one line with a digest each are written by turns, so that a torn write leaves the
-// one before. Takes no room on the disk once it is there.
+// The witness beside a journal: a small file with the journal's position, written after each
+// transaction and before anything depends on that transaction. A journal at an earlier position has
+// lost transactions. The file has two slots, each of one line with a digest, which are written in
+// turn, so that a torn write leaves the previous slot. Once the file exists, it needs no more room
+// on the disk.
 class HeadFile {
  public:
   explicit HeadFile(std::string path) : path_(std::move(path)) {}
@@ -31,13 +32,13 @@ class HeadFile {
   HeadFile(const HeadFile&) = delete;
   HeadFile& operator=(const HeadFile&) = delete;
 
-  // The newer slot; nothing when there is no such file. FAILED_PRECONDITION
-  // (JOURNAL_HEAD_DAMAGED) when neither can be read, UNAVAILABLE (JOURNAL_IO). Once, before
-  // Write().
+  // Returns the newer slot; nullopt when there is no file. FAILED_PRECONDITION
+  // (JOURNAL_HEAD_DAMAGED) when neither slot can be read, UNAVAILABLE (JOURNAL_IO). Call it once,
+  // before Write().
   absl::StatusOr<std::optional<JournalHead>> Read();
 
-  // On disk when it returns OK. RESOURCE_EXHAUSTED (JOURNAL_FULL) where there is no file yet and no
-  // room for one; UNAVAILABLE (JOURNAL_IO).
+  // The head is on disk when this returns OK. RESOURCE_EXHAUSTED (JOURNAL_FULL) when there is
+  // neither a file yet nor room for one; UNAVAILABLE (JOURNAL_IO).
   absl::Status Write(const JournalHead& head);
 
   const std::string& path() const { return path_; }

@@ -21,49 +21,54 @@
 
 namespace remesh::server {
 
-// A SQLite file of keys and bytes that notices damage, and that it is not the newest: a second
-// file, PATH.head, says how far the journal had come. One process at a time. Not thread-safe.
+// A SQLite file of keys and bytes that detects damage, and detects that it is not the newest copy:
+// a second file, PATH.head, has the journal's position. One process at a time. Not thread-safe.
 class Journal {
  public:
   struct Options {
-    std::string cluster_uid;   // that the journal has, or gets when it is new; empty: any
-    std::string accept_older;  // its uid, to open it even if it went back
+    std::string cluster_uid;   // must match the journal's; a new journal gets it; empty: any
+    std::string accept_older;  // the journal's uid, to open it even if it went back
     std::function<void()> committed = {};  // for tests: called before PATH.head is written
   };
 
   // Opens or creates the file, checks every page and row of it, and begins a leadership, which is
-  // on disk when it returns. A file that is refused stays as it is:
+  // on disk when this returns. A file that is refused stays as it is:
   //   DATA_LOSS (JOURNAL_CORRUPT): damaged, or older pages among newer ones.
   //   FAILED_PRECONDITION: JOURNAL_BEHIND or JOURNAL_HEAD_DAMAGED (it lacks transactions, or may),
-  //     JOURNAL_VERSION (another program's), JOURNAL_LOCKED (open elsewhere), CLUSTER_UID_MISMATCH.
-  //   INVALID_ARGUMENT (INVALID_FIELD): cluster_uid is no UUID, accept_older not this journal's.
+  //     JOURNAL_VERSION (written by another program), JOURNAL_LOCKED (open elsewhere),
+  //     CLUSTER_UID_MISMATCH.
+  //   INVALID_ARGUMENT (INVALID_FIELD): cluster_uid is not a UUID, or accept_older not this
+  //   journal's
+  //     uid.
   //   RESOURCE_EXHAUSTED (JOURNAL_FULL), UNAVAILABLE (JOURNAL_IO).
   static absl::StatusOr<std::unique_ptr<Journal>> Open(const std::string& path, Options options);
 
-  // As it was when it was opened, and the leadership that began then.
+  // The journal as it was when it was opened, and the leadership that began then.
   const JournalPast& past() const { return past_; }
 
   absl::StatusOr<std::map<std::string, std::string>> ReadAll() {
     return ReadRows(database_->sql());
   }
 
-  // All records, in order, in one transaction: on disk, and PATH.head too, when it returns OK.
-  // RESOURCE_EXHAUSTED (JOURNAL_FULL) when not even dropping the ballast made room; UNAVAILABLE
-  // (JOURNAL_IO). After an error the transaction may be there or not: open the journal again.
+  // Writes all records, in order, in one transaction. They are on disk, and PATH.head too, when
+  // this returns OK. RESOURCE_EXHAUSTED (JOURNAL_FULL) when not even dropping the ballast made
+  // room; UNAVAILABLE (JOURNAL_IO). After an error the transaction may or may not be there: open
+  // the journal again.
   // REQUIRES: `sequence` is above past().sequence and every earlier one.
   absl::Status Write(uint64_t sequence, const std::vector<Record>& records);
 
   const std::string& path() const { return database_->path(); }
 
-  // A copy into a new file at `path`, to be ended before the journal is: see JournalCopy.
+  // Begins a copy into a new file at `path`; it must end before the journal does: see JournalCopy.
   absl::StatusOr<std::unique_ptr<JournalCopy>> BeginCopy(const std::string& path) {
     return JournalCopy::Begin(database_->sql(), path);
   }
 
-  // The ballast, PATH.ballast, does not stand for want of room: only decisions should be written.
+  // Whether the ballast, PATH.ballast, is missing for lack of room: only decisions should be
+  // written.
   bool full() const { return full_; }
-  // Puts the ballast back if there is room again, or is when the journal gives back what it does
-  // not need any more; whether it stands. Write() tries it as well.
+  // Puts the ballast back if there is room again, or if giving back pages that the journal no
+  // longer needs makes room. Returns whether the ballast exists. Write() also tries this.
   bool LookForRoom();
 
  private:

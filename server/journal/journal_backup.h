@@ -13,24 +13,25 @@
 
 namespace remesh::server {
 
-// A copy of a journal in a file that has no name any more: it is gone with this.
+// A copy of a journal in a file without a name: the copy vanishes with this object.
 struct JournalBackup {
-  std::unique_lock<std::mutex> turn;  // of those who take backups
+  std::unique_lock<std::mutex> turn;  // held for the backup's lifetime: one backup at a time
   Fd file;
   int64_t bytes = 0;
   HeadRow head;
 };
 
-// Backups of a journal in use, one at a time, since each takes as much disk as the journal.
+// Takes backups of a journal in use, one at a time because each takes as much disk as the journal.
 // Thread-safe.
 class JournalBackups {
  public:
-  // `writer` must outlive it. The copy is made beside `journal_path`.
+  // `writer` must outlive this. The copy is made beside `journal_path`.
   JournalBackups(const std::string& journal_path, JournalWriter& writer);
 
-  // Takes one, as the journal is at some moment meanwhile: every page and row of the copy is checked.
-  // Blocks; the backup must go on the same thread. ABORTED (BACKUP_RUNS), DATA_LOSS
-  // (JOURNAL_CORRUPT), CANCELLED once `wanted` says no, and those of JournalWriter::Copy().
+  // Takes a backup of the journal as it is at some moment during the call, and checks every page
+  // and row of the copy. Blocks; the backup must be destroyed on the same thread. ABORTED
+  // (BACKUP_RUNS), DATA_LOSS (JOURNAL_CORRUPT), CANCELLED once `wanted` returns false, and the
+  // errors of JournalWriter::Copy().
   absl::StatusOr<JournalBackup> Take(absl::FunctionRef<bool()> wanted);
 
  private:

@@ -13,16 +13,16 @@ struct sqlite3_backup;
 
 namespace remesh::server {
 
-// A copy of a journal that is in use, made in steps between its transactions: what these change of
-// the part that is there already is changed in the copy, too, so that it never begins anew. For the
-// journal's thread.
+// A copy of a journal that is in use, made in steps between its transactions. When a transaction
+// changes pages that are already copied, the copy gets the change too, so it never starts over. For
+// the journal's thread.
 class JournalCopy {
  public:
-  // Left free on the disk, for the journal itself.
+  // Room to leave free on the disk for the journal itself.
   static constexpr int64_t kSpareBytes = int64_t{32} << 20;
 
-  // Into a new file at `path`; one that is there is replaced. RESOURCE_EXHAUSTED (BACKUP_FULL)
-  // without room for the copy and kSpareBytes; UNAVAILABLE (BACKUP_IO).
+  // Begins a copy into a new file at `path`, replacing an existing file. RESOURCE_EXHAUSTED
+  // (BACKUP_FULL) without room for the copy and kSpareBytes; UNAVAILABLE (BACKUP_IO).
   static absl::StatusOr<std::unique_ptr<JournalCopy>> Begin(Database& journal,
                                                             const std::string& path);
   ~JournalCopy();
@@ -30,8 +30,8 @@ class JournalCopy {
   JournalCopy(const JournalCopy&) = delete;
   JournalCopy& operator=(const JournalCopy&) = delete;
 
-  // Copies some more, which takes about a millisecond. True: the file is what the journal is now, and
-  // stays so; no further step. Not synced to the disk. Errors as of Begin().
+  // Copies some more, which takes about a millisecond. True: the file equals the journal as it is
+  // now, and stays so; take no further step. Does not sync the file to disk. Errors as of Begin().
   absl::StatusOr<bool> Step();
 
  private:

@@ -12,12 +12,13 @@
 
 namespace remesh::server {
 
-// A journal's SQLite file: WAL, synchronous=FULL, errors JOURNAL_... . It decides itself when its
-// WAL is moved into the file, so that a full disk can be told from a failed write. Not thread-safe.
+// A journal's SQLite file, with WAL, synchronous=FULL and errors JOURNAL_... . It decides itself
+// when to move its WAL into the file, so that a full disk can be told from a failed write. Not
+// thread-safe.
 class JournalDatabase {
  public:
-  // Opens or creates the file and locks it. Nothing of it changes, not even when it is closed,
-  // until Own().
+  // Opens or creates the file and locks it. Changes nothing in it until Own(), not even when it is
+  // closed.
   static absl::StatusOr<std::unique_ptr<JournalDatabase>> Open(const std::string& path);
 
   JournalDatabase(const JournalDatabase&) = delete;
@@ -26,16 +27,16 @@ class JournalDatabase {
   Database& sql() { return *database_; }
   const std::string& path() const { return database_->path(); }
 
-  // From now on the file is ours to write.
+  // Allows writing to the file from now on.
   absl::Status Own();
 
-  // Moves what the WAL holds into the file when it has become long. JOURNAL_FULL when that takes
-  // room that is not there; then the WAL goes on growing.
+  // Moves the contents of the WAL into the file when the WAL has become long. JOURNAL_FULL when
+  // there is no room for that; then the WAL keeps growing.
   absl::Status CheckpointWhenDue();
-  // Gives pages that hold nothing any more back to the disk, up to 4 MB of them at a time. Of a
-  // file that was made without auto_vacuum, none.
+  // Gives unused pages back to the disk, up to 4 MB of them a call. Gives back none of a file that
+  // was made without auto_vacuum.
   absl::Status GiveBackFreePages();
-  // Moves what the WAL holds into the file, and gives its room back to the disk.
+  // Moves the contents of the WAL into the file and gives the WAL's room back to the disk.
   absl::Status EmptyWal();
   int64_t WalBytes() const;
 
@@ -43,7 +44,7 @@ class JournalDatabase {
   explicit JournalDatabase(std::unique_ptr<Database> database) : database_(std::move(database)) {}
   absl::Status Checkpoint(int mode);
 
-  int wal_pages_ = 0;  // the database writes here
+  int wal_pages_ = 0;  // SQLite's hook writes this
   const std::unique_ptr<Database> database_;
 };
 

@@ -18,14 +18,14 @@
 
 namespace remesh::server {
 
-// A journal in a directory of its own, and its files as bytes.
+// A journal in a directory of its own, with access to the bytes of its files.
 class JournalFiles : public testing::Test {
  protected:
   using Files = std::map<std::string, std::string>;  // by what follows PATH
   using Rows = std::map<std::string, std::string>;
 
   JournalFiles() {
-    // Where there is memory to be had, for thousands of syncs.
+    // In memory if possible, because tests sync thousands of times.
     const std::filesystem::path memory = "/dev/shm";
     std::string pattern =
         ((access(memory.c_str(), W_OK) == 0 ? memory : std::filesystem::temp_directory_path()) /
@@ -49,12 +49,12 @@ class JournalFiles : public testing::Test {
     return journal.ok() ? *std::move(journal) : nullptr;
   }
 
-  // One transaction after those before.
+  // Writes one more transaction.
   static void Add(Journal& journal, uint64_t& sequence, const std::vector<Record>& records) {
     const absl::Status status = journal.Write(++sequence, records);
     EXPECT_TRUE(status.ok()) << status;
   }
-  // `count` transactions, the first of this life, that change a few records over and over.
+  // Writes `count` transactions, the first of this life, that change a few records over and over.
   static uint64_t AddMany(Journal& journal, int count, size_t bytes = 300) {
     uint64_t sequence = journal.past().sequence;
     for (int i = 0; i < count; ++i) {
@@ -71,7 +71,8 @@ class JournalFiles : public testing::Test {
   static void WriteFile(const std::string& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary) << bytes;
   }
-  // Of a journal that may be open: what a crash would leave. A WAL without transactions is none.
+  // Copies the files of a journal that may be open, as a crash would leave them. An empty WAL
+  // counts as none.
   Files Take() const {
     Files files;
     for (const char* suffix : {"", "-wal", ".head"}) {

@@ -18,33 +18,34 @@
 
 namespace remesh::server {
 
-// Writes to a journal on a thread of its own; what comes while a write runs goes into one
-// transaction. Thread-safe.
+// Writes to a journal on a thread of its own. Transactions that arrive during a write are joined
+// into one. Thread-safe.
 class JournalWriter {
  public:
   // Both are called on the writer's thread. `persisted`: everything up to the sequence is on disk;
-  // `full`: only decisions should be written, see Journal::full(). Told again with the last
-  // sequence and not full as soon as there is room. `failed`: nothing after it will be; called
-  // once.
+  // `full`: only decisions should be written, see Journal::full(). Called again with the last
+  // sequence and full = false as soon as there is room. `failed`: nothing will be written any more;
+  // called once.
   struct Callbacks {
     absl::AnyInvocable<void(uint64_t sequence, bool full)> persisted;
     absl::AnyInvocable<void(absl::Status)> failed;
   };
 
-  // While the disk is full it looks for room so often, though nothing be written.
+  // How often to look for room while the disk is full, even if nothing is written.
   static constexpr absl::Duration kLookForRoom = absl::Seconds(5);
 
   JournalWriter(std::unique_ptr<Journal> journal, Callbacks callbacks,
                 absl::Duration look_for_room = kLookForRoom);
-  // Writes what was asked for, then stops.
+  // Writes everything that was asked for, then stops.
   ~JournalWriter() = default;
 
-  // REQUIRES: rising sequences, above the journal's past().sequence.
+  // REQUIRES: sequences rise, from above the journal's past().sequence.
   void Write(Persist persist);
 
   // Copies the journal into a new file at `path`, in steps between the writes, none of which waits
-  // long: what it is after the last step. Blocks. CANCELLED once `wanted` says no, which the writer's
-  // thread asks; UNAVAILABLE after a failure of the journal; other errors of JournalCopy::Begin().
+  // long. The copy has the journal's contents as of the last step. Blocks. CANCELLED once `wanted`,
+  // which is called on the writer's thread, returns false; UNAVAILABLE after a failure of the
+  // journal; other errors of JournalCopy::Begin().
   absl::Status Copy(const std::string& path, absl::FunctionRef<bool()> wanted);
 
  private:
@@ -60,13 +61,13 @@ class JournalWriter {
   absl::Mutex mutex_;
   std::vector<Persist> waiting_ ABSL_GUARDED_BY(mutex_);
 
-  // Touched by tasks only.
+  // Used only by tasks.
   const std::unique_ptr<Journal> journal_;
   Callbacks callbacks_;
   const absl::Duration look_for_room_;
   uint64_t told_;
   bool failed_ = false;
-  bool looks_ = false;  // a task to look for room is to come
+  bool looks_ = false;  // a task that looks for room is scheduled
 
   TaskQueue queue_;  // last: its tasks use all of the above
 };

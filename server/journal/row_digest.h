@@ -8,19 +8,20 @@
 
 namespace remesh::server {
 
-// 128 bits of XXH3 over fields, each after its length: finds damage, not forgery.
+// XXH3 of 128 bits over fields, each preceded by its length. Detects damage, not forgery.
 struct RowDigest {
   uint64_t high = 0;
   uint64_t low = 0;
 
   static RowDigest Of(std::initializer_list<std::string_view> fields);
-  // Of what Bytes() wrote; another length: a digest that equals none in practice.
+  // Reads what Bytes() wrote. Bytes of another length give a digest that in practice equals no
+  // other.
   static RowDigest FromBytes(std::string_view bytes);
-  std::string Bytes() const;  // 16, high byte first
+  std::string Bytes() const;  // 16 bytes, most significant first
   std::string Hex() const;
 
-  // The digest of a set of rows is that of all of them together, in any order: adding a row and
-  // taking one out are the same.
+  // The digest of a set of rows is the XOR of their digests, so it does not depend on their order,
+  // and adding a row and removing it are the same operation.
   RowDigest& operator^=(const RowDigest& other);
   friend bool operator==(const RowDigest&, const RowDigest&) = default;
 };

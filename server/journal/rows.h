@@ -16,15 +16,15 @@
 
 namespace remesh::server {
 
-// The tables of a journal. Each row has a digest, and the head row has that of all others: pages
-// of another time are found, however right each is by itself.
+// The tables of a journal. Each row has a digest, and the head row has the digest of all other
+// rows, so that pages from another time are detected even if each is intact by itself.
 inline constexpr int kJournalVersion = 2;  // in user_version
 
 // The one row that every transaction writes.
 struct HeadRow {
   std::string journal_uid;
   std::string cluster_uid;
-  std::string leadership;  // empty in a journal that nobody led yet
+  std::string leadership;  // empty in a journal that no server has led yet
   uint64_t sequence = 0;   // of the last transaction
   RowDigest rows;          // of all rows of the other tables together
 
@@ -47,20 +47,21 @@ struct JournalContents {
   std::vector<LeadershipRow> leaderships;  // by their first transactions
 };
 
-// Checks every page and row. Nothing when the database is empty. DATA_LOSS (JOURNAL_CORRUPT) names
-// what is damaged, FAILED_PRECONDITION (JOURNAL_VERSION) what another program wrote.
+// Checks every page and row. Returns nullopt when the database is empty. DATA_LOSS
+// (JOURNAL_CORRUPT) names what is damaged; FAILED_PRECONDITION (JOURNAL_VERSION) names what another
+// program wrote.
 absl::StatusOr<std::optional<JournalContents>> ReadContents(Database& database);
 
-// `statement`: of kWriteHeadRow.
+// `statement` is kWriteHeadRow, prepared.
 inline constexpr char kWriteHeadRow[] =
     "INSERT OR REPLACE INTO head VALUES(1, ?1, ?2, ?3, ?4, ?5, ?6)";
 absl::Status WriteHeadRow(Database& database, sqlite3_stmt* statement, const HeadRow& head);
 
-// Makes the tables of an empty database and its head row.
+// Creates the tables of an empty database, and its head row.
 absl::Status CreateTables(Database& database, const HeadRow& head);
 
 absl::Status AddLeadership(Database& database, const LeadershipRow& leadership);
-// The first `count`.
+// Drops the first `count` leaderships.
 absl::Status DropLeaderships(Database& database, size_t count);
 
 // DATA_LOSS (JOURNAL_CORRUPT) names the first key whose digest differs.

@@ -11,13 +11,13 @@
 
 namespace remesh::server {
 
-// What PATH.head said of the journal at PATH: nothing when it is not there, an error when it cannot
-// be read.
+// The contents of PATH.head for the journal at PATH: nullopt when the file does not exist, an error
+// when it cannot be read.
 using Witness = absl::StatusOr<std::optional<JournalHead>>;
 
 // FAILED_PRECONDITION, with the way out: JOURNAL_BEHIND when the journal lacks transactions that
-// the witness saw, and when the journal is not there but a witness is; JOURNAL_HEAD_DAMAGED when
-// nobody knows. `accepted`: both are as wanted and only logged.
+// the witness knows, or when a witness exists but no journal; JOURNAL_HEAD_DAMAGED when that cannot
+// be known. `accepted`: the operator accepts both, so they are no errors.
 absl::Status CheckWitness(const std::string& path, const JournalContents& contents,
                           const Witness& witness, bool accepted);
 absl::Status CheckNoWitness(const std::string& path, const Witness& witness);

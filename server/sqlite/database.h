@@ -17,10 +17,10 @@ struct sqlite3_stmt;
 
 namespace remesh::server {
 
-// Values of a statement's parameters; text and bytes must live as long as it runs.
+// Values of a statement's parameters. Texts and bytes must live as long as the statement runs.
 struct SqlText {
   SqlText(std::string_view text) : text(text) {}
-  SqlText(const std::string& text) : text(text) {}  // for SqlValue: from a string in one step
+  SqlText(const std::string& text) : text(text) {}  // lets a string become a SqlValue in one step
   std::string_view text;
 };
 struct SqlBytes {
@@ -28,7 +28,7 @@ struct SqlBytes {
 };
 using SqlValue = std::variant<int64_t, double, SqlText, SqlBytes>;
 
-// A SQLite file that one process has open. Errors, with the prefix that Open() was given: DATA_LOSS
+// A SQLite file that one process has open. Errors, with the prefix given to Open(): DATA_LOSS
 // (_CORRUPT), FAILED_PRECONDITION (_LOCKED), RESOURCE_EXHAUSTED (_FULL), UNAVAILABLE (_IO). Not
 // thread-safe.
 class Database {
@@ -38,16 +38,16 @@ class Database {
   };
   using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
 
-  // Of errors: `name` begins their messages, `reason_prefix` their reasons.
+  // For errors: `name` begins their messages, `reason_prefix` their reasons.
   struct Kind {
     const char* name;
     const char* reason_prefix;
   };
-  // Opens or creates the file, without a look at what is in it. UNAVAILABLE (_IO) where it may not
-  // be written.
+  // Opens or creates the file without looking at its contents. UNAVAILABLE (_IO) if the file may
+  // not be written.
   static absl::StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Kind kind);
-  // Opens a file that nobody changes meanwhile, to read it. Nothing is written, locked or looked for
-  // beside it: what a WAL beside it holds is not seen.
+  // Opens a file for reading that no one changes meanwhile. Writes and locks nothing and looks for
+  // no files beside it, so the contents of a WAL beside it are not seen.
   static absl::StatusOr<std::unique_ptr<Database>> OpenUnchanging(const std::string& path,
                                                                   Kind kind);
   ~Database();
@@ -55,15 +55,15 @@ class Database {
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // Keeps every other process out until the file is closed. `settings` are pragmas that must hold
-  // before anything is written.
+  // Keeps every other process out until the file is closed. `settings` are pragmas that must be in
+  // force before anything is written.
   absl::Status Lock(const char* settings);
-  // REQUIRES: locked. Commits go to a log beside the file.
+  // Makes commits go to a log beside the file. REQUIRES: Lock().
   absl::Status UseWal();
 
   absl::Status Execute(const char* sql);
   absl::StatusOr<Statement> Prepare(const char* sql);
-  // Parameters ?1, ?2, ... in order; `visit` sees each row.
+  // Binds `values` to the parameters ?1, ?2, ... in order; calls `visit` with each row.
   absl::Status Run(
       sqlite3_stmt* statement, std::initializer_list<SqlValue> values,
       absl::FunctionRef<void(sqlite3_stmt* row)> visit = [](sqlite3_stmt*) {});
@@ -73,7 +73,7 @@ class Database {
 
   const std::string& path() const { return path_; }
   sqlite3* handle() { return database_; }
-  // What a failed call of the handle means.
+  // The error that a failed call on the handle means.
   absl::Status Error(int code) const;
 
   static std::string Bytes(sqlite3_stmt* row, int column);
