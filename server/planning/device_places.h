@@ -10,14 +10,14 @@
 
 namespace remesh::server {
 
-// Where a device is: its host, in the topology's order, and its index on the host.
+// The place of a device: the index of its host in the topology, and its index on that host.
 struct DevicePlace {
   int32_t host = 0;
   int32_t local = 0;
   friend auto operator<=>(const DevicePlace&, const DevicePlace&) = default;
 };
 
-// By device id.
+// The places of all devices, by device id.
 inline absl::flat_hash_map<int64_t, DevicePlace> DevicePlacesOf(const planner::Topology& topology) {
   absl::flat_hash_map<int64_t, DevicePlace> places;
   for (size_t h = 0; h < topology.hosts.size(); ++h) {

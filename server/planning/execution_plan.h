@@ -14,11 +14,11 @@
 
 namespace remesh::server {
 
-// What executions move by, found in the cache or planned. Blocks for as long as planning takes: not
-// for strands and gRPC's threads.
+// Finds the plans of executions in the cache, or computes them. Blocks for as long as planning
+// takes, so do not call it on strands or gRPC's threads.
 
-// A state's way to its targets, as a question and its answer. `target` is where it ends, but for a
-// free order.
+// The move of a state to its targets, as a question and from its answer. `target` is the state's
+// placement after the move, unless the target order is free.
 struct MoveQuestion {
   PlanCache::Question question;
   std::shared_ptr<const PlacedState> target;
@@ -28,10 +28,10 @@ absl::StatusOr<MoveQuestion> QuestionOf(const StartPlanning& move, const planner
 absl::StatusOr<PlannedExecution> MoveOf(const StartPlanning& move,
                                         std::shared_ptr<const PlacedState> target,
                                         const PlanCache::Answer& answer, Timestamp start);
-// Its way by a plan that exists: FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that starts
-// elsewhere. Plans nothing.
+// The move by an existing plan. FAILED_PRECONDITION (PLAN_SOURCE_MISMATCH) when that plan starts
+// from another layout. Plans nothing.
 absl::StatusOr<PlannedExecution> MoveByName(PlanCache& cache, const StartPlanning& move);
-// Either, and what is between.
+// Makes the move either way, with everything in between.
 absl::StatusOr<PlannedExecution> PlanMove(PlanCache& cache, const StartPlanning& question,
                                           const planner::Topology* workers);
 

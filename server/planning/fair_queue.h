@@ -13,33 +13,34 @@
 
 namespace remesh::server {
 
-// On whose account a task runs. Executions go before questions.
+// The caller on whose account a task runs. Executions go before questions.
 struct Turn {
   std::string caller;
   bool execution = false;
 };
 
-// Tasks that wait for threads. Executions go first; among equals callers take turns, each with its
-// oldest task, so that however much one asks, another waits for one task of each. A caller who runs
-// `running_max` tasks waits until one ends. A value with no lock or thread.
+// Tasks that wait for threads. Executions go first. Among equals, callers take turns, each with its
+// oldest task, so that a caller waits for at most one task of each other caller, however many tasks
+// that one has. A caller that runs `running_max_of_caller` tasks waits until one ends. A value with
+// no lock or thread.
 class FairQueue {
  public:
   using Task = absl::AnyInvocable<void()>;
   struct Limits {
-    size_t waiting_max = 0;  // of executions, and of questions
+    size_t waiting_max = 0;  // each, for executions and for questions
     size_t waiting_max_of_caller = 0;
     size_t running_max_of_caller = 0;
   };
   explicit FairQueue(Limits limits) : limits_(limits) {}
 
-  // False: too many wait already, of all or of this caller.
+  // False: too many tasks wait already, in all or of this caller.
   bool Push(const Turn& turn, Task task);
 
   struct Next {
     std::string caller;
     Task task;
   };
-  // The next task that may run, which counts as running until Ended(caller); nullopt: none.
+  // Returns the next task that may run, which counts as running until Ended(caller); nullopt: none.
   std::optional<Next> Pop(bool executions_only);
   bool CanPop(bool executions_only) const;
   void Ended(const std::string& caller);
@@ -47,11 +48,11 @@ class FairQueue {
   bool empty() const { return lanes_[0].count == 0 && lanes_[1].count == 0; }
 
  private:
-  // Callers in the order of their turns.
+  // Tasks of one kind; `callers` is in the order of turns.
   struct Lane {
     size_t count = 0;
     std::deque<std::string> callers;
-    std::map<std::string, std::deque<Task>> tasks;  // none empty
+    std::map<std::string, std::deque<Task>> tasks;  // by caller; no queue is empty
   };
   bool MayRun(const std::string& caller) const;
 

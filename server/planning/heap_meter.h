@@ -5,9 +5,9 @@
 
 namespace remesh::server {
 
-// Bytes that this thread has taken from the heap less those that it has given back, whoever took
-// them: the difference of two calls is what a piece of work on one thread holds. 0 where a
-// sanitizer owns the heap.
+// Bytes that this thread has allocated from the heap minus those that it has freed, whichever
+// thread allocated them. The difference of two calls is what the work between them on one thread
+// holds. 0 where a sanitizer owns the heap.
 int64_t HeapBytesOfThread();
 
 }  // namespace remesh::server

@@ -14,22 +14,22 @@
 
 namespace remesh::server {
 
-// Most shards that a state may have: every one is a message to a worker.
+// The most shards that a state may have: each is a message to a worker.
 inline constexpr int64_t kShardsMax = 2'000'000;
 
-// Lays a state out and takes it apart for its hosts; shards come in the order of arrays, local
-// devices and boxes. An empty topology becomes `fallback` in the result's spec, for what the
-// workers' numbering means may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
+// Lays a state out and divides the layout by host. Shards come in the order of arrays, local
+// devices and boxes. An empty topology becomes `fallback` in the result's spec, because the meaning
+// of the workers' numbering may change later. Errors: see ToStateLayout; RESOURCE_EXHAUSTED
 // (TOO_MANY_SHARDS).
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               const planner::Topology* fallback);
 
-// The same for a layout that is known already. REQUIRES: `layout` is `spec` laid out.
+// As above, for a layout that is known already. REQUIRES: `layout` is the layout of `spec`.
 absl::StatusOr<std::shared_ptr<const PlacedState>> PlaceState(v1::StateSpec spec,
                                                               proto::StateLayout layout);
 
-// The hosts of the devices that `layout` names, but for those in `lost`, whether they hold a shard
-// or not; added to `named`: host -> local devices.
+// Adds to `named` (host -> local devices) the devices that `layout` names, except those in `lost`,
+// whether they hold a shard or not.
 void AddNamedDevices(const proto::StateLayout& layout, const std::set<int64_t>& lost,
                      std::map<std::string, std::set<int32_t>>& named);
 

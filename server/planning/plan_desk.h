@@ -18,48 +18,51 @@
 
 namespace remesh::server {
 
-// Takes questions for plans. A thread for lookups brings each into canonical form and answers it if
-// the plan is kept; only what must be planned waits its turn for a planning thread, equal questions
-// together. Planning has its limits, and ends when nobody waits for it any more. Thread-safe.
+// Takes questions for plans. A lookup thread brings each question into canonical form and answers
+// it if a tier has the plan. Only questions that need planning wait their turn for a planning
+// thread; equal questions wait together. Planning has limits, and ends when no caller waits for it
+// any more. Thread-safe.
 class PlanDesk {
  public:
-  // Threads of two kinds, so that what is small never waits for what is large, whoever asks for it:
-  // work begins on a quick one, and what has not ended after the quantum begins anew on a patient
-  // one. However many ask, each holds up the others for one quantum a turn. May be the same pool.
+  // Two kinds of threads, so that small work never waits for large work, whoever asks for it. Work
+  // begins on a quick thread; work that has not ended after the quantum starts over on a patient
+  // thread. However many questions a caller has, each delays the others by at most one quantum a
+  // turn. Both pools may be the same.
   struct Threads {
     ThreadPool& quick;
     ThreadPool& patient;
     absl::Duration quantum = absl::InfiniteDuration();
   };
-  // All must outlive this; the pools must have stopped before it goes.
+  // All arguments must outlive this; the pools must have stopped before it is destroyed.
   PlanDesk(PlanCache& cache, Threads lookups, Threads planners, PlanningLimits limits)
       : cache_(cache), lookups_(lookups), planners_(planners), limits_(std::move(limits)) {}
 
-  // Who asks. `gone`: whether nobody waits for the answer any more; null: somebody always does. Not
-  // called after Done.
+  // The caller. `gone` returns whether no one waits for the answer any more; null: someone always
+  // does. Not called after Done.
   struct Asker {
     Turn turn;
     std::function<bool()> gone;
   };
-  // From the caller's words; may take long, and may be called twice.
+  // Makes the question from the caller's request. May take long, and may be called twice.
   using Ask = absl::AnyInvocable<absl::StatusOr<PlanCache::Question>(planner::Budget&)>;
   using Done = absl::AnyInvocable<void(absl::StatusOr<PlanCache::Answer>)>;
-  // `done` is called once, on some thread, or destroyed when the pools stop. `long_form`: bringing
-  // the question into canonical form is planning itself.
+  // Calls `done` once, on some thread, or destroys it when the pools stop. `long_form`: bringing
+  // the question into canonical form needs planning itself.
   void Find(Asker asker, Ask ask, Done done, bool long_form = false);
 
-  // Other work of the planning threads, under the same limits. Files its answer away and says how
-  // it went; may be called twice.
+  // Other work for the planning threads, under the same limits. Stores its own result and returns
+  // its status; may be called twice.
   using Work = absl::AnyInvocable<absl::Status(planner::Budget&)>;
   using End = absl::AnyInvocable<void(absl::Status)>;
   // `end`: as `done` above.
   void Run(Asker asker, Work work, End end);
 
-  // For planning of other kinds, on this thread from now on. `wanted`, `quantum`: as BudgetOf().
+  // A budget for planning of other kinds, which begins on this thread now. `wanted`, `quantum`: see
+  // BudgetOf().
   planner::Budget NewBudget(std::function<absl::Status()> wanted = nullptr,
                             absl::Duration quantum = absl::InfiniteDuration());
 
-  // Ends what is being planned.
+  // Ends all planning in progress.
   void Stop() { stopping_ = true; }
 
  private:
@@ -73,10 +76,10 @@ class PlanDesk {
     std::shared_ptr<const PlanCache::Question> question;
     Done done;
   };
-  // Equal questions. Under mutex_.
+  // Equal questions that are planned once. Guarded by mutex_.
   struct Flight {
     bool begun = false;
-    bool patient = false;  // no longer quick, or never was
+    bool patient = false;  // it left, or never used, the quick threads
     std::vector<Waiter> waiters;
   };
   using FlightPtr = std::shared_ptr<Flight>;
@@ -87,10 +90,10 @@ class PlanDesk {
   void PostFlight(const std::string& fingerprint, const FlightPtr& flight, bool patient,
                   const Turn& turn);
   void Fly(const std::string& fingerprint, const FlightPtr& flight, bool patient);
-  // The question to plan; null when another turn has come before, or nobody waits.
+  // The question to plan; null when another turn came first, or when no one waits.
   std::shared_ptr<const PlanCache::Question> Begin(Flight& flight, bool patient);
   void BeginAnew(const std::string& fingerprint, const FlightPtr& flight);
-  // Takes them all, and ends the flight for those that come later.
+  // Takes all waiters and ends the flight, so that later questions begin a new one.
   std::vector<Waiter> Land(const std::string& fingerprint, const FlightPtr& flight);
   void AnswerAll(std::vector<Waiter> waiters, const absl::StatusOr<PlanCache::Answer>& answer);
   absl::Status Wanted(const Flight& flight);

@@ -12,13 +12,13 @@
 
 namespace remesh::server {
 
-// Plans as files: see proto/convert/exported_plan.h. Both block.
+// Plans as files: see proto/convert/exported_plan.h. Both functions block.
 
-// NOT_FOUND as PlanCache::Find().
+// NOT_FOUND as from PlanCache::Find().
 absl::StatusOr<std::string> ExportPlan(PlanCache& cache, const std::string& name);
 
-// Files what the data holds, once it is known to be right. `workers`: what an empty topology of the
-// request's spec means; may be null.
+// Stores the plan in the request's data once it is checked. `workers`: what an empty topology of
+// the request's spec means; may be null.
 absl::StatusOr<v1::Plan> ImportPlan(PlanCache& cache, const v1::ImportPlanRequest& request,
                                     const planner::Topology* workers,
                                     planner::Budget& budget = planner::Budget::Unlimited());

@@ -7,9 +7,9 @@
 
 namespace remesh::server {
 
-// How large a question is, found in a moment: the pairs of a source's and a target's box, over all
-// different pairs of shardings. What planning takes rises with it, but no law says how: 60 random
-// layouts over 512 devices have 4 million pairs, and so has an all-to-all over 2,048.
+// The size of a question, quick to compute: the number of pairs of a source box and a target box,
+// over all distinct pairs of shardings. The cost of planning rises with it, but not by a fixed law:
+// 60 random layouts over 512 devices have 4 million pairs, and so has an all-to-all over 2,048.
 int64_t PairsOfBoxes(const planner::ReshardRequest& request);
 
 }  // namespace remesh::server

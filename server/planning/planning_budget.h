@@ -11,20 +11,21 @@
 
 namespace remesh::server {
 
-// What one plan may take, and where it begins.
+// Limits of one plan, and which threads it begins on.
 struct PlanningLimits {
   absl::Duration timeout = absl::Seconds(60);
-  int64_t memory_bytes = int64_t{1} << 30;  // beside what was held before
-  // Questions of more pairs of boxes (see PairsOfBoxes) do not try the threads for quick work.
+  int64_t memory_bytes = int64_t{1} << 30;  // beyond what was held before
+  // Questions with more pairs of boxes (see PairsOfBoxes) skip the quick threads.
   int64_t quick_pairs_max = 100'000;
   std::function<Timestamp()> now = [] { return SteadyClock().Now(); };
-  std::function<int64_t()> held_bytes = HeapBytesOfThread;  // by the thread that plans
+  std::function<int64_t()> held_bytes = HeapBytesOfThread;  // of the planning thread
 };
 
-// For a plan that this thread begins now. Spent with DEADLINE_EXCEEDED (PLANNING_TIMEOUT),
-// RESOURCE_EXHAUSTED (PLANNING_MEMORY), or with what `wanted` says when it is no longer OK; that is
-// asked now and then, for it may take a lock. May be null. After `quantum` of time it is spent with
-// a status that IsOverstayed(): the work goes on elsewhere.
+// A budget for a plan that this thread begins now. It is spent with DEADLINE_EXCEEDED
+// (PLANNING_TIMEOUT), RESOURCE_EXHAUSTED (PLANNING_MEMORY), or the status of `wanted` once that is
+// not OK. `wanted` may be null; it is called only now and then, because it may take a lock. After
+// `quantum` the budget is spent with a status for which IsOverstayed() is true: the work must go on
+// elsewhere.
 planner::Budget BudgetOf(const PlanningLimits& limits, std::function<absl::Status()> wanted,
                          absl::Duration quantum = absl::InfiniteDuration());
 bool IsOverstayed(const absl::Status& status);

@@ -9,9 +9,9 @@
 
 namespace remesh::server {
 
-inline constexpr int64_t kPlenty = 1 << 30;  // bytes, of a cache that nothing fills
+inline constexpr int64_t kPlenty = 1 << 30;  // bytes, of a cache that never fills
 
-// One array f32[8, 8] from rows to columns over four devices on two hosts.
+// A reshard of one array f32[8, 8] from rows to columns, over four devices on two hosts.
 inline v1::PlanSpec TestSpec(const std::vector<int64_t>& ids = {0, 1, 2, 3},
                              const std::string& host_prefix = "host-") {
   v1::PlanSpec spec;

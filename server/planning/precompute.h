@@ -17,25 +17,25 @@
 
 namespace remesh::server {
 
-// Plans ahead what may happen next, as background tasks of a pool. Thread-safe.
+// Plans ahead for events that may happen next, as background tasks of a pool. Thread-safe.
 class Precomputer {
  public:
-  // All must outlive this; the pool's tasks must have ended before this does.
+  // All arguments must outlive this; the pool's tasks must have ended before this is destroyed.
   Precomputer(PlanCache& cache, ThreadPool& pool, PlanDesk& desk)
       : cache_(cache), pool_(pool), desk_(desk) {}
 
-  // Names what may happen to the layout `present` and posts what is not planned yet. Blocks for as
-  // long as naming takes: a fingerprint for each scenario. Ends early, with what is named so far
-  // posted, when the budget is spent; called again, it names them all. `workers`: what an empty
-  // topology means; may be null.
+  // Names the scenarios for the layout `present` and posts those that are not planned yet. Blocks
+  // for as long as naming takes: it computes a fingerprint for each scenario. When the budget is
+  // spent it ends early, with the scenarios named so far posted; another call names them all.
+  // `workers`: what an empty topology means; may be null.
   absl::StatusOr<v1::PrecomputePlansResponse> Start(
       const v1::PrecomputePlansRequest& request, v1::StateSpec present,
       const v1::PlanOptions& options, const planner::Topology* workers,
       planner::Budget& budget = planner::Budget::Unlimited());
 
  private:
-  struct Work;  // what all tasks of one request share
-  // Fills outcome, plan and reason. `seen`: fingerprints of scenarios before.
+  struct Work;  // shared by all tasks of one request
+  // Fills outcome, plan and reason. `seen`: fingerprints of earlier scenarios.
   void Decide(const std::shared_ptr<const Work>& work, const ScenarioReshard& move,
               bool validate_only, std::set<std::string>& seen, v1::Scenario& scenario,
               planner::Budget& budget);

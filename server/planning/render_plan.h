@@ -10,7 +10,7 @@
 
 namespace remesh::server {
 
-// The plan as a page or a trace. INVALID_ARGUMENT: "form", "checkpoint_bytes_per_second".
+// Renders the plan as a page or a trace. INVALID_ARGUMENT: "form", "checkpoint_bytes_per_second".
 absl::StatusOr<std::string> RenderPlan(const BoundPlan& plan, const v1::RenderPlanRequest& request,
                                        planner::Budget& budget = planner::Budget::Unlimited());
 

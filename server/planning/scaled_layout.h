@@ -11,23 +11,23 @@
 
 namespace remesh::server {
 
-// A layout of which one device list may grow and shrink, and with it one axis of every sharding
+// A layout with one device list that may grow and shrink, and with it one axis of every sharding
 // over that list: see PrecomputePlansRequest.
 struct ElasticLayout {
-  v1::StateSpec spec;  // topology spelled out
+  v1::StateSpec spec;  // with an explicit topology
   std::string list;    // key in spec.device_lists
   std::string axis;
-  std::vector<int64_t> devices;  // of the list now
+  std::vector<int64_t> devices;  // in the list now
 };
 
 // INVALID_ARGUMENT when there is no such list or axis, or a sharding over the list cannot change
-// its size. `list` may be empty when the layout has one. `workers`: what an empty topology means;
-// may be null.
+// its size. `list` may be empty when the layout has exactly one. `workers`: what an empty topology
+// means; may be null.
 absl::StatusOr<ElasticLayout> MakeElastic(v1::StateSpec spec, std::string list, std::string axis,
                                           const planner::Topology* workers);
 
 // The layout over other devices. FAILED_PRECONDITION (AXIS_DOES_NOT_DIVIDE) when the other axes do
-// not divide their number.
+// not divide the number of devices.
 absl::StatusOr<v1::StateSpec> ScaledTo(const ElasticLayout& layout,
                                        const std::vector<int64_t>& devices);
 

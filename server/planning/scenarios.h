@@ -10,7 +10,7 @@
 
 namespace remesh::server {
 
-// What may happen to a job next: from one set of devices to another.
+// An event that may happen to a job next, as a reshard from one set of devices to another.
 struct ScenarioReshard {
   v1::Scenario scenario;  // event, hosts, numbers of devices
   std::vector<int64_t> before;
@@ -20,12 +20,13 @@ struct ScenarioReshard {
 
 inline constexpr size_t kScenariosMax = 4096;
 
-// The moves that `request` asks for, in its order. INVALID_ARGUMENT when they are too many or none.
+// The reshards that `request` asks for, in its order. INVALID_ARGUMENT when there are too many or
+// none.
 absl::StatusOr<std::vector<ScenarioReshard>> ScenariosOf(const v1::PrecomputePlansRequest& request,
                                                          const ElasticLayout& layout);
 
-// The question that a job asks when it happens. FAILED_PRECONDITION when it would not ask: an axis
-// does not divide, nobody is left, or hosts that leave are needed by other device lists.
+// The question that the job asks when the scenario happens. FAILED_PRECONDITION when the job would
+// not ask: an axis does not divide, no host is left, or other device lists need hosts that leave.
 absl::StatusOr<v1::PlanSpec> QuestionOf(const ScenarioReshard& move, const ElasticLayout& layout,
                                         const v1::PlanOptions& options);
 

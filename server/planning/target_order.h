@@ -11,13 +11,13 @@
 
 namespace remesh::server {
 
-// Which device takes a target device's place; those not in it keep theirs.
+// Which device takes a target device's place. Devices that are not in it keep their places.
 using TargetOrder = absl::flat_hash_map<int64_t, int64_t>;
 
-// The order that `plan` has chosen, in the caller's ids; empty when the order was not free.
+// The order that `plan` chose, in the caller's ids; empty when the order was not free.
 TargetOrder ChosenOrder(const planner::Plan& plan, const planner::Binding& binding);
 
-// The same shardings with the places of devices taken as `order` says.
+// The same shardings, with devices replaced according to `order`.
 v1::StateSpec WithOrder(v1::StateSpec spec, const TargetOrder& order);
 
 }  // namespace remesh::server
