@@ -10,8 +10,8 @@
 
 namespace remesh::server {
 
-// What has happened to questions since the process began; the fields of v1.CacheStats say what each
-// counts.
+// Counts of what has happened to questions since the process began; see the fields of
+// v1.CacheStats.
 struct CacheCounters {
   struct Tier {
     int64_t hits = 0;
@@ -35,7 +35,7 @@ struct CacheCounters {
   Precompute precompute;
 };
 
-// With what the tiers hold now.
+// The message also says what the tiers hold now.
 v1::CacheStats ToProto(const CacheCounters& counters, const MemoryTier& memory, DiskTier& disk);
 
 }  // namespace remesh::server

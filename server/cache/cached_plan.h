@@ -6,7 +6,7 @@
 
 namespace remesh::server {
 
-// A plan in canonical ids and what it answers. Immutable.
+// A plan in canonical ids, with the request that it answers. Immutable.
 struct CachedPlan {
   planner::CanonicalRequest request;
   planner::Plan plan;

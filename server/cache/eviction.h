@@ -6,7 +6,7 @@
 
 namespace remesh::server {
 
-// Why a name goes without somebody having removed it by name.
+// Why a name goes although no one removed it by name.
 enum class EvictionCause { kBytes, kEntries, kAge, kCorrupt, kFlushed };
 
 struct Evicted {
@@ -22,7 +22,7 @@ struct EvictionCounts {
   int64_t age = 0;
   int64_t corrupt = 0;
   int64_t flushed = 0;
-  int64_t deleted = 0;  // by name: no eviction
+  int64_t deleted = 0;  // removed by name: no evictions
 
   void Count(EvictionCause cause);
 };

@@ -8,10 +8,10 @@
 
 namespace remesh::server {
 
-// Heap memory that values hold, with what the allocator adds to each block: what a cache that keeps
-// to a limit has to count. Layouts and device lists that several arrays share count once.
+// Heap memory that values hold, including the allocator's overhead for each block: the amount that
+// a cache with a limit must count. Layouts and device lists that several arrays share count once.
 int64_t HeldBytes(const planner::ReshardRequest& request);
-int64_t HeldBytes(const CachedPlan& cached);  // the value itself, too
+int64_t HeldBytes(const CachedPlan& cached);  // including the value itself
 int64_t HeldBytes(const planner::Binding& binding);
 
 }  // namespace remesh::server

@@ -20,13 +20,14 @@ struct BoundPlan {
   std::string name;  // plans/{...}
   std::shared_ptr<const CachedPlan> cached;
   planner::Binding binding;
-  // The question, topology spelled out: a serialized v1.PlanSpec, a tenth of the message's size.
+  // The question with an explicit topology, as a serialized v1.PlanSpec: a tenth of the size of the
+  // message in memory.
   std::shared_ptr<const std::string> spec;
   proto::PlanCounts counts;
 };
 using BoundPlanPtr = std::shared_ptr<const BoundPlan>;
 
-// What only the cache knows of a plan's name. Times are whole microseconds, as on disk.
+// Facts about a plan's name that only the cache knows. Times are whole microseconds, as on disk.
 struct NameFacts {
   absl::Time created;
   absl::Time used;
@@ -36,10 +37,10 @@ struct NameFacts {
 };
 inline constexpr size_t kStatesMax = 16;
 
-// Files `state` as the last that used the plan; "" is none.
+// Adds `state` as the last one that used the plan; "" is no state.
 void AddState(const std::string& state, NameFacts& facts);
 
-// A plan and what the cache knows of it.
+// A plan, and what the cache knows of it.
 struct ListedPlan {
   BoundPlanPtr plan;
   NameFacts facts;
@@ -50,11 +51,12 @@ struct ListedPlan {
 // The resource of a plan in memory, without transfers. `view`: BASIC or SUMMARY.
 v1::Plan ToProto(const ListedPlan& listed, v1::PlanView view = v1::SUMMARY);
 
-// What the disk keeps for lists: BASIC, and what the plan costs.
+// What the disk keeps for lists: view BASIC, and the cost of the plan.
 std::string AboutOf(const ListedPlan& listed);
 PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec);
 
-// The resource of a name on disk. `view`: as above; a SUMMARY has no lists of boxes or devices.
+// The resource for a name on disk. `view`: as above; a SUMMARY lacks the lists of boxes and
+// devices.
 v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view);
 NameFacts FactsOf(const PlanFile::Name& name);
 

@@ -14,13 +14,14 @@
 
 namespace remesh::server {
 
-// Plans in memory: each once, by fingerprint, and bound under names. Names that nobody used for
-// longest go first, but none that is pinned or in use. A value with no lock, clock or disk.
+// Plans in memory: each plan once, by fingerprint, and bound under names. The names that were not
+// used for longest go first, but never one that is pinned or in use. A value with no lock, clock or
+// disk.
 class MemoryTier {
  public:
   struct Limits {
     int64_t max_bytes = 0;
-    int64_t max_entries = 0;                            // of names; 0: none
+    int64_t max_entries = 0;                            // of names; 0: no limit
     absl::Duration max_age = absl::InfiniteDuration();  // since the last use
   };
   explicit MemoryTier(Limits limits) : limits_(limits) {}
@@ -28,26 +29,26 @@ class MemoryTier {
   struct Name {
     ListedPlan listed;
     int64_t own_bytes = 0;  // binding and spec
-    uint64_t order = 0;     // rises with every use of any
-    bool changed = false;   // facts that the disk does not know yet
+    uint64_t order = 0;     // rises with every use of any name
+    bool changed = false;   // the disk does not have the newest facts yet
 
     bool kept() const { return listed.facts.pinned || listed.users > 0; }
   };
 
-  // Null when there is none. Valid until the name is removed.
+  // Null when there is no such name. Valid until the name is removed.
   Name* Find(const std::string& name);
   std::shared_ptr<const CachedPlan> FindPlan(const std::string& fingerprint) const;
-  // Files a plan under its name, as used now. What was there under the name is replaced.
+  // Adds a plan under its name, as used now. Replaces an earlier plan of that name.
   Name& Add(const BoundPlanPtr& plan, NameFacts facts);
   void Touch(Name& name, absl::Time now);
   void Remove(const std::string& name);
 
-  // The name that must go next to keep to the limits, with the cause; null when none must. `spared`
-  // stays.
+  // The name that must go next to keep within the limits, with the cause; null when none must.
+  // Never `spared`.
   std::pair<const Name*, EvictionCause> NextToEvict(absl::Time now,
                                                     const std::string& spared) const;
 
-  // Newest first, equal times by name: up to `count` that come after (created, name).
+  // Up to `count` names after (created, name), newest first, equal times by name.
   std::vector<const Name*> NamesAfter(absl::Time created, const std::string& name,
                                       size_t count) const;
   const std::map<std::string, Name>& names() const { return names_; }
@@ -56,7 +57,7 @@ class MemoryTier {
   int64_t pinned_count() const;
   int64_t plan_count() const { return static_cast<int64_t>(entries_.size()); }
   const Limits& limits() const { return limits_; }
-  void SetLimits(Limits limits) { limits_ = limits; }  // then NextToEvict()
+  void SetLimits(Limits limits) { limits_ = limits; }  // NextToEvict() must follow
 
  private:
   struct Entry {

@@ -11,15 +11,15 @@
 
 namespace remesh::server {
 
-// The newest event of each plan, in the order in which these came. Shares events, copies none. A
-// value with no lock.
+// The newest event of each plan, in the order of arrival. Shares events and copies none. A value
+// with no lock.
 class NewestPlanEvents {
  public:
-  // In place of an earlier one of the same plan.
+  // Replaces an earlier event of the same plan.
   void Put(const PlanEventPtr& event);
   // Idempotent.
   void Erase(const std::string& name);
-  // REQUIRES: there is one.
+  // REQUIRES: !empty().
   PlanEventPtr PopOldest();
   void Clear();
 
@@ -30,7 +30,7 @@ class NewestPlanEvents {
 
  private:
   std::list<PlanEventPtr> events_;
-  // By name; the keys lie in the events.
+  // By name; the keys point into the events.
   absl::flat_hash_map<absl::string_view, std::list<PlanEventPtr>::iterator> by_name_;
 };
 

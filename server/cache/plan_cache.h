@@ -25,24 +25,23 @@
 
 namespace remesh::server {
 
-// What a lookup is to the cache: what it counts, and what it leaves behind.
+// How the cache treats a lookup: how it counts it, and what it keeps of it.
 enum class Access {
-  kPeek,    // nothing, as if it had not been; looks into memory only
-  kView,    // somebody looks at a plan, which counts as used now
-  kTry,     // a question: a hit or a miss; files nothing
-  kAnswer,  // the same, and the plan is filed under the question's name
-  kUse,     // the same, and it stays until EndUse()
-  kAhead,   // files it although nobody has asked yet: neither hit nor miss
+  kPeek,    // counts and keeps nothing; looks into memory only
+  kView,    // a caller looks at a plan, which counts as used now
+  kTry,     // a question, which counts as a hit or a miss; keeps nothing
+  kAnswer,  // as kTry, and keeps the plan under the question's name
+  kUse,     // as kAnswer, and the plan stays until EndUse()
+  kAhead,   // keeps a plan that no one has asked for yet: no hit, no miss
 };
 enum class Reach { kMemory, kDisk };
 
-// Plans by the fingerprint of their canonical request, each under the names of every binding that
-// asked for it; the least recently used go when limits are exceeded, but none that is pinned or in
-// use. Equal requests that come together are computed once. Behind it may stand a tier on disk,
-// asked before a plan is computed; what memory answers touches neither. Thread-safe. Losing an
-// entry costs time, never correctness. (More methods than most: each is a call of the API or a step
-// of one under the one lock.)
-// One or two for each call of the plan service: it has more than 25 methods.
+// Plans by the fingerprint of their canonical request, each under the names of all bindings that
+// asked for it. When limits are exceeded, the least recently used names go, but never one that is
+// pinned or in use. Equal requests that come at the same time are computed once. A disk tier may
+// stand behind memory; it is asked before a plan is computed. A hit in memory uses neither the disk
+// nor the planner. Losing an entry costs time, never correctness. Thread-safe.
+// Has one or two methods for each call of the plan service, so it has more than 25 methods.
 class PlanCache {
  public:
   struct Options {
@@ -59,42 +58,42 @@ class PlanCache {
     planner::CanonicalizedRequest canonicalized;
     std::shared_ptr<const std::string> spec;  // as in BoundPlan
     Access access = Access::kAnswer;          // not kPeek or kView
-    std::string state = "";                   // on whose behalf, or ""
+    std::string state = "";                   // the state that asks, or ""
   };
   struct Answer {
     BoundPlanPtr plan;
     v1::Planning::Cache cache = v1::Planning::MISS;
   };
   using Compute = absl::FunctionRef<absl::StatusOr<CachedPlan>(const planner::CanonicalRequest&)>;
-  // Finds the plan or computes it, without the lock; waits when an equal request is being computed.
-  // Without the disk no miss counts: FindKept() has counted it.
+  // Finds the plan or computes it, without holding the lock; waits while an equal request is being
+  // computed. With Reach::kMemory no miss counts, because FindKept() has counted it.
   absl::StatusOr<Answer> FindOrCompute(const Question& question, Compute compute,
                                        Reach reach = Reach::kDisk);
-  // The answer if memory or disk has the plan, and nobody computes an equal one now: never waits
-  // for planning.
+  // The answer, if memory or disk has the plan and no equal question is being computed now. Never
+  // waits for planning.
   std::optional<Answer> FindKept(const Question& question);
-  // A plan by its name. NOT_FOUND (PLAN_NOT_FOUND) when never made or gone.
+  // A plan by its name. NOT_FOUND (PLAN_NOT_FOUND) when it was never made or is gone.
   absl::StatusOr<ListedPlan> Find(const std::string& name, Access access = Access::kView,
                                   Reach reach = Reach::kDisk, const std::string& state = "");
-  // Whether any tier has a plan of that structure. May read the disk.
+  // Whether any tier has a plan with this fingerprint. May read the disk.
   bool Has(const std::string& fingerprint);
-  // Files a plan that came from elsewhere, unless an equal one is there. REQUIRES: it answers the
-  // question.
+  // Adds a plan that came from elsewhere, unless the cache has an equal one. REQUIRES: the plan
+  // answers the question.
   ListedPlan Import(const Question& question, CachedPlan plan);
-  // Names of plans by questions in the callers' words; see Find().
+  // Names of plans by the text of the questions that led to them; see Find().
   QuestionMemo& memo() { return memo_; }
 
   void EndUse(const std::string& name);
-  // Pins (or unpins) and returns the plan; on disk before it returns. UNAVAILABLE (PIN_NOT_DURABLE)
-  // when that cannot be.
+  // Pins (or unpins) and returns the plan. The change is on disk when this returns. UNAVAILABLE
+  // (PIN_NOT_DURABLE) when it cannot be written.
   absl::StatusOr<ListedPlan> SetPinned(const std::string& name, bool pinned);
-  // Forgets the name, and the plan unless it has others. FAILED_PRECONDITION (PLAN_PINNED,
+  // Removes the name, and the plan unless it has other names. FAILED_PRECONDITION (PLAN_PINNED,
   // PLAN_IN_USE).
   absl::Status Delete(const std::string& name);
-  // Empties tiers but for what is pinned or in use.
+  // Empties the tiers, except for plans that are pinned or in use.
   absl::StatusOr<v1::FlushPlansResponse> Flush(bool memory, bool disk);
 
-  // Where a page of a list begins: after this plan.
+  // The place where a page of a list begins: after this plan.
   struct Place {
     absl::Time created = absl::InfiniteFuture();
     std::string name;
@@ -103,18 +102,18 @@ class PlanCache {
     Place place;
     v1::Plan plan;
   };
-  // Up to `count` plans of both tiers that come after, newest first; `more`: whether others may
+  // Up to `count` plans of both tiers after the place, newest first. `more`: whether others may
   // follow.
   std::vector<Placed> After(const Place& after, size_t count, v1::PlanView view, bool& more);
 
   PlanWatchers& watchers() { return watchers_; }
-  // Counts what happens to plans made ahead.
+  // Updates the counters of plans made ahead.
   void UpdatePrecompute(absl::FunctionRef<void(CacheCounters::Precompute&)> update);
-  // Counts a question that waits for an equal one without asking FindOrCompute() until then.
+  // Counts a question that waits for an equal one and calls FindOrCompute() only later.
   void CountWait();
-  // Of memory; what is over them goes at once.
+  // Sets the limits of memory; what exceeds them goes at once.
   void SetLimits(const MemoryTier::Limits& limits);
-  // Drops what has become too old, and tells the disk now and then what was used.
+  // Drops what has become too old, and from time to time tells the disk what was used.
   void Tick();
   v1::CacheStats stats();
 
@@ -122,7 +121,7 @@ class PlanCache {
   static constexpr size_t kQuestionsRemembered = 4096;
 
   using Name = MemoryTier::Name;
-  using Facts = std::optional<NameFacts>;  // what the disk knows of a name
+  using Facts = std::optional<NameFacts>;  // facts of a name on disk
   struct Found {
     CachedPlan plan;
     v1::Planning::Cache cache = v1::Planning::MISS;
@@ -130,12 +129,12 @@ class PlanCache {
   };
   absl::StatusOr<Answer> Look(const Question& question, Reach reach, const Facts& facts,
                               Compute compute);
-  // From disk, or computed, for a question that is in computing_, which it ends.
+  // Answers from disk or by computing. The question is in computing_, from which this removes it.
   absl::StatusOr<Answer> LookBelow(const Question& question, Reach reach, const Facts& facts,
                                    Compute compute);
   absl::StatusOr<Found> FindBelow(const Question& question, Reach reach, Facts facts,
                                   Compute compute);
-  // The answer from memory; no plan when there is none.
+  // The answer from memory; its plan is null when there is none.
   Answer LookInMemory(const Question& question, Reach reach, const Facts& facts)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Answer Keep(const Question& question, Found found) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -146,13 +145,13 @@ class PlanCache {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CountUse(Access access, const std::string& state, Name& name)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Brings a name from disk to memory; not found is no error here.
+  // Brings a name from disk to memory. OK also if the disk does not have it.
   absl::Status Load(const std::string& name);
   absl::StatusOr<Name*> FindName(const std::string& name) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status WritePin(const std::string& name, bool pinned)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(pin_mutex_);
   void MakeRoom(const std::string& spared) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What Flush() keeps.
+  // The names that Flush() keeps.
   std::vector<std::string> KeptNames() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   int64_t FlushMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Evict(const Name& name, EvictionCause cause) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -160,17 +159,17 @@ class PlanCache {
   void OnEvictedFromDisk(const std::vector<Evicted>& evicted);
   void Publish(v1::WatchPlansResponse::Event event, const ListedPlan& listed)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Time Now() const;  // to the microsecond
+  absl::Time Now() const;  // in whole microseconds
 
   const Options options_;
   DiskTier& disk_;
   PlanWatchers watchers_;
   QuestionMemo memo_{kQuestionsRemembered};
-  absl::Mutex pin_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // pins reach the disk in their order
+  absl::Mutex pin_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);  // pins reach the disk in order
   absl::Mutex mutex_;
   MemoryTier memory_ ABSL_GUARDED_BY(mutex_);
   std::set<std::string> computing_ ABSL_GUARDED_BY(mutex_);  // fingerprints
-  std::set<std::string> ahead_ ABSL_GUARDED_BY(mutex_);      // made ahead, not asked for since
+  std::set<std::string> ahead_ ABSL_GUARDED_BY(mutex_);      // made ahead and not yet asked for
   absl::Time saved_ ABSL_GUARDED_BY(mutex_);
   CacheCounters counters_ ABSL_GUARDED_BY(mutex_);
 };

@@ -7,13 +7,14 @@
 
 namespace remesh::server {
 
-// What watchers of plans hear.
+// Events for watchers of plans.
 
 v1::WatchPlansResponse EventOf(v1::WatchPlansResponse::Event event, const ListedPlan& listed);
-// EVICTED or FLUSHED from memory; `on_disk`: whether there is a tier that may still have it.
+// EVICTED or FLUSHED from memory. `on_disk`: whether there is a disk tier that may still have the
+// plan.
 v1::WatchPlansResponse EvictedFromMemory(const ListedPlan& listed, EvictionCause cause,
                                          bool on_disk);
-// The same from disk; `in_memory`: what memory has of the name, or null.
+// As above, from disk. `in_memory`: what memory has under the name, or null.
 v1::WatchPlansResponse EvictedFromDisk(const Evicted& evicted, const ListedPlan* in_memory);
 
 }  // namespace remesh::server

@@ -16,15 +16,15 @@
 
 namespace remesh::server {
 
-// A SQLite file of plans' bytes by fingerprint, and of the names under which somebody knows them.
-// WAL without waiting for the disk at each commit: a killed process loses nothing that was
-// committed, a machine that loses power may lose the last commits, but neither damages the file.
-// One process at a time. Not thread-safe.
+// A SQLite file of plans' bytes by fingerprint, and of the names under which callers know them.
+// Uses WAL without waiting for the disk at each commit: a killed process loses no commit, and a
+// machine that loses power may lose the last ones, but neither damages the file. One process at a
+// time. Not thread-safe.
 class PlanFile {
  public:
   // Opens or creates the file, checks every page and brings its schema up to date. DATA_LOSS when
-  // it is damaged or of a newer program, FAILED_PRECONDITION when it is open elsewhere, UNAVAILABLE
-  // otherwise (no such folder).
+  // the file is damaged or from a newer program, FAILED_PRECONDITION when it is open elsewhere,
+  // UNAVAILABLE otherwise (such as no such folder).
   static absl::StatusOr<std::unique_ptr<PlanFile>> Open(const std::string& path);
 
   struct Row {
@@ -35,12 +35,12 @@ class PlanFile {
   absl::StatusOr<bool> Has(const std::string& fingerprint);
   absl::Status Write(const std::string& fingerprint, const Row& row, absl::Time now);
   absl::Status Touch(const std::string& fingerprint, absl::Time now);
-  // Takes a row out of use, with its names but pinned ones, and keeps its bytes for whoever wants
-  // to know; of many, the last 16.
+  // Takes a row out of use, with its names except pinned ones, and keeps its bytes for later
+  // analysis; keeps the last 16 such rows.
   absl::Status SetAside(const std::string& fingerprint, const std::string& why,
                         std::vector<Evicted>& evicted);
 
-  // Somebody's question and what is known of it. Times are kept to the microsecond.
+  // The name of a caller's question, and what is known of it. Times are kept to the microsecond.
   struct Name {
     std::string name;
     std::string fingerprint;
@@ -50,17 +50,17 @@ class PlanFile {
     absl::Time used;
     int64_t hits = 0;
     bool pinned = false;
-    int64_t bytes = 0;  // filled by reading: of the row
+    int64_t bytes = 0;  // size of the plan's row; set when read
   };
   absl::Status WriteName(const Name& name);
-  // All but the spec, of a name that is there; its plan counts as used then too.
+  // Updates all but the spec of a name that exists; its plan counts as used then too.
   absl::Status UpdateName(const Name& name);
   absl::StatusOr<std::optional<Name>> ReadName(const std::string& name);
-  // Removes the name, and its plan when it was the last; whether it was there.
+  // Removes the name, and its plan if this was the last name. Returns whether the name existed.
   absl::StatusOr<bool> RemoveName(const std::string& name);
   absl::Status SetPinned(const std::string& name, bool pinned);
   absl::StatusOr<std::vector<Name>> PinnedNames();
-  // Newest first, equal times by name: up to `count` that come after (created, name).
+  // Up to `count` names after (created, name), newest first, equal times by name.
   absl::StatusOr<std::vector<Name>> NamesAfter(absl::Time created, const std::string& name,
                                                int64_t count);
 
@@ -69,10 +69,10 @@ class PlanFile {
 
   struct Limits {
     int64_t max_bytes = 0;
-    int64_t max_entries = 0;  // of names, and of plans
+    int64_t max_entries = 0;  // of names, and also of plans
     absl::Duration max_age;   // since the last use
   };
-  // Removes what is too old, then the least recently used, none pinned.
+  // Removes what is too old, then the least recently used; never what is pinned.
   absl::StatusOr<std::vector<Evicted>> Trim(const Limits& limits, absl::Time now);
 
   struct Size {
@@ -87,10 +87,10 @@ class PlanFile {
   explicit PlanFile(std::unique_ptr<Database> database) : database_(std::move(database)) {}
   absl::Status Prepare();
   absl::Status Migrate();
-  // Deletes names WHERE `condition`.
+  // Deletes the names WHERE `condition`.
   absl::Status RemoveNames(const std::string& condition, std::initializer_list<SqlValue> values,
                            EvictionCause cause, std::vector<Evicted>& evicted);
-  // Removes the plan or name that nobody used for longest; false when the rest is pinned.
+  // Removes the plan or name that was not used for longest; false when everything left is pinned.
   absl::StatusOr<bool> RemoveOldest(EvictionCause cause, std::vector<Evicted>& evicted);
 
   const std::unique_ptr<Database> database_;

@@ -6,11 +6,11 @@
 
 namespace remesh::server {
 
-// INVALID_ARGUMENT, with the field named ("hits.max"), for bounds that contradict each other,
-// negative counts, and names that no state has.
+// INVALID_ARGUMENT, naming the field ("hits.max"), for bounds that contradict each other, negative
+// counts, and names that no state can have.
 absl::Status ValidateFilter(const v1::PlanFilter& filter);
 
-// Whether `plan`, in view BASIC at least, is one that the filter wants. REQUIRES: a valid filter.
+// Whether `plan`, in view BASIC at least, passes the filter. REQUIRES: a valid filter.
 bool Matches(const v1::PlanFilter& filter, const v1::Plan& plan);
 
 }  // namespace remesh::server

@@ -12,11 +12,11 @@ namespace remesh::server {
 
 struct PlanPage {
   std::vector<v1::Plan> plans;
-  std::optional<PlanCache::Place> next;  // none: this was the last
+  std::optional<PlanCache::Place> next;  // nullopt: this was the last page
 };
-// Up to `size` plans of both tiers that `filter` wants, newest first, from after a place on. Looks
-// at so many plans at most, so that a page may have fewer and another come. REQUIRES: a valid
-// filter.
+// Up to `size` plans of both tiers that pass `filter`, newest first, from after a place. Looks at a
+// limited number of plans, so a page may have fewer than `size` plans although more pages follow.
+// REQUIRES: a valid filter.
 PlanPage PageOfPlans(PlanCache& cache, size_t size, PlanCache::Place after,
                      const v1::PlanFilter& filter, v1::PlanView view);
 

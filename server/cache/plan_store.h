@@ -18,11 +18,11 @@
 
 namespace remesh::server {
 
-// Plans on disk, by fingerprint, as compressed checked bytes, and the names that they are bound to;
-// both outlive the process. Writes happen on a thread of its own. Losing a plan costs time, so
-// nothing here fails its caller: damaged rows and files are set aside, logged and counted.
-// Thread-safe.
-// The same calls as the cache, each once for callers and once for its thread: it has more than 25
+// Plans on disk, by fingerprint, as compressed bytes with a digest, and the names that they are
+// bound to. Both outlive the process. Writes happen on a thread of its own. Losing a plan costs
+// time, so errors of the disk do not reach callers: damaged rows and files are set aside, logged
+// and counted. Thread-safe.
+// Has the calls of the cache, each once for callers and once for its thread, so it has more than 25
 // methods.
 class PlanStore : public DiskTier {
  public:
@@ -30,17 +30,17 @@ class PlanStore : public DiskTier {
     std::string path;
     PlanFile::Limits limits = {
         .max_bytes = int64_t{1} << 30, .max_entries = 100'000, .max_age = absl::Hours(24 * 30)};
-    size_t waiting_max = 64;  // writes; plans beyond are dropped, pins and removals never
+    size_t waiting_max = 64;  // writes; further plans are dropped, pins and removals never
     std::function<absl::Time()> now = [] { return absl::Now(); };
   };
 
-  // Errors that come closer than this are of one episode, and logged once.
+  // Errors closer together than this belong to one episode, which is logged once.
   static constexpr absl::Duration kBetweenEpisodes = absl::Minutes(1);
 
-  // A damaged file is renamed to path + ".corrupt" and a new one begun. UNAVAILABLE when that
-  // cannot be done, or another process has the file.
+  // Renames a damaged file to path + ".corrupt" and begins a new one. UNAVAILABLE when that fails,
+  // or another process has the file open.
   static absl::StatusOr<std::unique_ptr<PlanStore>> Open(Options options);
-  // Writes what was asked for, then stops.
+  // Writes everything that was asked for, then stops.
   ~PlanStore() override = default;
 
   bool present() const override { return true; }
@@ -62,13 +62,13 @@ class PlanStore : public DiskTier {
   Stats stats() override;
   const PlanFile::Limits& limits() const override { return options_.limits; }
 
-  // Returns when all that was asked for before is written.
+  // Returns when everything asked for before is written.
   void Flush() { writes_.Flush(); }
 
  private:
   using EvictedNames = std::vector<Evicted>;
   using Write = absl::AnyInvocable<absl::Status(PlanFile&, EvictedNames&)>;
-  using Prepare = absl::AnyInvocable<Write()>;  // what needs time but no file
+  using Prepare = absl::AnyInvocable<Write()>;  // the slow part, without the file
 
   PlanStore(Options options, std::unique_ptr<PlanFile> file);
   void Post(Write write);
@@ -79,10 +79,10 @@ class PlanStore : public DiskTier {
   absl::Status PerformLocked(Write& write, EvictedNames& evicted)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
   void Count(const EvictedNames& evicted);
-  // The answer to a read, or nothing after an error.
+  // The answer to a read, or an empty one after an error.
   template <typename T>
   T Read(absl::FunctionRef<absl::StatusOr<T>(PlanFile&)> read);
-  // Counts, logs the first of an episode, and sets a damaged file aside.
+  // Counts the error, logs the first of an episode, and sets a damaged file aside.
   void OnError(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(file_mutex_);
 
   const Options options_;

@@ -13,24 +13,26 @@
 
 namespace remesh::server {
 
-// What one watcher of plans has still to be told, in bounded memory.
+// The events that one watcher of plans has still to get, in bounded memory.
 //
-// Up to SYNCED it is told how plans stand, not each step: the list is read page by page as the
-// watcher takes it, and of a plan that changes meanwhile the newest event waits. When more than
-// `waiting` plans do, those that are still there are forgotten, and the list is read again from the
-// newest plan to the furthest that was forgotten: so whoever reads faster than plans change gets to
-// the end, however many change. A plan that is gone stands in no list: that it went waits until it
-// is told, beyond a few in a room that all watchers share, unless it was never told of.
+// Before SYNCED the watcher gets the present state of each plan, not every change. The list is read
+// page by page at the watcher's pace; of a plan that changes meanwhile only the newest event waits.
+// When the events of more than `waiting` plans wait, those of plans that still exist are dropped,
+// and the list is read again from the newest plan to the furthest one dropped. So a watcher that
+// reads faster than plans change reaches the end, however many change. A plan that is gone is in no
+// list, so its event must wait until the watcher gets it, unless the watcher was never told of the
+// plan. Beyond a few, such events take room that all watchers share.
 //
-// From SYNCED on each event waits. A value with no lock and no clock.
+// After SYNCED every event waits. A value with no lock and no clock.
 class PlanWatchQueue {
  public:
   struct Limits {
     size_t waiting = 1024;    // plans that changed before SYNCED; events after it
     size_t gone = 16'384;     // plans that went before SYNCED
-    int64_t gone_alone = 64;  // of these, without the shared room
-    int restarts = 8;         // of the walk
-    // Events that others may have been told since: keeps those that anybody shares to so many.
+    int64_t gone_alone = 64;  // of these, so many need no shared room
+    int restarts = 8;         // of the walk through the list
+    // How many events may be published after one that waits, which bounds the number of events in
+    // memory.
     uint64_t age = 16'384;
   };
   // `room` must outlive the queue.
@@ -40,23 +42,23 @@ class PlanWatchQueue {
   PlanWatchQueue(const PlanWatchQueue&) = delete;
   PlanWatchQueue& operator=(const PlanWatchQueue&) = delete;
 
-  // What is to be told next; null: nothing, until a page has been read or an event comes.
+  // The next event for the watcher; null: none until a page has been read or an event comes.
   PlanEventPtr Next();
 
-  // After Next() said null: whether a page must be read.
+  // Whether a page must be read, after Next() returned null.
   bool wants_page() const { return !synced_ && walk_.wants_page(); }
-  // Just before a page is read: the place that it comes after. What happens from now on is told
-  // after the page. REQUIRES: wants_page().
+  // Call just before a page is read; returns the place that the page comes after. Events from now
+  // on are told after the page. REQUIRES: wants_page().
   PlanCache::Place BeginPage() { return walk_.BeginPage(); }
   void AddPage(PlanPage page);
 
-  // `wanted`: the watcher's filter wants it. RESOURCE_EXHAUSTED (WATCH_TOO_SLOW): the watcher must
-  // begin anew.
+  // `wanted`: whether the event passes the watcher's filter. RESOURCE_EXHAUSTED (WATCH_TOO_SLOW):
+  // the watcher must start over.
   absl::Status AddEvent(const PlanEventPtr& event, bool wanted);
 
-  // Gives up all that waits.
+  // Drops all events that wait.
   void Clear();
-  // Events that wait, those of a page among them.
+  // The number of events that wait, including those of a page.
   size_t waiting() const { return page_.size() + changed_.size() + gone_.size() + live_.size(); }
 
  private:
@@ -64,7 +66,7 @@ class PlanWatchQueue {
   absl::Status AddBeforeSynced(const PlanEventPtr& event, bool wanted);
   absl::Status AddGone(const PlanEventPtr& event);
   absl::Status ForgetChanges();
-  // Takes or gives back shared room as gone_ needs it; false: there is not enough.
+  // Takes or returns shared room as gone_ needs it; false: there is not enough.
   bool SettleRoom();
   bool IsTooOld(const PlanEventPtr& waiting, const PlanEventPtr& now) const;
   absl::Status TooSlow() const;
@@ -72,9 +74,9 @@ class PlanWatchQueue {
   WatchRoom& room_;
   const Limits limits_;
   PlanWalk walk_;
-  std::deque<PlanEventPtr> page_;  // what has been read of the list
-  NewestPlanEvents changed_;       // before SYNCED: of plans that are there
-  NewestPlanEvents gone_;          // before SYNCED: of plans that are not
+  std::deque<PlanEventPtr> page_;  // plans read from the list
+  NewestPlanEvents changed_;       // before SYNCED: of plans that exist
+  NewestPlanEvents gone_;          // before SYNCED: of plans that are gone
   int64_t room_taken_ = 0;
   NamesTold told_;  // before SYNCED
   std::deque<PlanEventPtr> live_;

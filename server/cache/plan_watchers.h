@@ -14,19 +14,19 @@
 namespace remesh::server {
 
 struct PlanEvent {
-  uint64_t number = 0;  // rises with each that is published
+  uint64_t number = 0;  // rises with each event that is published
   v1::WatchPlansResponse told;
 };
-// Shared by all whom it waits for.
+// Shared by all watchers that an event waits for.
 using PlanEventPtr = std::shared_ptr<const PlanEvent>;
 
-// Room for events, which watchers share for what they cannot do without. Thread-safe.
+// Room for events that must not be dropped, shared by all watchers. Thread-safe.
 class WatchRoom {
  public:
   static constexpr int64_t kEvents = 65'536;
 
   explicit WatchRoom(int64_t events = kEvents) : left_(events) {}
-  // False: less is left, and none was taken.
+  // False: less room than that is left, and none was taken.
   bool Take(int64_t events);
   void GiveBack(int64_t events) { left_ += events; }
   int64_t left() const { return left_; }
@@ -35,7 +35,7 @@ class WatchRoom {
   std::atomic<int64_t> left_;
 };
 
-// Who watches plans. Called on a strand of the watchers' own; must not block.
+// A watcher of plans. Called on a strand of PlanWatchers; must not block.
 class PlanWatcher {
  public:
   virtual ~PlanWatcher() = default;
@@ -43,13 +43,13 @@ class PlanWatcher {
   virtual void End(const absl::Status& status) = 0;
 };
 
-// Hands every event to every watcher, in the order in which they were published. Thread-safe; may
-// be called under a lock, for watchers hear of it later.
+// Hands every event to every watcher, in the order of publication. Thread-safe. May be called under
+// a lock, because watchers get events later.
 class PlanWatchers {
  public:
-  // Hears of all that is published from now on.
+  // The watcher gets all events published from now on.
   uint64_t Add(std::shared_ptr<PlanWatcher> watcher);
-  // The watcher may still hear of what was published before. Idempotent.
+  // The watcher may still get events that were published before. Idempotent.
   void Remove(uint64_t id);
   bool any() const { return count_ > 0; }
   int64_t count() const { return count_; }
@@ -57,15 +57,15 @@ class PlanWatchers {
   WatchRoom& room() { return room_; }
 
   void Publish(v1::WatchPlansResponse event);
-  // Ends all, and those that come later at once. Returns when all have been told.
+  // Ends all watchers, and ends later ones at once. Returns when all have been told.
   void EndAll(const absl::Status& status);
 
  private:
-  WatchRoom room_;  // first: watchers give back to it when they go
+  WatchRoom room_;  // first: watchers return room to it when destroyed
   std::atomic<uint64_t> published_{0};
   std::atomic<int64_t> count_{0};
   std::atomic<uint64_t> next_{1};
-  // Touched by tasks of the strand only.
+  // Used only by tasks of the strand.
   std::map<uint64_t, std::shared_ptr<PlanWatcher>> watchers_;
   absl::Status ended_;
   Strand strand_;  // last: it uses all of the above

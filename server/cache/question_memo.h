@@ -14,20 +14,20 @@
 
 namespace remesh::server {
 
-// SHA-256: a spec that somebody forges cannot take another's place.
+// SHA-256, so that a forged spec cannot take another's place.
 using QuestionDigest = std::array<uint8_t, 32>;
 
-// Of everything that a question's answer depends on: the spec, word for word, and `workers` where
-// its topology is empty.
+// The digest of everything that a question's answer depends on: the spec, word for word, and
+// `workers` if the spec's topology is empty.
 QuestionDigest DigestOf(const v1::PlanSpec& spec, const planner::Topology* workers);
 
-// Remembers the names of plans by the words of the questions that led to them, so that a question
-// asked again in the same words needs neither front ends nor a canonical form. Both are functions,
-// so what is remembered stays true; whether the plan is still there is another matter. Questions
-// that were not asked for long are forgotten. Thread-safe.
+// Remembers the names of plans by the text of the questions that led to them, so that a question
+// asked again in the same words needs neither front ends nor a canonical form. Both of these are
+// pure functions, so an entry stays true; the plan itself may be gone. Forgets questions that were
+// not asked for long. Thread-safe.
 class QuestionMemo {
  public:
-  // Remembers at least the `entries` questions asked last, at most twice as many.
+  // Remembers at least the last `entries` questions, and at most twice as many.
   explicit QuestionMemo(size_t entries) : entries_(entries) {}
 
   std::optional<std::string> Find(const QuestionDigest& question);

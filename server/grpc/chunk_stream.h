@@ -13,14 +13,14 @@
 
 namespace remesh::server {
 
-// A stream that one thread fills at the reader's pace. Write() and End() are for that thread; End()
-// comes last, once, after which the object is gone.
+// A stream that one thread fills at the reader's pace. Only that thread may call Write() and End().
+// End() must be called last and once; it deletes the object.
 template <typename T>
 class ChunkStream : public grpc::ServerWriteReactor<T> {
  public:
   explicit ChunkStream(grpc::CallbackServerContext* context) : context_(context) {}
 
-  // Waits for the write before. False when nobody reads any more.
+  // Waits for the previous write. False when no one reads any more.
   bool Write(T chunk) {
     {
       absl::MutexLock lock(&mutex_);
@@ -33,7 +33,7 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
     return true;
   }
 
-  // Whether nobody reads any more.
+  // Whether no one reads any more.
   bool gone() {
     absl::MutexLock lock(&mutex_);
     return broken_;
@@ -74,7 +74,7 @@ class ChunkStream : public grpc::ServerWriteReactor<T> {
   bool broken_ ABSL_GUARDED_BY(mutex_) = false;
 };
 
-// The filling thread's handle: ends the stream with UNAVAILABLE when dropped.
+// The filling thread's handle to a stream; ends the stream with UNAVAILABLE when dropped.
 template <typename T>
 class ChunkWriter {
  public:

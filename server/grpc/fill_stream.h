@@ -12,8 +12,8 @@
 
 namespace remesh::server {
 
-// A stream that `fill(writer)` writes on a thread of the pool in the caller's turn; it returns how
-// the stream ends.
+// Returns a stream that `fill(writer)` fills on a thread of the pool, in the caller's turn. `fill`
+// returns the status that the stream ends with.
 template <typename Chunk, typename Fill>
 grpc::ServerWriteReactor<Chunk>* FillStream(const Backend& backend, ThreadPool& pool,
                                             grpc::CallbackServerContext* context,

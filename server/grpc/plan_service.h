@@ -59,8 +59,8 @@ class PlanService : public v1::PlanService::CallbackService {
   void Observe(const v1::CreatePlanResponse& response);
   void FindPlan(grpc::CallbackServerContext* context, const v1::CreatePlanRequest* request,
                 v1::CreatePlanResponse* response, Completion completion);
-  // A call whose answer is an absl::StatusOr of the response: `answer(budget)` of one that may
-  // plan, `answer()` of one that only looks into the cache.
+  // Handle a call whose answer is an absl::StatusOr of the response: Ask() with `answer(budget)`
+  // for a call that may plan, LookUp() with `answer()` for one that only looks into the cache.
   template <typename Response, typename Answer>
   grpc::ServerUnaryReactor* Ask(grpc::CallbackServerContext* context, const char* method,
                                 const std::string& resource, Response* response, Answer answer);

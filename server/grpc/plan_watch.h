@@ -15,8 +15,8 @@
 
 namespace remesh::server {
 
-// A stream of WatchPlans: what a PlanWatchQueue says, at the reader's pace. Takes no thread while
-// it waits. Lives until gRPC says OnDone.
+// A stream of WatchPlans: sends the events of a PlanWatchQueue at the reader's pace. Uses no thread
+// while it waits. Lives until gRPC calls OnDone().
 class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
                         public PlanWatcher {
  public:
@@ -37,14 +37,15 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
         filter_(filter),
         queue_(core.plans().watchers().room()) {}
 
-  // On a thread: reads the next page of what is there.
+  // Reads the next page of existing plans; runs on a pool's thread.
   void LoadPage();
   void EndLocked(const absl::Status& status) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
+  // Starts the next operation if none is running. Releases the lock first, because gRPC may call
+  // back at once.
   void Proceed(absl::ReleasableMutexLock& lock);
 
   Core& core_;
-  const std::string caller_;  // whose turn it takes
+  const std::string caller_;  // in whose turn it reads pages
   const v1::PlanFilter filter_;
   uint64_t watch_ = 0;
   std::shared_ptr<PlanWatchStream> self_;

@@ -18,7 +18,7 @@ class RefusedStream : public grpc::ServerWriteReactor<T> {
   void OnDone() override { delete this; }
 };
 
-// A stream in both directions that ends before anything of it is read.
+// A bidirectional stream that ends before any message is read.
 template <typename Request, typename Response>
 class RefusedBidiStream : public grpc::ServerBidiReactor<Request, Response> {
  public:

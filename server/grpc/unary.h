@@ -20,20 +20,20 @@
 
 namespace remesh::server {
 
-// What every handler needs. All must outlive the gRPC server.
+// What every handler needs. All members must outlive the gRPC server.
 struct Backend {
   Core& core;
   const service::Authorizer& authorizer;
   CallLimits& limits;
-  service::AuditLog* audit = nullptr;  // null: none is kept
+  service::AuditLog* audit = nullptr;  // null: no audit log
 
-  // Once a call, but for an Attach that is asked for again with its host: calls are counted here.
-  // PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).
+  // Authorizes and counts a call; call it once for each call, except for an Attach, which is
+  // authorized again with its host. PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
                          const service::Resource& resource) const {
     return Admit(context, method, resource, service::NameOf(resource));
   }
-  // The same for the resource of that name ("" for none).
+  // As above, for the resource of this name ("" for none).
   absl::Status Authorize(const grpc::ServerContextBase& context, const char* method,
                          const std::string& resource) const {
     return Admit(context, method, service::ResourceOf(resource), resource);
@@ -49,7 +49,7 @@ struct Backend {
   }
 };
 
-// Finishes a unary call exactly once, with UNAVAILABLE when it is dropped.
+// Finishes a unary call exactly once: with UNAVAILABLE if it is dropped.
 class Completion {
  public:
   explicit Completion(grpc::ServerUnaryReactor* reactor) : reactor_(reactor) {}
@@ -67,7 +67,7 @@ class Completion {
   grpc::ServerUnaryReactor* reactor_;
 };
 
-// Answers with what the controller replies.
+// Returns a callback that finishes the call with the controller's reply.
 template <typename Response>
 Core::ReplyFn ReplyInto(Response* response, Completion completion) {
   return [response, completion = std::move(completion)](absl::StatusOr<Reply> reply) mutable {
@@ -76,7 +76,7 @@ Core::ReplyFn ReplyInto(Response* response, Completion completion) {
   };
 }
 
-// Ends a call that may not be carried out.
+// Ends a call that was refused.
 inline grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
                                         const absl::Status& status) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
@@ -84,7 +84,7 @@ inline grpc::ServerUnaryReactor* Refuse(grpc::CallbackServerContext* context,
   return reactor;
 }
 
-// A call that the controller answers.
+// Handles a call that the controller answers.
 template <typename Response>
 grpc::ServerUnaryReactor* AskController(const Backend& backend,
                                         grpc::CallbackServerContext* context, const char* method,
@@ -100,8 +100,8 @@ grpc::ServerUnaryReactor* AskController(const Backend& backend,
   return reactor;
 }
 
-// Answers here and now with `answer()`, an optional response that takes little work to find; null
-// when there is none: then the call must be asked the long way. REQUIRES: Backend::Authorize().
+// Answers at once with `answer()`, an optional response that is quick to find. Returns null when
+// there is none; the call must then be handled in full. REQUIRES: Backend::Authorize().
 template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context, Response* response,
                                     Answer answer) {
@@ -113,12 +113,13 @@ grpc::ServerUnaryReactor* AnswerNow(grpc::CallbackServerContext* context, Respon
   return reactor;
 }
 
-// Whether nobody waits for the call's answer any more. Until it is finished.
+// Whether no one waits for the call's answer any more. Call it only before the call is finished.
 inline bool HasGone(const grpc::CallbackServerContext& context) {
   return context.deadline() <= std::chrono::system_clock::now() || context.IsCancelled();
 }
 
-// Runs `work(completion)` on a thread of the pool in the caller's turn, unless he has gone by then.
+// Runs `work(completion)` on a thread of the pool in the caller's turn, unless the caller has gone
+// by then.
 template <typename Work>
 void RunOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Completion completion,
            Work work) {
@@ -133,7 +134,7 @@ void RunOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Complet
   if (!taken) shared->Finish(NotTaken(pool));
 }
 
-// The same for `answer()`, an absl::StatusOr of the response.
+// As RunOn(), for `answer()`, which returns an absl::StatusOr of the response.
 template <typename Response, typename Answer>
 void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Response* response,
               Completion completion, Answer answer) {
@@ -145,7 +146,8 @@ void AnswerOn(ThreadPool& pool, const grpc::CallbackServerContext* context, Resp
         });
 }
 
-// The same for `answer(budget)` under the limits of planning; it may be called twice.
+// As AnswerOn(), for `answer(budget)` on a planning thread, under the limits of planning; it may be
+// called twice.
 template <typename Response, typename Answer>
 void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Response* response,
                   Completion completion, Answer answer) {
@@ -161,7 +163,7 @@ void AnswerAtDesk(PlanDesk& desk, const grpc::CallbackServerContext* context, Re
       });
 }
 
-// A call that takes a thread of the pool to answer: see AnswerOn.
+// Handles a call that takes a thread of the pool to answer: see AnswerOn.
 template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
                                   grpc::CallbackServerContext* context, const char* method,
@@ -176,7 +178,7 @@ grpc::ServerUnaryReactor* AskPool(const Backend& backend, ThreadPool& pool,
   return reactor;
 }
 
-// A call that takes planning to answer: see AnswerAtDesk.
+// Handles a call that takes planning to answer: see AnswerAtDesk.
 template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AskDesk(const Backend& backend, grpc::CallbackServerContext* context,
                                   const char* method, const std::string& resource,
@@ -191,8 +193,8 @@ grpc::ServerUnaryReactor* AskDesk(const Backend& backend, grpc::CallbackServerCo
   return reactor;
 }
 
-// A call about a state that takes planning to answer: `answer(state, budget)`, an absl::StatusOr of
-// the response, runs once the controller has said what the state is.
+// Handles a call about a state that takes planning to answer. `answer(state, budget)`, which
+// returns an absl::StatusOr of the response, runs once the controller has returned the state.
 template <typename Response, typename Answer>
 grpc::ServerUnaryReactor* AskDeskOfState(const Backend& backend,
                                          grpc::CallbackServerContext* context, const char* method,

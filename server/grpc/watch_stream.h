@@ -15,8 +15,8 @@
 
 namespace remesh::server {
 
-// A stream that sends the newest value of one resource: while a write is under way, later values
-// replace each other. Lives until gRPC says OnDone.
+// A stream that sends the newest value of one resource: during a write, later values replace each
+// other. Lives until gRPC calls OnDone().
 template <typename T>
 class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
  public:
@@ -72,7 +72,8 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
     if (!end_) end_ = absl::CancelledError("the caller hung up");
   }
 
-  // Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
+  // Starts the next operation if none is running. Releases the lock first, because gRPC may call
+  // back at once.
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (writing_ || finished_) return;
     if (next_) {

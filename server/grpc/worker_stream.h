@@ -18,13 +18,13 @@
 
 namespace remesh::server {
 
-// One worker's Attach stream: messages go to the core as they come; commands wait in a bounded
-// queue, one write under way. Lives until gRPC says OnDone.
+// One worker's Attach stream. Passes messages to the core as they come; commands wait in a bounded
+// queue, and one is being written. Lives until gRPC calls OnDone().
 class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::AttachResponse>,
                      public WorkerSink {
  public:
-  // Asked when a host registers: whether the peer may be it. Either nobody vouches for the host, or
-  // the peer's certificate does.
+  // Called when a host registers: returns whether the peer may be that host, and whether the peer's
+  // certificate proves it or nothing does.
   enum class Proof { kNone, kCertificate };
   using Admit = absl::AnyInvocable<absl::StatusOr<Proof>(const std::string& host)>;
   static WorkerStream* Start(Core& core, Admit admit);
@@ -50,7 +50,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   std::shared_ptr<WorkerStream> self_;
   v1::AttachRequest incoming_;     // belongs to the read under way
   v1::AttachResponse outgoing_;    // belongs to the write under way
-  std::atomic<int> unhandled_{0};  // messages that the core has not come to
+  std::atomic<int> unhandled_{0};  // messages that the core has not handled yet
 
   absl::Mutex mutex_;
   std::deque<v1::AttachResponse> queue_ ABSL_GUARDED_BY(mutex_);
