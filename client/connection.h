@@ -13,21 +13,21 @@
 namespace remesh::client {
 
 inline constexpr char kDefaultServer[] = "127.0.0.1:7070";
-inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // remesh-worker's, too
+inline constexpr char kDefaultSocket[] = "/run/remesh/worker.sock";  // the same as remesh-worker's
 
-// Where to call, and for how long.
+// The address to call, and the time limit of calls.
 struct Endpoint {
   std::string address = kDefaultServer;  // HOST:PORT, or the path of a worker's Unix socket
   double timeout_seconds = 30;           // of one call that does not stream
-  service::CertificateFiles tls = {};    // a server's
-  std::string tls_server_name = "";      // that its certificate must have; empty: the address' host
+  service::CertificateFiles tls = {};    // for a server
+  std::string tls_server_name = "";      // name in its certificate; empty: the address' host
   std::shared_ptr<const service::Certificates> certificates = nullptr;  // null: no TLS
 };
 
 // HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL.
 bool IsServerAddress(const std::string& text);
 
-// What a user calls the files of `tls`.
+// The flags that set the files of `tls`.
 service::CertificateFields TlsFlags();
 
 // Reads the endpoint's certificates, if it has any. Errors: see ReadCertificates().
@@ -37,8 +37,8 @@ absl::Status LoadCertificates(Endpoint& server);
 std::shared_ptr<grpc::Channel> ConnectServer(const Endpoint& server);
 std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker);
 
-// What a call ended with, with the reason and metadata of its google.rpc.ErrorInfo. A server that
-// cannot be reached is named.
+// The error of a call, with the reason and metadata of its google.rpc.ErrorInfo. Names a server
+// that cannot be reached.
 absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint);
 
 void SetDeadline(grpc::ClientContext& context, double seconds);
@@ -57,7 +57,7 @@ absl::StatusOr<Response> Call(const Endpoint& endpoint, Stub& stub,
   return response;
 }
 
-// Calls a List method until its last page; the answer holds the items of all pages.
+// Calls a List method until its last page; the answer has the items of all pages.
 template <typename Stub, typename Request, typename Response>
 absl::StatusOr<Response> CallAllPages(const Endpoint& endpoint, Stub& stub,
                                       grpc::Status (Stub::*method)(grpc::ClientContext*,

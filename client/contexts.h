@@ -9,13 +9,13 @@
 
 namespace remesh::client {
 
-// A server under a name, and how to call it.
+// A named server, and how to call it.
 struct Context {
   std::string name;
   std::string server = "";  // HOST:PORT
   service::CertificateFiles tls = {};
   std::string tls_server_name = "";
-  std::string job = "";  // what lists are of unless they are told otherwise
+  std::string job = "";  // default parent of lists
 };
 
 // The file of contexts:
@@ -28,23 +28,24 @@ struct Contexts {
   std::string current = "";  // "": none
   std::vector<Context> all = {};
 
-  // NOT_FOUND naming those that there are.
+  // NOT_FOUND names the existing contexts.
   absl::StatusOr<const Context*> Find(const std::string& name) const;
 };
 
 // $REMESH_CONFIG, else ~/.config/remesh/config.yaml.
 std::string ContextsPath();
 
-// A file that is not there has no contexts. INVALID_ARGUMENT names file and key.
+// A missing file has no contexts. INVALID_ARGUMENT names file and key.
 absl::StatusOr<Contexts> ReadContexts(const std::string& path);
 
-// Makes a context the current one; nothing else in the file changes. NOT_FOUND when there is none of
-// the name.
+// Makes a context the current one, and changes nothing else in the file. NOT_FOUND when no context
+// has this name.
 absl::Status UseContext(const std::string& path, const std::string& name);
 
-// Sets what the context says in the environment (REMESH_SERVER, REMESH_TLS_*, REMESH_PARENT) where
-// that does not say it, so that flags and environment win over contexts. `name`: of --context, or
-// "": $REMESH_CONTEXT, else the current one, else none. Before threads are started.
+// Sets the environment variables of the context (REMESH_SERVER, REMESH_TLS_*, REMESH_PARENT) unless
+// they are already set, so that flags and the environment win over contexts. `name`: the value of
+// --context, or "": $REMESH_CONTEXT, else the current context, else none. Call it before threads
+// are started.
 absl::Status ApplyContext(const std::string& name);
 
 }  // namespace remesh::client

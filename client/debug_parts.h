@@ -13,11 +13,12 @@ namespace remesh::client {
 struct DebugPart {
   std::string name;
   absl::StatusOr<std::string> content;
-  std::string note = "";  // what is not in it
+  std::string note = "";  // what is missing from it
 };
 
-// What the server tells the caller of itself and of what it manages, in parts of at most 16 MiB each.
-// A part that cannot be had has an error. UNREACHABLE ends it: nothing can be had.
+// Collects what the server tells the caller about itself and about what it manages, in parts of at
+// most 16 MiB each. A part that cannot be fetched has an error. UNREACHABLE ends the collection: no
+// part can be fetched.
 absl::StatusOr<std::vector<DebugPart>> CollectDebugParts(const Endpoint& server);
 
 }  // namespace remesh::client

@@ -11,18 +11,19 @@
 
 namespace remesh::client {
 
-// Follows an execution to its last phase, over restarts of the server of up to
-// `server.timeout_seconds` each, and returns it; `on_change` sees every message.
+// Follows an execution to its last phase and returns it. Rides over restarts of the server of up to
+// `server.timeout_seconds` each. Calls `on_change` with every message.
 absl::StatusOr<v1::Execution> WatchToEnd(const Endpoint& server, const std::string& name,
                                          absl::FunctionRef<void(const v1::Execution&)> on_change);
 
-// OK for an execution that SUCCEEDED or still runs; what it FAILED with, or CANCELLED.
+// OK for an execution that SUCCEEDED or still runs; otherwise the error of one that FAILED, or
+// CANCELLED.
 absl::Status Outcome(const v1::Execution& execution);
 
-// One row an execution.
+// A table with one row an execution.
 Table ExecutionRows(const google::protobuf::RepeatedPtrField<v1::Execution>& executions);
 
-// What it did and cost, one line a value; and what it failed with, unless somebody else says that.
+// What the execution did and cost, one line a value. Includes its error if `with_error`.
 Table ExecutionDetails(const v1::Execution& execution, bool with_error = true);
 
 }  // namespace remesh::client

@@ -8,16 +8,16 @@
 
 namespace remesh::client {
 
-// Reads a file, "-" being stdin. At most 64 MiB.
+// Reads a file of at most 64 MiB; "-" is stdin.
 absl::StatusOr<std::string> ReadText(const std::string& path);
 
-// Reads a message as JSON or YAML, as ReadText() does.
+// Parses the file, read as by ReadText(), as JSON or YAML.
 absl::Status ReadMessage(const std::string& path, google::protobuf::Message& message);
 
 // NOT_FOUND (FILE_NOT_FOUND) unless `path` is a folder.
 absl::Status CheckFolder(const std::string& path);
 
-// A refusal of what was read from `path`, that names the file; other statuses as they are.
+// Adds the name of the file to a refusal of its contents; returns other statuses unchanged.
 absl::Status AtFile(const std::string& path, const absl::Status& status);
 
 }  // namespace remesh::client

@@ -14,7 +14,7 @@
 
 namespace remesh::client {
 
-// A buffer of this host's worker, mapped.
+// A mapped buffer of this host's worker.
 struct LocalShard {
   std::string array;
   planner::ElementType type = planner::ElementType::kU8;
@@ -24,10 +24,11 @@ struct LocalShard {
   absl::Span<std::byte> bytes;  // dense row-major over the box; read-only unless mapped writable
 };
 
-// Buffers and the files that they lie in.
+// Buffers, and the files that hold them.
 class LocalShards {
  public:
-  // Maps what a worker named. INTERNAL (BAD_SHARD) for a shard that contradicts itself.
+  // Maps the shards in a worker's response. INTERNAL (BAD_SHARD) for a shard that contradicts
+  // itself.
   static absl::StatusOr<LocalShards> Map(const v1::ShardsResponse& response, bool writable);
 
   const std::vector<LocalShard>& shards() const { return shards_; }

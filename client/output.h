@@ -14,26 +14,26 @@
 
 namespace remesh::client {
 
-// kWide is a table with every column, kName the names of what would be its rows.
+// kWide is a table with all columns; kName prints only the names of the table's rows.
 enum class OutputFormat { kTable, kWide, kJson, kYaml, kName };
 
 inline bool IsTable(OutputFormat format) {
   return format == OutputFormat::kTable || format == OutputFormat::kWide;
 }
 
-// Writes `message` to stdout: whole, or as `table` says.
+// Writes `message` to stdout: as a whole, or as `table`.
 void Print(OutputFormat format, const google::protobuf::Message& message,
            absl::FunctionRef<Table()> table);
 
-// Writes one of many messages that come one after another: on a line of JSON, or as `line` says.
+// Writes one of a series of messages: as one line of JSON, or as `line`.
 void PrintNext(OutputFormat format, const google::protobuf::Message& message,
                std::string_view line);
 
-// UNAVAILABLE (OUTPUT_NOT_WRITTEN) once something that was written to stdout got lost.
+// UNAVAILABLE (OUTPUT_NOT_WRITTEN) once output to stdout has been lost.
 absl::Status CheckStdout();
 
-// A row for each list of target devices whose order the planner chose: how many arrays it is of,
-// and its first devices.
+// Adds a row for each target device list whose order the planner chose: its number of arrays and
+// its first devices.
 void AddTargetOrders(const google::protobuf::RepeatedPtrField<v1::TargetDeviceList>& lists,
                      Table& table);
 

@@ -11,18 +11,18 @@
 
 namespace remesh::client {
 
-// A server's plan in full, as it comes: everything but transfers first.
+// Reads a server's plan in full as it arrives: everything but the transfers comes first.
 class PlanStream {
  public:
-  // The call ends with DEADLINE_EXCEEDED once nothing came for the endpoint's timeout, however long
-  // it takes in all.
+  // The call ends with DEADLINE_EXCEEDED when nothing arrives for the endpoint's timeout, however
+  // long the whole call takes.
   static absl::StatusOr<std::unique_ptr<PlanStream>> Open(const Endpoint& server,
                                                           const std::string& name);
   ~PlanStream();
 
-  // Without transfers.
+  // The plan without transfers.
   const v1::Plan& head() const;
-  // Once. The messages live for the call only.
+  // Call it once. The messages live only during the call to `visit`.
   absl::Status ForEachTransfer(absl::FunctionRef<void(const v1::Transfer&)> visit);
 
  private:

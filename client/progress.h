@@ -5,11 +5,12 @@
 
 namespace remesh::client {
 
-// A bar on stderr that shows how far an execution is; silent unless stderr is a terminal.
+// A bar on stderr that shows the progress of an execution; prints nothing unless stderr is a
+// terminal.
 class ProgressBar {
  public:
   ProgressBar();
-  // Wipes the bar.
+  // Erases the bar.
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;

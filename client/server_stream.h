@@ -14,19 +14,19 @@
 
 namespace remesh::client {
 
-// What a server streams in answer to one call. It ends when the server says nothing for
-// `server.timeout_seconds`, and with this. For one thread.
+// The messages that a server streams in answer to one call. The call ends when the server sends
+// nothing for `server.timeout_seconds`, and when this is destroyed. For one thread.
 template <typename Part>
 class ServerStream {
  public:
   using Reader = std::unique_ptr<grpc::ClientReader<Part>>;
 
-  // `call` makes the call with the context that it is given.
+  // `call` starts the call with the given context.
   ServerStream(const Endpoint& server, absl::FunctionRef<Reader(grpc::ClientContext*)> call)
       : server_(server), silence_(context_, server.timeout_seconds), reader_(call(&context_)) {}
   ~ServerStream() { context_.TryCancel(); }
 
-  // False: nothing more comes; End() says why.
+  // False: nothing more comes; End() returns the reason.
   bool Read(Part& part) {
     silence_.Start();
     const bool read = reader_->Read(&part);
@@ -34,7 +34,7 @@ class ServerStream {
     return read;
   }
 
-  // REQUIRES: Read() said no. DEADLINE_EXCEEDED (CALL_FAILED) after a silence.
+  // REQUIRES: Read() returned false. DEADLINE_EXCEEDED (CALL_FAILED) after a silence.
   absl::Status End() {
     const grpc::Status status = reader_->Finish();
     if (!silence_.passed()) return FromGrpcStatus(status, server_);

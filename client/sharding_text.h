@@ -11,7 +11,8 @@
 
 namespace remesh::client {
 
-// Whether a sharding's text is Shardy's ("#sdy.sharding<...", "sdy.mesh ...") and not HLO's.
+// Whether the text of a sharding is Shardy's ("#sdy.sharding<...", "sdy.mesh ...") rather than
+// HLO's.
 bool IsShardyText(std::string_view text);
 
 // The message for a text of either kind.

@@ -11,11 +11,12 @@
 
 namespace remesh::client {
 
-// Cancels a streaming call whose peer says nothing for too long. A deadline of the whole call would
-// end long answers too. Only time between Start() and Stop() counts: a slow reader is no silence.
+// Cancels a streaming call whose peer sends nothing for too long. A deadline for the whole call
+// would also end long answers. Only time between Start() and Stop() counts, so a slow reader is not
+// taken for a silent peer.
 class SilenceLimit {
  public:
-  // `context` must outlive it.
+  // `context` must outlive this.
   SilenceLimit(grpc::ClientContext& context, double seconds);
   ~SilenceLimit();
   SilenceLimit(const SilenceLimit&) = delete;
@@ -23,7 +24,7 @@ class SilenceLimit {
 
   void Start();
   void Stop();
-  bool passed() const;  // the call was cancelled for it
+  bool passed() const;  // whether this has cancelled the call
 
  private:
   void Watch();

@@ -7,18 +7,19 @@
 
 namespace remesh::client {
 
-// Columns of text for people: as wide as their widest cell, two spaces between, numbers as given.
+// Columns of text for people: each as wide as its widest cell, two spaces apart, with numbers as
+// given.
 class Table {
  public:
   // Columns of `wide` follow the others; only ToString(/*wide=*/true) shows them.
   explicit Table(std::vector<std::string> header, const std::vector<std::string>& wide = {});
 
-  // Cells of all columns, wide ones included.
+  // `cells` has one for each column, wide ones included.
   void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   size_t rows() const { return rows_.size(); }
 
   std::string ToString(bool wide = false) const;
-  // The text of the rows so far, which leaves none. Columns do not get narrower again.
+  // Returns the text of the rows so far and removes them. Columns do not get narrower again.
   std::string TakeRows();
 
  private:

@@ -13,7 +13,7 @@
 
 namespace remesh::client {
 
-// What the command line asked for; runs once parsing is done. A status that is not OK ends
+// The action that the command line asked for; runs after parsing. A status that is not OK ends
 // remeshctl with exit code 1.
 using Command = std::function<absl::Status()>;
 
@@ -30,11 +30,12 @@ void AddOutputFlag(CLI::App& app, OutputFormat& format);
 // -o table|json.
 void AddShortOutputFlag(CLI::App& app, OutputFormat& format);
 
-// --full and --view basic|full, which say the same.
+// --full and --view basic
+// full, two spellings of the same choice.
 void AddFullFlags(CLI::App& app, bool& full);
 
-// Adds `verb` below `noun`: a call to the server, made by run(options) with options of its own,
-// which have `server` and `format` at least.
+// Adds `verb` below `noun`: a command that calls the server by run(options). Each verb has its own
+// options, which have at least `server` and `format`.
 template <typename Options>
 std::pair<CLI::App*, std::shared_ptr<Options>> AddVerb(CLI::App& noun, Command& command,
                                                        const char* verb, const char* help,

@@ -5,10 +5,10 @@
 
 namespace remesh::client {
 
-// Each adds one of remeshctl's commands, with its flags and verbs, to the parser.
+// Each function adds one of remeshctl's commands, with its flags and verbs, to the parser.
 void AddCache(CLI::App& app, Command& command);
 void AddConfig(CLI::App& app, Command& command);
-// Of the commands that `app` has by then.
+// Completes the commands that `app` has at the time of this call.
 void AddCompletion(CLI::App& app, Command& command);
 void AddDebug(CLI::App& app, Command& command);
 void AddDemo(CLI::App& app, Command& command);

@@ -9,9 +9,9 @@
 
 namespace remesh::client {
 
-// What flags take. A value outside is refused with the flag, the value and the range; the parser
-// itself would cut it to what its type holds. For Option::transform(), for they also spell numbers
-// as the parser reads them.
+// Validators of flag values. They refuse a value outside the range with the flag, the value and the
+// range; the parser itself would cut it to what its type holds. Use them with Option::transform(),
+// because they also rewrite numbers as the parser reads them.
 
 // A decimal whole number.
 CLI::Validator WholeNumber(int64_t min = 1, int64_t max = std::numeric_limits<int64_t>::max());
@@ -21,10 +21,10 @@ CLI::Validator AboveZero(double max = std::numeric_limits<double>::max());
 CLI::Validator Seconds();
 // HOST:PORT, or one of gRPC's own forms (unix:PATH, dns:, ipv4: ...); not a URL. For check().
 CLI::Validator ServerAddress();
-// For commands that do without a server where none is given.
+// For commands that work without a server if none is given.
 CLI::Validator ServerAddressOrNone();
 
-// "host-b" -> "workers/host-b"; names that have the prefix stay.
+// "host-b" -> "workers/host-b"; returns names that have the prefix unchanged.
 std::string WithPrefix(const std::string& prefix, const std::string& name);
 
 }  // namespace remesh::client

@@ -8,7 +8,8 @@
 
 namespace remesh::client {
 
-// Prints what WatchPlans tells, a line an event (JSON: an object), until the server ends it.
+// Prints the events of WatchPlans, one a line (as JSON: one object an event), until the server ends
+// the stream.
 absl::Status PrintPlanEvents(const Endpoint& server, OutputFormat format,
                              const v1::PlanFilter& filter);
 

@@ -11,13 +11,13 @@ namespace remesh::client {
 
 // Plans as files: proto/convert/exported_plan.h.
 
-// The whole file of a plan that the server keeps.
+// Downloads the whole file of a plan that the server keeps.
 absl::StatusOr<std::string> DownloadPlan(const Endpoint& server, const std::string& name);
 
-// UNAVAILABLE (FILE_NOT_WRITTEN).
+// Writes a file. UNAVAILABLE (FILE_NOT_WRITTEN).
 absl::Status WriteBytes(const std::string& path, const std::string& bytes);
 
-// Imports the file at `path`, bound to `spec` where that is not null.
+// Imports the file at `path`, bound to `spec` unless that is null.
 absl::StatusOr<v1::Plan> UploadPlan(const Endpoint& server, const std::string& path,
                                     const v1::PlanSpec* spec);
 

@@ -10,7 +10,7 @@
 
 namespace remesh::client {
 
-// Which plans, as given on the command line.
+// A plan filter as given on the command line.
 struct PlanFilterFlags {
   std::string state, tier, fingerprint;
   std::string source_devices, target_devices, source_hosts, target_hosts, hits;  // "8", "8..16"

@@ -9,8 +9,8 @@
 
 namespace remesh::client {
 
-// Where `remeshctl plan` has its question from: a PlanSpec, or a request of Pathways with the
-// shapes that it leaves out; over its own topology, or another.
+// The source of the question for `remeshctl plan`: a PlanSpec, or a request of Pathways with the
+// array shapes that it leaves out; over its own topology or another.
 struct PlanQuestion {
   std::string spec;
   std::string pathways;
@@ -19,14 +19,14 @@ struct PlanQuestion {
   std::string preset;
 
   const std::string& file() const { return pathways.empty() ? spec : pathways; }
-  // OK, or the refusal of what ReadPlanQuestion() read, with the file that the field stands in.
+  // OK, or the error of ReadPlanQuestion()'s input, with the file that has the field.
   absl::Status Refusal(const absl::Status& status) const;
 };
 
 // -f FILE, or --pathways FILE --arrays FILE; [--topology FILE | --preset NAME].
 void AddPlanQuestionFlags(CLI::App& app, PlanQuestion& question);
 
-// Its file's name without folder and ending: what a title may call it; "" for stdin.
+// The name of the question's file without folder and extension, for titles; "" for stdin.
 std::string LabelOf(const PlanQuestion& question);
 
 absl::StatusOr<v1::PlanSpec> ReadPlanQuestion(const PlanQuestion& question);

@@ -12,18 +12,18 @@
 
 namespace remesh::client {
 
-// A whole array in a folder. Types that NumPy has lie in FILE.npy; the others (bf16, fp8, int4 ...)
-// in FILE.bin, dense row-major and packed below a byte, beside FILE.json:
+// A whole array in a folder. Arrays of NumPy's types are in FILE.npy; others (bf16, fp8, int4 ...)
+// are in FILE.bin, dense row-major and packed below a byte, beside FILE.json:
 //   {"element_type": "bf16", "shape": [2048, 8192]}
 // FILE is the array's name with every byte outside [A-Za-z0-9._-], and a leading dot, as %XX.
 class ArrayFile {
  public:
-  // Opens an array to read. NOT_FOUND when there is no file, FAILED_PRECONDITION
-  // (ARRAY_FILE_MISMATCH) when the file holds another type or shape, or is too short.
+  // Opens an array for reading. NOT_FOUND when there is no file, FAILED_PRECONDITION
+  // (ARRAY_FILE_MISMATCH) when the file has another type or shape, or is too short.
   static absl::StatusOr<ArrayFile> Open(const std::string& folder, const std::string& name,
                                         planner::ElementType type, const planner::Shape& shape);
-  // Opens an array to write, making its file (all zero) if it is not there: several hosts may write
-  // their boxes into one file of a shared folder. Errors as Open.
+  // Opens an array for writing and creates its file (all zero) if it does not exist. Several hosts
+  // may write their boxes into one file of a shared folder. Errors as of Open().
   static absl::StatusOr<ArrayFile> OpenOrCreate(const std::string& folder, const std::string& name,
                                                 planner::ElementType type,
                                                 const planner::Shape& shape);
@@ -38,7 +38,7 @@ class ArrayFile {
   size_t header_bytes_;
 };
 
-// FILE of an array, as above.
+// FILE for an array, as described above.
 std::string FileStem(const std::string& array_name);
 
 }  // namespace remesh::client

@@ -10,15 +10,15 @@
 
 namespace remesh::client {
 
-// A file in memory, shared with whoever else maps it. Move-only; unmapped when it goes.
-// Errors name the path and what the system said.
+// A file mapped into memory, shared with all others that map it. Move-only; unmapped on
+// destruction. Errors name the path and the system's cause.
 class MappedFile {
  public:
-  // The whole file; spans of a file opened with `writable` false must not be written to.
+  // Maps the whole file. Spans of a file opened with `writable` false must not be written to.
   static absl::StatusOr<MappedFile> Open(const std::string& path, bool writable);
-  // The file, made exactly `bytes` long if it is not there (new bytes are zero) and with its room
-  // reserved, so that writing cannot fail later. FAILED_PRECONDITION when it is there with another
-  // length.
+  // Maps the file. Creates it if it does not exist, exactly `bytes` long and all zero, with its
+  // room reserved, so that later writes cannot fail. FAILED_PRECONDITION when it exists with
+  // another length.
   static absl::StatusOr<MappedFile> OpenOrCreate(const std::string& path, int64_t bytes);
 
   MappedFile(MappedFile&& other) noexcept;
@@ -35,10 +35,10 @@ class MappedFile {
   size_t size_ = 0;
 };
 
-// The content of a small file. NOT_FOUND (FILE_NOT_FOUND) when it is not there, RESOURCE_EXHAUSTED
-// beyond `max_bytes`.
+// The contents of a small file. NOT_FOUND (FILE_NOT_FOUND) when it does not exist,
+// RESOURCE_EXHAUSTED beyond `max_bytes`.
 absl::StatusOr<std::string> ReadFile(const std::string& path, int64_t max_bytes);
-// What is left of a stream, but at most so many bytes.
+// The rest of a stream, but at most `max_bytes`.
 std::string ReadAtMost(std::istream& in, int64_t max_bytes);
 absl::Status WriteFile(const std::string& path, const std::string& content);
 

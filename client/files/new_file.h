@@ -10,13 +10,14 @@
 
 namespace remesh::client {
 
-// A file that is there whole, or not at all: it is written as PATH.tmp, and named PATH when it is on
-// disk. Without Commit() nothing is left but, after a crash, PATH.tmp, which the next one replaces.
+// A file that comes into being as a whole or not at all: it is written as PATH.tmp and renamed to
+// PATH once it is on disk. Without Commit() nothing is left except, after a crash, PATH.tmp, which
+// the next NewFile replaces.
 class NewFile {
  public:
-  enum class Existing { kKeep, kReplace };  // what to do with a file that is at PATH
-  // For its owner's eyes only. ALREADY_EXISTS (FILE_EXISTS); UNAVAILABLE (FILE_NOT_WRITTEN), also
-  // when somebody else is writing it.
+  enum class Existing { kKeep, kReplace };  // what to do with an existing file at PATH
+  // Creates the file, readable by its owner only. ALREADY_EXISTS (FILE_EXISTS); UNAVAILABLE
+  // (FILE_NOT_WRITTEN), also when another process is writing it.
   static absl::StatusOr<NewFile> Open(std::string path, Existing existing);
   NewFile(NewFile&& other) noexcept = default;
   NewFile& operator=(NewFile&&) = delete;

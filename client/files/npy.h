@@ -12,19 +12,19 @@
 
 namespace remesh::client {
 
-// What stands before the data of a .npy file. Format: numpy.lib.format, versions 1.0 to 3.0.
+// The header of a .npy file. Format: numpy.lib.format, versions 1.0 to 3.0.
 struct NpyHeader {
   planner::ElementType type = planner::ElementType::kU8;
   planner::Shape shape;
-  size_t bytes = 0;  // length of the header: where the data starts
+  size_t bytes = 0;  // length of the header, after which the data starts
 };
 
-// NumPy's spelling of a type ("<f4"), or nullopt for the types that NumPy lacks: bf16, fp8, int4
-// ...
+// NumPy's spelling of a type ("<f4"), or nullopt for types that NumPy lacks: bf16, fp8, int4 ...
 std::optional<std::string_view> NpyDescr(planner::ElementType type);
 
-// `start` is the file's beginning, the whole header in it. INVALID_ARGUMENT (fields "magic",
-// "descr", "fortran_order", "shape") for what is not a little-endian C-order array of a known type.
+// Parses `start`, the beginning of the file, which must have the whole header. INVALID_ARGUMENT
+// (fields "magic", "descr", "fortran_order", "shape") unless it is a little-endian C-order array of
+// a known type.
 absl::StatusOr<NpyHeader> ParseNpyHeader(std::string_view start);
 
 // The header of version 1.0, padded so that the data starts at a multiple of 64.

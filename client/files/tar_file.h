@@ -14,7 +14,7 @@ struct z_stream_s;
 
 namespace remesh::client {
 
-// A .tar.gz (ustar, IEEE 1003.1) that is written file by file, and is there once it is whole.
+// A .tar.gz (ustar, IEEE 1003.1) that is written file by file and appears once it is complete.
 class TarFile {
  public:
   // Errors: see NewFile::Open().
@@ -22,9 +22,9 @@ class TarFile {
                                                          NewFile::Existing existing);
   ~TarFile();
 
-  // Adds a file. `name`: at most 100 bytes; `seconds`: when it was made, in Unix time.
+  // Adds a file. `name`: at most 100 bytes; `seconds`: time of modification, in Unix time.
   absl::Status Add(std::string_view name, std::string_view content, int64_t seconds);
-  // Ends it; nothing may be added any more.
+  // Completes the archive; nothing may be added afterwards.
   absl::Status Commit();
 
  private:
