@@ -12,7 +12,7 @@
 namespace remesh::server {
 namespace {
 
-// With what it owes, and whether it is drained.
+// A worker with what it owes, and whether it is drained.
 v1::Worker ToProto(const WorkerEntry& worker, const ControllerView& view) {
   constexpr int kOwedMax = 1000;
   v1::Worker message = ToProto(worker);
@@ -27,7 +27,7 @@ v1::Worker ToProto(const WorkerEntry& worker, const ControllerView& view) {
   return message;
 }
 
-// Of a host that has not come back to this life of the server only its name is known.
+// Only the name is known of a host that has not come back to this life of the server.
 v1::Worker WorkerOf(const std::string& host, const ControllerView& view) {
   if (const WorkerEntry* worker = view.workers().Find(host)) return ToProto(*worker, view);
   v1::Worker message;

@@ -7,7 +7,7 @@
 namespace remesh::server {
 namespace {
 
-// Commit and Abort name what they are about, for workers that know nothing of the attempt.
+// Names the state and generation in Commit and Abort, for workers that know nothing of the attempt.
 template <typename Command>
 void NameTarget(const v1::AttemptId& attempt, const v1::Execution& resource, Command& command) {
   *command.mutable_attempt() = attempt;

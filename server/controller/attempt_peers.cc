@@ -22,7 +22,7 @@ std::string MakeToken(const RandomBits& random) {
 
 std::vector<v1::PeerEntry> MakePeers(const ExecutionSpec& spec, const WorkerRegistry& workers,
                                      const RandomBits& random, bool encrypts_data) {
-  // What stays on a host is sent to nobody.
+  // With one host nothing is sent.
   const bool encrypted = encrypts_data && spec.participants.size() > 1;
   std::vector<v1::PeerEntry> peers;
   for (const Participant& participant : spec.participants) {

@@ -11,7 +11,7 @@
 namespace remesh::server {
 namespace {
 
-// What a worker says is no more than that.
+// Limits what a worker may claim.
 constexpr int64_t kKeptSecondsMax = 24 * 3600;
 
 bool ByNccl(const std::vector<v1::PeerEntry>& peers) {
@@ -22,7 +22,8 @@ bool ByNccl(const std::vector<v1::PeerEntry>& peers) {
          });
 }
 
-// Another life of a host has other GPUs, perhaps, and none of the communicators.
+// Includes incarnations: a new life of a host may have other GPUs, and has none of the
+// communicators.
 std::string AmongOf(const std::vector<v1::PeerEntry>& peers) {
   std::string among;
   for (const v1::PeerEntry& peer : peers) {
@@ -63,7 +64,7 @@ Communicators::Named Communicators::Name(const std::string& execution,
     const auto other = last_.find(host);
     if (other == last_.end()) continue;
     for (Drop& drop : Erase(std::string(other->second))) {
-      // Who takes part ends by itself what was not named.
+      // A host that takes part drops by itself the communicators that are not named to it.
       if (!set.hosts.contains(drop.host)) named.drops.push_back(std::move(drop));
     }
   }

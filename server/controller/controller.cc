@@ -87,7 +87,7 @@ void Controller::OnDurable(const FollowUp& follow_up, Moment now, Outbox& out) {
 
 void Controller::OnExecutionEnded(const ExecutionEnd& end, Moment now, Outbox& out) {
   machines_.states.EndExecution(end, out);
-  // The generation before, or what was written in vain.
+  // Frees the previous generation, or what the execution wrote in vain.
   Settle(HeldOfState(end.state, machines_.membership.workers()), machines_, out);
   machines_.executions.Proceed(now, out);
 }
@@ -103,7 +103,7 @@ void Controller::OnTick(Moment now, Outbox& out) {
   }
 }
 
-// Whoever could not be heard because the server itself stood still was not silent.
+// A worker that could not be heard because the server itself stood still was not silent.
 void Controller::Forgive(Timestamp pause, Outbox& out) {
   if (pause >= std::chrono::seconds(1)) {
     out.Warn(

@@ -61,7 +61,8 @@ void DeviceIds::SetIds(const std::string& host, std::vector<int64_t> ids) {
   own = std::move(ids);
 }
 
-// Whoever may attach without proof could otherwise fill the journal with names.
+// Bounds the number of ids: hosts that attach without proof of identity could otherwise fill the
+// journal with names.
 void DeviceIds::MakeRoom(absl::FunctionRef<bool(const std::string&)> known,
                          std::vector<Record>& records) {
   std::vector<std::string> unknown;

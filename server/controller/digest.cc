@@ -14,7 +14,7 @@ std::string Digest(const google::protobuf::MessageLite& message) {
   {
     google::protobuf::io::StringOutputStream stream(&bytes);
     google::protobuf::io::CodedOutputStream coded(&stream);
-    coded.SetSerializationDeterministic(true);  // or maps come in any order
+    coded.SetSerializationDeterministic(true);  // otherwise maps come in any order
     message.SerializeToCodedStream(&coded);
   }
   const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());

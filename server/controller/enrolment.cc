@@ -22,7 +22,8 @@ bool HasToken(const v1::Register& registration, const EnrolmentRules& rules) {
   return rules.join_token_hashes.contains(HashSecret(registration.join_token()));
 }
 
-// Another life, above every one that this server or the host's own record knows of.
+// Begins another life, with an incarnation above every one that this server or the host's own
+// record knows.
 Enrolment NewLife(const v1::Register& registration, HostEntry entry) {
   entry.known.incarnation = std::max({entry.known.incarnation, registration.incarnation(),
                                       registration.last_incarnation()}) +
@@ -47,7 +48,7 @@ absl::StatusOr<Enrolment> EnrolUnknown(const v1::Register& registration, bool vo
   return NewLife(registration, HostEntry{.known = {}, .durable = vouched || needs_token});
 }
 
-// It says that it is a host that proved itself by another secret.
+// The worker names a host that proved its identity by another secret.
 absl::StatusOr<Enrolment> EnrolWithoutSecret(const v1::Register& registration,
                                              const HostEntry& entry, bool lost,
                                              const EnrolmentRules& rules) {
@@ -95,7 +96,7 @@ absl::StatusOr<Enrolment> Enrol(const v1::Register& registration, const HostEntr
     const bool lost = !alive && now - entry->away_since >= rules.lost_after;
     return EnrolWithoutSecret(registration, *entry, lost, rules);
   }
-  const int64_t own = registration.incarnation();  // of this process, once it was welcomed
+  const int64_t own = registration.incarnation();  // of this process, if it was welcomed before
   const bool same_process =
       own == 0 ? entry->process_nonce == registration.process_nonce() : own == known.incarnation;
   if (same_process) {

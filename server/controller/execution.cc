@@ -21,8 +21,9 @@ google::protobuf::Timestamp ToProto(absl::Time time) {
   return google::protobuf::util::TimeUtil::NanosecondsToTimestamp(absl::ToUnixNanos(time));
 }
 
-// What a host said, with its name; as short as an error of the server's own, for it goes into the
-// journal, the log and every answer. What it calls an error is one.
+// The error that a host reported, with the host's name. Shortened like the server's own errors,
+// because it goes into the journal, the log and every answer. Whatever the host reports as an error
+// is one.
 google::rpc::Status NamedBy(const std::string& host, const google::rpc::Status& error) {
   google::rpc::Status named = error;
   named.set_message(absl::StrCat("host ", host, ": ", error.message()));
@@ -157,7 +158,7 @@ void Execution::OnCommitted(const std::string& host, ExecutionActions& out) {
 void Execution::FinishIfCommitted(ExecutionActions& out) {
   if (!hosts_.committed()) return;
   step_ = Step::kFinishing;
-  resource_.clear_error();  // what delayed it is over
+  resource_.clear_error();  // the cause of the delay is over
   out.emplace_back(Save::kSuccess);
 }
 
@@ -174,7 +175,8 @@ void Execution::OnSaved(Save what, Moment now, ExecutionActions& out) {
     const bool given_up = what == Save::kFailure && resource_.phase() == v1::Execution::COMMITTING;
     step_ = Step::kEnded;
     resource_ = ToSave(what, now);
-    // What has acknowledged is free of the attempt; whoever judges what hosts hold does the rest.
+    // A host that has acknowledged Commit is done with the attempt; Reconcile() deals with what it
+    // holds.
     for (size_t i = 0; given_up && i < hosts_.size(); ++i) {
       if (!hosts_[i].away && !hosts_[i].committed) TellAbort(static_cast<int>(i), out);
     }
@@ -216,8 +218,8 @@ void Execution::RecordIfQuiesced(ExecutionActions& out) {
   out.emplace_back(Save::kFailure);
 }
 
-// A chunk whose digest did not match: where its origin's memory is no longer what was read, it was
-// written meanwhile, and no link is to blame.
+// Explains a chunk whose digest did not match: if its origin finds that the source memory has
+// changed since it was read, the memory was written meanwhile, and no link is to blame.
 void Execution::Explain(const std::string& host, const google::rpc::Status& found) {
   const absl::Status status = service::StatusFromProto(resource_.error());
   if (found.code() == 0 || GetErrorInfo(status).reason != "DIGEST_MISMATCH") return;
@@ -240,7 +242,7 @@ void Execution::OnAttemptFailed(const std::string& host, const google::rpc::Stat
   google::rpc::Status named = NamedBy(host, error);
   if (step_ == Step::kCommitting && !hosts_[index].committed) {
     *resource_.mutable_error() = std::move(named);
-    return hosts_.CommitFailed(index, now.steady);  // the decision stands: it is repeated
+    return hosts_.CommitFailed(index, now.steady);  // the decision stands: Commit is repeated
   }
   Fail(std::move(named), v1::Execution::FAILED, now, out);
 }
@@ -250,8 +252,8 @@ void Execution::OnHostAway(const std::string& host, const absl::Status& why, Mom
   const int index = hosts_.IndexOf(host);
   if (index < 0 || ended()) return;
   hosts_[index].away = true;
-  // What it has acknowledged may be gone when it comes back, and what it was told may never arrive:
-  // it must say it again.
+  // The host may lose what it has acknowledged before it comes back, and messages to it may never
+  // arrive, so it must acknowledge again.
   hosts_[index].committed = false;
   if (can_fail()) {
     Fail(StatusToProto(why), v1::Execution::FAILED, now, out);
@@ -269,16 +271,16 @@ void Execution::OnHostReturned(const std::string& host, bool holds_target, Execu
   state.away = false;
   state.incomplete = false;
   state.settled = ended();
-  // COMMITTING: the success is being written, or that the decision is given up.
+  // COMMITTING: either the success or the withdrawal of the decision is being written.
   const bool failed = step_ >= Step::kAborting && resource_.phase() != v1::Execution::SUCCEEDED &&
                       resource_.phase() != v1::Execution::COMMITTING;
   if (failed && state.told && !state.quiesced) TellAbort(index, out);
-  // Who only gave may come while the success is being written.
+  // A host that receives no shards may come back while the success is being written.
   const bool finishing = step_ == Step::kFinishing && !state.receives;
   if ((step_ != Step::kCommitting && !finishing) || state.committed) return;
   if (!state.receives) {
-    // It may live another life and know nothing of the attempt; if it does, the message ends the
-    // attempt there.
+    // The host may have begun another life and know nothing of the attempt. If it does know the
+    // attempt, the message ends it there.
     TellCommit(index, out);
     state.committed = true;
     if (step_ == Step::kCommitting) FinishIfCommitted(out);
@@ -310,7 +312,7 @@ void Execution::OnTick(Moment now, ExecutionActions& out) {
   if (step_ == Step::kCommitting) {
     for (const int index : hosts_.CommitsToRepeat(now.steady)) {
       TellCommit(index, out);
-      hosts_.CommitFailed(index, now.steady);  // unless it answers otherwise
+      hosts_.CommitFailed(index, now.steady);  // unless the host answers otherwise
     }
   }
   if (can_fail() && now.steady >= spec_.deadline) {

@@ -23,7 +23,7 @@ bool Ended(v1::Execution::Phase phase) {
          phase == v1::Execution::CANCELLED;
 }
 
-// Participants as far as Commit, Abort and Retire need to know them.
+// The participants of a restored execution, as far as Commit, Abort and Retire need them.
 std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const PlacedState* target) {
   std::vector<Participant> participants;
   for (const v1::HostProgress& progress : execution.hosts()) {
@@ -37,7 +37,7 @@ std::vector<Participant> ParticipantsOf(const v1::Execution& execution, const Pl
   return participants;
 }
 
-// For metrics.
+// The figures of an ended execution, for metrics.
 ExecutionEnded FiguresOf(const v1::Execution& resource) {
   ExecutionEnded ended{.phase = resource.phase(),
                        .seconds = static_cast<double>(TimeUtil::DurationToNanoseconds(
@@ -56,7 +56,7 @@ absl::Status NotQuiesced(const std::string& host) {
                    {.reason = "NOT_QUIESCED", .metadata = {{"host", host}}});
 }
 
-// The highest generation of the state that was decided and then given up, after `what` is saved.
+// The highest generation of the state that was decided and then given up, once `what` is saved.
 int64_t Abandoned(const StateEntry& state, const v1::Execution& execution, Save what) {
   const bool given_up = what == Save::kFailure && execution.phase() == v1::Execution::COMMITTING;
   return given_up ? execution.target_generation() : state.declared.abandoned_generation();
@@ -342,7 +342,7 @@ std::optional<ExecutionEnd> Executions::OnSaved(const ExecutionSaved& saved, Mom
   ExecutionActions actions;
   entries_.at(saved.name).execution.OnSaved(saved.what, now, actions);
   Apply(saved.name, std::move(actions), now, out);
-  // All is moved: who is lost before it commits must not hold up other jobs.
+  // All data has moved: a host that is lost before it commits must not delay other jobs.
   ledger_.Release(saved.name);
   StartAdmitted(now, out);
   return std::nullopt;
@@ -382,7 +382,7 @@ void Executions::StartAdmitted(Moment now, Outbox& out) {
     Execution& execution = entries_.at(name).execution;
     if (execution.step() != Execution::Step::kQueued) continue;
     ExecutionActions actions;
-    // It may have been turned on while the move was queued.
+    // Encryption may have been turned on while the move was queued.
     const absl::Status encrypts =
         CheckEncrypts(options_.encrypts_data, HostsOf(execution.spec()), membership_.workers());
     if (!encrypts.ok()) {

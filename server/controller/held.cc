@@ -13,7 +13,8 @@ Verdict MakeOwed(std::string reason, bool newer = false) {
   return {.kind = Kind::kOwed, .reason = std::move(reason), .newer = newer};
 }
 
-// By what became of the execution that wrote it; kOwed without a reason: that does not tell.
+// Judges a generation by the end of the execution that wrote it; kOwed without a reason: the end
+// does not decide.
 Verdict JudgeByWriter(const StateEntry& state, const v1::StateManifest& manifest,
                       const v1::Execution& writer) {
   switch (writer.phase()) {
@@ -43,7 +44,7 @@ Verdict JudgeByGeneration(const std::string& host, const StateEntry& state,
     return MakeOwed(absl::StrCat("generation ", state.generation(), " is not held everywhere yet"));
   }
   if (IsPending(manifest)) {
-    // It may have been decided to commit by a server whose journal is lost.
+    // A server whose journal is lost may have decided to commit it.
     const bool newer =
         generation > state.generation() && manifest.phase() == v1::SHARD_PHASE_VERIFIED;
     return MakeOwed(absl::StrCat("its execution ", manifest.execution(), " is not known here"),

@@ -23,7 +23,7 @@ void Attach(StreamId stream, const v1::Register& registration, Machines& machine
   machines.commands.SendWelcome(registration, out);
   FreeUnmentioned(host, owed, machines, out);
   SettleHost(registration, machines, out);
-  // While the journal is behind no host is told to commit, so none counts as told.
+  // While the journal is behind no Commit is sent, so no host may count as told.
   if (!machines.leadership.behind()) machines.executions.OnHostReturned(host, now, out);
   machines.states.Assign(host, out);
 }
@@ -33,7 +33,7 @@ void Refuse(StreamId stream, const absl::Status& why, Outbox& out) {
   out.Close(stream, AtField("register", why));
 }
 
-// What must be on disk first is the host's new life and a raised epoch.
+// The host's new life and a raised epoch must be on disk before it attaches.
 void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Outbox& out) {
   const StreamId stream = message.stream;
   const v1::Register& registration = message.message.register_();
@@ -56,7 +56,7 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
     leadership.Adopt(leadership.highest_epoch());  // for the Welcome; no command follows
     records.clear();
   }
-  // What an earlier stream of the host waits for must be on disk for this one, too.
+  // What an earlier stream of the host waits for must be on disk for this stream, too.
   const bool waits = machines.parked.Supersede(registration.host(), out) && !leadership.behind();
   if (records.empty() && !waits) return Attach(stream, accepted, machines, now, out);
   machines.parked.Park(stream, accepted);
@@ -65,15 +65,15 @@ void OnRegister(const StreamMessage& message, Machines& machines, Moment now, Ou
                                                .epoch = leadership.highest_epoch()});
 }
 
-// Meanwhile an operator may have forgotten or reset it, another host taken its devices, or a reload the
-// rack that it is in.
+// Checks that the host may still attach. Meanwhile an operator may have forgotten or reset it,
+// another host may have taken its devices, or new rules may have changed its rack.
 absl::Status CheckStillFits(const Membership& membership, const v1::Register& registration) {
   RETURN_IF_ERROR(CheckProven(membership, registration.host()));
   RETURN_IF_ERROR(membership.workers().Check(registration));
   return CheckRoom(membership, registration, membership.durable(registration.host()));
 }
 
-// What a stream said while it waited; nothing more once that has closed it.
+// Handles the messages that arrived while the stream waited, until one of them closes the stream.
 void Resume(StreamId stream, const std::vector<StreamMessage>& messages, Machines& machines,
             Moment now, Outbox& out) {
   for (const StreamMessage& message : messages) {
@@ -103,7 +103,7 @@ void OnWorkerMessage(const std::string& host, const v1::AttachRequest& message, 
       return;
     default:
       if (behind) return;
-      // What a host says that it holds is so, whoever asked.
+      // What a host reports to hold counts, whoever asked.
       if (message.committed().has_manifest()) {
         SettleManifest(host, message.committed().manifest(), machines, out);
       }

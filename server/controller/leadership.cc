@@ -34,7 +34,7 @@ absl::Status Leadership::RaiseEpoch(const v1::Register& registration,
   const uint64_t theirs = registration.highest_epoch();
   const bool ours = registration.position().leadership() == past_.leadership;
   if (theirs < epoch_ || (theirs == epoch_ && ours)) return absl::OkStatus();
-  // Each leadership adds 1: who claims more would only use the numbers up.
+  // Each leadership adds 1, so a larger jump would only use up numbers.
   if (theirs > kEpochMax || theirs > highest_epoch_ + kEpochJumpMax) {
     return InvalidField("highest_epoch", absl::StrCat(theirs),
                         absl::StrCat("must be at most 2^32 above ours, ", epoch_));
@@ -84,7 +84,7 @@ absl::Status Leadership::CheckMayChange() const {
 
 void Leadership::Sign(v1::AttachResponse& command) const {
   command.set_epoch(epoch_);
-  if (behind()) return;  // the worker keeps what proves that we are
+  if (behind()) return;  // the worker must keep the position that proves it
   command.mutable_position()->set_cluster_uid(past_.cluster_uid);
   command.mutable_position()->set_leadership(past_.leadership);
   command.mutable_position()->set_sequence(journal_.durable());

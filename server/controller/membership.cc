@@ -11,9 +11,10 @@
 namespace remesh::server {
 namespace {
 
-constexpr int kUnknownHostHolds = 1000;  // manifests, and attempts
+constexpr int kUnknownHostHolds = 1000;  // manifests, and as many attempts
 
-// Of an unknown host little is remembered; nothing of it is freed either way.
+// How much of a host's report is remembered: little of an unknown host. Nothing is freed because of
+// what is left out.
 int RememberedOf(const HostEntry& entry) {
   return entry.durable ? kHostManifestsMax : kUnknownHostHolds;
 }
@@ -39,7 +40,8 @@ absl::Status CheckHeld(const v1::Register& registration, int most, const std::st
   return absl::OkStatus();
 }
 
-// An unknown host could stop the service by a word. What a real one holds stays there meanwhile.
+// Refuses an unproven host that was told of a later journal, because it could stop the service by
+// that claim alone. What a real host holds stays on it meanwhile.
 absl::Status CheckUnproven(const v1::Register& registration, const Leadership& leadership) {
   if (!leadership.HasGoneBackFor(registration) || leadership.accepts_older()) {
     return absl::OkStatus();
@@ -50,7 +52,8 @@ absl::Status CheckUnproven(const v1::Register& registration, const Leadership& l
                      "that is not known here and has no join token; it keeps what it holds");
 }
 
-// Gives the devices of a host that leaves their ids to the server the ids that it has, or new ones.
+// Replaces the device ids of a host that leaves them to the server by the ids that it has, or by
+// new ones.
 void AssignDeviceIds(const WorkerRegistry& workers,
                      absl::FunctionRef<bool(const std::string&)> known, DeviceIds& device_ids,
                      v1::Register& registration, std::vector<Record>& records) {
@@ -97,7 +100,7 @@ bool Membership::durable(const std::string& host) const {
   return entry != hosts_.end() && entry->second.durable;
 }
 
-// Who may attach is decided before anything is looked at that a stranger could make long.
+// Decides who may attach before it looks at anything that an unproven host could make long.
 absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bool vouched,
                                             Moment now, Outbox& out, HostFacts& facts) {
   const std::string& host = registration.host();
@@ -120,7 +123,7 @@ absl::StatusOr<Enrolment> Membership::Enrol(const v1::Register& registration, bo
   return enrolment;
 }
 
-// Unknown hosts do not keep a known one out by its device ids.
+// Drops unknown hosts that hold device ids of a known one.
 HostFacts Membership::MakeWayFor(const v1::Register& registration, Moment now, Outbox& out) {
   HostFacts facts;
   for (const std::string& owner : workers_.OwnersOf(registration)) {
@@ -170,7 +173,7 @@ HostAway Membership::Attach(StreamId stream, const v1::Register& registration, M
                           "\", this server of \"", options_.version, "\""));
   }
   if (!same_topology) out.Add(TopologyChanged{.topology = workers_.topology()});
-  // Answers that an old stream carried may be lost, so no attempt goes on over a new one.
+  // Answers on the old stream may be lost, so no attempt goes on over a new stream.
   return {.host = host,
           .why = WorkerError(absl::StatusCode::kUnavailable, "WORKER_RESTARTED", host,
                              "attached anew")};
@@ -221,7 +224,7 @@ HostFacts Membership::Detach(StreamId stream, const absl::Status& why, Moment no
   return facts;
 }
 
-// Who came without a join token and was never relied on leaves nothing behind.
+// Forgets a host that came without a join token and that nothing has relied on.
 void Membership::DropUnproven(const std::string& host, Moment now, Outbox& out, HostFacts& facts) {
   const auto found = hosts_.find(host);
   if (found == hosts_.end()) return;
@@ -265,7 +268,7 @@ std::vector<Record> Membership::SetDrained(const std::string& host, bool drained
     return {NotDrainedRecord(host)};
   }
   if (!drained_.insert(host).second) return {};
-  std::vector<Record> records = Keep({host});  // that the flag outlives its absence
+  std::vector<Record> records = Keep({host});  // so that the flag outlives the host's absence
   records.push_back(DrainedRecord(host));
   return records;
 }

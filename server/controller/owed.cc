@@ -32,7 +32,8 @@ void Owed::Drop(const std::string& host, const ManifestKey& key) {
   if (entries_.erase({key, host}) != 0) ForgetNewer(host, key);
 }
 
-// Unless another of the state's generations on the host is newer than the journal's.
+// Removes the host from newer_hosts_, unless it owes another generation of the state that is newer
+// than the journal's.
 void Owed::ForgetNewer(const std::string& host, const ManifestKey& key) {
   const auto hosts = newer_hosts_.find({key.state, key.state_uid});
   if (hosts == newer_hosts_.end() || !hosts->second.contains(host)) return;

@@ -87,7 +87,7 @@ std::optional<v1::AttachResponse> ReconcileAttempt(const v1::Execution& executio
 }
 
 v1::AttachResponse ToDiscard(const v1::StateManifest& manifest) {
-  // An attempt that this journal does not know may still run: it must end first.
+  // An attempt that this journal does not know may still run, and must end first.
   return ToCommand(IsPending(manifest) ? Kind::kAbort : Kind::kRetire, manifest);
 }
 

@@ -37,7 +37,7 @@ bool TakePrefix(std::string_view prefix, std::string_view key, std::string& rest
   return true;
 }
 
-// No name of a state has an '@'.
+// Names of states contain no '@'.
 std::string TombstoneKey(const StateKey& state) {
   return absl::StrCat(kDeleted, state.name, "@", state.uid);
 }
@@ -74,7 +74,7 @@ absl::Status ReadDeviceIds(const std::string& key, const std::string& host,
   return absl::OkStatus();
 }
 
-// `name`: what the key says that it is of.
+// `name`: the state's name in the key.
 absl::StatusOr<RestoredState> ReadState(const std::string& key, const std::string& name,
                                         const std::string& bytes, const Placer& place) {
   RestoredState restored;
@@ -194,7 +194,7 @@ absl::StatusOr<Restored> ReadRecords(const std::map<std::string, std::string>& r
     state.request_digest = parts[0];
     state.request_id = parts[1];
   }
-  // What is decided must be there to be carried out.
+  // A decided execution must be complete in the journal, or it could not be carried out.
   for (const v1::Execution& execution : restored.executions) {
     const bool committing = execution.phase() == v1::Execution::COMMITTING &&
                             restored.states.contains(execution.state());

@@ -13,12 +13,12 @@
 namespace remesh::server {
 namespace {
 
-// Of an execution.
+// The job of an execution.
 std::string JobOf(const std::string& name) {
-  return ParseExecutionName("name", name).value_or("");  // a journal's own are in order
+  return ParseExecutionName("name", name).value_or("");  // names in a journal are valid
 }
 
-// What a request_id of StartExecution belongs to.
+// The key of a request_id of StartExecution: it belongs to a state.
 std::string RequestKey(const std::string& state, const std::string& state_uid,
                        const std::string& request_id) {
   return absl::StrCat(state, "\n", state_uid, "\n", request_id);
@@ -64,7 +64,7 @@ std::vector<std::string> RememberedExecutions::DropOld(size_t most,
     const std::string& name = oldest->second;
     if (running.contains(name)) continue;
     if (of_job_.at(JobOf(name)) <= most / of_job_.size()) continue;
-    // Its record is what lets a host that is away free what it holds.
+    // A host that is away needs the execution's record to free what it holds.
     const bool room = by_name_.size() <= 2 * most;
     if (room && !by_name_.at(name).execution.forgettable()) continue;
     dropped.push_back(name);
@@ -74,7 +74,7 @@ std::vector<std::string> RememberedExecutions::DropOld(size_t most,
   return dropped;
 }
 
-// All but its age.
+// Removes everything but its age.
 void RememberedExecutions::Remove(const std::string& name) {
   const v1::Execution& resource = by_name_.at(name).execution.resource();
   request_ids_.erase(RequestKey(resource.state(), resource.state_uid(), resource.request_id()));

@@ -43,8 +43,8 @@ std::set<std::string> HostsOf(const StateKey& state, const ControllerView& view)
   return hosts;
 }
 
-// An execution ends before its state goes. Only one whose commit cannot be completed ends by this:
-// its name, or nothing when none runs.
+// An execution must end before its state goes. Only one whose commit cannot be completed may be
+// ended by the removal: returns its name, or "" when none runs.
 absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerView& view) {
   const bool reserved = view.starts.reserves(state.name());
   if (!reserved && !state.deleting && state.execution.empty()) return "";
@@ -54,7 +54,7 @@ absl::StatusOr<std::string> StoppedBy(const StateEntry& state, const ControllerV
                     "is moving");
 }
 
-// What a host is needed for, as a verb and its object; empty: nothing.
+// What the host is needed for, as a verb and its object; "": nothing.
 std::string UseOf(const std::string& host, const ControllerView& view) {
   const std::vector<std::string> states = view.states.registry().NamesOn(host);
   if (!states.empty()) return absl::StrCat("holds shards of ", states.front());
@@ -109,7 +109,8 @@ absl::Status CheckMayChangeDevices(const v1::Register& registration, const Contr
   const std::optional<size_t> had = view.membership.device_ids().CountOf(registration.host());
   if (had == static_cast<size_t>(registration.devices_size())) return absl::OkStatus();
   std::string use = UseOf(registration.host(), view);
-  // Without ids of ours it may come to a journal that was made anew: it keeps what it holds.
+  // Only a host with ids from this journal is refused for the shards that it reports. One without
+  // may have come to a journal that was made anew; it keeps what it holds.
   if (use.empty() && had.has_value() && !registration.manifests().empty()) {
     use = absl::StrCat("holds shards of ", registration.manifests(0).state());
   }

@@ -6,7 +6,7 @@
 namespace remesh::server {
 namespace {
 
-// What is owed of the state makes it LOST where that is newer than the journal knows.
+// Updates the hosts that owe a generation newer than the journal knows, which makes the state LOST.
 void SetNewerHosts(const ManifestKey& key, Machines& machines, Outbox& out) {
   const StateKey state{.name = key.state, .uid = key.state_uid};
   machines.states.SetNewerHosts(state, machines.owed.NewerHosts(state), out);
@@ -25,7 +25,7 @@ void CarryOut(const Judgement& judgement, Machines& machines, Outbox& out) {
   Free(host, judgement.gone, machines, out);
 }
 
-// An attempt that the worker still runs, though its execution may have ended without it.
+// Settles an attempt that the worker still runs although its execution may have ended without it.
 void SettleAttempt(const std::string& host, const v1::AttemptId& attempt, Machines& machines,
                    Outbox& out) {
   const ExecutionEntry* entry = machines.executions.Find(attempt.execution());
@@ -83,7 +83,7 @@ void FreeUnmentioned(const std::string& host, const std::vector<ManifestKey>& ow
 }
 
 void SettleHost(const v1::Register& registration, Machines& machines, Outbox& out) {
-  if (machines.leadership.behind()) return;  // nothing is written, nothing freed
+  if (machines.leadership.behind()) return;  // then nothing is written or freed
   const std::string& host = registration.host();
   machines.states.OnRegistered(registration, out);
   Settle(HeldOfHost(registration), machines, out);
@@ -97,10 +97,10 @@ void SettleHost(const v1::Register& registration, Machines& machines, Outbox& ou
 
 void SettleManifest(const std::string& host, const v1::StateManifest& manifest, Machines& machines,
                     Outbox& out) {
-  if (!ValidateManifest(manifest).ok()) return;  // it says nothing that could be used
+  if (!ValidateManifest(manifest).ok()) return;  // an invalid report is ignored
   if (!machines.membership.Hold(host, manifest)) return;
   Settle({{.host = host, .manifest = manifest}}, machines, out);
-  // Only who holds the current generation where it belongs can free what others owe.
+  // Only a host that holds the current generation where it belongs can free what others owe.
   const StateEntry* state = machines.states.registry().Find(manifest.state());
   if (state != nullptr && state->uid() == manifest.state_uid() &&
       state->generation() == manifest.generation() && state->placed->hosts.contains(host)) {

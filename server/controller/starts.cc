@@ -62,7 +62,8 @@ absl::Status RequestIdReused(const std::string& request_id) {
        .metadata = {{"field", "request_id"}, {"value", request_id}}});
 }
 
-// What is known of an execution before it has a name. `abandoned`: see State.abandoned_generation.
+// The execution's resource, as far as it is known before it has a name. `abandoned`: see
+// State.abandoned_generation.
 v1::Execution Preview(const v1::StartExecutionRequest& request, const PlannedExecution& move,
                       int64_t abandoned) {
   v1::Execution preview;
@@ -181,7 +182,8 @@ absl::Status Starts::CheckReady(const StateEntry& state,
            {"state", name}, {"phase", shown}, {"lost_hosts", lost}, {"newer_hosts", newer}}});
 }
 
-// A repeated request_id: the execution that it started, or the planning that it waits for.
+// Joins a repeated request_id to the execution that it started, or to the planning that it waits
+// for.
 absl::StatusOr<bool> Starts::Join(CallId call, const v1::StartExecutionRequest& request,
                                   Outbox& out) {
   if (request.request_id().empty() || request.validate_only()) return false;
@@ -223,7 +225,7 @@ absl::StatusOr<const StateEntry*> Starts::CheckStart(
                    FindState("state", request.state(), states_.registry()));
   RETURN_IF_ERROR(journal_.CheckRoom());
   RETURN_IF_ERROR(CheckFree(*state, request.expected_generation()));
-  // Which hosts a loss of devices spares is known once the move is planned.
+  // Which hosts a loss of devices spares is known only when the move is planned.
   const bool may_spare = !request.options().lost_device_ids().empty() || !request.plan().empty();
   if (!may_spare) RETURN_IF_ERROR(CheckReady(*state, {}));
   return state;

@@ -11,12 +11,12 @@
 namespace remesh::server {
 namespace {
 
-// Generation 1 is filled by trainers, so a host without it can be filled again; later ones exist on
-// the workers only.
+// Whether a generation must exist on its hosts. Trainers fill generation 1, so a host that lost it
+// can be filled again; later generations exist only on the workers.
 bool MustExist(const StateEntry& state) { return state.generation() > 1; }
 
-// What an earlier state of the same name left on the host does not count, nor what an execution that
-// is not known here prepared.
+// The manifest of the state's generation on the host. Ignores what an earlier state of the same
+// name left there, and what an execution prepared that is not known here.
 const v1::StateManifest* LiveManifest(const StateEntry& state, const WorkerRegistry& workers,
                                       const std::string& host) {
   const WorkerEntry* worker = workers.Find(host);

@@ -36,7 +36,7 @@ absl::Status CheckLabels(const v1::State& state) {
   return absl::OkStatus();
 }
 
-// As it was asked for, but for its uid.
+// The state as requested, with a new uid.
 StateEntry NewEntry(const CreateState& request, const std::string& digest, Moment now) {
   const v1::State& asked = request.request.state();
   StateEntry entry{.declared = {},
@@ -52,7 +52,7 @@ StateEntry NewEntry(const CreateState& request, const std::string& digest, Momen
   return entry;
 }
 
-// What the journal holds of a new state.
+// The journal's records of a new state.
 std::vector<Record> RecordsOf(const StateEntry& entry) {
   v1::State stored = entry.declared;
   *stored.mutable_spec() = entry.placed->spec;
@@ -60,7 +60,7 @@ std::vector<Record> RecordsOf(const StateEntry& entry) {
           CreateRequestRecord(entry.name(), entry.request_id, entry.request_digest)};
 }
 
-// What it takes now or, if that is more, will take when the move that runs has committed.
+// The state's bytes now or, if that is more, after its running move has committed.
 int64_t BytesOf(const StateEntry& state) {
   const int64_t now = state.placed->total_bytes;
   return state.target == nullptr ? now : std::max(now, state.target->total_bytes);
@@ -146,7 +146,7 @@ absl::Status States::CheckCreate(const CreateState& request) const {
   return absl::OkStatus();
 }
 
-// A repeated request_id: the state that it made, or is making.
+// Joins a repeated request_id to the state that it created or is creating.
 absl::StatusOr<bool> States::JoinCreate(CallId call, const v1::CreateStateRequest& request,
                                         const std::string& digest, Outbox& out) {
   const std::string& name = request.state().name();
@@ -210,7 +210,8 @@ std::string States::CreatingOn(const std::string& host) const {
   return "";
 }
 
-// A host without shards hears of a state only because a trainer there asked.
+// Tells a host without shards of the state, which hears of the state only because a trainer there
+// asked.
 void States::TellAbsent(const StateEntry& state, const std::string& host, Outbox& out) const {
   if (state.placed->hosts.contains(host)) return;
   v1::AttachResponse message;
@@ -253,7 +254,7 @@ void States::BeginExecution(const std::string& name, const std::string& executio
   state.target = std::move(target);
 }
 
-// Who holds what of the target is what the workers themselves said.
+// Does not change what hosts hold of the target: only the workers' own reports do.
 void States::EndExecution(const ExecutionEnd& end, Outbox& out) {
   StateEntry& state = *registry_.Find(end.state);
   state.execution.clear();
@@ -280,7 +281,7 @@ void States::OnHostAway(const HostAway& away, Outbox& out) {
   if (!membership_.workers().alive(away.host)) TellAway(away, states, out);
 }
 
-// A warning if anything relies on the host.
+// Logs a warning if the journal has the host, else a note.
 void States::TellAway(const HostAway& away, const std::vector<std::string>& states,
                       Outbox& out) const {
   constexpr size_t kNamed = 8;
@@ -310,10 +311,10 @@ void States::Assign(const std::string& host, Outbox& out) {
 }
 
 void States::OnWanted(const std::string& host, const std::string& name, Outbox& out) {
-  // Then it waits until its deadline.
+  // The trainer then waits until its deadline.
   if (!ParseStateName("state", name).ok()) return;
   wanted_.Add(host, name);
-  // A host with shards was told when the state was made, or when it attached.
+  // A host with shards was told when the state was created, or when the host attached.
   if (const StateEntry* state = registry_.Find(name)) TellAbsent(*state, host, out);
 }
 

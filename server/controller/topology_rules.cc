@@ -17,7 +17,7 @@ using planner::Host;
 
 namespace {
 
-// Capacities that a rule may leave at 0.
+// Checks one rule, which may leave capacities at 0.
 absl::Status CheckRule(const v1::TopologyRules::HostRule& rule) {
   if (rule.match().empty()) return InvalidField("match", "", "must be a pattern of host names");
   if (!rule.preset().empty()) RETURN_IF_ERROR(proto::FindPreset(rule.preset()).status());
@@ -32,7 +32,7 @@ absl::Status CheckRule(const v1::TopologyRules::HostRule& rule) {
   return absl::OkStatus();
 }
 
-// A topology holds a host: one stands in, so that its domains are checked as those of requests are.
+// A topology needs a host, so one stands in; the domains are then checked as those of requests are.
 absl::StatusOr<std::vector<planner::Domain>> ToDomains(const v1::TopologyRules& rules) {
   v1::Topology message;
   v1::Host& host = *message.add_hosts();

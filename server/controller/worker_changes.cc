@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Part of the dispatcher: what operators do to workers.
+// Part of the dispatcher: operators' changes to workers.
 #include <utility>
 
 #include "absl/strings/str_cat.h"

@@ -23,9 +23,9 @@ namespace {
 using planner::NicCapacity;
 
 constexpr int kDevicesMax = 4096;
-constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // beyond, no later life could be newer
+constexpr int64_t kIncarnationMax = int64_t{1} << 62;  // no later life could have a higher one
 constexpr size_t kBootIdBytesMax = 64, kVersionBytesMax = 64, kUidBytesMax = 64;
-constexpr size_t kParentBytesMax = 253;  // as a host's name
+constexpr size_t kParentBytesMax = 253;  // as for a host's name
 constexpr int kDataAddressesMax = 64, kAttemptsMax = 10'000;
 constexpr size_t kTransportBytesMax = 64, kAddressBytesMax = 4096;
 constexpr size_t kSecretBytes = 32, kNonceBytes = 16, kTokenBytesMax = 1024;
@@ -35,7 +35,7 @@ absl::Status CheckCapacity(std::string_view field, double value) {
   return InvalidField(field, absl::StrCat(value), "must be finite and > 0");
 }
 
-// Of a host whose NICs have `own` beside those of all others.
+// For a host whose NICs have `own` bytes per second beside the `others` of all other hosts.
 absl::Status CheckSum(int64_t own, int64_t others, int64_t most) {
   if (own <= most - others) return absl::OkStatus();
   return InvalidField(
@@ -43,7 +43,7 @@ absl::Status CheckSum(int64_t own, int64_t others, int64_t most) {
       absl::StrCat("must leave the NICs of all hosts within ", most, " bytes per second"));
 }
 
-// Ids are each worker's own, or all are left to the server.
+// Either the worker gives all device ids, or it leaves all to the server.
 absl::Status CheckDevices(const v1::Register& registration) {
   if (registration.devices().empty() || registration.devices_size() > kDevicesMax) {
     return InvalidField("devices", absl::StrCat(registration.devices_size(), " devices"),
@@ -67,7 +67,7 @@ absl::Status CheckIncarnation(std::string_view field, int64_t incarnation) {
   return InvalidField(field, absl::StrCat(incarnation), "must be 0 to 2^62");
 }
 
-// Values stay out of errors: they are secrets.
+// Errors do not contain values, because these are secrets.
 absl::Status CheckSecrets(const v1::Register& registration) {
   if (registration.host_secret().size() != kSecretBytes) {
     return InvalidField("host_secret", absl::StrCat(registration.host_secret().size(), " bytes"),
@@ -90,8 +90,8 @@ absl::Status CheckBytes(const std::string& field, const std::string& value, size
   return InvalidField(field, value, absl::StrCat("must have at most ", most, " bytes"));
 }
 
-// What is only passed on or shown must not fill the memory, the journal, or a message that it goes
-// into.
+// Limits values that are only passed on or shown, so that they cannot fill the memory, the journal
+// or a message.
 absl::Status CheckProgram(const v1::Register& registration) {
   const v1::JournalPosition& position = registration.position();
   RETURN_IF_ERROR(CheckBytes("parent", registration.parent(), kParentBytesMax));
@@ -240,7 +240,8 @@ absl::Status WorkerRegistry::SetRules(TopologyRules rules) {
   return absl::OkStatus();
 }
 
-// A sum that is kept: with all hosts of a large cluster attaching, none may look at all others.
+// Uses a sum that is kept up to date: while all hosts of a large cluster attach, each must not look
+// at all others.
 absl::Status WorkerRegistry::CheckNicCapacity(const v1::Register& registration,
                                               int64_t most) const {
   const WorkerEntry* before = Find(registration.host());
