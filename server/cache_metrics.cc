@@ -12,7 +12,7 @@ using Tier = v1::TierStats;
 struct OfTier {
   const char* name;
   const char* help;
-  const char* label;  // beside the tier; null: none
+  const char* label;  // a label besides the tier; null: none
   const char* value;
   double (*read)(const Tier& tier);
 };
@@ -107,7 +107,7 @@ prometheus::Labels LabelsOf(const OfTier& series, const NamedTier& tier) {
   return labels;
 }
 
-// A name that comes again is the same family.
+// Registering a name again returns the same family.
 prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& registry,
                                                        const char* name, const char* help) {
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);

@@ -11,7 +11,7 @@ namespace {
 constexpr std::string_view kIpv4 = "ipv4:";
 constexpr std::string_view kIpv6 = "ipv6:";
 
-// Between the brackets, which gRPC spells %5B and %5D; without the interface's name.
+// The address between the brackets, which gRPC spells %5B and %5D, without the interface's name.
 std::string_view Inside(std::string_view host) {
   for (const std::string_view open : {"%5B", "["}) {
     if (host.starts_with(open)) host.remove_prefix(open.size());

@@ -40,7 +40,7 @@ Core::Options WithTickInterval(Core::Options options) {
   return options;
 }
 
-// Null where plans are to be kept, or can be kept, in memory only.
+// Null when plans are to be kept in memory only, or cannot be kept on disk.
 std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
   if (options.path.empty()) return nullptr;
   absl::StatusOr<std::unique_ptr<PlanStore>> store = PlanStore::Open(options);
@@ -51,13 +51,15 @@ std::unique_ptr<PlanStore> OpenPlanStore(const PlanStore::Options& options) {
 
 constexpr int kLookupThreads = 4;
 constexpr int kLongLookupThreads = 2;
-// What may take long yields to what answers calls.
+// Threads for work that may take long yield to those that answer calls.
 constexpr int kPatientNice = 10;
-// A caller has one in so many of the threads that fill streams: they wait for their readers.
+// A caller may run on one in this many of the threads that fill streams, because such threads wait
+// for their readers.
 constexpr int kStreamsShare = 4;
 constexpr absl::Duration kReconfigurePatience = absl::Seconds(1);
 constexpr absl::Duration kDrainLook = absl::Milliseconds(10);
-// Of eight callers with the worst requests one after another, another waits for eight of these.
+// How long one question may hold up others: while eight callers ask the worst questions one after
+// another, a ninth waits for eight of these.
 constexpr absl::Duration kLookupQuantum = absl::Milliseconds(100);
 constexpr absl::Duration kPlanningQuantum = absl::Milliseconds(150);
 
@@ -145,7 +147,7 @@ Core::~Core() {
   streamers_.Stop();
   programs_.Stop();
   strand_.Stop();
-  writer_ = nullptr;  // what was asked for is still written
+  writer_ = nullptr;  // still writes everything that was asked for
 }
 
 template <typename F>
@@ -168,7 +170,7 @@ void Core::Perform(Actions actions) {
 void Core::Call(Request request, ReplyFn reply) {
   const CallId id = next_id_++;
   auto waiting =
-      std::make_shared<ReplyFn>(std::move(reply));  // reachable when the strand drops the task
+      std::make_shared<ReplyFn>(std::move(reply));  // still reachable if the strand drops the task
   const bool posted = Post([this, id, waiting, request = std::move(request)]() mutable {
     if (shut_down_) return (*waiting)(ShuttingDown());
     calls_[id] = std::move(*waiting);
@@ -259,7 +261,8 @@ void Core::Drain(std::chrono::nanoseconds patience) {
   if (AwaitNoExecution(absl::FromChrono(patience))) return;
   service::LogWarning("executions are ended, their sources stay", {{"running", running_.load()}});
   Post([this] { Handle(server::Drain{.at_once = true}); });
-  // Workers have quiesce_timeout to let go. What is decided goes on under the next server.
+  // Workers have quiesce_timeout to end their attempts. Decided executions go on under the next
+  // server.
   AwaitNoExecution(absl::FromChrono(options_.controller.quiesce_timeout) + absl::Seconds(1));
 }
 
@@ -313,7 +316,7 @@ void Core::Do(StartPlanning& action) {
   if (!posted) FinishPlanning(shared->id, NotTaken(lookups_));
 }
 
-// Planned though its caller may hang up: he may come back with the same request_id.
+// Plans even if the caller hangs up, because the caller may come back with the same request_id.
 void Core::PlanTargets(std::shared_ptr<const StartPlanning> action, Turn turn) {
   struct Asked {
     Timestamp start = SteadyClock().Now();

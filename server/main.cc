@@ -66,13 +66,13 @@ void WarnOfOpenDoor(const ServerOptions& options) {
 
 void WritePortFile(const std::string& path, int listen_port, int metrics_port) {
   if (path.empty()) return;
-  // Whole or not at all: somebody waits for it.
+  // Appears complete or not at all, because another process waits for it.
   std::ofstream(path + ".new") << "listen_port: " << listen_port
                                << "\nmetrics_port: " << metrics_port << "\n";
   std::rename((path + ".new").c_str(), path.c_str());
 }
 
-// With some to spare for the libraries: gRPC's grow with the machine's cores.
+// With some spare threads for libraries: gRPC starts more of them on machines with more cores.
 int ThreadsNeeded(const ServerOptions& options) {
   constexpr int kOwn = 24;
   const int grpc = 16 + 4 * static_cast<int>(std::thread::hardware_concurrency());
@@ -105,7 +105,7 @@ Server::Options WithInterceptors(Server::Options options,
   return options;
 }
 
-// Null where metrics are served nowhere.
+// Null when no address for metrics is set.
 absl::StatusOr<std::unique_ptr<MetricsEndpoint>> ServeMetrics(
     const ServerOptions& options, const std::shared_ptr<prometheus::Registry>& registry,
     ServerReadiness& readiness) {
@@ -140,7 +140,8 @@ ServerDescription::Parts PartsOf(const Start& start, const JournalPast& past,
           .settings = start.settings.Values()};
 }
 
-// From the signal to the end: whoever has work elsewhere goes there, what runs may end, then calls.
+// Everything from the signal to the end: first callers with work elsewhere go there, then
+// executions and calls in progress may end.
 void Stop(const ServerOptions& options, int signal, Core& core, Server& server) {
   LogInfo("server stops", {{"signal", signal}});
   const auto told = std::chrono::steady_clock::now();
@@ -164,7 +165,7 @@ absl::Status Run(const Start& start) {
   ASSIGN_OR_RETURN(
       const std::shared_ptr<CertificateKeeper> keeper,
       CertificateKeeper::Start({.files = options.tls, .fields = TlsFields()}, tls_metrics));
-  // First of all, so that a start that takes long says why.
+  // Created first, so that /readyz can say why a start takes long.
   ServerReadiness readiness;
   ServerMetrics metrics(*registry);
   ASSIGN_OR_RETURN(std::unique_ptr<MetricsEndpoint> endpoint,

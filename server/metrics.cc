@@ -18,7 +18,7 @@ constexpr v1::State::Phase kStatePhases[] = {v1::State::BUILDING, v1::State::REA
 // "READY" -> "ready".
 std::string Label(const std::string& phase) { return absl::AsciiStrToLower(phase); }
 
-// How plans come about.
+// The ways in which a plan is found.
 constexpr v1::Planning::Cache kWays[] = {v1::Planning::MISS, v1::Planning::HIT,
                                          v1::Planning::ISOMORPHIC, v1::Planning::DISK};
 

@@ -16,13 +16,13 @@ namespace {
 constexpr std::string_view kScheme = "spiffe://";
 constexpr std::string_view kAnyHost = "any";
 
-const std::vector<Role> kSocket;  // nobody over the network
+const std::vector<Role> kSocket;  // no one over the network
 const std::vector<Role> kReaders = {Role::kViewer, Role::kJob, Role::kAdmin};
 const std::vector<Role> kJobs = {Role::kJob, Role::kAdmin};
 const std::vector<Role> kAdmins = {Role::kAdmin};
 const std::vector<Role> kProgramReaders = {Role::kViewer, Role::kJob, Role::kWorker, Role::kAdmin};
 
-// Up to the next slash, which is taken too.
+// The text up to the next slash; also removes the slash.
 std::string_view TakeSegment(std::string_view& text) {
   const size_t slash = text.find('/');
   const std::string_view segment = text.substr(0, slash);
@@ -46,7 +46,7 @@ bool Has(const MethodRule& rule, Role role) {
   return std::find(rule.roles.begin(), rule.roles.end(), role) != rule.roles.end();
 }
 
-// Whether it is about what the peer stands for.
+// Whether the resource belongs to the job or host of the peer.
 bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const service::Resource& resource) {
   switch (peer.role) {
     case Role::kJob:
@@ -91,7 +91,7 @@ absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_do
   if (name.empty()) return NoRole(id);
   if (kind == "viewer") return RoleOfPeer{.role = Role::kViewer};
   if (kind == "admin") return RoleOfPeer{.role = Role::kAdmin};
-  // "-" is how lists spell all jobs.
+  // Lists use "-" for all jobs, so no job may have this name.
   if (kind == "job" && name != "-") return RoleOfPeer{Role::kJob, std::string(name)};
   if (kind == "worker" && rest.empty()) return RoleOfPeer{Role::kWorker, std::string(name)};
   return NoRole(id);
@@ -99,7 +99,7 @@ absl::StatusOr<RoleOfPeer> RoleOf(std::string_view id, std::string_view trust_do
 
 namespace {
 
-// Of any trust domain.
+// The role of a worker's id, in any trust domain.
 std::optional<RoleOfPeer> WorkersRole(std::string_view id) {
   if (!id.starts_with(kScheme)) return std::nullopt;
   std::string_view rest = id.substr(kScheme.size());
@@ -118,8 +118,8 @@ std::string WorkerOf(std::string_view id) {
 bool IsWorker(std::string_view id) { return WorkersRole(id).has_value(); }
 
 const std::vector<MethodRule>& MethodRules() {
-  // Plans belong to all jobs: what takes them from others, or gives them others' words for plans,
-  // is for administrators.
+  // All jobs share the plans. Methods that take plans from others, or that put a caller's plan in
+  // place of others', are for administrators.
   static const auto* const kRules = new std::vector<MethodRule>{
       {"StateService", "CreateState", kJobs, /*of_a_job=*/true},
       {"StateService", "GetState", kReaders, true},

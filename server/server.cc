@@ -69,16 +69,17 @@ void Server::AddArguments(grpc::ServerBuilder& builder) const {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Millis(options_.keepalive_timeout));
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 1000);
-  // A connection of that age takes no new calls, so that the client makes another. What runs on it
-  // may go on, for the end of an Attach stream would fail the moves of its host.
+  // A connection that reaches this age takes no new calls, so the client opens another. Calls in
+  // progress may go on, because the end of an Attach stream would fail the moves of its host.
   if (options_.max_connection_age.count() > 0) {
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS,
                                std::max(1, Millis(options_.max_connection_age)));
     builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX);
   }
-  // From the first byte to HTTP/2's settings, TLS included. Silence before it: AcceptLoop.
+  // Covers the time from the first byte to HTTP/2's settings, TLS included. AcceptLoop covers the
+  // silence before.
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Millis(kHandshakeMax));
-  // An Attach stream is a call.
+  // An Attach stream is a call, so its connection is never idle.
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Millis(options_.idle_max));
 }
 

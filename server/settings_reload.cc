@@ -15,7 +15,7 @@ using service::Settings;
 
 namespace {
 
-// The one live setting that rests on others that wait for a restart.
+// Checks the one live setting that depends on settings that wait for a restart.
 absl::Status CheckTls(const ServerOptions& candidate, const ServerOptions& started) {
   if (candidate.tls.empty() == started.tls.empty()) return absl::OkStatus();
   if (candidate.tls.empty()) {

@@ -21,13 +21,14 @@
 namespace remesh::service {
 namespace {
 
-constexpr int kAcceptedAtOnce = 64;  // then the others have their turn
-constexpr int kPauseMillis = 100;    // when not even one descriptor is left
-// How long a connection that was ended may take to be closed.
+constexpr int kAcceptedAtOnce = 64;  // then other events have their turn
+constexpr int kPauseMillis = 100;    // when no descriptor at all is left
+// How often to look whether a connection that was ended has been closed.
 constexpr int kLooksForRoom = 100;
 constexpr int kPauseForRoomMillis = 2;
 constexpr int kFloodMillis = 5;  // between connections that end for a flood
-// An address whose connection ended so; clients of good will try again.
+// How long an address is barred after one of its connections was ended; well-behaved clients try
+// again.
 constexpr auto kBarredFor = std::chrono::seconds(5);
 
 bool IsListener(const std::vector<Fd>& listeners, int fd) {
@@ -93,7 +94,7 @@ bool AcceptLoop::OnWord(SilentList::iterator silent) {
   const bool opens = IsOpening({opening, said});
   if (said > 0 && said < options_.opening_bytes && !opens) return false;
   Fd connection = Remove(silent);
-  if (!opens) return true;  // gone without a word, or too many and no opening among them
+  if (!opens) return true;  // closed without a word, or too many bytes without an opening
   epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
   handler_(connection.Release());
   return true;
@@ -137,7 +138,7 @@ void AcceptLoop::TakeIn(Fd connection) {
   }
   if (silent_.size() >= options_.silent_max) CloseLongestSilent();
   const int fd = connection.get();
-  Watch(fd, EPOLLET);  // half an opening wakes us once
+  Watch(fd, EPOLLET);  // edge-triggered: half an opening wakes us only once
   silent_.push_back({.connection = std::move(connection),
                      .deadline = std::chrono::steady_clock::now() + options_.silence_max,
                      .address = std::move(address)});
@@ -145,7 +146,7 @@ void AcceptLoop::TakeIn(Fd connection) {
 }
 
 bool AcceptLoop::Admit(int connection, const std::string& address) {
-  if (options_.forgets_taken) {  // all that count are here: the table, which must look, is slower
+  if (options_.forgets_taken) {  // counts only silent ones; the table must look at descriptors
     const auto silent = std::ranges::count(silent_, address, &Silent::address);
     if (silent >= options_.per_address_max) CloseLongestSilent(&address);
     return true;
@@ -161,7 +162,7 @@ Fd AcceptLoop::MakeRoom(Fd connection) {
   if (CloseLongestSilent()) {
     lower = Lowered(connection);
   } else if (const auto newest = table_.TakeNewestOfBusiest(address)) {
-    // It is somebody else's to close, who hears of its end.
+    // The handler's owner must close it; the shutdown tells that owner.
     shutdown(*newest, SHUT_RDWR);
     lower = AwaitRoom(connection);
   }
@@ -198,7 +199,7 @@ bool AcceptLoop::CloseLongestSilent(const std::string* address) {
       return address == nullptr || silent.address == *address;
     });
     if (oldest == silent_.end()) return false;
-    if (OnWord(oldest)) continue;  // it has spoken since, and no event has told us yet
+    if (OnWord(oldest)) continue;  // it has spoken, but its event has not come yet
     Remove(oldest);
     return true;
   }
@@ -208,7 +209,8 @@ void AcceptLoop::EndExcessive() {
   for (const std::string& peer : options_.unfinished->TakeExcessive()) {
     if (const std::optional<int> connection = table_.Take(peer)) End(*connection);
   }
-  // Whose the calls are is not known yet, but they come from where most was read.
+  // The connections of these calls are not known yet, but the calls come from the one that was read
+  // most.
   const UnfinishedCalls::Flood flood = options_.unfinished->TakeFlood();
   if (flood == UnfinishedCalls::Flood::kNone) return;
   if (flood == UnfinishedCalls::Flood::kGoesOn) {
@@ -222,7 +224,7 @@ void AcceptLoop::End(int connection) {
              {{"peer", PeerOf(connection)}});
   const std::string address = AddressOf(connection);
   barred_[address] = std::chrono::steady_clock::now() + kBarredFor;
-  shutdown(connection, SHUT_RDWR);  // whose it is hears of its end
+  shutdown(connection, SHUT_RDWR);  // its owner learns of this and closes it
 }
 
 bool AcceptLoop::IsBarred(const std::string& address) {

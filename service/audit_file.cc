@@ -37,14 +37,14 @@ void AuditFile::Append(std::string line) {
   options_.on_lost();
 }
 
-// The old file stays in use when there can be no new one.
+// Opens the file anew. The old file stays in use if the new one cannot be opened.
 bool AuditFile::Reopen() {
-  // Without waiting for a reader, should it be a pipe.
+  // O_NONBLOCK: does not wait for a reader if the path is a pipe.
   constexpr int kFlags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK;
   const int fd = options_.path == "-" ? STDERR_FILENO : open(options_.path.c_str(), kFlags, 0640);
   if (fd < 0) return false;
   if (struct statfs info; fstatfs(fd, &info) == 0 && info.f_type == PROC_SUPER_MAGIC) {
-    close(fd);  // /proc/self/mem can be opened, too
+    close(fd);  // it can be a file that is not meant for this, such as /proc/self/mem
     return false;
   }
   if (fd_ >= 0 && fd_ != STDERR_FILENO) close(fd_);

@@ -26,7 +26,7 @@ namespace {
 using HookPoint = grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::ServerRpcInfo;
 
-constexpr size_t kFieldBytesMax = 512;  // escaped, a byte takes at most six
+constexpr size_t kFieldBytesMax = 512;  // an escaped byte takes at most six
 constexpr size_t kIdBytesMax = 64;
 constexpr size_t kLineBytesMax = 4096;
 constexpr std::string_view kPackage = "/remesh.v1.";
@@ -69,7 +69,8 @@ bool IsDenied(absl::StatusCode code) {
   return code == absl::StatusCode::kPermissionDenied || code == absl::StatusCode::kUnauthenticated;
 }
 
-// Of other errors it is not known: a change may be on its way, or a caller has not heard of it.
+// After other errors this is not known: a change may be in progress, or done without the caller's
+// knowledge.
 bool ChangedNothing(absl::StatusCode code) {
   switch (code) {
     case absl::StatusCode::kInvalidArgument:
@@ -105,7 +106,7 @@ std::string FormatAuditSummary(const std::string& caller, int64_t calls, absl::T
                {"calls", calls}});
 }
 
-// One call.
+// Watches one call.
 class AuditLog::Interceptor : public grpc::experimental::Interceptor {
  public:
   Interceptor(std::shared_ptr<AuditLog> log, ServerRpcInfo* info)
@@ -115,7 +116,7 @@ class AuditLog::Interceptor : public grpc::experimental::Interceptor {
                          info->type() == ServerRpcInfo::Type::SERVER_STREAMING) {
     entry_.method = std::string(info->method()).substr(kPackage.size());
   }
-  // A call that ended before a status was sent.
+  // Also ends a call that ended before a status was sent.
   ~Interceptor() override { End(grpc::Status(grpc::StatusCode::CANCELLED, "")); }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
@@ -128,7 +129,7 @@ class AuditLog::Interceptor : public grpc::experimental::Interceptor {
   }
 
  private:
-  // While the context can still be asked.
+  // Reads the context while it is still valid.
   void Begin() {
     log_->Begin(context_);
     entry_.caller_id = IdentityOf(*context_).name;
@@ -149,11 +150,11 @@ class AuditLog::Interceptor : public grpc::experimental::Interceptor {
   }
 
   const std::shared_ptr<AuditLog> log_;
-  grpc::ServerContextBase* const context_;  // lives as long
+  grpc::ServerContextBase* const context_;  // lives as long as this
   const bool has_one_request_;
   AuditEntry entry_;
   std::string caller_;
-  bool unread_ = false;  // the request never came, or is none of its method
+  bool unread_ = false;  // the request never came, or cannot be parsed
   bool ended_ = false;
 };
 
@@ -212,7 +213,7 @@ void AuditLog::Apply(Change change) {
   std::swap(file_, change.file);
   writes_ = file_ != nullptr;
   lock.Release();
-  change.file = nullptr;  // writes what waits, which may take its time
+  change.file = nullptr;  // writes the waiting lines, which may take long
 }
 
 void AuditLog::SetResource(const grpc::ServerContextBase& context, const std::string& name) {

@@ -12,8 +12,8 @@ Authorizer AllowAll() {
 Identity IdentityOf(const grpc::ServerContextBase& context) {
   const std::shared_ptr<const grpc::AuthContext> auth = context.auth_context();
   if (auth == nullptr) return {};
-  // Set when the certificate has one URI and that is a SPIFFE id. A common name is nobody's: CAs let
-  // whoever asks choose it.
+  // Set when the certificate has exactly one URI, which is a SPIFFE id. A common name does not
+  // count, because CAs let anyone choose it.
   const auto ids = auth->FindPropertyValues("peer_spiffe_id");
   if (ids.size() != 1) return {};
   return {.name = std::string(ids[0].data(), ids[0].size())};

@@ -73,7 +73,7 @@ void CertificateKeeper::Reload() { watch_.Wake(); }
 
 void CertificateKeeper::Run() {
   while (!stopping_) {
-    Read();  // first what changed since the first reading
+    Read();  // first sees changes since Start()
     watch_.Wait();
   }
 }
@@ -81,7 +81,7 @@ void CertificateKeeper::Run() {
 void CertificateKeeper::Read() {
   absl::StatusOr<Certificates> read =
       ReadCertificates(options_.files, options_.fields, options_.now());
-  // Once a reason: a file that stays as it is would fill the log.
+  // Reports each reason once: a file that stays as it is would fill the log.
   const std::string refusal(read.status().message());
   const bool is_new = std::exchange(refusal_, refusal) != refusal;
   if (!read.ok()) {

@@ -32,7 +32,7 @@ using BioPtr = std::unique_ptr<BIO, Freed<BIO_free>>;
 using X509Ptr = std::unique_ptr<X509, Freed<X509_free>>;
 using KeyPtr = std::unique_ptr<EVP_PKEY, Freed<EVP_PKEY_free>>;
 
-// A file as it was read, and whose words errors are to use.
+// The contents of a file, and the setting and path that errors name.
 struct PemFile {
   std::string field;
   std::string path;
@@ -67,7 +67,7 @@ std::string Utc(absl::Time time) {
   return absl::FormatTime(kTimeFormat, time, absl::UTCTimeZone());
 }
 
-// Every certificate of the file: one that is garbage makes gRPC drop all of them.
+// Parses every certificate of the file: if one is garbage, gRPC drops all of them.
 absl::StatusOr<std::vector<X509Ptr>> ParseCertificates(const PemFile& pem) {
   const BioPtr bio = BioOf(pem.text);
   std::vector<X509Ptr> all;
@@ -94,7 +94,7 @@ absl::Status CheckInForce(const PemFile& pem, const X509& certificate, absl::Tim
   return absl::OkStatus();
 }
 
-// The old one of a bundle may have run out; not all of them.
+// Some CAs of a bundle may have expired, but not all.
 absl::Status CheckCa(const PemFile& pem, absl::Time now) {
   ASSIGN_OR_RETURN(const std::vector<X509Ptr> all, ParseCertificates(pem));
   for (const X509Ptr& one : all) {

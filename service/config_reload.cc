@@ -29,7 +29,7 @@ ConfigReload::ConfigReload(Options options, ConfigMetrics& metrics)
     : options_(std::move(options)),
       metrics_(metrics),
       watch_(FilesOf(options_), options_.poll),
-      // What lies beside was read at some time before now: it is read again, once.
+      // The other files were read at an unknown earlier time, so they are read again once.
       asked_(!options_.beside.empty()),
       seen_(ContentOf(options_.text)) {
   thread_ = std::thread([this] { Run(); });
@@ -48,7 +48,7 @@ void ConfigReload::Reload() {
 
 void ConfigReload::Run() {
   while (!stopping_) {
-    Read();  // first what changed since `text` was read
+    Read();  // first sees changes since `text` was read
     watch_.Wait();
   }
 }
@@ -70,8 +70,8 @@ void ConfigReload::Read() {
   seen_ = std::move(content);
   const absl::Status taken = Take(text);
   const bool again = absl::IsUnavailable(taken);
-  if (again) asked_ = true;  // by the next poll: a file that stays as it is would not be read
-  // Once a reason: a file that stays as it is would fill the log.
+  if (again) asked_ = true;  // at the next poll, even if the file has not changed
+  // Reports each reason once: a file that stays as it is would fill the log.
   const std::string refusal(taken.message());
   const bool is_new = std::exchange(refusal_, refusal) != refusal;
   if (taken.ok()) return metrics_.Succeeded(absl::Now());
@@ -84,7 +84,8 @@ void ConfigReload::Read() {
 
 absl::Status ConfigReload::Take(const absl::StatusOr<std::string>& text) {
   RETURN_IF_ERROR(text.status());
-  // A file that is being written, or a disk that is full: nobody means to take all settings back.
+  // Probably the file is being written or the disk is full: no one wants to reset all settings at
+  // once.
   if (IsBlank(*text) && !IsBlank(options_.text)) {
     return absl::InvalidArgumentError(absl::StrCat(options_.path, " is empty"));
   }

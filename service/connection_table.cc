@@ -36,11 +36,11 @@ uint64_t UnreadOf(int connection) {
   return ioctl(connection, FIONREAD, &unread) == 0 ? static_cast<uint64_t>(unread) : 0;
 }
 
-// Bytes of a TCP connection that have come and been read, and those that come now.
+// Bytes of a TCP connection that have been read; nullopt for other sockets.
 std::optional<uint64_t> ReadOf(int connection) {
   tcp_info info{};
   socklen_t length = sizeof(info);
-  const uint64_t unread = UnreadOf(connection);  // first: no more is unread than has come
+  const uint64_t unread = UnreadOf(connection);  // first: it cannot exceed the bytes received
   if (getsockopt(connection, IPPROTO_TCP, TCP_INFO, &info, &length) != 0) return std::nullopt;
   return info.tcpi_bytes_received - unread;
 }
@@ -103,7 +103,7 @@ ino_t SocketOf(int fd) {
 }
 
 bool ConnectionTable::Admit(int fd, const std::string& address) {
-  Remove(fd);  // another connection's, which must be closed
+  Remove(fd);  // an older connection with this descriptor must be closed
   const auto open = by_address_.find(address);
   if (open != by_address_.end() && static_cast<int>(open->second.size()) >= per_address_max_ &&
       Count(address) >= per_address_max_) {
@@ -159,7 +159,7 @@ std::optional<int> ConnectionTable::TakeNewestOfBusiest(const std::string& newco
         [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); });
     const std::string address = busiest->first;
     const int known = static_cast<int>(busiest->second.size());
-    if (Count(address) < known) continue;  // of some nobody had said that they are closed
+    if (Count(address) < known) continue;  // some were closed without notice: look again
     if (known <= Count(newcomer) + 1) return std::nullopt;
     const int newest = busiest->second.rbegin()->second;
     return Taken(newest);

@@ -12,8 +12,9 @@
 namespace remesh::service {
 namespace {
 
-// gRPC asks for the certificates at every handshake. Its own file watcher would hand over whatever
-// lies on disk, and a key of another certificate there closes the port to everybody.
+// Gives gRPC the keeper's certificates, for which gRPC asks at every handshake. gRPC's own file
+// watcher would take whatever is on disk, and a key that belongs to another certificate would close
+// the port to all clients.
 class ReloadedCredentials : public grpc::ServerCredentials {
  public:
   explicit ReloadedCredentials(std::shared_ptr<const CertificateKeeper> keeper)
@@ -24,7 +25,7 @@ class ReloadedCredentials : public grpc::ServerCredentials {
   ~ReloadedCredentials() override { grpc_server_credentials_release(credentials_); }
 
   void SetAuthMetadataProcessor(const std::shared_ptr<grpc::AuthMetadataProcessor>&) override {
-    REMESH_CHECK(false);  // Authorizer is who decides
+    REMESH_CHECK(false);  // Authorizer decides this
   }
 
  private:
@@ -32,7 +33,7 @@ class ReloadedCredentials : public grpc::ServerCredentials {
     return grpc_server_add_http2_port(server, address.c_str(), credentials_);
   }
 
-  // gRPC holds a lock of the port.
+  // gRPC calls this while it holds a lock of the port.
   static grpc_ssl_certificate_config_reload_status Fetch(
       void* self, grpc_ssl_server_certificate_config** config) {
     auto& credentials = *static_cast<ReloadedCredentials*>(self);

@@ -44,7 +44,7 @@ REMESH_SAME_CODE(kDataLoss, DATA_LOSS);
 REMESH_SAME_CODE(kUnauthenticated, UNAUTHENTICATED);
 #undef REMESH_SAME_CODE
 
-// At most `size` bytes of `text`, never a part of a character.
+// At most `size` bytes of `text`, cut between characters.
 std::string Shortened(std::string_view text, size_t size) {
   if (text.size() <= size) return std::string(text);
   while (size > 0 && !BeginsCharacter(text, size)) --size;
@@ -64,7 +64,7 @@ void FillErrorInfo(const absl::Status& status, google::rpc::ErrorInfo& message) 
   }
 }
 
-// Where the error says for how long to wait.
+// Adds a RetryInfo if the error says how long to wait.
 void AddRetryInfo(const google::rpc::ErrorInfo& info, google::rpc::Status& message) {
   const auto wait = info.metadata().find(kRetryAfter);
   double seconds = 0;
@@ -91,7 +91,7 @@ google::rpc::Status StatusToProto(const absl::Status& status) {
 }
 
 absl::Status StatusFromProto(const google::rpc::Status& message) {
-  // absl turns codes that it does not know into UNKNOWN.
+  // absl turns unknown codes into UNKNOWN.
   const absl::Status status(static_cast<absl::StatusCode>(message.code()), message.message());
   if (status.ok()) return status;
   for (const google::protobuf::Any& detail : message.details()) {
@@ -115,7 +115,7 @@ absl::Status StatusFromGrpc(const grpc::Status& status) {
   google::rpc::Status message;
   if (status.error_details().empty() || !message.ParseFromString(status.error_details()))
     message.Clear();
-  // The call's own code and message count, whatever the details say.
+  // The code and message of the call itself count, whatever the details say.
   message.set_code(status.error_code());
   message.set_message(status.error_message());
   return StatusFromProto(message);

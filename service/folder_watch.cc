@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 // Not IN_CREATE or IN_MODIFY: a file that is still being written is not worth reading.
 constexpr uint32_t kEvents = IN_CLOSE_WRITE | IN_MOVED_TO | IN_DELETE_SELF | IN_ONLYDIR;
 
-// The folder of the file, and those of links on the way to it.
+// Adds the folder of the file, and the folders of links on the path to it.
 void AddFolders(const std::string& file, std::set<std::string>& folders) {
   std::error_code error;
   const fs::path whole = fs::absolute(file, error);
@@ -34,7 +34,7 @@ void AddFolders(const std::string& file, std::set<std::string>& folders) {
   folders.insert(whole.parent_path().string());
 }
 
-// Empties a nonblocking descriptor whose readers need to know only that there was something.
+// Empties a nonblocking descriptor that only signals that something has happened.
 void Drain(const Fd& fd) {
   alignas(8) char ignored[4096];
   while (fd && read(fd.get(), ignored, sizeof(ignored)) > 0) {
@@ -52,7 +52,7 @@ FolderWatch::FolderWatch(std::vector<std::string> files, std::chrono::millisecon
   Follow();
 }
 
-// A folder that is watched already stays so; one that cannot be is polled.
+// Adding a folder again changes nothing; a folder that cannot be watched is polled.
 void FolderWatch::Follow() {
   if (!changes_) return;
   std::set<std::string> folders;
@@ -71,7 +71,7 @@ void FolderWatch::Wait() {
   Follow();
 }
 
-// True: woken.
+// Returns true when woken.
 bool FolderWatch::WaitFor(std::chrono::milliseconds limit, bool changes) {
   // poll() ignores a descriptor of -1.
   pollfd fds[] = {

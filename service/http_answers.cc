@@ -19,9 +19,9 @@
 namespace remesh::service {
 namespace {
 
-constexpr uint64_t kWake = 0;           // no connection's number
-constexpr size_t kArrivedMax = 32;      // that nobody has looked at
-constexpr size_t kDiscarded = 8 << 10;  // at once, of what comes after a head
+constexpr uint64_t kWake = 0;           // not used as a connection's number
+constexpr size_t kArrivedMax = 32;      // connections not yet looked at
+constexpr size_t kDiscarded = 8 << 10;  // bytes to discard at once after a head
 
 const char* ReasonOf(int code) {
   switch (code) {
@@ -40,10 +40,10 @@ const char* ReasonOf(int code) {
 
 struct HttpRequest {
   std::string_view method;
-  std::string_view path;  // "": it is no request
+  std::string_view path;  // "": not a request
 };
 
-// Of a target such as "/metrics?a=b" or "http://host/metrics".
+// The path of a target such as "/metrics?a=b" or "http://host/metrics".
 std::string_view PathOf(std::string_view target) {
   constexpr std::string_view kScheme = "http://";
   if (target.starts_with(kScheme)) {
@@ -53,7 +53,7 @@ std::string_view PathOf(std::string_view target) {
   return target.substr(0, target.find('?'));
 }
 
-// All that matters stands in the first line.
+// Only the first line matters.
 HttpRequest ParseHttp(std::string_view head) {
   head.remove_prefix(std::min(head.find_first_not_of("\r\n"), head.size()));
   const std::string_view line = head.substr(0, head.find_first_of("\r\n"));
@@ -186,9 +186,9 @@ void HttpAnswers::OnWake() {
 
 void HttpAnswers::OnEvent(uint64_t number) {
   const auto connection = connections_.find(number);
-  if (connection == connections_.end()) return;  // it ended in this very round
+  if (connection == connections_.end()) return;  // it ended in this round of events
   if (connection->second.answer == nullptr) {
-    connections_.erase(connection);  // the client has gone: nothing else was asked for
+    connections_.erase(connection);  // the client has closed: no other event was asked for
   } else if (!connection->second.is_sent) {
     Send(connection);
   } else if (!Discard(connection->second)) {
@@ -235,7 +235,7 @@ void HttpAnswers::Ask(Connections::iterator connection, std::string_view path) {
     return Reply(connection, std::make_shared<const HttpAnswer>(found->second.make()));
   absl::MutexLock lock(&mutex_);
   std::vector<uint64_t>& waiting = makers_.find(path)->second.waiting;
-  // An answer may take for ever: those that have gone meanwhile are not kept.
+  // An answer may take very long, so forget connections that have gone.
   std::erase_if(waiting, [this](uint64_t number) { return !connections_.contains(number); });
   waiting.push_back(connection->first);
 }
@@ -245,10 +245,11 @@ void HttpAnswers::MakeRoom(const std::string& address) {
   for (const auto& [number, one] : connections_) ++counts[one.address];
   if (counts[address] >= options_.per_address_max) return Abort(Oldest(address));
   if (static_cast<int>(connections_.size()) < options_.connections_max) return;
-  ++counts[address];  // the newcomer
+  ++counts[address];  // counting the new connection
   const auto busiest = std::ranges::max_element(
       counts, {}, [&](const auto& one) { return std::pair(one.second, one.first == address); });
-  // Who has most loses one, for no number of addresses shall cut off those that ask now and then.
+  // The busiest address loses a connection: clients that ask rarely must get in, however many
+  // addresses connect.
   Abort(Oldest(busiest->first));
 }
 
@@ -256,7 +257,7 @@ HttpAnswers::Connections::iterator HttpAnswers::Oldest(std::string_view address)
   auto oldest = connections_.end();
   for (auto at = connections_.begin(); at != connections_.end(); ++at) {
     if (at->second.address != address) continue;
-    if (at->second.answer != nullptr) return at;  // that it is still here is the client's doing
+    if (at->second.answer != nullptr) return at;  // only its client keeps it open
     if (oldest == connections_.end()) oldest = at;
   }
   return oldest;
@@ -284,7 +285,7 @@ void HttpAnswers::Send(Connections::iterator connection) {
     if (count < 0) return Abort(connection);
     to.sent += static_cast<size_t>(count);
   }
-  // To close while there is something to read could take the answer from the client.
+  // Closing a socket with unread data could destroy the answer on its way to the client.
   shutdown(to.fd.get(), SHUT_WR);
   to.is_sent = true;
   Watch(connection, EPOLLIN);
@@ -304,7 +305,7 @@ void HttpAnswers::Watch(Connections::iterator connection, uint32_t events) {
 }
 
 void HttpAnswers::Abort(Connections::iterator connection) {
-  // Else the kernel would go on to send what it has.
+  // Otherwise the kernel would go on sending buffered data.
   const linger none{.l_onoff = 1, .l_linger = 0};
   setsockopt(connection->second.fd.get(), SOL_SOCKET, SO_LINGER, &none, sizeof(none));
   connections_.erase(connection);

@@ -40,8 +40,8 @@ absl::StatusOr<AddressList> Resolve(const std::string& address) {
   return AddressList(found, freeaddrinfo);
 }
 
-// What a connection that is ended may still have us read: calls are short. It keeps up with 2.5 Gbit/s
-// over a round trip of a millisecond.
+// Limits how much a connection that is being ended can still make us read; calls are short. Enough
+// for 2.5 Gbit/s at a round trip of a millisecond.
 constexpr int kReceiveBytes = 256 << 10;
 
 bool IsAny6(const sockaddr* address) {
@@ -58,7 +58,7 @@ in_port_t& PortOf(sockaddr* address) {
                                         : reinterpret_cast<sockaddr_in*>(address)->sin_port;
 }
 
-// What is accepted inherits these options. No descriptor, and errno, when it fails.
+// Accepted connections inherit these options. Returns no descriptor, and sets errno, on failure.
 Fd ListenAt(const sockaddr* address, socklen_t length, std::chrono::nanoseconds user_timeout) {
   Fd fd(socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fd;
@@ -79,7 +79,7 @@ absl::StatusOr<Listeners> ListenOn(const std::string& address,
   Listeners listeners;
   int error = 0;
   for (addrinfo* at = found.get(); at != nullptr; at = at->ai_next) {
-    // The others take the port that the first was given.
+    // Later sockets use the port that the first one got.
     if (listeners.port != 0) PortOf(at->ai_addr) = htons(static_cast<uint16_t>(listeners.port));
     Fd fd = ListenAt(at->ai_addr, at->ai_addrlen, user_timeout);
     if (!fd && IsAny6(at->ai_addr)) {  // a machine without IPv6

@@ -30,7 +30,7 @@ constexpr std::string_view kNames[] = {"debug", "info", "warning", "error"};
 std::atomic<LogLevel> lowest{LogLevel::kInfo};
 std::atomic<LogFormat> format_now{LogFormat::kLogfmt};
 
-// Quoted where a reader of key=value pairs could be misled.
+// Quotes text that could mislead a reader of key=value pairs.
 std::string Quoted(std::string_view text) {
   const bool plain = !text.empty() && text.find_first_of(" \"=\\\t\r\n") == std::string_view::npos;
   const absl::string_view view(text.data(), text.size());
@@ -63,7 +63,7 @@ std::string AsLogfmt(const Pairs& pairs) {
   return line;
 }
 
-// Keys keep their order; of equal ones the last counts, as JSON has no other way.
+// Keeps the order of keys. Of equal keys the last counts, because JSON cannot have both.
 std::string AsJson(const Pairs& pairs) {
   nlohmann::ordered_json object = nlohmann::ordered_json::object();
   for (const auto& [key, value] : pairs) object[key] = value;
@@ -75,13 +75,13 @@ std::string Format(const Pairs& pairs, LogFormat format) {
   return format == LogFormat::kJson ? AsJson(pairs) : AsLogfmt(pairs);
 }
 
-// How many lines were dropped before this one; nullopt: this one is, too. Whoever asks for debug
-// lines gets them all.
+// How many lines were dropped before this one; nullopt: drop this one too. Debug lines are never
+// dropped.
 std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
   if (level == LogLevel::kDebug) return Suppressed();
   static absl::Mutex mutex(absl::kConstInit);
-  // Whoever makes us inform much does not keep a warning out. Never destroyed: threads may outlive
-  // main.
+  // Warnings have a budget of their own, so that many informational lines cannot keep them out.
+  // Never destroyed, because threads may outlive main.
   static LogBudget* budgets = new LogBudget[2];
   absl::MutexLock lock(&mutex);
   LogBudget& budget = budgets[level >= LogLevel::kWarning ? 1 : 0];
@@ -90,7 +90,7 @@ std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
   return Suppressed{.like_it = *like_it, .in_all = budget.TakeDroppedInAll()};
 }
 
-// Empty where it says no more than the code.
+// "" when the reason says no more than the code.
 std::string ReasonOf(const absl::Status& status) {
   std::string reason = GetErrorInfo(status).reason;
   return reason == absl::StatusCodeToString(status.code()) ? "" : reason;
@@ -120,7 +120,7 @@ void Log(LogLevel level, std::string_view message, LogFields fields) {
   }
   const std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
   RememberLogLine(std::string_view(line).substr(0, line.size() - 1));
-  // There is nobody to tell of a stderr that cannot be written.
+  // An error here cannot be reported anywhere.
   [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
 }
 
@@ -134,7 +134,7 @@ void SayLast(std::string_view program, const absl::Status& why) {
   if (format_now.load(std::memory_order_relaxed) == LogFormat::kJson) {
     return LogError("the process ends", {{"program", program}, {"error", why}});
   }
-  // One line, for whoever looks at the last one: others' messages may have more.
+  // One line, because operators look at the last one; messages of libraries may have several.
   std::string line = absl::StrReplaceAll(why.message(), {{"\n", "; "}});
   if (const std::string reason = ReasonOf(why); !reason.empty()) {
     absl::StrAppend(&line, " (", reason, ")");

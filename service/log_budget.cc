@@ -18,7 +18,7 @@ void LogBudget::Fill(Bucket& bucket, Rate rate, Timestamp now) {
 }
 
 LogBudget::Bucket& LogBudget::Of(std::string_view message, Timestamp now) {
-  if (by_message_.size() >= kMessagesMax) {  // messages that hold values
+  if (by_message_.size() >= kMessagesMax) {  // callers put values into messages
     for (const auto& [forgotten, bucket] : by_message_) dropped_in_all_ += bucket.dropped;
     by_message_.clear();
   }

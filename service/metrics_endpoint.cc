@@ -18,9 +18,9 @@
 namespace remesh::service {
 namespace {
 
-// Of what was sent and is not acknowledged.
+// Limit for data that was sent and not acknowledged.
 constexpr auto kSilencePeerMax = std::chrono::seconds(5);
-// What the kernel may hold of one connection, each way: 64 slow readers shall not cost more.
+// Kernel memory of one connection, each way, so that 64 slow readers cost no more.
 constexpr int kSocketBytes = 64 << 10;
 
 void AddBuildInfo(prometheus::Registry& registry) {
@@ -40,9 +40,9 @@ absl::Status CannotServe(const std::string& address, const absl::Status& why) {
       {.reason = "METRICS_ADDRESS", .metadata = {{"address", address}, {"problem", problem}}});
 }
 
-// Such connections as HttpAnswers takes, which limits them itself. Few of them, so that they take
-// few descriptors from others; and others, who have taken all that theirs may, leave them some: a
-// probe that fails for that would have the process killed.
+// Accepts the connections that HttpAnswers takes and limits itself. There are few of them, so they
+// take few descriptors from others. They may use some descriptors that other connections leave
+// free, because the process would be killed if a probe failed for lack of one.
 AcceptLoop::Options HttpOptions() {
   return {.per_address_max = 64,
           .silent_max = 128,
@@ -73,7 +73,7 @@ absl::StatusOr<std::unique_ptr<MetricsEndpoint>> MetricsEndpoint::Start(
   }
   absl::StatusOr<Listeners> listeners = ListenOn(address, kSilencePeerMax);
   if (!listeners.ok()) return CannotServe(address, listeners.status());
-  for (const Fd& listener : listeners->sockets) {  // what is accepted inherits them
+  for (const Fd& listener : listeners->sockets) {  // accepted connections inherit these options
     for (const int buffer : {SO_SNDBUF, SO_RCVBUF})
       setsockopt(listener.get(), SOL_SOCKET, buffer, &kSocketBytes, sizeof(kSocketBytes));
   }

@@ -21,8 +21,8 @@ std::string ReadAll(const char* path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Fields of /proc/self/stat from the third on; the second, the name in parentheses, may hold
-// spaces.
+// Fields of /proc/self/stat from the third on. The second field, the name in parentheses, may
+// contain spaces.
 std::vector<std::string> StatFields() {
   const std::string stat = ReadAll("/proc/self/stat");
   const size_t name_end = stat.rfind(')');
@@ -51,7 +51,7 @@ double OpenFds() {
   const std::filesystem::directory_iterator fds("/proc/self/fd", error);
   return error ? 0
                : static_cast<double>(std::distance(begin(fds), end(fds))) -
-                     1;  // less the one that looks
+                     1;  // minus the descriptor that reads this
 }
 
 prometheus::MetricFamily Family(const char* name, const char* help, double value,

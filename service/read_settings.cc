@@ -21,7 +21,6 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-// Of a settings file; one larger is some other file.
 
 // The setting that an error is about: "topology" of "topology.hosts[3].match"; "" when unknown.
 std::string KeyOf(const absl::Status& problem) {
@@ -33,7 +32,7 @@ std::string KeyOf(const absl::Status& problem) {
   return "";
 }
 
-// Where a file sets `key`, from 1; 0: not on a line of its own.
+// The line on which a file sets `key`, counted from 1; 0: it has no line of its own.
 int LineOf(const std::string& text, const std::string& key) {
   int number = 0;
   for (absl::string_view line : absl::StrSplit(text, '\n')) {
@@ -44,14 +43,14 @@ int LineOf(const std::string& text, const std::string& key) {
   return 0;
 }
 
-// What a command line says beside the settings.
+// The options of the command line besides the settings.
 struct Options {
   std::string config_path;
   bool print_config = false;
   bool check_config = false;
 };
 
-// The code to exit with, unless the command line is to be followed.
+// Returns the exit code, or nullopt if the program should run.
 std::optional<int> ParseFlags(int argc, char** argv, const std::string& description,
                               const std::vector<OtherUse>& others, Settings& settings,
                               Options& options) {
@@ -84,8 +83,8 @@ std::optional<int> ParseFlags(int argc, char** argv, const std::string& descript
 }
 
 struct Problem {
-  std::string origin;  // the file, or "flags"
-  std::string text;    // of the file
+  std::string origin;  // the file's path, or "flags"
+  std::string text;    // the text of the file
   absl::Status status;
 };
 

@@ -20,7 +20,7 @@ struct RecentLines {
   size_t bytes ABSL_GUARDED_BY(mutex) = 0;
 };
 
-// Never destroyed: threads may outlive main.
+// Never destroyed, because threads may outlive main.
 RecentLines& Recent() {
   static auto* const recent = new RecentLines();
   return *recent;

@@ -21,7 +21,7 @@ namespace {
 using HookPoint = grpc::experimental::InterceptionHookPoints;
 using grpc::experimental::ServerRpcInfo;
 
-// By number of the code.
+// Indexed by code.
 constexpr std::array<const char*, 17> kCodes = {
     "OK",       "Canceled",       "Unknown",          "InvalidArgument",   "DeadlineExceeded",
     "NotFound", "AlreadyExists",  "PermissionDenied", "ResourceExhausted", "FailedPrecondition",
@@ -32,7 +32,7 @@ const prometheus::Histogram::BucketBoundaries kBuckets = {
     0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
     0.1,    0.25,    0.5,    1,     2.5,    5,     10,   30,    60};
 
-// Of the services that gRPC brings itself, which no generated code describes.
+// Methods of services that gRPC itself provides, for which there is no generated code.
 constexpr std::pair<const char*, const char*> kMethodsOfGrpc[] = {
     {"/grpc.health.v1.Health/Check", "unary"},
     {"/grpc.health.v1.Health/Watch", "server_stream"},
@@ -68,13 +68,13 @@ prometheus::Family<prometheus::Counter>& CounterFamily(prometheus::Registry& reg
   return prometheus::BuildCounter().Name(name).Help(help).Register(registry);
 }
 
-// One call.
+// Counts one call.
 class Interceptor : public grpc::experimental::Interceptor {
  public:
   Interceptor(RpcMetrics::Method& method, ServerRpcInfo* info) : method_(method), info_(info) {
     method_.started->Increment();
   }
-  // A call that ended before a status was sent.
+  // Also counts a call that ended before a status was sent.
   ~Interceptor() override { Handled(grpc::StatusCode::CANCELLED); }
 
   void Intercept(grpc::experimental::InterceptorBatchMethods* batch) override {
@@ -104,7 +104,7 @@ class Interceptor : public grpc::experimental::Interceptor {
   }
 
   RpcMetrics::Method& method_;
-  ServerRpcInfo* const info_;  // lives as long
+  ServerRpcInfo* const info_;  // lives as long as this
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   bool handled_ = false;
 };

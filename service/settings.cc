@@ -52,7 +52,7 @@ absl::Status CheckAddress(const std::string& text, Settings::AddressForm form) {
   return port >= form.port_min && port <= 65535 ? absl::OkStatus() : invalid;
 }
 
-// A setter for a row of one value that `parse` reads.
+// Makes the setter of a row with one value, which `parse` reads.
 template <typename T, typename Parse>
 auto Setter(std::string key, T* target, Parse parse) {
   return [key = std::move(key), target, parse](const std::vector<std::string>& values,
@@ -69,7 +69,7 @@ auto Setter(std::string key, T* target, Parse parse) {
   };
 }
 
-// `text` as a YAML scalar that reads back as itself.
+// `text` as a YAML scalar that parses to the same text.
 std::string Quoted(const std::string& text) {
   const bool plain = !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
     return absl::ascii_isalnum(c) || c == '_' || c == '.' || c == '/' || c == '-';
@@ -77,7 +77,7 @@ std::string Quoted(const std::string& text) {
   return plain ? text : nlohmann::json(text).dump();
 }
 
-// Reads back as the same number.
+// The shortest text that parses to the same number.
 std::string Shortest(double value) {
   const std::string text = absl::StrCat(value);
   double read = 0;
@@ -104,7 +104,7 @@ std::string Comment(const std::string& text) {
   return absl::StrCat(out, line, "\n");
 }
 
-// The strings of a YAML value, a scalar or a list of scalars.
+// The strings of a YAML value, which is a scalar or a list of scalars.
 absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& key,
                                                   const nlohmann::json& value) {
   if (value.is_string()) return std::vector<std::string>{value.get<std::string>()};
@@ -119,7 +119,7 @@ absl::StatusOr<std::vector<std::string>> ValuesOf(const std::string& key,
   return InvalidField(key, value.is_null() ? "" : value.dump(), "must be a plain value");
 }
 
-// A settings file as a map; of comments alone an empty one: it says nothing, which is fine.
+// Parses a settings file into a map. A file with only comments gives an empty map, which is valid.
 absl::StatusOr<nlohmann::json> MapOf(std::string_view yaml) {
   const std::vector<std::string> lines =
       absl::StrSplit(absl::string_view(yaml.data(), yaml.size()), '\n');

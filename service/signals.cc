@@ -28,7 +28,7 @@ sigset_t SetOf(std::initializer_list<int> signals) {
 ShutdownSignal::ShutdownSignal() {
   const sigset_t set = SetOf({SIGTERM, SIGINT, SIGHUP});
   REMESH_CHECK(pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
-  // A log or a peer that reads no more is no reason to end.
+  // A broken pipe to a log or a peer must not end the process.
   REMESH_CHECK(signal(SIGPIPE, SIG_IGN) != SIG_ERR);
   signals_ = signalfd(-1, &set, SFD_CLOEXEC);
   trigger_ = eventfd(0, EFD_CLOEXEC);

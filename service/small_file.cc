@@ -15,7 +15,7 @@
 namespace remesh::service {
 
 absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
-  // Who opens a pipe without O_NONBLOCK waits for its writer.
+  // Without O_NONBLOCK, opening a pipe would wait for its writer.
   const Fd file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat info;
   if (!file || fstat(file.get(), &info) != 0)

@@ -31,8 +31,8 @@ std::string FirstWord(const std::string& path) {
   return word;
 }
 
-// The cgroup's pids.max, of version 2 or 1, as it is named in here or at the root of a container;
-// "" where none is found.
+// The pids.max of this process's cgroup, version 2 or 1, either at the cgroup's path or at the root
+// as a container sees it; "" when there is none.
 std::string PidsMax() {
   std::ifstream file("/proc/self/cgroup");
   for (std::string line; std::getline(file, line);) {

@@ -12,7 +12,7 @@
 namespace remesh::service {
 namespace {
 
-// Of a call that waits to begin.
+// The context of a call; counts the call while it waits to begin.
 class CountedContext : public grpc::CallbackServerContext {
  public:
   explicit CountedContext(UnfinishedCalls& calls) : calls_(calls) { calls_.Arrive(); }
@@ -32,7 +32,7 @@ class CountedContexts : public grpc::ContextAllocator {
   grpc::CallbackServerContext* NewCallbackServerContext() override {
     return new CountedContext(*calls_);
   }
-  // Of methods that nobody has. They end as they begin.
+  // For methods that no service has; such calls end as soon as they begin.
   grpc::GenericCallbackServerContext* NewGenericCallbackServerContext() override {
     calls_->Arrive();
     return new grpc::GenericCallbackServerContext;
@@ -49,7 +49,7 @@ class CountedContexts : public grpc::ContextAllocator {
   const std::shared_ptr<UnfinishedCalls> calls_;
 };
 
-// One call, from its beginning on.
+// Counts one call from its beginning to its end.
 class CountedCall : public grpc::experimental::Interceptor {
  public:
   CountedCall(UnfinishedCalls& calls, std::string peer) : calls_(calls), peer_(std::move(peer)) {

@@ -35,7 +35,7 @@ constexpr std::array<Unit, 5> kDecimal = {{{"TB", 1'000'000'000'000},
                                            {"KB", 1'000}}};
 constexpr double kMax = 4.6e18;  // below 2^62
 
-// `text` as a number >= 0 and what follows it.
+// Splits `text` into a number >= 0 and what follows it.
 absl::StatusOr<std::pair<double, std::string>> Split(std::string_view text, const char* example) {
   const size_t end = text.find_first_not_of("0123456789.");
   const std::string digits(text.substr(0, end));
