@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """remesh for training controllers: plain Python over gRPC, mmap and NumPy.
 
-    remesh.trainer    a host's side: write shards, seal them, ask for a reshard, read the new ones
-    remesh.elements   element types as NumPy sees them
-    remesh.oracle     what every element of a test array holds
+    remesh.trainer    for each host: writes shards, seals them, starts a reshard, reads the new shards
+    remesh.elements   element types, mapped to NumPy's
+    remesh.oracle     the expected value of every element of a test array
     remesh.v1         the generated messages and stubs (from proto/remesh/v1)
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a process reaches a remesh server: in plain text, or by TLS with certificates that may be replaced while it runs."""
+"""Connections to a remesh server: in plain text, or by TLS with certificates that may be replaced while the process runs."""
 import dataclasses
 import os
 import pathlib
@@ -14,7 +14,7 @@ _KEYS = {"ca": "tls_ca", "certificate": "tls_cert", "key": "tls_key"}
 
 @dataclasses.dataclass(frozen=True)
 class Tls:
-    """Paths of PEM files: CAs of the server, the own certificate, its key. server_name: in the server's certificate, if not its host."""
+    """Paths of PEM files: the server's CAs, our own certificate, its key. server_name: the name in the server's certificate; "": its host."""
     ca: str
     certificate: str
     key: str
@@ -22,12 +22,12 @@ class Tls:
 
     @staticmethod
     def from_environment() -> Optional["Tls"]:
-        """REMESH_TLS_CA, REMESH_TLS_CERT, REMESH_TLS_KEY: all or none; REMESH_TLS_SERVER_NAME. None: no TLS."""
+        """From REMESH_TLS_CA, REMESH_TLS_CERT, REMESH_TLS_KEY (all or none) and REMESH_TLS_SERVER_NAME. None: no TLS."""
         return Tls.of({})
 
     @staticmethod
     def of(context: Dict[str, str]) -> Optional["Tls"]:
-        """The same, with what a context (contexts.py) says where the environment says nothing."""
+        """As from_environment(), with the values of a context (contexts.py) for variables that are not set."""
         files = {field: os.environ.get(variable, "") or context.get(_KEYS[field], "") for field, variable in _VARIABLES.items()}
         if not any(files.values()):
             return None
@@ -37,7 +37,7 @@ class Tls:
         return Tls(**files, server_name=os.environ.get("REMESH_TLS_SERVER_NAME", "") or context.get("tls_server_name", ""))
 
     def read(self) -> Tuple[bytes, bytes, bytes]:
-        """What the files hold now. Raises OSError, or ValueError for what is no PEM."""
+        """Reads the files. Raises OSError, or ValueError for a file that is not PEM."""
         contents = []
         for field, mark in (("ca", b"CERTIFICATE-----"), ("certificate", b"CERTIFICATE-----"), ("key", b"PRIVATE KEY-----")):
             path = getattr(self, field)
@@ -48,8 +48,8 @@ class Tls:
 
 
 class ServerConnection:
-    """The channel to a server, made anew when its certificate files have changed: gRPC's Python does not read them again.
-    What runs on an older channel goes on there. May be used by several threads."""
+    """The channel to a server, replaced when its certificate files have changed, because gRPC for Python does not read them again.
+    Calls on an older channel go on there. Thread-safe."""
 
     def __init__(self, address: str, options=(), tls: Optional[Tls] = None):
         self._address, self._options, self._tls = address, tuple(options), tls

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Servers under names: the file that `remeshctl config` shows, read as remeshctl reads it.
+"""Contexts, which are named servers: reads the file that `remeshctl config` shows as remeshctl does.
 
-The file is $REMESH_CONFIG, else ~/.config/remesh/config.yaml; the context $REMESH_CONTEXT, else its current_context. What the
-environment says (REMESH_SERVER, REMESH_TLS_*) wins over it. Reading it needs PyYAML, which nothing else here does.
+The file is $REMESH_CONFIG, else ~/.config/remesh/config.yaml. The context is $REMESH_CONTEXT, else the file's current_context. The
+environment (REMESH_SERVER, REMESH_TLS_*) wins over it. Only reading this file needs PyYAML.
 """
 import os
 import pathlib
@@ -18,7 +18,7 @@ def path() -> pathlib.Path:
 
 
 def load(name: Optional[str] = None) -> Dict[str, str]:
-    """What a context says, {} where none is chosen. ValueError names file and key, or the context that is not there."""
+    """The values of a context; {} when none is chosen. ValueError names file and key, or the context that is missing."""
     chosen = name or os.environ.get("REMESH_CONTEXT", "")
     file = path()
     if not file.exists():

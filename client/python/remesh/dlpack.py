@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DLPack capsules (dlpack.h, version 0) of plain bytes: how JAX, torch, CuPy and NumPy take memory that somebody else made."""
+"""DLPack capsules (dlpack.h, version 0) of plain bytes, by which JAX, torch, CuPy and NumPy share memory of other libraries."""
 import ctypes
 
 CPU, CUDA = 1, 2  # DLDeviceType
@@ -49,7 +49,7 @@ def _destroy(capsule):
 
 
 def capsule(pointer: int, count: int, kind: int, index: int, memory):
-    """Of `count` bytes at an address of a device, as uint8. `memory` is kept until the consumer lets go of them."""
+    """A capsule of `count` bytes at an address of a device, as uint8. Keeps `memory` until the consumer releases the bytes."""
     shape = (ctypes.c_int64 * 1)(count)
     managed = _Managed(tensor=_Tensor(data=pointer, device=_Device(kind, index), rank=1, dtype=_DataType(_UINT, 8, 1),
                                       shape=ctypes.cast(shape, ctypes.POINTER(ctypes.c_int64)), strides=None, byte_offset=0),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Element types as NumPy sees them: NumPy has no bf16, fp8 or int4, so their bits travel as unsigned integers."""
+"""Element types and their NumPy types. NumPy has no bf16, fp8 or int4, so their bits are unsigned integers."""
 import numpy as np
 
 # XLA's lower-case name -> bits that one element takes in memory. The 6-bit floats take a whole byte, as XLA stores them.
@@ -25,12 +25,12 @@ def bit_width(element_type: str) -> int:
 
 
 def byte_count(element_type: str, elements: int) -> int:
-    """Bytes of a dense buffer of `elements` elements; below a byte they lie packed, so the last byte may be part-filled."""
+    """Bytes of a dense buffer of `elements` elements. Elements smaller than a byte are packed, so the last byte may be partly filled."""
     return (elements * bit_width(element_type) + 7) // 8
 
 
 def numpy_dtype(element_type: str) -> np.dtype:
-    """NumPy's own type where it has one, else the unsigned integer of the same width; u8 (packed) below a byte."""
+    """NumPy's own type if it has one, else the unsigned integer of the same width; u8 (packed) for types smaller than a byte."""
     if element_type in _NATIVE:
         return np.dtype(_NATIVE[element_type])
     return np.dtype(f"<u{max(bit_width(element_type), 8) // 8}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a refused call says: its code, its reason and the values it names."""
+"""The details of a refused call: its code, its reason and its metadata."""
 from typing import Optional
 
 import grpc
@@ -9,7 +9,7 @@ _DETAILS_KEY = "grpc-status-details-bin"
 
 
 def error_info(error: grpc.RpcError) -> Optional[error_details_pb2.ErrorInfo]:
-    """The ErrorInfo that a handler of remesh attached, or None when gRPC itself refused the call."""
+    """The ErrorInfo that a remesh handler attached, or None when gRPC itself refused the call."""
     for key, value in error.trailing_metadata() or ():
         if key == _DETAILS_KEY:
             return info_of(status_pb2.Status.FromString(value))
@@ -53,7 +53,7 @@ def add_tls_hint(error: grpc.RpcError) -> None:
 
 
 def describe_status(status: status_pb2.Status) -> str:
-    """The same for a status inside a message, such as Execution.error."""
+    """As describe(), for a status inside a message, such as Execution.error."""
     name = next((code.name for code in grpc.StatusCode if code.value[0] == status.code), str(status.code))
     return _line(name, status.message, info_of(status))
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One server and some workers as real processes on this machine's loopback, for demos and tests.
+"""Runs a server and some workers as real processes on this machine's loopback, for demos and tests.
 
-Everything lies under one temporary directory (logs, journal, sockets, port files) and one buffer directory; close(), or the end
-of the `with` block, ends the processes and removes both. Should this process die without that, the kernel ends its children.
+All files are in one temporary directory (logs, journal, sockets, port files) and one buffer directory; close(), or the end
+of the `with` block, ends the processes and removes both. If this process dies before that, the kernel kills its children.
 """
 import os
 import pathlib
@@ -50,7 +50,7 @@ class Process:
         self.popen.wait()
 
     def stop(self, timeout_seconds: float = STOP_SECONDS) -> int:
-        """SIGTERM, SIGKILL if that does not help in time. Returns the exit status, negative for a signal."""
+        """Sends SIGTERM, and SIGKILL if the process does not end in time. Returns the exit status, negative for a signal."""
         if self.alive():
             self.popen.terminate()
         try:
@@ -77,16 +77,16 @@ class LocalCluster:
                  nic_bytes_per_second: float = 12.5e9, server_config: Sequence[str] = (), worker_config: Sequence[str] = (),
                  device: str = "host", tls: Optional[connection.Tls] = None, device_buffers: str = "device",
                  assigned_ids: bool = False):
-        """device: "host"; "sim": GPUs that are not there, which exchange by a fake NCCL that the build puts beside its tests; or
+        """device: "host"; "sim": simulated GPUs, which exchange data over a fake NCCL that the build puts beside its tests; or
         "cuda": the machine's first GPUs, which all hosts share.
 
         device_buffers: "device": shards are in the GPUs' memory, with a keeper; "host": in files.
 
-        buffer_bytes: room that buffers will need: /dev/shm where it has as much, else the temporary directory's disk.
+        buffer_bytes: room that buffers will need: in /dev/shm if it has as much, else on the temporary directory's disk.
 
         server_config, worker_config: lines of YAML to add to the configuration files; {host} stands for a worker's host.
-        assigned_ids: the server chooses device ids, which device_ids() then asks it for.
-        tls: how this object's own calls reach a server whose configuration says TLS.
+        assigned_ids: the server chooses device ids, and device_ids() asks it for them.
+        tls: for this object's own calls, when server_config turns TLS on.
         """
         self.bin_dir = pathlib.Path(bin_dir)
         self.host_names = [f"host-{i}" for i in range(hosts)]
@@ -189,7 +189,7 @@ class LocalCluster:
     # ---- processes ----
 
     def start_keeper(self) -> None:
-        """Starts the keeper of all hosts' device buffers, or starts it again, with nothing."""
+        """Starts the keeper of all hosts' device buffers, or restarts it without any buffers."""
         log = self.root / "keeper.log"
         log.unlink(missing_ok=True)
         self.keeper = Process("keeper", [str(self.bin_dir / "remesh-keeper"), "--socket-path", self._keeper_socket],
@@ -201,7 +201,7 @@ class LocalCluster:
             time.sleep(0.01)
 
     def start_server(self) -> None:
-        """Starts the server, or starts it again on the same port with the same journal."""
+        """Starts the server, or restarts it on the same port with the same journal."""
         ports = self._start("server", self.bin_dir / "remesh-server", [
             f"listen_address: 127.0.0.1:{self._server_port}",
             f"metrics_address: 127.0.0.1:{self._metrics_port}",
@@ -210,7 +210,7 @@ class LocalCluster:
         self._server_port, self._metrics_port = int(ports["listen_port"]), int(ports["metrics_port"])
 
     def start_worker(self, host: str, wait: bool = True) -> None:
-        """Starts a worker, or starts it again on the buffers that it left."""
+        """Starts a worker, or restarts it on the buffers that it left."""
         self._ended_incarnations[host] = self._incarnations.get(host, 0)
         devices = ["device_ids: auto", f"devices: {self.devices_per_host}"] if self._assigned_ids else [f"device_ids: {self.device_ids(host)}"]
         ports = self._start(host, self.bin_dir / "remesh-worker", [
@@ -227,7 +227,7 @@ class LocalCluster:
             self.wait_workers([host])
 
     def wait_workers(self, hosts: Optional[Sequence[str]] = None) -> None:
-        """Until the server says that these workers, or all, are alive in their present life."""
+        """Waits until the server lists these workers, or all, as alive in their present incarnation."""
         hosts = list(hosts or self.host_names)
         processes = [self.server, *(self.workers[host] for host in hosts)]
         deadline = time.monotonic() + START_SECONDS
@@ -261,14 +261,14 @@ class LocalCluster:
         return self.server.stop()
 
     def _environment(self, name: str) -> Dict[str, str]:
-        """NCCL takes two ranks on one GPU only where it believes them on two machines, and then they talk over loopback."""
+        """NCCL accepts two ranks on one GPU only if it believes that they are on two machines; they then talk over loopback."""
         if self._device != "cuda" or name == "server":
             return {}
         return {"NCCL_HOSTID": name, "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_DISABLE": "1", "NCCL_NVLS_ENABLE": "0",
                 "NCCL_MNNVL_ENABLE": "0", "NCCL_MAX_CTAS": "4"}
 
     def _start(self, name: str, binary: pathlib.Path, config: Sequence[str]) -> Dict[str, str]:
-        """Starts a process and waits for its port file: name -> value."""
+        """Starts a process, waits for its port file and returns the file's values by name."""
         port_file = self.root / f"{name}.ports"
         port_file.unlink(missing_ok=True)
         config_file = self.root / f"{name}.yaml"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The element oracle: what every element of a test array holds, as a function of its array and its global index alone.
+"""The element oracle: the expected value of every element of a test array, which depends only on the array and the global index.
 
 All arithmetic is modulo 2^64.
 
@@ -9,7 +9,7 @@ All arithmetic is modulo 2^64.
 
 `index` is the element's row-major index in the whole array. An element of b <= 64 bits holds the low b bits of
 mix64(salt, key, index); an element of 128 bits holds mix64(salt, ...) in its low and mix64(salt + 2^32, ...) in its high
-half. A type of b < 64 bits cannot tell all elements apart by one salt: a test that must runs salt_count(type) salts, one
+half. One salt cannot tell all elements of a type of b < 64 bits apart: a test that must do so uses salt_count(type) salts, one
 array (or one run) each. splitmix64's finaliser is a bijection, so at 64 bits two elements of one array never agree.
 
 tests/testing/element_oracle.h is the same function in C++; tests/data/element_oracle.txt holds vectors for both.
@@ -32,7 +32,7 @@ _CHUNK = 1 << 16
 
 @dataclasses.dataclass(frozen=True)
 class Mismatch:
-    """The first wrong element of a box: its global index per dimension, and the bits it should and does hold."""
+    """The first wrong element of a box: its global index per dimension, and its expected and actual bits."""
     index: tuple
     expected: int
     found: int
@@ -43,7 +43,7 @@ class Mismatch:
 
 
 def salt_count(element_type: str) -> int:
-    """Salts after which two different elements agree in all of them with chance 2^-64: ceil(64 / bits)."""
+    """The number of salts with which two different elements agree in all values with probability 2^-64: ceil(64 / bits)."""
     return math.ceil(64 / bit_width(element_type))
 
 
@@ -56,7 +56,7 @@ def array_key(name: str) -> int:
 
 
 def mix64(salt: int, key: int, index: int) -> int:
-    """One value, in plain Python."""
+    """The value at one index, in plain Python."""
     z = (key + salt * _SALT_STEP + index * _INDEX_STEP) & _MASK
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
     z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & _MASK
@@ -75,7 +75,7 @@ def fill(buffer: np.ndarray, name: str, element_type: str, shape: Sequence[int],
 
 def check(buffer: np.ndarray, name: str, element_type: str, shape: Sequence[int], lo: Sequence[int], hi: Sequence[int],
           salt: int = 0) -> Optional[Mismatch]:
-    """The first element of `buffer` (as in fill) that is wrong, or None. Padding bits are not looked at."""
+    """The first wrong element of `buffer` (as in fill), or None. Ignores padding bits."""
     first, count = None, 0
     for begin, end, content in _chunks(buffer, name, element_type, shape, lo, hi, salt):
         found = buffer[begin:end].view(content.dtype)
@@ -149,7 +149,7 @@ class _Values:
         return np.bitwise_xor(z, shifted, out=z)
 
     def _indices(self, begin, end, out):
-        """index * _INDEX_STEP for elements [begin, end), written run by run, or whole rows at once."""
+        """Writes index * _INDEX_STEP for elements [begin, end), run by run, or whole rows at once."""
         row, column = divmod(begin, self._columns)
         at = 0
         while at < end - begin:
@@ -176,7 +176,7 @@ def _row_major_strides(shape):
 
 
 def _pack(values: np.ndarray, bits: int) -> np.ndarray:
-    """Elements below a byte, low bits of a byte first; the last byte is padded with zero bits."""
+    """Packs elements smaller than a byte, low bits of a byte first; pads the last byte with zero bits."""
     per_byte = 8 // bits
     padded = np.zeros(-(-len(values) // per_byte) * per_byte, np.uint8)
     padded[:len(values)] = values & np.uint64((1 << bits) - 1)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training process does with remesh, whole: one Trainer on each host.
+"""The whole interface of a training process to remesh: one Trainer on each host.
 
     trainer = Trainer(server="10.0.0.1:7070", worker_socket="/run/remesh/worker.sock")
-    trainer.create_state(state)                          # one of the trainers: what there is, and where it lies
+    trainer.create_state(state)                          # one of the trainers: which arrays there are, and where
     for shard in trainer.allocate(state.name):           # every trainer: its own host's shards, to write
         shard.bytes[:] = ...
-    trainer.seal(state.name)                             # written: nobody stores into them from now on
+    trainer.seal(state.name)                             # written: from now on, no one may store into them
     execution = trainer.start_reshard(state.name, generation=1, targets=targets)      # one of the trainers
     trainer.wait_execution(execution.name)
     for shard in trainer.read(state.name, generation=2): ...                          # every trainer
 
-Nothing is copied through a call: shards are files that worker and trainer both map, or, where the worker has GPUs, memory of theirs that
-both map (device_memory.py). Arrays keep it mapped for as long as they live, and a retired generation's memory is free only when its last
-mapping is gone: drop what was replaced.
+No data is copied through a call: worker and trainer map the same files or, if the worker has GPUs, the same GPU memory
+(device_memory.py). NumPy arrays keep it mapped while they live, and the memory of a retired generation is freed only when its last
+mapping is gone: drop the arrays of a generation that was replaced.
 """
 import contextlib
 import dataclasses
@@ -42,7 +42,7 @@ _ENDED = (_SUCCEEDED, reshard_pb2.Execution.FAILED, reshard_pb2.Execution.CANCEL
 
 
 class ExecutionFailed(Exception):
-    """An execution ended FAILED or CANCELLED; the state is at its source generation, as it was."""
+    """An execution ended FAILED or CANCELLED; the state is unchanged, at its source generation."""
 
     def __init__(self, execution: reshard_pb2.Execution):
         phase = reshard_pb2.Execution.Phase.Name(execution.phase)
@@ -57,8 +57,8 @@ class Shard:
     bytes: Union[np.ndarray, device_memory.CudaBytes]  # info.bytes of them: dense row-major over the box, packed below a byte
 
     def values(self) -> np.ndarray:
-        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types below a byte have no such view, nor has memory of a
-        GPU: see CudaBytes."""
+        """The same memory in the box's shape; bf16 and fp8 as unsigned integers. Types smaller than a byte, and memory of a GPU, have no
+        such view: see CudaBytes."""
         if isinstance(self.bytes, device_memory.CudaBytes):
             raise TypeError(f"{self.info.array}: on a GPU; torch.as_tensor(shard.bytes, device=\"cuda\") shares its memory")
         if bit_width(self.info.element_type) < 8:
@@ -71,9 +71,9 @@ class Trainer:
     """One host's training process: a connection to the planner, and one to the host's own worker."""
 
     def __init__(self, server: Optional[str], worker_socket: str, tls: Optional[connection.Tls] = None):
-        """server: HOST:PORT; None: REMESH_SERVER, else what the current context says (contexts.py).
+        """server: HOST:PORT; None: REMESH_SERVER, else the server of the current context (contexts.py).
 
-        tls: for the server; None: what REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME say, else the context that named the server,
+        tls: for the server; None: from REMESH_TLS_CA, _CERT, _KEY and _SERVER_NAME, else from the context that named the server,
         else plain text."""
         context = {} if server else contexts.load()
         server = server or os.environ.get("REMESH_SERVER", "") or context.get("server", "")
@@ -97,7 +97,7 @@ class Trainer:
         self._worker.close()
 
     def create_state(self, state: state_pb2.State) -> state_pb2.State:
-        """Declares the state; the workers of its hosts then let their trainers allocate."""
+        """Declares the state; the trainers on its hosts may then allocate."""
         try:
             return self.states.CreateState(state_pb2.CreateStateRequest(state=state), timeout=_CALL_SECONDS)
         except grpc.RpcError as error:
@@ -105,18 +105,18 @@ class Trainer:
             raise
 
     def allocate(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
-        """This host's shards, to write into. Waits until somebody has created a state that lies on this host too."""
+        """Returns this host's shards for writing. Waits until some trainer has created a state with shards on this host."""
         request = local_pb2.AllocateRequest(state=state, wait=True)
         with _waiting_until(f"{state} lies on this host", timeout_seconds):
             return self._map(self.local.Allocate(request, timeout=timeout_seconds).shards, writable=True)
 
     def seal(self, state: str) -> local_pb2.SealResponse:
-        """Declares every shard of this host written. The state is READY when all hosts have said so."""
+        """Declares every shard of this host written. The state is READY once all hosts have done so."""
         return self.local.Seal(local_pb2.SealRequest(state=state), timeout=_CALL_SECONDS)
 
     def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
-        """In place of allocate(), writing and seal(): every shard of this host is where `places` say in the trainer's own `memories`
-        (lending.py). Waits until somebody has created a state that lies on this host too."""
+        """Replaces allocate(), writing and seal(): lends the trainer's own `memories`, in which `places` locate every shard of this host
+        (lending.py). Waits until some trainer has created a state with shards on this host."""
         request = local_pb2.LendRequest(state=state, wait=True)
         for memory in memories:
             request.memories.add(token=device_memory.send_handle(self._worker_socket, memory.descriptor), bytes=memory.bytes, kind=memory.kind,
@@ -127,11 +127,11 @@ class Trainer:
             return self.local.Lend(request, timeout=timeout_seconds)
 
     def unseal(self, state: str) -> local_pb2.SealResponse:
-        """Takes this host's shards back to write into them, or what was lent. Refused while the state is MOVING."""
+        """Takes back this host's shards, or the lent memory, for writing. Refused while the state is MOVING."""
         return self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
 
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
-        """Waits until every shard of every host is sealed, over a restart of the server too."""
+        """Waits until every shard of every host is sealed, even across a restart of the server."""
         request = state_pb2.WatchStateRequest(name=state)
         for now in _watch(lambda: self.states.WatchState, request, timeout_seconds):
             if now.phase == state_pb2.State.READY:
@@ -140,11 +140,11 @@ class Trainer:
     def start_reshard(self, state: str, generation: int, targets: Optional[reshard_pb2.Targets] = None,
                       options: Optional[plan_pb2.PlanOptions] = None, *, plan: str = "", request_id: Optional[str] = None,
                       deadline_seconds: float = 0) -> reshard_pb2.Execution:
-        """Asks for the move from `generation` to `generation + 1`, laid out as `targets` says, or as the plan of that name
-        (plans/...) does: one of the two. Returns as soon as the execution is on the server's disk.
+        """Starts the move from `generation` to `generation + 1`, to the layout of either `targets` or the plan named `plan`
+        (plans/...). Returns as soon as the execution is on the server's disk.
 
-        Asks again while the server cannot be reached, for up to 30 s; the request_id (a random one unless given) keeps that
-        from starting two executions. deadline_seconds: of the execution; 0: the server's default.
+        Retries for up to 30 s while the server cannot be reached; the request_id (random unless given) prevents that this
+        starts two executions. deadline_seconds: of the execution; 0: the server's default.
         """
         if (targets is None) == (not plan):
             raise ValueError("start_reshard takes either targets or plan")
@@ -166,7 +166,7 @@ class Trainer:
 
     def wait_execution(self, name: str, timeout_seconds: float = 300.0,
                        on_change: Callable[[reshard_pb2.Execution], None] = lambda execution: None) -> reshard_pb2.Execution:
-        """Waits for an execution's end, over a restart of the server too. Raises ExecutionFailed unless it SUCCEEDED."""
+        """Waits for the end of an execution, even across a restart of the server. Raises ExecutionFailed unless it SUCCEEDED."""
         request = reshard_pb2.WatchExecutionRequest(name=name)
         for execution in _watch(lambda: self.reshards.WatchExecution, request, timeout_seconds):
             on_change(execution)
@@ -176,8 +176,8 @@ class Trainer:
                 raise ExecutionFailed(execution)
 
     def read(self, state: str, generation: int, timeout_seconds: float = _CALL_SECONDS) -> List[Shard]:
-        """This host's shards of a committed generation, to read. Waits for it to be committed here; one that is retired is refused at
-        once (NOT_FOUND, GENERATION_RETIRED: latest_generation in its error_info() is what is here)."""
+        """Returns this host's shards of a committed generation for reading. Waits until it is committed here. A retired generation is
+        refused at once (NOT_FOUND, GENERATION_RETIRED: latest_generation in the error_info() is the one that is here)."""
         request = local_pb2.GetShardsRequest(state=state, generation=generation, wait=True)
         with _waiting_until(f"generation {generation} of {state} is committed on this host", timeout_seconds):
             for _ in range(2):
@@ -201,7 +201,7 @@ class Trainer:
 
 @contextlib.contextmanager
 def _waiting_until(what: str, seconds: float):
-    """gRPC says only that a deadline was exceeded: the error gets a note of what was waited for (from Python 3.11 on)."""
+    """Adds to DEADLINE_EXCEEDED a note of what the call waited for (from Python 3.11 on); gRPC itself does not say it."""
     try:
         yield
     except grpc.RpcError as error:
@@ -211,7 +211,7 @@ def _waiting_until(what: str, seconds: float):
 
 
 def _check_address(server: str) -> None:
-    """Of a URL, or without a port, gRPC makes a name to look up, and says so only when a call's time is over."""
+    """Refuses a URL and an address without a port: gRPC would look them up as names, and report that only when a call times out."""
     if not re.fullmatch(r"(unix|dns|ipv4|ipv6|xds):.+|[^/]+:\d+", server):
         raise ValueError(f"server: value {server!r} must be HOST:PORT, as in 10.0.0.1:7070")
 
@@ -221,7 +221,7 @@ def _may_come_back(error: grpc.RpcError, give_up: float) -> bool:
 
 
 def _watch(method, request, timeout_seconds: float):
-    """What a Watch call sends, without end: it is made again when the server goes and comes back. Raises DEADLINE_EXCEEDED."""
+    """Yields the messages of a Watch call without end; repeats the call when the server goes away and comes back. Raises DEADLINE_EXCEEDED."""
     give_up = time.monotonic() + timeout_seconds
     while True:
         try:
