@@ -90,7 +90,7 @@ std::shared_ptr<grpc::Channel> ConnectSocket(const Endpoint& worker) {
 
 absl::Status FromGrpcStatus(const grpc::Status& status, const Endpoint& endpoint) {
   if (status.ok() || !status.error_details().empty()) return service::StatusFromGrpc(status);
-  // No handler of remesh answered: say at least who should have.
+  // The error is not from a handler of remesh, so name the address that should have answered.
   const auto code = static_cast<absl::StatusCode>(status.error_code());
   const ErrorInfo who{.reason = "CALL_FAILED", .metadata = {{"address", endpoint.address}}};
   if (code == absl::StatusCode::kUnavailable) {

@@ -37,7 +37,7 @@ DebugPart JsonPart(std::string name, const absl::StatusOr<Message>& message) {
 template <typename Stub, typename Request, typename Response>
 using Method = grpc::Status (Stub::*)(grpc::ClientContext*, const Request&, Response*);
 
-// A list page by page, until it is whole or long enough.
+// Fetches a list page by page, until it is complete or long enough.
 template <typename Stub, typename Request, typename Response>
 DebugPart ListPart(std::string name, const Endpoint& server, Stub& stub,
                    Method<Stub, Request, Response> method, Request request) {
@@ -58,7 +58,7 @@ DebugPart ListPart(std::string name, const Endpoint& server, Stub& stub,
   return part;
 }
 
-// settings.yaml loads as a settings file.
+// The text of settings.yaml, which can be loaded as a settings file.
 std::string SettingsText(const v1::ServerInfo& info) {
   std::string text;
   for (const v1::Setting& setting : info.settings()) {

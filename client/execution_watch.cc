@@ -110,7 +110,7 @@ Table ExecutionDetails(const v1::Execution& e, bool with_error) {
   Table table({"execution", OrDash(e.name())});
   table.AddRow({"state", e.state()});
   table.AddRow({"generation", absl::StrCat(e.source_generation(), " -> ", e.target_generation())});
-  // One that was only validated never had a phase.
+  // An execution that was only validated has no phase.
   table.AddRow({"phase", e.phase() == v1::Execution::PHASE_UNSPECIFIED ? "-" : Phase(e)});
   table.AddRow({"plan", OrDash(e.plan())});
   AddTargetOrders(e.target_device_lists(), table);

@@ -29,7 +29,8 @@ absl::StatusOr<std::string> ReadStdin() {
   return text;
 }
 
-// What the text is instead of `wanted`: people hand a PlanSpec to a command that wants a State.
+// Names the kind of message that the text is instead of `wanted`: users hand a PlanSpec to a
+// command that wants a State.
 std::string OtherKind(const std::string& text, const google::protobuf::Message& wanted) {
   v1::PlanSpec plan_spec;
   v1::State state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0 done, 1 refused or
-// failed, 2 usage.
+// The main program of remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0 done,
+// 1 refused or failed, 2 usage.
 #include <iostream>
 #include <string_view>
 #include <vector>
@@ -24,7 +24,7 @@ constexpr int kFailed = 1;
 
 constexpr std::string_view kContextFlag = "--context";
 
-// The message, then what it does not say itself.
+// Prints the message, then the metadata that the message does not contain.
 void PrintError(const absl::Status& status) {
   const ErrorInfo info = GetErrorInfo(status);
   const std::string message(status.message()), code = absl::StatusCodeToString(status.code());
@@ -65,8 +65,8 @@ int Ended(const absl::Status& status) {
   return status.ok() ? kDone : kFailed;
 }
 
-// Takes --context NAME out of the command line, wherever it stands: it decides what the flags'
-// defaults are, before they are read.
+// Takes --context NAME out of the command line, wherever it stands, before the other flags are
+// parsed, because the context sets their defaults.
 std::string TakeContext(std::vector<char*>& arguments) {
   std::string name;
   for (size_t i = 1; i < arguments.size();) {
@@ -86,7 +86,8 @@ std::string TakeContext(std::vector<char*>& arguments) {
   return name;
 }
 
-// A file of contexts that cannot be read is no reason not to look at it, or for help.
+// Whether the command needs the context: an unreadable file of contexts must not prevent users from
+// inspecting it or reading the help.
 bool NeedsContext(const std::vector<char*>& arguments) {
   if (arguments.size() < 2) return false;
   const std::string_view first = arguments[1];

@@ -21,7 +21,7 @@ namespace {
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 
-// The name of a resource, or of the resources that a list or an answer holds; one a line.
+// Appends the name of a resource, or of each resource that a list or answer contains, one a line.
 void AppendNames(const Message& message, std::string& names) {
   const auto* reflection = message.GetReflection();
   if (const FieldDescriptor* name = message.GetDescriptor()->FindFieldByName("name")) {

@@ -52,7 +52,7 @@ absl::StatusOr<v1::DeviceList> ParseDevices(const std::string& text) {
   v1::DeviceList devices;
   const std::vector<std::string> parts = absl::StrSplit(text, ',');
   for (const std::string& part : parts) {
-    // "10..13" or, as the shell's cut has it, "10-13".
+    // "10..13", or "10-13" as in the shell's cut.
     const bool dots = absl::StrContains(part, "..");
     const std::vector<std::string> ends =
         absl::StrSplit(part, absl::MaxSplits(dots ? ".." : "-", 1));

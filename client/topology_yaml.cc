@@ -9,7 +9,7 @@
 namespace remesh::client {
 namespace {
 
-// JSON's strings are YAML's.
+// JSON strings are valid YAML.
 std::string Quoted(const std::string& text) { return nlohmann::json(text).dump(); }
 
 std::string HostLine(const v1::Host& host) {

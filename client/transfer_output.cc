@@ -15,7 +15,7 @@ namespace {
 constexpr size_t kChunkBytes = size_t{1} << 20;
 constexpr size_t kRowsMeasured = 1000;
 
-// Text on its way to stdout, in few large writes.
+// Collects text for stdout into few large writes.
 class ChunkedOutput {
  public:
   std::string& text() { return text_; }
@@ -58,7 +58,7 @@ absl::Status PrintJsonWithTransfers(const google::protobuf::Message& message,
   ChunkedOutput out;
   out.text() = json.before;
   out.Flush();
-  std::cout.flush();  // whoever reads may begin
+  std::cout.flush();  // lets a reader begin
   bool is_first = true;
   RETURN_IF_ERROR(for_each([&](const v1::Transfer& transfer) {
     if (!std::cout) return;

@@ -14,7 +14,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Words that YAML reads as something else than a string.
+// Whether YAML would read the word as something other than a string.
 bool IsReserved(const std::string& word) {
   constexpr const char* kWords[] = {"true", "false", "yes",  "no",  "on",  "off",
                                     "y",    "n",     "null", "nan", "inf", "infinity"};
@@ -22,7 +22,7 @@ bool IsReserved(const std::string& word) {
                      [&](const char* reserved) { return absl::EqualsIgnoreCase(word, reserved); });
 }
 
-// A scalar that reads back as itself; JSON's strings are YAML's.
+// A scalar that parses to the same value. JSON strings are valid YAML.
 std::string Scalar(const Json& value) {
   if (!value.is_string()) return value.dump();
   const std::string& text = value.get_ref<const std::string&>();
@@ -36,7 +36,7 @@ std::string Scalar(const Json& value) {
 
 bool IsScalar(const Json& value) { return !value.is_structured(); }
 
-// "[a, b]" of scalars.
+// "[a, b]" for an array of scalars.
 std::string Flow(const Json& array) {
   std::string text;
   for (const Json& item : array) absl::StrAppend(&text, text.empty() ? "" : ", ", Scalar(item));
@@ -45,7 +45,7 @@ std::string Flow(const Json& array) {
 
 void Append(const Json& value, int indent, std::string& out);
 
-// What follows "key:" or "-".
+// Appends the value after "key:" or "-".
 void AppendValue(const Json& value, int indent, std::string& out) {
   if (IsScalar(value)) {
     absl::StrAppend(&out, " ", Scalar(value), "\n");
@@ -59,7 +59,7 @@ void AppendValue(const Json& value, int indent, std::string& out) {
   }
 }
 
-// Lines of an object's members or an array's items, each indented.
+// Appends the members of an object or the items of an array, each on an indented line.
 void Append(const Json& value, int indent, std::string& out) {
   const std::string margin(indent, ' ');
   for (const auto& [key, item] : value.items()) {
@@ -68,7 +68,7 @@ void Append(const Json& value, int indent, std::string& out) {
       AppendValue(item, indent + 2, out);
       continue;
     }
-    // An item's first member stands behind the dash.
+    // The item's first member goes behind the dash.
     std::string lines;
     Append(item, indent + 2, lines);
     if (!lines.empty()) lines[indent] = '-';

@@ -121,7 +121,7 @@ absl::Status Watch(const CacheOptions& options) {
   return PrintPlanEvents(options.server, options.format, filter);
 }
 
-// "plans/x" is kept as FOLDER/x.plan.
+// Exports every plan; "plans/x" becomes FOLDER/x.plan.
 absl::Status Export(const CacheOptions& options) {
   RETURN_IF_ERROR(CheckFolder(options.folder));
   v1::ListPlansRequest request;

@@ -15,21 +15,21 @@ namespace {
 
 struct Flag {
   std::vector<std::string> spellings;  // "-o", "--output"
-  std::vector<std::string> values;     // of an enumeration; else empty
+  std::vector<std::string> values;     // for an enumeration; else empty
   std::string help;
   bool takes_value = false;
 };
 
-// A command: the words that lead to it ("" for none), and what may follow.
+// A command: the words that lead to it ("" for none), and the words that may follow.
 struct Node {
   std::string path;
   std::vector<std::string> commands;
-  std::vector<std::string> helps;  // of the commands
+  std::vector<std::string> helps;  // one for each command
   std::vector<Flag> flags;
   std::vector<std::string> values;  // of an argument that is an enumeration
 };
 
-// The words of "TEXT:{table,json}".
+// The values in "TEXT:{table,json}".
 std::vector<std::string> ValuesOf(const std::string& type) {
   const size_t open = type.find('{'), close = type.rfind('}');
   if (open == std::string::npos || close == std::string::npos) return {};
@@ -58,7 +58,7 @@ void AddNodes(const CLI::App& app, const std::string& path, std::vector<Node>& n
   std::vector<const CLI::App*> commands;
   for (const CLI::App* sub : app.get_subcommands(std::function<bool(const CLI::App*)>())) {
     if (sub->get_name().empty()) {
-      add_flags(*sub);  // a group of options
+      add_flags(*sub);  // a group of options, not a command
       continue;
     }
     commands.push_back(sub);
@@ -87,7 +87,7 @@ std::string WordsOf(const Node& node) {
   return absl::StrJoin(words, " ");
 }
 
-// Lines `"path:flag") words="..." ;;` for values, and `"path:"*)` for everything else.
+// Lines `"path:flag") words="..." ;;` for flags with values, and `"path:"*)` for everything else.
 std::string BashCases(const std::vector<Node>& nodes) {
   std::string cases;
   for (const Node& node : nodes) {
@@ -105,8 +105,9 @@ std::string BashCases(const std::vector<Node>& nodes) {
   return cases;
 }
 
-// Where nothing of ours fits, files do. It is zsh's too, where $path is the search path, and an
-// index of letters would be a modifier.
+// Completes files where no word of ours fits. zsh runs this too, so the script does not use the
+// name $path, which is zsh's search path, nor a letter as an index, which zsh would take for a
+// modifier.
 std::string Bash(const std::vector<Node>& nodes) {
   return absl::StrCat(R"(# bash: source <(remeshctl completion bash)
 _remeshctl() {

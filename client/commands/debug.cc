@@ -33,7 +33,7 @@ std::string OutcomeOf(const DebugPart& part) {
                       part.content.status().message());
 }
 
-// bundle.json: what the bundle has, and what it lacks and why.
+// The text of bundle.json: what the bundle contains, what it lacks, and why.
 std::string Manifest(const DebugOptions& options, const std::vector<DebugPart>& parts,
                      absl::Time now) {
   nlohmann::ordered_json manifest = {

@@ -36,7 +36,7 @@ absl::Status Missing(const std::string& what, const std::string& path) {
                    {.reason = "FILE_NOT_FOUND", .metadata = {{"path", path}}});
 }
 
-// Becomes the driver, a Python program that lies beside the binaries' folder.
+// Replaces this process by the driver, a Python program beside the binaries' folder.
 absl::Status Demo(const DemoOptions& options) {
   const fs::path folder = OwnFolder();
   const std::string package = options.package_folder.empty()

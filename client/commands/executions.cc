@@ -54,7 +54,7 @@ absl::Status Watch(const ExecutionsOptions& options) {
     return WatchToEnd(options.server, options.name, [&](const v1::Execution& e) { bar.Show(e); });
   }());
   const absl::Status outcome = Outcome(execution);
-  // What went wrong goes to stderr.
+  // The error goes to stderr.
   Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
   return outcome;
 }

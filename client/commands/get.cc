@@ -26,7 +26,7 @@ struct GetOptions {
   bool wait = false;
 };
 
-// The latest generation is the server's answer alone.
+// The generation that was asked for, or else the latest, which only the server knows.
 absl::StatusOr<int64_t> Generation(const GetOptions& options) {
   if (options.generation > 0) return options.generation;
   const auto stub = v1::StateService::NewStub(ConnectServer(options.server));
@@ -37,7 +37,7 @@ absl::StatusOr<int64_t> Generation(const GetOptions& options) {
   return state.generation();
 }
 
-// `shards` come array by array: a file is opened once.
+// `shards` are ordered by array, so that each file is opened once.
 absl::Status Save(const std::vector<LocalShard>& shards, const std::string& folder) {
   std::optional<ArrayFile> file;
   std::string open_array;

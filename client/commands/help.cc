@@ -28,7 +28,7 @@ absl::Status Help(const CLI::App* app, const std::vector<std::string>& words) {
                        {.reason = "COMMAND_NOT_FOUND", .metadata = {}});
     }
   }
-  // The root would delegate to the command that was parsed, which is this one.
+  // The root would show the help of the command that was parsed, which is this one.
   std::cout << app->get_formatter()->make_help(
       app, absl::StrCat(before, before.empty() ? "" : " ", app->get_name()),
       CLI::AppFormatMode::Normal);

@@ -17,7 +17,7 @@ namespace {
 
 using BackupPart = v1::BackUpJournalResponse;
 
-// The server says nothing while it copies and checks: for a large journal that takes its time.
+// The server sends nothing while it copies and checks, which takes long for a large journal.
 constexpr double kBackupSilenceSeconds = 300;
 
 struct JournalOptions {
@@ -33,7 +33,7 @@ absl::Status NotWhole(const Endpoint& server, const std::string& what) {
                    {.reason = "BACKUP_NOT_WHOLE", .metadata = {{"address", server.address}}});
 }
 
-// Into `file`, with what came beside: its header and its trailer.
+// Receives the backup into `file`, and its header and trailer.
 absl::Status Receive(const JournalOptions& options, NewFile& file, v1::JournalHeader& header,
                      v1::JournalTrailer& trailer) {
   const auto stub = v1::AdminService::NewStub(ConnectServer(options.server));

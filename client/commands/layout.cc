@@ -33,15 +33,15 @@ struct LayoutOptions {
   std::string devices;
 };
 
-// Integers are strings, as protobuf's JSON has them.
+// Integers become strings, as in protobuf's JSON.
 Json Corner(const Box& box, int64_t Interval::*end) {
   Json corner = Json::array();
   for (const Interval& dim : box.dims) corner.push_back(absl::StrCat(dim.*end));
   return corner;
 }
 
-// Writes one entry a device of the list, in its order. Piece by piece: layouts of large meshes are
-// long.
+// Writes one entry for each device of the list, in order. Writes piece by piece, because layouts of
+// large meshes are long.
 void WriteDevices(const Placement& placement) {
   std::cout << "[";
   for (int32_t i = 0; i < placement.layout->device_count; ++i) {

@@ -45,7 +45,7 @@ struct Answer {
   bool here = false;                // of this process: no server knows the plan
   v1::CreatePlanResponse response;  // without transfers
   v1::Explanation explanation;      // empty unless asked for
-  // Visits the plan's transfers, once. Set for the full view.
+  // Visits the plan's transfers; call it once. Set only for the full view.
   std::function<absl::Status(absl::FunctionRef<void(const v1::Transfer&)>)> for_each_transfer;
 };
 
@@ -193,7 +193,7 @@ void AddPlan(CLI::App& app, Command& command) {
   AddPlanQuestionFlags(*sub, options->question);
   AddServerFlag(*sub, options->server,
                 "Address of remesh-server, HOST:PORT; without it, plan here");
-  // It cannot exclude --server, which the environment sets too.
+  // Cannot exclude --server, because the environment may set that too.
   sub->add_flag("--here", options->here, "Plan in this process, whatever REMESH_SERVER says");
   AddPlanReportFlags(*sub, options->report);
   AddTimeoutFlag(*sub, options->server);

@@ -46,7 +46,7 @@ absl::StatusOr<v1::PlanSpec> ReadSpec(const PlanQuestion& question) {
   return proto::ParsePathways(request, arrays);
 }
 
-// As many machines as the spec's devices fill.
+// A topology of as many machines of the preset as the spec's devices fill.
 absl::StatusOr<v1::Topology> ClusterFor(const v1::PlanSpec& spec, const std::string& preset_name) {
   ASSIGN_OR_RETURN(const v1::TopologyPreset* preset, proto::FindPreset(preset_name));
   const int64_t devices = std::max<int64_t>(proto::DeviceCountOf(spec), 1);

@@ -79,7 +79,7 @@ Table LevelTable(const v1::Explanation& explanation) {
   return table;
 }
 
-// The busiest rows of one kind.
+// A table of the busiest hosts, or of the busiest domains.
 std::string TrafficText(const v1::Explanation& explanation, bool hosts) {
   Table table(
       {hosts ? "HOST" : "DOMAIN", "IN", "CAPACITY", "SECONDS", "OUT", "CAPACITY", "SECONDS", ""});

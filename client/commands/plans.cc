@@ -90,7 +90,7 @@ void PrintOne(OutputFormat format, const v1::Plan& plan) {
   Print(format, plan, [&] { return Details(plan); });
 }
 
-// The server lists the newest first; other orders are made here.
+// Sorts the plans; the server lists them newest first only.
 void Sort(const std::string& by, google::protobuf::RepeatedPtrField<v1::Plan>& plans) {
   const auto key = [&](const v1::Plan& plan) {
     if (by == "hits") return std::make_pair(plan.hits(), int64_t{0});
@@ -131,7 +131,7 @@ absl::Status GetInFull(const PlansOptions& options) {
   return PrintTransferTable(for_each);
 }
 
-// A page is named after a state that uses the plan.
+// Writes the plan's report. Its title is a state that uses the plan.
 absl::Status WriteReport(const PlansOptions& options, const v1::GetPlanRequest& request) {
   PlanReport report = options.report;
   if (!report.html.empty()) {

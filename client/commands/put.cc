@@ -26,7 +26,7 @@ struct PutOptions {
   bool no_seal = false;
 };
 
-// `shards` come array by array: a file is opened once.
+// `shards` are ordered by array, so that each file is opened once.
 absl::Status Fill(const std::vector<LocalShard>& shards, const std::string& folder) {
   std::optional<ArrayFile> file;
   std::string open_array;

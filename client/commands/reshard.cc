@@ -67,7 +67,7 @@ absl::StatusOr<v1::StartExecutionRequest> ToRequest(const ReshardOptions& option
   return request;
 }
 
-// What the server refuses of the targets stands in their file.
+// Adds the name of the targets' file to a refusal of the targets.
 absl::Status Refusal(const ReshardOptions& options, const absl::Status& status) {
   const bool of_targets = absl::StartsWith(GetErrorInfo(status).metadata["field"], "targets");
   return of_targets ? AtFile(options.targets, status) : status;
@@ -85,13 +85,13 @@ absl::Status Reshard(const ReshardOptions& options) {
     ASSIGN_OR_RETURN(execution, WatchToEnd(options.server, execution.name(),
                                            [&](const v1::Execution& e) { bar.Show(e); }));
   }
-  // What was only validated has no name, but its plan has.
+  // A validated execution has no name, but its plan has.
   if (options.format == OutputFormat::kName && options.validate_only) {
     std::cout << execution.plan() << "\n";
     return absl::OkStatus();
   }
   const absl::Status outcome = Outcome(execution);
-  // What went wrong goes to stderr.
+  // The error goes to stderr.
   Print(options.format, execution, [&] { return ExecutionDetails(execution, outcome.ok()); });
   return outcome;
 }

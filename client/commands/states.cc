@@ -33,8 +33,8 @@ std::string LabelsOf(const v1::State& state) {
   return absl::StrJoin(sorted, ",", absl::PairFormatter("="));
 }
 
-// Those that are away or came back without their shards, and those that hold a newer generation
-// than the journal knows.
+// The hosts because of which the state is LOST: those that are away or came back without their
+// shards, and those that hold a newer generation than the journal knows.
 std::string LostHosts(const v1::State& state) {
   std::vector<std::string> hosts(state.lost_hosts().begin(), state.lost_hosts().end());
   for (const std::string& host : state.newer_hosts()) hosts.push_back(host + "(newer)");
@@ -108,7 +108,7 @@ absl::Status Delete(const StatesOptions& options) {
   return Call(options.server, *options.Connect(), &StateStub::DeleteState, request).status();
 }
 
-// One line of JSON, or one row, a change.
+// Prints one line of JSON, or one row, for each change.
 absl::Status Watch(const StatesOptions& options) {
   v1::WatchStateRequest request;
   request.set_name(options.name);

@@ -40,14 +40,14 @@ std::string DeviceIds(const v1::Register& registration) {
 std::string Transports(const v1::Register& registration) {
   std::string text;
   for (const v1::DataAddress& address : registration.data_addresses()) {
-    // The same address once more: -o yaml shows it.
+    // The same address again, for encrypted data; -o yaml shows it.
     if (absl::EndsWith(address.transport(), kEncryptedTransport)) continue;
     absl::StrAppend(&text, text.empty() ? "" : " ", address.transport(), "=", address.address());
   }
   return OrDash(text);
 }
 
-// "jobs/a/states/b@3" and so on.
+// The generations that the worker holds, as "jobs/a/states/b@3".
 std::string Holds(const v1::Register& registration) {
   std::string text;
   for (const v1::StateManifest& manifest : registration.manifests()) {
@@ -110,7 +110,7 @@ absl::Status Forget(const WorkersOptions& options) {
   return Call(options.server, *options.Connect(), &WorkerStub::ForgetWorker, request).status();
 }
 
-// What is kept because nothing proves that it is free, and the words that free it.
+// Lists what workers keep because nothing proves it free, with the command that frees it.
 absl::Status Owed(const WorkersOptions& options) {
   ASSIGN_OR_RETURN(const v1::ListWorkersResponse response, AllWorkers(options));
   v1::ListWorkersResponse owing;
@@ -142,7 +142,7 @@ absl::Status Drain(const WorkersOptions& options) {
   request.set_name(NameOf(options));
   RETURN_IF_ERROR(
       Call(options.server, *options.Connect(), &WorkerStub::DrainWorker, request).status());
-  return Get(options);  // what is still to be moved
+  return Get(options);  // shows what is still to be moved
 }
 
 absl::Status Undrain(const WorkersOptions& options) {

@@ -15,7 +15,7 @@ using planner::Shape;
 
 namespace {
 
-// Copies `count` elements of `bits` bits from one element offset to another.
+// Copies `count` elements of `bits` bits each, from one element offset to another.
 void CopyElements(int bits, absl::Span<const std::byte> source, int64_t source_at,
                   absl::Span<std::byte> target, int64_t target_at, int64_t count) {
   if (bits >= 8) {
@@ -34,8 +34,8 @@ void CopyElements(int bits, absl::Span<const std::byte> source, int64_t source_a
   }
 }
 
-// Visits the runs that are contiguous in both: visit(offset in the array, offset in the box,
-// count), in elements.
+// Visits the runs that are contiguous in both array and box: visit(offset in the array, offset in
+// the box, count), in elements.
 template <typename Visit>
 void ForEachRow(const Shape& shape, const Box& box, Visit visit) {
   if (box.empty()) return;

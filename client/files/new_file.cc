@@ -23,7 +23,7 @@ absl::Status Exists(const std::string& path) {
                    {.reason = "FILE_EXISTS", .metadata = {{"path", path}}});
 }
 
-// So that the new name is on disk too.
+// Syncs the folder, so that the new name is on disk too.
 bool SyncFolder(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const Fd folder(open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
@@ -67,7 +67,7 @@ absl::Status NewFile::Write(std::string_view bytes) {
 
 absl::Status NewFile::Commit() {
   if (fsync(fd_.get()) != 0) return Error("fsync");
-  // A link, where nothing may be replaced: rename() asks nobody.
+  // Uses link() if nothing may be replaced, because rename() replaces without asking.
   const bool keep = existing_ == Existing::kKeep;
   const int named = keep ? link(temporary().c_str(), path_.c_str())
                          : std::rename(temporary().c_str(), path_.c_str());

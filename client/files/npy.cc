@@ -35,7 +35,8 @@ constexpr DescrRow kDescrs[] = {
     {ElementType::kC64, "<c8"},  {ElementType::kC128, "<c16"},
 };
 
-// The text after "'key':" in the header's dictionary, without leading spaces; empty when not there.
+// The text after "'key':" in the header's dictionary, without leading spaces; empty when the key is
+// missing.
 std::string_view After(std::string_view dictionary, std::string_view key) {
   const std::string quoted = "'" + std::string(key) + "':";
   const size_t at = dictionary.find(quoted);
@@ -76,7 +77,7 @@ absl::StatusOr<Shape> ParseShape(std::string_view dictionary) {
   return shape;
 }
 
-// Where the dictionary lies: {offset, length}.
+// The place of the dictionary: {offset, length}.
 absl::StatusOr<std::pair<size_t, size_t>> DictionaryRange(std::string_view start) {
   if (start.size() < 10 || start.substr(0, 6) != kMagic) {
     return InvalidField("magic", start.substr(0, 6), "must be \\x93NUMPY: not a .npy file");

@@ -31,8 +31,8 @@ std::string TarHeader(std::string_view name, size_t bytes, int64_t seconds) {
   put(116, "0000000");  // group
   put(124, absl::StrFormat("%011o", bytes));
   put(136, absl::StrFormat("%011o", seconds));
-  put(148, "        ");  // the sum, as blanks while it is made
-  put(156, "0");         // a file
+  put(148, "        ");  // the checksum counts as blanks while it is computed
+  put(156, "0");         // type: a file
   put(257, std::string_view("ustar\00000", 8));
   unsigned sum = 0;
   for (const char c : header) sum += static_cast<unsigned char>(c);
