@@ -67,7 +67,7 @@ PlanFile::Name ToFileName(const ListedPlan& listed, bool with_spec) {
 
 v1::Plan ToProto(const PlanFile::Name& name, v1::PlanView view) {
   v1::Plan plan;
-  if (!plan.ParseFromString(name.about)) plan.Clear();  // of an older server: little is known
+  if (!plan.ParseFromString(name.about)) plan.Clear();  // from an older server: little is known
   plan.set_name(name.name);
   plan.set_fingerprint(name.fingerprint);
   SetFacts(FactsOf(name), plan);

@@ -9,7 +9,8 @@
 namespace remesh::server {
 namespace {
 
-// What a name takes beside its binding and its question: itself, five times, and the nodes of maps.
+// The memory of a name besides its binding and question: the name itself, five times, and the nodes
+// of maps.
 int64_t NodeBytes(const std::string& name) {
   return 5 * static_cast<int64_t>(name.size() + 32) +
          static_cast<int64_t>(sizeof(MemoryTier::Name) + sizeof(BoundPlan)) + 4 * 64;
@@ -77,7 +78,7 @@ std::pair<const MemoryTier::Name*, EvictionCause> MemoryTier::NextToEvict(
   for (const auto& [order, key] : by_use_) {
     const Name& name = names_.at(key);
     const bool old = now - name.listed.facts.used > limits_.max_age;
-    if (!many_bytes && !many_names && !old) return {};  // those behind are younger
+    if (!many_bytes && !many_names && !old) return {};  // later names are younger
     if (key == spared || name.kept()) continue;
     return {&name, many_bytes   ? EvictionCause::kBytes
                    : many_names ? EvictionCause::kEntries

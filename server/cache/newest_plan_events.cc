@@ -16,7 +16,7 @@ void NewestPlanEvents::Erase(const std::string& name) {
   const auto known = by_name_.find(name);
   if (known == by_name_.end()) return;
   const auto at = known->second;
-  by_name_.erase(known);  // first: its key lies in the event
+  by_name_.erase(known);  // first: its key points into the event
   events_.erase(at);
 }
 
@@ -28,7 +28,7 @@ PlanEventPtr NewestPlanEvents::PopOldest() {
 }
 
 void NewestPlanEvents::Clear() {
-  by_name_ = {};  // with the memory that it keeps for others
+  by_name_ = {};  // also frees its memory
   events_.clear();
 }
 

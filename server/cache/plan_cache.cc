@@ -45,7 +45,7 @@ BoundPlanPtr Bind(const PlanCache::Question& question, std::shared_ptr<const Cac
                                                      .counts = counts});
 }
 
-// The question that a name on disk stands for. Whoever asks for a name asks no question.
+// The question of a name on disk. Access is kAhead: loading a name is not asking a question.
 absl::StatusOr<PlanCache::Question> QuestionOf(const PlanFile::Name& row) {
   v1::PlanSpec spec;
   if (!spec.ParseFromString(row.spec)) return absl::DataLossError("the question cannot be read");

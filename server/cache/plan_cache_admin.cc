@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators do to plans: pins, removal, lists, statistics; and room for others.
+// Operators' actions on plans (pins, removal, lists, statistics), and eviction.
 #include <algorithm>
 #include <utility>
 
@@ -91,7 +91,7 @@ absl::Status PlanCache::WritePin(const std::string& name, bool pinned) {
     absl::MutexLock lock(&mutex_);
     ASSIGN_OR_RETURN(Name* const found, FindName(name));
     if (!disk_.present() || found->listed.facts.pinned == pinned) return absl::OkStatus();
-    ++found->listed.users;  // stays while the disk is written
+    ++found->listed.users;  // keeps the plan while the disk is written
     row = ToFileName(found->listed, /*with_spec=*/true);
     row.pinned = pinned;
   }
@@ -128,7 +128,7 @@ absl::Status PlanCache::Delete(const std::string& name) {
   Name* const found = memory_.Find(name);
   if (found == nullptr) return absl::OkStatus();
   if (absl::Status status = CheckRemovable(found->listed); !status.ok()) {
-    // Asked for again meanwhile: it stays.
+    // A question came for it meanwhile, so the plan stays.
     disk_.Store(found->listed.plan->cached, ToFileName(found->listed, /*with_spec=*/true));
     return status;
   }
@@ -196,7 +196,7 @@ std::vector<PlanCache::Placed> PlanCache::After(const Place& after, size_t count
     return a.place.created != b.place.created ? a.place.created > b.place.created
                                               : a.place.name < b.place.name;
   });
-  // Beyond `count` one tier may have names that were not read.
+  // Names beyond `count` may not have been read from both tiers.
   more |= found.size() > count;
   if (found.size() > count) found.resize(count);
   return found;

@@ -39,7 +39,7 @@ constexpr char kNameColumns[] =
     "name, fingerprint, about, created, used, hits, pinned, size + (SELECT coalesce(sum(size), 0) "
     "FROM plans WHERE plans.fingerprint = names.fingerprint)";
 
-// Of the columns above; a spec may follow.
+// Reads a row with the columns above; a spec may follow.
 PlanFile::Name NameOf(sqlite3_stmt* row) {
   PlanFile::Name name{.name = Database::Bytes(row, 0),
                       .fingerprint = Database::Bytes(row, 1),
@@ -275,7 +275,7 @@ absl::StatusOr<std::vector<Evicted>> PlanFile::Trim(const Limits& limits, absl::
     ASSIGN_OR_RETURN(
         const bool removed,
         RemoveOldest(bytes ? EvictionCause::kBytes : EvictionCause::kEntries, evicted));
-    if (!removed) break;  // the rest is pinned
+    if (!removed) break;  // everything left is pinned
   }
   return evicted;
 }

@@ -27,7 +27,7 @@ std::string Compressed(const std::string& bytes) {
   std::string packed(ZSTD_compressBound(bytes.size()), '\0');
   const size_t size =
       ZSTD_compress(packed.data(), packed.size(), bytes.data(), bytes.size(), kLevel);
-  packed.resize(ZSTD_isError(size) ? 0 : size);  // fails for want of memory only
+  packed.resize(ZSTD_isError(size) ? 0 : size);  // fails only for lack of memory
   return packed;
 }
 
@@ -54,7 +54,8 @@ absl::StatusOr<CachedPlan> Unpacked(const PlanFile::Row& row, const std::string&
                     .compute_seconds = row.compute_seconds};
 }
 
-// With what SQLite keeps beside it: a log must not be replayed into another file.
+// Renames the file and the files that SQLite keeps beside it: a log must not be replayed into
+// another file.
 void RenameToCorrupt(const std::string& path) {
   std::error_code ignored;
   for (const char* suffix : {"-wal", "-shm", ""}) {
@@ -119,7 +120,7 @@ std::optional<CachedPlan> PlanStore::Find(const planner::CanonicalRequest& reque
     return *std::move(plan);
   }
   if (!row.has_value()) return std::nullopt;
-  // Of another release: planned anew, which replaces it.
+  // From another release: the plan is computed anew, which replaces it.
   if (absl::IsFailedPrecondition(plan.status())) return std::nullopt;
   const std::string why(plan.status().message());
   LogWarning("a plan on disk is set aside", {{"fingerprint", fingerprint}, {"error", why}});
@@ -265,7 +266,7 @@ void PlanStore::Post(Write write) {
 }
 
 absl::Status PlanStore::PostAndWait(Write write) {
-  // Whatever becomes of the write, its end is told.
+  // Notifies the caller even if the write is dropped.
   struct Outcome {
     absl::Status status;
     absl::Notification done;
@@ -317,13 +318,13 @@ absl::Status PlanStore::PerformLocked(Write& write, EvictedNames& evicted) {
 void PlanStore::Count(const EvictedNames& evicted) {
   absl::MutexLock lock(&mutex_);
   for (const Evicted& one : evicted) {
-    // Those were counted where they were found.
+    // Those were counted when they were found.
     if (one.cause != EvictionCause::kCorrupt) stats_.evictions.Count(one.cause);
   }
 }
 
 void PlanStore::OnError(const absl::Status& status) {
-  // What fails for one plan fails for the next, until somebody mends the disk: one line for all.
+  // An error of the disk repeats for every plan until the disk is repaired: log it once.
   const absl::Time now = options_.now();
   if (now - last_error_ >= kBetweenEpisodes || status.code() != last_code_) {
     LogWarning("plans on disk", {{"error", status}});

@@ -31,7 +31,7 @@ void PlanWalk::EndPage(const std::optional<PlanCache::Place>& next) {
 }
 
 bool PlanWalk::IsToCome(const PlanCache::Place& place) const {
-  // What is being read may have been seen as it was before.
+  // The page that is being read may show the plan as it was before.
   return wants_page() && ComesBefore(*next_, place) && (!last_ || !ComesBefore(*last_, place));
 }
 

@@ -48,7 +48,7 @@ PlanEventPtr PlanWatchQueue::Next() {
 }
 
 PlanEventPtr PlanWatchQueue::NextBeforeSynced() {
-  // What happens while a page is read is newer than what the page may say of it.
+  // Events that come while a page is read are newer than the page.
   if (walk_.reading()) return nullptr;
   if (!page_.empty()) return PopFront(page_);
   if (!gone_.empty()) {
@@ -89,7 +89,7 @@ absl::Status PlanWatchQueue::AddEvent(const PlanEventPtr& event, bool wanted) {
 
 absl::Status PlanWatchQueue::AddBeforeSynced(const PlanEventPtr& event, bool wanted) {
   const std::string& name = event->told.plan().name();
-  changed_.Erase(name);  // it no longer stands so
+  changed_.Erase(name);  // it is out of date
   if (wanted && IsGone(event->told)) return AddGone(event);
   if (wanted) changed_.Put(event);
   if (changed_.empty()) return absl::OkStatus();
@@ -98,7 +98,7 @@ absl::Status PlanWatchQueue::AddBeforeSynced(const PlanEventPtr& event, bool wan
 }
 
 absl::Status PlanWatchQueue::AddGone(const PlanEventPtr& event) {
-  // The page that is being read may have it.
+  // The page that is being read may contain the plan.
   if (!walk_.reading() && !told_.MayHave(event->told.plan().name())) return absl::OkStatus();
   gone_.Put(event);
   return gone_.size() <= limits_.gone && SettleRoom() ? absl::OkStatus() : TooSlow();
@@ -107,7 +107,8 @@ absl::Status PlanWatchQueue::AddGone(const PlanEventPtr& event) {
 absl::Status PlanWatchQueue::ForgetChanges() {
   for (const PlanEventPtr& event : changed_.events()) {
     const PlanCache::Place place = PlaceOf(event->told.plan());
-    // A page to come may have one that was made anew, but before it is told that the former went.
+    // A later page may show a new plan of the name, but the watcher must first be told that the old
+    // one went.
     const bool after_all = !gone_.Has(event->told.plan().name()) && walk_.IsToCome(place);
     if (!after_all) walk_.Miss(place);
   }

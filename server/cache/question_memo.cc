@@ -13,7 +13,8 @@
 namespace remesh::server {
 namespace {
 
-// Maps in the order of their keys: equal messages have equal bytes, in this process.
+// Writes maps in the order of their keys, so that equal messages have equal bytes within this
+// process.
 void Append(const google::protobuf::MessageLite& message, std::string& bytes) {
   google::protobuf::io::StringOutputStream stream(&bytes);
   google::protobuf::io::CodedOutputStream coded(&stream);
@@ -24,7 +25,7 @@ void Append(const google::protobuf::MessageLite& message, std::string& bytes) {
 }  // namespace
 
 QuestionDigest DigestOf(const v1::PlanSpec& spec, const planner::Topology* workers) {
-  // Its length first, so that nothing at its end can pass for workers.
+  // Begins with the length, so that the end of a spec cannot be taken for workers.
   std::string bytes = absl::StrCat(spec.ByteSizeLong(), ":");
   Append(spec, bytes);
   if (spec.topology().hosts().empty() && workers != nullptr)

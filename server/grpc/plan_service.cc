@@ -219,7 +219,7 @@ ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
   if (absl::Status status = backend_.Authorize(*context, "CreatePlan", ""); !status.ok()) {
     return Refuse(context, status);
   }
-  // What was asked before does not wait behind what is being planned.
+  // A repeated question does not wait behind planning.
   ServerUnaryReactor* const now = AnswerNow(context, response, [&] {
     auto again = AnswerAgain(backend_.core.plans(), *request, backend_.core.topology().get());
     if (again.has_value()) Observe(*again);
@@ -233,7 +233,7 @@ ServerUnaryReactor* PlanService::CreatePlan(CallbackServerContext* context,
 
 void PlanService::FindPlan(CallbackServerContext* context, const v1::CreatePlanRequest* request,
                            v1::CreatePlanResponse* response, Completion completion) {
-  // The question and its answer are of the same workers.
+  // The question and its answer must use the same workers.
   const auto workers = backend_.core.topology();
   const auto ask = [=](Budget& budget) { return QuestionOf(*request, workers.get(), budget); };
   auto done = [=, this, start = SteadyClock().Now(), completion = std::move(completion)](
@@ -362,7 +362,7 @@ ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,
 
 namespace {
 
-// Who is known to be no worker waits with the readers of other streams.
+// A peer that is authenticated and no worker waits with the readers of other streams.
 ThreadPool& ProgramThreads(Core& core, const CallbackServerContext& context) {
   const bool known = context.auth_context()->IsPeerAuthenticated();
   return known && !IsWorker(CallerOf(context)) ? core.streamers() : core.programs();

@@ -11,7 +11,7 @@
 namespace remesh::server {
 namespace {
 
-// Each stream holds its own page of what is there until it is read: small, for there may be many.
+// Small, because each of many streams may hold a page of existing plans until it is read.
 constexpr size_t kPageSize = 16;
 
 }  // namespace
@@ -56,7 +56,7 @@ void PlanWatchStream::End(const absl::Status& status) {
 
 void PlanWatchStream::EndLocked(const absl::Status& status) {
   if (!end_) end_ = status;
-  queue_.Clear();  // what follows a gap would mislead
+  queue_.Clear();  // events after a gap would mislead
 }
 
 void PlanWatchStream::OnWriteDone(bool ok) {

@@ -31,7 +31,7 @@ ServerUnaryReactor* ReshardService::ListExecutions(CallbackServerContext* contex
 grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(
     CallbackServerContext* context, const v1::WatchExecutionRequest* request) {
   absl::Status status = backend_.Authorize(*context, "WatchExecution", request->name());
-  // The other kind of name can be watched too, but not by this call.
+  // States can be watched too, but not by this call.
   if (status.ok()) status = ParseExecutionName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::Execution>(status);
   return WatchStream<v1::Execution>::Start(backend_.core, request->name());

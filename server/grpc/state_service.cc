@@ -47,7 +47,7 @@ ServerUnaryReactor* StateService::ListStates(CallbackServerContext* context,
 grpc::ServerWriteReactor<v1::State>* StateService::WatchState(
     CallbackServerContext* context, const v1::WatchStateRequest* request) {
   absl::Status status = backend_.Authorize(*context, "WatchState", request->name());
-  // The other kind of name can be watched too, but not by this call.
+  // Executions can be watched too, but not by this call.
   if (status.ok()) status = ParseStateName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::State>(status);
   return WatchStream<v1::State>::Start(backend_.core, request->name());

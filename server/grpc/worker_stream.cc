@@ -101,7 +101,8 @@ void WorkerStream::EndWith(const absl::Status& status, bool drop_queue) {
   Proceed(lock);
 }
 
-// Starts the next operation, if none runs; without the lock, for gRPC may call back at once.
+// Starts the next operation if none is running. Releases the lock first, because gRPC may call back
+// at once.
 void WorkerStream::Proceed(absl::ReleasableMutexLock& lock) {
   if (writing_ || finished_) return;
   if (!queue_.empty()) {

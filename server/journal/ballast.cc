@@ -27,7 +27,7 @@ absl::Status ErrorOf(int error, const std::string& path) {
 
 bool Ballast::Stands() const {
   struct stat info;
-  // A copy may have holes where the room should be.
+  // A copied file may have holes instead of room.
   return stat(path_.c_str(), &info) == 0 && info.st_size == kBytes &&
          int64_t{info.st_blocks} * 512 >= kBytes;
 }
@@ -54,7 +54,7 @@ absl::Status Ballast::Raise() {
 }
 
 bool Ballast::Drop() {
-  // Some file systems free what is unlinked later, but what is cut off now.
+  // Some file systems free an unlinked file later, but truncated bytes at once.
   return truncate(path_.c_str(), 0) == 0 && unlink(path_.c_str()) == 0;
 }
 

@@ -22,10 +22,10 @@
 namespace remesh::server {
 namespace {
 
-constexpr size_t kSlotBytes = 4096;  // no sector holds parts of both
+constexpr size_t kSlotBytes = 4096;  // no disk sector contains parts of both slots
 constexpr char kMagic[] = "remesh-journal-head-1";
 
-// A line that people can read, and zeros.
+// One slot: a line that people can read, then zeros.
 std::string SlotOf(const JournalHead& head) {
   const std::string sequence = absl::StrCat(head.sequence);
   const RowDigest digest = RowDigest::Of({kMagic, head.journal_uid, head.leadership, sequence});
@@ -53,7 +53,7 @@ bool WriteSlot(int fd, int index, const std::string& slot) {
   return pwrite(fd, slot.data(), slot.size(), offset) == static_cast<ssize_t>(slot.size());
 }
 
-// So that the new name is on disk too.
+// Syncs the folder, so that the new name is on disk too.
 bool SyncFolderOf(const std::string& path) {
   const std::string parent = std::filesystem::path(path).parent_path().string();
   const int fd = open(parent.empty() ? "." : parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);

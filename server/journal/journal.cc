@@ -26,7 +26,8 @@ using service::LogWarning;
 
 namespace {
 
-// A worker that knows a leadership of longer ago takes the journal for an older one.
+// How many leaderships to keep. A worker that knows an older leadership takes the journal for one
+// that went back.
 constexpr size_t kLeadershipsMax = 10'000;
 
 uint64_t KernelRandom() {
@@ -37,7 +38,7 @@ uint64_t KernelRandom() {
 
 std::string NewUid() { return MakeUid(KernelRandom(), KernelRandom()); }
 
-// Empty stays empty.
+// A cluster uid in lower case; empty stays empty.
 absl::StatusOr<std::string> ParseClusterUid(const std::string& text) {
   const std::string uid = absl::AsciiStrToLower(text);
   bool right = uid.size() == 36;
@@ -60,7 +61,8 @@ absl::Status CheckClusterUid(const std::string& path, const std::string& has,
        .metadata = {{"path", path}, {"journal_cluster_uid", has}, {"cluster_uid", wanted}}});
 }
 
-// SQLite takes a missing file for an empty journal and removes a WAL that is left.
+// Refuses a journal that is missing or empty but has a witness or a WAL: SQLite would take it for a
+// new journal and remove the WAL.
 absl::Status CheckFiles(const std::string& path, const std::string& accept_older) {
   std::error_code error;
   if (std::filesystem::file_size(path, error) > 0 && !error) return absl::OkStatus();
@@ -74,7 +76,7 @@ absl::Status CheckFiles(const std::string& path, const std::string& accept_older
                    {.reason = "JOURNAL_CORRUPT", .metadata = {{"path", path}, {"wal", wal}}});
 }
 
-// What the journal holds: tables and nothing else when it is new.
+// The contents of the journal; creates the tables of a new one.
 absl::StatusOr<JournalContents> ReadOrCreate(JournalDatabase& database, const Witness& witness,
                                              const Journal::Options& options) {
   ASSIGN_OR_RETURN(std::optional<JournalContents> contents, ReadContents(database.sql()));
@@ -125,7 +127,8 @@ absl::Status Journal::Start() {
   RaiseFirstBallast();
   RETURN_IF_ERROR(Lead(contents.leaderships));
   past_.accepts_older = accepts;
-  // The other slot may know more than this journal, which the next start would take for its loss.
+  // The other slot may have a later position than this journal; the next start would then report
+  // lost transactions.
   return accepts ? WriteHead() : absl::OkStatus();
 }
 
@@ -204,7 +207,7 @@ absl::Status Journal::Try(HeadRow next, Change change) {
   if (status.ok()) {
     head_ = next;
   } else {
-    database_->sql().Execute("ROLLBACK").IgnoreError();  // the first error is the one to tell
+    database_->sql().Execute("ROLLBACK").IgnoreError();  // the first error is the one to report
   }
   return status;
 }
@@ -226,7 +229,7 @@ absl::Status Journal::WriteHead() {
 void Journal::MoveWal() {
   absl::Status status = database_->CheckpointWhenDue();
   if (IsFull(status) && DropBallast()) status = database_->CheckpointWhenDue();
-  // Nothing is lost: the WAL holds it, and the next write tries again.
+  // Nothing is lost: the WAL has it, and the next write tries again.
   if (!status.ok()) LogWarning("the journal's WAL cannot be moved", {{"error", status}});
 }
 
@@ -240,9 +243,10 @@ bool Journal::DropBallast() {
 
 bool Journal::RaiseBallast() {
   if (ballast_.Raise().ok()) return true;
-  // What fails here is tried again soon, and nothing is lost.
+  // A failure here loses nothing and is retried soon.
   absl::Status status = database_->GiveBackFreePages();
-  // The WAL keeps its room, unless that is what lacks: the next write may not find it again.
+  // Keeps the WAL's room unless exactly that is lacking, because the next write may not find it
+  // again.
   const int64_t lacking = ballast_.Lacking();
   if (status.ok() && lacking > 0 && lacking <= database_->WalBytes()) {
     status = database_->EmptyWal();

@@ -19,7 +19,7 @@
 namespace remesh::server {
 namespace {
 
-// Errors of damage are the journal's: its bytes are what the copy has.
+// Damage of the copy is reported as the journal's, because the copy has the same bytes.
 constexpr Database::Kind kBackupKind{.name = "journal's copy", .reason_prefix = "JOURNAL"};
 
 absl::StatusOr<HeadRow> CheckCopy(const std::string& path) {
@@ -47,7 +47,7 @@ absl::Status OpenCopy(const std::string& path, JournalBackup& backup) {
 
 JournalBackups::JournalBackups(const std::string& journal_path, JournalWriter& writer)
     : path_(journal_path + ".backup.tmp"), writer_(writer) {
-  unlink(path_.c_str());  // of a server that was killed meanwhile
+  unlink(path_.c_str());  // left by a server that was killed during a backup
 }
 
 absl::StatusOr<JournalBackup> JournalBackups::Take(absl::FunctionRef<bool()> wanted) {
@@ -62,7 +62,7 @@ absl::StatusOr<JournalBackup> JournalBackups::Take(absl::FunctionRef<bool()> wan
   JournalBackup backup;
   ASSIGN_OR_RETURN(backup.head, CheckCopy(path_));
   RETURN_IF_ERROR(OpenCopy(path_, backup));
-  backup.turn = std::move(turn);  // not before: without it `remove` could meet the next one's file
+  backup.turn = std::move(turn);  // last: otherwise `remove` could delete the next backup's file
   return backup;
 }
 

@@ -39,7 +39,8 @@ absl::StatusOr<CheckedJournal> ReadBackup(const std::string& path) {
   return ReadAll(path, *database);
 }
 
-// With a WAL, which is a part of it, and of which somebody may write more just now.
+// Reads a journal that a server left, with its WAL, which is part of it and to which another
+// process may be writing.
 absl::StatusOr<CheckedJournal> ReadLeft(const std::string& path) {
   ASSIGN_OR_RETURN(const std::unique_ptr<JournalDatabase> journal, JournalDatabase::Open(path));
   return ReadAll(path, journal->sql());

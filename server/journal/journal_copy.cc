@@ -18,7 +18,7 @@ namespace {
 
 constexpr int kStepPages = 64;
 constexpr Database::Kind kCopyKind{.name = "journal's copy", .reason_prefix = "BACKUP"};
-// A copy that a crash leaves behind is worth nothing: it needs neither a journal of its own nor
+// A copy that a crash leaves behind has no value, so it needs neither a journal of its own nor
 // syncs.
 constexpr char kCopySettings[] = "PRAGMA journal_mode=OFF; PRAGMA synchronous=OFF";
 
@@ -65,7 +65,7 @@ JournalCopy::~JournalCopy() { Finish(); }
 absl::StatusOr<bool> JournalCopy::Step() {
   const int code = sqlite3_backup_step(backup_, kStepPages);
   if (code == SQLITE_OK) return false;
-  // Until it is finished it would follow the journal further.
+  // Ends the copying; otherwise the copy would keep following the journal.
   const int finished = Finish();
   if (code == SQLITE_DONE && finished == SQLITE_OK) return true;
   return copy_->Error(code == SQLITE_DONE ? finished : code);

@@ -12,8 +12,8 @@ namespace remesh::server {
 namespace {
 
 constexpr int kCheckpointPages = 1000;
-// Of the WAL, kept when it starts again at its beginning: more than the pages above, so that it
-// keeps its room on a disk that becomes full, but not what one large transaction took.
+// The size of the WAL to keep when it starts over: more than the pages above, so that the WAL keeps
+// its room on a disk that becomes full, but not the room of one large transaction.
 constexpr char kWalBytes[] = "PRAGMA journal_size_limit=8388608";
 
 int CountPages(void* pages, sqlite3*, const char*, int in_wal) {
@@ -29,16 +29,16 @@ bool IsNew(const std::string& path) {
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<JournalDatabase>> JournalDatabase::Open(const std::string& path) {
-  // auto_vacuum would write to a file that is not new, and change nothing of it.
+  // On a file that is not new, auto_vacuum would write and yet change nothing.
   const bool is_new = IsNew(path);
   ASSIGN_OR_RETURN(std::unique_ptr<Database> opened,
                    Database::Open(path, {.name = "journal", .reason_prefix = "JOURNAL"}));
   std::unique_ptr<JournalDatabase> journal(new JournalDatabase(std::move(opened)));
   sqlite3* handle = journal->sql().handle();
-  // Of a WAL that is refused, closing would keep only what could be read.
+  // When a WAL is refused, closing must not move its readable part into the file.
   sqlite3_db_config(handle, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, nullptr);
   sqlite3_wal_hook(handle, CountPages, &journal->wal_pages_);
-  // Locked before anything is read: two servers on one journal would both decide.
+  // Lock before anything is read: two servers on one journal would both make decisions.
   RETURN_IF_ERROR(
       journal->sql().Lock(is_new ? "PRAGMA auto_vacuum=INCREMENTAL; PRAGMA synchronous=FULL"
                                  : "PRAGMA synchronous=FULL"));
@@ -66,7 +66,7 @@ absl::Status JournalDatabase::GiveBackFreePages() {
                               [&](sqlite3_stmt* row) { free_pages = Database::Number(row, 0); }));
   if (free_pages == 0) return absl::OkStatus();
   RETURN_IF_ERROR(sql().Execute("PRAGMA incremental_vacuum(1000)"));
-  return Checkpoint(SQLITE_CHECKPOINT_PASSIVE);  // the file becomes shorter
+  return Checkpoint(SQLITE_CHECKPOINT_PASSIVE);  // makes the file shorter
 }
 
 absl::Status JournalDatabase::EmptyWal() { return Checkpoint(SQLITE_CHECKPOINT_TRUNCATE); }

@@ -62,7 +62,7 @@ void JournalWriter::LookForRoom() {
   LookForRoomLater();
 }
 
-// One caller of Copy(), who waits.
+// A caller of Copy(), which waits.
 struct JournalWriter::Copying {
   const std::string& path;
   absl::FunctionRef<bool()> wanted;

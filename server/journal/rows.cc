@@ -11,7 +11,7 @@
 namespace remesh::server {
 namespace {
 
-// In the order of their names.
+// In the order of the tables' names.
 constexpr const char* kTables[] = {
     "CREATE TABLE head(id INTEGER PRIMARY KEY, journal_uid TEXT NOT NULL, cluster_uid TEXT NOT "
     "NULL, leadership TEXT NOT NULL, sequence INTEGER NOT NULL, rows BLOB NOT NULL, digest BLOB "
@@ -52,7 +52,7 @@ absl::Status CheckPages(Database& database) {
   return Corrupt(database, verdict.empty() ? "no verdict" : verdict[0]);
 }
 
-// False: there are no tables at all.
+// False: the database has no tables.
 absl::StatusOr<bool> CheckTables(Database& database) {
   ASSIGN_OR_RETURN(const std::vector<std::string> version,
                    ReadTexts(database, "PRAGMA user_version"));
@@ -64,7 +64,7 @@ absl::StatusOr<bool> CheckTables(Database& database) {
     if (ours) return true;
     return Corrupt(database, "its tables are not those of a journal");
   }
-  // One bit makes 0 of 2, which must not pass for an empty file.
+  // One flipped bit turns version 2 into 0, which must not pass for an empty file.
   if (version.empty() || version[0] == "0") {
     return Corrupt(database, "it has tables but no version");
   }

@@ -10,14 +10,14 @@
 namespace remesh::server {
 namespace {
 
-// Whether the journal has all that the witness saw.
+// Whether the journal has everything up to the witness's position.
 bool Knows(const JournalContents& journal, const JournalHead& witness) {
   const auto& all = journal.leaderships;
   const auto theirs = std::find_if(all.begin(), all.end(), [&](const LeadershipRow& leadership) {
     return leadership.id == witness.leadership;
   });
   if (witness.journal_uid != journal.head.journal_uid || theirs == all.end()) return false;
-  // A number alone says little: a journal that forked counts on.
+  // The sequence number alone is not enough: a journal that forked counts on.
   const uint64_t last = theirs + 1 == all.end() ? journal.head.sequence : (theirs + 1)->first - 1;
   return witness.sequence <= last;
 }

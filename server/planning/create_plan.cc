@@ -24,7 +24,7 @@ double SecondsSince(Timestamp start) {
   return std::chrono::duration<double>(SteadyClock().Now() - start).count();
 }
 
-// A question's bytes, with the topology that it was asked for.
+// The bytes of a question, with its topology made explicit.
 std::shared_ptr<const std::string> SpelledOut(const v1::PlanSpec& spec, const Topology& topology) {
   if (!spec.topology().hosts().empty()) {
     return std::make_shared<const std::string>(spec.SerializeAsString());
@@ -116,7 +116,7 @@ void RestorePins(PlanCache& cache, DiskTier& disk) {
     if (request.mutable_spec()->ParseFromString(pin.spec)) {
       const absl::StatusOr<v1::CreatePlanResponse> made = CreatePlan(cache, request, nullptr);
       status = made.status();
-      if (made.ok()) name = made->plan().name();  // another one where fingerprints have changed
+      if (made.ok()) name = made->plan().name();  // a different name if fingerprints have changed
     }
     if (status.ok()) status = cache.SetPinned(name, true).status();
     if (status.ok() && name == pin.name) continue;

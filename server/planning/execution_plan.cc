@@ -34,8 +34,8 @@ bool HoldsOnLostDevicesOnly(const HostDevices& devices, const std::set<int64_t>&
                      [&](int32_t local) { return lost.contains(devices.device_ids[local]); });
 }
 
-// What the controller needs to know of a plan from `source` to `given`, a target whose order may
-// be free. `lost`: as the request for the plan named them.
+// The part of a plan that the controller needs, for a move from `source` to `given`, a target whose
+// order may be free. `lost`: as named in the request for the plan.
 absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Planning& planning,
                                         const PlacedState& source,
                                         std::shared_ptr<const PlacedState> given,
@@ -74,8 +74,8 @@ absl::StatusOr<PlannedExecution> ToMove(const BoundPlan& plan, const v1::Plannin
   return move;
 }
 
-// A state numbered as the workers number their devices can move to workers that came later, in
-// racks that it has not heard of.
+// Adds workers that came after the state was created, and racks that it does not know, so that a
+// state in the workers' own device numbering can move to them.
 void AddNewWorkers(v1::Topology& topology, const Topology* workers) {
   if (workers == nullptr) return;
   absl::flat_hash_map<std::string, const Host*> known;

@@ -29,7 +29,7 @@ bool FairQueue::MayRun(const std::string& caller) const {
 std::optional<FairQueue::Next> FairQueue::Pop(bool executions_only) {
   for (Lane& lane : lanes_) {
     if (executions_only && &lane != &lanes_[0]) break;
-    // Callers passed over run something: there are no more of them than threads.
+    // Callers that are passed over run tasks, so there are no more of them than threads.
     const auto turn = std::find_if(lane.callers.begin(), lane.callers.end(),
                                    [&](const std::string& caller) { return MayRun(caller); });
     if (turn == lane.callers.end()) continue;

@@ -22,8 +22,9 @@ int64_t HeapBytesOfThread() { return held; }
 
 #ifdef REMESH_METERS_HEAP
 
-// Planning's memory is that of standard containers, and all of it comes by here; arrays and the
-// forms that take a size end in these two. Over-aligned types do not, and do not count.
+// Counts planning's memory: standard containers allocate it, and all of it goes through these two
+// operators, which the array and sized forms call too. Over-aligned types do not, and are not
+// counted.
 void* operator new(std::size_t size) {
   while (true) {
     if (void* const block = std::malloc(size == 0 ? 1 : size)) {

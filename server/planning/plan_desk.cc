@@ -98,15 +98,15 @@ void PlanDesk::Join(Waiter waiter) {
   if (!begun) PostFlight(fingerprint, flight, patient, turn);
 }
 
-// Posted for each of equal questions, so that it is planned when the first of their callers has
-// his turn; the others find it begun.
+// Posts the flight once for each of its equal questions, so that it is planned when the first of
+// their callers gets a turn; later turns find it begun.
 void PlanDesk::PostFlight(const std::string& fingerprint, const FlightPtr& flight, bool patient,
                           const Turn& turn) {
   ThreadPool& pool = patient ? planners_.patient : planners_.quick;
   const bool taken =
       pool.Post(turn, [this, fingerprint, flight, patient] { Fly(fingerprint, flight, patient); });
   if (taken) return;
-  // Nobody's turn may come: whoever waits with this one is refused with it.
+  // No turn may come for the others, so every waiter of the flight is refused with this one.
   AnswerAll(Land(fingerprint, flight), NotTaken(pool));
 }
 
@@ -121,7 +121,7 @@ std::shared_ptr<const PlanCache::Question> PlanDesk::Begin(Flight& flight, bool 
   absl::MutexLock lock(&mutex_);
   if (flight.begun || flight.patient != patient || flight.waiters.empty()) return nullptr;
   flight.begun = true;
-  // One that keeps the plan, if any does.
+  // Prefers a question that keeps the plan.
   auto chosen =
       std::find_if(flight.waiters.begin(), flight.waiters.end(),
                    [](const Waiter& waiter) { return waiter.question->access != Access::kTry; });
@@ -171,7 +171,7 @@ void PlanDesk::AnswerAll(std::vector<Waiter> waiters,
   for (Waiter& waiter : waiters) {
     const PlanCache::Question& question = *waiter.question;
     if (absl::IsCancelled(answer.status()) && !HasGone(waiter.asker)) {
-      Join(std::move(waiter));  // came while the others went
+      Join(std::move(waiter));  // came while the others were leaving
     } else if (!answer.ok()) {
       waiter.done(proto::BindRefusal(answer.status(), question.canonicalized.binding));
     } else if (std::exchange(first, false)) {

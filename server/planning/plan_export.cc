@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kComputeSecondsMax = 3600;
 
-// A file says how long planning took; it must not spoil statistics.
+// Limits the planning time that a file claims, which must not spoil statistics.
 double SaneSeconds(double seconds) {
   return std::isfinite(seconds) ? std::clamp(seconds, 0.0, kComputeSecondsMax) : 0;
 }

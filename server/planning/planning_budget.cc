@@ -10,7 +10,7 @@
 namespace remesh::server {
 namespace {
 
-constexpr Timestamp kBetweenQuestions = std::chrono::milliseconds(10);  // to `wanted`
+constexpr Timestamp kBetweenQuestions = std::chrono::milliseconds(10);  // between calls of `wanted`
 
 absl::Status TooLong(absl::Duration timeout) {
   const std::string most = absl::FormatDuration(timeout);

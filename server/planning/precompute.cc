@@ -24,7 +24,7 @@ struct Precomputer::Work {
 
 namespace {
 
-// A device that goes cannot be needed by anybody after.
+// No array may need a device that goes away.
 absl::Status CheckNotNeeded(const ScenarioReshard& move, const planner::ReshardRequest& request) {
   absl::flat_hash_set<int64_t> gone(move.before.begin(), move.before.end());
   for (const int64_t id : move.after) gone.erase(id);
@@ -109,7 +109,8 @@ v1::Scenario::Outcome Precomputer::Queue(const std::shared_ptr<const Work>& work
     ++counters.queued;
     ++counters.waiting;
   });
-  // The question is asked anew when its turn comes: questions are large, moves are not.
+  // Stores only the move, which is small; makes the question, which is large, again when its turn
+  // comes.
   if (pool_.PostBackground(
           [this, work, move, fingerprint] { Compute(*work, move, fingerprint); })) {
     return v1::Scenario::QUEUED;

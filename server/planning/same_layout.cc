@@ -30,7 +30,7 @@ absl::flat_hash_map<int64_t, int32_t> PositionsOf(const DeviceList& devices) {
   return positions;
 }
 
-// Whether every device holds the same boxes, in the same subgroup, on both sides.
+// Whether every device holds the same boxes, in the same subgroup, in both placements.
 bool SamePlaces(const Placement& a, const Placement& b) {
   if (a.memory_kind != b.memory_kind || a.layout->subgroup_kind != b.layout->subgroup_kind)
     return false;
@@ -83,7 +83,7 @@ absl::Status CheckSameLayout(const StateLayout& a, const StateLayout& b) {
   for (const PlacedArray& array : b.arrays) in_b[array.name] = &array;
   using Pair = std::tuple<const planner::Layout*, const DeviceList*, const planner::Layout*,
                           const DeviceList*, planner::MemoryKind, planner::MemoryKind>;
-  absl::flat_hash_set<Pair> same;  // many arrays share few placements
+  absl::flat_hash_set<Pair> same;  // many arrays share few pairs of placements
   for (const PlacedArray& array : a.arrays) {
     auto found = in_b.find(array.name);
     if (found == in_b.end())

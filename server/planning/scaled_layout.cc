@@ -25,7 +25,7 @@ using planner::NamedSharding;
 
 namespace {
 
-// How one sharding changes.
+// The change of one sharding.
 struct Change {
   std::string axis;
   int64_t devices = 0;  // after
@@ -35,7 +35,7 @@ absl::Status Inelastic(std::string_view what) {
   return absl::InvalidArgumentError(absl::StrCat("cannot change its size: ", std::string(what)));
 }
 
-// Which of the sizes changes: the one called for by its index, or the first above 1.
+// The index of the size that changes: the axis named by its index, or else the first size above 1.
 absl::StatusOr<size_t> IndexOf(const std::string& axis, const std::vector<int64_t>& sizes) {
   if (axis.empty()) {
     for (size_t i = 0; i < sizes.size(); ++i) {
@@ -50,7 +50,7 @@ absl::StatusOr<size_t> IndexOf(const std::string& axis, const std::vector<int64_
   return index;
 }
 
-// `sizes` with another one at `index`, so that their product is `devices`.
+// Changes the size at `index` so that the product of all sizes is `devices`.
 absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) {
   int64_t others = 1;
   for (size_t i = 0; i < sizes.size(); ++i) others *= i == index ? 1 : sizes[i];
@@ -66,7 +66,7 @@ absl::Status Resize(size_t index, int64_t devices, std::vector<int64_t>& sizes) 
   return absl::OkStatus();
 }
 
-// Whether positions are 0, 1, 2 ... in row-major order.
+// Whether the positions are 0, 1, 2 ... in row-major order.
 bool InOrder(const planner::TileAssignment& tiles) {
   return tiles.iota() != nullptr && tiles.iota()->reshape_dims.size() == 1;
 }
@@ -121,7 +121,7 @@ absl::Status Rescale(const Change& change, HloSharding& sharding) {
   if (std::holds_alternative<planner::Maximal>(sharding.form)) {
     return Inelastic("one device holds the array");
   }
-  return absl::OkStatus();  // the same on all devices, however many
+  return absl::OkStatus();  // replicated: the same on any number of devices
 }
 
 absl::Status Rescale(const Change& change, v1::DTensorSharding& dtensor) {
@@ -169,7 +169,7 @@ absl::Status Rescale(const Change& change, v1::Sharding& sharding) {
   return absl::OkStatus();
 }
 
-// The same, with a refusal that names the sharding.
+// As above, with an error that names the sharding.
 absl::Status RescaleOver(const std::string& list, const Change& change, const std::string& field,
                          v1::Sharding& sharding) {
   if (!sharding.devices().has_ref() || sharding.devices().ref() != list) return absl::OkStatus();
@@ -179,8 +179,8 @@ absl::Status RescaleOver(const std::string& list, const Change& change, const st
   return InvalidField(field, list, std::string(message.data(), message.size()));
 }
 
-// What no array refers to need not scale: the target half of a question brings the source's
-// shardings along.
+// Drops shardings that no array refers to, because they need not scale: the target half of a
+// question also has the source's shardings.
 void DropUnused(v1::StateSpec& spec) {
   std::set<std::string> used;
   for (const v1::StateArray& array : spec.arrays()) used.insert(array.sharding().ref());

@@ -14,7 +14,7 @@
 namespace remesh::server {
 namespace {
 
-// Devices of one host, in the order of the elastic list, or of the topology for spare ones.
+// The devices of one host, in the order of the elastic list, or of the topology for spare hosts.
 struct HostGroup {
   std::string name;
   std::vector<int64_t> devices;

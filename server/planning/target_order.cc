@@ -16,7 +16,7 @@ void Reorder(const TargetOrder& order, v1::DeviceList& list) {
   std::vector<int64_t> ids(list.ids().begin(), list.ids().end());
   for (int64_t i = 0; i < list.range().count(); ++i) ids.push_back(list.range().start() + i);
   const auto moves = [&](int64_t id) { return TakerOf(id, order) != id; };
-  if (std::none_of(ids.begin(), ids.end(), moves)) return;  // a range stays one
+  if (std::none_of(ids.begin(), ids.end(), moves)) return;  // keeps a list that is a range
   list.clear_range();
   list.clear_ids();
   for (const int64_t id : ids) list.add_ids(TakerOf(id, order));

@@ -14,7 +14,7 @@ namespace remesh::server {
 namespace {
 
 constexpr int kBackgroundNice = 19;
-constexpr size_t kCallersShare = 4;  // one part in so many of the places to wait
+constexpr size_t kCallersShare = 4;  // one caller's share of the places to wait
 
 FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
   const auto threads = static_cast<size_t>(options.threads);
@@ -31,7 +31,7 @@ FairQueue::Limits LimitsOf(const ThreadPool::Options& options) {
                                        : std::max<size_t>(1, threads - 1)};
 }
 
-// Of this thread alone, as Linux has it. Where it is not allowed, order is all there is.
+// Linux sets this for one thread. Without permission, only the order of tasks remains.
 void BeNice(int nice) {
   if (nice != 0) (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()), nice);
 }
@@ -91,7 +91,7 @@ bool ThreadPool::stopped() const {
 }
 
 void ThreadPool::Stop() {
-  FairQueue dropped({});  // destroyed without the lock: a task's destructor may post
+  FairQueue dropped({});  // destroyed without the lock, because a task's destructor may post
   TaskQueue* background;
   {
     absl::MutexLock lock(&mutex_);
@@ -111,13 +111,13 @@ void ThreadPool::RunNext(bool executions_only) {
     if (stopping_) return;
     next = tasks_.Pop(executions_only);
   }
-  if (!next.has_value()) return;  // another thread had it, or its caller runs enough
+  if (!next.has_value()) return;  // another thread took it, or its caller runs enough tasks
   std::move(next->task)();
-  next->task = nullptr;  // what it holds goes before its caller may have another
+  next->task = nullptr;  // frees what it holds before its caller may run another
   absl::MutexLock lock(&mutex_);
   if (stopping_) return;
   tasks_.Ended(next->caller);
-  // What its caller may run now had its turn before.
+  // Tasks that this caller may run now were passed over before.
   if (tasks_.CanPop(/*executions_only=*/false)) {
     PostNext(/*execution=*/tasks_.CanPop(/*executions_only=*/true));
   }

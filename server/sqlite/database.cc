@@ -28,12 +28,13 @@ int Bind(sqlite3_stmt* statement, int index, const SqlValue& value) {
                                SQLITE_STATIC, SQLITE_UTF8);
   }
   const std::string_view bytes = std::get<SqlBytes>(value).bytes;
-  // A null pointer would be NULL, which is not an empty blob.
+  // A null pointer would bind NULL, which is not an empty blob.
   if (bytes.empty()) return sqlite3_bind_zeroblob(statement, index, 0);
   return sqlite3_bind_blob64(statement, index, bytes.data(), bytes.size(), SQLITE_STATIC);
 }
 
-// A failed write of data; a failed sync is not one, for what it should have written may be gone.
+// A failed write of data counts as full; a failed sync does not, because data written before may be
+// gone.
 bool IsFull(int code, int system_error) {
   if ((code & 0xff) == SQLITE_FULL) return true;
   return code == SQLITE_IOERR_WRITE && (system_error == ENOSPC || system_error == EDQUOT);
@@ -50,7 +51,7 @@ absl::Status Database::Make(absl::StatusCode code, const char* reason,
                     .metadata = {{"path", path_}, {"error", what}}});
 }
 
-// SQLite opens for reading what it may not write, and then fails with "disk I/O error".
+// SQLite opens a file that it may not write for reading, and later fails with "disk I/O error".
 absl::Status Database::NotWritable() const {
   return Make(absl::StatusCode::kUnavailable, "_IO",
               absl::StrCat("user ", geteuid(), " may not write the file"));
