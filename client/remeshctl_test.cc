@@ -154,7 +154,7 @@ TEST(RemeshctlTest, AServerThatCannotBeReachedIsSaidInPlainWords) {
             "  code: UNAVAILABLE\n  reason: UNREACHABLE\n");
 }
 
-// The address that a command calls, by the error that says that nobody is there.
+// The address that a command calls, taken from the error that no server answers there.
 std::string Called(const std::string& arguments, const std::string& environment) {
   const Result r = Remeshctl(absl::StrCat(arguments, " --timeout 5"), environment);
   const size_t at = r.err.find("cannot reach ");
@@ -320,7 +320,7 @@ TEST(RemeshctlTest, WhatIsMissingIsNamed) {
   }
 }
 
-// A missing file ended with 1 and a missing folder with 2.
+// Regression: a missing file ended with 1 but a missing folder with 2.
 TEST(RemeshctlTest, AFolderThatIsMissingIsAFailure) {
   for (const char* arguments : {"put jobs/a/states/b no/such", "get jobs/a/states/b no/such",
                                 "cache export no/such", "cache import no/such"}) {
@@ -337,7 +337,8 @@ TEST(RemeshctlTest, AFileThatCannotBeWrittenSaysWhy) {
       << r.err;
 }
 
-// What the parser would cut to what its type holds is refused, with flag, value and range.
+// Refuses values that the parser would cut to the range of their type, and names flag, value and
+// range.
 TEST(RemeshctlTest, NumbersOutOfRangeAreRefused) {
   constexpr char kReshard[] = "reshard jobs/a/states/b --plan plans/x ";
   for (const auto& [arguments, flag, value, limit] : std::vector<std::array<std::string, 4>>{
@@ -421,7 +422,7 @@ TEST(RemeshctlTest, ErrorsOfFilesNameTheFile) {
   std::remove(file.c_str());
 }
 
-// Each with what stands in the message, and once only.
+// Each with a text that the message must contain exactly once.
 TEST(RemeshctlTest, ErrorsOfSpecsHelp) {
   const std::string spec = ReadAll(kExample);
   const auto with = [&](const std::string& from, const std::string& to) {
@@ -494,7 +495,7 @@ TEST(RemeshctlTest, HelpAndVersion) {
   EXPECT_NE(Remeshctl("help plams").err.find("did you mean \"plans\"?"), std::string::npos);
 }
 
-// A shell that has read what `remeshctl completion` prints for it.
+// A shell that has loaded the output of `remeshctl completion`.
 class CompletionTest : public testing::Test {
  protected:
   CompletionTest() {
@@ -509,7 +510,7 @@ class CompletionTest : public testing::Test {
   void Load(const std::string& shell) {
     std::ofstream(folder_ + "/completion") << Remeshctl("completion " + shell).out;
   }
-  // What comes out of `script`, errors too, its lines as words.
+  // The output and errors of `script`, one word a line.
   std::string Run(const std::string& shell, const std::string& script) {
     std::ofstream(folder_ + "/script") << script;
     const std::string command = absl::StrCat("cd ", folder_, " && HOME=", folder_,
@@ -522,7 +523,7 @@ class CompletionTest : public testing::Test {
     return absl::StrJoin(absl::StrSplit(out, absl::ByAnyChar(" \n"), absl::SkipEmpty()), " ");
   }
 
-  // Of `words`, the last one not finished.
+  // The completions of `words`, of which the last is incomplete.
   std::string Bash(const std::string& words) {
     return Run("bash", absl::StrCat("source ./completion\nCOMP_WORDS=(", words,
                                     ")\nCOMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n_remeshctl\n",
@@ -568,7 +569,7 @@ TEST_F(CompletionTest, BashCompletes) {
   EXPECT_EQ(Remeshctl("completion tcsh").code, 2);
 }
 
-// It offered files only: bash's script has another meaning there.
+// Regression: zsh offered only files, because bash's script means something else there.
 TEST_F(CompletionTest, ZshCompletes) {
   if (!Has("zsh")) GTEST_SKIP() << "zsh is not installed";
   Load("zsh");
@@ -580,7 +581,7 @@ TEST_F(CompletionTest, ZshCompletes) {
   EXPECT_EQ(Zsh("remeshctl plans get --output "), "table wide json yaml name");
 }
 
-// It offered files only, and errors.
+// Regression: it offered only files, and printed errors.
 TEST_F(CompletionTest, FishCompletes) {
   if (!Has("fish")) GTEST_SKIP() << "fish is not installed";
   Load("fish");
@@ -591,7 +592,7 @@ TEST_F(CompletionTest, FishCompletes) {
   EXPECT_EQ(Fish("remeshctl plans get --output "), "json name table wide yaml");
 }
 
-// The workers' default is said by remesh-worker alone.
+// Only remesh-worker documents the default of the workers' socket.
 TEST(RemeshctlTest, TheSocketDefaultsToTheWorkers) {
   const Result r = Remeshctl("put jobs/a/states/b . --timeout 1");
   EXPECT_EQ(r.code, 1);
@@ -648,12 +649,12 @@ TEST(RemeshctlTest, PlansOnAServer) {
   EXPECT_EQ(plan["summary"]["totalBytes"], "5");
   EXPECT_EQ(plan["transfers"].size(), 2u);
   EXPECT_EQ(plan["transfers"][1]["window"], 1);
-  // $REMESH_SERVER is asked too, unless the answer is wanted from here.
+  // $REMESH_SERVER is used too, unless --here is given.
   const std::string env = absl::StrCat("REMESH_SERVER=127.0.0.1:", port);
   const std::string question = absl::StrCat("plan -o json -f ", kExample);
   EXPECT_EQ(Json::parse(Remeshctl(question, env).out)["planning"]["cache"], "HIT");
   EXPECT_EQ(Json::parse(Remeshctl(question + " --here", env).out)["planning"]["cache"], "MISS");
-  // A stream may take longer than a call, but not say nothing for as long.
+  // A stream may take longer than a call, but must not be silent for as long.
   r = Remeshctl("plans get silent --full --timeout 0.2" + where);
   EXPECT_EQ(r.code, 1);
   EXPECT_NE(r.err.find("said nothing for 0.2 s"), std::string::npos) << r.err;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What operators ask of a server, through gRPC.
+// Requests of operators to a server, through gRPC.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -79,7 +79,7 @@ TEST_F(AdminTest, ABackupIsTheJournalWithItsDigest) {
   EXPECT_FALSE(HasCopy());
 }
 
-// The journal goes on, and nobody else may fill its disk with a second copy.
+// The journal keeps working during a backup, and no second copy may fill its disk.
 TEST_F(AdminTest, ACallerWhoDoesNotReadHoldsUpNobody) {
   AttachWorkers();
   CreateLargeState();

@@ -151,7 +151,7 @@ TEST_F(AuditTest, ARequestThatCannotBeReadIsNotCalledAnUnknownMethod) {
   for (const nlohmann::json& line : lines) EXPECT_EQ(line["reason"], "REQUEST_UNREADABLE") << line;
 }
 
-// No setting lets a method through uncounted because somebody forgot it.
+// Every method that plans or creates something is limited, including methods that are added later.
 TEST_F(AuditTest, CallsThatCostMuchAreLimited) {
   for (const std::string& method : Methods()) {
     const std::string name = NameOf(method);

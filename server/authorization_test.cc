@@ -14,7 +14,7 @@ absl::Status Deny(const service::Identity&, const service::Resource&, std::strin
                    {.reason = "DENIED", .metadata = {}});
 }
 
-// The hook stands before every method that there is, also those that come later.
+// Every method asks the authorizer, including methods that are added later.
 TEST_F(ServerFixture, EveryMethodAsksTheAuthorizerFirst) {
   Server::Options options;
   options.authorizer = Deny;

@@ -25,7 +25,7 @@ class BadInputTest : public ServerFixture {
               1);
   }
 
-  // Refused with the code, and the reason or, for INVALID_ARGUMENT, the field.
+  // Expects a refusal with this code and reason or, for INVALID_ARGUMENT, field.
   static void ExpectRefused(const absl::Status& status, absl::StatusCode code,
                             const std::string& reason_or_field) {
     const ErrorInfo info = GetErrorInfo(status);

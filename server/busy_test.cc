@@ -37,10 +37,10 @@ class BusyTest : public ServerFixture {
     OccupyPatient();
     Hold(core_->quick_planners());
   }
-  // The only one for what takes long.
+  // Holds the only thread for large plans.
   void OccupyPatient() { Hold(core_->planners()); }
   void Free() { free_.Notify(); }
-  // Takes the places to wait as well, each for another caller.
+  // Also fills the places to wait, each with a task of another caller.
   void Fill() {
     for (const char* caller : {"a", "b"}) {
       ASSERT_TRUE(core_->planners().Post(Turn{.caller = caller}, [] {}));
@@ -134,8 +134,8 @@ TEST_F(BusyTest, AMoveThatIsKnownIsAnswered) {
   EXPECT_EQ(known->planning().cache(), v1::Planning::HIT);
 }
 
-// Eight who read a plan a chunk a minute once stopped the executions of all jobs, whose workers
-// fetch their programs when they prepare.
+// Regression: eight callers that read a plan at a chunk a minute stopped the executions of all
+// jobs, because workers fetch their programs when they prepare.
 TEST_F(BusyTest, HostProgramsDoNotWaitForReadersWhoTrickle) {
   const auto made = CreatePlan(SpecOfRows(8));
   ASSERT_TRUE(made.ok()) << made.status();
@@ -153,8 +153,8 @@ TEST_F(BusyTest, HostProgramsDoNotWaitForReadersWhoTrickle) {
   EXPECT_TRUE(program.ok()) << program.status();
 }
 
-// Of plans and of programs; three who do not read leave threads too. Was: one held up every host's
-// program, two every plan.
+// For plans and for programs; three readers that have stopped leave threads too. Regression: one of
+// them held up every host's program, two of them every plan.
 TEST_F(BusyTest, AReaderHasAQuarterOfTheThreadsOfStreams) {
   for (ThreadPool* pool : {&core_->streamers(), &core_->programs()}) {
     for (const char* reader : {"a", "b", "c"}) {
@@ -180,8 +180,8 @@ TEST_F(BusyTest, QuestionsOfCallersWhoHaveGoneAreNotPlanned) {
     return Ask<v1::CacheStats>([&](auto* c, auto* r) { return plans_->GetCacheStats(c, {}, r); });
   };
   Free();
-  // The thread has come to what is asked after the question that was given up.
-  // Until then that one keeps its place, and there may be no other.
+  // The thread has reached the question after the one that was given up.
+  // Until then the abandoned question keeps its place in the queue.
   auto planned = CreatePlan(SpecOfRows(32));
   while (GetErrorInfo(planned.status()).reason == "PLANNER_BUSY")
     planned = CreatePlan(SpecOfRows(32));

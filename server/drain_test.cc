@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an operator does to a server that runs: ends it, changes its settings, upgrades around it.
+// An operator's actions on a running server: end it, change its settings, upgrade around it.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -18,7 +18,8 @@ using Command = v1::AttachResponse;
 class DrainTest : public ServerFixture {
  protected:
   absl::StatusOr<v1::Execution> StartHeld(ScriptedWorker::OnCommand on_command) {
-    // Counted before it is carried out: a worker that holds on to a command has not ended it.
+    // Counted before the command is carried out, so a worker that delays a command has not ended
+    // it.
     AttachWorkers([this, on_command](ScriptedWorker& worker, const Command& command) {
       if (command.has_verify() && !asked_.exchange(true)) verify_came_.Notify();
       return on_command(worker, command);

@@ -69,7 +69,7 @@ TEST(ServerOptionsTest, ABadRuleIsNamedByItsPlaceInTheFile) {
   EXPECT_FALSE(Load("topology: fast").status.ok());
 }
 
-// GetServer shows them all to whoever may look.
+// GetServer shows all settings to its callers.
 TEST(ServerOptionsTest, SettingsNameTheFilesOfSecretsAndHoldNone) {
   ServerOptions options;
   service::Settings settings;

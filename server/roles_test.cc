@@ -171,7 +171,7 @@ const MethodRule* RuleOf(const MethodDescriptor& method) {
   return nullptr;
 }
 
-// Own, as far as a request about a job or a host goes: plans are everybody's.
+// Which requests about a job or a host are the peer's own; plans belong to everyone.
 bool IsExpected(const Peer& peer, const MethodRule& rule) {
   const bool has_role =
       !peer.role.empty() && std::count(rule.roles.begin(), rule.roles.end(), peer.role[0]) > 0;
@@ -182,7 +182,7 @@ bool IsExpected(const Peer& peer, const MethodRule& rule) {
   return !rule.of_a_job && !about_a.contains(rule.method);
 }
 
-// Reflection says what is served; a method that the table does not know is a gap.
+// Reflection lists every method that is served; a method missing from the table is an error.
 TEST_F(RolesTest, EveryMethodForEveryRole) {
   std::map<std::string, std::unique_ptr<grpc::GenericStub>> stubs;
   std::string table = absl::StrFormat("%-44s", "method on job a, host a");
@@ -223,7 +223,7 @@ TEST_F(RolesTest, EveryMethodForEveryRole) {
   std::cout << table << "\n" << methods << " methods, " << gaps << " gaps\n";
 }
 
-// Health and reflection are for every peer that the CA knows; that is all that it is for.
+// Peers with a certificate of the CA but without a role may use only health and reflection.
 TEST_F(RolesTest, HealthIsForEveryPeer) {
   const auto stranger = StubOf("");
   EXPECT_TRUE(CallOnce(*stranger, "/grpc.health.v1.Health/Check", "").ok());
@@ -262,7 +262,7 @@ TEST_F(RolesTest, ForgedIdsHaveNoRole) {
   EXPECT_FALSE(IsWorker("10.0.0.7"));
 }
 
-// All jobs are not a job's.
+// A job may not list all jobs.
 TEST_F(RolesTest, AJobDoesNotListTheOthers) {
   const auto job = StubOf("spiffe://remesh.local/job/a/t");
   for (const char* parent : {"", "jobs/-", "jobs/b", "jobs/a"}) {

@@ -148,7 +148,7 @@ TEST_F(AcceptLoopTest, WhoIsForgottenTakesNoRoom) {
   EXPECT_TRUE(IsClosed(mine[4])) << "the silent count";
 }
 
-// They come together, so that no event tells of the first one's word before the next need room.
+// All connect at once, so that the first one's event has not come yet when the next ones need room.
 TEST_F(AcceptLoopTest, WhoHasSpokenMakesNoRoomForTheNext) {
   auto listeners = ListenOn("127.0.0.1:0", seconds(5));
   ASSERT_TRUE(listeners.ok()) << listeners.status();
@@ -208,8 +208,8 @@ TEST_F(AcceptLoopTest, TooManyUnfinishedCallsEndTheirConnection) {
   EXPECT_EQ(recv(other.get(), &byte, 1, MSG_DONTWAIT), -1) << "and what is not too much";
 }
 
-// Whoever else had more to read was ended, and shut out: all whose bytes were not read because of the
-// flood, one every 5 ms, also after the flood had ended.
+// Regression: every other connection with unread bytes was ended and its address barred, one every
+// 5 ms, even after the flood had ended; its bytes were unread only because of the flood.
 TEST_F(AcceptLoopTest, AFloodEndsTheConnectionThatIsReadMost) {
   constexpr int kHalf = UnfinishedCalls::kWaitingMax / 2;
   auto calls = std::make_shared<UnfinishedCalls>();

@@ -122,7 +122,7 @@ TEST_F(ConfigReloadTest, APollNoticesWhatNoEventTells) {
   EXPECT_TRUE(Becomes(3));
 }
 
-// A reload that met a busy controller was once forgotten until the file changed again.
+// Regression: a reload that met a busy controller was forgotten until the file changed again.
 TEST_F(ConfigReloadTest, WhatCouldNotBeAppliedIsTriedAgain) {
   {
     absl::MutexLock lock(&mutex_);

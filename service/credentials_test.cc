@@ -14,7 +14,7 @@
 namespace remesh::service {
 namespace {
 
-// Says who called.
+// Answers with the caller's identity.
 class WhoAmI : public v1::PlanService::Service {
   grpc::Status GetPlan(grpc::ServerContext* context, const v1::GetPlanRequest*,
                        v1::Plan* response) override {

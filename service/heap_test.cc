@@ -25,7 +25,7 @@ TEST(HeapTest, WhatAThreadFreedIsGivenBackToTheKernel) {
   const int64_t kept = FreedBytesKept();
   EXPECT_GT(kept, kBytes / 2);
   HeapTrimmer().Trim();
-  // What else is kept is other tests': stacks of threads that have ended, for one.
+  // Other tests' memory is kept too, such as stacks of threads that have ended.
   EXPECT_GT(kept - FreedBytesKept(), kBytes / 2);
 }
 

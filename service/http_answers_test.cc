@@ -80,7 +80,7 @@ class HttpAnswersTest : public testing::Test {
     return client;
   }
 
-  // Whoever was taken before has asked by then.
+  // Connections taken before have asked by then.
   void AwaitTaken() { EXPECT_TRUE(Read(Ask("/quick")).ends_with("\r\n\r\nq")); }
 
   static std::string Read(const Fd& fd) {
@@ -136,7 +136,8 @@ TEST_F(HttpAnswersTest, TheOldestMakesRoomForTheNewest) {
   EXPECT_GT(Read(second).size(), kLarge - 1);
 }
 
-// A scrape was reset when callers of two other addresses took all there is, for it was the oldest.
+// Regression: when callers of two other addresses took all connections, a scrape was reset because
+// it was the oldest.
 TEST_F(HttpAnswersTest, AddressesWithManyMakeRoomNotThoseWithOne) {
   Start({.per_address_max = 4, .connections_max = 8, .time_max = hours(1)});
   const Fd scrape = AskFrom("127.0.0.5", "/long");

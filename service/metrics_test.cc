@@ -182,7 +182,7 @@ std::unique_ptr<MetricsEndpoint> StartLarge() {
   return endpoint.ok() ? *std::move(endpoint) : nullptr;
 }
 
-// What everybody is owed while others are slow: both answers, a second each at most.
+// What each client must get while others are slow: both answers, within a second each.
 void ExpectAnswered(int port) {
   const auto start = std::chrono::steady_clock::now();
   EXPECT_NE(Get(port, "/livez").find("200 OK"), std::string::npos);
@@ -219,7 +219,7 @@ TEST(MetricsEndpointTest, SlowReadersHoldUpNobody) {
   ExpectAnswered(endpoint->port());
 }
 
-// Half requests that go on a byte at a time; whose connection ends makes another.
+// Clients that send half a request a byte at a time, and reconnect when their connection ends.
 class Tricklers {
  public:
   Tricklers(int port, size_t count) : port_(port) {
@@ -246,7 +246,7 @@ class Tricklers {
   std::thread thread_;
 };
 
-// They held up CivetWeb's threads for 4 s.
+// Such requests held up CivetWeb's threads for 4 s.
 TEST(MetricsEndpointTest, RequestsThatTrickleHoldUpNobody) {
   const auto endpoint = StartLarge();
   rlimit files{};

@@ -206,7 +206,7 @@ TEST(SettingsTest, FlagsOverrideTheFile) {
   EXPECT_FALSE(values.reflection);
 }
 
-// Was: the next word was its value, and lost as a flag.
+// Regression: the next word was taken for its value and was lost as a flag.
 TEST(SettingsTest, AFlagMayBeEmpty) {
   Values values;
   Settings settings = Table(values);

@@ -20,7 +20,8 @@ constexpr bool kLimitsMemory = false;
 constexpr bool kLimitsMemory = true;
 #endif
 
-// Stacks that find no room fail as threads beyond a limit do; that one does not bind root.
+// Threads whose stacks find no room fail like threads beyond a limit; the limit itself does not
+// bind root.
 void LeaveRoomForFewThreads() {
   const rlimit room{1 << 30, 1 << 30};
   setrlimit(RLIMIT_AS, &room);

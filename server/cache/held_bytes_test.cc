@@ -14,13 +14,13 @@
 namespace remesh::server {
 namespace {
 
-// What the process has allocated and not freed.
+// Bytes that the process has allocated and not freed.
 int64_t Allocated() {
   const struct mallinfo2 info = mallinfo2();
   return static_cast<int64_t>(info.uordblks + info.hblkhd);
 }
 
-// What copies of a spec's plan take beside what HeldBytes says of them.
+// The difference between the memory that copies of a spec's plan take and HeldBytes() of them.
 void ExpectCounted(const v1::PlanSpec& spec) {
   constexpr int kCopies = 20;
   auto canonicalized = planner::Canonicalize(testing::RequestOf(spec));

@@ -53,7 +53,7 @@ class PlanCacheDiskTest : public ::testing::Test {
   std::unique_ptr<PlanCache> cache_;
 };
 
-// What an answer says of the plan, whenever and from wherever it came.
+// The parts of an answer that must not depend on when and where the plan was found.
 std::string Lasting(v1::Plan plan) {
   plan.clear_create_time();
   plan.clear_hits();

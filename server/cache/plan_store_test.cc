@@ -138,7 +138,7 @@ size_t WarningsIn(const std::string& log) {
   return count;
 }
 
-// Files that may not grow are as good as a full disk.
+// A limit on file size stands in for a full disk.
 TEST_F(PlanStoreTest, AFullDiskIsOneWarningNotOneAPlan) {
   auto store = Open();
   store->Store(PlanOf(1));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a watcher of plans makes of what it is told, against the plans that are there.
+// Compares the plans that a watcher knows from its events with the plans that exist.
 #include "server/cache/plan_watch_queue.h"
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ namespace {
 using Told = v1::WatchPlansResponse;
 using Plans = std::map<std::string, v1::Plan>;
 
-// Plans that come, change and go, and the events of it in their order.
+// Plans that come, change and go, and the events about them, in order.
 class PlansThatChange {
  public:
   void Make(const std::string& name) {
@@ -67,7 +67,7 @@ class PlansThatChange {
     return page;
   }
   const Plans& plans() const { return plans_; }
-  // What was published since this was asked last.
+  // The events published since the last call.
   std::vector<PlanEventPtr> TakeEvents() { return std::exchange(events_, {}); }
 
  private:
@@ -91,7 +91,7 @@ class PlansThatChange {
   uint64_t number_ = 0;
 };
 
-// One who applies what he is told.
+// A watcher that applies its events to its view of the plans.
 class View {
  public:
   void Apply(const Told& told) {
@@ -129,7 +129,7 @@ class View {
 
 constexpr size_t kPageSize = 16;
 
-// Takes what is next, if need be after a page; false: there is nothing.
+// Takes the next event, after reading a page if necessary; false: there is none.
 bool ReadOne(const PlansThatChange& world, PlanWatchQueue& queue, View& view) {
   while (true) {
     if (const PlanEventPtr next = queue.Next()) {
@@ -141,7 +141,7 @@ bool ReadOne(const PlansThatChange& world, PlanWatchQueue& queue, View& view) {
   }
 }
 
-// Takes all there is; then the watcher knows what there is.
+// Takes all events; then the watcher's view is complete.
 void ExpectExact(const PlansThatChange& world, PlanWatchQueue& queue, View& view) {
   while (ReadOne(world, queue, view)) {
   }
@@ -154,7 +154,7 @@ class PlanWatchQueueTest : public ::testing::Test {
   void MakePlans(int count) {
     for (int i = 0; i < count; ++i) world_.Make(absl::StrCat("plans/", made_++));
   }
-  // Tells the queue of all that has happened.
+  // Adds all events that have happened to the queue.
   absl::Status Offer(PlanWatchQueue& queue) {
     for (const PlanEventPtr& event : world_.TakeEvents()) {
       if (absl::Status status = queue.AddEvent(event, true); !status.ok()) return status;
@@ -177,7 +177,7 @@ TEST_F(PlanWatchQueueTest, MorePlansThanWaitAreMadeWhileOneIsSynced) {
   ASSERT_TRUE(Offer(queue).ok());
   EXPECT_LE(queue.waiting(), 1024u + kPageSize);
   ExpectExact(world_, queue, view_);
-  // Nothing but what had been missed was read again, with the last that still waited.
+  // Only the plans that were missed were read again, and the last ones that still waited.
   EXPECT_LT(view_.told(), 100 + 10'000 + 1024 + 2 * static_cast<int64_t>(kPageSize));
 }
 
@@ -213,7 +213,7 @@ TEST_F(PlanWatchQueueTest, WhoReadsFasterThanPlansChangeGetsToTheEnd) {
   MakePlans(3'000);
   world_.TakeEvents();
   PlanWatchQueue queue(room_, {.waiting = 8, .restarts = 8});
-  // Three in four of what is read is news, of plans near and far.
+  // Three events come for every four reads, about plans near to and far from the walk's place.
   for (int64_t i = 0; !view_.synced() && view_.told() < 100'000; ++i) {
     ReadOne(world_, queue, view_);
     if (i % 4 != 3) continue;
@@ -249,7 +249,7 @@ TEST_F(PlanWatchQueueTest, WhatIsGoneWhileItsPageIsReadIsToldToHaveGone) {
   ExpectExact(world_, queue, view_);
 }
 
-// It was told that a plan is there, then that it has gone, and nothing more.
+// Regression: the watcher was told that a plan exists, then that it is gone, and nothing more.
 TEST_F(PlanWatchQueueTest, APlanMadeAnewIsReadAfterTheFormerOneIsToldToHaveGone) {
   PlanWatchQueue queue(room_, {.waiting = 1});
   ASSERT_EQ(queue.Next(), nullptr);  // the first page is wanted, but not begun
@@ -360,7 +360,7 @@ TEST_F(PlanWatchQueueTest, APlanThatLeavesTheFilterIsNotToldAsItWas) {
   ExpectExact(world_, queue, view_);
 }
 
-// Whatever happens in whatever order, with events and pages on their way for however long.
+// Random events in random order, with events and pages delayed at random.
 class AtRandom {
  public:
   explicit AtRandom(int seed) : random_(seed) {}

@@ -49,7 +49,8 @@ TEST_F(ControllerLeaderTest, WhoComesBackToItsLeaderRaisesNothing) {
   EXPECT_EQ(controller_->epoch(), epoch);
 }
 
-// Its machine died with the server's, as machines of one rack do: an operator must be told.
+// The host's machine died together with the server's, as machines of one rack do: an operator must
+// be told.
 TEST_F(ControllerLeaderTest, AHostThatHasNotComeBackIsCountedAndListedAsAway) {
   Attach("a");
   Attach("b");
@@ -66,7 +67,7 @@ TEST_F(ControllerLeaderTest, AHostThatHasNotComeBackIsCountedAndListedAsAway) {
   EXPECT_TRUE(listed.workers(1).alive());
 }
 
-// Its epoch is ours by number only.
+// The worker's epoch equals ours only as a number.
 TEST_F(ControllerLeaderTest, AWorkerOfAnotherLeaderOfOurEpochRaisesIt) {
   const uint64_t epoch = controller_->epoch();
   Attach("b", {}, epoch);
@@ -88,7 +89,7 @@ TEST_F(ControllerLeaderTest, NothingIsFreedForLackOfKnowledge) {
   EXPECT_EQ(sent_[again].size(), 1u);
 }
 
-// Found by tests/fuzz: it was commanded over a stream that had been closed.
+// Found by tests/fuzz: commands went over a stream that had been closed.
 TEST_F(ControllerLeaderTest, NothingIsHeardOfAStreamThatWasClosedWhileItWaited) {
   disk_stops_ = true;
   StartServer();
@@ -116,7 +117,7 @@ class JournalBehindTest : public ControllerTestWorld {
     saved_disk_ = disk_;
     saved_past_ = past_;
   }
-  // A state on a and b whose workers were told more than a copy of the journal knows.
+  // A state on a and b, whose workers were told of transactions that a copy of the journal lacks.
   void SetUp() override {
     Attach("a");
     Attach("b");
@@ -258,7 +259,7 @@ TEST_F(JournalBehindTest, AWorkerOfAnotherClusterIsRefusedAndLosesNothing) {
   EXPECT_EQ(Refused(stream), "OTHER_CLUSTER");
   EXPECT_TRUE(sent_[stream].empty());
   EXPECT_FALSE(Behind());
-  // Its record may be lost, its buffers not.
+  // The host's record may be lost, but its buffers are not.
   other.clear_position();
   other.mutable_manifests(0)->set_cluster_uid("other");
   EXPECT_EQ(Refused(Attach(other)), "OTHER_CLUSTER");

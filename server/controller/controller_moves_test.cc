@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Executions around the commit: hosts that lose what they acknowledged, and ways out.
+// Executions around the commit: hosts that lose what they have acknowledged, and how operators end
+// such executions.
 #include "server/controller/controller_test_world.h"
 
 namespace remesh::server {
@@ -99,7 +100,7 @@ class ControllerMovesTest : public ControllerTestWorld {
     return GetErrorInfo(replies_.at(Ask(request)).status()).reason;
   }
 
-  // It was told of a later journal than this one.
+  // The host was told of a later journal than this one.
   void AttachWitness(const std::string& host) {
     v1::Register later = Identity(host);
     later.mutable_position()->set_leadership("a later one");
@@ -112,7 +113,7 @@ class ControllerMovesTest : public ControllerTestWorld {
   std::string uid_;
 };
 
-// What many moves at once grow by was once counted when they had committed.
+// Regression: the growth by many concurrent moves counted only after they had committed.
 TEST_F(ControllerMovesTest, AJobsMovesThatRunCountTowardsItsBytes) {
   const std::string other = "jobs/j/states/other";
   CreateState create{.request = {}, .placed = WithBytes({"a", "b"}, 10)};
@@ -157,7 +158,8 @@ TEST_F(ControllerMovesTest, AHostWipedAfterItsAcknowledgementKeepsTheSourceAlive
   EXPECT_EQ(Phase(name), v1::Execution::FAILED);
 }
 
-// Its machine goes down right after the end: the generation before still rebuilds it.
+// The host's machine goes down right after the end: the previous generation can still rebuild the
+// state.
 TEST_F(ControllerMovesTest, NothingIsRetiredWhileAHostOfTheTargetIsAway) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);
@@ -178,7 +180,7 @@ TEST_F(ControllerMovesTest, NothingIsRetiredWhileAHostOfTheTargetIsAway) {
 TEST_F(ControllerMovesTest, ALostCommitAcknowledgementAndAnUnsealDoNotWedge) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);
-  // b committed, its answer was lost, its trainer has unsealed meanwhile.
+  // b committed, its answer was lost, and its trainer has unsealed since.
   const StreamId back =
       Attach("b", {Manifest(uid_, 1), Written(2, name, v1::SHARD_PHASE_BUILDING)});
   ASSERT_EQ(Count(back, Command::kCommit), 1);  // was: never
@@ -186,7 +188,7 @@ TEST_F(ControllerMovesTest, ALostCommitAcknowledgementAndAnUnsealDoNotWedge) {
   EXPECT_EQ(Phase(name), v1::Execution::SUCCEEDED);
 }
 
-// It ended the move, and wrote that.
+// Regression: the host's return ended the move, and the journal got that.
 TEST_F(ControllerMovesTest, AGiverThatReturnsToAJournalThatIsBehindWritesNothing) {
   const std::string name = StartMove(1, kState, {"b"});
   for (const auto kind : {v1::AttachRequest::kPrepared, v1::AttachRequest::kVerified}) {
@@ -231,8 +233,8 @@ TEST_F(ControllerMovesTest, AnOperatorKeepsTheSourceWhileItIsWhole) {
   EXPECT_EQ(Get().phase(), v1::State::READY);
   EXPECT_EQ(Get().generation(), 1);
   EXPECT_EQ(Resolve(name), "NOT_COMMITTING");
-  // Who was away then is told when it comes, after a restart too; no later generation has its
-  // number.
+  // A host that was away is told when it comes back, also after a restart; no later generation gets
+  // the same number.
   StartServer();
   const StreamId late = Attach("b", {Manifest(uid_, 1), Written(2, name)});
   EXPECT_EQ(Count(late, Command::kAbort), 1);
@@ -305,14 +307,15 @@ TEST_F(ControllerTransportTest, OtherDevicesOfAHostServeAnotherExecution) {
   EXPECT_EQ(StartTwo("tcp"), 2);
 }
 
-// Was: both open communicators, in another order on each host, and wait for each other.
+// Regression: both executions opened communicators, in a different order on each host, and waited
+// for each other.
 TEST_F(ControllerTransportTest, OverNcclAHostServesOneExecutionAtATime) {
   EXPECT_EQ(StartTwo("nccl"), 1);
   CancelFirst();
   EXPECT_EQ(Count(b_, Command::kPrepare), 2);
 }
 
-// Was: both hosts reserved memory, and then failed the move.
+// Regression: both hosts reserved memory, and then failed the move.
 TEST_F(ControllerMovesTest, HostsWithoutACommonTransportAreRefusedAtTheStart) {
   StartServer();
   for (const auto& [host, transport] : {std::pair("a", "nccl"), std::pair("b", "tcp")}) {
@@ -374,7 +377,8 @@ TEST_F(ControllerEncryptionTest, AHostThatDoesNotEncryptTakesPartInNothing) {
   EXPECT_EQ(GetErrorInfo(refused).metadata["host"], "b");
 }
 
-// Was: both hosts prepared, and one failed the move for want of an address of its own transport.
+// Regression: both hosts prepared, and one failed the move because the other had no address of its
+// transport.
 TEST_F(ControllerEncryptionTest, AQueuedMoveIsToldWhyWhenEncryptionIsTurnedOn) {
   Return("tcp+aes-256-gcm", "nccl");
   Reconfigured(false);
@@ -401,7 +405,7 @@ TEST_F(ControllerEncryptionTest, AQueuedMoveIsToldWhyWhenEncryptionIsTurnedOn) {
   EXPECT_EQ(Count(b_, Command::kPrepare), 1);
 }
 
-// It was cut off while it reserved memory, and the server restarted meanwhile.
+// The host was cut off while it reserved memory, and the server restarted meanwhile.
 TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesBack) {
   const std::string name = StartMove();
   StartServer();
@@ -415,7 +419,7 @@ TEST_F(ControllerMovesTest, AnAttemptThatFailedWithoutItsHostIsEndedWhenItComesB
   EXPECT_EQ(sent_[back][1].abort().attempt().execution(), name);
 }
 
-// What was written by a move can be written by no trainer again.
+// No trainer can write again what a move has written.
 TEST_F(ControllerMovesTest, AHostThatIsMissedIsNamed) {
   const std::string name = UntilCommitting();
   for (const StreamId stream : {a_, b_}) Answer(stream, v1::AttachRequest::kCommitted, name);
@@ -438,7 +442,7 @@ TEST_F(ControllerMovesTest, AHostThatIsMissedIsNamed) {
   EXPECT_EQ(warnings_, std::vector<std::string>());
 }
 
-// Its machine burnt. Neither the target nor the source will be whole again.
+// A host's machine is lost for good: neither the target nor the source will be whole again.
 TEST_F(ControllerMovesTest, AStateWhoseReceiverNeverComesBackCanBeDeleted) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);
@@ -448,7 +452,8 @@ TEST_F(ControllerMovesTest, AStateWhoseReceiverNeverComesBackCanBeDeleted) {
   EXPECT_EQ(Forgotten(a_), std::vector<std::string>{uid_});
 }
 
-// Between two transactions the server may die: a state that is not deleted keeps what is committed.
+// The server may die between two transactions: a state that is not deleted must keep what is
+// committed.
 TEST_F(ControllerMovesTest, GivingUpACommitForADeletionIsWrittenWithTheDeletion) {
   const std::string name = UntilCommitting();
   Answer(a_, v1::AttachRequest::kCommitted, name);

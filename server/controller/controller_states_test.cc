@@ -106,7 +106,7 @@ TEST_F(ControllerStatesTest, AGenerationNewerThanTheJournalStaysAndTheStateIsLos
   EXPECT_EQ(OwedBy("b").size(), 1u);
 }
 
-// It stayed LOST until the server was restarted.
+// Regression: the state stayed LOST until the server was restarted.
 TEST_F(ControllerStatesTest, AStateIsReadyAgainWhenTheNewerGenerationIsGone) {
   Attach("a");
   Attach("b");
@@ -126,7 +126,7 @@ TEST_F(ControllerStatesTest, AStateIsReadyAgainWhenTheNewerGenerationIsGone) {
   EXPECT_EQ(controller_->gauges().owed_generations, 0);
 }
 
-// It used to keep the deleted state's buffers for ever.
+// Regression: the host kept the deleted state's buffers for ever.
 TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   Attach("a");
   const StreamId b = Attach("b");
@@ -140,7 +140,7 @@ TEST_F(ControllerStatesTest, TombstonesOutliveForgottenHosts) {
   EXPECT_EQ(Forgotten(Attach("b", {Manifest(made.uid(), 1)})), Uids{made.uid()});
 }
 
-// Whoever comes meanwhile keeps what it holds: the deletion may never get there.
+// A host that comes meanwhile keeps what it holds, because the deletion may never reach the disk.
 TEST_F(ControllerStatesTest, NothingIsForgottenBeforeTheTombstoneIsOnDisk) {
   Attach("a");
   const v1::State made = Create({"a"});
@@ -167,7 +167,7 @@ TEST_F(ControllerStatesTest, TombstonesAreBoundedAndThoseThatNobodyWaitsForGoFir
   EXPECT_EQ(tombstones.WaitingFor("a"), (std::set<StateKey>{{"s", "3"}, {"s", "4"}}));
 }
 
-// What a lost journal knew is freed when its owner says so.
+// Shards known only to a lost journal are freed when their owner says so.
 TEST_F(ControllerStatesTest, DeletingByNameFreesWhatIsOwedOfThatName) {
   const StreamId a = Attach("a", {Manifest("lost", 3)});
   EXPECT_EQ(OwedBy("a").size(), 1u);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the controller makes of workers that come, go and come back.
+// How the controller handles workers that come, go and come back.
 #include "server/controller/assignment_parts.h"
 #include "server/controller/controller_test_world.h"
 #include "server/controller/parked_streams.h"
@@ -46,7 +46,8 @@ TEST_F(ControllerWorkersTest, AHostWithoutShardsIsToldWhenItsTrainerAsks) {
   EXPECT_EQ(sent_[1].back().assign_state().assignment().shards_size(), 1);
 }
 
-// One that asked for 100,000 states which nobody made had those of all other hosts wait for nothing.
+// Regression: a host that asked for 100,000 states that no one created made all other hosts wait in
+// vain.
 TEST_F(ControllerWorkersTest, AHostThatWantsTooManyStatesHoldsUpNoOther) {
   for (const char* host : {"a", "b", "z"}) Attach(host);
   for (int i = 0; i < 100'000; ++i) Want(3, "jobs/z/states/" + std::to_string(i));
@@ -77,7 +78,7 @@ TEST_F(ControllerWorkersTest, AHostThatGoesAwayIsWarnedOfByName) {
   EXPECT_NE(warnings_[0].find(kState), std::string::npos) << warnings_[0];
 }
 
-// A heartbeat thread must not vouch for a strand that is stuck.
+// A heartbeat is no sign of life while the worker's strand is stuck.
 TEST_F(ControllerWorkersTest, AHeartbeatWithoutProgressIsNoSignOfLife) {
   Attach("a");
   v1::AttachRequest beat;
@@ -131,7 +132,8 @@ TEST_F(ControllerWorkersTest, LargeAssignmentsComeInParts) {
   EXPECT_EQ(joined.SerializeAsString(), before.SerializeAsString());
 }
 
-// A host in a rack that is no more once made the planner's threads look for it, and throw.
+// Regression: a host in a rack that no longer exists made the planner's threads look for the rack
+// and throw.
 TEST_F(ControllerWorkersTest, ATopologyThatChangesWhileAHostIsAdmittedIsChecked) {
   LiveOptions live{.join_token_hashes = {HashSecret("token")}};
   v1::TopologyRules rules;
@@ -198,7 +200,8 @@ TEST_F(ControllerWorkersTest, ADrainedHostThatIsForgottenComesBackUndrained) {
   EXPECT_EQ(disk_.count("drained/a"), 0u);
 }
 
-// The stream that waited once took the place of the later one, and ended the worker's process.
+// Regression: the stream that waited replaced the later one, and thereby ended the worker's
+// process.
 TEST_F(ControllerWorkersTest, AHostThatDialsAgainWhileItIsAdmittedKeepsItsLaterStream) {
   options_.join_token_hashes = {HashSecret("token")};
   StartServer();
@@ -215,7 +218,8 @@ TEST_F(ControllerWorkersTest, AHostThatDialsAgainWhileItIsAdmittedKeepsItsLaterS
   EXPECT_EQ(Count(later, Command::kWelcome), 1);
 }
 
-// It would be attached without being known, and what is placed on it would rely on a stranger.
+// Otherwise the host would be attached without being known, and its shards would rely on an
+// unproven worker.
 TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew) {
   options_.join_token_hashes = {HashSecret("token")};
   StartServer();
@@ -238,7 +242,7 @@ TEST_F(ControllerWorkersTest, AHostThatIsForgottenWhileItIsAdmittedAttachesAnew)
   EXPECT_EQ(disk_.count("host/a"), 1u);
 }
 
-// The state would lie on a host that nobody knows, and that a stranger may take the name of.
+// Otherwise the state would be on an unknown host, whose name any worker could take.
 TEST_F(ControllerWorkersTest, AHostOfAStateThatIsBeingCreatedIsNotForgotten) {
   const StreamId a = Attach("a");
   disk_stops_ = true;
@@ -255,7 +259,8 @@ TEST_F(ControllerWorkersTest, AHostOfAStateThatIsBeingCreatedIsNotForgotten) {
   EXPECT_EQ(reason(), "WORKER_HOLDS_SHARDS");
 }
 
-// While a disk stood still a stranger could fill the memory: what he said was kept without end.
+// Regression: while a disk stood still, an unproven worker could fill the memory, because its
+// messages were kept without limit.
 TEST_F(ControllerWorkersTest, WhatIsSaidWhileTheJournalIsWaitedForIsBounded) {
   disk_stops_ = true;
   StreamId talks[2];
@@ -278,7 +283,7 @@ TEST_F(ControllerWorkersTest, WhatIsSaidWhileTheJournalIsWaitedForIsBounded) {
   EXPECT_EQ(controller_->gauges().workers, 0) << "nobody is left of them";
 }
 
-// A manifest of each of all states that a host may hold is more, and comes in one message.
+// The manifests of all states that a host may hold exceed this limit, and come in one message.
 TEST_F(ControllerWorkersTest, ALongRegisterMayWaitForTheFirstWriteOfAServer) {
   disk_stops_ = true;
   StartServer();

@@ -44,7 +44,7 @@ TEST_F(EnrolmentTest, IncarnationsComeFromTheServerAndRise) {
   EXPECT_EQ(Refused(first), "SUPERSEDED");
   a.set_incarnation(1);
   EXPECT_EQ(Incarnation(Attach(a)), 1);
-  // The next process: its record may be lost or say anything, its clock does not matter.
+  // The next process: its record may be lost or have any contents, and its clock does not matter.
   EXPECT_EQ(Incarnation(Attach("a")), 2);
   EXPECT_EQ(Refused(Attach(a)), "SUPERSEDED");  // the older process
   StartServer();
@@ -120,7 +120,8 @@ TEST_F(EnrolmentTest, WithoutTokensAnOperatorResetsTheHost) {
   EXPECT_EQ(Refused(Attach(WithOtherSecret(Identity("a")))), "");
 }
 
-// An operator was told that it was done, and a server that died before its disk had it knew nothing of it.
+// Regression: an operator was told that the change was done before it was on disk; if the server
+// then died, it was lost.
 TEST_F(EnrolmentTest, WhoResetsOrForgetsAHostIsAnsweredWhenThatIsDurable) {
   for (const char* host : {"a", "b"}) Handle(StreamEnded{Attach(Identity(host), /*vouched=*/true)});
   v1::ResetWorkerRequest reset;
@@ -135,7 +136,8 @@ TEST_F(EnrolmentTest, WhoResetsOrForgetsAHostIsAnsweredWhenThatIsDurable) {
   for (const CallId call : asked) EXPECT_TRUE(replies_.at(call).ok());
 }
 
-// Whoever came next was taken for the host, which was alive, and its worker ended.
+// Regression: the next worker was taken for the host, although the host was alive, and its worker
+// ended.
 TEST_F(EnrolmentTest, AHostThatIsResetWhileItIsAdmittedProvesItselfAnew) {
   Attach("a");
   Create({"a"});
@@ -162,7 +164,7 @@ TEST_F(EnrolmentTest, AnUnknownHostNeedsAToken) {
   EXPECT_EQ(HostRecords(), 1u);
 }
 
-// 100,000 manifests of a stranger took the strand seconds.
+// Regression: 100,000 manifests of an unproven worker took the strand seconds.
 TEST_F(EnrolmentTest, WhoMayAttachIsDecidedBeforeManifestsAreLookedAt) {
   UseTokens();
   v1::Register stranger = Identity("a");
@@ -199,7 +201,7 @@ TEST_F(EnrolmentTest, UnknownHostsLeaveNothingBehind) {
   EXPECT_EQ(Refused(Attach("s")), "");
 }
 
-// It hung up while the epoch that it claimed was on its way to the disk.
+// The worker hung up while the epoch that it claimed was on its way to the disk.
 TEST_F(EnrolmentTest, AnUnknownHostThatLeavesBeforeItsWelcomeHoldsNoName) {
   disk_stops_ = true;
   v1::Register forged = WithOtherSecret(Identity("n"));
@@ -243,7 +245,7 @@ TEST_F(EnrolmentTest, OfAnUnknownHostLittleIsRemembered) {
   EXPECT_EQ(controller_->gauges().owed_generations, 1000);
 }
 
-// What it said one by one, after its Register, once had no such bound.
+// Regression: manifests reported one by one, after Register, had no such limit.
 TEST_F(EnrolmentTest, OfWhatAnUnknownHostSaysLaterLittleIsRememberedToo) {
   const StreamId z = Attach("z");
   for (int i = 0; i < 1500; ++i) Seal(z, Manifest("u", i + 1));
@@ -341,7 +343,8 @@ TEST_F(EnrolmentTest, AForgedRegisterGetsNoDeviceIds) {
   EXPECT_EQ(GetErrorInfo(closed_[Attach(mixed)]).metadata["field"], "register.devices[1].id");
 }
 
-// Reads only: nothing is written, so what is assigned now may be assigned otherwise later.
+// A server that is behind writes nothing, so ids that it assigns now may be assigned differently
+// later.
 TEST_F(EnrolmentTest, WhileTheJournalIsBehindNoDeviceIdIsWritten) {
   UseTokens();
   v1::Register later = WithoutIds("a", 1);

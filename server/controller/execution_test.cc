@@ -100,7 +100,7 @@ class ExecutionTest : public testing::Test {
       MakeError(absl::StatusCode::kUnavailable, "lost", {.reason = "WORKER_LOST", .metadata = {}});
 };
 
-// Up to a message of gRPC once went into the journal, the log and every answer.
+// Regression: an error as long as a gRPC message went into the journal, the log and every answer.
 TEST_F(ExecutionTest, AnErrorOfAWorkerIsKeptShort) {
   google::rpc::Status error;
   error.set_code(static_cast<int>(absl::StatusCode::kInternal));
@@ -215,7 +215,8 @@ TEST_F(ExecutionTest, AFailureAbortsAllAndWaitsUntilTheyAreQuiet) {
   EXPECT_EQ(Taken(), "c:abort");
 }
 
-// A chunk arrived at b that is not what c sent: c looks whether its memory is still what it read.
+// A chunk that arrived at b differs from what c sent: c checks whether its memory still has what it
+// read.
 TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
   google::rpc::Status mismatch = service::StatusToProto(MakeError(
       absl::StatusCode::kDataLoss, "bytes arrived that are not the origin's",
@@ -237,7 +238,7 @@ TEST_F(ExecutionTest, TheOriginSaysWhetherASourceOrALinkSpoiledAChunk) {
     EXPECT_EQ(execution_.resource().error().message().substr(0, 7),
               found.code() == 0 ? "host b:" : "host c:");
   }
-  // Whatever else failed stays the reason.
+  // Any other failure stays the reason.
   execution_ = Execution(Spec(), Resource());
   Start();
   out_.clear();
@@ -293,7 +294,8 @@ TEST_F(ExecutionTest, WhoOnlyGaveHoldsUpNoCommit) {
   EXPECT_EQ(Taken(), "save-success");
 }
 
-// Nobody else would end its attempt: a journal that still writes the success says COMMITTING.
+// Nothing else would end the host's attempt: while the success is being written, the phase is
+// COMMITTING.
 TEST_F(ExecutionTest, AGiverBackWhileTheSuccessIsWrittenIsToldThatItIsOver) {
   UntilCommitting();
   execution_.OnCommitted("a", out_);
@@ -307,7 +309,7 @@ TEST_F(ExecutionTest, AGiverBackWhileTheSuccessIsWrittenIsToldThatItIsOver) {
   EXPECT_EQ(execution_.resource().phase(), v1::Execution::SUCCEEDED);
 }
 
-// Its stream may have ended before Commit came over it.
+// The host's stream may have ended before Commit arrived.
 TEST_F(ExecutionTest, AGiverIsToldOfTheCommitEachTimeThatItComesBack) {
   UntilCommitting();
   for (int time = 0; time < 2; ++time) {
@@ -321,7 +323,7 @@ TEST_F(ExecutionTest, AGiverIsToldOfTheCommitEachTimeThatItComesBack) {
   EXPECT_EQ(Taken(), "save-success");
 }
 
-// It holds its part, or the state is LOST: either way the success stands.
+// Either the host holds its part, or the state is LOST; the success stands in both cases.
 TEST_F(ExecutionTest, AReceiverBackWhileTheSuccessIsWrittenDelaysNothing) {
   UntilCommitting();
   for (const char* host : kHosts) execution_.OnCommitted(host, out_);
@@ -342,7 +344,7 @@ TEST_F(ExecutionTest, AHostBackWithoutItsShardsKeepsTheExecutionCommittingAndSay
   EXPECT_EQ(Reason(), "COMMIT_INCOMPLETE");
 }
 
-// Its machine rebooted: what it acknowledged may be gone.
+// The host's machine rebooted: what it acknowledged may be gone.
 TEST_F(ExecutionTest, AnAcknowledgementEndsWithTheLifeThatGaveIt) {
   UntilCommitting();
   execution_.OnCommitted("a", out_);
@@ -373,7 +375,7 @@ TEST_F(ExecutionTest, ADecisionThatIsGivenUpEndsFailed) {
   EXPECT_EQ(Reason(), "WORKER_LOST");
 }
 
-// A journal that never came to write it commits on.
+// If the withdrawal was never written, the restored execution goes on committing.
 TEST_F(ExecutionTest, NothingIsFreedBeforeItIsWrittenThatTheDecisionIsGivenUp) {
   UntilCommitting();
   execution_.OnHostAway("b", lost_, now_, out_);
@@ -383,7 +385,7 @@ TEST_F(ExecutionTest, NothingIsFreedBeforeItIsWrittenThatTheDecisionIsGivenUp) {
   EXPECT_EQ(Taken(), "");  // was: b:abort
 }
 
-// Where Commit failed, and on who only gave, nothing but the attempt is left.
+// On hosts where Commit failed, and on those that only sent data, only the attempt is left.
 TEST_F(ExecutionTest, AttemptsOfADecisionThatIsGivenUpEnd) {
   UntilCommitting();
   execution_.OnAttemptFailed("c", {}, now_, out_);
@@ -403,7 +405,7 @@ TEST_F(ExecutionTest, AttemptsOfADecisionThatIsGivenUpEnd) {
   EXPECT_TRUE(execution_.forgettable());
 }
 
-// A failed execution's record is what tells a host that comes back what it may free.
+// The record of a failed execution tells a host that comes back what it may free.
 TEST_F(ExecutionTest, AFailedExecutionIsForgettableOnceAllHostsWereTold) {
   Start();
   execution_.OnHostAway("b", lost_, now_, out_);

@@ -111,7 +111,7 @@ class ExecutionsOverNcclTest : public ExecutionsTest {
     Clear();
   }
 
-  // What the last two Prepares said, if it is the same.
+  // The communicators in the last two Prepares, if they are the same.
   v1::Communicators Named() {
     std::vector<v1::Communicators> named;
     for (const SendToWorker& send : Did<SendToWorker>()) {
@@ -122,7 +122,7 @@ class ExecutionsOverNcclTest : public ExecutionsTest {
     EXPECT_EQ(last.SerializeAsString(), other.SerializeAsString()) << "all or none";
     return last;
   }
-  // From its start to what hosts say that they keep.
+  // Runs an execution from its start to the hosts' reports of the communicators that they keep.
   void Succeed(const std::string& name, const std::string& kept) {
     Say(name, [](v1::AttachRequest& message) { return message.mutable_prepared(); });
     Say(name, [](v1::AttachRequest& message) { return message.mutable_verified(); });
@@ -164,7 +164,8 @@ TEST_F(ExecutionsOverNcclTest, WhoKeepsThoseOfAHostThatIsAwayIsToldToDropThem) {
   EXPECT_EQ(Did<SendToWorker>().back().message.drop_communicators().name(), kept);
 }
 
-// A thousand moves of one job, which may take a minute, left nothing of another's end to be asked for.
+// Regression: a thousand moves of one job, which may take only a minute, drove out the record of
+// another job's execution.
 TEST_F(ExecutionsTest, AJobThatStartsManyDrivesOutItsOwnOnly) {
   options_.finished_executions_max = 4;
   Restored restored;

@@ -8,7 +8,7 @@ namespace {
 
 class MembershipTest : public MembershipTestWorld {
  protected:
-  // Of a quarter of all that NICs may have together.
+  // A host whose NICs have a quarter of the sum that all NICs may have.
   static v1::Register Endless(const std::string& host) {
     v1::Register registration = Registration(host);
     registration.clear_devices();
@@ -76,8 +76,8 @@ TEST_F(MembershipTest, TheTopologyIsMadeAnewOnlyWhenItChanges) {
   EXPECT_EQ(Did<TopologyChanged>()[0].topology->hosts.size(), 2u);
 }
 
-// Five such hosts once made a topology that nothing could be planned on, and states on it that no
-// later life of the server could read.
+// Regression: five such hosts made a topology on which nothing could be planned, and states on it
+// that no later life of the server could read.
 TEST_F(MembershipTest, AHostThatBringsAllNicsAboveTheirSumIsRefused) {
   for (const char* host : {"a", "b"}) {
     HostFacts facts;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Lists of what workers hold, and the book of what is owed; held_test.cc has the rule itself.
+// Lists of what workers hold and owe; held_test.cc tests the rule itself.
 #include "server/controller/reconcile.h"
 
 #include "server/controller/owed.h"

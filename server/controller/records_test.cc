@@ -44,7 +44,8 @@ TEST(RecordsTest, AnEpochWithoutASuccessorIsRefused) {
   EXPECT_EQ(Read({EpochRecord(7)})->epoch, 7u);
 }
 
-// Found by tests/fuzz: what was decided could not be carried out, and the server died at its start.
+// Found by tests/fuzz: a decided execution could not be carried out, and the server died at its
+// start.
 TEST(RecordsTest, ACommitWithoutItsTargetIsRefused) {
   v1::State state;
   state.set_name("jobs/j/states/s");

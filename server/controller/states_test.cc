@@ -81,7 +81,6 @@ TEST_F(StatesTest, ANewerGenerationMakesTheStateLostUntilItIsGone) {
   EXPECT_EQ(PhaseOf(*Find(), membership_.workers()), v1::State::BUILDING);
 }
 
-// What an execution that is not known here prepared is no part of the generation of that number.
 TEST(WantedTest, AHostWaitsForThoseThatItAskedForLast) {
   Wanted wanted;
   wanted.Add("b", "first");
@@ -99,6 +98,7 @@ TEST(WantedTest, AHostWaitsForThoseThatItAskedForLast) {
   EXPECT_EQ(wanted.HostsOf("first"), std::vector<std::string>{"b"});
 }
 
+// What an unknown execution prepared does not belong to the generation of the same number.
 TEST_F(StatesTest, PendingShardsDoNotStandForCommittedOnes) {
   Attach("a");
   const std::string uid = Create({"a"});

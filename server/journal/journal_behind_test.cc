@@ -70,7 +70,7 @@ TEST_F(JournalBehindTest, ACopyFromBeforeAThousandTransactionsIsRefused) {
   EXPECT_EQ(GetErrorInfo(status).metadata.at("head_sequence"), "1011");
 }
 
-// Nothing here knows: only the workers do, who were told a position.
+// Nothing on this machine shows it; only workers that were told a position know.
 TEST_F(JournalBehindTest, ACopyOfBothFilesIsOpenedAndSaysWhatItKnows) {
   Live(10);
   const Files copy = Take();
@@ -83,7 +83,8 @@ TEST_F(JournalBehindTest, ACopyOfBothFilesIsOpenedAndSaysWhatItKnows) {
   EXPECT_EQ(past.sequence, lost.sequence);
 }
 
-// The numbers alone would not tell: it has more transactions than the witness saw.
+// The sequence numbers alone would not show it: the journal has more transactions than the witness
+// saw.
 TEST_F(JournalBehindTest, AForkThatWentFurtherIsRefused) {
   Live(10);
   const Files copy = Take();
@@ -95,7 +96,7 @@ TEST_F(JournalBehindTest, AForkThatWentFurtherIsRefused) {
   ExpectBehind();
 }
 
-// A restored copy that went on elsewhere knows the leadership, but not all of it.
+// A restored copy that went on elsewhere knows the leadership, but not all its transactions.
 TEST_F(JournalBehindTest, AForkOfTheSameLeadershipIsRefused) {
   Files copy, head;
   {

@@ -15,7 +15,7 @@ class JournalDamageTest : public JournalFiles {
     int same = 0;
   };
 
-  // What a server leaves that is killed after `transactions`.
+  // The files that a server leaves when it is killed after `transactions`.
   Files Crashed(int transactions, size_t bytes = 300) {
     auto journal = MustOpen();
     last_ = AddMany(*journal, transactions, bytes);
@@ -158,7 +158,7 @@ TEST_F(JournalDamageTest, AWalThatIsCutOffIsRefusedWhereATransactionIsMissing) {
   EXPECT_EQ(outcomes.same, 0);
 }
 
-// A file from a copy under a WAL of today: pages of two times, each right by itself.
+// A file from an old copy under the present WAL: pages of two times, each intact by itself.
 TEST_F(JournalDamageTest, AnOlderFileUnderTheNewestWalIsFound) {
   const Files old = [&] {
     auto journal = MustOpen();

@@ -29,7 +29,7 @@ bool MountSmall(const std::string& directory, const char* size) {
   return mount("none", directory.c_str(), "tmpfs", 0, size) == 0;
 }
 
-// Until not even one byte of a new file finds a place.
+// Fills the disk until there is no room for even one byte of a new file.
 void Fill(const std::string& path) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
   const std::string block(4096, 'x');
@@ -37,7 +37,7 @@ void Fill(const std::string& path) {
   close(fd);
 }
 
-// What a test in the process with the small disk says; the first thing that is wrong ends it.
+// Reports failures of a test in the process with the small disk; the first failure ends it.
 void Require(bool right, const char* what) {
   if (right) return;
   std::fprintf(stderr, "not so: %s\n", what);
@@ -67,7 +67,7 @@ class SmallDisk {
   absl::Status Put(const std::string& key, std::optional<std::string> bytes) {
     return journal_->Write(++sequence_, {{key, std::move(bytes)}});
   }
-  // As any tenant could, with a disk that others have filled.
+  // Writes as any tenant could, to a disk that others have filled.
   void WriteUntilFull() {
     Fill(directory_ + "/filler");
     for (int i = 0; i < 5000 && !journal_->full(); ++i) RequireOk(Write(), "written when full");
@@ -110,7 +110,7 @@ TEST_F(JournalFullTest, DecisionsAreStillWrittenOnAFullDisk) {
     SmallDisk disk(directory);
     Require(disk.HasBallast() && !disk.journal().full(), "has a ballast");
     disk.WriteUntilFull();
-    // More than the room that was given, were the WAL not moved into the file meanwhile.
+    // More than the room, unless the WAL is moved into the file meanwhile.
     for (int i = 0; i < 5000; ++i) RequireOk(disk.Write(), "a decision is written");
     Require(disk.journal().full(), "is still full");
     disk.Reopen();
@@ -212,7 +212,7 @@ TEST_F(JournalFullTest, TheWriterTellsThatItIsFullAndThatThereIsRoomAgain) {
   });
 }
 
-// What the journal needs is left, and the copy is gone.
+// The room that the journal needs is left, and the copy is gone.
 TEST_F(JournalFullTest, ABackupTakesNoRoomFromDecisions) {
   OnDisk("size=80m", [](const std::string& directory) {
     SmallDisk disk(directory);

@@ -91,7 +91,7 @@ TEST_F(JournalTest, AFolderThatIsNotThereIsNamed) {
   EXPECT_EQ(GetErrorInfo(status).metadata.at("path"), "/nowhere/at/all/journal.db");
 }
 
-// As a copy is that somebody restored as root. SQLite alone says "disk I/O error".
+// Like a copy that was restored as root. SQLite's own error is only "disk I/O error".
 TEST_F(JournalTest, AFileThatMayNotBeWrittenIsAnErrorThatSaysSo) {
   MustOpen();
   std::filesystem::permissions(directory_, std::filesystem::perms(0755));
@@ -155,7 +155,7 @@ TEST_F(JournalTest, AClusterUidThatIsNoUuidIsRefused) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-// `count` lives that did nothing, after those that were.
+// `count` more lives that did nothing.
 void AddLives(const std::string& path, int count) {
   auto database = JournalDatabase::Open(path);
   ASSERT_TRUE(database.ok()) << database.status();

@@ -9,7 +9,7 @@
 namespace remesh::server {
 namespace {
 
-// Four of them have all that NICs may have together.
+// Four such hosts use up the sum that all NICs may have.
 planner::Topology Endless(int hosts) {
   planner::Topology topology;
   for (int64_t h = 0; h < hosts; ++h) {
@@ -36,8 +36,8 @@ v1::StateSpec SpecOfWorkers() {
   return spec;
 }
 
-// A topology that the registry gave and nobody checked was once written to the journal, which no
-// later life of the server could open.
+// Regression: an unchecked topology of the registry was written to the journal, which no later life
+// of the server could open.
 TEST(RecordsTest, WhateverCreateStateTakesIsReadBack) {
   for (const int hosts : {1, 4, 5}) {
     const planner::Topology workers = Endless(hosts);
@@ -55,7 +55,7 @@ TEST(RecordsTest, WhateverCreateStateTakesIsReadBack) {
   }
 }
 
-// 2^63 bytes were once negative, and below every quota.
+// Regression: 2^63 bytes became negative, and so below every quota.
 TEST(PlaceStateTest, SumsOfBytesDoNotWrap) {
   v1::StateSpec spec;
   for (int i = 0; i < 32; ++i) {

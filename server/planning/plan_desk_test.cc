@@ -18,7 +18,7 @@ namespace {
 
 using Answer = absl::StatusOr<PlanCache::Answer>;
 
-// Time and memory as the test says; `on_look_` runs whenever a budget looks at the time.
+// The test sets time and memory; `on_look_` runs whenever a budget reads the time.
 class PlanDeskTest : public ::testing::Test {
  protected:
   static constexpr int kQuantum = 100;  // milliseconds, of both kinds of quick threads
