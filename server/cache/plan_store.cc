@@ -21,7 +21,7 @@ using service::LogWarning;
 namespace {
 
 constexpr int kLevel = 3;
-constexpr uint64_t kRatioMax = 4096;  // of sound rows; what claims more is damaged
+constexpr uint64_t kRatioMax = 4096;  // a row that claims more is damaged
 
 std::string Compressed(const std::string& bytes) {
   std::string packed(ZSTD_compressBound(bytes.size()), '\0');
