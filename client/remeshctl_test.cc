@@ -112,7 +112,7 @@ TEST(RemeshctlTest, APlanMadeHereCountsWhatItMoves) {
   EXPECT_GT(plan["computeSeconds"], 0);
 }
 
-// Its name looks like a server's, and `plans get` of it found nothing.
+// Regression: the plan's name looked like a server's, but `plans get` found no such plan.
 TEST(RemeshctlTest, APlanMadeHereIsSaidToBeOnNoServer) {
   const Result table = Remeshctl(absl::StrCat("plan -f ", kExample));
   EXPECT_NE(table.out.find("in this process: no server has this plan"), std::string::npos)
@@ -124,7 +124,7 @@ TEST(RemeshctlTest, APlanMadeHereIsSaidToBeOnNoServer) {
   EXPECT_EQ(Remeshctl(absl::StrCat("plan -o json -f ", kExample)).err, "");
 }
 
-// It said "0 ns", while what binds was said to take 0.032 ns.
+// Regression: it printed "0 ns", although the binding constraint took 0.032 ns.
 TEST(RemeshctlTest, LessThanANanosecondIsNotNothing) {
   std::string spec = ReadAll(kExample);
   for (size_t at; (at = spec.find("\"nic_bytes_per_second\":1e9,")) != spec.npos;)

@@ -60,7 +60,8 @@ bool IsOwn(const RoleOfPeer& peer, const MethodRule& rule, const service::Resour
   return false;
 }
 
-// A job that asked for more than its own list is told how to ask for that one.
+// The error of a denied call. Tells a job that may list only its own resources which parent to
+// name.
 absl::Status RoleDenied(std::string_view id, const RoleOfPeer& peer, const MethodRule* rule,
                         const service::Resource& resource, const std::string& method) {
   const std::string about = service::NameOf(resource);

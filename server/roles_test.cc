@@ -284,7 +284,8 @@ TEST_F(RolesTest, AJobIsToldWhichListItMayHave) {
   EXPECT_EQ(GetErrorInfo(states).metadata["allowed_parent"], "jobs/a");
   EXPECT_EQ(GetErrorInfo(authorize(job, {.job = "b"}, "ListExecutions")).metadata["allowed_parent"],
             "jobs/a");
-  // Neither helps: it may not call them at all, or for what it asked.
+  // No parent helps here: the job may not call the method at all, or not for the resource that it
+  // named.
   for (const char* method : {"GetServer", "GetState"}) {
     const absl::Status other = authorize(job, {.job = "b"}, method);
     EXPECT_FALSE(GetErrorInfo(other).metadata.contains("allowed_parent")) << other;

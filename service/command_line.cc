@@ -20,7 +20,7 @@ std::string WithoutDashes(std::string_view flag) {
   return std::string(flag);
 }
 
-// Of groups of options too, which are subcommands without a name.
+// Includes the flags of option groups, which are subcommands without a name.
 std::vector<std::string> LongFlagsOf(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options())
@@ -92,13 +92,13 @@ std::string UnknownWord(const CLI::App& app, const std::vector<std::string>& els
 
 namespace {
 
-// The deepest command that was named.
+// The innermost command on the command line.
 const CLI::App& Named(const CLI::App& app) {
   const std::vector<CLI::App*> parsed = app.get_subcommands();
   return parsed.empty() || parsed.front()->get_name().empty() ? app : Named(*parsed.front());
 }
 
-// In our words where CLI11's do not help.
+// The text of a usage error: ours if CLI11's does not help.
 std::string Problem(const CLI::App& app, const CLI::ParseError& error,
                     const std::vector<std::string>& elsewhere) {
   const std::string unknown = UnknownWord(app, elsewhere);

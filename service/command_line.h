@@ -17,13 +17,13 @@ std::vector<std::string> WordsForCli(int argc, const char* const* argv);
 // Names of the commands below `app`.
 std::vector<std::string> CommandsOf(const CLI::App& app);
 
-// What is wrong with the first word that `app`, which has parsed, does not know, and what was
-// probably meant: "unknown flag --sever; did you mean --server?". "" when it knows every word.
-// `elsewhere`: flags that are taken before `app` sees them.
+// Explains the first word that `app`, which has parsed, does not know, and suggests a similar one:
+// "unknown flag --sever; did you mean --server?". "" when it knows every word. `elsewhere`: flags
+// that are taken out before `app` sees them.
 std::string UnknownWord(const CLI::App& app, const std::vector<std::string>& elsewhere = {});
 
 // Ends a command line that parse() refused with `error`: prints help or version to stdout and
-// returns 0, or says on stderr what is wrong and returns 2, the code of a usage error.
+// returns 0, or explains the error on stderr and returns 2, the code of a usage error.
 int EndUsage(std::string_view program, const CLI::App& app, const CLI::ParseError& error,
              const std::vector<std::string>& elsewhere = {});
 

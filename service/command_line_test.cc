@@ -19,7 +19,7 @@ class CommandLineTest : public testing::Test {
     plan->add_option_group("One of")->add_option("-f,--file", text_)->required();
   }
 
-  // What is said of `words`; "parsed" when they are taken.
+  // The error for `words`; "parsed" when there is none.
   std::string Said(std::vector<const char*> words) {
     words.insert(words.begin(), "test");
     try {
@@ -48,7 +48,7 @@ TEST_F(CommandLineTest, AMistypedFlagIsNamedWithTheNearest) {
   EXPECT_EQ(Said({"plan", "-f", "x", "--context"}), "--context needs a value");
 }
 
-// It said that the flag is required which was mistyped.
+// Regression: it reported that the mistyped flag is required.
 TEST_F(CommandLineTest, AMistypedFlagThatIsRequiredIsNamed) {
   EXPECT_EQ(Said({"plan", "--flie", "x"}), "unknown flag --flie; did you mean --file?");
 }

@@ -115,7 +115,7 @@ TEST(SettingsTest, UnknownKeysAreRefusedWithTheNearest) {
   EXPECT_EQ(GetErrorInfo(status).reason, "UNKNOWN_KEY");
   EXPECT_EQ(std::string(status.message()),
             "unknown key \"lost_aftr\"; did you mean \"lost_after\"?");
-  // It named whatever differs least, however much that was.
+  // Regression: it suggested the nearest key, however far away.
   EXPECT_EQ(std::string(settings.Load("nonsense: 1").message()),
             "unknown key \"nonsense\"; --print-config shows all");
   EXPECT_EQ(values.threads, 4) << "nothing is set by a bad file";

@@ -24,10 +24,10 @@ std::string AllOf(const CertificateFields& files) {
   return absl::StrCat(files.ca, ", ", files.certificate, " and ", files.key);
 }
 
-// A server that refuses a certificate says so when TLS 1.3 has begun, so that gRPC sees no more than
-// the end.
+// Causes with TLS. With TLS 1.3 a server refuses a certificate after the handshake, so gRPC sees
+// only that the connection closes.
 std::string WhyByTls(std::string_view words, const Dialled& dialled) {
-  // OpenSSL's spelling, then BoringSSL's, which gRPC's Python package has.
+  // OpenSSL's spelling, then that of BoringSSL, which gRPC's Python package uses.
   if (HasAny(words, {"certificate verify failed", "CERTIFICATE_VERIFY_FAILED"})) {
     return absl::StrCat(": its certificate is not of a CA in ", dialled.files.ca,
                         ", or has expired");
@@ -45,7 +45,8 @@ std::string WhyByTls(std::string_view words, const Dialled& dialled) {
                       dialled.files.certificate);
 }
 
-// A server with TLS hangs up on whoever speaks without, and so does one that lets nobody in.
+// A server with TLS closes connections without TLS at once, and so does a server that takes no more
+// connections.
 std::string WhyClosed(std::string_view words, const Dialled& dialled) {
   if (!HasAny(words, {"failed to connect"})) return ": the connection was closed";
   return absl::StrCat(": it closed the connection at once; if it speaks TLS, set ",

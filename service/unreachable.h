@@ -8,16 +8,16 @@
 
 namespace remesh::service {
 
-// How a server was dialled, and what the caller calls his settings of it.
+// How a server was called, and the names of the caller's settings for that.
 struct Dialled {
   bool tls = false;
   CertificateFields files = {};
   std::string server_name = "tls_server_name";
 };
 
-// Why a call failed with UNAVAILABLE, in plain words that go on after the server's address: ":
-// connection refused; does it run there?". Of gRPC's words for it, which name its own parts and say
-// the address three times; "" when they are not known. Where two things look alike, both are named.
+// A plain cause of a call's UNAVAILABLE, to follow the server's address: ": connection refused;
+// does it run there?". Derived from gRPC's own text, which names its internals and repeats the
+// address three times; "" when that text is not known. When two causes look alike, names both.
 std::string WhyUnreachable(std::string_view grpc_words, const Dialled& dialled);
 
 }  // namespace remesh::service

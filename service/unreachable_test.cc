@@ -6,7 +6,7 @@
 namespace remesh::service {
 namespace {
 
-// As gRPC 1.51 says it.
+// The text of gRPC 1.51.
 std::string FailedToConnect(const std::string& cause) {
   return "failed to connect to all addresses; last error: UNAVAILABLE: ipv4:10.0.0.1:7070: " +
          cause;
@@ -17,7 +17,7 @@ TEST(UnreachableTest, WithoutTlsAServerThatHangsUpMayWantIt) {
             ": it closed the connection at once; if it speaks TLS, set tls_ca_file, "
             "tls_certificate_file and tls_key_file; else it stops, or takes no more connections "
             "from here");
-  // The connection stood, so that TLS is not what is missing.
+  // The connection was established, so missing TLS is not the cause.
   EXPECT_EQ(WhyUnreachable("Socket closed", {.tls = false}), ": the connection was closed");
 }
 

@@ -42,7 +42,7 @@ struct PlanCommandOptions {
 };
 
 struct Answer {
-  bool here = false;                // of this process: no server knows the plan
+  bool here = false;                // planned in this process: no server knows the plan
   v1::CreatePlanResponse response;  // without transfers
   v1::Explanation explanation;      // empty unless asked for
   // Visits the plan's transfers; call it once. Set only for the full view.

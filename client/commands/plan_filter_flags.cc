@@ -46,7 +46,7 @@ absl::StatusOr<google::protobuf::Timestamp> Before(const char* flag, const std::
   return time;
 }
 
-// What a flag says of a value that `read` refuses.
+// A validator that refuses the values that `read` refuses, with the reason.
 template <typename Read>
 CLI::Validator ReadBy(Read read) {
   const auto check = [read](std::string& text) -> std::string {
