@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The main program of remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0 done,
-// 1 refused or failed, 2 usage.
+// The main program of remeshctl. Data goes to stdout, everything else to stderr. Exit codes: 0
+// done, 1 refused or failed, 2 usage.
 #include <iostream>
 #include <string_view>
 #include <vector>

@@ -44,8 +44,8 @@ absl::Status WorkerError(absl::StatusCode code, const char* reason, const std::s
 class Membership {
  public:
   Membership(const ControllerOptions& options, const Leadership& leadership);
-  // Also makes every host known that a state relies on. If the journal has no entry for such a host,
-  // the next worker of that name is taken for it.
+  // Also makes every host known that a state relies on. If the journal has no entry for such a
+  // host, the next worker of that name is taken for it.
   void Restore(const Restored& restored, Moment now);
 
   const WorkerRegistry& workers() const { return workers_; }
