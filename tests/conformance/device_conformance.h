@@ -7,6 +7,7 @@
 #include <memory>
 #include <ostream>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "worker/device/device.h"
@@ -14,6 +15,12 @@
 // The contract of worker/device/device.h as tests. A device joins by one INSTANTIATE_TEST_SUITE_P of
 // DeviceConformance with a kind of its own.
 namespace remesh::worker::conformance {
+
+// Another process that has memory of a device.
+struct DeviceLender {
+  std::string handle;
+  std::function<void()> end;  // of the process, at the latest with the last copy of this
+};
 
 struct DeviceKind {
   std::string name;
@@ -25,6 +32,8 @@ struct DeviceKind {
   bool limited = true;
   // Host memory that its parts may lie in; null: any.
   std::function<std::shared_ptr<std::byte>(int64_t bytes)> host_memory;
+  // Has another process allocate and fill memory of the device; null: tests have none.
+  std::function<DeviceLender(const Device&, const std::vector<std::byte>& content)> lend = nullptr;
 
   friend std::ostream& operator<<(std::ostream& out, const DeviceKind& kind) {
     return out << kind.name;

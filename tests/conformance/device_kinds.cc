@@ -4,6 +4,7 @@
 #include "worker/device/cuda/cuda_device.h"
 #include "worker/device/host_device.h"
 #include "worker/device/sim_device.h"
+#include "worker/device/testing/sim_lender.h"
 
 namespace remesh::worker::conformance {
 namespace {
@@ -19,6 +20,13 @@ DeviceKind Host(std::string name, int threads) {
           .host_memory = nullptr};
 }
 
+DeviceLender LendSim(const Device& device, const std::vector<std::byte>& content) {
+  const auto lender = std::make_shared<SimLender>(
+      device.uuid(),
+      std::string_view(reinterpret_cast<const char*>(content.data()), content.size()));
+  return {.handle = lender->handle(), .end = [lender] { lender->Die(); }};
+}
+
 DeviceKind Sim(std::string name, bool delays) {
   return {.name = std::move(name),
           .open =
@@ -28,7 +36,8 @@ DeviceKind Sim(std::string name, bool delays) {
               },
           .fail = [](Device& device) { static_cast<SimDevice&>(device).FailAfter(0); },
           .limited = true,
-          .host_memory = nullptr};
+          .host_memory = nullptr,
+          .lend = LendSim};
 }
 
 // Memory that no GPU has mapped: the first work that reads it brings its context into error.

@@ -47,12 +47,15 @@ struct SharedMemory {
 // Of memory that devices allocate.
 inline constexpr size_t kDeviceAlignment = 256;
 
+// Of the handle that CUDA's legacy IPC makes of an allocation.
+inline constexpr size_t kIpcHandleBytes = 64;
+
 // The memory of one accelerator, or of the host, and what is done in it. Work is queued and answers by
 // its callback, exactly once, inside Drain(): OK when it ran, CANCELLED when it was taken back, or
 // the device's error, after which nothing that it wrote counts. Parts, buffers and what they point to must
 // live until then; a buffer is memory of this device (or of the host, where the device can reach
 // it). Work runs in no fixed order. One thread calls everything but name(), uuid() and what makes
-// memory (Allocate, Share, Import, Register), which any may.
+// memory (Allocate, Share, Import, ImportIpc, Register), which any may.
 class Device {
  public:
   using Done = absl::AnyInvocable<void(absl::StatusOr<Mismatch>)>;
@@ -76,6 +79,14 @@ class Device {
   // on this device. INVALID_ARGUMENT (NO_SUCH_MEMORY) for any other, or where there are less than
   // `bytes`. `handle` stays the caller's.
   virtual absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes);
+  // The memory of an allocation of another process, by the handle that CUDA's legacy IPC makes of it;
+  // closed with its last reference. It is that process's own: when that ends or frees it, what is read
+  // of it is undefined and may bring the device into a state of error. What is open may be opened
+  // again. INVALID_ARGUMENT (NO_SUCH_MEMORY) for what is no such handle, or is one of this process or of
+  // another device, or where there are less than `bytes`; UNIMPLEMENTED (NO_SHARED_MEMORY) where the
+  // device has none.
+  virtual absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(std::string_view handle,
+                                                               int64_t bytes);
 
   // Lets the device work on memory of the host, while what is returned lives, which the memory must
   // outlive: the address by which the device reaches it.

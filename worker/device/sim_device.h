@@ -43,6 +43,10 @@ class SimDevice final : public Device {
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes) override {
     return memory_.Import(handle, bytes);
   }
+  absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(std::string_view handle,
+                                                       int64_t bytes) override {
+    return memory_.ImportIpc(handle, bytes);
+  }
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override {
     return SimMemory::Alias(host);
   }

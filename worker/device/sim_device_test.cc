@@ -8,15 +8,18 @@
 #include <atomic>
 #include <chrono>
 #include <csignal>
+#include <cstring>
 #include <thread>
 
 #include "worker/device/chunks.h"
+#include "worker/device/testing/sim_lender.h"
 
 namespace remesh::worker {
 namespace {
 
 using Bytes = std::vector<std::byte>;
 using ::testing::Each;
+using ::testing::HasSubstr;
 
 std::shared_ptr<std::byte> MustAllocate(SimDevice& device, int64_t bytes) {
   auto memory = device.Allocate(bytes);
@@ -135,6 +138,34 @@ TEST(SimDeviceTest, AFailedDeviceTellsNobody) {
   EXPECT_EQ(ok, (std::vector<bool>{true, true, false, false, false}));
   EXPECT_EQ(told, 2);
   EXPECT_FALSE(device.Allocate(1).ok());
+}
+
+TEST(SimMemoryTest, ForgedIpcHandlesOpenNothing) {
+  SimDevice device({}, [] {});
+  SimLender lender(device.uuid(), "content");
+  const auto refusal = [&](auto forge) {
+    SimIpcHandle handle;
+    std::memcpy(&handle, lender.handle().data(), sizeof(handle));
+    forge(handle);
+    return std::string(device.ImportIpc(BytesOf(handle), 7).status().message());
+  };
+  EXPECT_THAT(refusal([](auto& h) { h.magic[0] = 'x'; }), HasSubstr("none of the legacy IPC"));
+  EXPECT_THAT(refusal([](auto& h) { h.device[4] = '7'; }), HasSubstr("of another device"));
+  EXPECT_THAT(refusal([](auto& h) { h.inode += 1; }), HasSubstr("no process has this memory"));
+  EXPECT_THAT(refusal([](auto& h) { h.pid = uint64_t{1} << 40; }), HasSubstr("no process has"));
+  EXPECT_THAT(refusal([](auto& h) { h.descriptor = 1 << 20; }), HasSubstr("no process has"));
+  EXPECT_THAT(refusal([](auto& h) { h.pid = static_cast<uint64_t>(getpid()); }),
+              HasSubstr("cannot open what it allocated itself"));
+}
+
+TEST(SimMemoryTest, WhatIsOpenedByIpcTakesRoomUntilItIsClosed) {
+  SimDevice device({.memory_bytes = 10'000}, [] {});
+  SimLender lender(device.uuid(), std::string(8000, 'x'));
+  auto opened = device.ImportIpc(lender.handle(), 8000);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  EXPECT_FALSE(device.Allocate(8000).ok());
+  opened->reset();
+  EXPECT_TRUE(device.Allocate(8000).ok());
 }
 
 }  // namespace

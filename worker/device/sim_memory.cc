@@ -11,6 +11,7 @@
 #include <map>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "base/check.h"
 #include "base/fd.h"
 #include "base/status_macros.h"
@@ -133,11 +134,29 @@ absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::Import(int handle, int64_t
   struct stat info {};
   const int seals = fcntl(handle, F_GET_SEALS);
   const bool sound = fstat(handle, &info) == 0 && seals >= 0 && (seals & F_SEAL_SHRINK) != 0;
-  if (!sound || info.st_size < static_cast<off_t>(PageBytes(bytes))) {
+  if (!sound || static_cast<size_t>(info.st_size) < PageBytes(bytes)) {
     return NoSuchMemory(device_, bytes, "the handle is not of memory that long");
   }
   RETURN_IF_ERROR(Spend(bytes));
   return GiveOut(handle, bytes);
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> SimMemory::ImportIpc(std::string_view handle,
+                                                                int64_t bytes) {
+  SimIpcHandle named{};
+  if (handle.size() == sizeof(named)) std::memcpy(&named, handle.data(), sizeof(named));
+  if (std::string_view(named.magic, sizeof(named.magic)) != SimIpcHandle::kMagic)
+    return NoSuchMemory(device_, bytes, "it is none of the legacy IPC");
+  if (std::string_view(named.device, strnlen(named.device, sizeof(named.device))) != device_)
+    return NoSuchMemory(device_, bytes, "it is of another device");
+  if (named.pid == static_cast<uint64_t>(getpid()))
+    return NoSuchMemory(device_, bytes, "a process cannot open what it allocated itself");
+  const std::string path = absl::StrCat("/proc/", named.pid, "/fd/", named.descriptor);
+  const Fd file(open(path.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
+  struct stat info {};
+  if (!file || fstat(file.get(), &info) != 0 || info.st_ino != named.inode)
+    return NoSuchMemory(device_, bytes, "no process has this memory (any more)");
+  return Import(file.get(), bytes);
 }
 
 std::shared_ptr<std::byte> SimMemory::Alias(std::span<std::byte> host) {

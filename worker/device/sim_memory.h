@@ -6,12 +6,27 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "worker/device/device.h"
 
 namespace remesh::worker {
+
+// What a trainer of a simulated device writes where one of a GPU has CUDA write a handle of its legacy
+// IPC: the allocation is a file of memory, sealed against shrinking, that its process has open. When that
+// ends, or closes the file, the handle is of nothing any more.
+struct SimIpcHandle {
+  static constexpr char kMagic[9] = "sim-ipc1";
+
+  char magic[8];
+  uint64_t pid;
+  uint64_t descriptor;
+  uint64_t inode;   // of the file: descriptors and processes get the numbers of others
+  char device[32];  // Device::uuid(), zero behind it
+};
+static_assert(sizeof(SimIpcHandle) == kIpcHandleBytes);
 
 // The memory of a simulated device. Its addresses are of pages that nobody may read or write: who
 // dereferences one crashes, as on the host with a GPU's. The bytes are mapped a second time, where
@@ -26,6 +41,8 @@ class SimMemory {
   // As Device::Share() and Import(): a file of memory stands for what a driver exports.
   absl::StatusOr<SharedMemory> Share(int64_t bytes);
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes);
+  // As Device::ImportIpc(): of a SimIpcHandle.
+  absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(std::string_view handle, int64_t bytes);
 
   // The most that was out at once.
   int64_t most_bytes() const;

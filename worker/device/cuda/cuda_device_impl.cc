@@ -93,6 +93,12 @@ absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Import(int handle, int64_
   return ImportOnGpu(gpu_.label, gpu_.index, gpu_.peers, handle, bytes);
 }
 
+absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::ImportIpc(std::string_view handle,
+                                                                 int64_t bytes) {
+  RETURN_IF_ERROR(CheckAlive());
+  return ImportIpcOnGpu(gpu_.label, gpu_.index, handle, bytes);
+}
+
 absl::StatusOr<std::shared_ptr<std::byte>> CudaDevice::Register(std::span<std::byte> host) {
   return RegisterWithGpu(gpu_.label, gpu_.index, host);
 }

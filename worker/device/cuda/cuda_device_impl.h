@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "worker/device/cuda/cuda_device.h"
@@ -35,6 +36,8 @@ class CudaDevice final : public Device {
   std::string uuid() const override { return UuidOfGpu(gpu_.index); }
   absl::StatusOr<SharedMemory> Share(int64_t bytes) override;
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int handle, int64_t bytes) override;
+  absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(std::string_view handle,
+                                                       int64_t bytes) override;
   absl::StatusOr<std::shared_ptr<std::byte>> Register(std::span<std::byte> host) override;
   void Pack(std::vector<SlicePart> parts, std::byte* buffer, Done done) override;
   void Unpack(std::vector<SlicePart> parts, const std::byte* buffer, Done done) override;

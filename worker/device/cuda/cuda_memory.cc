@@ -5,9 +5,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/synchronization/mutex.h"
 #include "base/int_math.h"
@@ -150,6 +152,20 @@ struct Mapping {
   }
 };
 
+// From an address to the end of its allocation; 0: the driver does not know it.
+int64_t BytesFrom(const void* data) {
+  static const auto get_range = [] {
+    decltype(&cuMemGetAddressRange) function = nullptr;
+    Find("cuMemGetAddressRange", function);
+    return function;
+  }();
+  const auto address = reinterpret_cast<CUdeviceptr>(data);
+  CUdeviceptr begin = 0;
+  size_t bytes = 0;
+  if (get_range == nullptr || get_range(&begin, &bytes, address) != CUDA_SUCCESS) return 0;
+  return static_cast<int64_t>(bytes - (address - begin));
+}
+
 // The runtime's word for what the driver answered here.
 cudaError_t ErrorOf(CUresult result) {
   if (result == CUDA_SUCCESS) return cudaSuccess;
@@ -241,6 +257,36 @@ absl::StatusOr<std::shared_ptr<std::byte>> ImportOnGpu(const std::string& device
   const CUresult result = mapping->Import(peers, handle, std::max<int64_t>(bytes, 1));
   if (result == CUDA_SUCCESS) return AddressOf(mapping);
   return NoSuchMemory(device, bytes, cudaGetErrorName(ErrorOf(result)));
+}
+
+absl::StatusOr<std::shared_ptr<std::byte>> ImportIpcOnGpu(const std::string& device, int index,
+                                                          std::string_view handle, int64_t bytes) {
+  cudaIpcMemHandle_t opaque;
+  static_assert(sizeof(opaque) == kIpcHandleBytes);
+  if (handle.size() != sizeof(opaque))
+    return NoSuchMemory(device, bytes, "it is none of the legacy IPC");
+  std::memcpy(&opaque, handle.data(), sizeof(opaque));
+  REMESH_CUDA_OR_RETURN(device, cudaSetDevice(index));
+  void* data = nullptr;
+  const cudaError_t error = cudaIpcOpenMemHandle(&data, opaque, cudaIpcMemLazyEnablePeerAccess);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // a refusal is no state of error
+    const bool own = error == cudaErrorDeviceUninitialized;
+    return NoSuchMemory(device, bytes,
+                        own ? "a process cannot open what it allocated itself"
+                            : std::string(cudaGetErrorName(error)));
+  }
+  std::shared_ptr<std::byte> memory(static_cast<std::byte*>(data), [index](std::byte* at) {
+    cudaSetDevice(index);
+    cudaIpcCloseMemHandle(at);
+  });
+  // Who reads past its end brings the whole context into error, and the handle was others' to write.
+  cudaPointerAttributes attributes{};
+  REMESH_CUDA_OR_RETURN(device, cudaPointerGetAttributes(&attributes, data));
+  if (attributes.device != index) return NoSuchMemory(device, bytes, "it is of another GPU");
+  const int64_t there = BytesFrom(data);
+  if (there < bytes) return NoSuchMemory(device, bytes, absl::StrCat("it is of ", there));
+  return memory;
 }
 
 std::string UuidOfGpu(int index) {

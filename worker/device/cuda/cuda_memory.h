@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +28,11 @@ absl::StatusOr<SharedMemory> ShareOnGpu(const std::string& device, int index,
 absl::StatusOr<std::shared_ptr<std::byte>> ImportOnGpu(const std::string& device, int index,
                                                        const std::vector<int>& peers, int handle,
                                                        int64_t bytes);
+
+// The allocation of another process by the handle of CUDA's legacy IPC. Opened on the GPU that it is
+// on: the others reach it as they reach what cudaMalloc() gives. Errors: NoSuchMemory().
+absl::StatusOr<std::shared_ptr<std::byte>> ImportIpcOnGpu(const std::string& device, int index,
+                                                          std::string_view handle, int64_t bytes);
 
 // "GPU-..." as nvidia-smi prints it; empty when the driver does not say.
 std::string UuidOfGpu(int index);
