@@ -375,6 +375,65 @@ TEST_F(KeeperTest, UpkeepIsDoneThoughNobodySpeaks) {
   EXPECT_TRUE(third.WaitForNotificationWithTimeout(absl::Seconds(30)));
 }
 
+// Connections that say "stay" have an end that is told.
+class HeldConnectionTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto answer = [this](Packet& packet) {
+      PacketServer::Reply reply{"ok"};
+      if (packet.bytes == "stay") reply.at_end = [this] { ends_.Notify(); };
+      return reply;
+    };
+    auto server = PacketServer::Start(path_, 0600, "socket-path", answer);
+    ASSERT_TRUE(server.ok()) << server.status();
+    server_ = *std::move(server);
+    held_ = Connected(path_);
+    ASSERT_TRUE(SendPacket(held_.get(), "stay", -1).ok());
+    ASSERT_TRUE(ReceivePacket(held_.get(), 100).ok());
+  }
+
+  const std::string path_ = absl::StrCat("/tmp/remesh-held-", getpid(), ".sock");
+  absl::Notification ends_;
+  std::unique_ptr<PacketServer> server_;
+  Fd held_;
+};
+
+TEST_F(HeldConnectionTest, ItsEndIsTold) {
+  EXPECT_TRUE(Ask(held_).ok());
+  EXPECT_FALSE(ends_.HasBeenNotified());
+  held_.Reset();
+  EXPECT_TRUE(ends_.WaitForNotificationWithTimeout(absl::Seconds(30)));
+}
+
+TEST_F(HeldConnectionTest, ItMakesNoRoomForOthers) {
+  std::vector<Fd> flood;
+  for (size_t i = 0; i < PacketServer::kConnectionsMax + 10; ++i) flood.push_back(Connected(path_));
+  EXPECT_TRUE(Ask(flood.back()).ok());
+  EXPECT_FALSE(Ask(flood.front()).ok());
+  EXPECT_TRUE(Ask(held_).ok());
+  EXPECT_FALSE(ends_.HasBeenNotified());
+}
+
+TEST_F(HeldConnectionTest, TheServersOwnEndIsNotToldOfIt) {
+  server_ = nullptr;
+  EXPECT_FALSE(ends_.HasBeenNotified());
+}
+
+TEST_F(HeldConnectionTest, ItsEndIsToldThoughNobodyIsHeard) {
+  const int before = OpenFiles();
+  LingeringSocket socket = NewLingeringSocket();
+  const Fd slow = Connected(path_), first = Connected(path_), second = Connected(path_);
+  SendDescriptors(slow, {socket.slow.get()});
+  socket.slow.Reset();
+  for (const Fd* flood : {&first, &second})
+    SendDescriptors(*flood, std::vector<int>(253, STDERR_FILENO));
+  // They are the server's, which cannot close them and hears nobody.
+  while (OpenFiles() < before + 500) absl::SleepFor(absl::Milliseconds(1));
+  held_.Reset();
+  EXPECT_TRUE(ends_.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  socket.other.Reset();
+}
+
 TEST_F(KeeperTest, APacketSaysWhoseItIs) {
   uid_t uid = static_cast<uid_t>(-1);
   const auto answer = [&uid](Packet& packet) {

@@ -64,31 +64,51 @@ void PacketServer::Run() {
     std::vector<pollfd> waits = Waits(choked);
     if (poll(waits.data(), waits.size(), MillisToWait(choked)) < 0) continue;
     if (waits[0].revents != 0) break;
+    const std::span<const pollfd> held = std::span(waits).subspan(1, held_.size());
+    const std::span<const pollfd> others = std::span(waits).subspan(1 + held_.size());
+    ServeHeld(held);
     if (choked) continue;
-    ServeAll(waits);
-    if (waits[1].revents != 0) Accept();
+    ServeAll(others.subspan(1));
+    if (others[0].revents != 0) Accept();
   }
-  for (Connection& one : connections_) End(std::move(one.fd));
+  for (Connections* all : {&connections_, &held_}) {
+    for (Connection& one : *all) Shut(std::move(one.fd));
+  }
 }
 
-void PacketServer::ServeAll(const std::vector<pollfd>& waits) {
-  auto next = connections_.begin();
-  for (size_t i = 2; i < waits.size() && !Choked(); ++i) {
+// Its end comes before what it still has to say: that may have to wait, this must not.
+void PacketServer::ServeHeld(std::span<const pollfd> waits) {
+  auto next = held_.begin();
+  for (const pollfd& wait : waits) {
     const auto here = next++;
-    if (waits[i].revents == 0) continue;
-    if (Serve(here->fd.get())) {
-      connections_.splice(connections_.end(), connections_, here);
-    } else {
-      End(std::move(here->fd));
-      connections_.erase(here);
+    if ((wait.revents & ~POLLIN) != 0) {
+      End(held_, here);
+    } else if (wait.revents != 0 && !Choked()) {
+      ServeOne(held_, here);
     }
   }
+}
+
+void PacketServer::ServeAll(std::span<const pollfd> waits) {
+  auto next = connections_.begin();
+  for (size_t i = 0; i < waits.size() && !Choked(); ++i) {
+    const auto here = next++;
+    if (waits[i].revents != 0) ServeOne(connections_, here);
+  }
+}
+
+void PacketServer::ServeOne(Connections& from, Connections::iterator connection) {
+  if (!Serve(*connection)) return End(from, connection);
+  Connections& to = connection->at_ends.empty() ? connections_ : held_;
+  to.splice(to.end(), from, connection);
 }
 
 bool PacketServer::Choked() const { return closer_.waiting() >= kClosingMax; }
 
 std::vector<pollfd> PacketServer::Waits(bool choked) const {
   std::vector<pollfd> waits = {{wake_.get(), POLLIN, 0}};
+  const short events = choked ? POLLRDHUP : POLLIN | POLLRDHUP;
+  for (const Connection& one : held_) waits.push_back({one.fd.get(), events, 0});
   if (choked) return waits;
   waits.push_back({listener_.get(), POLLIN, 0});
   for (const Connection& one : connections_) waits.push_back({one.fd.get(), POLLIN, 0});
@@ -126,34 +146,40 @@ bool PacketServer::AcceptOne() {
 }
 
 void PacketServer::TakeIn(Fd connection) {
-  if (admit_ && !admit_(connection.get())) return End(std::move(connection));
+  if (admit_ && !admit_(connection.get())) return Shut(std::move(connection));
   setsockopt(connection.get(), SOL_SOCKET, SO_SNDBUF, &kUnreadBytesMax, sizeof(kUnreadBytesMax));
   const uid_t uid = UserAt(connection.get());
-  connections_.push_back({std::move(connection), uid});
+  connections_.push_back({std::move(connection), uid, {}});
   if (connections_.size() > kConnectionsMax) DropOldestOfBusiest(uid);
 }
 
-void PacketServer::End(Fd connection) {
+void PacketServer::Shut(Fd connection) {
   shutdown(connection.get(), SHUT_RDWR);  // the peer is told now, whenever it is closed
   closer_.Close(std::move(connection));
 }
 
-void PacketServer::DropOldestOfBusiest(uid_t newcomer) {
-  const auto oldest = OldestOfBusiest(connections_, newcomer);
-  End(std::move(oldest->fd));
-  connections_.erase(oldest);
+void PacketServer::End(Connections& from, Connections::iterator connection) {
+  Shut(std::move(connection->fd));
+  for (const auto& at_end : connection->at_ends) at_end();
+  from.erase(connection);
 }
 
-bool PacketServer::Serve(int connection) {
-  if (admit_ && !admit_(connection)) return false;
+void PacketServer::DropOldestOfBusiest(uid_t newcomer) {
+  End(connections_, OldestOfBusiest(connections_, newcomer));
+}
+
+bool PacketServer::Serve(Connection& connection) {
+  const int fd = connection.fd.get();
+  if (admit_ && !admit_(fd)) return false;
   std::vector<Fd> left_over;
-  absl::StatusOr<Packet> packet = ReceivePacket(connection, kPacketBytesMax, &left_over);
-  for (Fd& fd : left_over) closer_.Close(std::move(fd));
+  absl::StatusOr<Packet> packet = ReceivePacket(fd, kPacketBytesMax, &left_over);
+  for (Fd& extra : left_over) closer_.Close(std::move(extra));
   if (absl::IsDeadlineExceeded(packet.status())) return true;
   if (!packet.ok()) return false;
-  const Reply reply = answer_(*packet);
+  Reply reply = answer_(*packet);
   closer_.Close(std::move(packet->fd));
-  return SendPacket(connection, reply.bytes, reply.fd == nullptr ? -1 : reply.fd->get()).ok();
+  if (reply.at_end) connection.at_ends.push_back(std::move(reply.at_end));
+  return SendPacket(fd, reply.bytes, reply.fd == nullptr ? -1 : reply.fd->get()).ok();
 }
 
 }  // namespace remesh::worker

@@ -6,6 +6,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -27,6 +28,9 @@ class PacketServer {
   struct Reply {
     std::string bytes;
     std::shared_ptr<const Fd> fd = nullptr;
+    // Called, on the server's thread, when the connection ends, whatever ends it but the server's own
+    // end. From now on it makes no room for others, and its end is heard at once.
+    std::function<void()> at_end = nullptr;
   };
   // Called on the server's thread; must not block. The descriptor that it leaves in the packet is
   // closed elsewhere, for that may.
@@ -52,26 +56,33 @@ class PacketServer {
  private:
   struct Connection {
     Fd fd;
-    uid_t uid;  // see UserAt()
+    uid_t uid;                                   // see UserAt()
+    std::vector<std::function<void()>> at_ends;  // see Reply
   };
+  using Connections = std::list<Connection>;
 
   PacketServer(std::string path, Fd listener, Fd wake, Answer answer, Admit admit, Upkeep upkeep);
   void Run();
   int MillisToWait(bool choked);  // -1: for ever
-  // Each connection that can be read, as `waits` (see Waits()) says.
-  void ServeAll(const std::vector<pollfd>& waits);
+  // What of held_ can be read or is at its end, and what of connections_ can be read, as their waits
+  // say: one each, in their order.
+  void ServeHeld(std::span<const pollfd> waits);
+  void ServeAll(std::span<const pollfd> waits);
+  void ServeOne(Connections& from, Connections::iterator connection);
   // Whether it must not receive descriptors for now: too many wait to be closed.
   bool Choked() const;
   void Accept();
   // Whether to go on accepting.
   bool AcceptOne();
   void TakeIn(Fd connection);
-  void End(Fd connection);
+  void Shut(Fd connection);
+  void End(Connections& from, Connections::iterator connection);
   void DropOldestOfBusiest(uid_t newcomer);
-  // First wake_, which is alone while it is choked, then the listener and the connections.
+  // First wake_ and held_, whose ends alone are waited for while it is choked; unless it is, the
+  // listener and connections_ too.
   std::vector<pollfd> Waits(bool choked) const;
   // Whether the connection stays.
-  bool Serve(int connection);
+  bool Serve(Connection& connection);
 
   const std::string path_;
   Fd listener_;
@@ -79,9 +90,10 @@ class PacketServer {
   const Answer answer_;
   const Admit admit_;
   const Upkeep upkeep_;
-  Closer closer_;                      // of all that comes from outside
-  std::list<Connection> connections_;  // the thread's own; the longest silent first
-  std::thread thread_;                 // last: it uses all of the above
+  Closer closer_;            // of all that comes from outside
+  Connections connections_;  // the thread's own; the longest silent first
+  Connections held_;         // the same, those with at_ends
+  std::thread thread_;       // last: it uses all of the above
 };
 
 }  // namespace remesh::worker
