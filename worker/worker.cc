@@ -354,7 +354,9 @@ absl::Status Worker::Serve() {
   builder.experimental().SetInterceptorCreators(std::move(creators));
   ASSIGN_OR_RETURN(server_, UnixServer::Start(builder, options_.socket_path, gate_,
                                               {.unfinished_calls = std::move(calls)}));
-  ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_, &gate_));
+  ASSIGN_OR_RETURN(handle_server_, ServeHandles(options_.socket_path, &handles_, &gate_, [this] {
+                     strand_->Post([this] { agent_->buffers().GiveLost(); });
+                   }));
   return absl::OkStatus();
 }
 

@@ -80,7 +80,7 @@ class LocalWorld {
 
   void Lend(v1::LendRequest request) {
     for (v1::LentMemory& memory : *request.mutable_memories()) {
-      if (!memory.token().empty()) continue;
+      if (memory.has_ipc() || !memory.token().empty()) continue;
       Fd file(memfd_create("lent", MFD_CLOEXEC | MFD_ALLOW_SEALING));
       REMESH_CHECK(ftruncate(file.get(), 4096) == 0);
       REMESH_CHECK(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);

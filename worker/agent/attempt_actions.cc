@@ -54,6 +54,7 @@ void Agent::Run(const std::string& key, Attempt::Actions actions) {
   const auto again = attempts_.find(key);
   if (again == attempts_.end() || !again->second.attempt.over()) return;
   attempts_.erase(again);
+  buffers_.GiveLost();
   FinishForgetting();
   PrepareWaiting();
 }

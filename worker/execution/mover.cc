@@ -58,7 +58,7 @@ absl::Status Mover::Open(int self, std::vector<Peer> peers, const Lasting& lasti
 
 void Mover::Grant(int32_t until) {
   schedule_.Grant(until);
-  Advance();
+  if (MemoryHolds()) Advance();
 }
 
 void Mover::Stop(bool well) {
@@ -73,7 +73,8 @@ bool Mover::stopped() const {
 void Mover::Fail(const absl::Status& status) {
   if (halted()) return;
   failed_ = true;
-  // A truncated buffer can cause many kinds of errors: report the truncation instead.
+  // A truncated buffer, or a lender that is gone, can cause many kinds of errors: report that
+  // instead.
   const absl::Status cause = CheckMemory();
   (checking_ ? events_.verified : events_.failed)(cause.ok() ? status : cause);
 }
@@ -86,10 +87,10 @@ absl::Status Mover::CheckMemory() const {
 }
 
 bool Mover::MemoryHolds() {
-  const bool truncated = (list_.source != nullptr && list_.source->truncated()) ||
-                         (list_.target != nullptr && list_.target->truncated());
-  if (truncated) Fail(CheckMemory());
-  return !truncated;
+  const bool spoiled = (list_.source != nullptr && list_.source->spoiled()) ||
+                       (list_.target != nullptr && list_.target->spoiled());
+  if (spoiled) Fail(CheckMemory());
+  return !spoiled;
 }
 
 void Mover::Advance() {

@@ -80,9 +80,9 @@ class Mover {
   // Windows [0, until) may start.
   void Grant(int32_t until);
   // Hashes again what this host read from the source generation. `verified` gets OK, ABORTED
-  // (SOURCE_MODIFIED) or FAILED_PRECONDITION (BUFFER_TRUNCATED); a truncated buffer may also be the
-  // reason of an earlier `failed`. All hosts have finished all windows by then, so the connections
-  // close or rest. REQUIRES: every window is done on this host.
+  // (SOURCE_MODIFIED) or FAILED_PRECONDITION (BUFFER_TRUNCATED, SOURCE_LOST); the latter may also be
+  // the reason of an earlier `failed`. All hosts have finished all windows by then, so the
+  // connections close or rest. REQUIRES: every window is done on this host.
   void Verify();
   // Ends all moving; no event follows. If this host read `chunk` from the source, it hashes the
   // chunk again: `looked` gets ABORTED (SOURCE_MODIFIED) if the bits have changed since, else OK.
@@ -113,7 +113,8 @@ class Mover {
 
   bool halted() const { return failed_ || *stopping_; }
   void Fail(const absl::Status& status);
-  // Returns false and fails the mover if a buffer was truncated under the work that has just ended.
+  // Returns false and fails the mover if a buffer was truncated, or its lender has gone, under the
+  // work that has just ended. Nothing more is read then.
   bool MemoryHolds();
   absl::Status CheckMemory() const;
   void Advance();

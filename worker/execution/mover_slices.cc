@@ -275,7 +275,8 @@ void Mover::LookAgain(const ChunkName& chunk, absl::AnyInvocable<void(absl::Stat
     }
   };
   auto looking = std::make_shared<Looking>(Looking{.looked = std::move(looked)});
-  for (const int i : ReadFromSource(chunk)) {
+  const bool lost = list_.source != nullptr && list_.source->spoiled();
+  for (const int i : lost ? std::vector<int>() : ReadFromSource(chunk)) {
     const BoundMove& move = list_.moves[i];
     const int64_t k = (chunk.position - move.lo) / kChunkBits, lo = move.lo + k * kChunkBits;
     const int64_t hi = std::min(lo + kChunkBits, move.hi);
@@ -298,7 +299,7 @@ void Mover::Verify() {
   REMESH_CHECK(schedule_.all_finished());
   if (group_ != nullptr && group_->Rest() && events_.rests) events_.rests();
   checking_ = true;
-  if (CheckTwins()) CheckSources();
+  if (MemoryHolds() && CheckTwins()) CheckSources();
 }
 
 // Bits that were read from the source for several receivers are hashed again only once, so all of

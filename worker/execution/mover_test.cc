@@ -299,6 +299,37 @@ TEST_P(MoverTest, ATruncatedBufferFailsTheAttemptAndNotTheProcess) {
   }
 }
 
+// A lender that goes away at any time: his host fails and reads nothing more of it.
+TEST_P(MoverTest, ALenderThatIsGoneFailsTheAttempt) {
+  for (const int done : {0, 1, 3}) {
+    SCOPED_TRACE(absl::StrCat("gone after ", done, " windows"));
+    LeaseTable leases;
+    const std::string token = *leases.Begin(0);
+    Start(RowsToColumns(2, 3));
+    TestHost& lent = *hosts_[1];
+    const MappedShards& memory =
+        lent.source().mapped != nullptr ? *lent.source().mapped : lent.source();
+    const_cast<MappedShards&>(memory).lease = leases.Find(token);
+    for (auto& host : hosts_) host->mover().Grant(done);
+    ASSERT_TRUE(Until([&] { return All([&](TestHost& h) { return h.done_windows == done; }); }));
+    leases.End(token);
+    if (done < 3) {
+      GrantAll();
+      ASSERT_TRUE(Until([&] { return lent.failure.has_value(); }));
+    } else {
+      for (auto& host : hosts_) host->mover().Verify();
+      ASSERT_TRUE(Until([&] { return lent.verified.has_value(); }));
+    }
+    const absl::Status& status = done < 3 ? *lent.failure : *lent.verified;
+    EXPECT_EQ(GetErrorInfo(status).reason, "SOURCE_LOST") << status;
+    EXPECT_EQ(lent.done_windows, done);
+    for (auto& host : hosts_) host->mover().Stop();
+    ASSERT_TRUE(Until([&] { return All([](TestHost& h) { return h.mover().stopped(); }); }));
+    hosts_.clear();
+    fabric_ = MemoryFabric();  // the next attempt has the tokens of this one
+  }
+}
+
 TEST_P(MoverTest, AStopInTheMiddleLeavesTheSourceAndIsNoticedByPeers) {
   Start(RowsToColumns(2, 4));
   for (auto& host : hosts_) host->mover().Grant(2);

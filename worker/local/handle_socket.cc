@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <string_view>
 #include <utility>
 
 namespace remesh::worker {
@@ -19,17 +20,38 @@ bool CanBeMemory(int fd) {
   return S_ISCHR(info.stx_mode) || (info.stx_mode & S_IFMT) == 0;
 }
 
+PacketServer::Reply BeginLease(LeaseTable& leases, uid_t user,
+                               const std::function<void()>& lease_ended) {
+  const auto token = leases.Begin(user);
+  if (!token) return {"there are too many leases"};
+  return {.bytes = "ok " + *token, .at_end = [&leases, token, lease_ended] {
+            leases.End(*token);
+            lease_ended();
+          }};
+}
+
+PacketServer::Reply SayHeld(const LeaseTable& leases, std::string_view token) {
+  const auto held = leases.Held(token);
+  if (!held) return {"no lease has this token (any more)"};
+  return {*held ? "yes" : "no"};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PacketServer>> ServeHandles(const std::string& socket_path,
                                                            HandleTable* handles,
-                                                           const SocketGate* gate) {
-  const auto answer = [handles](Packet& packet) -> PacketServer::Reply {
+                                                           const SocketGate* gate,
+                                                           std::function<void()> lease_ended) {
+  const auto answer = [handles, lease_ended](Packet& packet) -> PacketServer::Reply {
+    constexpr std::string_view kHeld = "held ";
     if (packet.bytes == "lend") {
       if (!packet.fd) return {"a descriptor must come with it"};
       if (!CanBeMemory(packet.fd.get())) return {"its descriptor must be one of memory"};
       return {"ok " + handles->Bring(std::move(packet.fd), packet.uid, absl::Now())};
     }
+    if (packet.bytes == "lease") return BeginLease(handles->leases(), packet.uid, lease_ended);
+    if (packet.bytes.starts_with(kHeld))
+      return SayHeld(handles->leases(), std::string_view(packet.bytes).substr(kHeld.size()));
     std::shared_ptr<const Fd> handle = handles->Find(packet.bytes);
     if (handle == nullptr) return {"no memory has this token (any more)"};
     return {"ok", std::move(handle)};

@@ -14,6 +14,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/synchronization/notification.h"
 #include "absl/time/clock.h"
 
 namespace remesh::worker {
@@ -49,7 +50,8 @@ class HandleSocketTest : public ::testing::Test {
   }
 
   void Serve() {
-    auto server = ServeHandles(directory_ + "/s", &handles_, &gate_);
+    auto server =
+        ServeHandles(directory_ + "/s", &handles_, &gate_, [this] { lease_ended_.Notify(); });
     ASSERT_TRUE(server.ok()) << server.status();
     server_ = *std::move(server);
   }
@@ -57,6 +59,7 @@ class HandleSocketTest : public ::testing::Test {
   std::string directory_;
   HandleTable handles_;
   SocketGate gate_;
+  absl::Notification lease_ended_;
   std::unique_ptr<PacketServer> server_;
 };
 
@@ -96,6 +99,56 @@ TEST_F(HandleSocketTest, WhatMayTakeLongToCloseIsNotKept) {
   // What CUDA exports is one of these.
   EXPECT_EQ(Lend(path, Fd(open("/dev/null", O_RDWR | O_CLOEXEC)).get()), "ok");
   EXPECT_EQ(Lend(path, Fd(eventfd(0, EFD_CLOEXEC)).get()), "ok");
+}
+
+std::string Answer(const Fd& connection, const std::string& question) {
+  EXPECT_TRUE(SendPacket(connection.get(), question, -1).ok());
+  const auto answer = ReceivePacket(connection.get(), 100);
+  EXPECT_TRUE(answer.ok()) << answer.status();
+  return answer.ok() ? answer->bytes : "";
+}
+
+TEST_F(HandleSocketTest, ALeaseStandsAsLongAsItsConnection) {
+  Serve();
+  auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  const std::string answer = Answer(*connection, "lease");
+  ASSERT_EQ(answer.substr(0, 3), "ok ");
+  const std::string token = answer.substr(3);
+  std::shared_ptr<const Lease> lease = handles_.leases().Find(token);
+  ASSERT_NE(lease, nullptr);
+  EXPECT_EQ(Answer(*connection, "held " + token), "yes");
+  const std::weak_ptr<const Lease> kept = std::exchange(lease, nullptr);
+  EXPECT_EQ(Answer(*connection, "held " + token), "no");
+  lease = kept.lock();
+  ASSERT_NE(lease, nullptr);
+  EXPECT_FALSE(lease->ended());
+  connection->Reset();
+  ASSERT_TRUE(lease_ended_.WaitForNotificationWithTimeout(absl::Seconds(30)));
+  EXPECT_TRUE(lease->ended());
+  EXPECT_EQ(handles_.leases().Find(token), nullptr);
+}
+
+TEST_F(HandleSocketTest, WhatIsNoLeaseIsHeldByNobody) {
+  Serve();
+  const auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
+  ASSERT_TRUE(connection.ok()) << connection.status();
+  EXPECT_EQ(Answer(*connection, "held 0123"), "no lease has this token (any more)");
+  EXPECT_EQ(Answer(*connection, "held "), "no lease has this token (any more)");
+}
+
+TEST(LeaseTableTest, OneUserCannotTakeAllLeases) {
+  LeaseTable leases;
+  std::string last;
+  for (size_t i = 0; i < LeaseTable::kMaxOfUser; ++i) {
+    const auto token = leases.Begin(1);
+    ASSERT_TRUE(token.has_value());
+    last = *token;
+  }
+  EXPECT_FALSE(leases.Begin(1).has_value());
+  EXPECT_TRUE(leases.Begin(2).has_value());
+  leases.End(last);
+  EXPECT_TRUE(leases.Begin(1).has_value());
 }
 
 }  // namespace

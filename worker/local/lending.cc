@@ -93,6 +93,76 @@ absl::StatusOr<Arrangement> Arrange(const v1::LendRequest& request,
   return made;
 }
 
+absl::Status CheckAllocation(const v1::LentMemory& memory, int index) {
+  const v1::IpcAllocation& allocation = memory.ipc();
+  if (allocation.handle().size() != kIpcHandleBytes) {
+    return InvalidField(Path("memories", index, "ipc.handle"),
+                        absl::StrCat(allocation.handle().size(), " bytes"),
+                        absl::StrCat("must be ", kIpcHandleBytes, " bytes"));
+  }
+  if (allocation.bytes() < 1)
+    return InvalidField(Path("memories", index, "ipc.bytes"), absl::StrCat(allocation.bytes()),
+                        "must be >= 1");
+  if (allocation.offset() < 0 || allocation.offset() % kLentAlignment != 0 ||
+      allocation.offset() > allocation.bytes() ||
+      memory.bytes() > allocation.bytes() - allocation.offset()) {
+    return InvalidField(
+        Path("memories", index, "ipc.offset"), absl::StrCat(allocation.offset()),
+        absl::StrCat("must be a multiple of ", kLentAlignment, " with ", memory.bytes(),
+                     " bytes behind it in an allocation of ", allocation.bytes()));
+  }
+  return absl::OkStatus();
+}
+
+// All that can be said of the memories without opening one. `device_of`: as of Arrangement.
+absl::Status CheckMemories(const v1::LendRequest& request, const std::vector<int>& device_of) {
+  for (int i = 0; i < request.memories_size(); ++i) {
+    const v1::LentMemory& memory = request.memories(i);
+    if (memory.bytes() < 1)
+      return InvalidField(Path("memories", i, "bytes"), absl::StrCat(memory.bytes()),
+                          "must be >= 1");
+    const char* const by = memory.has_ipc() ? "ipc" : "token";
+    if (device_of[i] < 0)
+      return InvalidField(Path("memories", i, by), memory.token(), "must hold a shard");
+    if (!memory.has_ipc()) continue;
+    RETURN_IF_ERROR(CheckAllocation(memory, i));
+    if (request.lease().empty())
+      return InvalidField("lease", "", absl::StrCat("must be there for memories[", i, "].ipc"));
+  }
+  return absl::OkStatus();
+}
+
+// Of who lends it; null: nobody's end matters.
+absl::StatusOr<std::shared_ptr<const Lease>> LeaseOf(const v1::LendRequest& request,
+                                                     BufferStore& store) {
+  if (request.lease().empty()) return nullptr;
+  auto lease =
+      store.handles() == nullptr ? nullptr : store.handles()->leases().Find(request.lease());
+  if (lease != nullptr) return lease;
+  return InvalidField("lease", request.lease(),
+                      "must be one that the socket of handles gave, by a connection that stands");
+}
+
+absl::StatusOr<LentMemory> MapByToken(const v1::LentMemory& memory, const LentKind& kind,
+                                      BufferStore& store) {
+  Fd handle =
+      store.handles() == nullptr ? Fd() : store.handles()->Take(memory.token(), absl::Now());
+  if (!handle)
+    return InvalidField("token", memory.token(),
+                        "must be one that the socket of handles gave within a minute");
+  auto mapped = MapLentMemory(kind, handle.get(), memory.bytes(), store.segments());
+  store.handles()->Close(std::move(handle));
+  return mapped;
+}
+
+absl::StatusOr<LentMemory> MapMemory(const v1::LentMemory& memory, int local_device,
+                                     BufferStore& store) {
+  const LentKind kind{memory.kind(), memory.device_uuid(), local_device};
+  if (!memory.has_ipc()) return MapByToken(memory, kind, store);
+  const v1::IpcAllocation& said = memory.ipc();
+  return OpenLentMemory(kind, {said.handle(), said.bytes(), said.offset()}, store.segments());
+}
+
 }  // namespace
 
 absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
@@ -102,22 +172,11 @@ absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
     return InvalidField("memories", absl::StrCat(request.memories_size()),
                         absl::StrCat("must be at most ", kMemoriesMax));
   ASSIGN_OR_RETURN(Arrangement made, Arrange(request, assignment, places));
+  RETURN_IF_ERROR(CheckMemories(request, made.device_of));
   LentShards lent{.memories = {}, .places = std::move(made.places)};
+  ASSIGN_OR_RETURN(lent.lease, LeaseOf(request, store));
   for (int i = 0; i < request.memories_size(); ++i) {
-    const v1::LentMemory& memory = request.memories(i);
-    if (memory.bytes() < 1)
-      return InvalidField(Path("memories", i, "bytes"), absl::StrCat(memory.bytes()),
-                          "must be >= 1");
-    if (made.device_of[i] < 0)
-      return InvalidField(Path("memories", i, "token"), memory.token(), "must hold a shard");
-    Fd handle =
-        store.handles() == nullptr ? Fd() : store.handles()->Take(memory.token(), absl::Now());
-    if (!handle)
-      return InvalidField(Path("memories", i, "token"), memory.token(),
-                          "must be one that the socket of handles gave within a minute");
-    auto mapped = MapLentMemory(memory.kind(), memory.device_uuid(), made.device_of[i],
-                                handle.get(), memory.bytes(), store.segments());
-    store.handles()->Close(std::move(handle));
+    auto mapped = MapMemory(request.memories(i), made.device_of[i], store);
     if (!mapped.ok()) return AtField(absl::StrCat("memories[", i, "]"), mapped.status());
     lent.memories.push_back(*std::move(mapped));
   }

@@ -9,7 +9,7 @@ namespace remesh::worker {
 
 // The shards of an assignment, every one of them once, in the memory that a trainer lends: mapped.
 // Its tokens are used up. INVALID_ARGUMENT naming the field ("shards[3].offset",
-// "memories[0].token").
+// "memories[0].token", "lease").
 absl::StatusOr<LentShards> MapLentShards(const v1::LendRequest& request,
                                          const v1::Assignment& assignment,
                                          const ShardPlaces& places, BufferStore& store);

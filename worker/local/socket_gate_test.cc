@@ -106,7 +106,7 @@ class SocketGateTest : public ::testing::Test {
 
 TEST_F(SocketGateTest, TheSocketOfHandlesIsForTheSameUsers) {
   HandleTable handles;
-  const auto server = ServeHandles(directory_ + "/s", &handles, &gate_);
+  const auto server = ServeHandles(directory_ + "/s", &handles, &gate_, [] {});
   ASSERT_TRUE(server.ok()) << server.status();
   const auto ask = [&] {
     const auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
@@ -123,7 +123,7 @@ TEST_F(SocketGateTest, TheSocketOfHandlesIsForTheSameUsers) {
 
 TEST_F(SocketGateTest, NewRulesHoldForConnectionsOfTheSocketOfHandlesThatStand) {
   HandleTable handles;
-  const auto server = ServeHandles(directory_ + "/s", &handles, &gate_);
+  const auto server = ServeHandles(directory_ + "/s", &handles, &gate_, [] {});
   ASSERT_TRUE(server.ok()) << server.status();
   const auto connection = ConnectForPackets(directory_ + "/s" + kHandlesSuffix);
   ASSERT_TRUE(connection.ok()) << connection.status();

@@ -88,6 +88,12 @@ bool StateBuffers::Forget(const std::string& state, const std::string& state_uid
   return false;
 }
 
+void StateBuffers::GiveLost() {
+  for (const Generation* held : store_->List()) {
+    if (held->lost() && !hooks_.moving(held->state())) Give(held);
+  }
+}
+
 void StateBuffers::Close() {
   for (auto& [state, reserving] : reserving_) reserving.job->Cancel();
 }

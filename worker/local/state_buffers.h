@@ -24,6 +24,7 @@ absl::Status StaleShards(const std::string& host, const std::string& state,
 
 // What trainers may do to this host's buffers. Knows the states that the planner assigned; the
 // store knows those that are allocated. Errors name the field and value. Not thread-safe.
+// One for each call of trainers and each word of the planner: it has more than 25 methods.
 class StateBuffers {
  public:
   struct Hooks {
@@ -47,6 +48,9 @@ class StateBuffers {
   // Frees everything of the state of that uid, nothing of others that have or had its name. False
   // while memory is being reserved for it: then reserved() comes.
   bool Forget(const std::string& state, const std::string& state_uid);
+  // Frees what was lent by those who are gone, and says so, unless the state moves: to be called again
+  // when that has ended.
+  void GiveLost();
   // Gives up what is being reserved: the worker stops.
   void Close();
   // The planner tells anew which states have no shard here.

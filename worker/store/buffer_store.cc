@@ -218,6 +218,7 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   generation.manifest.set_cluster_uid(cluster_uid_);
   generation.manifest.mutable_sealed()->Resize(assignment.shards_size(), true);
   generation.lent = true;
+  generation.lease = lent.lease;
   RETURN_IF_ERROR(CheckAbsent(generation));
   int64_t missing = 0;
   for (const LentMemory& memory : lent.memories) missing += memory.missing_bytes;
@@ -225,6 +226,7 @@ absl::Status BufferStore::Lend(const v1::Assignment& assignment, LentShards lent
   generation.missing_bytes = missing;
   space_->Expect(missing);
   auto mapped = std::make_shared<MappedShards>();
+  mapped->lease = std::move(lent.lease);
   mapped->assignment = assignment;
   for (size_t i = 0; i < lent.places.size(); ++i) {
     const LentShards::Place& place = lent.places[i];
@@ -394,7 +396,10 @@ absl::StatusOr<std::shared_ptr<const MappedShards>> BufferStore::Map(const std::
   REMESH_CHECK(it != generations_.end());
   Generation& held = it->second;
   std::shared_ptr<MappedShards>& kept = mapped_[it->first];
-  if (held.lent) return kept;
+  if (held.lent) {
+    RETURN_IF_ERROR(kept->CheckWhole());
+    return kept;
+  }
   // A trainer that truncated a file may have mended the file since, but never the mapping.
   const auto same = [&](size_t i) {
     return kept->on_device[i] != nullptr ||

@@ -110,7 +110,8 @@ class BufferStore {
   const RecyclingCounts& recycling() const { return pool_.counts(); }
 
   // Maps the generation's shards. All callers share one mapping until the generation goes, or one
-  // of its files is found truncated or replaced. REQUIRES: the generation is here.
+  // of its files is found truncated or replaced. FAILED_PRECONDITION (SOURCE_LOST) if the lender of
+  // its memory is gone. REQUIRES: the generation is here.
   absl::StatusOr<std::shared_ptr<const MappedShards>> Map(const std::string& state,
                                                           int64_t generation);
 

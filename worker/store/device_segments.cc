@@ -75,6 +75,23 @@ absl::StatusOr<DeviceSegment> DeviceSegments::Find(const std::string& name, int 
   return Remember(name, bytes, *device, {std::move(memory), std::move(found.handle)});
 }
 
+absl::StatusOr<std::shared_ptr<std::byte>> DeviceSegments::ImportIpc(int local_device,
+                                                                     const std::string& handle,
+                                                                     int64_t bytes) {
+  Device* const device = devices_.Of(local_device);
+  absl::MutexLock lock(&opening_);
+  std::erase_if(opened_, [](const auto& entry) { return entry.second.memory.expired(); });
+  Opened& known = opened_[{device, handle}];
+  if (std::shared_ptr<std::byte> memory = known.memory.lock()) {
+    if (known.bytes == bytes) return memory;
+    return InvalidField("bytes", absl::StrCat(bytes),
+                        absl::StrCat("must be ", known.bytes, ", as said of this handle before"));
+  }
+  ASSIGN_OR_RETURN(std::shared_ptr<std::byte> memory, device->ImportIpc(handle, bytes));
+  known = {memory, bytes};
+  return memory;
+}
+
 void DeviceSegments::Drop(const std::string& name) {
   absl::MutexLock lock(&mutex_);
   known_.erase(name);

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -49,6 +50,10 @@ class DeviceSegments {
   absl::StatusOr<std::shared_ptr<std::byte>> Import(int local_device, int handle, int64_t bytes) {
     return devices_.Of(local_device)->Import(handle, bytes);
   }
+  // The same by a handle of the legacy IPC, as Device::ImportIpc(), of an allocation of `bytes`. It is
+  // open once, for all who have it. INVALID_ARGUMENT too where the same was said to be of other bytes.
+  absl::StatusOr<std::shared_ptr<std::byte>> ImportIpc(int local_device, const std::string& handle,
+                                                       int64_t bytes);
 
   // Makes a segment of zeros under a name from NewName(). Errors: those of Device::Share() and
   // KeeperClient.
@@ -73,6 +78,11 @@ class DeviceSegments {
     std::shared_ptr<const Fd> handle;
   };
 
+  struct Opened {
+    std::weak_ptr<std::byte> memory;
+    int64_t bytes = 0;
+  };
+
   DeviceSegment Remember(const std::string& name, int64_t bytes, const Device& device,
                          SharedMemory shared);
   // Drops what must be dropped, and gives everything again to a keeper that was restarted.
@@ -87,6 +97,8 @@ class DeviceSegments {
   std::vector<std::string> dropped_ ABSL_GUARDED_BY(mutex_);
   absl::Status keeper_status_ ABSL_GUARDED_BY(mutex_);
   bool ends_ ABSL_GUARDED_BY(mutex_) = false;
+  absl::Mutex opening_;
+  std::map<std::pair<Device*, std::string>, Opened> opened_ ABSL_GUARDED_BY(opening_);  // by handle
   int64_t told_connection_ = 0;  // used by the tending thread
   std::thread tending_;          // last: it uses all of the above
 };

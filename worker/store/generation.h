@@ -11,6 +11,7 @@
 #include "worker/store/buffer_file.h"
 #include "worker/store/buffer_pool.h"
 #include "worker/store/device_segments.h"
+#include "worker/store/lease_table.h"
 #include "worker/store/shard_places.h"
 
 namespace remesh::worker {
@@ -34,6 +35,10 @@ struct Generation {
   bool lent = false;  // in memory of a trainer: nothing of it is on file
   // Of lent memory: bytes whose pages did not exist yet when it was lent.
   int64_t missing_bytes = 0;
+  std::shared_ptr<const Lease> lease = nullptr;  // see LentShards
+
+  // Whether the lender is gone, so that nothing of the generation can be read any more.
+  bool lost() const { return lease != nullptr && lease->ended(); }
 
   const std::string& state() const { return manifest.assignment().state(); }
   const std::string& state_uid() const { return manifest.assignment().state_uid(); }

@@ -15,6 +15,7 @@
 #include "absl/time/time.h"
 #include "base/fd.h"
 #include "worker/keeper/closer.h"
+#include "worker/store/lease_table.h"
 
 namespace remesh::worker {
 
@@ -44,6 +45,9 @@ class HandleTable {
   // if there is none.
   absl::Duration CloseOld(absl::Time now);
 
+  // Of those who lend memory that ends with them.
+  LeaseTable& leases() { return leases_; }
+
  private:
   struct Brought {
     std::string token;
@@ -52,6 +56,7 @@ class HandleTable {
     absl::Time since;
   };
 
+  LeaseTable leases_;
   mutable absl::Mutex mutex_;
   std::map<std::string, std::weak_ptr<const Fd>, std::less<>> handles_ ABSL_GUARDED_BY(mutex_);
   Closer closer_;

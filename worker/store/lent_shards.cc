@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/error.h"
 #include "base/status_macros.h"
 
@@ -21,29 +22,42 @@ int64_t MissingBytes(int fd, int64_t bytes) {
   return std::clamp<int64_t>(info.st_size - info.st_blocks * 512, 0, bytes);
 }
 
+// Whether it is memory of the device that uses it. `may`: what it may be besides.
+absl::Status CheckDevice(const LentKind& said, DeviceSegments* segments,
+                         std::vector<std::string> may) {
+  if (segments != nullptr) may.push_back(segments->KindOf(said.local_device));
+  if (segments == nullptr || said.kind != may.back()) {
+    const std::string kinds = may.empty() ? "host, with a token," : absl::StrJoin(may, " or ");
+    return InvalidField("kind", said.kind, absl::StrCat("must be ", kinds, " on this worker"));
+  }
+  const std::string uuid = segments->UuidOf(said.local_device);
+  if (uuid == said.device_uuid) return absl::OkStatus();
+  return InvalidField("device_uuid", said.device_uuid,
+                      absl::StrCat("must be ", uuid, ", local device ", said.local_device));
+}
+
 }  // namespace
 
-absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::string& device_uuid,
-                                         int local_device, int fd, int64_t bytes,
+absl::StatusOr<LentMemory> MapLentMemory(const LentKind& kind, int fd, int64_t bytes,
                                          DeviceSegments* segments) {
   LentMemory lent;
-  if (kind == "host") {
+  if (kind.kind == "host") {
     ASSIGN_OR_RETURN(lent.host, MappedFile::OfMemory(fd, bytes));
     lent.missing_bytes = MissingBytes(fd, bytes);
     return lent;
   }
-  const std::string ours = segments == nullptr ? "" : segments->KindOf(local_device);
-  if (segments == nullptr || kind != ours) {
-    return InvalidField(
-        "kind", kind,
-        absl::StrCat("must be host", ours.empty() ? "" : " or ", ours, " on this worker"));
-  }
-  if (const std::string uuid = segments->UuidOf(local_device); uuid != device_uuid) {
-    return InvalidField("device_uuid", device_uuid,
-                        absl::StrCat("must be ", uuid, ", local device ", local_device));
-  }
-  ASSIGN_OR_RETURN(lent.device, segments->Import(local_device, fd, bytes));
+  RETURN_IF_ERROR(CheckDevice(kind, segments, {"host"}));
+  ASSIGN_OR_RETURN(lent.device, segments->Import(kind.local_device, fd, bytes));
   return lent;
+}
+
+absl::StatusOr<LentMemory> OpenLentMemory(const LentKind& kind, const LentAllocation& allocation,
+                                          DeviceSegments* segments) {
+  RETURN_IF_ERROR(CheckDevice(kind, segments, {}));
+  auto opened = segments->ImportIpc(kind.local_device, allocation.handle, allocation.bytes);
+  if (!opened.ok()) return AtField("ipc", opened.status());
+  std::byte* const begin = opened->get() + allocation.offset;
+  return LentMemory{.host = {}, .device = {*std::move(opened), begin}};
 }
 
 }  // namespace remesh::worker

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "worker/store/buffer_file.h"
 #include "worker/store/device_segments.h"
+#include "worker/store/lease_table.h"
 
 namespace remesh::worker {
 
@@ -27,13 +28,31 @@ struct LentShards {
   };
 
   std::vector<LentMemory> memories;
-  std::vector<Place> places;  // by shard, as in the assignment
+  std::vector<Place> places;                     // by shard, as in the assignment
+  std::shared_ptr<const Lease> lease = nullptr;  // of whose end all of it is lost; or null
 };
 
-// Maps the memory behind a descriptor, which stays the caller's. `kind` is "host", or that of the
-// devices of `segments` (null: there are none). INVALID_ARGUMENT.
-absl::StatusOr<LentMemory> MapLentMemory(const std::string& kind, const std::string& device_uuid,
-                                         int local_device, int fd, int64_t bytes,
+// The kind of memory, as its lender states it. kind: "host", or that of the worker's devices.
+struct LentKind {
+  std::string kind;
+  std::string device_uuid;
+  int local_device = 0;  // that uses the memory
+};
+
+// Maps the memory behind a descriptor, which stays the caller's. `segments` is null if the worker
+// has no devices. INVALID_ARGUMENT.
+absl::StatusOr<LentMemory> MapLentMemory(const LentKind& kind, int fd, int64_t bytes,
                                          DeviceSegments* segments);
+
+// An allocation by its handle of the legacy IPC.
+struct LentAllocation {
+  std::string handle;
+  int64_t bytes = 0;
+  int64_t offset = 0;  // of the memory in it; at most `bytes`
+};
+
+// The same for memory in an allocation: opened, unless it is already.
+absl::StatusOr<LentMemory> OpenLentMemory(const LentKind& kind, const LentAllocation& allocation,
+                                          DeviceSegments* segments);
 
 }  // namespace remesh::worker

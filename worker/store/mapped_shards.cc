@@ -3,18 +3,33 @@
 
 #include <algorithm>
 
+#include "absl/strings/str_cat.h"
+#include "base/error.h"
 #include "base/status_macros.h"
 
 namespace remesh::worker {
+namespace {
 
-bool MappedShards::truncated() const {
-  if (mapped != nullptr) return mapped->truncated();
+absl::Status SourceLost(const v1::Assignment& assignment) {
+  const std::string generation = absl::StrCat(assignment.generation());
+  return MakeError(absl::StatusCode::kFailedPrecondition,
+                   absl::StrCat("the trainer that lent generation ", generation, " of ",
+                                assignment.state(), " is gone, and its memory with it"),
+                   {"SOURCE_LOST", {{"state", assignment.state()}, {"generation", generation}}});
+}
+
+}  // namespace
+
+bool MappedShards::spoiled() const {
+  if (mapped != nullptr) return mapped->spoiled();
+  if (lease != nullptr && lease->ended()) return true;
   return std::any_of(files.begin(), files.end(),
                      [](const MappedFile& file) { return file.truncated(); });
 }
 
 absl::Status MappedShards::CheckWhole() const {
   if (mapped != nullptr) return mapped->CheckWhole();
+  if (lease != nullptr && lease->ended()) return SourceLost(assignment);
   for (const MappedFile& file : files) RETURN_IF_ERROR(file.CheckWhole());
   return absl::OkStatus();
 }

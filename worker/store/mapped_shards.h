@@ -10,12 +10,14 @@
 #include "worker/device/device.h"
 #include "worker/device/shard_view.h"
 #include "worker/store/buffer_file.h"
+#include "worker/store/lease_table.h"
 
 namespace remesh::worker {
 
 // A generation's shards in memory. They stay valid until the last owner is gone, whatever becomes
 // of the files. Immutable.
 struct MappedShards {
+  std::shared_ptr<const Lease> lease = nullptr;  // see LentShards; ends last
   v1::Assignment assignment;
   std::vector<ShardView> shards;  // as assignment.shards
   std::vector<MappedFile> files;  // as ShardPlaces::files; empty for memory of devices
@@ -25,9 +27,11 @@ struct MappedShards {
   std::shared_ptr<const MappedShards> mapped = nullptr;
   std::vector<std::shared_ptr<std::byte>> registered = {};
 
-  // Whether another process was seen to truncate a file: every copy in or out is void then.
-  bool truncated() const;
-  // Like truncated(), but looks at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED).
+  // Whether another process was seen to truncate a file, or the lender is gone: every copy in or out
+  // is void then.
+  bool spoiled() const;
+  // Like spoiled(), but looks at every file: FAILED_PRECONDITION (BUFFER_TRUNCATED, or SOURCE_LOST
+  // with state and generation).
   absl::Status CheckWhole() const;
 };
 
