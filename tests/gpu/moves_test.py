@@ -3,14 +3,19 @@
 
 REMESH_BIN_DIR and PYTHONPATH as for the end-to-end tests; REMESH_NCCL_LIBRARY: where NCCL is, if the linker does not know.
 """
+import ctypes
 import os
 import sys
 import time
+import types
 import unittest
+
+import numpy as np
 
 os.environ["REMESH_TEST_DEVICE"] = "cuda"
 
-from remesh import lending  # noqa: E402
+from remesh import device_memory, lending, oracle  # noqa: E402
+from remesh.elements import bit_width  # noqa: E402
 from remesh.trainer import ExecutionFailed, Trainer  # noqa: E402
 from remesh.v1 import local_pb2, plan_pb2, reshard_pb2, sharding_pb2, state_pb2  # noqa: E402
 
@@ -147,6 +152,63 @@ class GpuBuffersTest(GpuMovesTest):
         self.controller.wait_ready(name, 20)
         self.move(name, 1, targets(arrays, COLUMNS))
         self.check_everywhere(name, 2, arrays)
+
+    def test_lent_memory_of_cuda_malloc(self):
+        """This process's own: by a handle of the legacy IPC, which the workers open once for both arrays, and close."""
+        name, arrays = "jobs/test/states/malloc", [Array("w", "f32", (256, 128)), Array("b", "bf16", (64, 32))]
+        self.controller.create_state(self.state_of(name, arrays, ROWS))
+        lent = {host: CudaMallocked(1 << 20) for host in self.cluster.host_names}
+        for host, memory in lent.items():
+            places, offset = [], 4096
+            for array in arrays:
+                device, (rows, columns) = self.cluster.device_ids(host)[0], array.shape
+                content = np.zeros(rows // 2 * columns * bit_width(array.element_type) // 8, np.uint8)
+                oracle.fill(content, array.name, array.element_type, array.shape, [rows // 2 * device, 0], [rows // 2 * (device + 1), columns], array.salt)
+                places.append(lending.TensorPlace(array.name, device, memory.write(offset, content)))
+                offset += content.size + 256
+            memories, _ = lending.memories_of(places)
+            self.assertEqual(len(memories), 1)
+            self.assertEqual(len(memories[0].ipc.handle), 64)
+            self.trainers[host].lend_tensors(name, places)
+        self.controller.wait_ready(name, 20)
+        self.move(name, 1, targets(arrays, COLUMNS))
+        for host, memory in lent.items():
+            self.trainers[host].wait_returned(name)
+            memory.free()
+        self.check_everywhere(name, 2, arrays)
+        # The same addresses, perhaps, and nothing of what was there.
+        self.move(name, 2, targets(arrays, ROWS))
+        self.check_everywhere(name, 3, arrays)
+
+    def test_memory_of_a_pool_is_refused(self):
+        driver = device_memory.driver()
+        driver.use(0)
+        address = ctypes.c_ulonglong()
+        driver.call("cuMemAllocAsync", ctypes.byref(address), ctypes.c_size_t(4096), None)
+        driver.call("cuCtxSynchronize")
+        with self.assertRaisesRegex(ValueError, "of a pool"):
+            lending.CudaTensorMemory(address.value)
+        driver.call("cuMemFreeAsync", address, None)
+
+
+class CudaMallocked:
+    """What cudaMalloc makes: cuMemAlloc is what it calls."""
+
+    def __init__(self, count: int):
+        self._driver = device_memory.driver()
+        self._driver.use(0)
+        self._address = ctypes.c_ulonglong()
+        self._driver.call("cuMemAlloc_v2", ctypes.byref(self._address), ctypes.c_size_t(count))
+
+    def write(self, offset: int, content: np.ndarray):
+        """Copies it there. Returns the tensor that it is."""
+        address = self._address.value + offset
+        self._driver.call("cuMemcpyHtoD_v2", ctypes.c_ulonglong(address), ctypes.c_void_p(content.ctypes.data), ctypes.c_size_t(content.size))
+        return types.SimpleNamespace(__cuda_array_interface__={
+            "version": 3, "shape": (content.size,), "typestr": "|u1", "data": (address, False), "strides": None})
+
+    def free(self) -> None:
+        self._driver.call("cuMemFree_v2", self._address)
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import mmap
 import os
 import socket
 import threading
+from typing import Tuple
 
 import numpy as np
 
@@ -20,11 +21,35 @@ _PATIENCE_SECONDS = 10.0
 _ANSWER_BYTES = 4096
 
 
-def receive_handle(worker_socket: str, token: str) -> int:
-    """The descriptor of the memory that has this token: the caller's, to close. ConnectionError says why there is none."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+def connect(worker_socket: str) -> socket.socket:
+    """To the worker's socket of handles."""
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    try:
         connection.settimeout(_PATIENCE_SECONDS)
         connection.connect(worker_socket + ".handles")
+    except OSError:
+        connection.close()
+        raise
+    return connection
+
+
+def ask(connection: socket.socket, question: bytes, descriptor: int = -1) -> str:
+    """The worker's answer, "" where it has closed the connection. The descriptor goes with the question."""
+    with_it = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))] if descriptor >= 0 else []
+    connection.sendmsg([question], with_it)
+    return connection.recv(_ANSWER_BYTES).decode(errors="replace")
+
+
+def token_in(worker_socket: str, answer: str) -> str:
+    """ConnectionError says why there is none."""
+    if not answer.startswith("ok "):
+        raise ConnectionError(f"{worker_socket}.handles: {answer or 'closed without an answer'}")
+    return answer[3:]
+
+
+def receive_handle(worker_socket: str, token: str) -> int:
+    """The descriptor of the memory that has this token: the caller's, to close. ConnectionError says why there is none."""
+    with connect(worker_socket) as connection:
         connection.send(token.encode())
         space = socket.CMSG_SPACE(array.array("i").itemsize)
         answer, ancillary, _, _ = connection.recvmsg(_ANSWER_BYTES, space, socket.MSG_CMSG_CLOEXEC)
@@ -41,14 +66,8 @@ def receive_handle(worker_socket: str, token: str) -> int:
 
 def send_handle(worker_socket: str, descriptor: int) -> str:
     """Brings the worker a descriptor of memory that is to be lent. Returns its token, of one use within a minute."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(_PATIENCE_SECONDS)
-        connection.connect(worker_socket + ".handles")
-        connection.sendmsg([b"lend"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))])
-        answer = connection.recv(_ANSWER_BYTES).decode(errors="replace")
-    if not answer.startswith("ok "):
-        raise ConnectionError(f"{worker_socket}.handles: {answer or 'closed without an answer'}")
-    return answer[3:]
+    with connect(worker_socket) as connection:
+        return token_in(worker_socket, ask(connection, b"lend", descriptor))
 
 
 def map_memory(worker_socket: str, memory, writable: bool):
@@ -207,6 +226,18 @@ class _Driver:
                 self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
                 self._contexts[device] = context
         self.call("cuCtxSetCurrent", self._contexts[device])
+
+    def attribute(self, number: int, address: int, kind=ctypes.c_int):
+        """What the driver says of a pointer (CUpointer_attribute); None where it is none of its own, or is not asked for that."""
+        value = kind()
+        failed = self.try_call("cuPointerGetAttribute", ctypes.byref(value), number, ctypes.c_ulonglong(address))
+        return None if failed else value.value
+
+    def allocation(self, address: int) -> Tuple[int, int]:
+        """Begin and bytes of the allocation that an address is in. REQUIRES: use() of its GPU."""
+        base, count = ctypes.c_ulonglong(), ctypes.c_size_t()
+        self.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(count), ctypes.c_ulonglong(address))
+        return base.value, count.value
 
     def granularity(self, device: int) -> int:
         properties = _Properties(type=_PINNED, handle_types=POSIX_DESCRIPTOR, location_type=_DEVICE, location_id=device)

@@ -4,15 +4,19 @@
     memory = HostMemory(1 << 30)                             # memory that can be lent; or CudaTensorMemory(tensor.data_ptr(), ...)
     weights = memory.array(0, 4096)                          # the trainer's array, in it
     trainer.lend(state, [memory], [Place("w", device=0, memory=0, offset=0)])
+    trainer.lend_tensors(state, [TensorPlace("w", device=0, tensor=weights)])      # the same of tensors on GPUs, wherever they lie
 
-From then on nobody writes into it until the generation that it holds is retired, or trainer.unseal() takes it back.
+From then on nobody writes into it until the generation that it holds is retired, which trainer.wait_returned() waits for, or
+trainer.unseal() takes it back. What cudaMalloc made is there no longer than its process: the state loses it with that (Lease).
 """
 import ctypes
 import dataclasses
 import fcntl
+import math
 import mmap
 import os
-from typing import Optional
+import weakref
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -57,35 +61,42 @@ class HostMemory:
         self.close()
 
 
-class CudaTensorMemory:
-    """The allocation of a GPU that holds this address, as torch's data_ptr() says it, where the driver can share it by a descriptor:
-    memory of CUDA's virtual memory management that was made for that (torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True). Any
-    other is refused, by name. Offsets count from the allocation's begin: base_offset is the address's own.
+@dataclasses.dataclass(frozen=True)
+class Allocation:
+    """Memory that lies in an allocation which the driver shares by a handle of its legacy IPC (local.proto, IpcAllocation)."""
+    handle: bytes  # 64 of them
+    bytes: int     # of the whole allocation
+    offset: int = 0  # of the memory in it
 
-    Synchronise the streams that write into it before it is lent, and keep a reference to the tensor until it is given back."""
+
+class CudaTensorMemory:
+    """The allocation of a GPU that holds this address, as torch's data_ptr() says it, by the way in which the driver shares it: by a handle
+    of its legacy IPC what cudaMalloc made (torch's and JAX's default), by a descriptor what CUDA's virtual memory management made for
+    that (torch: PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True). Any other, such as a pool's (cudaMallocAsync), is refused: ValueError
+    says why. Offsets count from the allocation's begin: base_offset is the address's own.
+
+    Keep a reference to the tensor, in `tensors` or elsewhere, until it is given back."""
     kind = "cuda"
 
     def __init__(self, address: int):
         driver = device_memory.driver()
-        device = ctypes.c_int()
-        driver.call("cuPointerGetAttribute", ctypes.byref(device), _DEVICE_ORDINAL, ctypes.c_ulonglong(address))
-        driver.use(device.value)
-        base, count, handle = ctypes.c_ulonglong(), ctypes.c_size_t(), ctypes.c_ulonglong()
-        driver.call("cuMemGetAddressRange_v2", ctypes.byref(base), ctypes.byref(count), ctypes.c_ulonglong(address))
-        try:
-            driver.call("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(base.value))
-        except RuntimeError as error:
-            raise ValueError(f"memory at {address:#x} was not made by CUDA's virtual memory management, and cannot be lent: {error}") from error
-        descriptor = ctypes.c_int(-1)
-        try:
-            driver.call("cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, device_memory.POSIX_DESCRIPTOR, ctypes.c_ulonglong(0))
-        except RuntimeError as error:
-            raise ValueError(f"memory at {address:#x} was not made to be shared by a descriptor, and cannot be lent: {error}") from error
-        finally:
-            driver.try_call("cuMemRelease", handle)
-        self.descriptor, self.bytes = descriptor.value, count.value
-        self.base_offset = address - base.value
-        self.device_uuid = driver.uuid(device.value)
+        self._driver, self._device = driver, _device_of(driver, address)
+        self.descriptor, self.ipc, self.tensors = -1, None, []
+        driver.use(self._device)
+        self.base, self.bytes = driver.allocation(address)
+        self.base_offset = address - self.base
+        if driver.attribute(_LEGACY_IPC, address):
+            handle = (ctypes.c_ubyte * 64)()
+            driver.call("cuIpcGetMemHandle", ctypes.byref(handle), ctypes.c_ulonglong(self.base))
+            self.ipc = Allocation(bytes(handle), self.bytes)
+        else:
+            self.descriptor = _export(driver, address, self.base)
+        self.device_uuid = driver.uuid(self._device)
+
+    def synchronize(self) -> None:
+        """Waits for all that this process has given the GPU."""
+        self._driver.use(self._device)
+        self._driver.call("cuCtxSynchronize")
 
     def close(self) -> None:
         if self.descriptor >= 0:
@@ -97,4 +108,117 @@ class CudaTensorMemory:
             self.close()
 
 
-_DEVICE_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+@dataclasses.dataclass(frozen=True)
+class TensorPlace:
+    """A tensor on a GPU that is a shard of this host: contiguous."""
+    array: str
+    device: int  # id in the state's numbering
+    tensor: Any  # of torch, JAX (on one device), or with __cuda_array_interface__
+    box: Optional[sharding_pb2.Box] = None  # as of Place
+
+
+def memories_of(tensors: Sequence[TensorPlace]) -> Tuple[List[CudaTensorMemory], List[Place]]:
+    """What Trainer.lend() takes: each allocation once, however many of the tensors are in it. ValueError for a tensor that cannot be lent."""
+    driver, memories, places = device_memory.driver(), [], []
+    for one in tensors:
+        address, count = span(one.tensor)
+        driver.use(_device_of(driver, address))
+        base, _ = driver.allocation(address)
+        index = next((i for i, memory in enumerate(memories) if memory.base == base), len(memories))
+        if index == len(memories):
+            memories.append(CudaTensorMemory(address))
+        memory, offset = memories[index], address - base
+        if offset + count > memory.bytes:
+            raise ValueError(f"{one.array}: {count} bytes at {address:#x} reach beyond the allocation that they begin in")
+        if offset % _ALIGNMENT:
+            raise ValueError(f"{one.array}: begins {offset} bytes into its allocation, must be a multiple of {_ALIGNMENT}")
+        memory.tensors.append(one.tensor)
+        places.append(Place(one.array, one.device, index, offset, one.box))
+    return memories, places
+
+
+def span(tensor) -> Tuple[int, int]:
+    """Address and bytes of a contiguous tensor on a GPU."""
+    if hasattr(tensor, "data_ptr"):  # torch
+        if not tensor.is_contiguous():
+            raise ValueError("a tensor that is lent must be contiguous")
+        return tensor.data_ptr(), tensor.numel() * tensor.element_size()
+    if hasattr(tensor, "unsafe_buffer_pointer"):  # JAX
+        return tensor.unsafe_buffer_pointer(), tensor.nbytes
+    said = tensor.__cuda_array_interface__
+    if said.get("strides") is not None:
+        raise ValueError("a tensor that is lent must be contiguous")
+    return said["data"][0], math.prod(said["shape"]) * np.dtype(said["typestr"]).itemsize
+
+
+class Lease:
+    """A connection to the worker by which it knows that this process lives: an allocation that is shared by a handle is there no longer than
+    the process. close(), or its end, loses what is lent by it. A child that this process forks lets go of it."""
+
+    def __init__(self, worker_socket: str):
+        self._connection = device_memory.connect(worker_socket)
+        try:
+            self.token = device_memory.token_in(worker_socket, device_memory.ask(self._connection, b"lease"))
+        except OSError:
+            self.close()
+            raise
+        _leases.add(self)
+
+    def held(self) -> bool:
+        """Whether the worker still has memory open that was lent by it."""
+        try:
+            return device_memory.ask(self._connection, f"held {self.token}".encode()) == "yes"
+        except ConnectionError:
+            return False  # the worker is gone, and what it had open is closed
+
+    def close(self) -> None:
+        self._connection.close()
+
+
+_leases = weakref.WeakSet()
+
+
+def _let_go() -> None:
+    for lease in list(_leases):
+        lease.close()
+
+
+os.register_at_fork(after_in_child=_let_go)
+
+
+def _device_of(driver, address: int) -> int:
+    """The GPU whose memory it is. ValueError for memory that no other process can have."""
+    kind = driver.attribute(_MEMORY_TYPE, address)
+    if kind != _DEVICE_MEMORY or driver.attribute(_IS_MANAGED, address):
+        what = "not CUDA's" if kind is None else "managed" if kind == _DEVICE_MEMORY else "of the host"
+        raise ValueError(f"memory at {address:#x} is {what}, and cannot be lent as a GPU's")
+    return driver.attribute(_DEVICE_ORDINAL, address)
+
+
+def _export(driver, address: int, base: int) -> int:
+    """A descriptor of memory of CUDA's virtual memory management."""
+    if driver.attribute(_MEMORY_POOL, address, ctypes.c_void_p):
+        raise ValueError(f"memory at {address:#x} is of a pool (cudaMallocAsync), which shares none with other processes, and cannot be lent")
+    handle, descriptor = ctypes.c_ulonglong(), ctypes.c_int(-1)
+    try:
+        driver.call("cuMemRetainAllocationHandle", ctypes.byref(handle), ctypes.c_void_p(base))
+    except RuntimeError as error:
+        raise ValueError(f"memory at {address:#x} was made neither by cudaMalloc nor by CUDA's virtual memory management, "
+                         f"and cannot be lent: {error}") from error
+    try:
+        driver.call("cuMemExportToShareableHandle", ctypes.byref(descriptor), handle, device_memory.POSIX_DESCRIPTOR, ctypes.c_ulonglong(0))
+    except RuntimeError as error:
+        raise ValueError(f"memory at {address:#x} was not made to be shared by a descriptor, and cannot be lent: {error}") from error
+    finally:
+        driver.try_call("cuMemRelease", handle)
+    return descriptor.value
+
+
+_ALIGNMENT = 16
+# Numbers of cuda.h.
+_MEMORY_TYPE = 2      # CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+_IS_MANAGED = 8       # CU_POINTER_ATTRIBUTE_IS_MANAGED
+_DEVICE_ORDINAL = 9   # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+_LEGACY_IPC = 10      # CU_POINTER_ATTRIBUTE_IS_LEGACY_CUDA_IPC_CAPABLE
+_MEMORY_POOL = 17     # CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE
+_DEVICE_MEMORY = 2    # CU_MEMORYTYPE_DEVICE

@@ -82,6 +82,7 @@ class Trainer:
         self._worker_socket = worker_socket
         self._worker = grpc.insecure_channel(f"unix:{worker_socket}", options=_CHANNEL_OPTIONS)
         self.local = local_pb2_grpc.LocalServiceStub(self._worker)
+        self._loans = {}  # by state
 
     # Of the connection as it is now: certificates may have changed since the last call.
     @property
@@ -93,6 +94,10 @@ class Trainer:
         return reshard_pb2_grpc.ReshardServiceStub(self._server.channel())
 
     def close(self) -> None:
+        """What is lent by a lease is lost now (lending.py)."""
+        for loan in self._loans.values():
+            loan.close()
+        self._loans.clear()
         self._server.close()
         self._worker.close()
 
@@ -116,19 +121,56 @@ class Trainer:
 
     def lend(self, state: str, memories: Sequence, places: Sequence[lending.Place], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
         """Replaces allocate(), writing and seal(): lends the trainer's own `memories`, in which `places` locate every shard of this host
-        (lending.py). Waits until some trainer has created a state with shards on this host."""
-        request = local_pb2.LendRequest(state=state, wait=True)
+        (lending.py). Waits for all work that this process has given those GPUs, and until some trainer has created a state with shards
+        on this host. GPU memory is held until wait_returned() or unseal()."""
         for memory in memories:
-            request.memories.add(token=device_memory.send_handle(self._worker_socket, memory.descriptor), bytes=memory.bytes, kind=memory.kind,
-                                 device_uuid=memory.device_uuid)
-        for place in places:
-            request.shards.add(array=place.array, device=place.device, memory=place.memory, offset=place.offset, box=place.box)
-        with _waiting_until(f"{state} lies on this host", timeout_seconds):
-            return self.local.Lend(request, timeout=timeout_seconds)
+            getattr(memory, "synchronize", lambda: None)()
+        loan = _Loan(self._worker_socket, memories)
+        try:
+            request = loan.request(state)
+            for place in places:
+                request.shards.add(array=place.array, device=place.device, memory=place.memory, offset=place.offset, box=place.box)
+            with _waiting_until(f"{state} lies on this host", timeout_seconds):
+                response = self.local.Lend(request, timeout=timeout_seconds)
+        except BaseException:
+            loan.close()
+            raise
+        self._end_loan(state)
+        loan.generation = response.generation
+        self._loans[state] = loan
+        return response
+
+    def lend_tensors(self, state: str, tensors: Sequence[lending.TensorPlace], timeout_seconds: float = _CALL_SECONDS) -> local_pb2.SealResponse:
+        """lend() of tensors on GPUs: every shard of this host. ValueError names one that the driver cannot share, and why."""
+        return self.lend(state, *lending.memories_of(tensors), timeout_seconds)
+
+    def wait_returned(self, state: str, timeout_seconds: float = _CALL_SECONDS) -> None:
+        """Waits until the worker has let go of what this trainer lent it of the state: when the generation is retired, unsealed or deleted.
+        Then the memory may be written and freed. TimeoutError."""
+        give_up = time.monotonic() + timeout_seconds
+        while state in self._loans and self._loans[state].held(lambda loan: self._is_lent(state, loan.generation)):
+            if time.monotonic() > give_up:
+                raise TimeoutError(f"after {timeout_seconds:g} s the worker still has what was lent it of {state}")
+            time.sleep(_PAUSE_SECONDS)
+        self._end_loan(state)
 
     def unseal(self, state: str) -> local_pb2.SealResponse:
         """Takes back this host's shards, or the lent memory, for writing. Refused while the state is MOVING."""
-        return self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
+        response = self.local.Unseal(local_pb2.UnsealRequest(state=state), timeout=_CALL_SECONDS)
+        self.wait_returned(state)
+        return response
+
+    def _end_loan(self, state: str) -> None:
+        if state in self._loans:
+            self._loans.pop(state).close()
+
+    def _is_lent(self, state: str, generation: int) -> bool:
+        try:
+            self.local.GetShards(local_pb2.GetShardsRequest(state=state, generation=generation), timeout=_CALL_SECONDS)
+        except grpc.RpcError as error:
+            info = errors.error_info(error)
+            return info is not None and info.reason == "SHARDS_LENT"
+        return False
 
     def wait_ready(self, state: str, timeout_seconds: float) -> state_pb2.State:
         """Waits until every shard of every host is sealed, even across a restart of the server."""
@@ -197,6 +239,36 @@ class Trainer:
                              device_memory.map_memory(self._worker_socket, info.device_memory, writable))
             result.append(Shard(info, maps[key].part(info.offset, info.bytes)))
         return result
+
+
+class _Loan:
+    """What is lent of one state, by a lease where it ends with this process."""
+
+    def __init__(self, worker_socket: str, memories: Sequence):
+        self._worker_socket, self._memories, self.generation = worker_socket, memories, 0
+        self._lease = lending.Lease(worker_socket) if any(_ipc_of(memory) for memory in memories) else None
+
+    def request(self, state: str) -> local_pb2.LendRequest:
+        request = local_pb2.LendRequest(state=state, wait=True, lease=self._lease.token if self._lease else "")
+        for memory in self._memories:
+            ipc = _ipc_of(memory)
+            by = ({"ipc": local_pb2.IpcAllocation(handle=ipc.handle, bytes=ipc.bytes, offset=ipc.offset)} if ipc else
+                  {"token": device_memory.send_handle(self._worker_socket, memory.descriptor)})
+            request.memories.add(bytes=memory.bytes, kind=memory.kind, device_uuid=memory.device_uuid, **by)
+        # Memory of the host stays with the worker whatever becomes of it here.
+        self._memories = [memory for memory in self._memories if memory.kind != "host"]
+        return request
+
+    def held(self, is_lent: Callable[["_Loan"], bool]) -> bool:
+        return self._lease.held() if self._lease else is_lent(self)
+
+    def close(self) -> None:
+        if self._lease:
+            self._lease.close()
+
+
+def _ipc_of(memory) -> Optional[lending.Allocation]:
+    return getattr(memory, "ipc", None)
 
 
 @contextlib.contextmanager
