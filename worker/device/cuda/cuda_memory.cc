@@ -285,6 +285,7 @@ absl::StatusOr<std::shared_ptr<std::byte>> ImportIpcOnGpu(const std::string& dev
   REMESH_CUDA_OR_RETURN(device, cudaPointerGetAttributes(&attributes, data));
   if (attributes.device != index) return NoSuchMemory(device, bytes, "it is of another GPU");
   const int64_t there = BytesFrom(data);
+  if (there == 0) return NoSuchMemory(device, bytes, "the driver does not say how long it is");
   if (there < bytes) return NoSuchMemory(device, bytes, absl::StrCat("it is of ", there));
   return memory;
 }
