@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "worker/agent/agent.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "absl/synchronization/notification.h"
 #include "base/error.h"
@@ -52,6 +55,56 @@ TEST_F(AgentTest, AnAbortedAttemptLeavesTheSourceAndTheNextOneSucceeds) {
   Verify();
   Commit();
   EXPECT_TRUE(hosts_[1]->Right(*hosts_[1]->GetShards(2)));
+}
+
+// A host's rows in memory of a trainer.
+v1::LendRequest LendRows(HandleTable& handles, const std::string& lease) {
+  constexpr int64_t kBytes = 4096;
+  Fd memory(memfd_create("trainer", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(memory.get(), kBytes), 0);
+  EXPECT_EQ(fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  v1::LendRequest request;
+  request.set_state(kState);
+  request.set_lease(lease);
+  request.add_memories()->set_token(handles.Bring(std::move(memory), getuid(), absl::Now()));
+  request.mutable_memories(0)->set_bytes(kBytes);
+  request.mutable_memories(0)->set_kind("host");
+  request.add_shards()->set_array("w");
+  return request;
+}
+
+TEST_F(AgentTest, ASourceWhoseLenderIsGoneIsGivenUpWhenTheAttemptIsOver) {
+  HandleTable& handles = hosts_[0]->handles;
+  const std::string lease = *handles.leases().Begin(getuid());
+  const auto lend = [&](Agent& agent) { return agent.buffers().Lend(LendRows(handles, lease)); };
+  const absl::Status lent = hosts_[0]->OnStrand(lend).status();
+  ASSERT_TRUE(lent.ok()) << lent;
+  v1::AllocateRequest request;
+  request.set_state(kState);
+  ASSERT_TRUE(hosts_[1]->Allocate(request).ok());
+  hosts_[1]->OnStrand([](Agent& agent) {
+    v1::SealRequest seal;
+    seal.set_state(kState);
+    return agent.buffers().Seal(seal).ok();
+  });
+  Prepared();
+  handles.leases().End(lease);
+  hosts_[0]->OnStrand([](Agent& agent) {
+    agent.buffers().GiveLost();
+    return true;
+  });
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "SHARDS_LENT");
+  for (int h = 0; h < 2; ++h) Grant(h);
+  const auto failed = hosts_[0]->WaitFor(v1::AttachRequest::kFailed);
+  ASSERT_TRUE(failed);
+  EXPECT_EQ(GetErrorInfo(StatusFromProto(failed->failed().error())).reason, "SOURCE_LOST");
+  Abort();
+  const auto changed = hosts_[0]->WaitFor(v1::AttachRequest::kManifestChanged);
+  ASSERT_TRUE(changed);
+  EXPECT_EQ(changed->manifest_changed().manifest().generation(), 1);
+  EXPECT_EQ(changed->manifest_changed().manifest().phase(), v1::SHARD_PHASE_BUILDING);
+  EXPECT_EQ(changed->manifest_changed().manifest().sealed_shards(), 0);
+  EXPECT_EQ(GetErrorInfo(hosts_[0]->GetShards(1).status()).reason, "GENERATION_NOT_FOUND");
 }
 
 TEST_F(AgentTest, AWorkerThatEndsTakesPartInNothingNewAndSaysSoOfWhatRuns) {

@@ -39,7 +39,8 @@ class TestAgent {
   TestAgent(std::unique_ptr<Transport> transport, const std::string& directory, int index,
             const MakeDevices& make_devices)
       : name_(absl::StrCat("host-", index)), directory_(absl::StrCat(directory, "/", name_)) {
-    store_ = *BufferStore::Open({directory_, 0, "boot", 1});
+    store_ = *BufferStore::Open(
+        {.directory = directory_, .boot_id = "boot", .devices = 1, .handles = &handles});
     auto devices = make_devices(transport.get());
     data_ = std::make_unique<DataThread>(std::move(transport), std::move(devices));
     Agent::Options options{.memory = *AgentMemory::Open(directory_ + "/agent")};
@@ -151,6 +152,7 @@ class TestAgent {
   std::vector<absl::Status> disconnects;   // used on the strand
   std::vector<absl::Status> unusable;      // used on the strand
   Strand files;
+  HandleTable handles;
 
  private:
   const std::string name_;
