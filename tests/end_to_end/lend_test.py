@@ -23,7 +23,7 @@ ARRAYS = [Array("w", "f32", (64, 32)), Array("b", "bf16", (16, 8))]
 BITS = {"f32": 32, "bf16": 16}
 # Large enough, in windows small enough, that a move takes a while.
 LARGE = [Array(f"w{i}", "f32", (1024, 4096)) for i in range(4)]
-SLOW = plan_pb2.PlanOptions(window_bytes=64 << 10)
+SLOW = plan_pb2.PlanOptions(window_bytes=8 << 10)
 
 
 class SimMemory(lending.HostMemory):
