@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "service/log.h"
 
+#include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
-#include <iostream>
+#include <cerrno>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -90,7 +93,67 @@ std::optional<Suppressed> Take(LogLevel level, std::string_view message) {
   return Suppressed{.like_it = *like_it, .in_all = budget.TakeDroppedInAll()};
 }
 
-// "" when the reason says no more than the code.
+// stderr, whose reader may not read: whoever logs, the strands among them, does not wait for that.
+// Thread-safe.
+class Output {
+ public:
+  // Lines that were lost since the last one that was not.
+  int64_t lost() {
+    absl::MutexLock lock(&mutex_);
+    return lost_;
+  }
+  void Write(std::string_view line) {
+    absl::MutexLock lock(&mutex_);
+    if (torn_ && !WritePieces("\n")) return LoseLine();
+    torn_ = false;
+    if (!WritePieces(line)) return LoseLine();
+    lost_ = 0;
+  }
+
+ private:
+  // Once a reader stops; then only what it has room for is written.
+  static constexpr int kPatienceMillis = 100;
+
+  void LoseLine() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { ++lost_; }
+
+  // Into a pipe that can be written so much goes without waiting.
+  bool WritePieces(std::string_view text) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    while (!text.empty()) {
+      if (!HasRoom()) return false;
+      const ssize_t written =
+          write(STDERR_FILENO, text.data(), std::min<size_t>(text.size(), PIPE_BUF));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;  // there is nobody to tell
+      torn_ = true;
+      text.remove_prefix(static_cast<size_t>(written));
+    }
+    torn_ = false;
+    return true;
+  }
+
+  bool HasRoom() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    pollfd out{STDERR_FILENO, POLLOUT, 0};
+    int ready = 0;
+    do {
+      ready = poll(&out, 1, stalled_ ? 0 : kPatienceMillis);
+    } while (ready < 0 && errno == EINTR);
+    stalled_ = ready == 0;
+    return !stalled_;
+  }
+
+  absl::Mutex mutex_;
+  int64_t lost_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool torn_ ABSL_GUARDED_BY(mutex_) = false;  // half a line was written
+  bool stalled_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// Never destroyed: threads may outlive main.
+Output& Stderr() {
+  static auto* const output = new Output();
+  return *output;
+}
+
+// Empty where it says no more than the code.
 std::string ReasonOf(const absl::Status& status) {
   std::string reason = GetErrorInfo(status).reason;
   return reason == absl::StatusCodeToString(status.code()) ? "" : reason;
@@ -118,10 +181,12 @@ void Log(LogLevel level, std::string_view message, LogFields fields) {
   if (suppressed->in_all > 0) {
     pairs.emplace_back("suppressed_in_all", absl::StrCat(suppressed->in_all));
   }
+  if (const int64_t lost = Stderr().lost(); lost > 0) {
+    pairs.emplace_back("lost", absl::StrCat(lost));
+  }
   const std::string line = Format(pairs, format_now.load(std::memory_order_relaxed)) + "\n";
   RememberLogLine(std::string_view(line).substr(0, line.size() - 1));
-  // An error here cannot be reported anywhere.
-  [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, line.data(), line.size());
+  Stderr().Write(line);
 }
 
 bool LogEnabled(LogLevel level) { return level >= lowest.load(std::memory_order_relaxed); }
@@ -139,7 +204,7 @@ void SayLast(std::string_view program, const absl::Status& why) {
   if (const std::string reason = ReasonOf(why); !reason.empty()) {
     absl::StrAppend(&line, " (", reason, ")");
   }
-  std::cerr << program << ": " << line << "\n";
+  Stderr().Write(absl::StrCat(absl::string_view(program.data(), program.size()), ": ", line, "\n"));
 }
 
 absl::StatusOr<LogLevel> ParseLogLevel(std::string_view name) {

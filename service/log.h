@@ -36,13 +36,13 @@ class LogValue {
 
 using LogFields = std::initializer_list<std::pair<std::string_view, LogValue>>;
 
-// Writes one line to stderr in a single write, such as
+// Writes one line to stderr (in a single write if it has at most 4 KiB), such as
 //   time=2026-11-21T05:49:10.123Z level=info msg="worker attached" host=a incarnation=3
 // or, as LogFormat::kJson, an object of the same keys whose values are strings.
-// Thread-safe. Drops lines below the level that is set, and lines of a message that comes too often
-// (see LogBudget): the next line of that message that is written ends in suppressed=N. When all
-// messages together come too often, the next line that is written ends in suppressed_in_all=N.
-// Messages are constants; put what varies into a field.
+// Thread-safe. Lines below the level set are dropped; so are those of a message that comes too
+// often (see LogBudget), until one ends in suppressed=N; where all messages together came too
+// often, the next line ends in suppressed_in_all=N. Waits for nobody who does not read stderr: lines
+// are lost then, and the next one that is not ends in lost=N. Messages are constants; what varies is a field.
 void Log(LogLevel level, std::string_view message, LogFields fields = {});
 
 inline void LogInfo(std::string_view message, LogFields fields = {}) {
