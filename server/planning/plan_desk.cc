@@ -85,8 +85,10 @@ void PlanDesk::Join(Waiter waiter) {
   const bool large = PairsOfBoxes(request.request) > limits_.quick_pairs_max;
   FlightPtr flight;
   bool begun = false, patient = false;
+  uint64_t number = 0;
   {
     absl::MutexLock lock(&mutex_);
+    waiter.number = number = next_waiter_++;
     FlightPtr& known = flights_[fingerprint];
     if (known == nullptr) known = std::make_shared<Flight>(Flight{.patient = large});
     if (!known->waiters.empty()) cache_.CountWait();
@@ -95,19 +97,35 @@ void PlanDesk::Join(Waiter waiter) {
     patient = flight->patient;
     flight->waiters.push_back(std::move(waiter));
   }
-  if (!begun) PostFlight(fingerprint, flight, patient, turn);
+  if (!begun) PostFlight(fingerprint, flight, patient, turn, number);
 }
 
 // Posts the flight once for each of its equal questions, so that it is planned when the first of
 // their callers gets a turn; later turns find it begun.
 void PlanDesk::PostFlight(const std::string& fingerprint, const FlightPtr& flight, bool patient,
-                          const Turn& turn) {
+                          const Turn& turn, uint64_t waiter) {
   ThreadPool& pool = patient ? planners_.patient : planners_.quick;
   const bool taken =
       pool.Post(turn, [this, fingerprint, flight, patient] { Fly(fingerprint, flight, patient); });
   if (taken) return;
-  // No turn may come for the others, so every waiter of the flight is refused with this one.
-  AnswerAll(Land(fingerprint, flight), NotTaken(pool));
+  // Of the others each has a turn of his own, or none because he was refused, too.
+  std::optional<Waiter> refused = TakeOut(fingerprint, flight, waiter);
+  if (refused) refused->done(NotTaken(pool));
+}
+
+std::optional<PlanDesk::Waiter> PlanDesk::TakeOut(const std::string& fingerprint,
+                                                  const FlightPtr& flight, uint64_t waiter) {
+  absl::MutexLock lock(&mutex_);
+  const auto found = std::find_if(flight->waiters.begin(), flight->waiters.end(),
+                                  [&](const Waiter& one) { return one.number == waiter; });
+  if (flight->begun || found == flight->waiters.end()) return std::nullopt;
+  std::optional<Waiter> taken = std::move(*found);
+  flight->waiters.erase(found);
+  const auto known = flights_.find(fingerprint);
+  if (flight->waiters.empty() && known != flights_.end() && known->second == flight) {
+    flights_.erase(known);
+  }
+  return taken;
 }
 
 absl::Status PlanDesk::Wanted(const Flight& flight) {
@@ -147,14 +165,18 @@ void PlanDesk::Fly(const std::string& fingerprint, const FlightPtr& flight, bool
 }
 
 void PlanDesk::BeginAnew(const std::string& fingerprint, const FlightPtr& flight) {
-  std::vector<Turn> turns;
+  std::vector<std::pair<Turn, uint64_t>> turns;
   {
     absl::MutexLock lock(&mutex_);
     flight->begun = false;
     flight->patient = true;
-    for (const Waiter& waiter : flight->waiters) turns.push_back(waiter.asker.turn);
+    for (const Waiter& waiter : flight->waiters) {
+      turns.emplace_back(waiter.asker.turn, waiter.number);
+    }
   }
-  for (const Turn& turn : turns) PostFlight(fingerprint, flight, /*patient=*/true, turn);
+  for (const auto& [turn, waiter] : turns) {
+    PostFlight(fingerprint, flight, /*patient=*/true, turn, waiter);
+  }
 }
 
 std::vector<PlanDesk::Waiter> PlanDesk::Land(const std::string& fingerprint,

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,7 @@ class PlanDesk {
     Asker asker;
     std::shared_ptr<const PlanCache::Question> question;
     Done done;
+    uint64_t number = 0;  // unlike any other's
   };
   // Equal questions that are planned once. Guarded by mutex_.
   struct Flight {
@@ -87,8 +89,12 @@ class PlanDesk {
   void Post(const Threads& threads, bool patient, std::shared_ptr<Job> job);
   absl::Status Do(Job& job, absl::Duration quantum);
   void Join(Waiter waiter);
+  // On account of that waiter.
   void PostFlight(const std::string& fingerprint, const FlightPtr& flight, bool patient,
-                  const Turn& turn);
+                  const Turn& turn, uint64_t waiter);
+  // The waiter, who waits no more; nullopt: he will be answered with the flight, or has been.
+  std::optional<Waiter> TakeOut(const std::string& fingerprint, const FlightPtr& flight,
+                                uint64_t waiter);
   void Fly(const std::string& fingerprint, const FlightPtr& flight, bool patient);
   // The question to plan; null when another turn came first, or when no one waits.
   std::shared_ptr<const PlanCache::Question> Begin(Flight& flight, bool patient);
@@ -105,6 +111,7 @@ class PlanDesk {
   std::atomic<bool> stopping_{false};
   absl::Mutex mutex_;
   std::map<std::string, FlightPtr> flights_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_waiter_ ABSL_GUARDED_BY(mutex_) = 1;
 };
 
 }  // namespace remesh::server
