@@ -37,7 +37,7 @@ class WorkerSink {
 class WatchSink {
  public:
   virtual ~WatchSink() = default;
-  virtual void Offer(Reply value) = 0;
+  virtual void Offer(std::shared_ptr<const Reply> value) = 0;
   virtual void End(const absl::Status& status) = 0;
 };
 

@@ -14,6 +14,7 @@
 #include "remesh/v1/admin.pb.h"
 #include "server/call_limits.h"
 #include "server/core.h"
+#include "server/open_watches.h"
 #include "service/accept_loop.h"
 #include "service/audit_log.h"
 #include "service/authorization.h"
@@ -65,7 +66,8 @@ class Server {
   const Options options_;
   Core& core_;
   CallLimits limits_;
-  // Held by gRPC's base class, so that files that include this one need not compile the callbacks.
+  OpenWatches watches_;
+  // As what gRPC knows: whoever includes this file need not compile their callbacks.
   const std::vector<std::unique_ptr<grpc::Service>> services_;
   int port_ = 0;
   const std::shared_ptr<grpc::ServerCredentials> credentials_;

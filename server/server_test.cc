@@ -3,7 +3,14 @@
 
 #include <grpcpp/create_channel.h>
 
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "absl/strings/str_cat.h"
+#include "absl/synchronization/blocking_counter.h"
+#include "absl/synchronization/notification.h"
 #include "server/server_fixture.h"
 
 namespace remesh::server {
@@ -164,6 +171,32 @@ TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
   process_before.set_incarnation(1);  // as it was welcomed
   ScriptedWorker older(channel_, process_before);
   EXPECT_EQ(older.AwaitEnd().error_code(), grpc::StatusCode::ABORTED);
+}
+
+TEST_F(ServerTest, OneCallerHasSoManyWatchesOpenAndGetsAnotherWhenOneEnds) {
+  AttachWorkers();
+  CreateReadyState(kRows);
+  v1::WatchStateRequest request;
+  request.set_name(kState);
+  std::deque<grpc::ClientContext> contexts;
+  std::vector<std::unique_ptr<grpc::ClientReader<v1::State>>> watches;
+  const auto watch = [&] {
+    watches.push_back(states_->WatchState(&contexts.emplace_back(), request));
+    v1::State seen;
+    return watches.back()->Read(&seen);
+  };
+  for (int i = 0; i < OpenWatches::kOfCallerMax; ++i) ASSERT_TRUE(watch());
+  EXPECT_FALSE(watch());
+  EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(watches.back()->Finish())).reason,
+            "TOO_MANY_WATCHES");
+  grpc::ClientContext context;
+  EXPECT_EQ(
+      GetErrorInfo(service::StatusFromGrpc(plans_->WatchPlans(&context, {})->Finish())).reason,
+      "TOO_MANY_WATCHES");
+  contexts.front().TryCancel();
+  watches.front()->Finish();
+  EXPECT_TRUE(Eventually([&] { return watch(); }));
+  for (grpc::ClientContext& open : contexts) open.TryCancel();
 }
 
 TEST_F(ServerTest, ShutdownEndsStreamsAndWatchesWithUnavailable) {

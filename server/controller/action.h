@@ -49,11 +49,11 @@ struct ReplyTo {
   absl::StatusOr<Reply> reply;
 };
 
-// The present value of a watched State or Execution. An older value that the watcher has not read
-// may be dropped.
+// The present value of what is watched: a State or an Execution. An unread older value may be
+// dropped. All who watch the same share it.
 struct Notify {
   WatchId watch = 0;
-  Reply value;
+  std::shared_ptr<const Reply> value;
 };
 struct EndWatch {
   WatchId watch = 0;

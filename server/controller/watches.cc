@@ -24,7 +24,7 @@ absl::Status CheckWatchable(const std::string& name) {
 void Watches::OnStarted(const WatchStarted& watch, Outbox& out) {
   if (absl::Status status = CheckWatchable(watch.name); !status.ok()) {
     out.Add(EndWatch{.watch = watch.id, .status = status});
-  } else if (Tell(watch.id, watch.name, out)) {
+  } else if (Tell(watch.id, watch.name, StandingOf(watch.name), out)) {
     watches_[watch.id] = watch.name;
     watchers_[watch.name].insert(watch.id);
   }
@@ -39,29 +39,35 @@ void Watches::OnEnded(WatchId watch) {
   watches_.erase(found);
 }
 
-// Returns false when the watch has ended.
-bool Watches::Tell(WatchId watch, const std::string& name, Outbox& out) const {
+Watches::Standing Watches::StandingOf(const std::string& name) const {
   if (const StateEntry* state = states_.Find(name)) {
-    out.Add(Notify{.watch = watch, .value = ToProto(*state, workers_)});
-    return true;
+    return {.value = std::make_shared<const Reply>(ToProto(*state, workers_))};
   }
   const ExecutionEntry* entry = executions_.Find(name);
-  if (entry == nullptr) {
+  if (entry == nullptr) return {};
+  return {.value = std::make_shared<const Reply>(entry->execution.resource()),
+          .last = entry->execution.ended()};
+}
+
+// Returns false when the watch has ended.
+bool Watches::Tell(WatchId watch, const std::string& name, const Standing& standing,
+                   Outbox& out) const {
+  if (standing.value == nullptr) {
     out.Add(EndWatch{.watch = watch, .status = NotFound(name)});
     return false;
   }
-  out.Add(Notify{.watch = watch, .value = entry->execution.resource()});
-  if (!entry->execution.ended()) return true;
-  out.Add(EndWatch{.watch = watch, .status = absl::OkStatus()});
-  return false;
+  out.Add(Notify{.watch = watch, .value = standing.value});
+  if (standing.last) out.Add(EndWatch{.watch = watch, .status = absl::OkStatus()});
+  return !standing.last;
 }
 
 void Watches::TellTouched(Outbox& out) {
   for (const std::string& name : out.TakeTouched()) {
     const auto watchers = watchers_.find(name);
     if (watchers == watchers_.end()) continue;
+    const Standing standing = StandingOf(name);
     for (const WatchId watch : std::set<WatchId>(watchers->second)) {
-      if (!Tell(watch, name, out)) OnEnded(watch);
+      if (!Tell(watch, name, standing, out)) OnEnded(watch);
     }
   }
 }

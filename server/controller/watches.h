@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 
@@ -25,7 +26,13 @@ class Watches {
   void TellTouched(Outbox& out);
 
  private:
-  bool Tell(WatchId watch, const std::string& name, Outbox& out) const;
+  // How what is watched stands; no value: it does not exist.
+  struct Standing {
+    std::shared_ptr<const Reply> value;
+    bool last = false;
+  };
+  Standing StandingOf(const std::string& name) const;
+  bool Tell(WatchId watch, const std::string& name, const Standing& standing, Outbox& out) const;
 
   const WorkerRegistry& workers_;
   const StateRegistry& states_;

@@ -26,6 +26,19 @@ TEST_F(WatchesTest, TellTheValueNowAndAfterEveryTouch) {
   EXPECT_EQ(Did<Notify>().size(), 2u);
 }
 
+// Each had a copy, which the strand made: some thousands of one large state were gigabytes.
+TEST_F(WatchesTest, AllWhoWatchTheSameShareItsValue) {
+  for (WatchId watch = 1; watch <= 3; ++watch) {
+    watches_.OnStarted({.id = watch, .name = kState}, out_);
+  }
+  out_.Touch(kState);
+  watches_.TellTouched(out_);
+  const auto told = Did<Notify>();
+  ASSERT_EQ(told.size(), 6u);
+  EXPECT_EQ(told[3].value, told[4].value);
+  EXPECT_EQ(told[3].value, told[5].value);
+}
+
 TEST_F(WatchesTest, EndWithWhatTheyWatch) {
   watches_.OnStarted({.id = 1, .name = "jobs/j/states/none"}, out_);
   EXPECT_EQ(Did<EndWatch>().at(0).status.code(), absl::StatusCode::kNotFound);
@@ -33,7 +46,7 @@ TEST_F(WatchesTest, EndWithWhatTheyWatch) {
   EXPECT_EQ(Did<EndWatch>().at(1).status.code(), absl::StatusCode::kInvalidArgument);
   const std::string name = Launch();
   watches_.OnStarted({.id = 3, .name = name}, out_);
-  EXPECT_EQ(std::get<v1::Execution>(Did<Notify>().at(0).value).name(), name);
+  EXPECT_EQ(std::get<v1::Execution>(*Did<Notify>().at(0).value).name(), name);
   executions_.Cancel(5, name, now_, out_);
   executions_.OnSaved(LastSave(), now_, out_);
   watches_.TellTouched(out_);

@@ -342,7 +342,11 @@ grpc::ServerWriteReactor<v1::WatchPlansResponse>* PlanService::WatchPlans(
   absl::Status status = backend_.Authorize(*context, "WatchPlans", request->filter().state());
   if (status.ok()) status = AtField("filter", ValidateFilter(request->filter()));
   if (!status.ok()) return new RefusedStream<v1::WatchPlansResponse>(status);
-  return PlanWatchStream::Start(backend_.core, CallerOf(*context), request->filter());
+  std::string caller = CallerOf(*context);
+  absl::StatusOr<OpenWatches::Place> place = backend_.watches.Begin(caller);
+  if (!place.ok()) return new RefusedStream<v1::WatchPlansResponse>(place.status());
+  return PlanWatchStream::Start(backend_.core, *std::move(place), std::move(caller),
+                                request->filter());
 }
 
 ServerUnaryReactor* PlanService::PrecomputePlans(CallbackServerContext* context,

@@ -16,9 +16,10 @@ constexpr size_t kPageSize = 16;
 
 }  // namespace
 
-PlanWatchStream* PlanWatchStream::Start(Core& core, std::string caller,
+PlanWatchStream* PlanWatchStream::Start(Core& core, OpenWatches::Place place, std::string caller,
                                         const v1::PlanFilter& filter) {
-  std::shared_ptr<PlanWatchStream> stream(new PlanWatchStream(core, std::move(caller), filter));
+  std::shared_ptr<PlanWatchStream> stream(
+      new PlanWatchStream(core, std::move(place), std::move(caller), filter));
   stream->self_ = stream;
   stream->watch_ = core.plans().watchers().Add(stream);
   absl::ReleasableMutexLock lock(&stream->mutex_);
@@ -73,6 +74,7 @@ void PlanWatchStream::OnCancel() {
 
 void PlanWatchStream::OnDone() {
   core_.plans().watchers().Remove(watch_);
+  place_ = {};
   self_ = nullptr;  // may be the last owner
 }
 

@@ -12,6 +12,7 @@
 #include "remesh/v1/plan.pb.h"
 #include "server/cache/plan_watch_queue.h"
 #include "server/core.h"
+#include "server/open_watches.h"
 
 namespace remesh::server {
 
@@ -21,7 +22,8 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
                         public PlanWatcher {
  public:
   // REQUIRES: a valid filter.
-  static PlanWatchStream* Start(Core& core, std::string caller, const v1::PlanFilter& filter);
+  static PlanWatchStream* Start(Core& core, OpenWatches::Place place, std::string caller,
+                                const v1::PlanFilter& filter);
 
   void Offer(const PlanEventPtr& event) override;
   void End(const absl::Status& status) override;
@@ -31,8 +33,10 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   void OnDone() override;
 
  private:
-  PlanWatchStream(Core& core, std::string caller, const v1::PlanFilter& filter)
+  PlanWatchStream(Core& core, OpenWatches::Place place, std::string caller,
+                  const v1::PlanFilter& filter)
       : core_(core),
+        place_(std::move(place)),
         caller_(std::move(caller)),
         filter_(filter),
         queue_(core.plans().watchers().room()) {}
@@ -45,7 +49,8 @@ class PlanWatchStream : public grpc::ServerWriteReactor<v1::WatchPlansResponse>,
   void Proceed(absl::ReleasableMutexLock& lock);
 
   Core& core_;
-  const std::string caller_;  // in whose turn it reads pages
+  OpenWatches::Place place_;
+  const std::string caller_;  // whose turn it takes
   const v1::PlanFilter filter_;
   uint64_t watch_ = 0;
   std::shared_ptr<PlanWatchStream> self_;

@@ -34,7 +34,9 @@ grpc::ServerWriteReactor<v1::Execution>* ReshardService::WatchExecution(
   // States can be watched too, but not by this call.
   if (status.ok()) status = ParseExecutionName("name", request->name()).status();
   if (!status.ok()) return new RefusedStream<v1::Execution>(status);
-  return WatchStream<v1::Execution>::Start(backend_.core, request->name());
+  absl::StatusOr<OpenWatches::Place> place = backend_.watches.Begin(CallerOf(*context));
+  if (!place.ok()) return new RefusedStream<v1::Execution>(place.status());
+  return WatchStream<v1::Execution>::Start(backend_.core, *std::move(place), request->name());
 }
 
 ServerUnaryReactor* ReshardService::CancelExecution(CallbackServerContext* context,

@@ -14,6 +14,7 @@
 #include "server/call_limits.h"
 #include "server/caller.h"
 #include "server/core.h"
+#include "server/open_watches.h"
 #include "service/audit_log.h"
 #include "service/authorization.h"
 #include "service/error_info.h"
@@ -25,7 +26,8 @@ struct Backend {
   Core& core;
   const service::Authorizer& authorizer;
   CallLimits& limits;
-  service::AuditLog* audit = nullptr;  // null: no audit log
+  OpenWatches& watches;
+  service::AuditLog* audit = nullptr;  // null: none is kept
 
   // Authorizes and counts a call; call it once for each call, except for an Attach, which is
   // authorized again with its host. PERMISSION_DENIED, or RESOURCE_EXHAUSTED (RATE_LIMITED).

@@ -11,6 +11,7 @@
 #include "absl/synchronization/mutex.h"
 #include "base/error.h"
 #include "server/core.h"
+#include "server/open_watches.h"
 #include "service/error_info.h"
 
 namespace remesh::server {
@@ -20,18 +21,18 @@ namespace remesh::server {
 template <typename T>
 class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
  public:
-  static WatchStream* Start(Core& core, const std::string& name) {
-    std::shared_ptr<WatchStream> stream(new WatchStream(core));
+  static WatchStream* Start(Core& core, OpenWatches::Place place, const std::string& name) {
+    std::shared_ptr<WatchStream> stream(new WatchStream(core, std::move(place)));
     stream->self_ = stream;
     stream->watch_ = core.Watch(name, stream);
     return stream.get();
   }
 
-  void Offer(Reply value) override {
+  void Offer(std::shared_ptr<const Reply> value) override {
     absl::ReleasableMutexLock lock(&mutex_);
     if (end_ || finished_) return;
-    if (T* offered = std::get_if<T>(&value)) {
-      next_ = std::move(*offered);
+    if (std::holds_alternative<T>(*value)) {
+      next_ = std::move(value);
     } else {
       end_ = MakeError(absl::StatusCode::kInternal, "the watched resource is of another kind",
                        {.reason = "WRONG_KIND", .metadata = {}});
@@ -61,14 +62,15 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
 
   void OnDone() override {
     core_.EndWatch(watch_);
+    place_ = {};
     self_ = nullptr;  // may be the last owner
   }
 
  private:
-  explicit WatchStream(Core& core) : core_(core) {}
+  WatchStream(Core& core, OpenWatches::Place place) : core_(core), place_(std::move(place)) {}
 
   void Drop() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-    next_.reset();
+    next_ = nullptr;
     if (!end_) end_ = absl::CancelledError("the caller hung up");
   }
 
@@ -76,11 +78,11 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   // back at once.
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS {
     if (writing_ || finished_) return;
-    if (next_) {
+    if (next_ != nullptr) {
       writing_ = true;
-      current_ = *std::exchange(next_, std::nullopt);
+      current_ = std::move(next_);
       lock.Release();
-      this->StartWrite(&current_);
+      this->StartWrite(&std::get<T>(*current_));
     } else if (end_) {
       finished_ = true;
       const grpc::Status status = service::StatusToGrpc(*end_);
@@ -90,11 +92,12 @@ class WatchStream : public grpc::ServerWriteReactor<T>, public WatchSink {
   }
 
   Core& core_;
+  OpenWatches::Place place_;
   WatchId watch_ = 0;
   std::shared_ptr<WatchStream> self_;
-  T current_;  // belongs to the write under way
+  std::shared_ptr<const Reply> current_;  // belongs to the write under way
   absl::Mutex mutex_;
-  std::optional<T> next_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Reply> next_ ABSL_GUARDED_BY(mutex_);
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
   bool writing_ ABSL_GUARDED_BY(mutex_) = false;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;

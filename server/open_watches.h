@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+
+namespace remesh::server {
+
+// Streams of WatchState, WatchExecution and WatchPlans that are open. Each costs memory, and work at
+// every change, so one caller may have so many. Thread-safe.
+class OpenWatches {
+ public:
+  static constexpr int kOfCallerMax = 1024;
+
+  // One of them, until it is destroyed; not after the OpenWatches.
+  class Place {
+   public:
+    Place() = default;
+    Place(OpenWatches& watches, std::string caller)
+        : watches_(&watches), caller_(std::move(caller)) {}
+    Place(Place&& other) noexcept { *this = std::move(other); }
+    Place& operator=(Place&& other) noexcept {
+      std::swap(watches_, other.watches_);
+      std::swap(caller_, other.caller_);
+      return *this;
+    }
+    ~Place() {
+      if (watches_ != nullptr) watches_->End(caller_);
+    }
+
+   private:
+    OpenWatches* watches_ = nullptr;
+    std::string caller_;
+  };
+
+  // RESOURCE_EXHAUSTED (TOO_MANY_WATCHES).
+  absl::StatusOr<Place> Begin(const std::string& caller);
+
+ private:
+  void End(const std::string& caller);
+
+  absl::Mutex mutex_;
+  std::map<std::string, int> counts_ ABSL_GUARDED_BY(mutex_);  // none 0
+};
+
+}  // namespace remesh::server
