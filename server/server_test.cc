@@ -173,6 +173,42 @@ TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
   EXPECT_EQ(older.AwaitEnd().error_code(), grpc::StatusCode::ABORTED);
 }
 
+// Holds the controller's strand until it goes.
+class Holding {
+ public:
+  explicit Holding(Core& core) {
+    v1::GetStateRequest none;
+    none.set_name("jobs/a/states/none");
+    core.Call(none, [held = held_, free = free_](const absl::StatusOr<Reply>&) {
+      held->Notify();
+      free->WaitForNotification();
+    });
+    held_->WaitForNotification();
+  }
+  ~Holding() { free_->Notify(); }
+
+ private:
+  const std::shared_ptr<absl::Notification> held_ = std::make_shared<absl::Notification>();
+  const std::shared_ptr<absl::Notification> free_ = std::make_shared<absl::Notification>();
+};
+
+// Was: ten thousand of any length.
+TEST_F(ServerTest, AWorkerWhoseMessagesWaitForTheControllerMaySayNoMoreThanSomeMegabytes) {
+  grpc::ClientContext context;
+  const auto stream = workers_stub_->Attach(&context);
+  {
+    const Holding holding(*core_);
+    v1::AttachRequest message;
+    message.mutable_register_()->set_host(std::string(16 << 20, 'x'));
+    int written = 0;
+    while (written < 40 && stream->Write(message)) ++written;
+    EXPECT_LT(written, 30);
+    context.TryCancel();
+  }
+  const grpc::Status end = stream->Finish();
+  EXPECT_FALSE(end.ok());
+}
+
 TEST_F(ServerTest, OneCallerHasSoManyWatchesOpenAndGetsAnotherWhenOneEnds) {
   AttachWorkers();
   CreateReadyState(kRows);

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kQueuedMax = 16384;
 constexpr size_t kQueuedBytesMax = size_t{1} << 30;
 constexpr int kUnhandledMax = 10000;
+constexpr size_t kUnhandledBytesMax = size_t{256} << 20;  // but for one message
 
 absl::Status WorkerTooSlow() {
   return MakeError(absl::StatusCode::kResourceExhausted, "the worker does not read its commands",
@@ -56,7 +57,10 @@ void WorkerStream::OnReadDone(bool ok) {
     core_.OnStreamEnded(id_);
     return EndWith(absl::OkStatus(), /*drop_queue=*/true);
   }
-  if (++unhandled_ > kUnhandledMax) return Refuse(WorkerTooFast());
+  const size_t bytes = incoming_.ByteSizeLong();
+  const size_t others = unhandled_bytes_.fetch_add(bytes);
+  const bool too_many_bytes = others > 0 && others + bytes > kUnhandledBytesMax;
+  if (++unhandled_ > kUnhandledMax || too_many_bytes) return Refuse(WorkerTooFast());
   StreamMessage said{.stream = id_};
   if (incoming_.has_register_()) {
     const absl::StatusOr<Proof> proof = admit_(incoming_.register_().host());
@@ -64,7 +68,10 @@ void WorkerStream::OnReadDone(bool ok) {
     said.vouched = *proof == Proof::kCertificate;
   }
   said.message = std::move(incoming_);
-  core_.OnStreamMessage(std::move(said), [self = self_] { --self->unhandled_; });
+  core_.OnStreamMessage(std::move(said), [self = self_, bytes] {
+    --self->unhandled_;
+    self->unhandled_bytes_ -= bytes;
+  });
   incoming_.Clear();
   StartRead(&incoming_);
 }
