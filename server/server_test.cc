@@ -173,6 +173,33 @@ TEST_F(ServerTest, ANewerLifeOfAWorkerEndsTheOlderOnesStream) {
   EXPECT_EQ(older.AwaitEnd().error_code(), grpc::StatusCode::ABORTED);
 }
 
+// It kept them, up to 1 GiB, for as long as the worker did not read.
+TEST_F(ServerTest, AStreamThatIsSupersededDropsTheCommandsThatWait) {
+  AttachWorkers();
+  grpc::ClientContext context;
+  const auto stream = workers_stub_->Attach(&context);
+  v1::AttachRequest message;
+  *message.mutable_register_() = WorkerIdentity("c", 4, 2);
+  ASSERT_TRUE(stream->Write(message));
+  Command command;
+  ASSERT_TRUE(stream->Read(&command));
+  EXPECT_TRUE(command.has_welcome());
+  constexpr int kStates = 20;
+  for (int i = 0; i < kStates; ++i) {  // each is a command to all its hosts
+    v1::State state = MakeState(kRows);
+    state.set_name(absl::StrCat("jobs/a/states/", i));
+    auto& ids = *state.mutable_spec()->mutable_arrays(0)->mutable_sharding()->mutable_devices();
+    ids.set_ids(3, 4);
+    ASSERT_TRUE(Create(state).ok());
+  }
+  ScriptedWorker newer(channel_, WorkerIdentity("c", 4, 2, 2));
+  ASSERT_TRUE(newer.Await(Command::kWelcome, 1));
+  int read = 0;
+  while (stream->Read(&command)) ++read;
+  EXPECT_LE(read, 2);  // what was on its way
+  EXPECT_EQ(GetErrorInfo(service::StatusFromGrpc(stream->Finish())).reason, "SUPERSEDED");
+}
+
 // Holds the controller's strand until it goes.
 class Holding {
  public:

@@ -26,7 +26,7 @@ struct SendToWorker {
   v1::AttachResponse message;
 };
 
-// Ends an Attach stream after the messages sent before.
+// Ends an Attach stream. What was sent and is not on its way is dropped.
 struct CloseStream {
   StreamId stream = 0;
   absl::Status status;

@@ -50,12 +50,12 @@ void WorkerStream::Send(v1::AttachResponse message) {
   Proceed(lock);
 }
 
-void WorkerStream::Close(const absl::Status& status) { EndWith(status, /*drop_queue=*/false); }
+void WorkerStream::Close(const absl::Status& status) { EndWith(status); }
 
 void WorkerStream::OnReadDone(bool ok) {
   if (!ok) {
     core_.OnStreamEnded(id_);
-    return EndWith(absl::OkStatus(), /*drop_queue=*/true);
+    return EndWith(absl::OkStatus());
   }
   const size_t bytes = incoming_.ByteSizeLong();
   const size_t others = unhandled_bytes_.fetch_add(bytes);
@@ -78,7 +78,7 @@ void WorkerStream::OnReadDone(bool ok) {
 
 void WorkerStream::Refuse(const absl::Status& status) {
   core_.OnStreamEnded(id_);
-  EndWith(status, /*drop_queue=*/true);
+  EndWith(status);
 }
 
 void WorkerStream::OnWriteDone(bool ok) {
@@ -93,7 +93,7 @@ void WorkerStream::OnWriteDone(bool ok) {
 
 void WorkerStream::OnCancel() {
   core_.OnStreamEnded(id_);
-  EndWith(absl::CancelledError("the worker hung up"), /*drop_queue=*/true);
+  EndWith(absl::CancelledError("the worker hung up"));
 }
 
 void WorkerStream::OnDone() {
@@ -101,10 +101,13 @@ void WorkerStream::OnDone() {
   self_ = nullptr;  // may be the last owner
 }
 
-void WorkerStream::EndWith(const absl::Status& status, bool drop_queue) {
+// What waits is dropped: it would stay for as long as the worker does not read, and counts for
+// nothing, since the next stream begins with what the worker must know.
+void WorkerStream::EndWith(const absl::Status& status) {
+  std::deque<v1::AttachResponse> dropped;  // destroyed without the lock, for it may be much
   absl::ReleasableMutexLock lock(&mutex_);
   if (!end_) end_ = status;
-  if (drop_queue) queue_.clear();
+  dropped.swap(queue_);
   Proceed(lock);
 }
 

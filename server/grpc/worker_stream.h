@@ -41,7 +41,7 @@ class WorkerStream : public grpc::ServerBidiReactor<v1::AttachRequest, v1::Attac
   WorkerStream(Core& core, Admit admit) : core_(core), admit_(std::move(admit)) {}
 
   void Refuse(const absl::Status& status);
-  void EndWith(const absl::Status& status, bool drop_queue);
+  void EndWith(const absl::Status& status);
   void Proceed(absl::ReleasableMutexLock& lock) ABSL_NO_THREAD_SAFETY_ANALYSIS;
 
   Core& core_;
