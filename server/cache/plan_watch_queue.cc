@@ -28,9 +28,9 @@ PlanEventPtr Existing(v1::Plan plan) {
   return event;
 }
 
-PlanEventPtr Synced() {
+PlanEventPtr EventWithoutPlan(Told::Event kind) {
   auto event = std::make_shared<PlanEvent>();
-  event->told.set_event(Told::SYNCED);
+  event->told.set_event(kind);
   return event;
 }
 
@@ -43,6 +43,7 @@ PlanEventPtr PopFront(std::deque<PlanEventPtr>& events) {
 }  // namespace
 
 PlanEventPtr PlanWatchQueue::Next() {
+  if (std::exchange(anew_, false)) return EventWithoutPlan(Told::RESYNC);
   if (!synced_) return NextBeforeSynced();
   return live_.empty() ? nullptr : PopFront(live_);
 }
@@ -68,7 +69,7 @@ PlanEventPtr PlanWatchQueue::NextBeforeSynced() {
   }
   synced_ = true;
   told_ = NamesTold();
-  return Synced();
+  return EventWithoutPlan(Told::SYNCED);
 }
 
 void PlanWatchQueue::AddPage(PlanPage page) {
@@ -83,8 +84,15 @@ absl::Status PlanWatchQueue::AddEvent(const PlanEventPtr& event, bool wanted) {
   if (!synced_) return AddBeforeSynced(event, wanted);
   if (wanted) live_.push_back(event);
   if (live_.empty()) return absl::OkStatus();
-  const bool slow = live_.size() > limits_.waiting || IsTooOld(live_.front(), event);
-  return slow ? TooSlow() : absl::OkStatus();
+  if (live_.size() > limits_.waiting || IsTooOld(live_.front(), event)) BeginAnew();
+  return absl::OkStatus();
+}
+
+void PlanWatchQueue::BeginAnew() {
+  Clear();
+  walk_ = PlanWalk();
+  synced_ = false;
+  anew_ = true;
 }
 
 absl::Status PlanWatchQueue::AddBeforeSynced(const PlanEventPtr& event, bool wanted) {
@@ -133,7 +141,8 @@ bool PlanWatchQueue::IsTooOld(const PlanEventPtr& waiting, const PlanEventPtr& n
 absl::Status PlanWatchQueue::TooSlow() const {
   const std::string most = absl::StrCat(limits_.waiting);
   return MakeError(absl::StatusCode::kResourceExhausted,
-                   absl::StrCat("more than ", most, " events wait to be read: watch again"),
+                   absl::StrCat("plans change faster than they are read, and more than ", most,
+                                " events wait: watch again"),
                    {.reason = "WATCH_TOO_SLOW", .metadata = {{"events_max", most}}});
 }
 
@@ -142,6 +151,7 @@ void PlanWatchQueue::Clear() {
   live_.clear();
   changed_.Clear();
   gone_.Clear();
+  anew_ = false;
   SettleRoom();
 }
 

@@ -23,11 +23,12 @@ namespace remesh::server {
 // list, so its event must wait until the watcher gets it, unless the watcher was never told of the
 // plan. Beyond a few, such events take room that all watchers share.
 //
-// After SYNCED every event waits. A value with no lock and no clock.
+// From SYNCED on each event waits. When too many do they are forgotten, RESYNC is told, and all
+// begins anew. A value with no lock and no clock.
 class PlanWatchQueue {
  public:
   struct Limits {
-    size_t waiting = 1024;    // plans that changed before SYNCED; events after it
+    size_t waiting = 1024;    // plans that changed before SYNCED; events after it, or RESYNC
     size_t gone = 16'384;     // plans that went before SYNCED
     int64_t gone_alone = 64;  // of these, so many need no shared room
     int restarts = 8;         // of the walk through the list
@@ -52,8 +53,8 @@ class PlanWatchQueue {
   PlanCache::Place BeginPage() { return walk_.BeginPage(); }
   void AddPage(PlanPage page);
 
-  // `wanted`: whether the event passes the watcher's filter. RESOURCE_EXHAUSTED (WATCH_TOO_SLOW):
-  // the watcher must start over.
+  // `wanted`: the watcher's filter wants it. RESOURCE_EXHAUSTED (WATCH_TOO_SLOW): the list was
+  // overrun too often, and the watcher must watch again.
   absl::Status AddEvent(const PlanEventPtr& event, bool wanted);
 
   // Drops all events that wait.
@@ -63,6 +64,7 @@ class PlanWatchQueue {
 
  private:
   PlanEventPtr NextBeforeSynced();
+  void BeginAnew();
   absl::Status AddBeforeSynced(const PlanEventPtr& event, bool wanted);
   absl::Status AddGone(const PlanEventPtr& event);
   absl::Status ForgetChanges();
@@ -81,6 +83,7 @@ class PlanWatchQueue {
   NamesTold told_;  // before SYNCED
   std::deque<PlanEventPtr> live_;
   bool synced_ = false;
+  bool anew_ = false;  // RESYNC must be told
 };
 
 }  // namespace remesh::server

@@ -96,6 +96,13 @@ class View {
  public:
   void Apply(const Told& told) {
     ++told_;
+    if (told.event() == Told::RESYNC) {
+      EXPECT_TRUE(synced_);
+      plans_.clear();
+      synced_ = false;
+      ++resyncs_;
+      return;
+    }
     if (told.event() == Told::SYNCED) {
       EXPECT_FALSE(synced_);
       synced_ = true;
@@ -114,6 +121,7 @@ class View {
   }
   bool synced() const { return synced_; }
   int64_t told() const { return told_; }
+  int resyncs() const { return resyncs_; }
   std::vector<std::string> Lines() const { return LinesOf(plans_); }
   static std::vector<std::string> LinesOf(const Plans& plans) {
     std::vector<std::string> lines;
@@ -124,6 +132,7 @@ class View {
  private:
   Plans plans_;
   int64_t told_ = 0;
+  int resyncs_ = 0;
   bool synced_ = false;
 };
 
@@ -265,7 +274,7 @@ TEST_F(PlanWatchQueueTest, APlanMadeAnewIsReadAfterTheFormerOneIsToldToHaveGone)
   ExpectExact(world_, queue, view_);
 }
 
-TEST_F(PlanWatchQueueTest, OneWhoIsSyncedHearsEachStepInItsOrderOrIsEnded) {
+TEST_F(PlanWatchQueueTest, OneWhoIsSyncedHearsEachStepInItsOrderOrBeginsAnew) {
   MakePlans(1);
   PlanWatchQueue queue(room_);
   ExpectExact(world_, queue, view_);
@@ -273,12 +282,47 @@ TEST_F(PlanWatchQueueTest, OneWhoIsSyncedHearsEachStepInItsOrderOrIsEnded) {
   for (int i = 0; i < 1024; ++i) world_.TurnPin("plans/0");
   const std::vector<PlanEventPtr> events = world_.TakeEvents();
   for (const PlanEventPtr& event : events) ASSERT_TRUE(queue.AddEvent(event, true).ok());
-  EXPECT_EQ(queue.Next(), events[0]);
-  EXPECT_EQ(queue.Next(), events[1]);
+  for (const PlanEventPtr& event : {events[0], events[1]}) {
+    const PlanEventPtr next = queue.Next();
+    EXPECT_EQ(next, event);
+    view_.Apply(next->told);
+  }
   for (int i = 0; i < 3; ++i) world_.TurnPin("plans/0");
-  EXPECT_EQ(GetErrorInfo(Offer(queue)).reason, "WATCH_TOO_SLOW");
-  queue.Clear();
+  ASSERT_TRUE(Offer(queue).ok());
   EXPECT_EQ(queue.waiting(), 0u);
+  ExpectExact(world_, queue, view_);
+  EXPECT_EQ(view_.resyncs(), 1);
+}
+
+// Was: it ended the watch.
+TEST_F(PlanWatchQueueTest, AFlushOfManyPlansIsToldByOneResync) {
+  MakePlans(100'000);
+  world_.TakeEvents();
+  PlanWatchQueue queue(room_);
+  ExpectExact(world_, queue, view_);
+  for (int i = 0; i < 100'000; ++i) {
+    if (i % 1'000 != 0) world_.Lose(absl::StrCat("plans/", i));  // the others are pinned
+  }
+  ASSERT_TRUE(Offer(queue).ok());
+  EXPECT_LE(queue.waiting(), 1024u);
+  EXPECT_EQ(room_.left(), WatchRoom::kEvents);
+  ExpectExact(world_, queue, view_);
+  EXPECT_EQ(view_.resyncs(), 1);
+}
+
+TEST_F(PlanWatchQueueTest, OneWhoNeverReadsAfterSyncedHoldsNoMoreHoweverMuchHappens) {
+  MakePlans(1'000);
+  world_.TakeEvents();
+  PlanWatchQueue queue(room_);
+  ExpectExact(world_, queue, view_);
+  for (int i = 0; i < 50'000; ++i) {
+    MakePlans(1);
+    world_.Delete(absl::StrCat("plans/", i));
+    ASSERT_TRUE(Offer(queue).ok());
+    ASSERT_LE(queue.waiting(), 1025u);
+  }
+  EXPECT_EQ(room_.left(), WatchRoom::kEvents);
+  ExpectExact(world_, queue, view_);
 }
 
 TEST_F(PlanWatchQueueTest, ManyWhoDoNotReadHoldOnlyTheNewestEventsAndTheSharedRoom) {
@@ -321,15 +365,19 @@ TEST_F(PlanWatchQueueTest, ManyWhoDoNotReadHoldOnlyTheNewestEventsAndTheSharedRo
   EXPECT_EQ(room.left(), 1'000);
 }
 
-TEST_F(PlanWatchQueueTest, WhoWaitsWhileAllOthersHearOfThousandsIsEnded) {
+TEST_F(PlanWatchQueueTest, WhoWaitsWhileAllOthersHearOfThousandsBeginsAnew) {
   MakePlans(1);
   PlanWatchQueue queue(room_, {.age = 100});
   ExpectExact(world_, queue, view_);
   ASSERT_TRUE(Offer(queue).ok());  // one event waits
+  EXPECT_EQ(queue.waiting(), 1u);
   MakePlans(101);
-  absl::Status status;
-  for (const PlanEventPtr& event : world_.TakeEvents()) status = queue.AddEvent(event, false);
-  EXPECT_EQ(GetErrorInfo(status).reason, "WATCH_TOO_SLOW");
+  for (const PlanEventPtr& event : world_.TakeEvents()) {
+    ASSERT_TRUE(queue.AddEvent(event, false).ok());
+  }
+  EXPECT_EQ(queue.waiting(), 0u);
+  ExpectExact(world_, queue, view_);
+  EXPECT_EQ(view_.resyncs(), 1);
 }
 
 TEST_F(PlanWatchQueueTest, AWalkThatIsOverrunTooOftenEndsTheWatch) {
@@ -397,7 +445,7 @@ class AtRandom {
     for (; count > 0 && !late_.empty(); --count) {
       ASSERT_TRUE(queue_.AddEvent(late_.front(), true).ok());
       late_.pop_front();
-      if (!view_.synced()) continue;
+      if (!view_.synced() || Below(4) == 0) continue;
       while (const PlanEventPtr next = queue_.Next()) view_.Apply(next->told);
     }
   }
